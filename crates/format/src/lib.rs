@@ -1,0 +1,10 @@
+//! The bytes of a firnfs volume: every on-disk structure, declared once, with no I/O.
+//!
+//! Layers above (`fs`) decide what to write and where; this crate only turns bytes into structs and back.
+//! Everything that decodes bytes from a device returns a [`DecodeError`] and never panics.
+
+pub mod pointer;
+pub mod units;
+
+pub use pointer::{BlockPtr, PtrKind};
+pub use units::*;

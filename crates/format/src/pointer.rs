@@ -1,0 +1,105 @@
+//! `BlockPtr`: the one pointer through which everything in the log is found (16 bytes).
+//!
+//! ```text
+//!  byte 0..6   logical sector address (segment id, sector), 48 bits little endian
+//!  byte 6      stored length in sectors (0 for hole and reserved)
+//!  byte 7      encoding: bits 0-2 kind, bits 3-4 algorithm, bits 5-7 log2 of the span in blocks
+//!  byte 8..12  CRC-32C of the stored bytes
+//!  byte 12..16 birth epoch
+//! ```
+//! An all-zero pointer is a hole. The checksum sits with the reference, so a misdirected, stale or torn block is
+//! found on every read.
+
+use crate::units::{Epoch, SECTOR_BYTES, SectorAddr};
+
+/// Bytes that a pointer takes on disk. A superblock field, so that a longer pointer can come.
+pub const POINTER_BYTES: usize = 16;
+
+/// What a pointer refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PtrKind {
+    /// Nothing stored: reads as zeros.
+    Hole,
+    /// Stored as it is.
+    Plain,
+    /// Reads as zeros, but its room is charged to the file (fallocate).
+    Reserved,
+    /// A kind this version does not know; reading it is refused.
+    Unknown(u8),
+}
+
+/// See the module's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockPtr {
+    /// Logical address of the first sector; meaningless unless `kind` is [`PtrKind::Plain`].
+    pub addr: SectorAddr,
+    /// Stored length in sectors, 0 to 255.
+    pub len_sectors: u8,
+    /// What is there.
+    pub kind: PtrKind,
+    /// CRC-32C of the stored bytes.
+    pub crc: u32,
+    /// Epoch in which the user wrote it; the cleaner moves blocks and keeps their birth.
+    pub birth: Epoch,
+}
+
+impl BlockPtr {
+    /// Refers to nothing.
+    pub const HOLE: Self =
+        Self { addr: SectorAddr(0), len_sectors: 0, kind: PtrKind::Hole, crc: 0, birth: Epoch(0) };
+
+    /// True for a hole (not for a reserved block).
+    #[must_use]
+    pub fn is_hole(&self) -> bool {
+        self.kind == PtrKind::Hole
+    }
+
+    /// True if bytes are stored in the log for it.
+    #[must_use]
+    pub fn is_stored(&self) -> bool {
+        matches!(self.kind, PtrKind::Plain | PtrKind::Unknown(_))
+    }
+
+    /// Stored length in bytes.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u32 {
+        u32::from(self.len_sectors) * SECTOR_BYTES
+    }
+
+    /// The 16 bytes on disk.
+    #[must_use]
+    pub fn encode(&self) -> [u8; POINTER_BYTES] {
+        let mut out = [0; POINTER_BYTES];
+        let kind = match self.kind {
+            PtrKind::Hole => return out,
+            PtrKind::Plain => 1,
+            PtrKind::Reserved => 2,
+            PtrKind::Unknown(k) => k,
+        };
+        out[..6].copy_from_slice(&self.addr.0.to_le_bytes()[..6]);
+        out[6] = self.len_sectors;
+        out[7] = kind;
+        out[8..12].copy_from_slice(&self.crc.to_le_bytes());
+        out[12..].copy_from_slice(&self.birth.0.to_le_bytes());
+        out
+    }
+
+    /// Reads 16 bytes. Total: an encoding this version does not know becomes [`PtrKind::Unknown`].
+    #[must_use]
+    pub fn decode(bytes: &[u8; POINTER_BYTES]) -> Self {
+        let word = u64::from_le_bytes(bytes[..8].try_into().expect("8 of 16 bytes"));
+        let kind = match bytes[7] {
+            0 => return Self::HOLE,
+            1 => PtrKind::Plain,
+            2 => PtrKind::Reserved,
+            other => PtrKind::Unknown(other),
+        };
+        Self {
+            addr: SectorAddr(word & 0xffff_ffff_ffff),
+            len_sectors: bytes[6],
+            kind,
+            crc: u32::from_le_bytes(bytes[8..12].try_into().expect("4 of 16 bytes")),
+            birth: Epoch(u32::from_le_bytes(bytes[12..].try_into().expect("4 of 16 bytes"))),
+        }
+    }
+}

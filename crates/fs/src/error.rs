@@ -1,0 +1,153 @@
+//! Errors and the outcome of an operation.
+//!
+//! errno exists only in adapters; [`FsError::errno_name`] is the one table they share.
+
+use firnfs_format::{BlockPtr, InodeNo};
+
+/// Why an operation failed for good.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FsError {
+    /// No entry of that name, or no such inode.
+    #[error("no such file or directory")]
+    NotFound,
+    /// The name is taken.
+    #[error("file exists")]
+    Exists,
+    /// A directory was needed.
+    #[error("not a directory")]
+    NotDirectory,
+    /// Anything but a directory was needed.
+    #[error("is a directory")]
+    IsDirectory,
+    /// The directory has entries.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// Longer than 255 bytes.
+    #[error("name too long")]
+    NameTooLong,
+    /// An argument makes no sense; says which.
+    #[error("invalid argument: {0}")]
+    Invalid(&'static str),
+    /// The file system does not do this.
+    #[error("operation not supported: {0}")]
+    Unsupported(&'static str),
+    /// Not allowed on this kind of object or by its state.
+    #[error("operation not permitted: {0}")]
+    NotPermitted(&'static str),
+    /// Access denied.
+    #[error("permission denied")]
+    Access,
+    /// Would exceed the largest file.
+    #[error("file too large")]
+    TooLarge,
+    /// `nlink` would overflow.
+    #[error("too many links")]
+    TooManyLinks,
+    /// No live space is left for new data.
+    #[error("no space left on the volume")]
+    NoSpace,
+    /// No such extended attribute.
+    #[error("no such attribute")]
+    NoAttribute,
+    /// The caller's buffer is too small.
+    #[error("result too large for the buffer")]
+    Range,
+    /// Attribute value or set too large.
+    #[error("argument too big")]
+    TooBig,
+    /// Beyond the last data or hole (SEEK_DATA, SEEK_HOLE).
+    #[error("no data there")]
+    NoData,
+    /// A generation does not match: the handle's file is gone.
+    #[error("stale file handle")]
+    Stale,
+    /// The volume is read-only; says why.
+    #[error("read-only volume: {0}")]
+    ReadOnly(String),
+    /// Bytes on the device are not what they must be.
+    #[error("corrupt {what} at {at}: expected {expected}, found {found}")]
+    Corrupt {
+        /// Structure, e.g. "inode 17 block 3".
+        what: String,
+        /// Place, e.g. "segment 12 sector 40".
+        at: String,
+        /// What had to be there.
+        expected: String,
+        /// What was.
+        found: String,
+    },
+    /// The device failed.
+    #[error("{0}")]
+    Io(String),
+}
+
+impl FsError {
+    /// The POSIX name of the error, for adapters to turn into a number.
+    #[must_use]
+    pub fn errno_name(&self) -> &'static str {
+        match self {
+            Self::NotFound => "ENOENT",
+            Self::Exists => "EEXIST",
+            Self::NotDirectory => "ENOTDIR",
+            Self::IsDirectory => "EISDIR",
+            Self::NotEmpty => "ENOTEMPTY",
+            Self::NameTooLong => "ENAMETOOLONG",
+            Self::Invalid(_) => "EINVAL",
+            Self::Unsupported(_) => "EOPNOTSUPP",
+            Self::NotPermitted(_) => "EPERM",
+            Self::Access => "EACCES",
+            Self::TooLarge => "EFBIG",
+            Self::TooManyLinks => "EMLINK",
+            Self::NoSpace => "ENOSPC",
+            Self::NoAttribute => "ENODATA",
+            Self::Range => "ERANGE",
+            Self::TooBig => "E2BIG",
+            Self::NoData => "ENXIO",
+            Self::Stale => "ESTALE",
+            Self::ReadOnly(_) => "EROFS",
+            Self::Corrupt { .. } | Self::Io(_) => "EIO",
+        }
+    }
+}
+
+/// Why an operation did not complete. Whatever the variant, the operation has changed nothing.
+#[derive(Clone, Debug)]
+pub enum Stop {
+    /// Blocks must be read first: fetch them, supply them, try again.
+    Need(Vec<Fetch>),
+    /// Log room or memory is short for now: let background work advance, then try again. Never ENOSPC.
+    Room,
+    /// Failed for good.
+    Fail(FsError),
+}
+
+impl From<FsError> for Stop {
+    fn from(e: FsError) -> Self {
+        Self::Fail(e)
+    }
+}
+
+/// Result of an operation of the sans-I/O core.
+pub type Outcome<T> = Result<T, Stop>;
+
+/// Something the core wants read from the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// What it is, for the store that asked.
+    pub what: FetchKind,
+    /// Where, in bytes on the device.
+    pub at_bytes: u64,
+    /// How much, in bytes.
+    pub len_bytes: u32,
+}
+
+/// What a [`Fetch`] will become once supplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchKind {
+    /// A block of a fork, to be checked against the CRC in its pointer.
+    Block(crate::store::BlockKey, BlockPtr),
+    /// An inode record.
+    Inode(InodeNo, BlockPtr),
+    /// Raw bytes of the log (a segment for the cleaner), checked by whoever asked.
+    Raw,
+}

@@ -1,0 +1,12 @@
+//! firnfs: a log-structured file system as a deterministic state machine.
+//!
+//! This crate owns no thread, reads no clock, draws no randomness and blocks on no I/O. Read it top-down:
+//! [`vfs`] (POSIX operations on inode numbers), [`ufs`] (directories, names, block map), [`store`] (the seam), then
+//! the storage managers `lfs` and [`mem`].
+
+pub mod error;
+pub mod inode;
+pub mod store;
+pub mod vfs;
+
+pub use error::{Fetch, FetchKind, FsError, Outcome, Stop};
