@@ -41,6 +41,8 @@ pub(crate) struct Target {
     name: Arc<str>,
     geometry: Geometry,
     read_only: bool,
+    /// Held open only to keep the kernel from using a block device.
+    _claim: Option<File>,
 }
 
 impl FileDevice {

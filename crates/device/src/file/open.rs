@@ -1,8 +1,8 @@
 //! Opening image files and block devices: type, lock, size, block sizes, and whether O_DIRECT works.
 //!
 //! The lock is flock(2): it belongs to the open file, so that it survives a fork into the background and ends with the
-//! process however that dies. Block devices are opened with O_EXCL as well, which the kernel refuses while it has the
-//! device mounted.
+//! process however that dies. Block devices are then opened a second time with O_EXCL, which the kernel refuses while it
+//! has the device mounted; that comes after the lock, so that another firnfs is recognised and can be waited for.
 
 use super::Target;
 use crate::buffer::{ALIGN_BYTES, AlignedBuf};
@@ -111,7 +111,7 @@ pub enum OpenError {
         holder: String,
     },
     /// The kernel uses the block device: mounted, swap, or part of another device.
-    #[error("{}: the kernel is using this device: unmount it first", .0.display())]
+    #[error("{}: the system is using this device: unmount it first", .0.display())]
     Claimed(PathBuf),
     /// Neither a regular file nor a block device.
     #[error("{}: is a {found}, not an image file or a block device", path.display())]
@@ -159,8 +159,12 @@ pub(super) fn create(path: &Path, size_bytes: u64, options: &FileOptions) -> Res
 
 pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
     let is_block_device = is_block_device(path, options)?;
-    let file = open_file(path, options, is_block_device)?;
+    let file = open_file(path, options, OFlags::empty())?;
     take_lock(&file, path, options)?;
+    let claim = match is_block_device && options.access == Access::ReadWrite {
+        true => Some(open_file(path, options, OFlags::EXCL)?).filter(|_| options.hold_claim),
+        false => None,
+    };
     if let (Some(size_bytes), false) = (options.resize_bytes, is_block_device) {
         file.set_len(size_bytes).map_err(|e| system(path, "set the size", &e))?;
     }
@@ -175,6 +179,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenErr
         name: Arc::from(path.to_string_lossy()),
         geometry,
         read_only: options.access == Access::ReadOnly,
+        _claim: claim,
     };
     Ok(Opened { target, buffered_because })
 }
@@ -194,25 +199,13 @@ fn is_block_device(path: &Path, options: &FileOptions) -> Result<bool, OpenError
     Err(OpenError::WrongType { path: path.into(), found })
 }
 
-fn open_file(path: &Path, options: &FileOptions, is_block_device: bool) -> Result<File, OpenError> {
-    let mut flags = OFlags::CLOEXEC;
-    flags |= match options.access {
+fn open_file(path: &Path, options: &FileOptions, more: OFlags) -> Result<File, OpenError> {
+    let access = match options.access {
         Access::ReadOnly => OFlags::RDONLY,
         Access::ReadWrite => OFlags::RDWR,
     };
-    let claim = is_block_device && options.access == Access::ReadWrite;
-    let open = |flags| {
-        rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|e| open_error(path, options, e))
-    };
-    if !claim {
-        return open(flags);
-    }
-    let claimed = open(flags | OFlags::EXCL)?;
-    if options.hold_claim {
-        return Ok(claimed);
-    }
-    drop(claimed);
-    open(flags)
+    let opened = rustix::fs::open(path, access | OFlags::CLOEXEC | more, Mode::empty());
+    opened.map(File::from).map_err(|e| open_error(path, options, e))
 }
 
 fn take_lock(file: &File, path: &Path, options: &FileOptions) -> Result<(), OpenError> {
@@ -347,7 +340,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         std::fs::write(&path, [7; 4096]).unwrap();
-        let file = open_file(&path, &FileOptions::default(), false).unwrap();
+        let file = open_file(&path, &FileOptions::default(), OFlags::empty()).unwrap();
         let geometry = geometry(&file, &path, false, Some(0)).unwrap();
         let note = try_direct(&file, &geometry, Some(0)).unwrap_err();
         assert!(note.contains("O_DIRECT"), "{note}");
