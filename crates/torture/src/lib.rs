@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Torture: what no user would do on purpose. Models, scenarios, and the crash explorer.
+
+pub mod crash;
