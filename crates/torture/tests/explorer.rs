@@ -300,7 +300,7 @@ fn every_flaw_is_found() {
         (LazyFsync, "older than the last sync"),
         (StaleData, "is of no moment"),
         (ForeignData, "found block 0 of"),
-        (LostName, "those of no moment of the run"),
+        (LostName, "the names are those"),
         (LinkCounts, "links, its inode says 1"),
         (RecoveryInPlace, "does not mount"),
         (EarlyDiscard, "does not mount"),
