@@ -162,10 +162,13 @@ mod tests {
     #[test]
     fn an_operation_under_way_is_answered_before_the_server_ends() {
         let (release, wait) = mpsc::channel::<()>();
-        let wait = Mutex::new(wait);
+        let (started_send, started_receive) = mpsc::channel::<()>();
+        let wait = Mutex::new((started_send, wait));
         let mut registry = Registry::default();
         registry.register("wait", "", move |_| {
-            wait.lock().recv().unwrap();
+            let (started, wait) = &*wait.lock();
+            started.send(()).unwrap();
+            wait.recv().unwrap();
             Ok(json!("released"))
         });
         let (_directory, server) = started(registry);
@@ -173,6 +176,7 @@ mod tests {
         let idle = Client::open(server.path()).unwrap();
         let client = std::thread::spawn(move || waiting.call("wait", json!({})));
         let path = server.path().to_owned();
+        started_receive.recv().unwrap();
         let finishing = std::thread::spawn(move || server.finish());
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!finishing.is_finished());
