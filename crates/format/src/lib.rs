@@ -3,8 +3,16 @@
 //! Layers above (`fs`) decide what to write and where; this crate only turns bytes into structs and back.
 //! Everything that decodes bytes from a device returns a [`DecodeError`] and never panics.
 
+pub mod checkpoint;
+mod error;
+pub mod inode;
+pub mod layout;
 pub mod pointer;
+pub mod summary;
+pub mod superblock;
+pub mod table;
 pub mod units;
 
+pub use error::DecodeError;
 pub use pointer::{BlockPtr, PtrKind};
 pub use units::*;

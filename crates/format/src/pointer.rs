@@ -48,6 +48,25 @@ impl BlockPtr {
     pub const HOLE: Self =
         Self { addr: SectorAddr(0), len_sectors: 0, kind: PtrKind::Hole, crc: 0, birth: Epoch(0) };
 
+    /// In memory only: the block it refers to is dirty and has no address yet. Never written to a device.
+    pub const PENDING: Self = Self {
+        addr: SectorAddr(0xffff_ffff_ffff),
+        len_sectors: 0,
+        kind: PtrKind::Plain,
+        crc: 0,
+        birth: Epoch(0),
+    };
+
+    /// Charged room without content (fallocate).
+    pub const RESERVED: Self =
+        Self { addr: SectorAddr(0), len_sectors: 0, kind: PtrKind::Reserved, crc: 0, birth: Epoch(0) };
+
+    /// True for [`BlockPtr::PENDING`].
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        *self == Self::PENDING
+    }
+
     /// True for a hole (not for a reserved block).
     #[must_use]
     pub fn is_hole(&self) -> bool {
@@ -57,7 +76,7 @@ impl BlockPtr {
     /// True if bytes are stored in the log for it.
     #[must_use]
     pub fn is_stored(&self) -> bool {
-        matches!(self.kind, PtrKind::Plain | PtrKind::Unknown(_))
+        matches!(self.kind, PtrKind::Plain | PtrKind::Unknown(_)) && !self.is_pending()
     }
 
     /// Stored length in bytes.

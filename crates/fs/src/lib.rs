@@ -7,6 +7,7 @@
 pub mod error;
 pub mod inode;
 pub mod store;
+pub mod ufs;
 pub mod vfs;
 
 pub use error::{Fetch, FetchKind, FsError, Outcome, Stop};

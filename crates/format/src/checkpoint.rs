@@ -1,0 +1,349 @@
+//! The checkpoint: where everything starts from. Two slots of 64 KiB alternate; the newer valid one counts.
+
+use crate::error::{DecodeError, ensure};
+use crate::layout::layout;
+use crate::pointer::BlockPtr;
+use crate::superblock::CHECKPOINT_SLOT_BYTES;
+use crate::units::{Epoch, Incarnation, InodeNo, SegmentId, Serial, TimeNs};
+use zerocopy::byteorder::little_endian::{I64, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// First bytes of a checkpoint slot.
+pub const CHECKPOINT_MAGIC: [u8; 8] = *b"firnckpt";
+/// Logs that may be open at once.
+pub const MAX_LOGS: usize = 8;
+/// Incarnations whose log roll-forward may still have to accept.
+pub const MAX_SPANS: usize = 64;
+/// Counters kept since mkfs.
+pub const COUNTERS: usize = 64;
+
+layout! {
+    /// Checkpoint header; log tails, incarnation spans and counters follow it.
+    CheckpointRaw = 512 {
+        /// `firnckpt`
+        magic: [u8; 8],
+        /// CRC-32C of the whole used part of the slot with this field zero
+        crc: U32,
+        /// Used part of the slot in bytes
+        len_bytes: U32,
+        /// Volume uuid
+        uuid: [u8; 16],
+        /// Number of this checkpoint; the slot is epoch mod 2
+        epoch: U32,
+        /// Incarnation of the mount that wrote it
+        incarnation: U32,
+        /// Flags: 1 = clean unmount, nothing to roll forward
+        flags: U32,
+        /// Number of log tails that follow (96 bytes each)
+        tails: U32,
+        /// Number of incarnation spans that follow (16 bytes each)
+        spans: U32,
+        /// Zero
+        reserved: U32,
+        /// Time, ns since 1970
+        time_ns: I64,
+        /// Last serial that this checkpoint covers
+        serial: U64,
+        /// CRC of that serial's summary
+        serial_crc: U32,
+        /// Height of the inode map's tree: 0 = the root is a leaf
+        imap_height: U32,
+        /// Height of the usage table's tree
+        usage_height: U32,
+        /// Segments found empty by this checkpoint; they stay unused until the next one is durable
+        emptied: U32,
+        /// Root of the inode map
+        imap_root: [u8; 16],
+        /// Entries in use below it
+        imap_used: U64,
+        /// Orphans below it
+        imap_orphans: U64,
+        /// Root of the usage table
+        usage_root: [u8; 16],
+        /// Segments in use below it
+        usage_used: U64,
+        /// First inode number never used
+        next_ino: U64,
+        /// Volume size in bytes
+        size_bytes: U64,
+        /// Segments of the volume
+        segments: U64,
+        /// Live bytes in all segments
+        live_bytes: U64,
+        /// Entries of the segment map: 0 = identity
+        segment_map: U64,
+        /// Features that old code may ignore
+        features_compat: U64,
+        /// Features that old code may ignore when it only reads
+        features_ro_compat: U64,
+        /// Features that old code must refuse
+        features_incompat: U64,
+        /// Zero
+        reserved2: [u8; 304],
+    }
+}
+
+layout! {
+    /// Tail of an open log.
+    TailRaw = 96 {
+        /// Segment being written; all ones: the log is not open
+        segment: U64,
+        /// First sector not yet written in it
+        sector: U32,
+        /// Zero
+        reserved: U32,
+        /// Segment that the log goes on in
+        next_segment: U64,
+        /// Zero
+        reserved2: [u8; 72],
+    }
+}
+
+layout! {
+    /// From that serial on, partial segments carry that incarnation.
+    SpanRaw = 16 {
+        /// First serial
+        from_serial: U64,
+        /// Incarnation
+        incarnation: U32,
+        /// Zero
+        reserved: U32,
+    }
+}
+
+/// Tail of one open log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    /// Segment being written.
+    pub segment: SegmentId,
+    /// First sector not yet written.
+    pub sector: u32,
+    /// Segment after it.
+    pub next_segment: SegmentId,
+}
+
+/// From `from` on, partial segments carry `incarnation`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// First serial.
+    pub from: Serial,
+    /// Incarnation.
+    pub incarnation: Incarnation,
+}
+
+/// Root of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableRoot {
+    /// Root block; a hole if the table is empty.
+    pub ptr: BlockPtr,
+    /// 0: the root is a leaf.
+    pub height: u32,
+    /// Entries in use.
+    pub used: u64,
+    /// Special entries (orphans).
+    pub special: u64,
+}
+
+/// A checkpoint, decoded and checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Checkpoint {
+    /// Volume uuid.
+    pub uuid: [u8; 16],
+    /// Number.
+    pub epoch: Epoch,
+    /// Mount that wrote it.
+    pub incarnation: Incarnation,
+    /// Nothing to roll forward.
+    pub clean: bool,
+    /// When.
+    pub time: TimeNs,
+    /// Last serial covered.
+    pub serial: Serial,
+    /// CRC of that serial's summary.
+    pub serial_crc: u32,
+    /// Inode map.
+    pub imap: TableRoot,
+    /// Segment usage table.
+    pub usage: TableRoot,
+    /// Segments found empty by this checkpoint.
+    pub emptied: u32,
+    /// First inode number never used.
+    pub next_ino: InodeNo,
+    /// Volume size in bytes.
+    pub size_bytes: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Live bytes.
+    pub live_bytes: u64,
+    /// Open logs by number; `None` where a log is not open.
+    pub tails: Vec<Option<Tail>>,
+    /// Incarnations that roll-forward accepts, by serial.
+    pub spans: Vec<Span>,
+    /// Counters since mkfs; what they count is fs's business.
+    pub counters: [u64; COUNTERS],
+}
+
+const NOT_OPEN: u64 = u64::MAX;
+const HEADER: usize = 512;
+
+impl Checkpoint {
+    /// Bytes for the slot, a multiple of `unit_bytes`.
+    #[must_use]
+    pub fn encode(&self, unit_bytes: u32) -> Vec<u8> {
+        let mut out = vec![0; HEADER];
+        for tail in &self.tails {
+            let raw = match tail {
+                Some(t) => TailRaw {
+                    segment: t.segment.0.into(),
+                    sector: t.sector.into(),
+                    reserved: 0.into(),
+                    next_segment: t.next_segment.0.into(),
+                    reserved2: [0; 72],
+                },
+                None => TailRaw {
+                    segment: NOT_OPEN.into(),
+                    sector: 0.into(),
+                    reserved: 0.into(),
+                    next_segment: NOT_OPEN.into(),
+                    reserved2: [0; 72],
+                },
+            };
+            out.extend_from_slice(raw.as_bytes());
+        }
+        for span in &self.spans {
+            let raw = SpanRaw {
+                from_serial: span.from.0.into(),
+                incarnation: span.incarnation.0.into(),
+                reserved: 0.into(),
+            };
+            out.extend_from_slice(raw.as_bytes());
+        }
+        for counter in self.counters {
+            out.extend_from_slice(&counter.to_le_bytes());
+        }
+        let header = self.header(out.len());
+        out[..HEADER].copy_from_slice(header.as_bytes());
+        let crc = crc32c::crc32c(&out);
+        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        out.resize(out.len().next_multiple_of(unit_bytes as usize), 0);
+        out
+    }
+
+    fn header(&self, len_bytes: usize) -> CheckpointRaw {
+        CheckpointRaw {
+            magic: CHECKPOINT_MAGIC,
+            crc: 0.into(),
+            len_bytes: (len_bytes as u32).into(),
+            uuid: self.uuid,
+            epoch: self.epoch.0.into(),
+            incarnation: self.incarnation.0.into(),
+            flags: u32::from(self.clean).into(),
+            tails: (self.tails.len() as u32).into(),
+            spans: (self.spans.len() as u32).into(),
+            reserved: 0.into(),
+            time_ns: self.time.0.into(),
+            serial: self.serial.0.into(),
+            serial_crc: self.serial_crc.into(),
+            imap_height: self.imap.height.into(),
+            usage_height: self.usage.height.into(),
+            emptied: self.emptied.into(),
+            imap_root: self.imap.ptr.encode(),
+            imap_used: self.imap.used.into(),
+            imap_orphans: self.imap.special.into(),
+            usage_root: self.usage.ptr.encode(),
+            usage_used: self.usage.used.into(),
+            next_ino: self.next_ino.0.into(),
+            size_bytes: self.size_bytes.into(),
+            segments: self.segments.into(),
+            live_bytes: self.live_bytes.into(),
+            segment_map: 0.into(),
+            features_compat: 0.into(),
+            features_ro_compat: 0.into(),
+            features_incompat: 0.into(),
+            reserved2: [0; 304],
+        }
+    }
+
+    /// Reads and checks a slot.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: no checkpoint, damaged, another volume's, or features that this code does not know.
+    pub fn decode(bytes: &[u8], uuid: &[u8; 16]) -> Result<Self, DecodeError> {
+        let (raw, _) = CheckpointRaw::read_from_prefix(bytes)
+            .map_err(|_| DecodeError::new("checkpoint", "512 bytes", bytes.len()))?;
+        ensure(
+            raw.magic == CHECKPOINT_MAGIC,
+            "checkpoint magic",
+            "\"firnckpt\"",
+            format_args!("{:02x?}", raw.magic),
+        )?;
+        let len = raw.len_bytes.get() as usize;
+        let len_ok = (HEADER..=(CHECKPOINT_SLOT_BYTES as usize).min(bytes.len())).contains(&len);
+        ensure(len_ok, "checkpoint length", "512 to 65536", len)?;
+        let mut zeroed = bytes[..len].to_vec();
+        zeroed[8..12].fill(0);
+        let crc = crc32c::crc32c(&zeroed);
+        ensure(crc == raw.crc.get(), "checkpoint checksum", raw.crc.get(), crc)?;
+        ensure(raw.uuid == *uuid, "checkpoint volume", "this volume's uuid", "another")?;
+        let incompat = raw.features_incompat.get();
+        ensure(incompat == 0, "incompatible features", 0, incompat)?;
+        ensure(raw.segment_map.get() == 0, "segment map", "identity", raw.segment_map.get())?;
+        Self::decode_body(&raw, &bytes[HEADER..len])
+    }
+
+    fn decode_body(raw: &CheckpointRaw, mut rest: &[u8]) -> Result<Self, DecodeError> {
+        let short = |_| DecodeError::new("checkpoint", "tails, spans and counters", "a shorter slot");
+        let (tail_count, span_count) = (raw.tails.get() as usize, raw.spans.get() as usize);
+        ensure(tail_count <= MAX_LOGS, "log tails", MAX_LOGS, tail_count)?;
+        ensure(span_count <= MAX_SPANS, "incarnation spans", MAX_SPANS, span_count)?;
+        let mut tails = Vec::with_capacity(tail_count);
+        for _ in 0..tail_count {
+            let (tail, after) = TailRaw::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
+            rest = after;
+            tails.push((tail.segment.get() != NOT_OPEN).then(|| Tail {
+                segment: SegmentId(tail.segment.get()),
+                sector: tail.sector.get(),
+                next_segment: SegmentId(tail.next_segment.get()),
+            }));
+        }
+        let mut spans = Vec::with_capacity(span_count);
+        for _ in 0..span_count {
+            let (span, after) = SpanRaw::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
+            rest = after;
+            spans.push(Span {
+                from: Serial(span.from_serial.get()),
+                incarnation: Incarnation(span.incarnation.get()),
+            });
+        }
+        let (stored, _) = <[U64; COUNTERS]>::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
+        Ok(Self {
+            uuid: raw.uuid,
+            epoch: Epoch(raw.epoch.get()),
+            incarnation: Incarnation(raw.incarnation.get()),
+            clean: raw.flags.get() & 1 != 0,
+            time: TimeNs(raw.time_ns.get()),
+            serial: Serial(raw.serial.get()),
+            serial_crc: raw.serial_crc.get(),
+            imap: TableRoot {
+                ptr: BlockPtr::decode(&raw.imap_root),
+                height: raw.imap_height.get(),
+                used: raw.imap_used.get(),
+                special: raw.imap_orphans.get(),
+            },
+            usage: TableRoot {
+                ptr: BlockPtr::decode(&raw.usage_root),
+                height: raw.usage_height.get(),
+                used: raw.usage_used.get(),
+                special: 0,
+            },
+            emptied: raw.emptied.get(),
+            next_ino: InodeNo(raw.next_ino.get()),
+            size_bytes: raw.size_bytes.get(),
+            segments: raw.segments.get(),
+            live_bytes: raw.live_bytes.get(),
+            tails,
+            spans,
+            counters: stored.map(U64::get),
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Layout declarations: one macro gives the struct, its size check and the table that FORMAT.md shows.
+
+/// One field of an on-disk structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Name in the source.
+    pub name: &'static str,
+    /// Offset in bytes.
+    pub offset: usize,
+    /// Size in bytes.
+    pub size: usize,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+/// An on-disk structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Name in the source.
+    pub name: &'static str,
+    /// Size in bytes.
+    pub size: usize,
+    /// Meaning.
+    pub doc: &'static str,
+    /// Fields in order.
+    pub fields: &'static [Field],
+}
+
+/// Declares a little-endian, unaligned on-disk struct of a fixed size.
+macro_rules! layout {
+    ($(#[doc = $sdoc:literal])* $name:ident = $size:literal { $($(#[doc = $fdoc:literal])* $field:ident : $ty:ty,)* }) => {
+        $(#[doc = $sdoc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::KnownLayout, zerocopy::Immutable, zerocopy::Unaligned)]
+        #[repr(C)]
+        pub struct $name { $($(#[doc = $fdoc])* pub $field: $ty,)* }
+        const _: () = assert!(std::mem::size_of::<$name>() == $size);
+        impl $name {
+            /// For FORMAT.md and `firn dump`.
+            pub const LAYOUT: $crate::layout::Layout = $crate::layout::Layout {
+                name: stringify!($name),
+                size: $size,
+                doc: concat!($($sdoc),*),
+                fields: &[$($crate::layout::Field {
+                    name: stringify!($field),
+                    offset: std::mem::offset_of!($name, $field),
+                    size: std::mem::size_of::<$ty>(),
+                    doc: concat!($($fdoc),*),
+                },)*],
+            };
+        }
+    };
+}
+pub(crate) use layout;
