@@ -3,6 +3,7 @@
 //! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls and
 //! firnfs also through its library. Unlike the core, the lab reads clocks: measuring is its purpose.
 
+pub mod calendar;
 pub mod error;
 pub mod micro;
 

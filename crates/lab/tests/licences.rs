@@ -25,7 +25,7 @@ fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
 #[test]
 fn every_dependency_has_an_allowed_licence() {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(root())
         .output()

@@ -269,7 +269,7 @@ impl Run<'_> {
         self.time_synced(Task::CreateSmall, |dir, w| {
             create_files(dir, 0..u64::from(w.small_files), w.small_bytes)
         })?;
-        self.time_cold(Task::ReadSmall, |dir, w| read_small(dir, w))?;
+        self.time_cold(Task::ReadSmall, read_small)?;
         self.time_synced(Task::DeleteSmall, |dir, w| {
             (0..u64::from(w.small_files)).try_for_each(|i| {
                 let path = small_path(dir, i);
