@@ -6,6 +6,7 @@
 
 pub mod error;
 pub mod inode;
+pub mod mem;
 pub mod store;
 pub mod ufs;
 pub mod vfs;

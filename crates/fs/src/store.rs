@@ -71,7 +71,8 @@ pub enum Intent {
         /// Growth of what is kept inline, in bytes.
         grow_bytes: u64,
     },
-    /// Bytes of a fork will be written. Blocks covered only in part are brought into memory.
+    /// Bytes of a fork will be written. Blocks covered only in part are brought into memory; only those may be changed
+    /// with [`Store::block_mut`] (UFS declares their first bytes), wherever in the block.
     Write {
         /// Which inode.
         ino: InodeNo,
@@ -277,7 +278,7 @@ pub trait Store: Send {
     /// Writes bytes declared with [`Intent::Write`], or into a fork of the inode just made. Does not touch the size.
     fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]);
 
-    /// One whole declared block, to change in place.
+    /// One whole block, to change in place, of which a part was declared with [`Intent::Write`]. A hole gives zeros.
     fn block_mut(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8];
 
     /// Drops bytes declared with [`Intent::Punch`]: whole blocks become holes, parts of blocks zeros.

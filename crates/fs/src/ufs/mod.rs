@@ -1,5 +1,47 @@
 //! UFS: what all storage managers share - directories, names, file content, attributes, the block map.
 //!
 //! Layers: [`crate::vfs`] calls down into this module; this module calls [`crate::store::Store`] and nothing else.
+//! Each part works the same way: a *plan* looks (and may stop with `Need`), it *declares* what it will change, and after
+//! `begin` it is *applied*, which cannot stop. A crash-consistent caller can assume that plans never change anything,
+//! and that an applied plan touches exactly blocks and inodes that it declared.
+//!
+//! Blocks that are changed in place (directory blocks, index nodes) are declared by a part of them, so that the store
+//! brings their old bytes into memory; a block declared whole would be overwritten whole.
 
+pub mod acl;
 pub mod bmap;
+pub mod dir;
+pub mod dirent;
+pub mod file;
+pub mod index;
+pub mod make;
+pub mod xattr;
+
+use crate::inode::{Body, Inode, Kind};
+use crate::store::{Fork, Intent, StoreFacts};
+use firnfs_format::{InodeNo, TimeNs};
+
+/// Where the content of a new, empty file goes.
+#[must_use]
+pub fn empty_body(facts: &StoreFacts) -> Body {
+    if facts.inline_max_bytes > 0 { Body::Inline(Vec::new()) } else { Body::Blocks }
+}
+
+/// The inode of a fresh root directory: owner and group 0, mode 0755. For whoever makes a volume.
+#[must_use]
+pub fn root_inode(facts: &StoreFacts, now: TimeNs) -> Inode {
+    let mut root = Inode::new(Kind::Directory, now);
+    root.mode = 0o755;
+    root.nlink = 2;
+    root.parent = InodeNo::ROOT;
+    root.body = empty_body(facts);
+    root
+}
+
+/// Declares that one block will be changed in place: a part of it stands for the whole (see the module's head).
+pub(crate) fn in_place(ino: InodeNo, fork: Fork, block: u64, block_bytes: u32) -> Intent {
+    Intent::Write { ino, fork, at_bytes: block * u64::from(block_bytes), len_bytes: IN_PLACE_BYTES }
+}
+
+/// What [`in_place`] declares of a block: less than any block.
+const IN_PLACE_BYTES: u64 = 8;

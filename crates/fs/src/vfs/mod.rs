@@ -4,11 +4,33 @@
 //! then does what is needed and calls it again. Permission checks on access are the adapter's (the kernel's, with
 //! `default_permissions`); what depends on the file system is done here: set-id clearing, ACL inheritance, umask,
 //! sticky bits excepted. Names are bytes, 1 to 255 of them, without `/` and NUL.
+//!
+//! One file a theme: `names` (lookup, make, link, unlink, rmdir), `rename`, `listing` (readdir, readlink), `attr`, `xattrs`,
+//! `data`, `lifetime`. All are written alike: look, declare, `begin`, change (see [`crate::store`]); nothing, in-core
+//! hints and counts included, changes before `begin` has succeeded.
+//!
+//! What a caller can assume across a crash: an operation on names is there as a whole or not at all, and in order with
+//! the others; of a write, each block is there or not. An inode whose last name went while it was held is freed by
+//! [`Vfs::release_orphans`] at the next mount.
+
+mod attr;
+mod data;
+mod lifetime;
+mod listing;
+mod names;
+mod rename;
+#[cfg(test)]
+mod tests;
+mod xattrs;
+
+pub use names::LINK_MAX;
 
 use crate::error::Outcome;
-use crate::inode::Kind;
-use crate::store::{ReadPlan, Scope, Space, Store, Ticket};
+use crate::inode::{Inode, Kind};
+use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, Ticket};
+use crate::ufs::dir::Hints;
 use firnfs_format::{InodeNo, TimeNs};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Who asks, for the ownership of what is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,162 +186,99 @@ pub enum AtimeMode {
     Strictatime,
 }
 
-/// The file system: a store and who holds what open.
+/// The file system: a store, and who holds what open.
 pub struct Vfs<S> {
     store: S,
     atime_mode: AtimeMode,
-    // H2 fills: lookup counts, open counts, ...
+    /// Lookups and opens of each inode, as long as there are any.
+    holds: FxHashMap<InodeNo, u64>,
+    /// Held inodes without names: freed when the last hold goes.
+    nameless: FxHashSet<InodeNo>,
+    hints: Hints,
+    /// Kept from operation to operation to save its allocation; empty between them.
+    intents: Vec<Intent>,
 }
 
-#[allow(missing_docs, unused_variables)] // replaced by the implementation
 impl<S: Store> Vfs<S> {
     /// Over an opened store.
     pub fn new(store: S, atime_mode: AtimeMode) -> Self {
-        Self { store, atime_mode }
+        Self {
+            store,
+            atime_mode,
+            holds: FxHashMap::default(),
+            nameless: FxHashSet::default(),
+            hints: Hints::default(),
+            intents: Vec::new(),
+        }
     }
+
+    /// The store, to look at.
     pub fn store(&self) -> &S {
         &self.store
     }
+
+    /// The store, for its driver.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
+
+    /// Gives the store back; holds are forgotten (see [`Vfs::release_orphans`]).
     pub fn into_store(self) -> S {
         self.store
     }
 
-    // --- names. Each that returns an Attr to a kernel counts one lookup if `hold` (given back with `forget`).
-    pub fn lookup(&mut self, now: TimeNs, parent: InodeNo, name: &[u8], hold: bool) -> Outcome<Attr> {
-        todo!()
-    }
-    pub fn make(
-        &mut self,
-        now: TimeNs,
-        caller: Caller,
-        parent: InodeNo,
-        name: &[u8],
-        node: NewNode<'_>,
-        hold: bool,
-    ) -> Outcome<Attr> {
-        todo!()
-    }
-    pub fn link(
-        &mut self,
-        now: TimeNs,
-        ino: InodeNo,
-        parent: InodeNo,
-        name: &[u8],
-        hold: bool,
-    ) -> Outcome<Attr> {
-        todo!()
-    }
-    pub fn unlink(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
-        todo!()
-    }
-    pub fn rmdir(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
-        todo!()
-    }
-    pub fn rename(
-        &mut self,
-        now: TimeNs,
-        from: (InodeNo, &[u8]),
-        to: (InodeNo, &[u8]),
-        mode: RenameMode,
-    ) -> Outcome<()> {
-        todo!()
-    }
-    /// Visits entries from `cookie` (0: from the start) until the visitor returns false.
-    pub fn readdir(
-        &mut self,
-        now: TimeNs,
-        ino: InodeNo,
-        cookie: u64,
-        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
-    ) -> Outcome<()> {
-        todo!()
-    }
-    pub fn readlink(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<Vec<u8>> {
-        todo!()
-    }
-
-    // --- lifetime of inodes: an unlinked inode lives while held (lookups, opens).
-    /// Counts one more holder (an open handle of an embedding program).
-    pub fn hold(&mut self, ino: InodeNo) -> Outcome<()> {
-        todo!()
-    }
-    /// Takes back `count` holds; frees the inode if it has no names and no holders left (that may `Need` or `Room`).
-    pub fn forget(&mut self, now: TimeNs, ino: InodeNo, count: u64) -> Outcome<()> {
-        todo!()
-    }
-    /// At mount: frees what a crash left without names. At unmount: what is still held but has no names.
-    pub fn release_orphans(&mut self, now: TimeNs) -> Outcome<()> {
-        todo!()
-    }
-
-    // --- attributes
-    pub fn getattr(&mut self, ino: InodeNo) -> Outcome<Attr> {
-        todo!()
-    }
-    pub fn setattr(&mut self, now: TimeNs, ino: InodeNo, set: SetAttr) -> Outcome<Attr> {
-        todo!()
-    }
-    pub fn getxattr(&mut self, ino: InodeNo, name: &[u8]) -> Outcome<Vec<u8>> {
-        todo!()
-    }
-    /// NUL-terminated names, one after another.
-    pub fn listxattr(&mut self, ino: InodeNo) -> Outcome<Vec<u8>> {
-        todo!()
-    }
-    pub fn setxattr(
-        &mut self,
-        now: TimeNs,
-        ino: InodeNo,
-        name: &[u8],
-        value: &[u8],
-        mode: XattrMode,
-    ) -> Outcome<()> {
-        todo!()
-    }
-    pub fn removexattr(&mut self, now: TimeNs, ino: InodeNo, name: &[u8]) -> Outcome<()> {
-        todo!()
-    }
-
-    // --- data
-    /// Plans a read, cut at the end of file; touches atime as the mode says. The caller gives the pin back.
-    pub fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
-        todo!()
-    }
-    /// Writes at most `StoreFacts::op_max_bytes`; returns how much was written (all of it, or the part that fits one
-    /// operation: call again for the rest). `kill_set_id` as in [`SetAttr`].
-    pub fn write(
-        &mut self,
-        now: TimeNs,
-        ino: InodeNo,
-        at_bytes: u64,
-        bytes: &[u8],
-        kill_set_id: bool,
-    ) -> Outcome<usize> {
-        todo!()
-    }
-    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done.
-    pub fn fallocate(
-        &mut self,
-        now: TimeNs,
-        ino: InodeNo,
-        mode: Allocate,
-        at_bytes: u64,
-        len_bytes: u64,
-    ) -> Outcome<Option<u64>> {
-        todo!()
-    }
-    pub fn seek(&mut self, ino: InodeNo, at_bytes: u64, whence: Seek) -> Outcome<u64> {
-        todo!()
-    }
-
-    // --- the whole
+    /// Space, as statfs(2) shows it.
     pub fn statfs(&self) -> Space {
         self.store.space()
     }
+
+    /// Starts to make a scope durable; see [`Store::commit`].
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `ReadOnly`, `Io`.
     pub fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
         self.store.commit(now, scope)
+    }
+
+    /// Begins an operation with what `declare` lists.
+    fn begin(&mut self, now: TimeNs, kind: OpKind, declare: impl FnOnce(&mut Vec<Intent>)) -> Outcome<Op> {
+        store::refuse_read_only(&self.store)?;
+        self.intents.clear();
+        declare(&mut self.intents);
+        self.store.begin(now, kind, &self.intents)
+    }
+
+    /// The attributes of an inode that the open operation has declared or made.
+    fn attr_within(&mut self, op: &mut Op, ino: InodeNo) -> Attr {
+        let attr = Attr::of(ino, self.store.inode_mut(op, ino));
+        Attr { allocated_bytes: self.store.allocated_bytes(ino), ..attr }
+    }
+
+    /// The attributes of an inode, looked at.
+    fn attr_of(&mut self, ino: InodeNo) -> Outcome<Attr> {
+        let attr = Attr::of(ino, self.store.inode(ino)?);
+        Ok(Attr { allocated_bytes: self.store.allocated_bytes(ino), ..attr })
+    }
+}
+
+impl Attr {
+    /// All but the space charged, which the store knows.
+    fn of(ino: InodeNo, inode: &Inode) -> Self {
+        Self {
+            ino,
+            generation: inode.generation,
+            kind: inode.kind,
+            mode: inode.mode,
+            nlink: inode.nlink,
+            uid: inode.uid,
+            gid: inode.gid,
+            rdev: inode.rdev,
+            size_bytes: inode.size_bytes,
+            allocated_bytes: 0,
+            atime: inode.atime,
+            mtime: inode.mtime,
+            ctime: inode.ctime,
+            btime: inode.btime,
+        }
     }
 }

@@ -1,0 +1,159 @@
+//! The blocks of one fork in memory: an ordered map from block number to bytes or to reserved room.
+//!
+//! Invariant: what is not in the map is a hole. All methods return how the number of blocks charged changed, so that
+//! the store keeps one sum. Caller: [`super::MemStore`].
+
+use crate::store::{Buf, Extent, Piece};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+enum Slot {
+    Data(Buf),
+    Reserved,
+}
+
+/// See the module's head. Block sizes are passed in: one word less a fork.
+#[derive(Default)]
+pub(super) struct Blocks(BTreeMap<u64, Slot>);
+
+/// First and last block that a non-empty byte range touches.
+fn touched(at_bytes: u64, len_bytes: u64, block_bytes: u64) -> Option<(u64, u64)> {
+    let last_byte = at_bytes.saturating_add(len_bytes.checked_sub(1)?);
+    Some((at_bytes / block_bytes, last_byte / block_bytes))
+}
+
+fn zero_block(block_bytes: u64) -> Buf {
+    Arc::new(vec![0; block_bytes as usize])
+}
+
+impl Blocks {
+    /// Blocks present or reserved.
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// The bytes of a block; `None` if it reads as zeros.
+    pub(super) fn get(&self, index: u64) -> Option<&Buf> {
+        match self.0.get(&index) {
+            Some(Slot::Data(buf)) => Some(buf),
+            Some(Slot::Reserved) | None => None,
+        }
+    }
+
+    /// Blocks of a range that are neither present nor reserved.
+    pub(super) fn absent(&self, at_bytes: u64, len_bytes: u64, block_bytes: u64) -> u64 {
+        touched(at_bytes, len_bytes, block_bytes)
+            .map_or(0, |(first, last)| last - first + 1 - self.0.range(first..=last).count() as u64)
+    }
+
+    /// The bytes of a block to change, made if they are not there; and how many blocks that adds.
+    pub(super) fn get_mut(&mut self, index: u64, block_bytes: u64) -> (&mut [u8], u64) {
+        let (slot, added) = match self.0.entry(index) {
+            Entry::Vacant(vacant) => (vacant.insert(Slot::Data(zero_block(block_bytes))), 1),
+            Entry::Occupied(occupied) => (occupied.into_mut(), 0),
+        };
+        if let Slot::Reserved = slot {
+            *slot = Slot::Data(zero_block(block_bytes));
+        }
+        let Slot::Data(buf) = slot else { unreachable!("made data above") };
+        (Arc::make_mut(buf).as_mut_slice(), added)
+    }
+
+    /// Writes bytes; returns how many blocks that adds.
+    pub(super) fn write(&mut self, at_bytes: u64, bytes: &[u8], block_bytes: u64) -> u64 {
+        let mut added = 0;
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = at_bytes + done as u64;
+            let start = (at % block_bytes) as usize;
+            let len = (block_bytes as usize - start).min(bytes.len() - done);
+            let part = &bytes[done..done + len];
+            if len as u64 == block_bytes {
+                let whole = Slot::Data(Arc::new(part.to_vec()));
+                added += u64::from(self.0.insert(at / block_bytes, whole).is_none());
+            } else {
+                let (block, new) = self.get_mut(at / block_bytes, block_bytes);
+                block[start..start + len].copy_from_slice(part);
+                added += new;
+            }
+            done += len;
+        }
+        added
+    }
+
+    /// Drops bytes (whole blocks become holes, parts zeros); returns how many blocks that removes.
+    pub(super) fn punch(&mut self, at_bytes: u64, len_bytes: u64, block_bytes: u64) -> u64 {
+        let end = at_bytes.saturating_add(len_bytes);
+        let first_whole = at_bytes.div_ceil(block_bytes);
+        let whole_end = if end == u64::MAX { u64::MAX } else { end / block_bytes };
+        let mut zero = |block: u64, start: u64, end: u64| {
+            if let Some(Slot::Data(buf)) = self.0.get_mut(&block) {
+                Arc::make_mut(buf)[start as usize..end as usize].fill(0);
+            }
+        };
+        if at_bytes % block_bytes != 0 {
+            let block = at_bytes / block_bytes;
+            zero(block, at_bytes % block_bytes, block_bytes.min(end.saturating_sub(block * block_bytes)));
+        }
+        if end != u64::MAX && end % block_bytes != 0 && whole_end >= first_whole {
+            zero(whole_end, 0, end % block_bytes);
+        }
+        if first_whole >= whole_end {
+            return 0;
+        }
+        let inside: Vec<u64> = self.0.range(first_whole..whole_end).map(|(&index, _)| index).collect();
+        for index in &inside {
+            self.0.remove(index);
+        }
+        inside.len() as u64
+    }
+
+    /// Charges the holes of a range; returns how many blocks that adds.
+    pub(super) fn reserve(&mut self, at_bytes: u64, len_bytes: u64, block_bytes: u64) -> u64 {
+        let before = self.count();
+        if let Some((first, last)) = touched(at_bytes, len_bytes, block_bytes) {
+            for index in first..=last {
+                self.0.entry(index).or_insert(Slot::Reserved);
+            }
+        }
+        self.count() - before
+    }
+
+    /// The stretches of a read, in order.
+    pub(super) fn read(&self, at_bytes: u64, len_bytes: u64, block_bytes: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let end = at_bytes + len_bytes;
+        let mut at = at_bytes;
+        while at < end {
+            let start = (at % block_bytes) as usize;
+            let len_bytes = ((block_bytes - start as u64).min(end - at)) as usize;
+            match (self.get(at / block_bytes), pieces.last_mut()) {
+                (Some(buf), _) => pieces.push(Piece::Memory { buf: Arc::clone(buf), start, len_bytes }),
+                (None, Some(Piece::Zeros { len_bytes: before })) => *before += len_bytes,
+                (None, _) => pieces.push(Piece::Zeros { len_bytes }),
+            }
+            at += len_bytes as u64;
+        }
+        pieces
+    }
+
+    /// What lies at a byte, and how far.
+    pub(super) fn extent(&self, at_bytes: u64, limit_bytes: u64, block_bytes: u64) -> Extent {
+        let first = at_bytes / block_bytes;
+        let is_data = self.get(first).is_some();
+        let last = at_bytes.saturating_add(limit_bytes.max(1) - 1) / block_bytes;
+        let mut same_until = first + 1;
+        if is_data {
+            while same_until <= last && self.get(same_until).is_some() {
+                same_until += 1;
+            }
+        } else {
+            let data = |(_, slot): &(&u64, &Slot)| matches!(slot, Slot::Data(_));
+            let next = self.0.range(first..=last).find(data).map(|(&index, _)| index);
+            same_until = next.unwrap_or(last + 1);
+        }
+        let len_bytes = same_until.saturating_mul(block_bytes) - at_bytes;
+        Extent { len_bytes: len_bytes.min(limit_bytes.max(1)), is_data }
+    }
+}

@@ -1,0 +1,347 @@
+//! `MemStore`: the memory storage manager. It shares all of UFS with LFS and proves the seam between them.
+//!
+//! Blocks live in one ordered map per inode and fork. Nothing survives the process; `commit` is a counter.
+//! Invariants:
+//! - An operation changes only what it declared (checked by [`declared::Declared`] in every build: this store is the
+//!   conscience of the seam), and takes no more space than was charged to it at `begin`.
+//! - `used_bytes` is the sum of what all inodes are charged: a fixed size each, what they keep inline, and a whole
+//!   block for each block present or reserved. It never passes the capacity.
+//!
+//! Callers: [`crate::vfs`] through [`Store`]; embedding programs and tests make it with [`MemStore::new`].
+
+mod blocks;
+mod declared;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{FsError, Outcome};
+use crate::inode::{Inode, Kind};
+use crate::store::{
+    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
+};
+use crate::ufs;
+use blocks::Blocks;
+use declared::Declared;
+use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+use std::sync::Arc;
+
+/// What an inode is charged besides its content, in bytes.
+pub const INODE_BYTES: u64 = 256;
+
+/// How to make a [`MemStore`]. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemOptions {
+    /// Most that all files together may take, with their inodes.
+    pub capacity_bytes: u64,
+    /// Block size (power of two, 4096 to 65536).
+    pub block_bytes: u32,
+    /// Largest content kept in the inode; 0 turns inlining off. At most a block.
+    pub inline_max_bytes: u32,
+    /// Largest attribute set kept in the inode; 0 turns inlining off.
+    pub inline_xattr_max_bytes: u32,
+    /// Largest range of one operation.
+    pub op_max_bytes: u64,
+    /// Key of the directory hash.
+    pub hash_key: [u64; 2],
+    /// Owner and group of the root directory.
+    pub root_owner: (u32, u32),
+    /// Permission bits of the root directory.
+    pub root_mode: u16,
+}
+
+impl MemOptions {
+    /// The usual sizes for a capacity in bytes.
+    #[must_use]
+    pub fn with_capacity(capacity_bytes: u64) -> Self {
+        Self {
+            capacity_bytes,
+            block_bytes: 4096,
+            inline_max_bytes: 512,
+            inline_xattr_max_bytes: 512,
+            op_max_bytes: 1 << 20,
+            hash_key: [0x6669_726e_6673_2d6d, 0x656d_2d64_6972_7321],
+            root_owner: (0, 0),
+            root_mode: 0o755,
+        }
+    }
+}
+
+/// An inode with its blocks and what it is charged.
+struct Node {
+    inode: Inode,
+    forks: [Blocks; 3],
+    /// Inline bytes already part of `used_bytes`.
+    charged_inline_bytes: u64,
+}
+
+impl Node {
+    fn block_count(&self) -> u64 {
+        self.forks.iter().map(Blocks::count).sum()
+    }
+}
+
+/// See the module's head.
+pub struct MemStore {
+    facts: StoreFacts,
+    capacity_bytes: u64,
+    used_bytes: u64,
+    /// By inode number.
+    nodes: Vec<Option<Box<Node>>>,
+    free_numbers: Vec<u64>,
+    inodes_used: u64,
+    next_generation: u64,
+    commits: u64,
+    open: Declared,
+}
+
+impl MemStore {
+    /// An empty volume with a root directory.
+    ///
+    /// # Panics
+    /// If the options contradict their documented ranges.
+    #[must_use]
+    pub fn new(options: MemOptions, now: TimeNs) -> Self {
+        let block_bytes = options.block_bytes;
+        assert!(block_bytes.is_power_of_two() && (4096..=65536).contains(&block_bytes), "block size");
+        assert!(options.inline_max_bytes <= block_bytes, "inline content never exceeds a block");
+        assert!(options.op_max_bytes >= u64::from(block_bytes), "an operation covers a block at least");
+        let facts = StoreFacts {
+            block_bytes,
+            inline_max_bytes: options.inline_max_bytes,
+            inline_xattr_max_bytes: options.inline_xattr_max_bytes,
+            file_max_bytes: i64::MAX as u64,
+            op_max_bytes: options.op_max_bytes,
+            hash_key: options.hash_key,
+        };
+        let mut store = Self {
+            facts,
+            capacity_bytes: options.capacity_bytes.max(INODE_BYTES),
+            used_bytes: 0,
+            nodes: (0..InodeNo::FIRST_USER.0).map(|_| None).collect(),
+            free_numbers: Vec::new(),
+            inodes_used: 0,
+            next_generation: 1,
+            commits: 0,
+            open: Declared::default(),
+        };
+        let mut root = ufs::root_inode(&facts, now);
+        (root.uid, root.gid) = options.root_owner;
+        root.mode = options.root_mode;
+        store.place(InodeNo::ROOT, root);
+        store.used_bytes = INODE_BYTES;
+        store
+    }
+
+    fn place(&mut self, ino: InodeNo, mut inode: Inode) {
+        inode.generation = self.next_generation;
+        self.next_generation += 1;
+        self.inodes_used += 1;
+        let node = Node { inode, forks: Default::default(), charged_inline_bytes: 0 };
+        self.nodes[ino.0 as usize] = Some(Box::new(node));
+    }
+
+    fn node(&self, ino: InodeNo) -> Result<&Node, FsError> {
+        let slot = usize::try_from(ino.0).ok().and_then(|at| self.nodes.get(at));
+        slot.and_then(|node| node.as_deref()).ok_or(FsError::NotFound)
+    }
+
+    /// For changes, which only name inodes that exist.
+    fn node_mut(&mut self, ino: InodeNo) -> &mut Node {
+        self.nodes[ino.0 as usize].as_deref_mut().expect("an operation declares inodes it has looked at")
+    }
+
+    fn blocks(&self, ino: InodeNo, fork: Fork) -> Result<&Blocks, FsError> {
+        Ok(&self.node(ino)?.forks[fork as usize])
+    }
+
+    /// Most that an operation can add to `used_bytes`.
+    fn charge(&self, intents: &[Intent]) -> Result<u64, FsError> {
+        let block_bytes = u64::from(self.facts.block_bytes);
+        let inline_max = u64::from(self.facts.inline_max_bytes.min(self.facts.inline_xattr_max_bytes));
+        let mut total = 0u64;
+        for intent in intents {
+            let bytes = match *intent {
+                Intent::Create { bytes } if bytes <= inline_max => INODE_BYTES + bytes,
+                Intent::Create { bytes } => {
+                    INODE_BYTES + bytes + (bytes.div_ceil(block_bytes) + 1) * block_bytes
+                }
+                Intent::Change { ino, grow_bytes } => self.node(ino).map(|_| grow_bytes)?,
+                Intent::Write { ino, fork, at_bytes, len_bytes } => {
+                    self.blocks(ino, fork)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes
+                }
+                // A punch declared beside it (zero range) only gives room back.
+                Intent::Reserve { ino, at_bytes, len_bytes } => {
+                    self.blocks(ino, Fork::Data)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes
+                }
+                Intent::Punch { ino, .. } | Intent::Free { ino } => self.node(ino).map(|_| 0)?,
+            };
+            total = total.saturating_add(bytes);
+        }
+        Ok(total)
+    }
+
+    fn inline_bytes(inode: &Inode) -> u64 {
+        inode.inline_bytes() as u64
+    }
+}
+
+impl Store for MemStore {
+    fn facts(&self) -> StoreFacts {
+        self.facts
+    }
+
+    fn space(&self) -> Space {
+        let free_bytes = self.capacity_bytes - self.used_bytes;
+        Space {
+            total_bytes: self.capacity_bytes,
+            free_bytes,
+            inodes_used: self.inodes_used,
+            inodes_free: free_bytes / INODE_BYTES,
+        }
+    }
+
+    fn inode(&mut self, ino: InodeNo) -> Outcome<&Inode> {
+        Ok(&self.node(ino)?.inode)
+    }
+
+    fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf> {
+        let blocks = self.blocks(ino, fork)?;
+        let zeros = || Arc::new(vec![0; self.facts.block_bytes as usize]);
+        Ok(blocks.get(index.0).cloned().unwrap_or_else(zeros))
+    }
+
+    fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
+        let pieces =
+            self.blocks(ino, Fork::Data)?.read(at_bytes, len_bytes, u64::from(self.facts.block_bytes));
+        Ok(ReadPlan { pieces, pin: 0 })
+    }
+
+    fn unpin(&mut self, pin: u64) {
+        assert_eq!(pin, 0, "the memory store pins nothing");
+    }
+
+    fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
+        let block_bytes = u64::from(self.facts.block_bytes);
+        Ok(self.blocks(ino, Fork::Data)?.extent(at_bytes, limit_bytes, block_bytes))
+    }
+
+    fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
+        let charge_bytes = self.charge(intents)?;
+        if charge_bytes > 0 && charge_bytes > self.capacity_bytes - self.used_bytes {
+            return Err(FsError::NoSpace.into());
+        }
+        self.open.start(intents, self.used_bytes + charge_bytes);
+        Ok(Op::granted(now, kind))
+    }
+
+    fn inode_alloc(&mut self, _op: &mut Op, inode: Inode) -> InodeNo {
+        let ino = InodeNo(self.free_numbers.pop().unwrap_or(self.nodes.len() as u64));
+        if ino.0 as usize == self.nodes.len() {
+            self.nodes.push(None);
+        }
+        self.place(ino, inode);
+        self.used_bytes += INODE_BYTES;
+        self.open.created(ino);
+        ino
+    }
+
+    fn inode_mut(&mut self, _op: &mut Op, ino: InodeNo) -> &mut Inode {
+        self.open.check_inode(ino);
+        &mut self.node_mut(ino).inode
+    }
+
+    fn inode_free(&mut self, _op: &mut Op, ino: InodeNo) {
+        self.open.check_free(ino);
+        let node = self.nodes[ino.0 as usize].take().expect("an inode is freed once");
+        let block_bytes = u64::from(self.facts.block_bytes);
+        self.used_bytes -= INODE_BYTES + node.charged_inline_bytes + node.block_count() * block_bytes;
+        self.inodes_used -= 1;
+        self.free_numbers.push(ino.0);
+    }
+
+    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
+        self.open.check_write(ino, fork, at_bytes, bytes.len() as u64);
+        let block_bytes = u64::from(self.facts.block_bytes);
+        let added = self.node_mut(ino).forks[fork as usize].write(at_bytes, bytes, block_bytes);
+        self.used_bytes += added * block_bytes;
+    }
+
+    fn block_mut(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {
+        let block_bytes = u64::from(self.facts.block_bytes);
+        self.open.check_in_place(ino, fork, index, block_bytes);
+        let blocks =
+            &mut self.nodes[ino.0 as usize].as_deref_mut().expect("checked above").forks[fork as usize];
+        let (block, added) = blocks.get_mut(index.0, block_bytes);
+        self.used_bytes += added * block_bytes;
+        block
+    }
+
+    fn punch(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64) {
+        self.open.check_punch(ino, fork, at_bytes, len_bytes);
+        let block_bytes = u64::from(self.facts.block_bytes);
+        let removed = self.node_mut(ino).forks[fork as usize].punch(at_bytes, len_bytes, block_bytes);
+        self.used_bytes -= removed * block_bytes;
+    }
+
+    fn reserve(&mut self, _op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64) {
+        self.open.check_reserve(ino, at_bytes, len_bytes);
+        let block_bytes = u64::from(self.facts.block_bytes);
+        let added = self.node_mut(ino).forks[Fork::Data as usize].reserve(at_bytes, len_bytes, block_bytes);
+        self.used_bytes += added * block_bytes;
+    }
+
+    fn end(&mut self, _op: Op) {
+        let touched = self.open.finish();
+        for &ino in &touched {
+            // Freed in the same operation: its charge went with it.
+            let Some(node) = self.nodes[ino.0 as usize].as_deref_mut() else { continue };
+            check_sizes(&node.inode, &self.facts);
+            let inline_bytes = Self::inline_bytes(&node.inode);
+            self.used_bytes = self.used_bytes + inline_bytes - node.charged_inline_bytes;
+            node.charged_inline_bytes = inline_bytes;
+        }
+        self.open.settle(touched, self.used_bytes);
+    }
+
+    fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
+        if let Some(Some(node)) = self.nodes.get_mut(ino.0 as usize) {
+            node.inode.atime = atime;
+        }
+    }
+
+    fn allocated_bytes(&self, ino: InodeNo) -> u64 {
+        self.node(ino).map_or(0, |node| node.block_count() * u64::from(self.facts.block_bytes))
+    }
+
+    fn commit(&mut self, _now: TimeNs, _scope: Scope) -> Outcome<Ticket> {
+        self.commits += 1;
+        Ok(Ticket(self.commits))
+    }
+
+    fn orphans(&mut self) -> Outcome<Vec<InodeNo>> {
+        let nameless = |node: &Option<Box<Node>>| node.as_ref().is_some_and(|n| n.inode.nlink == 0);
+        let numbers = self.nodes.iter().enumerate().filter(|(_, node)| nameless(node));
+        Ok(numbers.map(|(ino, _)| InodeNo(ino as u64)).collect())
+    }
+
+    fn read_only(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What UFS owes every store about an inode's inline parts.
+fn check_sizes(inode: &Inode, facts: &StoreFacts) {
+    use crate::inode::{Body, Xattrs};
+    if let Body::Inline(body) = &inode.body {
+        assert!(body.len() <= facts.inline_max_bytes as usize, "inline content of {} bytes", body.len());
+        assert_eq!(body.len() as u64, inode.size_bytes, "inline content is as long as the file");
+    }
+    if let Xattrs::Inline(set) = &inode.xattrs {
+        assert!(
+            set.len() <= facts.inline_xattr_max_bytes as usize,
+            "inline attributes of {} bytes",
+            set.len()
+        );
+    }
+    assert!(inode.kind == Kind::Directory || inode.index_blocks == 0, "only directories have an index");
+}

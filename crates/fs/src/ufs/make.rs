@@ -1,0 +1,147 @@
+//! The inode of a new file: mode, group and ACLs as its directory passes them on.
+//!
+//! - A directory with the set-group-id bit gives its group to what is made in it, and the bit to new directories.
+//! - A directory with a default ACL gives it as access ACL (cut down to the mode asked for) and to new directories as
+//!   their default; only without one does the umask count. Symbolic links have mode 0777 and no ACL.
+//!
+//! Caller: [`crate::vfs`].
+
+use super::acl::{self, Acl};
+use super::{empty_body, xattr};
+use crate::error::{FsError, Outcome};
+use crate::inode::{Body, Inode, Kind, Xattrs};
+use crate::store::{Fork, Op, Store};
+use crate::vfs::{Caller, NewNode};
+use firnfs_format::{InodeNo, TimeNs};
+
+/// Longest target of a symbolic link, in bytes (PATH_MAX less its NUL).
+pub const TARGET_MAX_BYTES: usize = 4095;
+
+/// Set-group-id.
+pub(crate) const SET_GID: u16 = 0o2000;
+/// Set-user-id.
+pub(crate) const SET_UID: u16 = 0o4000;
+
+/// A new file that has been thought through, with content and attributes that did not fit its inode.
+#[derive(Clone, Debug)]
+pub struct Made {
+    inode: Inode,
+    content: Vec<u8>,
+    xattrs: Vec<u8>,
+}
+
+/// Works out the inode of a file to be made in `parent`.
+///
+/// # Errors
+/// `Need`, `Corrupt`; `NotFound` for an empty target, `NameTooLong` for one that is too long.
+pub fn plan_make<S: Store>(
+    store: &mut S,
+    now: TimeNs,
+    caller: Caller,
+    parent: InodeNo,
+    node: &NewNode<'_>,
+) -> Outcome<Made> {
+    let facts = store.facts();
+    let directory = store.inode(parent)?;
+    let (parent_gid, passes_group) = (directory.gid, directory.mode & SET_GID != 0);
+    let mut inode = Inode::new(node.kind, now);
+    inode.uid = caller.uid;
+    inode.gid = if passes_group { parent_gid } else { caller.gid };
+    inode.nlink = 1;
+    inode.body = empty_body(&facts);
+    if matches!(node.kind, Kind::CharDevice | Kind::BlockDevice) {
+        inode.rdev = node.rdev;
+    }
+    let mut made = Made { inode, content: Vec::new(), xattrs: Vec::new() };
+    if node.kind == Kind::Symlink {
+        made.inode.mode = 0o777;
+        made.set_target(node.target, facts.inline_max_bytes as usize)?;
+        return Ok(made);
+    }
+    let set = made.inherit(store, parent, node.mode & 0o7777, caller.umask)?;
+    if xattr::fits_inline(&facts, &set) {
+        made.inode.xattrs = Xattrs::Inline(set);
+    } else {
+        made.inode.xattrs = Xattrs::Blocks(set.len() as u32);
+        made.xattrs = set;
+    }
+    if node.kind == Kind::Directory {
+        made.inode.nlink = 2;
+        made.inode.parent = parent;
+        made.inode.mode |= if passes_group { SET_GID } else { 0 };
+    }
+    Ok(made)
+}
+
+impl Made {
+    fn set_target(&mut self, target: &[u8], inline_max: usize) -> Result<(), FsError> {
+        if target.is_empty() {
+            return Err(FsError::NotFound);
+        }
+        if target.len() > TARGET_MAX_BYTES {
+            return Err(FsError::NameTooLong);
+        }
+        self.inode.size_bytes = target.len() as u64;
+        if target.len() <= inline_max {
+            self.inode.body = Body::Inline(target.to_vec());
+        } else {
+            self.inode.body = Body::Blocks;
+            self.content = target.to_vec();
+        }
+        Ok(())
+    }
+
+    /// Sets the mode, and returns the attributes that the directory passes on.
+    fn inherit<S: Store>(
+        &mut self,
+        store: &mut S,
+        parent: InodeNo,
+        mode: u16,
+        umask: u16,
+    ) -> Outcome<Vec<u8>> {
+        self.inode.mode = mode & !umask;
+        let mut set = Vec::new();
+        if xattr::is_empty(store, parent)? {
+            return Ok(set);
+        }
+        let Some(blob) = xattr::get(store, parent, acl::DEFAULT)? else { return Ok(set) };
+        let Some(default) = stored(parent, &blob)? else { return Ok(set) };
+        let (access, mode) = default.inherit(mode);
+        self.inode.mode = mode;
+        if !access.is_minimal() {
+            xattr::put(&mut set, acl::ACCESS, &access.encode())?;
+        }
+        if self.inode.kind == Kind::Directory {
+            xattr::put(&mut set, acl::DEFAULT, &blob)?;
+        }
+        Ok(set)
+    }
+
+    /// Content and attributes, in bytes, for [`crate::store::Intent::Create`].
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.inode.inline_bytes() + self.content.len() + self.xattrs.len()) as u64
+    }
+
+    /// Makes the inode.
+    pub fn apply<S: Store>(self, store: &mut S, op: &mut Op) -> InodeNo {
+        let ino = store.inode_alloc(op, self.inode);
+        if !self.content.is_empty() {
+            store.write(op, ino, Fork::Data, 0, &self.content);
+        }
+        if !self.xattrs.is_empty() {
+            store.write(op, ino, Fork::Xattr, 0, &self.xattrs);
+        }
+        ino
+    }
+}
+
+/// Reads an ACL that the file system itself accepted earlier.
+pub(crate) fn stored(ino: InodeNo, blob: &[u8]) -> Result<Option<Acl>, FsError> {
+    Acl::parse(blob).map_err(|error| FsError::Corrupt {
+        what: format!("ACL of inode {ino}"),
+        at: "extended attributes".to_owned(),
+        expected: "a valid ACL".to_owned(),
+        found: error.to_string(),
+    })
+}

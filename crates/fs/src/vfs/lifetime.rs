@@ -1,0 +1,72 @@
+//! Lifetime of inodes: a file without names lives as long as somebody holds it.
+//!
+//! Holders are the kernel's lookups and the open handles of embedding programs; both are only counted. `nameless` is the
+//! set of held inodes without names, so that giving back a hold of a file that has names never needs its inode.
+
+use super::Vfs;
+use crate::error::{FsError, Outcome, Stop};
+use crate::store::{Intent, OpKind, Store};
+use firnfs_format::{InodeNo, TimeNs};
+
+impl<S: Store> Vfs<S> {
+    pub(super) fn add_hold(&mut self, ino: InodeNo) {
+        *self.holds.entry(ino).or_insert(0) += 1;
+    }
+
+    /// Counts one more holder (an open handle of an embedding program).
+    ///
+    /// # Errors
+    /// `NotFound`; `Need`, `Corrupt`.
+    pub fn hold(&mut self, ino: InodeNo) -> Outcome<()> {
+        if self.store.inode(ino)?.nlink == 0 {
+            self.nameless.insert(ino);
+        }
+        self.add_hold(ino);
+        Ok(())
+    }
+
+    /// Takes back `count` holds (more than there are count as all). An inode that has no names and no holders left is
+    /// freed: only that can stop.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `Corrupt`, `ReadOnly`; nothing was taken back then.
+    pub fn forget(&mut self, now: TimeNs, ino: InodeNo, count: u64) -> Outcome<()> {
+        let Some(&held) = self.holds.get(&ino) else { return Ok(()) };
+        if count < held {
+            self.holds.insert(ino, held - count);
+            return Ok(());
+        }
+        if self.nameless.contains(&ino) {
+            self.free(now, ino)?;
+        }
+        self.holds.remove(&ino);
+        self.nameless.remove(&ino);
+        Ok(())
+    }
+
+    /// Frees all inodes without names, held or not: at mount those that a crash left, at unmount those still open.
+    /// One operation each: if it stops, what was freed stays freed and the next call goes on.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `Corrupt`, `ReadOnly`.
+    pub fn release_orphans(&mut self, now: TimeNs) -> Outcome<()> {
+        for ino in self.store.orphans()? {
+            match self.free(now, ino) {
+                Ok(()) | Err(Stop::Fail(FsError::NotFound)) => {
+                    self.holds.remove(&ino);
+                    self.nameless.remove(&ino);
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<()> {
+        self.store.inode(ino)?;
+        let mut op = self.begin(now, OpKind::Names, |intents| intents.push(Intent::Free { ino }))?;
+        self.store.inode_free(&mut op, ino);
+        self.store.end(op);
+        Ok(())
+    }
+}

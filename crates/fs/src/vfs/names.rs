@@ -1,0 +1,304 @@
+//! Names: lookup, make, link, unlink, rmdir - and the parts that `rename` shares with them.
+
+use super::{Attr, Caller, NewNode, Vfs};
+use crate::error::{FsError, Outcome};
+use crate::inode::Kind;
+use crate::store::{Intent, Op, OpKind, Store};
+use crate::ufs::dir::{self, DirView, Found, Lookup};
+use crate::ufs::{dirent, make};
+use firnfs_format::{InodeNo, TimeNs};
+
+/// Most names that a file other than a directory can have.
+pub const LINK_MAX: u32 = i32::MAX as u32;
+
+/// Checks a name that is looked for.
+pub(super) fn check_name(name: &[u8]) -> Result<(), FsError> {
+    if name.is_empty() {
+        return Err(FsError::NotFound);
+    }
+    if name.len() > dirent::NAME_MAX_BYTES {
+        return Err(FsError::NameTooLong);
+    }
+    if name.iter().any(|&byte| byte == b'/' || byte == 0) {
+        return Err(FsError::Invalid("name with / or NUL"));
+    }
+    Ok(())
+}
+
+fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
+/// Checks a name that is to be made: `.` and `..` are always there.
+fn check_new_name(name: &[u8]) -> Result<(), FsError> {
+    if is_dots(name) { Err(FsError::Exists) } else { check_name(name) }
+}
+
+/// Checks a name that is to go or to move.
+pub(super) fn check_plain_name(name: &[u8]) -> Result<(), FsError> {
+    if is_dots(name) { Err(FsError::Invalid(". or ..")) } else { check_name(name) }
+}
+
+/// An inode that an entry names, as far as names are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) ino: InodeNo,
+    pub(super) kind: Kind,
+    nlink: u32,
+    pub(super) entries: u64,
+}
+
+impl Target {
+    pub(super) fn is_dir(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+}
+
+/// What becomes of an inode that loses a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    target: Target,
+    is_last_name: bool,
+    /// Nobody holds it: it is freed in the same operation.
+    frees: bool,
+}
+
+impl Loss {
+    pub(super) fn declare(&self, intents: &mut Vec<Intent>) {
+        let ino = self.target.ino;
+        intents.push(if self.frees { Intent::Free { ino } } else { Intent::Change { ino, grow_bytes: 0 } });
+    }
+}
+
+impl<S: Store> Vfs<S> {
+    /// Finds a name, `.` and `..` included. Counts one lookup of what it finds if `hold` (given back with
+    /// [`Vfs::forget`]).
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `NameTooLong`, `Invalid` (a name with `/` or NUL); `Need`, `Corrupt`.
+    pub fn lookup(&mut self, _now: TimeNs, parent: InodeNo, name: &[u8], hold: bool) -> Outcome<Attr> {
+        let dir = dir::view(&mut self.store, parent)?;
+        check_name(name)?;
+        let attr = match name {
+            b"." => self.attr_of(parent)?,
+            b".." if dir.nlink == 0 => return Err(FsError::NotFound.into()),
+            b".." => self.attr_of(dir.parent)?,
+            _ => {
+                let found = dir::lookup(&mut self.store, &dir, name)?.found.ok_or(FsError::NotFound)?;
+                self.target(&dir, &found)?;
+                self.attr_of(found.ino)?
+            }
+        };
+        if hold {
+            self.add_hold(attr.ino);
+        }
+        Ok(attr)
+    }
+
+    /// Makes a file of any kind. Mode, group and ACLs follow the directory's (see [`crate::ufs::make`]).
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound` (the directory was removed; an empty target), `NotDirectory`, `NameTooLong` (name or target),
+    /// `TooManyLinks` (subdirectories), `NoSpace`, `Invalid`, `ReadOnly`; `Need`, `Room`, `Corrupt`.
+    pub fn make(
+        &mut self,
+        now: TimeNs,
+        caller: Caller,
+        parent: InodeNo,
+        name: &[u8],
+        node: NewNode<'_>,
+        hold: bool,
+    ) -> Outcome<Attr> {
+        check_new_name(name)?;
+        let dir = self.living_dir(parent)?;
+        let lookup = self.absent(&dir, name)?;
+        let is_dir = node.kind == Kind::Directory;
+        if is_dir && dir.nlink == u32::MAX {
+            return Err(FsError::TooManyLinks.into());
+        }
+        let made = make::plan_make(&mut self.store, now, caller, parent, &node)?;
+        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name)?;
+        let mut op = self.begin(now, OpKind::Names, |intents| {
+            intents.push(Intent::Create { bytes: made.bytes() });
+            insert.declare(name.len(), intents);
+        })?;
+        let ino = made.apply(&mut self.store, &mut op);
+        insert.apply(&mut self.store, &mut op, &mut self.hints, name, (ino, node.kind));
+        self.touch_dir(&mut op, parent, u32::from(is_dir), 0);
+        let attr = self.attr_within(&mut op, ino);
+        self.store.end(op);
+        if hold {
+            self.add_hold(ino);
+        }
+        Ok(attr)
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// `Exists`, `NotPermitted` (a directory), `NotFound` (no such inode, or one without names), `TooManyLinks`, and
+    /// those of [`Vfs::make`].
+    pub fn link(
+        &mut self,
+        now: TimeNs,
+        ino: InodeNo,
+        parent: InodeNo,
+        name: &[u8],
+        hold: bool,
+    ) -> Outcome<Attr> {
+        check_new_name(name)?;
+        let dir = self.living_dir(parent)?;
+        let lookup = self.absent(&dir, name)?;
+        let inode = self.store.inode(ino)?;
+        let (kind, nlink) = (inode.kind, inode.nlink);
+        if kind == Kind::Directory {
+            return Err(FsError::NotPermitted("hard link to a directory").into());
+        }
+        if nlink == 0 {
+            return Err(FsError::NotFound.into());
+        }
+        if nlink >= LINK_MAX {
+            return Err(FsError::TooManyLinks.into());
+        }
+        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name)?;
+        let mut op = self.begin(now, OpKind::Names, |intents| {
+            intents.push(Intent::Change { ino, grow_bytes: 0 });
+            insert.declare(name.len(), intents);
+        })?;
+        insert.apply(&mut self.store, &mut op, &mut self.hints, name, (ino, kind));
+        self.touch_dir(&mut op, parent, 0, 0);
+        let inode = self.store.inode_mut(&mut op, ino);
+        inode.nlink += 1;
+        inode.ctime = now;
+        let attr = self.attr_within(&mut op, ino);
+        self.store.end(op);
+        if hold {
+            self.add_hold(ino);
+        }
+        Ok(attr)
+    }
+
+    /// Removes a name of anything but a directory. Without names and holders the file is freed.
+    ///
+    /// # Errors
+    /// `NotFound`, `IsDirectory`, `NotDirectory` (the parent), `NameTooLong`, `Invalid`, `ReadOnly`; `Need`, `Room`,
+    /// `Corrupt`. Never `NoSpace`.
+    pub fn unlink(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
+        check_plain_name(name)?;
+        let (dir, lookup, target) = self.present(parent, name)?;
+        if target.is_dir() {
+            return Err(FsError::IsDirectory.into());
+        }
+        self.remove(now, dir, &lookup, target, name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `NotEmpty` (also for `..`), `NotDirectory`, `Invalid` (for `.`), and those of [`Vfs::unlink`].
+    pub fn rmdir(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
+        if name == b".." {
+            return Err(FsError::NotEmpty.into());
+        }
+        check_plain_name(name)?;
+        let (dir, lookup, target) = self.present(parent, name)?;
+        if !target.is_dir() {
+            return Err(FsError::NotDirectory.into());
+        }
+        if target.entries > 0 {
+            return Err(FsError::NotEmpty.into());
+        }
+        self.remove(now, dir, &lookup, target, name)
+    }
+
+    fn remove(
+        &mut self,
+        now: TimeNs,
+        dir: DirView,
+        lookup: &Lookup,
+        target: Target,
+        name: &[u8],
+    ) -> Outcome<()> {
+        let loss = self.plan_loss(target);
+        let remove = dir::plan_remove(&mut self.store, dir, lookup, name)?;
+        let mut op = self.begin(now, OpKind::Names, |intents| {
+            remove.declare(intents);
+            loss.declare(intents);
+        })?;
+        remove.apply(&mut self.store, &mut op, &mut self.hints, false);
+        self.touch_dir(&mut op, dir.ino, 0, u32::from(target.is_dir()));
+        self.apply_loss(&mut op, loss);
+        self.store.end(op);
+        Ok(())
+    }
+
+    /// A directory that has not been removed.
+    pub(super) fn living_dir(&mut self, ino: InodeNo) -> Outcome<DirView> {
+        let dir = dir::view(&mut self.store, ino)?;
+        if dir.nlink == 0 { Err(FsError::NotFound.into()) } else { Ok(dir) }
+    }
+
+    /// Makes sure that a name is free.
+    fn absent(&mut self, dir: &DirView, name: &[u8]) -> Outcome<Lookup> {
+        let lookup = dir::lookup(&mut self.store, dir, name)?;
+        if lookup.found.is_some() { Err(FsError::Exists.into()) } else { Ok(lookup) }
+    }
+
+    /// Finds a name and what it names.
+    pub(super) fn present(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<(DirView, Lookup, Target)> {
+        let dir = dir::view(&mut self.store, parent)?;
+        let lookup = dir::lookup(&mut self.store, &dir, name)?;
+        let found = lookup.found.ok_or(FsError::NotFound)?;
+        let target = self.target(&dir, &found)?;
+        Ok((dir, lookup, target))
+    }
+
+    /// What an entry names. That it is there, and of the kind that the entry says, is the volume's duty.
+    pub(super) fn target(&mut self, dir: &DirView, found: &Found) -> Outcome<Target> {
+        let corrupt = |actual: String| FsError::Corrupt {
+            what: format!("directory {}", dir.ino),
+            at: format!("entry at byte {}", found.at_bytes),
+            expected: format!("inode {} of kind {:?} with names", found.ino, found.kind),
+            found: actual,
+        };
+        let inode = match self.store.inode(found.ino) {
+            Err(crate::Stop::Fail(FsError::NotFound)) => return Err(corrupt("no such inode".into()).into()),
+            other => other?,
+        };
+        if inode.kind != found.kind || inode.nlink == 0 {
+            return Err(corrupt(format!("{:?} with {} names", inode.kind, inode.nlink)).into());
+        }
+        Ok(Target { ino: found.ino, kind: inode.kind, nlink: inode.nlink, entries: inode.entries })
+    }
+
+    /// Works out what losing one name (a directory has but one) means for an inode.
+    pub(super) fn plan_loss(&self, target: Target) -> Loss {
+        let is_last_name = target.is_dir() || target.nlink == 1;
+        Loss { target, is_last_name, frees: is_last_name && !self.holds.contains_key(&target.ino) }
+    }
+
+    pub(super) fn apply_loss(&mut self, op: &mut Op, loss: Loss) {
+        let ino = loss.target.ino;
+        let now = op.now;
+        let inode = self.store.inode_mut(op, ino);
+        inode.nlink = if loss.is_last_name { 0 } else { inode.nlink - 1 };
+        inode.ctime = now;
+        if loss.is_last_name && loss.target.is_dir() {
+            self.hints.forget(ino);
+        }
+        if loss.frees {
+            self.store.inode_free(op, ino);
+        } else if loss.is_last_name {
+            self.nameless.insert(ino);
+        }
+    }
+
+    /// Times and link count of a directory whose entries changed; subdirectories came and went.
+    pub(super) fn touch_dir(&mut self, op: &mut Op, ino: InodeNo, came: u32, went: u32) {
+        let now = op.now;
+        let inode = self.store.inode_mut(op, ino);
+        inode.mtime = now;
+        inode.ctime = now;
+        inode.nlink = (inode.nlink + came).saturating_sub(went);
+    }
+}

@@ -1,0 +1,212 @@
+//! rename: moving, replacing and exchanging names.
+//!
+//! The source's entry goes (or is pointed at the other file), the target's entry is made or pointed at the source. In
+//! one and the same directory the removal is applied before the insertion, and both keep the layout that the other one
+//! was planned with (`dir::Remove::before_insertion`, `dir::Insert::after_removal`).
+
+use super::names::{Target, check_name, check_plain_name};
+use super::{RenameMode, Vfs};
+use crate::error::{FsError, Outcome};
+use crate::store::{Intent, Op, OpKind, Store};
+use crate::ufs::dir::{self, DirView, Found, Lookup};
+use firnfs_format::{InodeNo, TimeNs};
+
+/// Directories above one another, at most: more can only be a cycle.
+const DEPTH_MAX: u64 = 1 << 24;
+
+/// One end of a rename, looked at.
+struct End<'a> {
+    dir: DirView,
+    lookup: Lookup,
+    name: &'a [u8],
+    target: Option<Target>,
+}
+
+impl End<'_> {
+    fn found(&self) -> Found {
+        self.lookup.found.expect("this end names something")
+    }
+
+    fn is_dir(&self) -> bool {
+        self.target.is_some_and(|target| target.is_dir())
+    }
+}
+
+impl<S: Store> Vfs<S> {
+    /// Renames. Names of one and the same file are left alone.
+    ///
+    /// # Errors
+    /// `NotFound` (the source; with Exchange the target; a removed directory), `Exists` (NoReplace), `NotEmpty`,
+    /// `IsDirectory`, `NotDirectory`, `Invalid` (a directory into itself; `.` and `..`), `TooManyLinks`, `NameTooLong`,
+    /// `NoSpace`, `ReadOnly`; `Need`, `Room`, `Corrupt`.
+    pub fn rename(
+        &mut self,
+        now: TimeNs,
+        from: (InodeNo, &[u8]),
+        to: (InodeNo, &[u8]),
+        mode: RenameMode,
+    ) -> Outcome<()> {
+        check_plain_name(from.1)?;
+        check_plain_name(to.1)?;
+        let source = self.end(from)?;
+        let victim = self.end(to)?;
+        let moved = source.target.ok_or(FsError::NotFound)?;
+        match (mode, victim.target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists.into()),
+            (RenameMode::Exchange, None) => return Err(FsError::NotFound.into()),
+            (_, Some(other)) if other.ino == moved.ino => return Ok(()),
+            _ => {}
+        }
+        let crosses = source.dir.ino != victim.dir.ino;
+        if crosses && moved.is_dir() {
+            self.refuse_below(moved.ino, victim.dir)?;
+        }
+        match (mode, victim.target) {
+            (RenameMode::Exchange, Some(other)) => {
+                if crosses && other.is_dir() {
+                    self.refuse_below(other.ino, source.dir)?;
+                }
+                self.exchange(now, &source, &victim)
+            }
+            (_, Some(other)) => {
+                check_replace(&moved, &other)?;
+                self.replace(now, &source, &victim)
+            }
+            (_, None) => self.move_name(now, source, victim),
+        }
+    }
+
+    fn end<'a>(&mut self, (parent, name): (InodeNo, &'a [u8])) -> Outcome<End<'a>> {
+        let dir = self.living_dir(parent)?;
+        check_name(name)?;
+        let lookup = dir::lookup(&mut self.store, &dir, name)?;
+        let target = match &lookup.found {
+            Some(found) => Some(self.target(&dir, found)?),
+            None => None,
+        };
+        Ok(End { dir, lookup, name, target })
+    }
+
+    /// A directory must not move below itself.
+    fn refuse_below(&mut self, moved: InodeNo, into: DirView) -> Outcome<()> {
+        let mut above = into;
+        for _ in 0..DEPTH_MAX {
+            if above.ino == moved {
+                return Err(FsError::Invalid("a directory cannot move below itself").into());
+            }
+            if above.ino == InodeNo::ROOT {
+                return Ok(());
+            }
+            above = dir::view(&mut self.store, above.parent)?;
+        }
+        Err(FsError::Corrupt {
+            what: format!("directory {}", into.ino),
+            at: "parents".to_owned(),
+            expected: "a way up to the root".to_owned(),
+            found: "a cycle".to_owned(),
+        }
+        .into())
+    }
+
+    fn move_name(&mut self, now: TimeNs, source: End<'_>, victim: End<'_>) -> Outcome<()> {
+        let moved = source.target.expect("checked by rename");
+        let crosses = source.dir.ino != victim.dir.ino;
+        if crosses && moved.is_dir() && victim.dir.nlink == u32::MAX {
+            return Err(FsError::TooManyLinks.into());
+        }
+        let mut remove = dir::plan_remove(&mut self.store, source.dir, &source.lookup, source.name)?;
+        let mut insert =
+            dir::plan_insert(&mut self.store, &self.hints, victim.dir, victim.lookup, victim.name)?;
+        if !crosses {
+            remove.before_insertion();
+            insert.after_removal(remove.at_bytes());
+        }
+        let mut op = self.begin(now, OpKind::Names, |intents| {
+            remove.declare(intents);
+            insert.declare(victim.name.len(), intents);
+            intents.push(Intent::Change { ino: moved.ino, grow_bytes: 0 });
+        })?;
+        remove.apply(&mut self.store, &mut op, &mut self.hints, !crosses);
+        insert.apply(&mut self.store, &mut op, &mut self.hints, victim.name, (moved.ino, moved.kind));
+        self.touch_ends(&mut op, source.dir.ino, victim.dir.ino, i32::from(moved.is_dir()), 0);
+        self.touch_moved(&mut op, &moved, victim.dir.ino);
+        self.store.end(op);
+        Ok(())
+    }
+
+    fn replace(&mut self, now: TimeNs, source: &End<'_>, victim: &End<'_>) -> Outcome<()> {
+        let moved = source.target.expect("checked by rename");
+        let lost = victim.target.expect("checked by rename");
+        let remove = dir::plan_remove(&mut self.store, source.dir, &source.lookup, source.name)?;
+        let loss = self.plan_loss(lost);
+        let mut op = self.begin(now, OpKind::Names, |intents| {
+            remove.declare(intents);
+            dir::declare_retarget(&victim.dir, &victim.found(), intents);
+            intents.push(Intent::Change { ino: moved.ino, grow_bytes: 0 });
+            loss.declare(intents);
+        })?;
+        // First the entry that stays, then the one that goes: its removal may change the layout.
+        let target = (moved.ino, moved.kind);
+        dir::retarget(&mut self.store, &mut op, &victim.dir, &victim.found(), target);
+        remove.apply(&mut self.store, &mut op, &mut self.hints, false);
+        let (moved_dirs, lost_dirs) = (i32::from(moved.is_dir()), i32::from(lost.is_dir()));
+        self.touch_ends(&mut op, source.dir.ino, victim.dir.ino, moved_dirs, lost_dirs);
+        self.touch_moved(&mut op, &moved, victim.dir.ino);
+        self.apply_loss(&mut op, loss);
+        self.store.end(op);
+        Ok(())
+    }
+
+    fn exchange(&mut self, now: TimeNs, source: &End<'_>, victim: &End<'_>) -> Outcome<()> {
+        let one = source.target.expect("checked by rename");
+        let other = victim.target.expect("checked by rename");
+        let crosses = source.dir.ino != victim.dir.ino;
+        if crosses && one.is_dir() != other.is_dir() {
+            let gains = if one.is_dir() { &victim.dir } else { &source.dir };
+            if gains.nlink == u32::MAX {
+                return Err(FsError::TooManyLinks.into());
+            }
+        }
+        let mut op = self.begin(now, OpKind::Names, |intents| {
+            dir::declare_retarget(&source.dir, &source.found(), intents);
+            dir::declare_retarget(&victim.dir, &victim.found(), intents);
+            intents.push(Intent::Change { ino: one.ino, grow_bytes: 0 });
+            intents.push(Intent::Change { ino: other.ino, grow_bytes: 0 });
+        })?;
+        dir::retarget(&mut self.store, &mut op, &victim.dir, &victim.found(), (one.ino, one.kind));
+        dir::retarget(&mut self.store, &mut op, &source.dir, &source.found(), (other.ino, other.kind));
+        let net_dirs = i32::from(source.is_dir()) - i32::from(victim.is_dir());
+        self.touch_ends(&mut op, source.dir.ino, victim.dir.ino, net_dirs, 0);
+        self.touch_moved(&mut op, &one, victim.dir.ino);
+        self.touch_moved(&mut op, &other, source.dir.ino);
+        self.store.end(op);
+        Ok(())
+    }
+
+    /// Times and link counts of both directories: `moved_dirs` subdirectories went from one to the other, `lost_dirs` of
+    /// the other are no more.
+    fn touch_ends(&mut self, op: &mut Op, from: InodeNo, to: InodeNo, moved_dirs: i32, lost_dirs: i32) {
+        for (ino, change) in [(from, -moved_dirs), (to, moved_dirs - lost_dirs)] {
+            self.touch_dir(op, ino, change.max(0) as u32, (-change).max(0) as u32);
+        }
+    }
+
+    fn touch_moved(&mut self, op: &mut Op, moved: &Target, parent: InodeNo) {
+        let now = op.now;
+        let inode = self.store.inode_mut(op, moved.ino);
+        inode.ctime = now;
+        if moved.is_dir() {
+            inode.parent = parent;
+        }
+    }
+}
+
+/// What may replace what.
+fn check_replace(moved: &Target, lost: &Target) -> Result<(), FsError> {
+    match (moved.is_dir(), lost.is_dir()) {
+        (true, false) => Err(FsError::NotDirectory),
+        (false, true) => Err(FsError::IsDirectory),
+        (true, true) if lost.entries > 0 => Err(FsError::NotEmpty),
+        _ => Ok(()),
+    }
+}
