@@ -1,0 +1,141 @@
+//! `CountingDevice`: how much was asked of a device. For tests that bound it (a mount reads a number of blocks that does
+//! not grow with the volume) and for statistics.
+
+use crate::device::Device;
+use crate::request::{Completion, Geometry, Request, Tag};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Totals since the device was opened; requests are counted when they are submitted, whatever becomes of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes of all reads.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of all writes.
+    pub write_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Bytes of all discards.
+    pub discard_bytes: u64,
+}
+
+impl Counts {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            reads: self.reads - earlier.reads,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            writes: self.writes - earlier.writes,
+            write_bytes: self.write_bytes - earlier.write_bytes,
+            flushes: self.flushes - earlier.flushes,
+            discards: self.discards - earlier.discards,
+            discard_bytes: self.discard_bytes - earlier.discard_bytes,
+        }
+    }
+}
+
+/// Counts what passes through to `inner`.
+pub struct CountingDevice<D> {
+    inner: D,
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+    writes: AtomicU64,
+    write_bytes: AtomicU64,
+    flushes: AtomicU64,
+    discards: AtomicU64,
+    discard_bytes: AtomicU64,
+}
+
+impl<D: Device> CountingDevice<D> {
+    /// Counts from zero.
+    pub fn new(inner: D) -> Self {
+        Self {
+            inner,
+            reads: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            write_bytes: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            discards: AtomicU64::new(0),
+            discard_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The totals now.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            reads: self.reads.load(Relaxed),
+            read_bytes: self.read_bytes.load(Relaxed),
+            writes: self.writes.load(Relaxed),
+            write_bytes: self.write_bytes.load(Relaxed),
+            flushes: self.flushes.load(Relaxed),
+            discards: self.discards.load(Relaxed),
+            discard_bytes: self.discard_bytes.load(Relaxed),
+        }
+    }
+
+    /// The device underneath.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
+impl<D: Device> Device for CountingDevice<D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let bytes = request.len_bytes();
+        let (count, total) = match &request {
+            Request::Read { .. } => (&self.reads, Some(&self.read_bytes)),
+            Request::Write { .. } => (&self.writes, Some(&self.write_bytes)),
+            Request::Flush => (&self.flushes, None),
+            Request::Discard { .. } => (&self.discards, Some(&self.discard_bytes)),
+        };
+        count.fetch_add(1, Relaxed);
+        if let Some(total) = total {
+            total.fetch_add(bytes, Relaxed);
+        }
+        self.inner.submit(request)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.inner.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AlignedBuf, MemDevice};
+
+    #[test]
+    fn every_request_is_counted_once_with_its_bytes() {
+        let device = CountingDevice::new(MemDevice::new(1 << 20));
+        device.write(0, Arc::new(AlignedBuf::zeroed(4096))).unwrap();
+        let before = device.counts();
+        device.read(0, 1024).unwrap();
+        device.read(512, 512).unwrap();
+        device.flush().unwrap();
+        device.discard(0, 8192).unwrap();
+        let expected = Counts {
+            reads: 2,
+            read_bytes: 1536,
+            flushes: 1,
+            discards: 1,
+            discard_bytes: 8192,
+            ..Counts::default()
+        };
+        assert_eq!(device.counts().since(&before), expected);
+        assert_eq!((before.writes, before.write_bytes), (1, 4096));
+    }
+}

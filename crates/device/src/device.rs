@@ -1,0 +1,78 @@
+//! The trait that everything below `fs` speaks.
+
+use crate::buffer::AlignedBuf;
+use crate::error::{DeviceError, FailureKind};
+use crate::request::{Completion, Geometry, Request, Tag};
+use std::sync::Arc;
+
+/// Something that stores blocks. Requests complete in any order; only [`Request::Flush`] orders durability.
+///
+/// A write counts as completed once [`Device::wait`] has returned for it. Only such writes are covered by a flush
+/// submitted afterwards; a device may cover more, and nobody may rely on that.
+pub trait Device: Send + Sync {
+    /// Sizes. They do not change while the device is open.
+    fn geometry(&self) -> Geometry;
+
+    /// Hands over one request. It may run at once, on another thread, or in [`Device::wait`].
+    fn submit(&self, request: Request) -> Tag;
+
+    /// Waits until that request is complete. Each tag is waited for exactly once.
+    fn wait(&self, tag: Tag) -> Completion;
+
+    /// For messages: a path, or what the device is.
+    fn describe(&self) -> Arc<str>;
+
+    /// Submits one read and waits for it.
+    ///
+    /// # Errors
+    /// As the device reports; a short read is an error.
+    fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
+        let request = Request::Read { at_bytes, len_bytes };
+        let tag = self.submit(request.clone());
+        self.wait(tag)?.ok_or_else(|| {
+            DeviceError::of(&request, FailureKind::Io, self.describe(), "the device returned no data")
+        })
+    }
+
+    /// Submits one write and waits for it. Not durable before a flush.
+    ///
+    /// # Errors
+    /// As the device reports; a short write is an error.
+    fn write(&self, at_bytes: u64, data: Arc<AlignedBuf>) -> Result<(), DeviceError> {
+        let tag = self.submit(Request::Write { at_bytes, data });
+        self.wait(tag).map(drop)
+    }
+
+    /// Submits a flush and waits for it.
+    ///
+    /// # Errors
+    /// As the device reports. After a failed flush nothing written since the last one may be trusted.
+    fn flush(&self) -> Result<(), DeviceError> {
+        let tag = self.submit(Request::Flush);
+        self.wait(tag).map(drop)
+    }
+
+    /// Submits a discard and waits for it.
+    ///
+    /// # Errors
+    /// As the device reports; [`FailureKind::Unsupported`] where it cannot, which is no reason to stop.
+    fn discard(&self, at_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        let tag = self.submit(Request::Discard { at_bytes, len_bytes });
+        self.wait(tag).map(drop)
+    }
+}
+
+impl<D: Device + ?Sized> Device for Arc<D> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        (**self).submit(request)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        (**self).wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        (**self).describe()
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a request failed: one line that says what was done, where, and what the system answered.
+
+use crate::request::{Place, Request};
+use std::sync::Arc;
+
+/// Kind of a failure, for callers that act on it rather than print it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureKind {
+    /// The device or the system reported an I/O error, or transferred less than asked for.
+    Io,
+    /// The device cannot do this at all (a discard, mostly); the content is unchanged.
+    Unsupported,
+    /// The range is not on the device, or is not a multiple of its logical block. Nothing was transferred.
+    OutOfRange,
+    /// The file system under a sparse image is full.
+    NoSpace,
+    /// The device was opened for reading only.
+    ReadOnly,
+}
+
+/// Why a request failed, with its place.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{action}{} of {device}: {reason}", Place { at_bytes: *at_bytes, len_bytes: *len_bytes })]
+pub struct DeviceError {
+    /// What the caller can make of it.
+    pub kind: FailureKind,
+    /// "read", "write", "flush" or "discard".
+    pub action: &'static str,
+    /// Offset in bytes (0 for a flush).
+    pub at_bytes: u64,
+    /// Length in bytes (0 for a flush).
+    pub len_bytes: u64,
+    /// Which device: a path or a description.
+    pub device: Arc<str>,
+    /// What the system said.
+    pub reason: String,
+}
+
+impl DeviceError {
+    /// The failure of `request` on `device`.
+    #[must_use]
+    pub fn of(request: &Request, kind: FailureKind, device: Arc<str>, reason: impl Into<String>) -> Self {
+        let Place { at_bytes, len_bytes } = request.place();
+        Self { kind, action: request.action(), at_bytes, len_bytes, device, reason: reason.into() }
+    }
+
+    /// The failure of `request` that the operating system reported.
+    #[must_use]
+    pub fn system(request: &Request, device: Arc<str>, error: &std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
+            std::io::ErrorKind::Unsupported => FailureKind::Unsupported,
+            std::io::ErrorKind::ReadOnlyFilesystem => FailureKind::ReadOnly,
+            _ => FailureKind::Io,
+        };
+        Self::of(request, kind, device, error.to_string())
+    }
+}

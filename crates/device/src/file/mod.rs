@@ -1,0 +1,163 @@
+//! `FileDevice`: an image file or a raw block device, with O_DIRECT where the system allows it.
+//!
+//! * Reads, flushes and discards run on the thread that calls `wait`; `submit` only stores them.
+//! * Writes start at once on a small pool of threads ([`FileOptions::writer_threads`]), so that several segments are
+//!   written at a time. Who waits for a write that no thread has taken up yet does it himself: a lone small write, as
+//!   an fsync makes it, need not wait for a thread to wake.
+//! * A flush is fdatasync(2). It runs in `wait` and holds nobody up: it covers the writes that were completed (waited
+//!   for) before, as the [`Device`] contract says, and does not wait for others that are still under way.
+//! * Transfers shorter than asked for are continued until the system says why; the end of a truncated file is an error
+//!   that names the place.
+//!
+//! Callers: `firn` and every adapter, through [`FileDevice::open`] and [`FileDevice::create`].
+
+mod open;
+mod writers;
+
+pub use open::{Access, DirectIo, FileOptions, Lock, OpenError};
+
+use crate::buffer::AlignedBuf;
+use crate::device::Device;
+use crate::error::{DeviceError, FailureKind};
+use crate::request::{Completion, Geometry, Request, Tag};
+use rustix::fs::FallocateFlags;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use writers::Writers;
+
+/// See the module's head.
+pub struct FileDevice {
+    target: Arc<Target>,
+    writers: Writers,
+    buffered_because: Option<String>,
+}
+
+/// The open file and what is known of it; shared with the writer threads.
+pub(crate) struct Target {
+    file: File,
+    name: Arc<str>,
+    geometry: Geometry,
+    read_only: bool,
+    /// Held open only to keep the kernel from using a block device.
+    _claim: Option<File>,
+}
+
+impl FileDevice {
+    /// Opens an image file or a block device that exists.
+    ///
+    /// # Errors
+    /// [`OpenError`]; among them that another process holds the lock.
+    pub fn open(path: &Path, options: &FileOptions) -> Result<Self, OpenError> {
+        Ok(Self::start(open::open(path, options)?, options))
+    }
+
+    /// Makes a sparse image file of `size_bytes` (a multiple of 512) and opens it.
+    ///
+    /// # Errors
+    /// [`OpenError::Exists`] if there is something of that name, and those of [`FileDevice::open`].
+    pub fn create(path: &Path, size_bytes: u64, options: &FileOptions) -> Result<Self, OpenError> {
+        Ok(Self::start(open::create(path, size_bytes, options)?, options))
+    }
+
+    /// Why O_DIRECT is not in use although it was asked for; `None` if it is in use or was not wanted.
+    #[must_use]
+    pub fn buffered_because(&self) -> Option<&str> {
+        self.buffered_because.as_deref()
+    }
+
+    fn start(opened: open::Opened, options: &FileOptions) -> Self {
+        let target = Arc::new(opened.target);
+        let threads = if target.read_only { 0 } else { options.writer_threads };
+        let writers = Writers::start(target.clone(), threads);
+        Self { target, writers, buffered_because: opened.buffered_because }
+    }
+}
+
+impl Device for FileDevice {
+    fn geometry(&self) -> Geometry {
+        self.target.geometry
+    }
+    fn submit(&self, request: Request) -> Tag {
+        self.writers.submit(request)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.writers.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.target.name.clone()
+    }
+}
+
+impl Target {
+    /// Carries out a request on this thread.
+    pub(crate) fn run(&self, request: &Request) -> Completion {
+        self.geometry.check(request, &self.name)?;
+        match request {
+            Request::Read { at_bytes, len_bytes } => {
+                let mut buf = AlignedBuf::zeroed(*len_bytes as usize);
+                self.read_all(request, *at_bytes, &mut buf)?;
+                Ok(Some(buf))
+            }
+            Request::Flush => self.flush(request).map(|()| None),
+            _ if self.read_only => {
+                Err(self.failure(request, FailureKind::ReadOnly, "opened for reading only"))
+            }
+            Request::Write { at_bytes, data } => self.write_all(request, *at_bytes, data).map(|()| None),
+            Request::Discard { at_bytes, len_bytes } => {
+                self.discard(request, *at_bytes, *len_bytes).map(|()| None)
+            }
+        }
+    }
+
+    fn read_all(&self, request: &Request, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = at_bytes + done as u64;
+            match self.file.read_at(&mut out[done..], at) {
+                Ok(0) => {
+                    let reason = format!("the file ends at byte {at}: it was truncated");
+                    return Err(self.failure(request, FailureKind::Io, reason));
+                }
+                Ok(count) => done += count,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(DeviceError::system(request, self.name.clone(), &e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all(&self, request: &Request, at_bytes: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.write_at(&bytes[done..], at_bytes + done as u64) {
+                Ok(0) => {
+                    let reason = format!("only {done} of {} bytes were taken", bytes.len());
+                    return Err(self.failure(request, FailureKind::Io, reason));
+                }
+                Ok(count) => done += count,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(DeviceError::system(request, self.name.clone(), &e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&self, request: &Request) -> Result<(), DeviceError> {
+        rustix::fs::fdatasync(&self.file)
+            .map_err(|e| DeviceError::system(request, self.name.clone(), &e.into()))
+    }
+
+    /// Punches a hole. On a block device the kernel turns that into a discard that zeroes (or refuses it).
+    fn discard(&self, request: &Request, at_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&self.file, flags, at_bytes, len_bytes)
+            .map_err(|e| DeviceError::system(request, self.name.clone(), &e.into()))
+    }
+
+    fn failure(&self, request: &Request, kind: FailureKind, reason: impl Into<String>) -> DeviceError {
+        DeviceError::of(request, kind, self.name.clone(), reason)
+    }
+}

@@ -1,0 +1,125 @@
+//! `MemDevice`: a device in memory, sparse, never failing.
+//!
+//! Every request runs in `submit`. Discarded ranges read as zeros. Callers: the library's example, tests, benchmarks.
+
+use crate::buffer::AlignedBuf;
+use crate::device::Device;
+use crate::image::SparseImage;
+use crate::outbox::Outbox;
+use crate::request::{Completion, Geometry, Request, Tag};
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// See the module's head.
+pub struct MemDevice {
+    geometry: Geometry,
+    name: Arc<str>,
+    image: RwLock<SparseImage>,
+    outbox: Outbox,
+}
+
+impl MemDevice {
+    /// A device of zeros with 512-byte logical and 4 KiB physical blocks. The size is rounded down to whole logical
+    /// blocks.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        Self::from_image(SparseImage::new(size_bytes / 512 * 512))
+    }
+
+    /// A device that holds the image; the image's other owners do not see its writes.
+    #[must_use]
+    pub fn from_image(image: SparseImage) -> Self {
+        let geometry =
+            Geometry { size_bytes: image.size_bytes(), logical_block_bytes: 512, physical_block_bytes: 4096 };
+        Self::with_geometry(image, geometry)
+    }
+
+    /// As [`MemDevice::from_image`], with block sizes of the caller's choice.
+    ///
+    /// # Panics
+    /// If the geometry is larger than the image.
+    #[must_use]
+    pub fn with_geometry(image: SparseImage, geometry: Geometry) -> Self {
+        assert!(geometry.size_bytes <= image.size_bytes(), "the image holds the whole device");
+        Self { geometry, name: Arc::from("memory"), image: RwLock::new(image), outbox: Outbox::default() }
+    }
+
+    /// The content now. Takes constant time; later writes do not show in it.
+    #[must_use]
+    pub fn image(&self) -> SparseImage {
+        self.image.read().clone()
+    }
+
+    fn run(&self, request: &Request) -> Completion {
+        self.geometry.check(request, &self.name)?;
+        match request {
+            Request::Read { at_bytes, len_bytes } => {
+                let mut buf = AlignedBuf::zeroed(*len_bytes as usize);
+                self.image.read().read(*at_bytes, &mut buf);
+                Ok(Some(buf))
+            }
+            Request::Write { at_bytes, data } => {
+                self.image.write().write(*at_bytes, data);
+                Ok(None)
+            }
+            Request::Flush => Ok(None),
+            Request::Discard { at_bytes, len_bytes } => {
+                self.image.write().zero(*at_bytes, *len_bytes);
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Device for MemDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+    fn submit(&self, request: Request) -> Tag {
+        self.outbox.put(self.run(&request))
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.outbox.take(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.name.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::FailureKind;
+
+    #[test]
+    fn a_volume_of_one_tebibyte_costs_what_was_written() {
+        let device = MemDevice::new(1 << 40);
+        device.write((1 << 40) - 4096, Arc::new(AlignedBuf::copy_of(&[5; 4096]))).unwrap();
+        assert_eq!(&*device.read((1 << 40) - 4096, 4096).unwrap(), &[5; 4096]);
+        assert_eq!(&*device.read(1 << 39, 512).unwrap(), &[0; 512]);
+        assert_eq!(device.image().pages(), 1);
+        device.discard(0, 1 << 40).unwrap();
+        assert_eq!(device.image().pages(), 0);
+    }
+
+    #[test]
+    fn requests_off_the_device_fail_and_change_nothing() {
+        let device = MemDevice::new(8192);
+        let error = device.write(4096, Arc::new(AlignedBuf::copy_of(&[1; 8192]))).unwrap_err();
+        assert_eq!(error.kind, FailureKind::OutOfRange);
+        assert_eq!(device.image().pages(), 0);
+        assert_eq!(device.read(8192, 512).unwrap_err().kind, FailureKind::OutOfRange);
+    }
+
+    #[test]
+    fn completions_can_be_fetched_in_any_order() {
+        let device = MemDevice::new(8192);
+        let data = Arc::new(AlignedBuf::copy_of(&[3; 512]));
+        let write = device.submit(Request::Write { at_bytes: 512, data });
+        let read = device.submit(Request::Read { at_bytes: 512, len_bytes: 512 });
+        let flush = device.submit(Request::Flush);
+        assert!(device.wait(flush).unwrap().is_none());
+        assert_eq!(&*device.wait(read).unwrap().unwrap(), &[3; 512]);
+        assert!(device.wait(write).unwrap().is_none());
+    }
+}

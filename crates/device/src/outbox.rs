@@ -1,0 +1,36 @@
+//! `Outbox`: where completions lie between `submit` and `wait`, for devices that do the work in `submit`.
+
+use crate::request::{Completion, Tag};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Hands out tags and keeps their completions until they are fetched.
+#[derive(Default)]
+pub struct Outbox {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: u64,
+    done: BTreeMap<u64, Completion>,
+}
+
+impl Outbox {
+    /// Keeps a completion and names it. Tags count up from 0.
+    pub fn put(&self, completion: Completion) -> Tag {
+        let mut inner = self.inner.lock();
+        let tag = inner.next;
+        inner.next += 1;
+        inner.done.insert(tag, completion);
+        Tag(tag)
+    }
+
+    /// Takes it back.
+    ///
+    /// # Panics
+    /// If the tag was never given out or was waited for before: a caller's bug.
+    pub fn take(&self, tag: Tag) -> Completion {
+        self.inner.lock().done.remove(&tag.0).expect("each tag is waited for exactly once")
+    }
+}

@@ -1,0 +1,68 @@
+//! `ReadOnlyDevice`: lets nothing through that changes the device. For read-only mounts, fsck without repair and dumps,
+//! whose promise not to write a byte then rests on a type and not on care.
+
+use crate::device::Device;
+use crate::error::{DeviceError, FailureKind};
+use crate::outbox::Outbox;
+use crate::request::{Completion, Geometry, Request, Tag};
+use std::sync::Arc;
+
+/// Passes reads on; writes and discards fail; flushes succeed, there is nothing to flush.
+pub struct ReadOnlyDevice<D> {
+    inner: D,
+    /// Requests that end here. Their tags are odd, the inner device's are doubled.
+    ended_here: Outbox,
+}
+
+impl<D: Device> ReadOnlyDevice<D> {
+    /// Protects `inner`.
+    pub fn new(inner: D) -> Self {
+        Self { inner, ended_here: Outbox::default() }
+    }
+}
+
+impl<D: Device> Device for ReadOnlyDevice<D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let completion = match request {
+            Request::Read { .. } => return Tag(self.inner.submit(request).0 << 1),
+            Request::Flush => Ok(None),
+            Request::Write { .. } | Request::Discard { .. } => Err(DeviceError::of(
+                &request,
+                FailureKind::ReadOnly,
+                self.describe(),
+                "opened for reading only",
+            )),
+        };
+        Tag(self.ended_here.put(completion).0 << 1 | 1)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        let lower = Tag(tag.0 >> 1);
+        if tag.0 & 1 == 1 { self.ended_here.take(lower) } else { self.inner.wait(lower) }
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AlignedBuf, MemDevice};
+
+    #[test]
+    fn nothing_that_changes_the_device_gets_through() {
+        let memory = Arc::new(MemDevice::new(8192));
+        memory.write(0, Arc::new(AlignedBuf::copy_of(&[1; 4096]))).unwrap();
+        let device = ReadOnlyDevice::new(memory.clone());
+        let read = device.submit(Request::Read { at_bytes: 0, len_bytes: 512 });
+        let error = device.write(0, Arc::new(AlignedBuf::zeroed(512))).unwrap_err();
+        assert_eq!(error.to_string(), "write of 512 bytes at byte 0 of memory: opened for reading only");
+        assert_eq!(device.discard(0, 512).unwrap_err().kind, FailureKind::ReadOnly);
+        device.flush().unwrap();
+        assert_eq!(&*device.wait(read).unwrap().unwrap(), &[1; 512]);
+        assert_eq!(&*memory.read(0, 4096).unwrap(), &[1; 4096]);
+    }
+}

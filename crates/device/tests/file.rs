@@ -1,0 +1,220 @@
+//! `FileDevice` on real files: what is written is read back, locks exclude, damage is named.
+
+use firnfs_device::{
+    Access, AlignedBuf, Device, DirectIo, FailureKind, FileDevice, FileOptions, Lock, OpenError, Request,
+};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+fn scratch() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    (dir, path)
+}
+
+fn filled(byte: u8, len: usize) -> Arc<AlignedBuf> {
+    Arc::new(AlignedBuf::copy_of(&vec![byte; len]))
+}
+
+#[test]
+fn what_was_written_is_there_after_reopening_with_and_without_direct_io() {
+    for (first, second) in [(DirectIo::Prefer, DirectIo::Never), (DirectIo::Never, DirectIo::Prefer)] {
+        let (_dir, path) = scratch();
+        let options = FileOptions { direct: first, ..FileOptions::default() };
+        let device = FileDevice::create(&path, 64 * MIB, &options).unwrap();
+        assert_eq!(device.geometry().size_bytes, 64 * MIB);
+        device.write(63 * MIB, filled(0xa5, MIB as usize)).unwrap();
+        device.write(8192, filled(0x5a, 4096)).unwrap();
+        device.flush().unwrap();
+        drop(device);
+
+        let device =
+            FileDevice::open(&path, &FileOptions { direct: second, ..FileOptions::default() }).unwrap();
+        assert_eq!(&*device.read(63 * MIB, MIB as u32).unwrap(), &vec![0xa5; MIB as usize][..]);
+        assert_eq!(&*device.read(8192, 4096).unwrap(), &[0x5a; 4096]);
+        assert_eq!(&*device.read(4096, 4096).unwrap(), &[0; 4096]);
+        let used_bytes = std::fs::metadata(&path).unwrap().blocks() * 512;
+        assert!(used_bytes < 4 * MIB, "a new image is sparse, this one takes {used_bytes} bytes");
+    }
+}
+
+#[test]
+fn overlapping_writes_all_land_whatever_the_number_of_threads() {
+    for writer_threads in [0, 1, 2, 5] {
+        let (_dir, path) = scratch();
+        let options = FileOptions { writer_threads, ..FileOptions::default() };
+        let device = FileDevice::create(&path, 32 * MIB, &options).unwrap();
+        let tags: Vec<_> = (0..128u64)
+            .map(|i| {
+                let data = filled(i as u8 + 1, 256 << 10);
+                device.submit(Request::Write { at_bytes: i * (256 << 10), data })
+            })
+            .collect();
+        // Against the order of submission, so that some are taken over by this thread.
+        for tag in tags.into_iter().rev() {
+            assert!(device.wait(tag).unwrap().is_none());
+        }
+        device.flush().unwrap();
+        for i in 0..128u64 {
+            let bytes = device.read(i * (256 << 10), 256 << 10).unwrap();
+            assert!(bytes.iter().all(|&b| b == i as u8 + 1), "write {i} with {writer_threads} threads");
+        }
+    }
+}
+
+#[test]
+fn writes_that_nobody_waits_for_are_done_before_the_device_is_gone() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, 8 * MIB, &FileOptions::default()).unwrap();
+    for i in 0..8 {
+        device.submit(Request::Write { at_bytes: i * MIB, data: filled(9, MIB as usize) });
+    }
+    drop(device);
+    assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == 9));
+}
+
+#[test]
+fn many_threads_read_and_write_their_own_places_at_the_same_time() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, 16 * MIB, &FileOptions::default()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let device = &device;
+            scope.spawn(move || {
+                for round in 0..50u64 {
+                    let at_bytes = thread * 4 * MIB + (round % 16) * 4096;
+                    let byte = (thread * 50 + round) as u8;
+                    device.write(at_bytes, filled(byte, 4096)).unwrap();
+                    assert_eq!(&*device.read(at_bytes, 4096).unwrap(), &[byte; 4096]);
+                }
+                device.flush().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_second_opener_is_refused_and_told_who_has_it() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, MIB, &FileOptions::default()).unwrap();
+    let error = FileDevice::open(&path, &FileOptions::default()).err().unwrap();
+    let expected = format!("{}: in use by process {} (", path.display(), std::process::id());
+    assert!(error.to_string().starts_with(&expected), "{error}");
+
+    let look = FileOptions { access: Access::ReadOnly, lock: Lock::None, ..FileOptions::default() };
+    FileDevice::open(&path, &look).unwrap();
+    drop(device);
+    FileDevice::open(&path, &FileOptions::default()).unwrap();
+}
+
+#[test]
+fn a_lock_can_be_waited_for() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, MIB, &FileOptions::default()).unwrap();
+    let brief = FileOptions { lock_wait_ms: 60, ..FileOptions::default() };
+    let started = Instant::now();
+    assert!(matches!(FileDevice::open(&path, &brief), Err(OpenError::InUse { .. })));
+    assert!(started.elapsed() >= Duration::from_millis(60));
+
+    let patient = FileOptions { lock_wait_ms: u64::MAX, ..FileOptions::default() };
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| FileDevice::open(&path, &patient).is_ok());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiter.is_finished());
+        drop(device);
+        assert!(waiter.join().unwrap());
+    });
+}
+
+#[test]
+fn shared_locks_exclude_writers_only() {
+    let (_dir, path) = scratch();
+    drop(FileDevice::create(&path, MIB, &FileOptions::default()).unwrap());
+    let shared = FileOptions { access: Access::ReadOnly, lock: Lock::Shared, ..FileOptions::default() };
+    let first = FileDevice::open(&path, &shared).unwrap();
+    let second = FileDevice::open(&path, &shared).unwrap();
+    assert!(matches!(FileDevice::open(&path, &FileOptions::default()), Err(OpenError::InUse { .. })));
+    drop((first, second));
+    FileDevice::open(&path, &FileOptions::default()).unwrap();
+}
+
+#[test]
+fn reading_past_the_end_of_a_truncated_image_names_the_place() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, MIB, &FileOptions::default()).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(512 << 10).unwrap();
+    device.read(0, 512 << 10).unwrap();
+    let error = device.read((512 << 10) - 4096, 8192).unwrap_err();
+    let expected = format!(
+        "read of 8192 bytes at byte 520192 of {}: the file ends at byte 524288: it was truncated",
+        path.display()
+    );
+    assert_eq!((error.to_string(), error.kind), (expected, FailureKind::Io));
+    assert_eq!(device.read(MIB, 512).unwrap_err().kind, FailureKind::OutOfRange);
+}
+
+#[test]
+fn a_device_opened_for_reading_refuses_to_change_anything() {
+    let (_dir, path) = scratch();
+    drop(FileDevice::create(&path, MIB, &FileOptions::default()).unwrap());
+    let options = FileOptions { access: Access::ReadOnly, lock: Lock::Shared, ..FileOptions::default() };
+    let device = FileDevice::open(&path, &options).unwrap();
+    assert_eq!(device.write(0, filled(1, 4096)).unwrap_err().kind, FailureKind::ReadOnly);
+    assert_eq!(device.discard(0, 4096).unwrap_err().kind, FailureKind::ReadOnly);
+    device.flush().unwrap();
+    assert_eq!(&*device.read(0, 4096).unwrap(), &[0; 4096]);
+}
+
+#[test]
+fn discarded_ranges_read_as_zeros_and_free_their_blocks() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, 8 * MIB, &FileOptions::default()).unwrap();
+    device.write(0, filled(1, 8 * MIB as usize)).unwrap();
+    device.flush().unwrap();
+    let before = std::fs::metadata(&path).unwrap().blocks();
+    match device.discard(MIB, 4 * MIB) {
+        Err(e) => assert_eq!(e.kind, FailureKind::Unsupported, "{e}"),
+        Ok(()) => {
+            assert!(device.read(MIB, 4 * MIB as u32).unwrap().iter().all(|&b| b == 0));
+            assert!(device.read(5 * MIB, MIB as u32).unwrap().iter().all(|&b| b == 1));
+            let after = std::fs::metadata(&path).unwrap().blocks();
+            assert!(after < before, "{after} < {before}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_hold_a_volume_is_named_for_what_it_is() {
+    let (dir, path) = scratch();
+    let open = |path: &std::path::Path| FileDevice::open(path, &FileOptions::default()).err().unwrap();
+    assert_eq!(open(&path), OpenError::NotFound(path.clone()));
+    let text = format!("{}: is a directory, not an image file or a block device", dir.path().display());
+    assert_eq!(open(dir.path()).to_string(), text);
+    // Opening a FIFO would wait for a writer for ever.
+    let fifo = dir.path().join("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert!(matches!(open(&fifo), OpenError::WrongType { found: "FIFO", .. }));
+    assert!(matches!(open("/dev/null".as_ref()), OpenError::WrongType { found: "character device", .. }));
+    std::fs::write(&path, b"precious").unwrap();
+    let error = FileDevice::create(&path, MIB, &FileOptions::default()).err().unwrap();
+    assert_eq!(error, OpenError::Exists(path.clone()));
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn an_image_is_resized_only_under_its_lock() {
+    let (_dir, path) = scratch();
+    let device = FileDevice::create(&path, MIB, &FileOptions::default()).unwrap();
+    let grow = FileOptions { resize_bytes: Some(4 * MIB), ..FileOptions::default() };
+    assert!(FileDevice::open(&path, &grow).is_err());
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), MIB);
+    drop(device);
+    let device = FileDevice::open(&path, &grow).unwrap();
+    assert_eq!(device.geometry().size_bytes, 4 * MIB);
+}
