@@ -2,7 +2,7 @@
 
 use super::options::{MountPlan, Source};
 use super::serve;
-use crate::failure::Done;
+use crate::failure::{Done, Failure};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::vfs::Vfs;
 use firnfs_device::{Clock, SystemClock};
@@ -23,7 +23,7 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
         Source::Memory(size_bytes) => {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
-        Source::Image(path) => crate::failure::image_mount(path),
+        Source::Image(path) => Err(Failure::failed(format!("{}: images cannot be mounted by this build", path.display()))),
     }
 }
 

@@ -13,20 +13,27 @@ const DEFAULT_COMMIT_INTERVAL_MS: u64 = 5000;
 /// More workers than this help nobody.
 const MAX_THREADS: usize = 256;
 
-/// Mount a volume: an image file, a block device, or one in memory.
-///
-/// Runs in the background once the volume is served; ends when it is unmounted (firn umount, umount(8), fusermount3 -u,
-/// SIGTERM). Root mounts directly, ordinary users through fusermount3. The mount that a crashed daemon left is cleared.
+/// Arguments of `firn mount`.
 #[derive(Args, Clone, Debug)]
-#[command(override_usage = "firn mount [OPTIONS] <IMAGE> <MOUNTPOINT>\n       \
-                            firn mount [OPTIONS] --memory <SIZE> <MOUNTPOINT>")]
+#[command(
+    override_usage = "firn mount [OPTIONS] <IMAGE> <MOUNTPOINT>\n       firn mount [OPTIONS] --memory <SIZE> <MOUNTPOINT>",
+    after_help = "Examples:
+  firn mount disk.img /mnt              an image file
+  firn mount /dev/sdb1 /mnt -o noatime  a block device
+  firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
+
+It runs in the background once the volume is served, and ends when that is unmounted: firn umount, umount(8),
+fusermount3 -u, or SIGTERM. Root mounts directly and for everybody, ordinary users through fusermount3 and for
+themselves. The mount that a crashed daemon left behind is cleared. Of what reads hit the kernel's page cache the
+daemon knows nothing: they change no access time."
+)]
 pub struct MountArgs {
     /// An image file or block device, and the directory to mount it on
     #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
+    memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, [no]allow_other, and
     /// cache=SIZE, threads=N, commit=SECONDS, writeback
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -38,8 +45,8 @@ pub struct MountArgs {
     #[arg(short, long)]
     verbose: bool,
     /// Memory for cached blocks [default: 256M]
-    #[arg(long, value_name = "SIZE")]
-    cache: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
+    cache: Option<u64>,
     /// Threads that answer the kernel [default: processors + 1]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -118,8 +125,8 @@ impl MountArgs {
             plan.apply(word)?;
         }
         // The long options are the more explicit ones: they win.
-        if let Some(size) = &self.cache {
-            plan.set_cache(size)?;
+        if let Some(bytes) = self.cache {
+            plan.cache_bytes = bytes;
         }
         if let Some(threads) = self.threads {
             plan.set_threads(threads)?;
@@ -131,11 +138,8 @@ impl MountArgs {
     }
 
     fn what_and_where(&self) -> Done<(Source, PathBuf)> {
-        match (&self.memory, self.paths.as_slice()) {
-            (Some(size), [mountpoint]) => {
-                let bytes = parse_size(size).map_err(|e| Failure::usage(format!("--memory: {e}")))?;
-                Ok((Source::Memory(bytes), mountpoint.clone()))
-            }
+        match (self.memory, self.paths.as_slice()) {
+            (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
             (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
             (Some(_), _) => Err(Failure::usage("--memory takes a mountpoint and no image")),
             (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
@@ -149,7 +153,10 @@ impl MountPlan {
             return Ok(());
         }
         match word.split_once('=').unwrap_or((word, "")) {
-            ("cache", size) => self.set_cache(size),
+            ("cache", size) => {
+                self.cache_bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                Ok(())
+            }
             ("threads", count) => {
                 let count = count.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
                 self.set_threads(count)
@@ -164,11 +171,6 @@ impl MountPlan {
             }
             _ => Err(Failure::usage(format!("-o {word}: no such option")).advise("see 'firn mount --help'")),
         }
-    }
-
-    fn set_cache(&mut self, size: &str) -> Done {
-        self.cache_bytes = parse_size(size).map_err(|e| Failure::usage(format!("cache: {e}")))?;
-        Ok(())
     }
 
     fn set_threads(&mut self, threads: usize) -> Done {

@@ -11,8 +11,12 @@ use firnfs_fuse::mount::{self, table};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Unmount a volume and wait until it is safely closed
+/// Arguments of `firn umount`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  firn umount /mnt
+  firn umount disk.img        whatever it is mounted on
+  firn umount --lazy /mnt     a busy one")]
 pub struct UmountArgs {
     /// The mountpoint, or the image or device mounted there
     path: PathBuf,
@@ -21,8 +25,12 @@ pub struct UmountArgs {
     lazy: bool,
 }
 
-/// Make everything on a mounted volume durable
+/// Arguments of `firn sync`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  firn sync /mnt
+
+sync(1) and sync(2) reach the daemon only where the mount is fuseblk (a block device mounted by root); this always does.")]
 pub struct SyncArgs {
     /// Any path on the mount
     path: PathBuf,
