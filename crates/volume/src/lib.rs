@@ -104,6 +104,12 @@ impl<S: Driven> Volume<S> {
         self.work.wait_for(&mut guard, std::time::Duration::from_millis(max_ms));
     }
 
+    /// Ends a [`Volume::wait_for_work`] under way, so that its caller can look at what else it was told (to stop).
+    pub fn wake(&self) {
+        let _guard = self.sleep_lock.lock();
+        self.work.notify_all();
+    }
+
     /// Frees orphans, commits, writes a clean checkpoint.
     ///
     /// # Errors
