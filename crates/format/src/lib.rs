@@ -16,3 +16,9 @@ pub mod units;
 pub use error::DecodeError;
 pub use pointer::{BlockPtr, PtrKind};
 pub use units::*;
+
+/// CRC-32C (Castagnoli), the checksum of everything on disk.
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}

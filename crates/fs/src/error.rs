@@ -148,6 +148,6 @@ pub enum FetchKind {
     Block(crate::store::BlockKey, BlockPtr),
     /// An inode record.
     Inode(InodeNo, BlockPtr),
-    /// Raw bytes of the log (a segment for the cleaner), checked by whoever asked.
-    Raw,
+    /// A whole segment for the cleaner, which checks what it uses of it.
+    Raw(firnfs_format::SegmentId),
 }

@@ -2,10 +2,13 @@
 //!
 //! This crate owns no thread, reads no clock, draws no randomness and blocks on no I/O. Read it top-down:
 //! [`vfs`] (POSIX operations on inode numbers), [`ufs`] (directories, names, block map), [`store`] (the seam), then
-//! the storage managers `lfs` and [`mem`].
+//! the storage managers [`lfs`] and [`mem`].
 
+mod cache;
+pub mod clean;
 pub mod error;
 pub mod inode;
+pub mod lfs;
 pub mod mem;
 pub mod store;
 pub mod ufs;

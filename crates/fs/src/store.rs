@@ -114,18 +114,18 @@ pub enum Intent {
 /// Permission to change what was declared; see [`Store::begin`]. Must be given back with [`Store::end`].
 #[derive(Debug)]
 #[must_use = "an operation must be ended"]
+#[non_exhaustive]
 pub struct Op {
     /// The time of the operation, for every time stamp it sets.
     pub now: TimeNs,
     /// As declared.
     pub kind: OpKind,
-    _sealed: (),
 }
 
 impl Op {
     /// For stores only: the token of an operation that passed all checks.
     pub(crate) fn granted(now: TimeNs, kind: OpKind) -> Self {
-        Self { now, kind, _sealed: () }
+        Self { now, kind }
     }
 }
 

@@ -92,11 +92,11 @@ impl Blocks {
                 Arc::make_mut(buf)[start as usize..end as usize].fill(0);
             }
         };
-        if at_bytes % block_bytes != 0 {
+        if !at_bytes.is_multiple_of(block_bytes) {
             let block = at_bytes / block_bytes;
             zero(block, at_bytes % block_bytes, block_bytes.min(end.saturating_sub(block * block_bytes)));
         }
-        if end != u64::MAX && end % block_bytes != 0 && whole_end >= first_whole {
+        if end != u64::MAX && !end.is_multiple_of(block_bytes) && whole_end >= first_whole {
             zero(whole_end, 0, end % block_bytes);
         }
         if first_whole >= whole_end {

@@ -33,7 +33,7 @@ pub const INODE_BYTES: u64 = 256;
 pub struct MemOptions {
     /// Most that all files together may take, with their inodes.
     pub capacity_bytes: u64,
-    /// Block size (power of two, 4096 to 65536).
+    /// Block size (power of two, 512 to 65536: small ones make deep structures for tests).
     pub block_bytes: u32,
     /// Largest content kept in the inode; 0 turns inlining off. At most a block.
     pub inline_max_bytes: u32,
@@ -102,7 +102,7 @@ impl MemStore {
     #[must_use]
     pub fn new(options: MemOptions, now: TimeNs) -> Self {
         let block_bytes = options.block_bytes;
-        assert!(block_bytes.is_power_of_two() && (4096..=65536).contains(&block_bytes), "block size");
+        assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes), "block size");
         assert!(options.inline_max_bytes <= block_bytes, "inline content never exceeds a block");
         assert!(options.op_max_bytes >= u64::from(block_bytes), "an operation covers a block at least");
         let facts = StoreFacts {

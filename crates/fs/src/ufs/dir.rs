@@ -282,8 +282,9 @@ fn find_place<S: Store>(
     name_len: usize,
 ) -> Outcome<(Place, Option<u64>)> {
     if dir.is_inline {
-        // At most half a block, so that block 0 has room for a name behind the inline content.
-        let inline_max = store.facts().inline_max_bytes.min(dir.block_bytes / 2) as usize;
+        // Block 0 must take the inline content and the longest name.
+        let spare = dirent::record_bytes(dirent::NAME_MAX_BYTES);
+        let inline_max = (store.facts().inline_max_bytes as usize).min(dir.block_bytes as usize - spare);
         let content = inline(store, dir.ino)?;
         let has_room = in_block(dirent::room(content, name_len), dir.ino, 0)?.is_some()
             || content.len() + dirent::record_bytes(name_len) <= inline_max;

@@ -97,7 +97,7 @@ impl Record<'_> {
 /// `Corrupt` if the offset cannot start a record or the record breaks the grammar.
 pub fn record(block: &[u8], at: usize) -> Result<Record<'_>, FsError> {
     let head = match block.get(at..at + HEAD_BYTES) {
-        Some(head) if at % UNIT_BYTES == 0 => head,
+        Some(head) if at.is_multiple_of(UNIT_BYTES) => head,
         _ => return Err(corrupt(at, "the start of a record", format!("a block of {} bytes", block.len()))),
     };
     let ino = u64::from_le_bytes(head[..8].try_into().expect("8 of 12 bytes"));

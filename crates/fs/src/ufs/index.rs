@@ -155,7 +155,7 @@ pub fn descend<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64, hash: u
     while here[0] > 0 {
         let slot = slot_of(&here, hash, true).saturating_sub(1);
         let (_, child) = pair(&here, slot);
-        if u64::from(child) >= index_blocks {
+        if child == 0 || u64::from(child) >= index_blocks {
             let found = format!("child {child} of {index_blocks} blocks");
             return Err(corrupt(path.leaf(), "a child within the index", found).into());
         }
@@ -229,28 +229,28 @@ impl Insertion {
     /// Inserts `place`; returns how many blocks the index has then.
     pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op, dir: InodeNo, blocks: u64, place: u32) -> u64 {
         let mut new = (self.path.hash, place);
-        let mut blocks = blocks;
-        for depth in (0..self.path.len).rev() {
-            let here = block_mut(store, op, dir, self.path.blocks[depth]);
+        // Each level that is full sends one pair up; below the root it costs one new block.
+        for (below, &at) in self.path.blocks[..self.path.len].iter().rev().enumerate() {
+            let new_block = blocks as u32 + below as u32;
+            let here = block_mut(store, op, dir, at);
             if count(here) < capacity(here.len()) {
                 insert_pair(here, new);
-                return blocks;
+                return u64::from(new_block);
             }
             let level = here[0];
             let (left, right) = split(here, new);
-            if depth == 0 {
-                fill(block_mut(store, op, dir, blocks as u32), level, &left);
-                fill(block_mut(store, op, dir, blocks as u32 + 1), level, &right);
+            if at == 0 {
+                fill(block_mut(store, op, dir, new_block), level, &left);
+                fill(block_mut(store, op, dir, new_block + 1), level, &right);
                 let root = block_mut(store, op, dir, 0);
-                fill(root, level + 1, &[(0, blocks as u32), (right[0].0, blocks as u32 + 1)]);
-                return blocks + 2;
+                fill(root, level + 1, &[(0, new_block), (right[0].0, new_block + 1)]);
+                return u64::from(new_block) + 2;
             }
             fill(here, level, &left);
-            fill(block_mut(store, op, dir, blocks as u32), level, &right);
-            new = (right[0].0, blocks as u32);
-            blocks += 1;
+            fill(block_mut(store, op, dir, new_block), level, &right);
+            new = (right[0].0, new_block);
         }
-        unreachable!("the root takes the last pair or is split")
+        unreachable!("the root, block 0, takes the last pair or is split")
     }
 }
 

@@ -17,9 +17,10 @@ pub mod index;
 pub mod make;
 pub mod xattr;
 
+use crate::error::Outcome;
 use crate::inode::{Body, Inode, Kind};
-use crate::store::{Fork, Intent, StoreFacts};
-use firnfs_format::{InodeNo, TimeNs};
+use crate::store::{Fork, Intent, Store, StoreFacts};
+use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
 /// Where the content of a new, empty file goes.
 #[must_use]
@@ -45,3 +46,20 @@ pub(crate) fn in_place(ino: InodeNo, fork: Fork, block: u64, block_bytes: u32) -
 
 /// What [`in_place`] declares of a block: less than any block.
 const IN_PLACE_BYTES: u64 = 8;
+
+/// The first `len_bytes` of a fork, which the caller has bounded.
+pub(crate) fn read_whole<S: Store>(
+    store: &mut S,
+    ino: InodeNo,
+    fork: Fork,
+    len_bytes: usize,
+) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(len_bytes);
+    let mut index = 0;
+    while bytes.len() < len_bytes {
+        let block = store.block(ino, fork, BlockIndex(index))?;
+        bytes.extend_from_slice(&block[..block.len().min(len_bytes - bytes.len())]);
+        index += 1;
+    }
+    Ok(bytes)
+}

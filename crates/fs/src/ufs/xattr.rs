@@ -11,7 +11,8 @@
 use crate::error::{FsError, Outcome};
 use crate::inode::Xattrs;
 use crate::store::{Fork, Intent, Op, Store, StoreFacts};
-use firnfs_format::{BlockIndex, InodeNo};
+use crate::ufs::read_whole;
+use firnfs_format::InodeNo;
 
 /// Longest name with its namespace, in bytes.
 pub const NAME_MAX_BYTES: usize = 255;
@@ -153,14 +154,7 @@ pub fn load<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<Vec<u8>> {
         let (at, found) = ("length".to_owned(), len_bytes.to_string());
         return Err(FsError::Corrupt { what, at, expected, found }.into());
     }
-    let mut set = Vec::with_capacity(len_bytes);
-    let mut index = 0;
-    while set.len() < len_bytes {
-        let block = store.block(ino, Fork::Xattr, BlockIndex(index))?;
-        set.extend_from_slice(&block[..block.len().min(len_bytes - set.len())]);
-        index += 1;
-    }
-    Ok(set)
+    read_whole(store, ino, Fork::Xattr, len_bytes)
 }
 
 /// The value of one attribute of a file.

@@ -4,9 +4,9 @@ use super::{DirEntry, Vfs};
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
 use crate::store::{Fork, Store};
-use crate::ufs::dir;
 use crate::ufs::make::TARGET_MAX_BYTES;
-use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+use crate::ufs::{self, dir};
+use firnfs_format::{InodeNo, TimeNs};
 
 impl<S: Store> Vfs<S> {
     /// Visits entries from `cookie` (0: from the start) until the visitor returns false. May end early, where blocks
@@ -61,7 +61,7 @@ impl<S: Store> Vfs<S> {
         let target = match &inode.body {
             Body::Inline(target) => target.clone(),
             Body::Blocks if len_bytes <= TARGET_MAX_BYTES as u64 => {
-                self.store.block(ino, Fork::Data, BlockIndex(0))?[..len_bytes as usize].to_vec()
+                ufs::read_whole(&mut self.store, ino, Fork::Data, len_bytes as usize)?
             }
             Body::Blocks => {
                 return Err(FsError::Corrupt {

@@ -1,0 +1,216 @@
+//! Checkpoint: inode map and usage table go to the log, their roots to a checkpoint slot (Sprite LFS, section 4.1).
+//!
+//! The usage table describes the segments that it lies in itself. To write it without changing it for ever, the set of
+//! its blocks to be written is closed first: with every block in the set, the blocks describing the segment it leaves and
+//! the segments it may go to are in the set too. Then all is laid out, the table brought up to date, and written.
+
+use super::Lfs;
+use super::commit::PartialWriter;
+use super::log::{Log, USER_LOG};
+use super::table::Staged;
+use crate::error::{Outcome, Stop};
+use crate::store::Scope;
+use firnfs_device::AlignedBuf;
+use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_END};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, SegmentId, TimeNs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Clean segments that a checkpoint may take beyond those of the batch it begins with.
+pub(super) const CHECKPOINT_SEGMENTS: usize = 4;
+
+impl Lfs {
+    /// Commits everything, writes both tables and queues the checkpoint slot.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way or clean segments are short; `ReadOnly`.
+    pub(super) fn checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
+        self.refuse_failed()?;
+        if self.jobs.checkpoint_under_way() {
+            return Err(Stop::Room);
+        }
+        self.commit_scope(now, Scope::All, USER_LOG, false)?;
+        let imap_leaves = self.imap.changed_leaves();
+        let imap_old = self.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
+        let imap_written = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0);
+        let imap_segments =
+            imap_written.len() * self.geo.block_bytes as usize / self.geo.segment_bytes as usize;
+        let spare = CHECKPOINT_SEGMENTS + 2 * imap_segments;
+        self.ensure_pool(spare + 4)?;
+        let (usage_leaves, usage_old) = self.close_usage_set(imap_old.values().copied().collect(), spare)?;
+        let usage_blocks = self.usage.table.blocks_written(&usage_leaves, self.geo.segments).len() as u64;
+        let usage_sectors = usage_blocks * u64::from(self.geo.block_bytes / 512);
+        self.ensure_pool(spare + Log::segments_needed(&self.geo, usage_blocks as usize, usage_sectors))?;
+        // From here on nothing stops.
+        self.write_imap(now, &imap_leaves, &imap_old);
+        let emptied = self.write_usage(now, &usage_leaves, &usage_old);
+        self.queue_slot(now, clean, emptied);
+        Ok(())
+    }
+
+    /// The usage leaves to write and the blocks they replace; see the module's head. `leaving` are pointers that the
+    /// inode map gives up, `spare` is how many clean segments may come into use before the slot is queued.
+    #[allow(clippy::type_complexity)] // (leaves, blocks replaced by level and index)
+    fn close_usage_set(
+        &mut self,
+        leaving: Vec<BlockPtr>,
+        spare: usize,
+    ) -> Outcome<(BTreeSet<u64>, BTreeMap<(u32, u64), BlockPtr>)> {
+        let mut segments: BTreeSet<SegmentId> = self.usage.changed().collect();
+        segments.extend(leaving.iter().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
+        segments.extend(self.log.upcoming(USER_LOG, spare + 4));
+        loop {
+            let leaves = self.usage.leaves_of(segments.iter().copied());
+            let old = self.usage.table.rewritten(&mut self.shelf, &leaves)?;
+            let before = segments.len();
+            segments.extend(old.values().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
+            // Writing many usage blocks takes more segments.
+            let more = old.len() * self.geo.block_bytes as usize / self.geo.segment_bytes as usize;
+            segments.extend(self.log.upcoming(USER_LOG, spare + 4 + 2 * more));
+            if segments.len() == before {
+                return Ok((leaves, old));
+            }
+        }
+    }
+
+    fn write_imap(&mut self, now: TimeNs, leaves: &BTreeSet<u64>, old: &BTreeMap<(u32, u64), BlockPtr>) {
+        let limit = self.imap.next_ino.0;
+        let written = self.imap.table.blocks_written(leaves, limit);
+        if leaves.is_empty() {
+            return;
+        }
+        let updates = self.imap.take_newer();
+        let mut staged =
+            self.imap.table.stage(&mut self.shelf, leaves, &updates, limit, self.geo.block_bytes);
+        self.leave(old);
+        let lens: Vec<u8> =
+            written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
+        for plan in self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens) {
+            let mut writer = PartialWriter::new(&plan);
+            for at in plan.items.clone() {
+                let (level, index) = written[at];
+                let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
+                self.usage.add(plan.segment, ptr.stored_bytes(), now, now);
+                self.live_bytes += u64::from(ptr.stored_bytes());
+                self.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
+                writer.entries.push(table_entry(InodeNo::INODE_MAP, level, index, ptr));
+            }
+            self.finish_partial(now, &plan, writer, USER_LOG, FLAG_CHECKPOINT | FLAG_END);
+        }
+    }
+
+    /// Returns the segments found empty.
+    fn write_usage(
+        &mut self,
+        now: TimeNs,
+        leaves: &BTreeSet<u64>,
+        old: &BTreeMap<(u32, u64), BlockPtr>,
+    ) -> Vec<SegmentId> {
+        let limit = self.geo.segments;
+        let written = self.usage.table.blocks_written(leaves, limit);
+        let lens: Vec<u8> =
+            written.iter().map(|&(l, i)| self.usage.table.stored_sectors(l, i, limit)).collect();
+        self.leave(old);
+        let plans = self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens);
+        for plan in &plans {
+            let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * 512).sum();
+            self.usage.add(plan.segment, bytes, now, now);
+            self.live_bytes += u64::from(bytes);
+        }
+        let log = &self.log;
+        let open = |segment| log.is_open(segment);
+        let (updates, emptied) = self.usage.merge(&mut self.shelf, self.epoch, &open);
+        let block_bytes = self.geo.block_bytes;
+        let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
+        for plan in &plans {
+            let mut writer = PartialWriter::new(plan);
+            for at in plan.items.clone() {
+                let (level, index) = written[at];
+                let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
+                self.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
+                writer.entries.push(table_entry(InodeNo::SEGMENT_USAGE, level, index, ptr));
+            }
+            self.finish_partial(now, plan, writer, USER_LOG, FLAG_CHECKPOINT | FLAG_END);
+        }
+        emptied
+    }
+
+    fn put_table_block(
+        &self,
+        writer: &mut PartialWriter,
+        staged: &Staged,
+        (level, index): (u32, u64),
+        len_sectors: u8,
+    ) -> BlockPtr {
+        let ptr = BlockPtr { len_sectors, birth: self.epoch, ..BlockPtr::HOLE };
+        writer.put(self, ptr, |out| {
+            let len = out.len();
+            out.copy_from_slice(&staged.bytes(level, index)[..len]);
+        })
+    }
+
+    /// Table blocks that are about to be replaced die.
+    fn leave(&mut self, old: &BTreeMap<(u32, u64), BlockPtr>) {
+        for ptr in old.values().filter(|p| p.is_stored()) {
+            self.usage.sub(self.geo.segment_of(ptr.addr), ptr.stored_bytes());
+            self.live_bytes -= u64::from(ptr.stored_bytes());
+        }
+    }
+
+    /// Puts the slot in line, after everything it refers to.
+    pub(super) fn queue_slot(&mut self, now: TimeNs, clean: bool, emptied: Vec<SegmentId>) {
+        // One incarnation wrote all that may follow this checkpoint.
+        self.spans = vec![Span { from: self.log.serial.next(), incarnation: self.log.incarnation }];
+        let checkpoint =
+            self.snapshot(now, clean, emptied.len() as u32, self.imap.table.root, self.usage.table.root);
+        self.emptied_by.push((self.epoch, emptied));
+        self.push_checkpoint(&checkpoint);
+        self.checkpointed_at = now;
+        self.log_bytes_since_checkpoint = 0;
+        self.changed_since_checkpoint = false;
+    }
+
+    /// The state of the volume as a checkpoint stores it.
+    pub(super) fn snapshot(
+        &self,
+        now: TimeNs,
+        clean: bool,
+        emptied: u32,
+        imap: TableRoot,
+        usage: TableRoot,
+    ) -> Checkpoint {
+        Checkpoint {
+            uuid: self.sb.uuid,
+            epoch: self.epoch,
+            incarnation: self.log.incarnation,
+            clean,
+            time: now,
+            serial: self.log.serial,
+            serial_crc: self.log.prev_crc,
+            imap,
+            usage,
+            emptied,
+            next_ino: self.imap.next_ino,
+            size_bytes: self.size_bytes,
+            segments: self.geo.segments,
+            live_bytes: self.live_bytes,
+            tails: self.log.tails(),
+            spans: self.spans.clone(),
+            counters: self.counters.encode(),
+        }
+    }
+
+    /// Queues a checkpoint's bytes for its slot; the next one has the next number.
+    pub(super) fn push_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let bytes = checkpoint.encode(self.sb.write_unit_bytes);
+        let slot = (checkpoint.epoch.0 % 2) as usize;
+        let data = Arc::new(AlignedBuf::copy_of(&bytes));
+        self.jobs.push_slot(checkpoint.serial, checkpoint.epoch, self.sb.checkpoint_at_bytes[slot], data);
+        self.epoch = Epoch(checkpoint.epoch.0 + 1);
+    }
+}
+
+fn table_entry(ino: InodeNo, level: u32, index: u64, ptr: BlockPtr) -> Entry {
+    Entry { ino, version: 0, kind: EntryKind::Block { fork: 0, level: level as u8, index }, ptr }
+}

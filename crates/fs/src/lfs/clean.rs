@@ -1,0 +1,220 @@
+//! The cleaner: moves what is live out of segments that hold little, so that they can be written again
+//! (Sprite LFS, sections 3.3 to 3.6; BSD-LFS, section 4.4).
+//!
+//! A pass takes a batch of victims, reads them whole, finds their live blocks through the summaries, and commits those to
+//! the cleaner's own log with times unchanged. Whatever users changed is committed first, so a pass never mixes with it. The
+//! victims are empty then; the next checkpoint finds that out, and the one after it lets them be written again.
+
+use super::Lfs;
+use super::checkpoint::CHECKPOINT_SEGMENTS;
+use super::log::{CLEANER_LOG, USER_LOG};
+use super::scan::{partials, stored_bytes};
+use super::shelf::padded;
+use super::{gather_needs, inode::BlockPlace};
+use crate::clean::{Candidate, CostBenefit, Policy};
+use crate::error::{Fetch, FetchKind, Outcome, Stop};
+use crate::store::{BlockKey, Fork, Scope};
+use firnfs_format::summary::{Entry, EntryKind};
+use firnfs_format::{BlockIndex, InodeNo, SegmentId, TimeNs};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Victims of one pass at most.
+const VICTIMS: usize = 16;
+/// Bytes of victims that one pass holds in memory at most.
+const VICTIM_BYTES: u64 = 16 << 20;
+
+/// What a pass keeps while blocks are being fetched.
+#[derive(Default)]
+pub(super) struct Cleaning {
+    victims: Vec<Candidate>,
+    segments: BTreeMap<SegmentId, Vec<u8>>,
+    /// Segments with damaged live blocks: left alone, never freed.
+    damaged: BTreeSet<SegmentId>,
+    /// What the last pass emptied waits for checkpoints.
+    pub(super) wants_checkpoint: bool,
+}
+
+impl Cleaning {
+    /// A victim's bytes have come.
+    pub(super) fn supply(&mut self, segment: SegmentId, bytes: &[u8]) {
+        self.segments.insert(segment, bytes.to_vec());
+    }
+}
+
+impl Lfs {
+    /// One pass, resumed after each `Need`. Returns false if there is nothing worth cleaning.
+    pub(super) fn clean_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.cleaning.victims.is_empty() {
+            self.choose_victims(now)?;
+            if self.cleaning.victims.is_empty() {
+                return Ok(false);
+            }
+        }
+        self.fetch_victims()?;
+        self.ensure_pool(CHECKPOINT_SEGMENTS)?;
+        // Users' changes first; then memory is what the log says, and a pass can take its blocks from the segments.
+        self.commit_scope(now, Scope::All, USER_LOG, false)?;
+        let live = self.find_live()?;
+        self.move_live(now, &live)
+    }
+
+    fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
+        let mut candidates = Vec::new();
+        for leaf in 0..self.usage.leaves() {
+            for (segment, entry) in self.usage.leaf(&mut self.shelf, leaf)? {
+                let idle = !self.log.is_open(segment) && !self.cleaning.damaged.contains(&segment);
+                if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
+                    candidates.push(Candidate {
+                        segment,
+                        live_bytes: entry.live_bytes,
+                        written: entry.written,
+                        youngest: entry.youngest,
+                    });
+                }
+            }
+        }
+        let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
+        let ranked = CostBenefit.choose(&candidates, self.geo.segment_bytes, now, count);
+        self.cleaning.victims = self.worthwhile(ranked);
+        Ok(())
+    }
+
+    /// As many of the ranked victims as the clean segments at hand can take, if what is dead in them exceeds the metadata
+    /// that moving the rest drags along; else none.
+    fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let ready = self.usage.ready(self.durable_epoch).saturating_sub(CHECKPOINT_SEGMENTS as u64 + 2);
+        let room = ready.min(VICTIMS as u64) * segment_bytes / 2;
+        let (mut live, mut dead) = (0, 0);
+        let mut victims = Vec::new();
+        for victim in ranked {
+            let bytes = u64::from(victim.live_bytes);
+            // A moved block may drag an indirect block and an inode record along: a quarter is plenty for whole files.
+            if (live + bytes) * 5 / 4 > room.max(segment_bytes) {
+                break;
+            }
+            live += bytes;
+            dead += segment_bytes - bytes;
+            victims.push(victim);
+        }
+        if dead > live / 8 + segment_bytes / 4 { victims } else { Vec::new() }
+    }
+
+    fn fetch_victims(&mut self) -> Outcome<()> {
+        let missing =
+            self.cleaning.victims.iter().filter(|v| !self.cleaning.segments.contains_key(&v.segment));
+        let needs: Vec<Fetch> = missing
+            .map(|v| Fetch {
+                what: FetchKind::Raw(v.segment),
+                at_bytes: self.geo.device_bytes(self.geo.addr(v.segment, 0)),
+                len_bytes: self.geo.segment_bytes,
+            })
+            .collect();
+        if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// Entries of the victims that are still current, in the order of the log.
+    fn find_live(&mut self) -> Outcome<Vec<(SegmentId, Entry)>> {
+        let mut needs = Vec::new();
+        let mut live = Vec::new();
+        let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
+        for segment in victims {
+            let bytes =
+                std::mem::take(self.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
+            let found = partials(&bytes, &self.sb.uuid, &self.geo);
+            self.cleaning.segments.insert(segment, bytes);
+            for entry in found.iter().flat_map(|p| &p.entries) {
+                if gather_needs(self.is_live(entry), &mut needs)? == Some(true) {
+                    live.push((segment, *entry));
+                }
+            }
+        }
+        needs.dedup();
+        if needs.is_empty() { Ok(live) } else { Err(Stop::Need(needs)) }
+    }
+
+    fn is_live(&mut self, entry: &Entry) -> Outcome<bool> {
+        let EntryKind::Block { fork, level, index } = entry.kind else {
+            let is_record = matches!(entry.kind, EntryKind::Inode { .. });
+            let is_live = is_record && self.imap.get(&mut self.shelf, entry.ino)?.ptr == entry.ptr;
+            if is_live {
+                self.load_inode(entry.ino)?;
+            }
+            return Ok(is_live);
+        };
+        match entry.ino {
+            InodeNo::INODE_MAP => {
+                return Ok(self.imap.table.ptr(&mut self.shelf, u32::from(level), index)? == entry.ptr);
+            }
+            InodeNo::SEGMENT_USAGE => {
+                return Ok(self.usage.table.ptr(&mut self.shelf, u32::from(level), index)? == entry.ptr);
+            }
+            _ => {}
+        }
+        // Versions first: a file deleted or truncated to zero needs no inode read (Sprite LFS, section 3.3).
+        let map = self.imap.get(&mut self.shelf, entry.ino)?;
+        let in_memory = self.inodes.peek(&entry.ino).map(|c| c.version);
+        if map.ptr.is_hole() || in_memory.unwrap_or(map.version) != entry.version {
+            return Ok(false);
+        }
+        self.load_inode(entry.ino)?;
+        self.ptr(block_key(entry.ino, fork, level, index)).map(|ptr| ptr == entry.ptr)
+    }
+
+    /// Turns the live blocks dirty and commits them to the cleaner's log. Returns true.
+    fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
+        let sectors: u64 = live.iter().map(|(_, e)| u64::from(e.ptr.len_sectors)).sum();
+        // Records and indirect blocks come along: count every block with its record and one indirect block.
+        let dragged = live.len() as u64 * 2;
+        let needed = super::log::Log::segments_needed(&self.geo, live.len() * 3, sectors * 2 + dragged);
+        self.ensure_pool(needed.min(self.usage.ready(self.durable_epoch) as usize))?;
+        let mut moved_bytes = 0;
+        for (segment, entry) in live {
+            if self.move_entry(*segment, entry) {
+                moved_bytes += u64::from(entry.ptr.stored_bytes());
+            } else {
+                self.cleaning.damaged.insert(*segment);
+            }
+        }
+        self.commit_scope(now, Scope::All, CLEANER_LOG, true)?;
+        let cleaned = std::mem::take(&mut self.cleaning.victims).len() as u64;
+        self.cleaning.segments.clear();
+        self.cleaning.wants_checkpoint = true;
+        self.counters.segments_cleaned += cleaned;
+        self.counters.cleaner_moved_bytes += moved_bytes;
+        self.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
+        Ok(true)
+    }
+
+    /// Turns one live block dirty. Returns false if its bytes are damaged.
+    fn move_entry(&mut self, segment: SegmentId, entry: &Entry) -> bool {
+        let stored = self.cleaning.segments.get(&segment).and_then(|b| stored_bytes(b, &self.geo, entry));
+        let Some(stored) = stored.filter(|s| firnfs_format::crc32c(s) == entry.ptr.crc) else { return false };
+        let EntryKind::Block { fork, level, index } = entry.kind else {
+            self.mark_inode(entry.ino, false);
+            self.settle_record(entry.ino);
+            return true;
+        };
+        match entry.ino {
+            InodeNo::INODE_MAP => self.imap.move_block(u32::from(level), index),
+            InodeNo::SEGMENT_USAGE => self.usage.move_block(u32::from(level), index),
+            ino => {
+                let key = block_key(ino, fork, level, index);
+                let place = BlockPlace { level, fork: key.fork, index: key.index };
+                // An indirect block above a moved one is dirty already.
+                if !self.core(ino).dirty_blocks.contains(&place) {
+                    let content = padded(stored, self.geo.block_bytes);
+                    let charge = entry.ptr.stored_bytes();
+                    self.make_dirty(key, Some(content), charge, Some(entry.ptr.birth));
+                    self.settle_record(ino);
+                }
+            }
+        }
+        true
+    }
+}
+
+fn block_key(ino: InodeNo, fork: u8, level: u8, index: u64) -> BlockKey {
+    let fork = [Fork::Data, Fork::Index, Fork::Xattr][usize::from(fork)];
+    BlockKey { ino, fork, level, index: BlockIndex(index) }
+}

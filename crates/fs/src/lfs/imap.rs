@@ -1,0 +1,190 @@
+//! The inode map: where every inode is, its version and access time (Sprite LFS, section 3.1).
+//!
+//! Entries newer than the last checkpoint are kept beside the tree and merged by the next one, so that a commit does
+//! not rewrite map blocks. Roll-forward finds them again in the summaries.
+
+use super::shelf::Shelf;
+use super::table::Table;
+use crate::error::Outcome;
+use firnfs_format::InodeNo;
+use firnfs_format::checkpoint::TableRoot;
+use firnfs_format::table::{ImapEntry, Node, TableEntry};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// See the module's head.
+pub struct Imap {
+    /// The tree as of the last checkpoint.
+    pub table: Table,
+    newer: FxHashMap<u64, ImapEntry>,
+    /// First number never used.
+    pub next_ino: InodeNo,
+    /// Numbers freed since the mount, to be used again first (last freed, first used: their map blocks are warm).
+    free: Vec<InodeNo>,
+    /// Where the search for older free numbers goes on, as a leaf of the table.
+    cursor: u64,
+    /// Numbers in use.
+    pub used: u64,
+    /// Leaves to rewrite although nothing in them changed.
+    moving: BTreeSet<u64>,
+}
+
+impl Imap {
+    /// From the checkpoint.
+    pub fn new(root: TableRoot, next_ino: InodeNo, block_bytes: u32) -> Self {
+        Self {
+            table: Table::new(InodeNo::INODE_MAP, root, block_bytes),
+            newer: FxHashMap::default(),
+            next_ino,
+            free: Vec::new(),
+            cursor: 0,
+            used: root.used,
+            moving: BTreeSet::new(),
+        }
+    }
+
+    /// An entry.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn get(&self, shelf: &mut Shelf, ino: InodeNo) -> Outcome<ImapEntry> {
+        if let Some(entry) = self.newer.get(&ino.0) {
+            return Ok(*entry);
+        }
+        if ino.0 >= self.next_ino.0 {
+            return Ok(ImapEntry::default());
+        }
+        self.table.get(shelf, ino.0)
+    }
+
+    /// Sets an entry.
+    pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
+        self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
+        self.newer.insert(ino.0, entry);
+    }
+
+    /// Entries newer than the tree.
+    pub fn newer_len(&self) -> usize {
+        self.newer.len()
+    }
+
+    /// A free number and its entry (for the version); it is free until [`Self::take`]. `busy` numbers
+    /// are in use though their entry does not say so yet.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn find_free(
+        &mut self,
+        shelf: &mut Shelf,
+        busy: &dyn Fn(InodeNo) -> bool,
+    ) -> Outcome<(InodeNo, ImapEntry)> {
+        while let Some(&ino) = self.free.last() {
+            let entry = self.get(shelf, ino)?;
+            if !entry.is_used() && !busy(ino) {
+                return Ok((ino, entry));
+            }
+            self.free.pop();
+        }
+        // Look for old holes only where they are worth it: an eighth of the map.
+        let holes = self.next_ino.0.saturating_sub(InodeNo::FIRST_USER.0 + self.used);
+        if holes > self.next_ino.0 / 8
+            && holes > self.table.fan()
+            && let Some(found) = self.search_holes(shelf, busy)?
+        {
+            return Ok(found);
+        }
+        let fresh = (self.next_ino.0..).map(InodeNo).find(|&ino| !busy(ino)).expect("64 bits of numbers");
+        Ok((fresh, ImapEntry::default()))
+    }
+
+    fn search_holes(
+        &mut self,
+        shelf: &mut Shelf,
+        busy: &dyn Fn(InodeNo) -> bool,
+    ) -> Outcome<Option<(InodeNo, ImapEntry)>> {
+        let end = self.next_ino.0 / self.table.fan();
+        let has_room = |node: &Node, capacity: u64| node.used < capacity;
+        // A few leaves at a time: entries newer than the tree may have filled what the sums call free.
+        for _ in 0..4 {
+            let Some(leaf) = self.table.find_leaf(shelf, self.cursor, end, &has_room)? else {
+                self.cursor = 0;
+                return Ok(None);
+            };
+            let entries = self.table.leaf::<ImapEntry>(shelf, leaf)?;
+            let first = leaf * self.table.fan();
+            for slot in 0..self.table.fan() {
+                let ino = InodeNo(first + slot);
+                let stored = entries.get(slot as usize).copied().unwrap_or_default();
+                let entry = self.newer.get(&ino.0).copied().unwrap_or(stored);
+                if ino >= InodeNo::FIRST_USER && !entry.is_used() && !busy(ino) {
+                    self.free.push(ino);
+                }
+            }
+            self.cursor = leaf + 1;
+            self.free.reverse();
+            if let Some(&ino) = self.free.last() {
+                return Ok(Some((ino, self.get(shelf, ino)?)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A number was given to a new inode.
+    pub fn take(&mut self, ino: InodeNo) {
+        if self.free.last() == Some(&ino) {
+            self.free.pop();
+        }
+        self.used += 1;
+        self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
+    }
+
+    /// An inode is gone; its number may be given out again after [`Self::give_back`].
+    pub fn inode_gone(&mut self) {
+        self.used -= 1;
+    }
+
+    /// A number may be given out again.
+    pub fn give_back(&mut self, ino: InodeNo) {
+        self.free.push(ino);
+    }
+
+    /// The leaves that the next checkpoint has to write.
+    pub fn changed_leaves(&self) -> BTreeSet<u64> {
+        self.newer.keys().map(|n| n / self.table.fan()).chain(self.moving.iter().copied()).collect()
+    }
+
+    /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
+    pub fn move_block(&mut self, level: u32, index: u64) {
+        self.moving.insert(index * self.table.fan().saturating_pow(level));
+    }
+
+    /// The newer entries, in order, for the checkpoint that merges them.
+    pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
+        self.moving.clear();
+        let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
+        entries.sort_unstable_by_key(|e| e.0);
+        entries
+    }
+
+    /// Numbers of all orphans.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn orphans(&self, shelf: &mut Shelf) -> Outcome<Vec<InodeNo>> {
+        let mut found: BTreeSet<u64> = self.newer.iter().filter(|(_, e)| e.orphan).map(|(n, _)| *n).collect();
+        let end = self.next_ino.0.div_ceil(self.table.fan());
+        let mut from = 0;
+        while self.table.root.special > 0
+            && let Some(leaf) = self.table.find_leaf(shelf, from, end, &|node, _| node.special > 0)?
+        {
+            for (slot, entry) in self.table.leaf::<ImapEntry>(shelf, leaf)?.iter().enumerate() {
+                let n = leaf * self.table.fan() + slot as u64;
+                if entry.orphan && !self.newer.contains_key(&n) {
+                    found.insert(n);
+                }
+            }
+            from = leaf + 1;
+        }
+        Ok(found.into_iter().map(InodeNo).collect())
+    }
+}

@@ -1,0 +1,220 @@
+//! Work for the device: what the core wants written, flushed and discarded, and what has become durable.
+//!
+//! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
+//! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
+//! are discarded only after the checkpoint that no longer needs them is durable.
+
+use crate::store::Ticket;
+use firnfs_device::{AlignedBuf, Request};
+use firnfs_format::{Epoch, SectorAddr, Serial};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Names a job until its completion is reported.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct JobId(u64);
+
+/// One request for the device.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// For [`Jobs::done`].
+    pub id: JobId,
+    /// What to do.
+    pub request: Request,
+}
+
+/// What a finished job means to the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Landed {
+    /// A partial segment is written.
+    Partial(SectorAddr),
+    /// That checkpoint is durable.
+    Checkpoint(Epoch),
+    /// Nothing to do.
+    Nothing,
+}
+
+#[derive(Clone, Copy)]
+enum Doing {
+    Partial(Serial, SectorAddr),
+    Flush { through: Serial, slot: Option<Epoch> },
+    Slot(Epoch),
+    Discard,
+}
+
+struct Slot {
+    after: Serial,
+    epoch: Epoch,
+    at_bytes: u64,
+    data: Arc<AlignedBuf>,
+    state: SlotState,
+}
+
+#[derive(PartialEq, Eq)]
+enum SlotState {
+    Waiting,
+    Writing,
+    Written,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Jobs {
+    next_id: u64,
+    partials: VecDeque<(Serial, SectorAddr, u64, Arc<AlignedBuf>)>,
+    doing: BTreeMap<JobId, Doing>,
+    /// Serials laid out but not yet written, in order.
+    unwritten: BTreeMap<Serial, u64>,
+    last: Serial,
+    durable: Serial,
+    wanted: Serial,
+    flushing: bool,
+    slot: Option<Slot>,
+    discards: VecDeque<(u64, u64)>,
+    in_flight_bytes: u64,
+    /// Partial segments wait until the mount's incarnation is durable.
+    partials_held: bool,
+}
+
+impl Jobs {
+    /// For a log whose last durable serial is that. Partial segments are held back until [`Self::release_partials`].
+    pub fn new(durable: Serial) -> Self {
+        Self { last: durable, durable, wanted: durable, partials_held: true, ..Self::default() }
+    }
+
+    /// The mount's incarnation is durable: partial segments may be written.
+    pub fn release_partials(&mut self) {
+        self.partials_held = false;
+    }
+
+    /// Bytes of partial segments not yet written.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    /// Highest durable serial.
+    pub fn durable(&self) -> Ticket {
+        Ticket(self.durable.0)
+    }
+
+    /// Highest durable serial.
+    pub fn durable_serial(&self) -> Serial {
+        self.durable
+    }
+
+    /// Asks for a flush up to that serial.
+    pub fn want(&mut self, serial: Serial) {
+        self.wanted = self.wanted.max(serial);
+    }
+
+    /// Queues a partial segment.
+    pub fn push_partial(&mut self, serial: Serial, addr: SectorAddr, at_bytes: u64, data: Arc<AlignedBuf>) {
+        self.in_flight_bytes += data.len() as u64;
+        self.unwritten.insert(serial, data.len() as u64);
+        self.last = self.last.max(serial);
+        self.partials.push_back((serial, addr, at_bytes, data));
+    }
+
+    /// Queues a checkpoint slot, to be written once `after` is durable.
+    pub fn push_slot(&mut self, after: Serial, epoch: Epoch, at_bytes: u64, data: Arc<AlignedBuf>) {
+        assert!(self.slot.is_none(), "one checkpoint at a time");
+        self.want(after);
+        self.slot = Some(Slot { after, epoch, at_bytes, data, state: SlotState::Waiting });
+    }
+
+    /// True while a checkpoint is on its way.
+    pub fn checkpoint_under_way(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Queues a discard of bytes on the device.
+    pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
+        self.discards.push_back((at_bytes, len_bytes));
+    }
+
+    /// All serials up to this one are written.
+    fn written(&self) -> Serial {
+        self.unwritten.keys().next().map_or(self.last, |first| Serial(first.0 - 1))
+    }
+
+    /// The next thing to do now; `None` if there is nothing, or if it has to wait for jobs under way.
+    pub fn next(&mut self) -> Option<Job> {
+        if !self.partials_held
+            && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front()
+        {
+            return Some(self.start(Doing::Partial(serial, addr), Request::Write { at_bytes, data }));
+        }
+        if let Some(job) = self.next_slot_write() {
+            return Some(job);
+        }
+        let written = self.written();
+        let slot = self.slot.as_ref().filter(|s| s.state == SlotState::Written).map(|s| s.epoch);
+        let asked =
+            self.wanted > self.durable && written >= self.wanted.min(self.last) && written > self.durable;
+        if !self.flushing && (asked || slot.is_some()) {
+            self.flushing = true;
+            return Some(self.start(Doing::Flush { through: written, slot }, Request::Flush));
+        }
+        let (at_bytes, len_bytes) = self.discards.pop_front()?;
+        Some(self.start(Doing::Discard, Request::Discard { at_bytes, len_bytes }))
+    }
+
+    fn next_slot_write(&mut self) -> Option<Job> {
+        let slot = self.slot.as_mut()?;
+        if slot.state != SlotState::Waiting || self.durable < slot.after {
+            return None;
+        }
+        slot.state = SlotState::Writing;
+        let (epoch, at_bytes, data) = (slot.epoch, slot.at_bytes, slot.data.clone());
+        Some(self.start(Doing::Slot(epoch), Request::Write { at_bytes, data }))
+    }
+
+    fn start(&mut self, doing: Doing, request: Request) -> Job {
+        self.next_id += 1;
+        let id = JobId(self.next_id);
+        self.doing.insert(id, doing);
+        Job { id, request }
+    }
+
+    /// True if neither a job nor work for one is left.
+    pub fn is_idle(&self) -> bool {
+        self.doing.is_empty() && self.partials.is_empty() && self.slot.is_none() && self.discards.is_empty()
+    }
+
+    /// A job succeeded.
+    pub fn done(&mut self, id: JobId) -> Landed {
+        match self.doing.remove(&id) {
+            Some(Doing::Partial(serial, addr)) => {
+                let bytes = self.unwritten.remove(&serial).unwrap_or(0);
+                self.in_flight_bytes -= bytes;
+                Landed::Partial(addr)
+            }
+            Some(Doing::Flush { through, slot }) => {
+                self.flushing = false;
+                self.durable = self.durable.max(through);
+                let Some(epoch) = slot else { return Landed::Nothing };
+                self.slot = None;
+                Landed::Checkpoint(epoch)
+            }
+            Some(Doing::Slot(_)) => {
+                if let Some(slot) = &mut self.slot {
+                    slot.state = SlotState::Written;
+                }
+                Landed::Nothing
+            }
+            Some(Doing::Discard) | None => Landed::Nothing,
+        }
+    }
+
+    /// A job failed. Returns false if that harms nothing (a discard).
+    pub fn failed(&mut self, id: JobId) -> bool {
+        match self.doing.remove(&id) {
+            Some(Doing::Discard) | None => false,
+            Some(Doing::Flush { .. }) => {
+                self.flushing = false;
+                true
+            }
+            Some(Doing::Partial(..) | Doing::Slot(_)) => true,
+        }
+    }
+}

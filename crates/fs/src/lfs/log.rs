@@ -1,0 +1,155 @@
+//! The open logs: where the next partial segment goes.
+//!
+//! Serials are global; every partial segment names the segment that its log goes on in, so that recovery can follow.
+//! Segments come from a pool of clean ones that was filled beforehand: laying out a batch cannot stop.
+
+use super::geometry::Geometry;
+use super::usage::Usage;
+use firnfs_format::checkpoint::{MAX_LOGS, Tail};
+use firnfs_format::summary::summary_sectors;
+use firnfs_format::{Incarnation, SegmentId, Serial};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Log of everything that users write.
+pub const USER_LOG: u8 = 0;
+/// Log of what the cleaner moves.
+pub const CLEANER_LOG: u8 = 1;
+
+/// See the module's head.
+pub struct Log {
+    tails: Vec<Option<Tail>>,
+    /// Last serial laid out.
+    pub serial: Serial,
+    /// CRC of its summary.
+    pub prev_crc: u32,
+    /// Of this mount.
+    pub incarnation: Incarnation,
+    /// Clean segments at hand, in the order in which they will be used.
+    pool: VecDeque<SegmentId>,
+}
+
+/// A partial segment that has its place but no content yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Segment that holds it.
+    pub segment: SegmentId,
+    /// First sector.
+    pub start_sector: u32,
+    /// Sectors of header and entries.
+    pub summary_sectors: u32,
+    /// Sectors in all, padding included.
+    pub len_sectors: u32,
+    /// Segment that the log goes on in.
+    pub next_segment: SegmentId,
+    /// Which items it holds.
+    pub items: Range<usize>,
+}
+
+impl Log {
+    /// From a checkpoint's tails (or none, for a new volume).
+    pub fn new(
+        mut tails: Vec<Option<Tail>>,
+        serial: Serial,
+        prev_crc: u32,
+        incarnation: Incarnation,
+    ) -> Self {
+        tails.resize(MAX_LOGS, None);
+        Self { tails, serial, prev_crc, incarnation, pool: VecDeque::new() }
+    }
+
+    /// The tails as a checkpoint stores them.
+    pub fn tails(&self) -> Vec<Option<Tail>> {
+        let open = self.tails.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        self.tails[..open].to_vec()
+    }
+
+    /// True for segments that a log is in or will go on in: they are not clean whatever their usage says.
+    pub fn is_open(&self, segment: SegmentId) -> bool {
+        self.tails.iter().flatten().any(|t| t.segment == segment || t.next_segment == segment)
+    }
+
+    /// True for segments that are spoken for: open or in the pool.
+    pub fn is_taken(&self, segment: SegmentId) -> bool {
+        self.is_open(segment) || self.pool.contains(&segment)
+    }
+
+    /// Clean segments at hand.
+    pub fn pool_len(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Puts clean segments in.
+    pub fn fill_pool(&mut self, segments: impl IntoIterator<Item = SegmentId>) {
+        self.pool.extend(segments);
+    }
+
+    /// Segments that the next `count` partial segments of a log could go to, for the checkpoint's closed set.
+    pub fn upcoming(&self, log: u8, count: usize) -> Vec<SegmentId> {
+        let open = self.tails[usize::from(log)].iter().flat_map(|t| [t.segment, t.next_segment]);
+        open.chain(self.pool.iter().copied().take(count)).collect()
+    }
+
+    /// Segments that a plan for these items can use up at most, beyond the one being written.
+    pub fn segments_needed(geo: &Geometry, items: usize, sectors: u64) -> usize {
+        let summaries = u64::from(summary_sectors(items)) + u64::from(geo.unit_sectors);
+        // A block does not cross a segment's end: up to 128 sectors of a segment may stay unused.
+        let usable = u64::from(geo.segment_sectors) - 128 - u64::from(geo.unit_sectors);
+        ((sectors + summaries) / usable) as usize + 3
+    }
+
+    /// Lays items of those lengths out in partial segments of one log. The caller has made sure that the pool holds
+    /// [`Self::segments_needed`]. Marks the segments it enters as in use.
+    pub fn plan(&mut self, log: u8, geo: &Geometry, usage: &mut Usage, lens: &[u8]) -> Vec<Planned> {
+        let mut planned = Vec::new();
+        let mut at = 0;
+        while at < lens.len() {
+            let tail = self.tail_with_room(log, geo, usage, lens[at]);
+            let room = geo.segment_sectors - tail.sector;
+            let mut sectors = 0;
+            let mut end = at;
+            while end < lens.len() {
+                let with = sectors + u32::from(lens[end]);
+                if summary_sectors(end + 1 - at) + with > room {
+                    break;
+                }
+                sectors = with;
+                end += 1;
+            }
+            let summary = summary_sectors(end - at);
+            let len_sectors = (summary + sectors).next_multiple_of(geo.unit_sectors);
+            planned.push(Planned {
+                segment: tail.segment,
+                start_sector: tail.sector,
+                summary_sectors: summary,
+                len_sectors,
+                next_segment: tail.next_segment,
+                items: at..end,
+            });
+            let slot = self.tails[usize::from(log)].as_mut().expect("tail_with_room opened it");
+            slot.sector += len_sectors;
+            at = end;
+        }
+        planned
+    }
+
+    /// The tail of a log, moved on to its next segment if an item of that length does not fit any more.
+    fn tail_with_room(&mut self, log: u8, geo: &Geometry, usage: &mut Usage, item_sectors: u8) -> Tail {
+        let needed = summary_sectors(1) + u32::from(item_sectors);
+        let open = self.tails[usize::from(log)];
+        if let Some(tail) = open
+            && tail.sector + needed <= geo.segment_sectors
+        {
+            return tail;
+        }
+        let segment = open.expect("mkfs opened the logs in use").next_segment;
+        usage.activate(segment, log);
+        let tail = Tail { segment, sector: 0, next_segment: self.pop() };
+        self.tails[usize::from(log)] = Some(tail);
+        tail
+    }
+
+    fn pop(&mut self) -> SegmentId {
+        self.pool.pop_front().expect("the pool was filled before the layout")
+    }
+}

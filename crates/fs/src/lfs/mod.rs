@@ -1,0 +1,339 @@
+//! The log-structured storage manager.
+//!
+//! Top-down: `open` and `mkfs` make one, `store` implements the seam, `blockmap` and `inode` keep a file's tree in memory,
+//! `commit` lays out what is dirty, `checkpoint` makes it the new starting point, `recovery` rolls forward from there,
+//! `clean` makes room, `step` says when. `log`, `jobs`, `imap`, `usage`, `table` and `shelf` are the parts.
+//!
+//! Invariants:
+//! - nothing on the device that a checkpoint slot can reach, by itself or by roll-forward, is overwritten;
+//! - a dirty block's parents are dirty up to its inode, and their pointers to it are pending;
+//! - `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
+//!   replace, at every moment between operations.
+
+mod blockmap;
+mod checkpoint;
+mod clean;
+mod commit;
+mod counters;
+mod geometry;
+mod imap;
+mod inode;
+mod jobs;
+mod log;
+mod mkfs;
+mod open;
+mod pins;
+mod reap;
+mod recovery;
+pub mod scan;
+mod shelf;
+mod space;
+mod step;
+mod store;
+mod table;
+mod usage;
+pub mod view;
+
+use crate::cache::ClockMap;
+use crate::error::{FetchKind, FsError, Stop};
+use crate::store::{Buf, Ticket};
+pub use counters::Counters;
+use firnfs_device::DeviceError;
+use firnfs_format::checkpoint::{Checkpoint, Span};
+use firnfs_format::superblock::Superblock;
+use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
+pub use geometry::Geometry;
+use imap::Imap;
+use inode::{CoreInode, DirtyInode};
+pub use jobs::{Job, JobId};
+use jobs::{Jobs, Landed};
+use log::Log;
+pub use mkfs::{MkfsOptions, mkfs};
+pub use open::{DeviceReader, NotFirnfs, read_superblock};
+use pins::Pins;
+pub use recovery::RollForward;
+use shelf::Shelf;
+pub use shelf::{verify, verify_stored};
+use std::collections::{BTreeMap, VecDeque};
+pub use step::{Pressure, Step};
+use usage::Usage;
+
+/// How a volume is to be run. Times in milliseconds, sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for blocks and inodes; at least 4 MiB are used.
+    pub cache_bytes: u64,
+    /// Dirty bytes at which a commit starts by itself (the write threshold).
+    pub write_threshold_bytes: u64,
+    /// Age of the oldest change at which a commit starts by itself.
+    pub commit_interval_ms: u64,
+    /// Time between checkpoints while there are changes.
+    pub checkpoint_interval_ms: u64,
+    /// Log bytes between checkpoints: bounds roll-forward.
+    pub checkpoint_bytes: u64,
+    /// Nothing is written to the device.
+    pub read_only: bool,
+    /// Emptied segments are discarded.
+    pub discard: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            write_threshold_bytes: 16 << 20,
+            commit_interval_ms: 5_000,
+            checkpoint_interval_ms: 30_000,
+            checkpoint_bytes: 256 << 20,
+            read_only: false,
+            discard: false,
+        }
+    }
+}
+
+/// See the module's head.
+pub struct Lfs {
+    sb: Superblock,
+    geo: Geometry,
+    options: Options,
+    size_bytes: u64,
+    shelf: Shelf,
+    inodes: ClockMap<InodeNo, Box<CoreInode>>,
+    inode_bytes: u64,
+    imap: Imap,
+    usage: Usage,
+    log: Log,
+    jobs: Jobs,
+    pins: Pins,
+    /// Dirty inodes in the order in which they turned dirty.
+    dirty_order: BTreeMap<u64, InodeNo>,
+    next_order: u64,
+    dirty_record_bytes: u64,
+    /// Freed since the last commit, with their versions: the log has to say so.
+    freed: BTreeMap<InodeNo, u32>,
+    /// Inodes with blocks to be freed in the background.
+    reap: VecDeque<InodeNo>,
+    live_bytes: u64,
+    /// Number of the next checkpoint.
+    epoch: Epoch,
+    durable_epoch: Epoch,
+    spans: Vec<Span>,
+    /// Segments found empty, by checkpoint, until they may be discarded.
+    emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
+    counters: Counters,
+    read_only: Option<String>,
+    next_generation: u64,
+    /// The number that `begin` found for the operation's new inode.
+    chosen_ino: Option<(InodeNo, u32)>,
+    /// Inodes whose record may have changed its length in the open operation.
+    touched: Vec<InodeNo>,
+    op_is_names: bool,
+    log_bytes_since_checkpoint: u64,
+    changed_since_checkpoint: bool,
+    checkpointed_at: TimeNs,
+    /// When the oldest change not yet committed was made.
+    dirty_since: Option<TimeNs>,
+    recovered: RollForward,
+    /// The mount's incarnation goes into both slots, one after the other.
+    second_slot: Option<Checkpoint>,
+    cleaning: clean::Cleaning,
+}
+
+impl Lfs {
+    /// The volume's superblock.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.sb
+    }
+
+    /// Where things are.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geo
+    }
+
+    /// How it is run.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What roll-forward did when the volume was opened.
+    #[must_use]
+    pub fn recovered(&self) -> &RollForward {
+        &self.recovered
+    }
+
+    /// Counts since mkfs.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Puts in what was fetched; its checksum was verified outside the lock (see [`verify`]).
+    ///
+    /// # Errors
+    /// `Corrupt` if an inode record is not one.
+    pub fn supply(&mut self, what: FetchKind, bytes: &[u8]) -> Result<(), FsError> {
+        match what {
+            FetchKind::Block(key, ptr) => {
+                let current = match key.ino {
+                    InodeNo::INODE_MAP => {
+                        self.imap.table.peek_ptr(&self.shelf, u32::from(key.level), key.index.0)
+                    }
+                    InodeNo::SEGMENT_USAGE => {
+                        self.usage.table.peek_ptr(&self.shelf, u32::from(key.level), key.index.0)
+                    }
+                    _ => self.peek_ptr(&key),
+                };
+                if current == Some(ptr) && self.shelf.cache.peek(&key).is_none() {
+                    let buf: Buf = shelf::padded(bytes, self.geo.block_bytes);
+                    self.shelf.cache.insert_clean(key, buf, ptr);
+                }
+            }
+            FetchKind::Inode(ino, ptr) => {
+                let entry = self.imap.get(&mut self.shelf, ino);
+                if let Ok(entry) = entry
+                    && entry.ptr == ptr
+                    && self.inodes.peek(&ino).is_none()
+                {
+                    let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
+                    self.insert_inode(ino, core);
+                }
+            }
+            FetchKind::Raw(segment) => self.cleaning.supply(segment, bytes),
+        }
+        Ok(())
+    }
+
+    /// The next request for the device; report it with [`Self::job_done`] when it is complete.
+    pub fn next_job(&mut self) -> Option<Job> {
+        self.jobs.next()
+    }
+
+    /// A request is complete. A failed log write or flush turns the volume read-only.
+    pub fn job_done(&mut self, id: JobId, result: Result<(), DeviceError>) {
+        match result {
+            Ok(()) => match self.jobs.done(id) {
+                Landed::Partial(addr) => self.shelf.landed(addr),
+                Landed::Checkpoint(epoch) => self.checkpoint_durable(epoch),
+                Landed::Nothing => {}
+            },
+            Err(e) => {
+                if self.jobs.failed(id) && self.read_only.is_none() {
+                    self.read_only = Some(format!("the log could not be written: {e}"));
+                }
+            }
+        }
+    }
+
+    fn checkpoint_durable(&mut self, epoch: Epoch) {
+        self.durable_epoch = epoch;
+        self.counters.checkpoints += 1;
+        if let Some(again) = self.second_slot.take() {
+            self.push_checkpoint(&again);
+            return;
+        }
+        self.jobs.release_partials();
+        let ready: Vec<_> = self.emptied_by.extract_if(.., |(e, _)| e.0 < epoch.0).collect();
+        for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
+            if self.options.discard && !self.log.is_taken(segment) {
+                let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
+                self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
+            }
+        }
+    }
+
+    /// What is durable.
+    #[must_use]
+    pub fn durable(&self) -> Ticket {
+        self.jobs.durable()
+    }
+
+    /// True if no request is under way or waiting.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.jobs.is_idle()
+    }
+
+    pub(crate) fn insert_inode(&mut self, ino: InodeNo, core: CoreInode) {
+        if core.reap_from.is_some() {
+            self.reap.push_back(ino);
+        }
+        self.inode_bytes += core.memory_bytes();
+        if let Some(old) = self.inodes.insert(ino, Box::new(core), 1) {
+            self.inode_bytes = self.inode_bytes.saturating_sub(old.memory_bytes());
+        }
+    }
+
+    /// Turns an inode dirty; `names`: every commit has to write it.
+    fn mark_inode(&mut self, ino: InodeNo, names: bool) {
+        let names = names || self.op_is_names;
+        let order = self.next_order;
+        let core = self.core_mut(ino);
+        match &mut core.dirty {
+            Some(dirty) => dirty.names |= names,
+            None => {
+                core.dirty = Some(DirtyInode { order, names });
+                let charge = u64::from(core.record_charge_bytes);
+                self.next_order += 1;
+                self.dirty_order.insert(order, ino);
+                self.dirty_record_bytes += charge;
+                self.changed_since_checkpoint = true;
+            }
+        }
+    }
+
+    /// An inode's record is laid out.
+    fn clean_inode(&mut self, ino: InodeNo) {
+        let core = self.core_mut(ino);
+        let charge = u64::from(core.record_charge_bytes);
+        if let Some(dirty) = core.dirty.take() {
+            self.dirty_order.remove(&dirty.order);
+            self.dirty_record_bytes -= charge;
+        }
+    }
+
+    /// Brings the charge for an inode's record up to its present length.
+    fn settle_record(&mut self, ino: InodeNo) {
+        let Some(core) = self.inodes.get(&ino) else { return };
+        if core.dirty.is_none() {
+            return;
+        }
+        let now = core.record_bytes();
+        let was = std::mem::replace(&mut core.record_charge_bytes, now);
+        self.live_bytes = self.live_bytes + u64::from(now) - u64::from(was);
+        self.dirty_record_bytes = self.dirty_record_bytes + u64::from(now) - u64::from(was);
+    }
+
+    /// Keeps memory within its bound by dropping what is clean and cold.
+    pub fn shrink_caches(&mut self) {
+        let limit = self.options.cache_bytes.max(4 << 20);
+        // Inodes may have a quarter; blocks have what is left.
+        while self.inode_bytes > limit / 4 {
+            let gone = self.inodes.evict(|_, c| c.dirty.is_none() && c.reap_from.is_none() && !c.freed);
+            let Some((_, core)) = gone else { break };
+            self.inode_bytes = self.inode_bytes.saturating_sub(core.memory_bytes());
+        }
+        let in_flight = self.jobs.in_flight_bytes();
+        self.shelf.cache.shrink(limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight));
+    }
+
+    /// Memory in use for blocks, inodes and writes under way, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.shelf.cache.bytes() + self.inode_bytes + self.jobs.in_flight_bytes()
+    }
+}
+
+/// For looks that gather what they need: keeps going until something else stops them.
+fn gather_needs<T>(result: Result<T, Stop>, needs: &mut Vec<crate::error::Fetch>) -> Result<Option<T>, Stop> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Need(more)) => {
+            needs.extend(more);
+            Ok(None)
+        }
+        Err(stop) => Err(stop),
+    }
+}

@@ -1,0 +1,239 @@
+//! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
+//! tail; nothing that grows with the volume.
+
+use super::counters::Counters;
+use super::geometry::Geometry;
+use super::imap::Imap;
+use super::jobs::Jobs;
+use super::log::Log;
+use super::pins::Pins;
+use super::recovery::RollForward;
+use super::shelf::Shelf;
+use super::usage::Usage;
+use super::{Lfs, Options, clean};
+use crate::cache::ClockMap;
+use crate::error::{FsError, Outcome, Stop};
+use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span};
+use firnfs_format::superblock::{
+    CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
+};
+use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How opening reads the device: blocking, given by the driver. Place and length in bytes.
+pub type DeviceReader<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a;
+
+/// Why bytes are not a volume that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFirnfs {
+    /// No superblock anywhere it should be.
+    #[error("not a firnfs volume ({0})")]
+    NoSuperblock(DecodeError),
+    /// Made by another version of the format.
+    #[error("format version {0}; this program reads version {FORMAT_VERSION}")]
+    Version(u32),
+    /// The device is smaller than the volume.
+    #[error("the volume has {volume_bytes} bytes, the device only {device_bytes}: the image was cut short")]
+    Truncated {
+        /// Size that the superblock states.
+        volume_bytes: u64,
+        /// Size of the device.
+        device_bytes: u64,
+    },
+    /// The device failed.
+    #[error("{0}")]
+    Io(FsError),
+}
+
+/// Reads the superblock, from a replica if the first copy is damaged.
+///
+/// # Errors
+/// See [`NotFirnfs`].
+pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result<Superblock, NotFirnfs> {
+    let mut first_error = None;
+    for at in Superblock::places(device_bytes) {
+        if at + SUPERBLOCK_BYTES as u64 > device_bytes {
+            continue;
+        }
+        let bytes = match read(at, SUPERBLOCK_BYTES as u32) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                first_error.get_or_insert(NotFirnfs::Io(e));
+                continue;
+            }
+        };
+        match Superblock::decode(&bytes) {
+            Ok(sb) if sb.size_bytes > device_bytes => {
+                return Err(NotFirnfs::Truncated { volume_bytes: sb.size_bytes, device_bytes });
+            }
+            Ok(sb) => return Ok(sb),
+            Err(e) => {
+                let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+                let is_ours = bytes[..8] == SUPERBLOCK_MAGIC;
+                if is_ours && version != FORMAT_VERSION {
+                    return Err(NotFirnfs::Version(version));
+                }
+                first_error.get_or_insert(NotFirnfs::NoSuperblock(e));
+            }
+        }
+    }
+    let empty = || NotFirnfs::NoSuperblock(DecodeError::new("device", "at least 2 MiB", device_bytes));
+    Err(first_error.unwrap_or_else(empty))
+}
+
+/// Both checkpoint slots as they are.
+///
+/// # Errors
+/// `Io` if neither can be read.
+pub fn read_slots(read: &mut DeviceReader<'_>, sb: &Superblock) -> [Result<Checkpoint, DecodeError>; 2] {
+    sb.checkpoint_at_bytes.map(|at| {
+        let bytes = read(at, CHECKPOINT_SLOT_BYTES)
+            .map_err(|e| DecodeError::new("checkpoint slot", "readable sectors", e))?;
+        Checkpoint::decode(&bytes, &sb.uuid)
+    })
+}
+
+impl Lfs {
+    /// Opens a volume and rolls forward. Nothing is written yet; unless read-only, the first jobs make a new
+    /// incarnation durable.
+    ///
+    /// # Errors
+    /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `Io`.
+    pub fn open(
+        read: &mut DeviceReader<'_>,
+        sb: Superblock,
+        options: Options,
+        now: TimeNs,
+    ) -> Result<Self, FsError> {
+        let slots = read_slots(read, &sb);
+        let newest = slots.iter().filter_map(|s| s.as_ref().ok()).max_by_key(|c| c.epoch).cloned();
+        let Some(base) = newest else {
+            let reasons: Vec<String> =
+                slots.iter().filter_map(|s| s.as_ref().err()).map(ToString::to_string).collect();
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: "both slots".to_owned(),
+                expected: "at least one valid slot (firn fsck --salvage rebuilds the volume from its log)"
+                    .to_owned(),
+                found: reasons.join("; "),
+            });
+        };
+        let geo = Geometry::new(&sb, base.size_bytes);
+        if base.segments != geo.segments {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: format!("{} segments", geo.segments),
+                found: base.segments.to_string(),
+            });
+        }
+        let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
+        lfs.roll_forward(read, &base)?;
+        if options.read_only {
+            lfs.read_only = Some("mounted read-only".to_owned());
+        } else {
+            lfs.begin_incarnation(base)?;
+        }
+        Ok(lfs)
+    }
+
+    fn at_checkpoint(
+        sb: Superblock,
+        geo: Geometry,
+        options: Options,
+        base: &Checkpoint,
+        now: TimeNs,
+    ) -> Self {
+        Self {
+            size_bytes: base.size_bytes,
+            shelf: Shelf::new(geo),
+            inodes: ClockMap::default(),
+            inode_bytes: 0,
+            imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
+            usage: Usage::new(base.usage, geo.segments, geo.block_bytes, base.epoch, base.emptied),
+            log: Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation),
+            jobs: Jobs::new(base.serial),
+            pins: Pins::default(),
+            dirty_order: BTreeMap::new(),
+            next_order: 0,
+            dirty_record_bytes: 0,
+            freed: BTreeMap::new(),
+            reap: VecDeque::new(),
+            live_bytes: base.live_bytes,
+            epoch: Epoch(base.epoch.0 + 1),
+            durable_epoch: base.epoch,
+            spans: base.spans.clone(),
+            emptied_by: Vec::new(),
+            counters: Counters::decode(&base.counters),
+            read_only: None,
+            next_generation: 0,
+            chosen_ino: None,
+            touched: Vec::new(),
+            op_is_names: false,
+            log_bytes_since_checkpoint: 0,
+            changed_since_checkpoint: false,
+            checkpointed_at: now,
+            dirty_since: None,
+            recovered: RollForward::default(),
+            second_slot: None,
+            cleaning: clean::Cleaning::default(),
+            sb,
+            geo,
+            options,
+        }
+    }
+
+    /// Makes a new incarnation durable in both slots, one after the other, before the first log write: the old
+    /// checkpoint under new numbers, from which roll-forward accepts the old and the new incarnation's log.
+    fn begin_incarnation(&mut self, base: Checkpoint) -> Result<(), FsError> {
+        let incarnation = Incarnation(base.incarnation.0 + 1);
+        let from = self.log.serial.next();
+        let mut spans = base.spans.clone();
+        spans.retain(|s| s.from < from);
+        spans.push(Span { from, incarnation });
+        if spans.len() > MAX_SPANS {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: format!("at most {MAX_SPANS} mounts without a complete checkpoint"),
+                found: "more: mount read-only and copy the data".to_owned(),
+            });
+        }
+        self.log.incarnation = incarnation;
+        self.next_generation = u64::from(incarnation.0) << 32;
+        self.spans.clone_from(&spans);
+        let first = Checkpoint {
+            epoch: Epoch(base.epoch.0 + 1),
+            incarnation,
+            clean: false,
+            spans,
+            emptied: 0,
+            ..base
+        };
+        self.second_slot = Some(Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() });
+        self.push_checkpoint(&first);
+        Ok(())
+    }
+
+    /// Runs a step of opening to its end, reading what it needs.
+    pub(super) fn drive<T>(
+        &mut self,
+        read: &mut DeviceReader<'_>,
+        mut step: impl FnMut(&mut Self) -> Outcome<T>,
+    ) -> Result<T, FsError> {
+        loop {
+            match step(self) {
+                Ok(value) => return Ok(value),
+                Err(Stop::Fail(e)) => return Err(e),
+                Err(Stop::Room) => return Err(FsError::NoSpace),
+                Err(Stop::Need(needs)) => {
+                    for fetch in needs {
+                        let bytes = read(fetch.at_bytes, fetch.len_bytes)?;
+                        super::verify(&fetch.what, &self.geo, &bytes)?;
+                        self.supply(fetch.what, &bytes)?;
+                    }
+                }
+            }
+        }
+    }
+}

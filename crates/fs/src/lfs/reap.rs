@@ -1,0 +1,148 @@
+//! Reaping: blocks of deleted and truncated files, dropped at once where that is cheap, else in the background.
+//!
+//! A large or cold file's blocks are found only by reading its indirect blocks, which no unlink should wait for. Until it
+//! is done the inode is an orphan in the inode map, so that a crash does not lose the work.
+
+use super::Lfs;
+use super::blockmap::Pruning;
+use crate::error::{FsError, Outcome, Stop};
+use crate::store::Fork;
+use firnfs_format::table::ImapEntry;
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
+use std::ops::Range;
+
+/// Blocks dropped in one background step.
+const REAP_STEP_BLOCKS: u64 = 4096;
+
+const FORKS: [Fork; 3] = [Fork::Data, Fork::Index, Fork::Xattr];
+
+impl Lfs {
+    /// Drops a range of whole blocks; `to_end`: what is not at hand is left to the background.
+    pub(super) fn drop_range(&mut self, ino: InodeNo, fork: Fork, range: Range<u64>, to_end: bool) {
+        if range.is_empty() {
+            return;
+        }
+        let mut pruning = Pruning { range: range.clone(), budget: u64::MAX, needs: Vec::new() };
+        if to_end {
+            pruning.budget = REAP_STEP_BLOCKS;
+            // Only memory is looked at: an error here shows again when the background gets there.
+            let looked = self.survey(ino, fork, &mut pruning);
+            if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
+                debug_assert_eq!(fork, Fork::Data, "only data forks grow so large");
+                self.core_mut(ino).reap_from = Some(BlockIndex(range.start));
+                self.mark_inode(ino, false);
+                self.reap.push_back(ino);
+                return;
+            }
+            pruning.budget = u64::MAX;
+        }
+        self.prune(ino, fork, &mut pruning);
+    }
+
+    /// Blocks written so far are dead for good: the cleaner need not look at the inode (Sprite's version number).
+    pub(super) fn bump_version(&mut self, ino: InodeNo) {
+        let core = self.core_mut(ino);
+        let others_empty = core.roots[1..].iter().all(|r| r.used() == (0, 0));
+        if others_empty && core.reap_from.is_none() && core.dirty_blocks.is_empty() {
+            core.version = core.version.wrapping_add(1);
+        }
+    }
+
+    /// Frees an inode, now or in the background.
+    pub(super) fn free_inode(&mut self, ino: InodeNo, budget: u64) {
+        let mut pruning = Pruning { range: 0..u64::MAX, budget, needs: Vec::new() };
+        let looked = FORKS.iter().try_for_each(|&fork| self.survey(ino, fork, &mut pruning));
+        let core = self.core_mut(ino);
+        core.freed = true;
+        if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
+            core.reap_from = Some(BlockIndex(0));
+            self.mark_inode(ino, true);
+            self.reap.push_back(ino);
+            return;
+        }
+        self.free_now(ino);
+    }
+
+    /// All blocks are at hand: drops them and the inode.
+    fn free_now(&mut self, ino: InodeNo) {
+        let mut all = Pruning { range: 0..u64::MAX, budget: u64::MAX, needs: Vec::new() };
+        for fork in FORKS {
+            self.prune(ino, fork, &mut all);
+        }
+        self.clean_inode(ino);
+        let core = self.inodes.remove(&ino).expect("the inode is in memory");
+        self.inode_bytes = self.inode_bytes.saturating_sub(core.memory_bytes());
+        debug_assert_eq!(core.charged_bytes, 0, "inode {ino} leaves blocks behind");
+        self.live_bytes -= u64::from(core.record_charge_bytes);
+        if core.record.is_stored() {
+            self.usage.sub(self.geo.segment_of(core.record.addr), core.record.stored_bytes());
+            self.freed.insert(ino, core.version);
+        } else {
+            self.imap.give_back(ino);
+        }
+        // Also for an inode that never reached the log: its number's next use has another version.
+        let atime = TimeNs(0);
+        self.imap.set(ino, ImapEntry { ptr: BlockPtr::HOLE, version: core.version, orphan: false, atime });
+        self.imap.inode_gone();
+        self.changed_since_checkpoint = true;
+    }
+
+    /// One background step. Returns false if there is nothing to reap.
+    pub(super) fn reap_step(&mut self) -> Outcome<bool> {
+        let Some(&ino) = self.reap.front() else { return Ok(false) };
+        match self.load_inode(ino) {
+            // Freed in the meantime by whoever held it last.
+            Err(Stop::Fail(FsError::NotFound)) => {
+                self.reap.pop_front();
+                return Ok(true);
+            }
+            other => other?,
+        };
+        let (freed, from) = {
+            let core = self.core(ino);
+            (core.freed, core.reap_from)
+        };
+        let from = from.map_or(u64::MAX, |b| b.0);
+        let forks: &[Fork] = if freed { &FORKS } else { &FORKS[..1] };
+        for &fork in forks {
+            let start = if fork == Fork::Data { from } else { 0 };
+            let mut pruning = Pruning { range: start..u64::MAX, budget: REAP_STEP_BLOCKS, needs: Vec::new() };
+            self.survey(ino, fork, &mut pruning)?;
+            if !pruning.needs.is_empty() {
+                return Err(Stop::Need(pruning.needs));
+            }
+            pruning.budget = REAP_STEP_BLOCKS;
+            let done = self.prune(ino, fork, &mut pruning);
+            self.settle_record(ino);
+            if !done {
+                return Ok(true);
+            }
+        }
+        self.reap.pop_front();
+        if freed {
+            self.free_now(ino);
+        } else {
+            self.core_mut(ino).reap_from = None;
+            self.mark_inode(ino, true);
+            self.settle_record(ino);
+        }
+        Ok(true)
+    }
+
+    /// Orphans that the users' layer has to free; those that only have blocks to be dropped are put in line by
+    /// being loaded.
+    pub(super) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
+        let orphans = self.imap.orphans(&mut self.shelf)?;
+        let mut nameless = Vec::new();
+        for ino in orphans {
+            let core = self.load_inode(ino)?;
+            if core.freed {
+                continue;
+            }
+            if core.inode.nlink == 0 {
+                nameless.push(ino);
+            }
+        }
+        Ok(nameless)
+    }
+}

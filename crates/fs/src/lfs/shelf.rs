@@ -1,0 +1,135 @@
+//! `Shelf`: blocks in memory, or on their way to the device, or to be fetched.
+//!
+//! Invariant: a clean block in the cache is the current one (whoever frees or rewrites a block removes or replaces it,
+//! and a fetched block is put in only if its pointer is still the current one). So a cached block may be used without
+//! asking its parents for the pointer.
+
+use super::geometry::Geometry;
+use crate::cache::BlockCache;
+use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
+use crate::store::{BlockKey, Buf};
+use firnfs_device::AlignedBuf;
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// See the module's head.
+pub struct Shelf {
+    /// Blocks in memory.
+    pub cache: BlockCache,
+    /// Arithmetic of the volume.
+    pub geo: Geometry,
+    /// Partial segments not yet written, by their first address.
+    in_flight: BTreeMap<SectorAddr, Arc<AlignedBuf>>,
+}
+
+impl Shelf {
+    /// Empty.
+    pub fn new(geo: Geometry) -> Self {
+        Self { cache: BlockCache::default(), geo, in_flight: BTreeMap::new() }
+    }
+
+    /// Notes a partial segment that is to be written; reads of it are served from memory until [`Self::landed`].
+    pub fn launch(&mut self, addr: SectorAddr, data: Arc<AlignedBuf>) {
+        self.in_flight.insert(addr, data);
+    }
+
+    /// A partial segment is on the device.
+    pub fn landed(&mut self, addr: SectorAddr) {
+        self.in_flight.remove(&addr);
+    }
+
+    /// The stored bytes of a pointer that is still in flight.
+    pub fn in_flight_bytes(&self, ptr: &BlockPtr) -> Option<&[u8]> {
+        let (start, data) = self.in_flight.range(..=ptr.addr).next_back()?;
+        let from = (ptr.addr.0 - start.0) as usize * SECTOR_BYTES as usize;
+        data.get(from..from + ptr.stored_bytes() as usize)
+    }
+
+    /// A block whose current pointer is `ptr` (stored, not pending unless dirty in memory).
+    ///
+    /// # Errors
+    /// `Need`; `Corrupt` if the pointer cannot be.
+    pub fn block(&mut self, key: BlockKey, ptr: BlockPtr) -> Outcome<Buf> {
+        if let Some(block) = self.cache.get(&key) {
+            return Ok(block.buf.clone());
+        }
+        self.geo.check(&ptr, self.geo.block_bytes, || describe(&key))?;
+        if let Some(bytes) = self.in_flight_bytes(&ptr) {
+            let buf = padded(bytes, self.geo.block_bytes);
+            self.cache.insert_clean(key, buf.clone(), ptr);
+            return Ok(buf);
+        }
+        Err(Stop::Need(vec![self.fetch(FetchKind::Block(key, ptr), &ptr)]))
+    }
+
+    /// What to ask the driver for.
+    pub fn fetch(&self, what: FetchKind, ptr: &BlockPtr) -> Fetch {
+        Fetch { what, at_bytes: self.geo.device_bytes(ptr.addr), len_bytes: ptr.stored_bytes() }
+    }
+}
+
+/// A stored block as it is used: filled up with zeros to the block size.
+#[must_use]
+pub fn padded(stored: &[u8], block_bytes: u32) -> Buf {
+    let mut block = Vec::with_capacity(block_bytes as usize);
+    block.extend_from_slice(stored);
+    block.resize(block_bytes as usize, 0);
+    Arc::new(block)
+}
+
+/// "inode 17 block 3", "inode 17 directory index block 0", "inode 17 indirect block -12" for messages.
+#[must_use]
+pub fn describe(key: &BlockKey) -> String {
+    use crate::store::Fork;
+    let fork = match key.fork {
+        Fork::Data => "",
+        Fork::Index => "directory index ",
+        Fork::Xattr => "attribute ",
+    };
+    let whose = match key.ino {
+        InodeNo::INODE_MAP => "inode map".to_owned(),
+        InodeNo::SEGMENT_USAGE => "segment usage table".to_owned(),
+        ino => format!("inode {ino}"),
+    };
+    if key.level == 0 {
+        format!("{whose} {fork}block {}", key.index)
+    } else {
+        format!("{whose} {fork}level {} block {}", key.level, key.index)
+    }
+}
+
+/// Checks the bytes of a fetch against the checksum in its pointer. Runs outside the lock.
+///
+/// # Errors
+/// `Corrupt`, with place, expected and found checksum.
+pub fn verify(what: &FetchKind, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
+    let (ptr, name) = match what {
+        FetchKind::Block(key, ptr) => (ptr, describe(key)),
+        FetchKind::Inode(ino, ptr) => (ptr, format!("inode {ino}")),
+        FetchKind::Raw(_) => return Ok(()),
+    };
+    verify_stored(ptr, geo, bytes, || name)
+}
+
+/// Checks stored bytes against the checksum in their pointer.
+///
+/// # Errors
+/// `Corrupt`, with place, expected and found checksum.
+pub fn verify_stored(
+    ptr: &BlockPtr,
+    geo: &Geometry,
+    bytes: &[u8],
+    name: impl FnOnce() -> String,
+) -> Result<(), FsError> {
+    let crc = firnfs_format::crc32c(bytes);
+    if crc == ptr.crc {
+        return Ok(());
+    }
+    Err(FsError::Corrupt {
+        what: name(),
+        at: geo.place(ptr.addr),
+        expected: format!("checksum {:08x}", ptr.crc),
+        found: format!("{crc:08x}"),
+    })
+}

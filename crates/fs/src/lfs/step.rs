@@ -1,0 +1,166 @@
+//! Background work, one bounded step at a time: who calls decides on which thread and when.
+
+use super::Lfs;
+use super::log::USER_LOG;
+use super::space::RESERVE_SEGMENTS;
+use crate::error::{Outcome, Stop};
+use crate::store::Scope;
+use firnfs_format::TimeNs;
+
+/// Inode map entries kept beside the tree before a checkpoint merges them.
+const NEWER_MAX: usize = 128 << 10;
+/// Segments with changes kept beside the usage tree before a checkpoint merges them.
+const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
+
+/// What a step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Something; there may be more.
+    Worked,
+    /// Waits for requests under way.
+    Waiting,
+    /// Nothing is due for that many milliseconds.
+    Idle(u64),
+    /// Room was asked for and there is no way to make any.
+    Stuck,
+}
+
+/// How much a caller should care about background work now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Nothing is due.
+    None,
+    /// Background work is due.
+    Due,
+}
+
+impl Lfs {
+    /// True while more dirty data than twice the write threshold waits: writers are held up.
+    pub(super) fn must_wait(&self) -> bool {
+        self.dirty_bytes() >= 2 * self.options.write_threshold_bytes
+    }
+
+    /// Whether background work is due because of what was just done (not of time passing).
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        let due = self.dirty_bytes() >= self.options.write_threshold_bytes
+            || !self.reap.is_empty()
+            || self.checkpoint_due_by_size()
+            || self.is_low();
+        if due && self.read_only.is_none() { Pressure::Due } else { Pressure::None }
+    }
+
+    fn checkpoint_due_by_size(&self) -> bool {
+        self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
+            || self.imap.newer_len() >= NEWER_MAX
+            || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
+    }
+
+    /// Clean segments below which the cleaner starts.
+    fn low_water(&self) -> u64 {
+        RESERVE_SEGMENTS
+            + 4
+            + (2 * self.options.write_threshold_bytes / u64::from(self.geo.segment_bytes))
+                .min(self.geo.segments / 32)
+    }
+
+    fn is_low(&self) -> bool {
+        self.usage.ready(self.durable_epoch) < self.low_water()
+    }
+
+    /// Does one step. `pressed`: an operation waits for room.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `Io`.
+    pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+        if self.read_only.is_some() {
+            return Ok(if pressed { Step::Stuck } else { Step::Idle(1000) });
+        }
+        self.shrink_caches();
+        if self.reap_step()? {
+            return Ok(Step::Worked);
+        }
+        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+            return Ok(Step::Waiting);
+        }
+        let threshold = self.options.write_threshold_bytes / if pressed { 4 } else { 1 };
+        if self.dirty_bytes() >= threshold.max(1) {
+            return self.background_commit(now, pressed);
+        }
+        if let Some(step) = self.make_room(now, pressed)? {
+            return Ok(step);
+        }
+        let commit_in = self.due_in(now, self.dirty_since, self.options.commit_interval_ms);
+        if commit_in == 0 {
+            let step = self.background_commit(now, false)?;
+            self.jobs.want(self.log.serial);
+            return Ok(step);
+        }
+        let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
+        let checkpoint_in = self.due_in(now, changed, self.options.checkpoint_interval_ms);
+        if checkpoint_in == 0 || self.checkpoint_due_by_size() {
+            return self.background_checkpoint(now);
+        }
+        Ok(Step::Idle(commit_in.min(checkpoint_in)))
+    }
+
+    fn due_in(&self, now: TimeNs, since: Option<TimeNs>, interval_ms: u64) -> u64 {
+        since.map_or(interval_ms.min(1000), |since| interval_ms.saturating_sub(now.millis_since(since)))
+    }
+
+    fn background_commit(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+        match self.commit_scope(now, Scope::All, USER_LOG, false) {
+            Ok(_) => {
+                self.dirty_since = None;
+                Ok(Step::Worked)
+            }
+            // No clean segment at hand: room has to be made first.
+            Err(Stop::Room) => {
+                Ok(self.make_room(now, true)?.unwrap_or(if pressed { Step::Stuck } else { Step::Waiting }))
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
+        match self.checkpoint(now, false) {
+            Ok(()) => {
+                self.cleaning.wants_checkpoint = false;
+                Ok(Step::Worked)
+            }
+            Err(Stop::Room) => Ok(Step::Waiting),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
+    fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
+        if !self.is_low() && !pressed {
+            return Ok(None);
+        }
+        if self.jobs.checkpoint_under_way() {
+            return Ok(Some(Step::Waiting));
+        }
+        if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
+            return self.background_checkpoint(now).map(Some);
+        }
+        match self.clean_step(now) {
+            Ok(true) => Ok(Some(Step::Worked)),
+            Ok(false) if self.changed_since_checkpoint && self.is_low() => {
+                self.background_checkpoint(now).map(Some)
+            }
+            Ok(false) if pressed => Ok(Some(Step::Stuck)),
+            Ok(false) => Ok(None),
+            Err(Stop::Room) => self.background_checkpoint(now).map(Some),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Clean unmount: commits everything and writes a checkpoint that says so.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
+        self.checkpoint(now, true)
+    }
+}

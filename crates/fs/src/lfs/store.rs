@@ -1,0 +1,519 @@
+//! The seam: `Store` for the log-structured storage manager.
+
+use super::Lfs;
+use super::blockmap::Pruning;
+use super::inode::CoreInode;
+use super::log::USER_LOG;
+use super::{gather_needs, shelf};
+use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
+use crate::inode::Inode;
+use crate::store::{
+    BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
+};
+use firnfs_format::inode::INODE_HEADER_BYTES;
+use firnfs_format::table::ImapEntry;
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, TimeNs};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks that one operation may drop; more are left to the background.
+const PRUNE_AT_ONCE: u64 = 2048;
+/// Inodes waiting to be freed in the background before operations wait for it.
+const REAP_BACKLOG: usize = 4096;
+/// Largest range of one operation.
+const OP_MAX_BYTES: u64 = 1 << 20;
+/// Largest attribute set kept in the inode.
+const INLINE_XATTR_MAX_BYTES: u32 = 1024;
+
+/// What an operation needs, summed up over its intents.
+#[derive(Default)]
+struct Demand {
+    needs: Vec<Fetch>,
+    /// More live bytes.
+    growth_bytes: u64,
+    /// Bytes that turn dirty.
+    log_bytes: u64,
+    /// Only takes away; never refused for lack of space.
+    missing_parent: Option<(u8, u64)>,
+}
+
+impl Lfs {
+    /// A data block's key.
+    fn data_key(ino: InodeNo, fork: Fork, index: u64) -> BlockKey {
+        BlockKey { ino, fork, level: 0, index: BlockIndex(index) }
+    }
+
+    fn blocks_of(&self, at_bytes: u64, len_bytes: u64) -> Range<u64> {
+        let block = u64::from(self.geo.block_bytes);
+        at_bytes / block..at_bytes.saturating_add(len_bytes).div_ceil(block)
+    }
+
+    /// An inode, whether freed or not.
+    pub(super) fn load_inode(&mut self, ino: InodeNo) -> Outcome<&CoreInode> {
+        if self.inodes.get(&ino).is_none() {
+            let entry = self.imap.get(&mut self.shelf, ino)?;
+            if entry.ptr.is_hole() || ino < InodeNo::ROOT {
+                return Err(FsError::NotFound.into());
+            }
+            self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, || format!("inode {ino}"))?;
+            let Some(bytes) = self.shelf.in_flight_bytes(&entry.ptr) else {
+                return Err(Stop::Need(vec![self.shelf.fetch(FetchKind::Inode(ino, entry.ptr), &entry.ptr)]));
+            };
+            let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
+            self.insert_inode(ino, core);
+        }
+        Ok(self.core(ino))
+    }
+
+    fn look_create(&mut self, bytes: u64, demand: &mut Demand) -> Outcome<()> {
+        assert!(self.chosen_ino.is_none(), "one new inode an operation");
+        let inodes = &self.inodes;
+        let freed = &self.freed;
+        let busy = |ino: InodeNo| inodes.peek(&ino).is_some() || freed.contains_key(&ino);
+        let found = self.imap.find_free(&mut self.shelf, &busy)?;
+        self.chosen_ino = Some((found.0, found.1.version.wrapping_add(1)));
+        let inline = bytes <= u64::from(self.sb.inline_max_bytes);
+        let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
+        let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
+        demand.growth_bytes += record + blocks;
+        demand.log_bytes += record + blocks;
+        Ok(())
+    }
+
+    /// The inode must not be waiting for the background to drop blocks that the operation could meet.
+    fn look_inode(&mut self, ino: InodeNo) -> Outcome<()> {
+        let core = self.load_inode(ino)?;
+        if core.freed {
+            return Err(FsError::NotFound.into());
+        }
+        if core.reap_from.is_some() { Err(Stop::Room) } else { Ok(()) }
+    }
+
+    fn look_write(
+        &mut self,
+        ino: InodeNo,
+        fork: Fork,
+        range: Range<u64>,
+        demand: &mut Demand,
+    ) -> Outcome<()> {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        for index in self.blocks_of(range.start, range.end - range.start) {
+            let key = Self::data_key(ino, fork, index);
+            if self.geo.map.parent(0, key.index).is_none() {
+                return Err(FsError::TooLarge.into());
+            }
+            let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
+            let charge = u64::from(self.data_charge(ino, fork, key.index, range.end));
+            let had = match self.shelf.cache.peek(&key).and_then(|b| b.dirty) {
+                Some(dirty) => u64::from(dirty.charged_bytes),
+                None => u64::from(self.charge_of(&ptr)),
+            };
+            demand.growth_bytes += charge.saturating_sub(had);
+            demand.log_bytes += block_bytes + 64;
+            if ptr.is_hole() {
+                self.look_parents(key, demand)?;
+            }
+            let whole = range.start <= index * block_bytes && range.end >= (index + 1) * block_bytes;
+            if !whole && ptr.is_stored() {
+                gather_needs(self.load(key), &mut demand.needs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the indirect blocks that a new block brings with it (neighbours share them).
+    fn look_parents(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        let path: Vec<_> = self.geo.map.path(key.index).skip(1).collect();
+        demand.growth_bytes += if path.is_empty() { 16 } else { 0 };
+        for (level, index) in path {
+            if demand.missing_parent == Some((level, index.0)) {
+                break;
+            }
+            let parent = BlockKey { level, index, ..key };
+            let Some(ptr) = gather_needs(self.ptr(parent), &mut demand.needs)? else { break };
+            if !ptr.is_hole() {
+                break;
+            }
+            if level == 1 {
+                demand.missing_parent = Some((level, index.0));
+            }
+            demand.growth_bytes += u64::from(self.geo.block_bytes) + 512;
+            demand.log_bytes += u64::from(self.geo.block_bytes);
+        }
+        Ok(())
+    }
+
+    fn look_punch(
+        &mut self,
+        ino: InodeNo,
+        fork: Fork,
+        at_bytes: u64,
+        len_bytes: u64,
+        demand: &mut Demand,
+    ) -> Outcome<()> {
+        let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
+        for edge in edges.into_iter().flatten() {
+            gather_needs(self.load(Self::data_key(ino, fork, edge.0)), &mut demand.needs)?;
+            demand.log_bytes += u64::from(self.geo.block_bytes);
+        }
+        let mut pruning = Pruning { range: whole, budget: PRUNE_AT_ONCE, needs: Vec::new() };
+        self.survey(ino, fork, &mut pruning)?;
+        if len_bytes == u64::MAX {
+            // A truncate leaves what is not at hand to the background.
+            return if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
+        }
+        demand.needs.append(&mut pruning.needs);
+        Ok(())
+    }
+
+    /// The parts of a punched range: up to two blocks cut (with the bytes to clear in them), and the whole blocks.
+    #[allow(clippy::type_complexity)] // (block, bytes in it) twice, and a range of blocks
+    fn punch_parts(&self, at_bytes: u64, len_bytes: u64) -> ([Option<(u64, Range<usize>)>; 2], Range<u64>) {
+        let block = u64::from(self.geo.block_bytes);
+        let end = at_bytes.saturating_add(len_bytes);
+        let (first, last) = (at_bytes / block, end / block);
+        let (skip, rest) = ((at_bytes % block) as usize, (end % block) as usize);
+        let full = block as usize;
+        if end == u64::MAX {
+            let head = (skip > 0).then_some((first, skip..full));
+            return ([head, None], at_bytes.div_ceil(block)..u64::MAX);
+        }
+        if first == last {
+            return ([Some((first, skip..rest)), None], first..first);
+        }
+        let head = (skip > 0).then_some((first, skip..full));
+        let tail = (rest > 0).then_some((last, 0..rest));
+        ([head, tail], at_bytes.div_ceil(block)..last)
+    }
+
+    fn look_reserve(
+        &mut self,
+        ino: InodeNo,
+        at_bytes: u64,
+        len_bytes: u64,
+        demand: &mut Demand,
+    ) -> Outcome<()> {
+        for index in self.blocks_of(at_bytes, len_bytes) {
+            let key = Self::data_key(ino, Fork::Data, index);
+            if self.geo.map.parent(0, key.index).is_none() {
+                return Err(FsError::TooLarge.into());
+            }
+            let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
+            if ptr.is_hole() {
+                demand.growth_bytes += u64::from(self.geo.block_bytes);
+                self.look_parents(key, demand)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
+        match *intent {
+            Intent::Create { bytes } => self.look_create(bytes, demand),
+            Intent::Change { ino, grow_bytes } => {
+                self.look_inode(ino)?;
+                let grow = if grow_bytes > 0 { grow_bytes + u64::from(SECTOR_BYTES) } else { 0 };
+                demand.growth_bytes += grow;
+                demand.log_bytes += 1024 + grow;
+                Ok(())
+            }
+            Intent::Write { ino, fork, at_bytes, len_bytes } => {
+                self.look_inode(ino)?;
+                self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)
+            }
+            Intent::Punch { ino, fork, at_bytes, len_bytes } => {
+                self.look_inode(ino)?;
+                self.look_punch(ino, fork, at_bytes, len_bytes, demand)
+            }
+            Intent::Reserve { ino, at_bytes, len_bytes } => {
+                self.look_inode(ino)?;
+                self.look_reserve(ino, at_bytes, len_bytes, demand)
+            }
+            Intent::Free { ino } => {
+                if self.load_inode(ino)?.freed {
+                    return Err(FsError::NotFound.into());
+                }
+                if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Overwrites bytes of one block.
+    fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
+        let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
+        if bytes.len() == self.geo.block_bytes as usize {
+            self.make_dirty(key, Some(Arc::new(bytes.to_vec())), charge, None);
+            return;
+        }
+        self.make_dirty(key, None, charge, None);
+        let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
+        block[skip..skip + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// One block of a read.
+    fn piece(&mut self, key: BlockKey, start: usize, len_bytes: usize) -> Outcome<Piece> {
+        if let Some(block) = self.shelf.cache.get(&key) {
+            return Ok(Piece::Memory { buf: block.buf.clone(), start, len_bytes });
+        }
+        let ptr = self.ptr(key)?;
+        if matches!(ptr.kind, PtrKind::Hole | PtrKind::Reserved) {
+            return Ok(Piece::Zeros { len_bytes });
+        }
+        self.geo.check(&ptr, self.geo.block_bytes, || shelf::describe(&key))?;
+        if let Some(bytes) = self.shelf.in_flight_bytes(&ptr) {
+            let buf = shelf::padded(bytes, self.geo.block_bytes);
+            return Ok(Piece::Memory { buf, start, len_bytes });
+        }
+        Ok(Piece::Stored { key, ptr, at_bytes: self.geo.device_bytes(ptr.addr), start, len_bytes })
+    }
+}
+
+impl Store for Lfs {
+    fn facts(&self) -> StoreFacts {
+        StoreFacts {
+            block_bytes: self.geo.block_bytes,
+            inline_max_bytes: self.sb.inline_max_bytes,
+            inline_xattr_max_bytes: INLINE_XATTR_MAX_BYTES,
+            file_max_bytes: self.geo.map.max_bytes(self.geo.block_bytes),
+            op_max_bytes: OP_MAX_BYTES,
+            hash_key: self.sb.hash_key,
+        }
+    }
+
+    fn space(&self) -> Space {
+        self.space_now()
+    }
+
+    fn inode(&mut self, ino: InodeNo) -> Outcome<&Inode> {
+        let core = self.load_inode(ino)?;
+        if core.freed { Err(FsError::NotFound.into()) } else { Ok(&core.inode) }
+    }
+
+    fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf> {
+        self.load_inode(ino)?;
+        let block = self.load(BlockKey { ino, fork, level: 0, index })?;
+        Ok(block.unwrap_or_else(|| Buf::new(vec![0; self.geo.block_bytes as usize])))
+    }
+
+    fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
+        self.load_inode(ino)?;
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let end = at_bytes + len_bytes;
+        let mut pieces = Vec::new();
+        let mut needs = Vec::new();
+        let mut at = at_bytes;
+        while at < end {
+            let key = Self::data_key(ino, Fork::Data, at / block_bytes);
+            let start = (at % block_bytes) as usize;
+            let len = (block_bytes - start as u64).min(end - at) as usize;
+            if let Some(piece) = gather_needs(self.piece(key, start, len), &mut needs)? {
+                pieces.push(piece);
+            }
+            at += len as u64;
+        }
+        needs.dedup();
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        let stored = pieces.iter().filter_map(|p| match p {
+            Piece::Stored { ptr, .. } => Some(self.geo.segment_of(ptr.addr)),
+            _ => None,
+        });
+        let pin = self.pins.pin(stored.collect());
+        Ok(ReadPlan { pieces, pin })
+    }
+
+    fn unpin(&mut self, pin: u64) {
+        self.pins.unpin(pin);
+    }
+
+    fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
+        self.load_inode(ino)?;
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let end = at_bytes.saturating_add(limit_bytes);
+        let (mut at, mut is_data) = (at_bytes, None);
+        // Enough to cross many indirect blocks; the caller asks again for the rest.
+        for _ in 0..4096 {
+            if at >= end {
+                break;
+            }
+            let (blocks, data_here) = self.extent_at(ino, BlockIndex(at / block_bytes))?;
+            if is_data.is_some_and(|d| d != data_here) {
+                break;
+            }
+            is_data = Some(data_here);
+            at = (at / block_bytes).saturating_add(blocks).saturating_mul(block_bytes);
+        }
+        Ok(Extent { len_bytes: at.min(end) - at_bytes, is_data: is_data.unwrap_or(false) })
+    }
+
+    fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
+        self.refuse_failed()?;
+        self.chosen_ino = None;
+        let mut demand = Demand::default();
+        for intent in intents {
+            let looked = self.look(intent, &mut demand);
+            gather_needs(looked, &mut demand.needs)?;
+        }
+        if !demand.needs.is_empty() {
+            demand.needs.dedup();
+            return Err(Stop::Need(demand.needs));
+        }
+        if demand.growth_bytes > 0 && !self.has_space(demand.growth_bytes) {
+            // Space that the background is about to give back is worth waiting for.
+            return Err(if self.reap.is_empty() { FsError::NoSpace.into() } else { Stop::Room });
+        }
+        if !self.has_log_room(demand.log_bytes) || self.must_wait() {
+            return Err(Stop::Room);
+        }
+        self.op_is_names = kind == OpKind::Names;
+        self.dirty_since.get_or_insert(now);
+        Ok(Op::granted(now, kind))
+    }
+
+    fn inode_alloc(&mut self, _op: &mut Op, inode: Inode) -> InodeNo {
+        let (ino, version) = self.chosen_ino.take().expect("the new inode was declared");
+        let mut core = CoreInode::fresh(inode, version);
+        self.next_generation += 1;
+        core.inode.generation = self.next_generation;
+        self.imap.take(ino);
+        self.insert_inode(ino, core);
+        self.mark_inode(ino, false);
+        self.touched.push(ino);
+        ino
+    }
+
+    fn inode_mut(&mut self, _op: &mut Op, ino: InodeNo) -> &mut Inode {
+        self.mark_inode(ino, false);
+        if self.touched.last() != Some(&ino) {
+            self.touched.push(ino);
+        }
+        &mut self.core_mut(ino).inode
+    }
+
+    fn inode_free(&mut self, _op: &mut Op, ino: InodeNo) {
+        self.free_inode(ino, PRUNE_AT_ONCE);
+    }
+
+    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let end = at_bytes + bytes.len() as u64;
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = at_bytes + done as u64;
+            let skip = (at % block_bytes) as usize;
+            let len = (block_bytes as usize - skip).min(bytes.len() - done);
+            let key = Self::data_key(ino, fork, at / block_bytes);
+            self.write_block_part(key, skip, &bytes[done..done + len], end);
+            done += len;
+        }
+        self.counters.user_bytes += bytes.len() as u64;
+        self.touched.push(ino);
+    }
+
+    fn block_mut(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {
+        let key = BlockKey { ino, fork, level: 0, index };
+        self.make_dirty(key, None, self.geo.block_bytes, None);
+        self.touched.push(ino);
+        self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory")
+    }
+
+    fn punch(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64) {
+        let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
+        for (index, bytes) in edges.into_iter().flatten() {
+            let key = Self::data_key(ino, fork, index);
+            let ptr = self.ptr(key).unwrap_or(BlockPtr::HOLE);
+            if ptr.is_stored() || ptr.is_pending() {
+                let charge = self.shelf.cache.peek(&key).and_then(|b| b.dirty).map(|d| d.charged_bytes);
+                self.make_dirty(key, None, charge.unwrap_or_else(|| self.charge_of(&ptr)), None);
+                let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
+                block[bytes].fill(0);
+            }
+        }
+        self.drop_range(ino, fork, whole, len_bytes == u64::MAX);
+        if fork == Fork::Data && at_bytes == 0 && len_bytes == u64::MAX {
+            self.bump_version(ino);
+        }
+        self.touched.push(ino);
+    }
+
+    fn reserve(&mut self, _op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64) {
+        for index in self.blocks_of(at_bytes, len_bytes) {
+            let key = Self::data_key(ino, Fork::Data, index);
+            if self.ptr(key).is_ok_and(|ptr| ptr.is_hole()) {
+                self.point_parent(key, BlockPtr::RESERVED);
+                self.charge(ino, self.geo.block_bytes);
+            }
+        }
+        self.touched.push(ino);
+    }
+
+    fn end(&mut self, op: Op) {
+        drop(op);
+        self.op_is_names = false;
+        let touched = std::mem::take(&mut self.touched);
+        for &ino in &touched {
+            self.settle_record(ino);
+        }
+        self.touched = touched;
+        self.touched.clear();
+        if self.memory_bytes() > self.options.cache_bytes {
+            self.shrink_caches();
+        }
+    }
+
+    fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
+        let Some(core) = self.inodes.get(&ino) else { return };
+        core.inode.atime = atime;
+        // A dirty inode takes its access time along; else the inode map alone remembers it.
+        if core.dirty.is_none() && self.read_only.is_none() {
+            let (ptr, version, orphan) = (core.record, core.version, core.is_orphan());
+            self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
+            self.changed_since_checkpoint = true;
+        }
+    }
+
+    fn allocated_bytes(&self, ino: InodeNo) -> u64 {
+        self.inodes.peek(&ino).map_or(0, |core| {
+            let inline =
+                matches!(core.inode.body, crate::inode::Body::Inline(_)) && core.inode.size_bytes > 0;
+            core.charged_bytes + if inline { core.inode.size_bytes.next_multiple_of(512) } else { 0 }
+        })
+    }
+
+    fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
+        let ticket = self.commit_scope(now, scope, USER_LOG, false)?;
+        self.jobs.want(self.log.serial);
+        if scope == Scope::All {
+            self.dirty_since = None;
+        }
+        Ok(ticket)
+    }
+
+    fn orphans(&mut self) -> Outcome<Vec<InodeNo>> {
+        self.find_orphans()
+    }
+
+    fn read_only(&self) -> Option<&str> {
+        self.read_only.as_deref()
+    }
+}
+
+impl Lfs {
+    /// Whether a block is data, and how many blocks from it on are alike as far as one look tells.
+    fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, bool)> {
+        let ptr = self.ptr(Self::data_key(ino, Fork::Data, block.0))?;
+        if !ptr.is_hole() {
+            return Ok((1, ptr.kind != PtrKind::Reserved));
+        }
+        let path: Vec<_> = self.geo.map.path(block).collect();
+        for (level, index) in path.into_iter().rev() {
+            if self.ptr(BlockKey { ino, fork: Fork::Data, level, index })?.is_hole() {
+                let end = self.geo.map.first_data(level, index).0.saturating_add(self.geo.map.span(level));
+                return Ok((end - block.0, false));
+            }
+        }
+        // Past the reach of the map.
+        Ok((u64::MAX - block.0, false))
+    }
+}

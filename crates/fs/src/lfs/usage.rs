@@ -1,0 +1,230 @@
+//! Segment usage: how much of every segment is live (Sprite LFS, section 3.6), and which segments are clean.
+//!
+//! Changes since the last checkpoint are kept as differences beside the tree and merged by the next one. A segment that
+//! a checkpoint finds empty becomes clean with that checkpoint's number and may be written again once the following one
+//! is durable: then neither slot, nor roll-forward from either, reaches it.
+
+use super::shelf::Shelf;
+use super::table::Table;
+use crate::error::Outcome;
+use firnfs_format::checkpoint::TableRoot;
+use firnfs_format::table::{Node, UsageEntry};
+use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// What changed in a segment since the last checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    live_bytes: i64,
+    /// Taken for writing since: what the tree says of it is history.
+    activated: bool,
+    youngest: TimeNs,
+    written: TimeNs,
+    log: u8,
+}
+
+/// See the module's head.
+pub struct Usage {
+    /// The tree as of the last checkpoint.
+    pub table: Table,
+    changes: FxHashMap<u64, Change>,
+    segments: u64,
+    /// Where the search for clean segments goes on.
+    cursor: u64,
+    /// Segments neither in use nor being written.
+    pub clean: u64,
+    /// Of those, found empty too recently to be written again, by the checkpoint that found them.
+    emptied: Vec<(Epoch, u64)>,
+    /// Leaves to rewrite although nothing in them changed.
+    moving: BTreeSet<u64>,
+}
+
+impl Usage {
+    /// From the checkpoint: its root, its number, and how many segments it found empty.
+    pub fn new(root: TableRoot, segments: u64, block_bytes: u32, epoch: Epoch, emptied: u32) -> Self {
+        Self {
+            table: Table::new(InodeNo::SEGMENT_USAGE, root, block_bytes),
+            changes: FxHashMap::default(),
+            segments,
+            cursor: 0,
+            clean: segments.saturating_sub(root.used),
+            emptied: vec![(epoch, u64::from(emptied))],
+            moving: BTreeSet::new(),
+        }
+    }
+
+    /// Bytes became live in a segment that is being written.
+    pub fn add(&mut self, segment: SegmentId, bytes: u32, youngest: TimeNs, written: TimeNs) {
+        let change = self.changes.entry(segment.0).or_default();
+        change.live_bytes += i64::from(bytes);
+        change.youngest = change.youngest.max(youngest);
+        change.written = change.written.max(written);
+    }
+
+    /// Bytes died.
+    pub fn sub(&mut self, segment: SegmentId, bytes: u32) {
+        self.changes.entry(segment.0).or_default().live_bytes -= i64::from(bytes);
+    }
+
+    /// A clean segment is taken for writing.
+    pub fn activate(&mut self, segment: SegmentId, log: u8) {
+        let change = self.changes.entry(segment.0).or_default();
+        change.activated = true;
+        change.log = log;
+        self.clean = self.clean.saturating_sub(1);
+    }
+
+    /// Segments changed since the last checkpoint.
+    pub fn changed(&self) -> impl Iterator<Item = SegmentId> {
+        self.changes.keys().copied().map(SegmentId)
+    }
+
+    /// How many changed since the last checkpoint.
+    pub fn changed_len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The present state of a segment, from the tree and what changed since.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn get(&self, shelf: &mut Shelf, segment: SegmentId) -> Outcome<UsageEntry> {
+        let stored: UsageEntry = self.table.get(shelf, segment.0)?;
+        Ok(self.apply(segment.0, stored))
+    }
+
+    fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
+        let Some(change) = self.changes.get(&segment) else { return stored };
+        let base =
+            if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };
+        let live = i64::from(base.live_bytes) + change.live_bytes;
+        debug_assert!(live >= 0, "segment {segment}: {live} live bytes");
+        UsageEntry {
+            live_bytes: live.max(0) as u32,
+            in_use: base.in_use || change.activated,
+            youngest: base.youngest.max(change.youngest),
+            written: base.written.max(change.written),
+            ..base
+        }
+    }
+
+    /// The present state of all segments of one leaf, with their numbers.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn leaf(&self, shelf: &mut Shelf, leaf: u64) -> Outcome<Vec<(SegmentId, UsageEntry)>> {
+        let stored = self.table.leaf::<UsageEntry>(shelf, leaf)?;
+        let first = leaf * self.table.fan();
+        let last = (first + self.table.fan()).min(self.segments);
+        Ok((first..last)
+            .map(|n| {
+                let entry = stored.get((n - first) as usize).copied().unwrap_or_default();
+                (SegmentId(n), self.apply(n, entry))
+            })
+            .collect())
+    }
+
+    /// Leaves of the table.
+    pub fn leaves(&self) -> u64 {
+        self.segments.div_ceil(self.table.fan())
+    }
+
+    /// Clean segments that may be written once `durable` is the newest durable checkpoint.
+    pub fn ready(&self, durable: Epoch) -> u64 {
+        let waiting: u64 = self.emptied.iter().filter(|(e, _)| !is_ready(*e, durable)).map(|(_, n)| n).sum();
+        self.clean.saturating_sub(waiting)
+    }
+
+    /// Clean segments that have to wait for checkpoints.
+    pub fn waiting(&self, durable: Epoch) -> u64 {
+        self.clean - self.ready(durable)
+    }
+
+    /// Finds clean segments that may be written, not in `taken`, at most `count`; fewer if one round finds no more.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn find_ready(
+        &mut self,
+        shelf: &mut Shelf,
+        durable: Epoch,
+        count: usize,
+        taken: &dyn Fn(SegmentId) -> bool,
+    ) -> Outcome<Vec<SegmentId>> {
+        let mut found = Vec::new();
+        let (start, leaves, fan) = (self.cursor, self.leaves(), self.table.fan());
+        let has_clean = |node: &Node, capacity: u64| node.used < capacity;
+        let mut at = start;
+        let mut wrapped = false;
+        while found.len() < count {
+            let next = self.table.find_leaf(shelf, at / fan, leaves, &has_clean)?;
+            let Some(leaf) = next.filter(|leaf| !wrapped || leaf * fan <= start) else {
+                if wrapped {
+                    break;
+                }
+                wrapped = true;
+                at = 0;
+                continue;
+            };
+            for (segment, entry) in self.leaf(shelf, leaf)? {
+                let in_turn = segment.0 >= at && (!wrapped || segment.0 < start);
+                let usable = !entry.in_use && is_ready(entry.epoch, durable) && !taken(segment);
+                if in_turn && usable && found.len() < count {
+                    found.push(segment);
+                }
+            }
+            at = (leaf + 1) * fan;
+        }
+        if let Some(last) = found.last() {
+            self.cursor = (last.0 + 1) % self.segments;
+        }
+        Ok(found)
+    }
+
+    /// Leaves that hold those segments, and those that have to move.
+    pub fn leaves_of(&self, segments: impl Iterator<Item = SegmentId>) -> BTreeSet<u64> {
+        segments.map(|s| s.0 / self.table.fan()).chain(self.moving.iter().copied()).collect()
+    }
+
+    /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
+    pub fn move_block(&mut self, level: u32, index: u64) {
+        self.moving.insert(index * self.table.fan().saturating_pow(level));
+    }
+
+    /// The final entries of all changed segments, for the checkpoint `epoch` that merges them; their leaves are in
+    /// memory. Segments found empty turn clean, except those that are `open`. Returns how many.
+    pub fn merge(
+        &mut self,
+        shelf: &mut Shelf,
+        epoch: Epoch,
+        open: &dyn Fn(SegmentId) -> bool,
+    ) -> (Vec<(u64, UsageEntry)>, Vec<SegmentId>) {
+        let mut numbers: Vec<u64> = self.changes.keys().copied().collect();
+        numbers.sort_unstable();
+        let mut emptied = Vec::new();
+        let entries = numbers
+            .into_iter()
+            .map(|n| {
+                let mut entry =
+                    self.get(shelf, SegmentId(n)).expect("the checkpoint brought the leaf into memory");
+                if entry.in_use && entry.live_bytes == 0 && !open(SegmentId(n)) {
+                    entry = UsageEntry { epoch, ..Default::default() };
+                    emptied.push(SegmentId(n));
+                }
+                (n, entry)
+            })
+            .collect();
+        self.changes.clear();
+        self.moving.clear();
+        self.clean += emptied.len() as u64;
+        // Older than the last two checkpoints: ready whatever comes.
+        self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0);
+        self.emptied.push((epoch, emptied.len() as u64));
+        (entries, emptied)
+    }
+}
+
+fn is_ready(emptied: Epoch, durable: Epoch) -> bool {
+    emptied.0 == 0 || emptied.0 < durable.0
+}
