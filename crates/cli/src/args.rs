@@ -5,6 +5,7 @@
 use crate::bench::BenchCommand;
 use crate::dump::DumpArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
+use crate::mkfs::MkfsArgs;
 use crate::sizes::parse_size;
 use clap::{Parser, Subcommand};
 
@@ -39,6 +40,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Make a volume
+    Mkfs(MkfsArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
     Dump(DumpArgs),
     /// Measure file systems

@@ -9,6 +9,7 @@ mod dump;
 mod failure;
 mod image;
 mod manual;
+mod mkfs;
 mod mountinfo;
 mod output;
 mod sizes;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Done {
     let mut output = Output::stdout();
     match cli.command {
+        Command::Mkfs(args) => mkfs::run(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
