@@ -6,6 +6,7 @@ use crate::bench::BenchCommand;
 use crate::dump::DumpArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
+use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
 use crate::sizes::parse_size;
 use clap::{Parser, Subcommand};
 
@@ -42,6 +43,12 @@ pub struct Cli {
 pub enum Command {
     /// Make a volume
     Mkfs(MkfsArgs),
+    /// Mount a volume: an image file, a block device, or one in memory
+    Mount(MountArgs),
+    /// Unmount a volume and wait until it is safely closed
+    Umount(UmountArgs),
+    /// Make everything on a mounted volume durable
+    Sync(SyncArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
     Dump(DumpArgs),
     /// Measure file systems

@@ -10,7 +10,7 @@ mod failure;
 mod image;
 mod manual;
 mod mkfs;
-mod mountinfo;
+mod mounting;
 mod output;
 mod sizes;
 mod target;
@@ -35,6 +35,9 @@ fn run(cli: Cli) -> Done {
     let mut output = Output::stdout();
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &mut output),
+        Command::Mount(args) => mounting::mount(&args),
+        Command::Umount(args) => mounting::umount(&args),
+        Command::Sync(args) => mounting::sync(&args),
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

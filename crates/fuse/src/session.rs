@@ -75,14 +75,11 @@ impl Release {
         self.changed.notify_all();
     }
 
-    fn wait(&self) -> Result<(), FsError> {
+    /// The outcome of the close, `None` if there is none after `timeout`.
+    fn wait(&self, timeout: Duration) -> Option<Result<(), FsError>> {
         let mut outcome = self.outcome.lock();
-        loop {
-            if let Some(outcome) = &*outcome {
-                return outcome.clone();
-            }
-            self.changed.wait(&mut outcome);
-        }
+        self.changed.wait_while_for(&mut outcome, |outcome| outcome.is_none(), timeout);
+        outcome.clone()
     }
 }
 
@@ -193,8 +190,14 @@ impl<S: Driven + 'static> Session<S> {
             Ok(json!(adapter.counters().list()))
         });
         let release = Arc::clone(&self.release);
-        self.registry.register("await_release", "answers once the volume is closed after an unmount", move |_| {
-            release.wait().map(|()| Value::Null).map_err(|e| OpError::from(&e))
+        let help = "waits until the volume is closed after an unmount, at most timeout_ms (60000); tells whether it is";
+        self.registry.register("await_release", help, move |request| {
+            let timeout_ms = request.get("timeout_ms").and_then(Value::as_u64).unwrap_or(60_000);
+            match release.wait(Duration::from_millis(timeout_ms)) {
+                None => Ok(json!(false)),
+                Some(Ok(())) => Ok(json!(true)),
+                Some(Err(error)) => Err(OpError::from(&error)),
+            }
         });
     }
 

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// A store that a [`Volume`] can drive. `mem` needs nothing of it.
 pub trait Driven: Store {}
 
+impl Driven for firnfs::mem::MemStore {}
+
 /// An open volume.
 pub struct Volume<S: Driven> {
     core: Mutex<Vfs<S>>,

@@ -75,24 +75,41 @@ impl Client {
     ///
     /// # Errors
     /// The daemon refused, or the connection broke (the daemon ended).
-    pub fn call(&mut self, op: &str, mut arguments: Value) -> Result<Value, ClientError> {
+    pub fn call(&mut self, op: &str, arguments: Value) -> Result<Value, ClientError> {
+        self.send(op, arguments)?;
+        self.receive()
+    }
+
+    /// The first half of [`Client::call`].
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn send(&mut self, op: &str, mut arguments: Value) -> Result<(), ClientError> {
         arguments["op"] = Value::from(op);
-        let broken = |path: &Path, reason: String| ClientError::Socket { path: path.to_owned(), reason };
         let mut line = arguments.to_string().into_bytes();
         line.push(b'\n');
-        self.reader.get_mut().write_all(&line).map_err(|e| broken(&self.path, e.to_string()))?;
+        self.reader.get_mut().write_all(&line).map_err(|e| self.broken(e.to_string()))
+    }
+
+    /// The second half of [`Client::call`].
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn receive(&mut self) -> Result<Value, ClientError> {
         let mut answer = Vec::new();
-        (&mut self.reader)
-            .take(MAX_LINE_BYTES)
-            .read_until(b'\n', &mut answer)
-            .map_err(|e| broken(&self.path, e.to_string()))?;
+        let read = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut answer);
+        read.map_err(|e| self.broken(e.to_string()))?;
         if answer.is_empty() {
-            return Err(broken(&self.path, "the daemon closed the connection".into()));
+            return Err(self.broken("the daemon closed the connection".into()));
         }
         match serde_json::from_slice(&answer) {
             Ok(Answer::Ok(value)) => Ok(value),
             Ok(Answer::Error(error)) => Err(ClientError::Refused(error)),
-            Err(error) => Err(broken(&self.path, format!("the answer makes no sense: {error}"))),
+            Err(error) => Err(self.broken(format!("the answer makes no sense: {error}"))),
         }
+    }
+
+    fn broken(&self, reason: String) -> ClientError {
+        ClientError::Socket { path: self.path.clone(), reason }
     }
 }
