@@ -42,15 +42,13 @@ pub fn mount(args: &MountArgs) -> Done {
 
 /// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
 fn serve<S: Driven + 'static>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
-    let request = MountRequest {
-        source,
-        mountpoint: plan.mountpoint.clone(),
-        options: plan.mount_options.clone(),
-    };
+    let request =
+        MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
     let session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
     // A daemon keeps no directory busy. The session knows its paths in full by now.
-    std::env::set_current_dir("/").map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
+    std::env::set_current_dir("/")
+        .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
     let mut detached = Ok(());
     let served = session.serve(|| {
         if plan.daemon {

@@ -23,7 +23,9 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
         Source::Memory(size_bytes) => {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
-        Source::Image(path) => Err(Failure::failed(format!("{}: images cannot be mounted by this build", path.display()))),
+        Source::Image(path) => {
+            Err(Failure::failed(format!("{}: images cannot be mounted by this build", path.display())))
+        }
     }
 }
 
