@@ -1,3 +1,5 @@
-//! Torture: what no user would do on purpose. Models, scenarios, and the crash explorer.
+//! Torture: histories of random operations, and the means to judge what a file system made of them.
+//!
+//! - [`crash`]: the crash explorer.
 
 pub mod crash;

@@ -166,7 +166,7 @@ impl<'s> Explorer<'s> {
     ///
     /// # Errors
     /// If the state does not mount.
-    pub fn pick(&self, run: &Run, seed: u64) -> Result<(SparseImage, CrashState, Tree), String> {
+    pub fn pick(&self, run: &Run, seed: u64) -> Result<(SparseImage, Tree), String> {
         let mut rng = seeded(seed, "pick");
         let stretches = stretches(&run.history);
         let stretch = stretches[rng.random_range(0..stretches.len())];
@@ -178,7 +178,7 @@ impl<'s> Explorer<'s> {
         let fates = states.swap_remove(rng.random_range(0..states.len()));
         let image = replay.image_of(&fates);
         let tree = self.subject.mount(Arc::new(MemDevice::from_image(image.clone())))?.tree()?;
-        Ok((image, CrashState { cut: stretch.cut, fates, discards: DiscardMode::Mixed(seed) }, tree))
+        Ok((image, tree))
     }
 
     /// Discards make worlds of their own only where there are any.
@@ -235,11 +235,14 @@ impl<'s> Explorer<'s> {
         Ok(())
     }
 
-    /// What a disk is asked while the image on it is mounted.
+    /// What a disk is asked while the image on it is mounted, recovered, and unmounted again: everything that a mount
+    /// writes is written at the latest then.
     fn recovery(&self, image: SparseImage) -> History {
         let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
-        // That it mounts was judged already; here only what it writes is of interest.
-        drop(self.subject.mount(disk.clone()));
+        // That it mounts was judged already, and what an unmount leaves behind is judged like any other state.
+        if let Ok(mounted) = self.subject.mount(disk.clone()) {
+            let _ = mounted.unmount();
+        }
         disk.history()
     }
 
