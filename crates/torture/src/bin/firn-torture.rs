@@ -1,7 +1,7 @@
 //! `firn-torture`: the crash explorer from the command line. `firn-torture --help`
 
 use clap::{Parser, Subcommand};
-use firnfs_torture::crash::campaign::{Report, explore, mixed, replay, soak};
+use firnfs_torture::crash::campaign::{Replayed, Report, explore, mixed, replay, soak};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
 use std::process::ExitCode;
@@ -93,15 +93,17 @@ fn print(report: &Report, started: Instant) -> ExitCode {
         println!("FAILED {}\n       {}", finding.token, finding.reason);
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("{}, {} findings, {seconds:.1} s, {:.0} states a second", report.totals, report.findings.len(), rate(&report.totals, started));
+    println!(
+        "{}, {} findings, {seconds:.1} s, {:.0} states a second",
+        report.totals,
+        report.findings.len(),
+        rate(&report.totals, started)
+    );
     if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn show(limits: Limits, token: &str) -> ExitCode {
-    let (run, verdict) = match replay(&Firn::small(), limits, token) {
-        Ok(run) => (Some(run), Ok(())),
-        Err((why, run)) => (run, Err(why)),
-    };
+    let Replayed { run, verdict } = replay(&Firn::small(), limits, token);
     for (index, op) in run.iter().flat_map(|run| run.record.ops().iter().enumerate()) {
         println!("{:4}  {op}", index + 1);
     }

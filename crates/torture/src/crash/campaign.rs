@@ -86,6 +86,7 @@ pub fn explore(
 /// Explores one scenario.
 #[must_use]
 pub fn explore_one(subject: &dyn Subject, limits: Limits, scenario: &Scenario) -> (Totals, Option<Finding>) {
+    let limits = Limits { states_max: limits.states_max.min(scenario.states_max()), ..limits };
     let mut explorer = Explorer::new(subject, limits);
     let finding = match prepare(&explorer, subject, scenario) {
         Err(reason) => Some(Finding { token: scenario.to_string(), reason }),
@@ -97,19 +98,26 @@ pub fn explore_one(subject: &dyn Subject, limits: Limits, scenario: &Scenario) -
     (explorer.totals(), finding)
 }
 
+/// A finding shown again.
+pub struct Replayed {
+    /// What was done; `None` if not even that worked.
+    pub run: Option<Run>,
+    /// What is wrong, in words; among other things that the token names nothing.
+    pub verdict: Result<(), String>,
+}
+
 /// Shows a finding again.
-///
-/// # Errors
-/// What is wrong, in words; among them that the token names nothing.
-pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Result<Run, (String, Option<Run>)> {
+#[must_use]
+pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Replayed {
     let (scenario, cuts) = token.split_once(':').map_or((token, None), |(s, cuts)| (s, Some(cuts)));
-    let scenario: Scenario =
-        scenario.parse().map_err(|e: super::scenario::UnknownScenario| (e.to_string(), None))?;
     let mut explorer = Explorer::new(subject, limits);
-    let run = prepare(&explorer, subject, &scenario).map_err(|why| (why, None))?;
-    match cuts.map_or(Ok(()), |cuts| explorer.replay(&run, cuts)) {
-        Ok(()) => Ok(run),
-        Err(why) => Err((why, Some(run))),
+    let parsed = scenario.parse::<Scenario>().map_err(|e| e.to_string());
+    match parsed.and_then(|scenario| prepare(&explorer, subject, &scenario)) {
+        Err(why) => Replayed { run: None, verdict: Err(why) },
+        Ok(run) => {
+            let verdict = cuts.map_or(Ok(()), |cuts| explorer.replay(&run, cuts));
+            Replayed { run: Some(run), verdict }
+        }
     }
 }
 
@@ -129,7 +137,7 @@ pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
         let long = (0..ROUNDS).map(|round| Scenario::Long { seed: seed.wrapping_add(group), round });
         let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
-        if group % 8 == 0 {
+        if group.is_multiple_of(8) {
             scenarios.push(Scenario::Full { seed: seed.wrapping_add(group) });
         }
         scenarios

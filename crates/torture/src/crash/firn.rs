@@ -8,7 +8,7 @@ use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
-use firnfs::vfs::{Allocate, Attr, AtimeMode, Caller, NewNode, RenameMode, SetAttr, XattrMode};
+use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr, XattrMode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::VirtualClock;
@@ -115,7 +115,8 @@ impl Mounted for OpenVolume {
             if attr.kind == Kind::Directory {
                 for (name, ino) in self.children(attr.ino).map_err(place)? {
                     let path = if path.is_empty() { name } else { format!("{path}/{name}") };
-                    let child = self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| format!("{path:?}: {e}"))?;
+                    let child =
+                        self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| format!("{path:?}: {e}"))?;
                     pending.push((path, child));
                 }
             }

@@ -65,6 +65,12 @@ impl Scenario {
         }
     }
 
+    /// How many of its planned states are worth the time: each state of a full volume takes long to read.
+    #[must_use]
+    pub fn states_max(&self) -> u64 {
+        if let Self::Full { .. } = self { 1000 } else { u64::MAX }
+    }
+
     /// The round before, if there is one.
     #[must_use]
     pub fn before(&self) -> Option<Self> {
@@ -315,7 +321,12 @@ fn full(seed: u64) -> Vec<Op> {
     const FILES: u64 = 8;
     const FILE_BYTES: u64 = 1000 << 10;
     let mut rng = seeded(seed, "full volume");
-    let write = |file: u64, at_bytes, len_bytes, tag| Op::Write { path: format!("f{file}"), at_bytes, len_bytes, tag };
+    let write = |file: u64, at_bytes, len_bytes, tag| Op::Write {
+        path: format!("f{file}"),
+        at_bytes,
+        len_bytes,
+        tag,
+    };
     let mut ops = Vec::new();
     for file in 0..FILES {
         ops.push(Op::Create(format!("f{file}")));
