@@ -5,6 +5,7 @@
 use crate::bench::BenchCommand;
 use crate::dump::DumpArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
+use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
 use crate::sizes::parse_size;
 use clap::{Parser, Subcommand};
@@ -40,6 +41,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Make a volume
+    Mkfs(MkfsArgs),
     /// Mount a volume: an image file, a block device, or one in memory
     Mount(MountArgs),
     /// Unmount a volume and wait until it is safely closed

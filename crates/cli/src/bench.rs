@@ -40,10 +40,10 @@ pub struct MicroArgs {
     #[arg(long, default_value = "firn-bench.img")]
     pub image: PathBuf,
     /// Size of the firnfs volume
-    #[arg(long, value_parser = size, default_value = "4G")]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
     pub size: u64,
     /// Size of the memory volume mounted the same way; 0 leaves it out
-    #[arg(long, value_parser = size, default_value = "4G")]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
     pub null_size: u64,
     /// Option for `firn mount`; may be given several times
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]

@@ -9,8 +9,8 @@ mod dump;
 mod failure;
 mod image;
 mod manual;
+mod mkfs;
 mod mounting;
-mod mountinfo;
 mod output;
 mod sizes;
 mod target;
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Done {
     let mut output = Output::stdout();
     match cli.command {
+        Command::Mkfs(args) => mkfs::run(&args, &mut output),
         Command::Mount(args) => mounting::mount(&args),
         Command::Umount(args) => mounting::umount(&args),
         Command::Sync(args) => mounting::sync(&args),

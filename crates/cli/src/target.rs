@@ -4,7 +4,7 @@
 //! than what the daemon knows. Callers: `stat`, `df`, `dump`.
 
 use crate::failure::{Done, Exit, Failure};
-use crate::mountinfo::{self, Mount};
+use firnfs_fuse::mount::table::{self, Mount};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub enum Target {
 pub fn resolve(path: &Path) -> Done<Target> {
     let mountinfo_failed =
         |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
-    if let Some(mount) = mountinfo::firnfs_mount_of(path).map_err(mountinfo_failed)? {
+    if let Some(mount) = table::mount_of(path).map_err(mountinfo_failed)? {
         return Ok(Target::Mounted(mount));
     }
     let meta = std::fs::metadata(path).map_err(|e| Failure::io("cannot open", path, &e))?;
@@ -52,7 +52,7 @@ pub fn resolve(path: &Path) -> Done<Target> {
 /// As reading `/proc/self/mountinfo` reports.
 pub fn mount_of_image(image: &Path) -> std::io::Result<Option<Mount>> {
     let Ok(wanted) = std::fs::metadata(image) else { return Ok(None) };
-    Ok(mountinfo::all()?.into_iter().rev().filter(Mount::is_firnfs).find(|mount| {
+    Ok(table::firnfs_mounts()?.into_iter().rev().find(|mount| {
         backing_file(&mount.source)
             .and_then(|source| std::fs::metadata(source).ok())
             .is_some_and(|source| same_object(&source, &wanted))

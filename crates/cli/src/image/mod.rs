@@ -22,8 +22,6 @@ use std::path::{Path, PathBuf};
 pub struct Image {
     file: File,
     path: PathBuf,
-    /// Size of the file or device, in bytes.
-    pub device_bytes: u64,
     /// The superblock, from the first good copy.
     pub superblock: Superblock,
     /// Which copies of the superblock are good: primary, second, last.
@@ -69,7 +67,7 @@ impl Image {
             let bytes = read_lossy(&file, at_bytes, CHECKPOINT_SLOT_BYTES as usize);
             Checkpoint::decode(&bytes, &superblock.uuid)
         });
-        Ok(Self { file, path: path.to_owned(), device_bytes, superblock, good_copies, slots })
+        Ok(Self { file, path: path.to_owned(), superblock, good_copies, slots })
     }
 
     /// The newest valid checkpoint.
@@ -188,3 +186,7 @@ fn not_a_volume(path: &Path, primary: &[u8], copies: Vec<Result<Superblock, Deco
             .advise("make one with `firn mkfs`, or check the path"),
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

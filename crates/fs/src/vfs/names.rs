@@ -12,7 +12,7 @@ use firnfs_format::{InodeNo, TimeNs};
 pub const LINK_MAX: u32 = i32::MAX as u32;
 
 /// Checks a name that is looked for.
-pub(super) fn check_name(name: &[u8]) -> Result<(), FsError> {
+fn check_name(name: &[u8]) -> Result<(), FsError> {
     if name.is_empty() {
         return Err(FsError::NotFound);
     }
@@ -109,8 +109,8 @@ impl<S: Store> Vfs<S> {
         node: NewNode<'_>,
         hold: bool,
     ) -> Outcome<Attr> {
-        check_new_name(name)?;
         let dir = self.living_dir(parent)?;
+        check_new_name(name)?;
         let lookup = self.absent(&dir, name)?;
         let is_dir = node.kind == Kind::Directory;
         if is_dir && dir.nlink == u32::MAX {
@@ -146,8 +146,8 @@ impl<S: Store> Vfs<S> {
         name: &[u8],
         hold: bool,
     ) -> Outcome<Attr> {
-        check_new_name(name)?;
         let dir = self.living_dir(parent)?;
+        check_new_name(name)?;
         let lookup = self.absent(&dir, name)?;
         let inode = self.store.inode(ino)?;
         let (kind, nlink) = (inode.kind, inode.nlink);
@@ -184,7 +184,6 @@ impl<S: Store> Vfs<S> {
     /// `NotFound`, `IsDirectory`, `NotDirectory` (the parent), `NameTooLong`, `Invalid`, `ReadOnly`; `Need`, `Room`,
     /// `Corrupt`. Never `NoSpace`.
     pub fn unlink(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
-        check_plain_name(name)?;
         let (dir, lookup, target) = self.present(parent, name)?;
         if target.is_dir() {
             return Err(FsError::IsDirectory.into());
@@ -198,9 +197,9 @@ impl<S: Store> Vfs<S> {
     /// `NotEmpty` (also for `..`), `NotDirectory`, `Invalid` (for `.`), and those of [`Vfs::unlink`].
     pub fn rmdir(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
         if name == b".." {
+            self.living_dir(parent)?;
             return Err(FsError::NotEmpty.into());
         }
-        check_plain_name(name)?;
         let (dir, lookup, target) = self.present(parent, name)?;
         if !target.is_dir() {
             return Err(FsError::NotDirectory.into());
@@ -245,8 +244,9 @@ impl<S: Store> Vfs<S> {
     }
 
     /// Finds a name and what it names.
-    pub(super) fn present(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<(DirView, Lookup, Target)> {
+    fn present(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<(DirView, Lookup, Target)> {
         let dir = dir::view(&mut self.store, parent)?;
+        check_plain_name(name)?;
         let lookup = dir::lookup(&mut self.store, &dir, name)?;
         let found = lookup.found.ok_or(FsError::NotFound)?;
         let target = self.target(&dir, &found)?;

@@ -4,7 +4,7 @@
 //! one and the same directory the removal is applied before the insertion, and both keep the layout that the other one
 //! was planned with (`dir::Remove::before_insertion`, `dir::Insert::after_removal`).
 
-use super::names::{Target, check_name, check_plain_name};
+use super::names::{Target, check_plain_name};
 use super::{RenameMode, Vfs};
 use crate::error::{FsError, Outcome};
 use crate::store::{Intent, Op, OpKind, Store};
@@ -46,8 +46,6 @@ impl<S: Store> Vfs<S> {
         to: (InodeNo, &[u8]),
         mode: RenameMode,
     ) -> Outcome<()> {
-        check_plain_name(from.1)?;
-        check_plain_name(to.1)?;
         let source = self.end(from)?;
         let victim = self.end(to)?;
         let moved = source.target.ok_or(FsError::NotFound)?;
@@ -78,7 +76,7 @@ impl<S: Store> Vfs<S> {
 
     fn end<'a>(&mut self, (parent, name): (InodeNo, &'a [u8])) -> Outcome<End<'a>> {
         let dir = self.living_dir(parent)?;
-        check_name(name)?;
+        check_plain_name(name)?;
         let lookup = dir::lookup(&mut self.store, &dir, name)?;
         let target = match &lookup.found {
             Some(found) => Some(self.target(&dir, found)?),

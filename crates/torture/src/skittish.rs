@@ -1,0 +1,145 @@
+//! A store that stops at random, wherever the seam allows a store to stop.
+//!
+//! It stands in front of any other store. Every look and every `begin` may answer `Need` or `Room` first; an operation that
+//! then goes on differently, or has already changed anything, ends in another state than an undisturbed one, and a test
+//! that compares both sees it. Between `begin` and `end` a look is a violation of the seam and panics.
+
+use crate::ops::Rng;
+use firnfs::inode::Inode;
+use firnfs::store::{
+    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
+};
+use firnfs::{Outcome, Stop};
+use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+
+/// See the module's head.
+pub struct Skittish<S> {
+    inner: S,
+    rng: Rng,
+    /// Looks until the next stop.
+    calm_looks: u64,
+    is_open: bool,
+    /// How often it stopped.
+    pub stops: u64,
+}
+
+impl<S: Store> Skittish<S> {
+    /// Stops at places drawn from `seed`.
+    pub fn new(inner: S, seed: u64) -> Self {
+        Self { inner, rng: Rng::new(seed), calm_looks: 0, is_open: false, stops: 0 }
+    }
+
+    /// The store behind.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+
+    fn pause(&mut self) -> Outcome<()> {
+        assert!(!self.is_open, "a look between begin and end");
+        if self.calm_looks > 0 {
+            self.calm_looks -= 1;
+            return Ok(());
+        }
+        // Mostly soon, so that short operations stop at each look; at times late, so that long ones come to an end.
+        let reach = if self.rng.below(200) == 0 { 5_000 } else { self.rng.pick(&[3, 6, 12]) };
+        self.calm_looks = self.rng.below(reach);
+        self.stops += 1;
+        Err(if self.rng.percent(50) { Stop::Need(Vec::new()) } else { Stop::Room })
+    }
+}
+
+impl<S: Store> Store for Skittish<S> {
+    fn facts(&self) -> StoreFacts {
+        self.inner.facts()
+    }
+
+    fn space(&self) -> Space {
+        self.inner.space()
+    }
+
+    fn inode(&mut self, ino: InodeNo) -> Outcome<&Inode> {
+        self.pause()?;
+        self.inner.inode(ino)
+    }
+
+    fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf> {
+        self.pause()?;
+        self.inner.block(ino, fork, index)
+    }
+
+    fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
+        self.pause()?;
+        self.inner.read(ino, at_bytes, len_bytes)
+    }
+
+    fn unpin(&mut self, pin: u64) {
+        self.inner.unpin(pin);
+    }
+
+    fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
+        self.pause()?;
+        self.inner.extent(ino, at_bytes, limit_bytes)
+    }
+
+    fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
+        self.pause()?;
+        let op = self.inner.begin(now, kind, intents)?;
+        self.is_open = true;
+        Ok(op)
+    }
+
+    fn inode_alloc(&mut self, op: &mut Op, inode: Inode) -> InodeNo {
+        self.inner.inode_alloc(op, inode)
+    }
+
+    fn inode_mut(&mut self, op: &mut Op, ino: InodeNo) -> &mut Inode {
+        self.inner.inode_mut(op, ino)
+    }
+
+    fn inode_free(&mut self, op: &mut Op, ino: InodeNo) {
+        self.inner.inode_free(op, ino);
+    }
+
+    fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
+        self.inner.write(op, ino, fork, at_bytes, bytes);
+    }
+
+    fn block_mut(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {
+        self.inner.block_mut(op, ino, fork, index)
+    }
+
+    fn punch(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64) {
+        self.inner.punch(op, ino, fork, at_bytes, len_bytes);
+    }
+
+    fn reserve(&mut self, op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64) {
+        self.inner.reserve(op, ino, at_bytes, len_bytes);
+    }
+
+    fn end(&mut self, op: Op) {
+        self.is_open = false;
+        self.inner.end(op);
+    }
+
+    fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
+        self.inner.set_atime(ino, atime);
+    }
+
+    fn allocated_bytes(&self, ino: InodeNo) -> u64 {
+        self.inner.allocated_bytes(ino)
+    }
+
+    fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
+        self.pause()?;
+        self.inner.commit(now, scope)
+    }
+
+    fn orphans(&mut self) -> Outcome<Vec<InodeNo>> {
+        self.pause()?;
+        self.inner.orphans()
+    }
+
+    fn read_only(&self) -> Option<&str> {
+        self.inner.read_only()
+    }
+}

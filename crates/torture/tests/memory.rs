@@ -1,0 +1,169 @@
+//! Random histories on the memory store: against the model, and against themselves with a store that stops at random.
+
+use firnfs::mem::{MemOptions, MemStore};
+use firnfs::store::Space;
+use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_torture::model::{Model, Seen};
+use firnfs_torture::ops::{Generator, Mix, Op, Path};
+use firnfs_torture::run::{InMemory, Reply, Runner, Target};
+use firnfs_torture::skittish::Skittish;
+use std::collections::BTreeMap;
+
+const START: TimeNs = TimeNs(1_000_000);
+
+fn time(step: usize) -> TimeNs {
+    // Now and then two operations at the same time, now and then days apart.
+    TimeNs(START.0 + (step as i64 / 2) * 1_000 + (step as i64 / 37) * 90_000_000_000_000)
+}
+
+/// Stores of all shapes: tiny blocks make deep indexes, tiny inline limits make conversions.
+fn options(seed: u64) -> MemOptions {
+    let block_bytes = if seed.is_multiple_of(3) { 4096 } else { 512 };
+    MemOptions {
+        block_bytes,
+        inline_max_bytes: [0, 40, 200, 512][(seed / 3 % 4) as usize],
+        inline_xattr_max_bytes: [0, 60, 300][(seed / 5 % 3) as usize],
+        op_max_bytes: [4096, 1 << 20][(seed / 7 % 2) as usize],
+        ..MemOptions::with_capacity(if seed % 4 == 1 { 120_000 } else { 1 << 40 })
+    }
+}
+
+fn mix(seed: u64) -> Mix {
+    match seed % 5 {
+        0 => Mix { names: 400, names_percent: 97, ..Mix::default() },
+        1 => Mix { names: 40, names_percent: 80, ..Mix::default() },
+        _ => Mix::default(),
+    }
+}
+
+fn vfs(seed: u64) -> Vfs<MemStore> {
+    Vfs::new(MemStore::new(options(seed), START), AtimeMode::Relatime)
+}
+
+/// Runs a history against the model; returns it with its answers.
+fn run_against_model(seed: u64, steps: usize) -> (Runner<InMemory<MemStore>>, Vec<Op>, Vec<Reply>) {
+    let mut model = Model::new(START);
+    model.may_be_full = options(seed).capacity_bytes < 1 << 30;
+    let mut runner = Runner::new(InMemory(vfs(seed)));
+    let mut generator = Generator::new(seed, mix(seed));
+    let (mut ops, mut replies) = (Vec::new(), Vec::new());
+    for step in 0..steps {
+        let op = generator.next_op(&model);
+        let reply = runner.apply(time(step), &op);
+        if let Err(right) = model.judge(time(step), &op, &reply) {
+            panic!("seed {seed}, step {step}, {op:?}: answered {reply:?}, right is {right}");
+        }
+        ops.push(op);
+        replies.push(reply);
+    }
+    let mut expected = model.seen();
+    let mut found = runner.seen(time(steps)).unwrap();
+    same_identities(seed, &mut expected, &mut found);
+    assert!(expected == found, "seed {seed}: the trees differ: {:?}", difference(&expected, &found));
+    (runner, ops, replies)
+}
+
+/// Inode numbers and the model's numbers pair up one to one; then they are made equal.
+fn same_identities(seed: u64, expected: &mut BTreeMap<Path, Seen>, found: &mut BTreeMap<Path, Seen>) {
+    let mut there = BTreeMap::new();
+    let mut back = BTreeMap::new();
+    for (path, seen) in found {
+        let Some(model) = expected.get(path) else { continue };
+        assert_eq!(*there.entry(seen.identity).or_insert(model.identity), model.identity, "seed {seed}");
+        assert_eq!(*back.entry(model.identity).or_insert(seen.identity), seen.identity, "seed {seed}");
+        seen.identity = model.identity;
+    }
+}
+
+fn difference(one: &BTreeMap<Path, Seen>, other: &BTreeMap<Path, Seen>) -> Vec<String> {
+    let keys: std::collections::BTreeSet<&Path> = one.keys().chain(other.keys()).collect();
+    let differ = keys.into_iter().filter(|key| one.get(*key) != other.get(*key));
+    differ
+        .take(2)
+        .map(|key| {
+            format!(
+                "{key:?}: {:?} against {:?}",
+                one.get(key).map(|s| s.stat),
+                other.get(key).map(|s| s.stat)
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn histories_agree_with_the_model() {
+    for seed in 0..2_000 {
+        run_against_model(seed, 150);
+    }
+    for seed in 2_000..2_060 {
+        run_against_model(seed, 3_000);
+    }
+}
+
+/// Everything that can be told from outside, cookies and the order of entries included.
+#[derive(PartialEq, Debug)]
+struct Whole {
+    tree: BTreeMap<Path, Seen>,
+    listings: Vec<Vec<(u64, Vec<u8>)>>,
+    space: Space,
+}
+
+fn whole<T: Target>(runner: &mut Runner<T>, now: TimeNs, space: Space) -> Whole {
+    let tree = runner.seen(now).unwrap();
+    let dirs = tree.values().filter(|seen| seen.stat.kind == firnfs::inode::Kind::Directory);
+    let listings = dirs
+        .map(|seen| {
+            let all = runner.list_raw(now, InodeNo(seen.identity)).unwrap();
+            all.into_iter().map(|entry| (entry.next, entry.name)).collect()
+        })
+        .collect();
+    Whole { tree, listings, space }
+}
+
+#[test]
+fn stopping_anywhere_changes_nothing() {
+    let mut stops = 0;
+    for seed in 0..600 {
+        let steps = 200;
+        let (mut calm, ops, replies) = run_against_model(seed, steps);
+        let store = Skittish::new(MemStore::new(options(seed), START), seed);
+        let mut nervous = Runner::new(InMemory(Vfs::new(store, AtimeMode::Relatime)));
+        for (step, (op, reply)) in ops.iter().zip(&replies).enumerate() {
+            assert_eq!(nervous.apply(time(step), op), *reply, "seed {seed}, step {step}, {op:?}");
+        }
+        let now = time(steps);
+        // Reading back renews access times: as often here as there.
+        nervous.seen(now).unwrap();
+        let spaces = (calm.target.0.statfs(), nervous.target.0.statfs());
+        let (calm, nervous_whole) = (whole(&mut calm, now, spaces.0), whole(&mut nervous, now, spaces.1));
+        assert!(calm == nervous_whole, "seed {seed}: another state after stops");
+        stops += nervous.target.0.store().stops;
+    }
+    assert!(stops > 20_000, "only {stops} stops: the test would see nothing");
+}
+
+#[test]
+fn a_volume_emptied_again_has_all_its_space_back() {
+    for seed in 0..300 {
+        let (mut runner, ..) = run_against_model(seed, 200);
+        let fresh = vfs(seed).statfs();
+        let now = time(1_000);
+        for slot in 0..firnfs_torture::ops::HANDLES {
+            runner.apply(now, &Op::Close { slot }).unwrap();
+        }
+        let tree = runner.seen(now).unwrap();
+        for (path, seen) in tree.iter().rev().filter(|(path, _)| !path.is_empty()) {
+            let path = path.clone();
+            let is_dir = seen.stat.kind == firnfs::inode::Kind::Directory;
+            let op = if is_dir { Op::Rmdir { path } } else { Op::Unlink { path } };
+            runner.apply(now, &op).unwrap();
+        }
+        for name in ["user.a", "user.bb", "trusted.c", "security.d"] {
+            let op =
+                Op::RemoveXattr { file: firnfs_torture::ops::File::Path(Path::new()), name: name.into() };
+            let _absent_or_removed = runner.apply(now, &op);
+        }
+        assert_eq!(runner.target.0.statfs(), fresh, "seed {seed}");
+    }
+}
