@@ -39,18 +39,19 @@ install_tool fsx "$FSX_VERSION"
 work=$(mktemp -d)
 chmod 755 "$work"
 mnt=$work/mnt
-mkdir "$mnt" "$work/other" "$work/path"
+mkdir "$mnt" "$work/other"
+# 'mount -o remount' (the EROFS cases) runs the helper of type fuse.firnfs, which mount.fuse3 looks for in a fixed PATH.
+readonly HELPER=/usr/local/bin/firnfs
+[ -e "$HELPER" ] || { ln -s "$firn" "$HELPER" && made_helper=yes; }
 cleanup() {
     cd /
     for dir in "$mnt" "$work/other"; do
         mountpoint -q "$dir" && umount -l "$dir"
     done
     rm -rf "$work"
+    [ -z "${made_helper:-}" ] || rm -f "$HELPER"
 }
 trap cleanup EXIT
-# mount(8) finds the helper of type fuse.firnfs in the PATH: the tests of EROFS remount.
-ln -s "$firn" "$work/path/firnfs"
-export PATH=$work/path:$PATH
 mount -t tmpfs none "$work/other"
 
 cat >"$work/pjdfstest.toml" <<EOF
@@ -87,16 +88,28 @@ posix_fadvise = 1
 copy_file_range = 3
 EOF
 
-run_pjdfstest() {
-    local out=$work/pjdfstest.out skipped
-    (cd "$work" && "$TOOLS/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$mnt") >"$out" 2>&1 || {
+# pjdfstest [PATTERN]: all cases, or those that match; prints the summary and what was skipped.
+pjdfstest() {
+    local out=$work/pjdfstest.out
+    (cd "$work" && "$TOOLS/bin/pjdfstest" -c "$work/pjdfstest.toml" -p "$mnt" "$@") >"$out" 2>&1 || {
         grep -A3 FAILED "$out" >&2 || tail -20 "$out" >&2
         die "pjdfstest failed"
     }
-    tail -1 "$out"
+    tail -1 "$out" >&2
     grep -q '^Summary: 0 failed' "$out" || die "pjdfstest says nothing of success"
-    skipped=$(awk '$2 == "skipped" {print $1}' "$out" | sort | paste -sd' ')
+    awk '$2 == "skipped" {print $1}' "$out" | sort | paste -sd' '
+}
+
+# In one process some case leaves a deleted file open, after which no file system can be remounted read-only (ext4
+# neither): the cases that remount run in a process of their own.
+run_pjdfstest() {
+    local skipped
+    sed -i 's/^allow_remount.*/allow_remount = false/' "$work/pjdfstest.toml"
+    skipped=$(pjdfstest | tr ' ' '\n' | grep -v '::erofs_' | paste -sd' ')
     [ "$skipped" = "$EXPECTED_SKIPS" ] || die "pjdfstest skipped '$skipped', expected '$EXPECTED_SKIPS'"
+    sed -i 's/^allow_remount.*/allow_remount = true/' "$work/pjdfstest.toml"
+    skipped=$(pjdfstest ::erofs_)
+    [ -z "$skipped" ] || die "pjdfstest skipped '$skipped'"
 }
 
 run_fsx() {
