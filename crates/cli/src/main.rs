@@ -24,7 +24,7 @@ use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(Cli::parse_from(mounting::command_line(std::env::args_os()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("firn: {failure}");

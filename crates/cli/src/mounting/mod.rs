@@ -4,11 +4,13 @@
 //! client of a running daemon. Callers: `main`, with the `Args` structs defined here.
 
 mod daemon;
+mod helper;
 mod log;
 mod open;
 mod options;
 mod release;
 
+pub use helper::command_line;
 pub use options::MountArgs;
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
@@ -26,6 +28,10 @@ use std::sync::Arc;
 /// The command line makes no sense, the volume cannot be opened, or it cannot be mounted there.
 pub fn mount(args: &MountArgs) -> Done {
     let plan = args.resolve()?;
+    if plan.mount_options.remount {
+        return firnfs_fuse::mount::remount(&plan.mountpoint, &plan.mount_options)
+            .map_err(|e| failure_of(&SessionError::Mount(e)));
+    }
     if !plan.foreground && !plan.daemon {
         return daemon::start();
     }
