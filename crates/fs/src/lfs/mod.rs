@@ -75,6 +75,8 @@ pub struct Options {
     pub read_only: bool,
     /// Emptied segments are discarded.
     pub discard: bool,
+    /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
+    pub cache_file_data: bool,
 }
 
 impl Default for Options {
@@ -87,6 +89,7 @@ impl Default for Options {
             checkpoint_bytes: 256 << 20,
             read_only: false,
             discard: false,
+            cache_file_data: true,
         }
     }
 }
