@@ -174,13 +174,48 @@ pub fn places(leaf: &[u8], hash: u32) -> impl Iterator<Item = u32> {
     (start..count(leaf)).map(|slot| pair(leaf, slot)).take_while(move |p| p.0 == hash).map(|p| p.1)
 }
 
-/// All pairs of one leaf or node, for checkers: level, then (hash, value) in order.
+/// Walks the whole index: hands out all pairs, leaf by leaf, and checks that each block is reached exactly once and that
+/// hashes lie within the bounds their parents give. Reads every node: for checkers.
 ///
 /// # Errors
-/// `Corrupt`.
-pub fn read_node(node: &[u8], block: u32) -> Result<(u8, Vec<(u32, u32)>), FsError> {
-    check(node, block, None)?;
-    Ok((node[0], (0..count(node)).map(|slot| pair(node, slot)).collect()))
+/// `Need`, `Corrupt`.
+pub fn walk<S: Store>(
+    store: &mut S,
+    dir: InodeNo,
+    index_blocks: u64,
+    visit: &mut dyn FnMut(u32, u32),
+) -> Outcome<()> {
+    let mut reached = vec![false; index_blocks as usize];
+    // Block, its level if known, and the hashes that belong below it.
+    let mut todo = vec![(0, None, 0..=u32::MAX)];
+    while let Some((block, level, bounds)) = todo.pop() {
+        match reached.get_mut(block as usize) {
+            Some(seen) if !*seen => *seen = true,
+            _ => return Err(corrupt(block, "a node reached once", format!("{index_blocks} blocks")).into()),
+        }
+        let here = node(store, dir, block)?;
+        check(&here, block, level)?;
+        let pairs: Vec<Pair> = (0..count(&here)).map(|slot| pair(&here, slot)).collect();
+        let sorted =
+            pairs.is_sorted_by_key(|pair| pair.0) && pairs.iter().all(|pair| bounds.contains(&pair.0));
+        if !sorted {
+            return Err(
+                corrupt(block, "sorted hashes within bounds", format!("{} pairs", pairs.len())).into()
+            );
+        }
+        if here[0] == 0 {
+            pairs.iter().for_each(|&(hash, place)| visit(hash, place));
+            continue;
+        }
+        let ends = pairs[1..].iter().map(|next| next.0.saturating_sub(1)).chain([*bounds.end()]);
+        for (&(hash, child), end) in pairs.iter().zip(ends) {
+            todo.push((child, Some(here[0] - 1), hash..=end));
+        }
+    }
+    match reached.iter().position(|seen| !seen) {
+        None => Ok(()),
+        Some(lost) => Err(corrupt(lost as u32, "a node that is reached", "no way to it".to_owned()).into()),
+    }
 }
 
 /// An insertion that has been looked at.
