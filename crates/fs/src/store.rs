@@ -200,6 +200,18 @@ pub enum Piece {
     },
 }
 
+impl Piece {
+    /// Length of the stretch in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        match self {
+            Self::Zeros { len_bytes } | Self::Memory { len_bytes, .. } | Self::Stored { len_bytes, .. } => {
+                *len_bytes
+            }
+        }
+    }
+}
+
 /// How to carry out a read. The segments it refers to are pinned until `pin` is given back.
 #[derive(Debug, Default)]
 pub struct ReadPlan {
@@ -207,6 +219,14 @@ pub struct ReadPlan {
     pub pieces: Vec<Piece>,
     /// To be given back with [`Store::unpin`]; 0 if nothing is pinned.
     pub pin: u64,
+}
+
+impl ReadPlan {
+    /// Length of the whole read in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.pieces.iter().map(Piece::len_bytes).sum()
+    }
 }
 
 /// What a commit has to cover.

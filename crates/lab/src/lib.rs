@@ -1,1 +1,10 @@
-//! Placeholder.
+//! The lab: experiments on file systems, firnfs among them. Adapters call it; nothing that ships with a mount does.
+//!
+//! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls and
+//! firnfs also through its library. Unlike the core, the lab reads clocks: measuring is its purpose.
+
+pub mod calendar;
+pub mod error;
+pub mod micro;
+
+pub use error::LabError;

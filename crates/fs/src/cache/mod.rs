@@ -7,5 +7,5 @@
 mod blocks;
 mod clock;
 
-pub use blocks::{BlockCache, CachedBlock, Dirty};
+pub use blocks::{BlockCache, Dirty};
 pub use clock::ClockMap;

@@ -13,7 +13,7 @@ use crate::store::Scope;
 use firnfs_device::AlignedBuf;
 use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
 use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_END};
-use firnfs_format::{BlockPtr, Epoch, InodeNo, SegmentId, TimeNs};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,15 +33,9 @@ impl Lfs {
         self.commit_scope(now, Scope::All, USER_LOG, false)?;
         let imap_leaves = self.imap.changed_leaves();
         let imap_old = self.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
-        let imap_written = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0);
-        let imap_segments =
-            imap_written.len() * self.geo.block_bytes as usize / self.geo.segment_bytes as usize;
-        let spare = CHECKPOINT_SEGMENTS + 2 * imap_segments;
-        self.ensure_pool(spare + 4)?;
-        let (usage_leaves, usage_old) = self.close_usage_set(imap_old.values().copied().collect(), spare)?;
-        let usage_blocks = self.usage.table.blocks_written(&usage_leaves, self.geo.segments).len() as u64;
-        let usage_sectors = usage_blocks * u64::from(self.geo.block_bytes / 512);
-        self.ensure_pool(spare + Log::segments_needed(&self.geo, usage_blocks as usize, usage_sectors))?;
+        let imap_blocks = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0).len();
+        let leaving = imap_old.values().copied().collect();
+        let (usage_leaves, usage_old) = self.close_usage_set(leaving, imap_blocks)?;
         // From here on nothing stops.
         self.write_imap(now, &imap_leaves, &imap_old);
         let emptied = self.write_usage(now, &usage_leaves, &usage_old);
@@ -50,24 +44,26 @@ impl Lfs {
     }
 
     /// The usage leaves to write and the blocks they replace; see the module's head. `leaving` are pointers that the
-    /// inode map gives up, `spare` is how many clean segments may come into use before the slot is queued.
+    /// inode map gives up, `imap_blocks` how many blocks it writes. Makes sure of the clean segments for all of it.
     #[allow(clippy::type_complexity)] // (leaves, blocks replaced by level and index)
     fn close_usage_set(
         &mut self,
         leaving: Vec<BlockPtr>,
-        spare: usize,
+        imap_blocks: usize,
     ) -> Outcome<(BTreeSet<u64>, BTreeMap<(u32, u64), BlockPtr>)> {
         let mut segments: BTreeSet<SegmentId> = self.usage.changed().collect();
         segments.extend(leaving.iter().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
-        segments.extend(self.log.upcoming(USER_LOG, spare + 4));
         loop {
+            let before = segments.len();
             let leaves = self.usage.leaves_of(segments.iter().copied());
             let old = self.usage.table.rewritten(&mut self.shelf, &leaves)?;
-            let before = segments.len();
             segments.extend(old.values().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
-            // Writing many usage blocks takes more segments.
-            let more = old.len() * self.geo.block_bytes as usize / self.geo.segment_bytes as usize;
-            segments.extend(self.log.upcoming(USER_LOG, spare + 4 + 2 * more));
+            let usage_blocks = self.usage.table.blocks_written(&leaves, self.geo.segments).len();
+            let blocks = imap_blocks + usage_blocks;
+            let sectors = blocks as u64 * u64::from(self.geo.block_bytes / SECTOR_BYTES);
+            let needed = Log::segments_needed(&self.geo, blocks, sectors);
+            self.ensure_pool(needed)?;
+            segments.extend(self.log.upcoming(USER_LOG, needed));
             if segments.len() == before {
                 return Ok((leaves, old));
             }
@@ -114,7 +110,7 @@ impl Lfs {
         self.leave(old);
         let plans = self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens);
         for plan in &plans {
-            let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * 512).sum();
+            let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * SECTOR_BYTES).sum();
             self.usage.add(plan.segment, bytes, now, now);
             self.live_bytes += u64::from(bytes);
         }

@@ -163,11 +163,6 @@ impl Lfs {
 
     /// Turns the live blocks dirty and commits them to the cleaner's log. Returns true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        let sectors: u64 = live.iter().map(|(_, e)| u64::from(e.ptr.len_sectors)).sum();
-        // Records and indirect blocks come along: count every block with its record and one indirect block.
-        let dragged = live.len() as u64 * 2;
-        let needed = super::log::Log::segments_needed(&self.geo, live.len() * 3, sectors * 2 + dragged);
-        self.ensure_pool(needed.min(self.usage.ready(self.durable_epoch) as usize))?;
         let mut moved_bytes = 0;
         for (segment, entry) in live {
             if self.move_entry(*segment, entry) {
@@ -176,10 +171,11 @@ impl Lfs {
                 self.cleaning.damaged.insert(*segment);
             }
         }
-        self.commit_scope(now, Scope::All, CLEANER_LOG, true)?;
         let cleaned = std::mem::take(&mut self.cleaning.victims).len() as u64;
         self.cleaning.segments.clear();
         self.cleaning.wants_checkpoint = true;
+        // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
+        self.commit_scope(now, Scope::All, CLEANER_LOG, true)?;
         self.counters.segments_cleaned += cleaned;
         self.counters.cleaner_moved_bytes += moved_bytes;
         self.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);

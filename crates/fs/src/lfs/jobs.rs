@@ -38,7 +38,7 @@ pub enum Landed {
 enum Doing {
     Partial(Serial, SectorAddr),
     Flush { through: Serial, slot: Option<Epoch> },
-    Slot(Epoch),
+    Slot,
     Discard,
 }
 
@@ -165,8 +165,8 @@ impl Jobs {
             return None;
         }
         slot.state = SlotState::Writing;
-        let (epoch, at_bytes, data) = (slot.epoch, slot.at_bytes, slot.data.clone());
-        Some(self.start(Doing::Slot(epoch), Request::Write { at_bytes, data }))
+        let (at_bytes, data) = (slot.at_bytes, slot.data.clone());
+        Some(self.start(Doing::Slot, Request::Write { at_bytes, data }))
     }
 
     fn start(&mut self, doing: Doing, request: Request) -> Job {
@@ -196,7 +196,7 @@ impl Jobs {
                 self.slot = None;
                 Landed::Checkpoint(epoch)
             }
-            Some(Doing::Slot(_)) => {
+            Some(Doing::Slot) => {
                 if let Some(slot) = &mut self.slot {
                     slot.state = SlotState::Written;
                 }
@@ -214,7 +214,7 @@ impl Jobs {
                 self.flushing = false;
                 true
             }
-            Some(Doing::Partial(..) | Doing::Slot(_)) => true,
+            Some(Doing::Partial(..) | Doing::Slot) => true,
         }
     }
 }

@@ -95,7 +95,7 @@ impl Log {
         let summaries = u64::from(summary_sectors(items)) + u64::from(geo.unit_sectors);
         // A block does not cross a segment's end: up to 128 sectors of a segment may stay unused.
         let usable = u64::from(geo.segment_sectors) - 128 - u64::from(geo.unit_sectors);
-        ((sectors + summaries) / usable) as usize + 3
+        ((sectors + summaries) / usable) as usize + 2
     }
 
     /// Lays items of those lengths out in partial segments of one log. The caller has made sure that the pool holds

@@ -132,7 +132,11 @@ impl Lfs {
     /// Orphans that the users' layer has to free; those that only have blocks to be dropped are put in line by
     /// being loaded.
     pub(super) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
-        let orphans = self.imap.orphans(&mut self.shelf)?;
+        let mut orphans = self.imap.orphans(&mut self.shelf)?;
+        // Those of this mount may not have reached the inode map yet.
+        orphans.extend(self.dirty_order.values().filter(|&&ino| self.core(ino).is_orphan()));
+        orphans.sort_unstable();
+        orphans.dedup();
         let mut nameless = Vec::new();
         for ino in orphans {
             let core = self.load_inode(ino)?;

@@ -149,9 +149,8 @@ impl Lfs {
             Ok(false) if self.changed_since_checkpoint && self.is_low() => {
                 self.background_checkpoint(now).map(Some)
             }
-            Ok(false) if pressed => Ok(Some(Step::Stuck)),
-            Ok(false) => Ok(None),
-            Err(Stop::Room) => self.background_checkpoint(now).map(Some),
+            Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
+            Ok(false) | Err(Stop::Room) => Ok(pressed.then_some(Step::Stuck)),
             Err(stop) => Err(stop),
         }
     }

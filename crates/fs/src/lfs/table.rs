@@ -318,10 +318,4 @@ impl Staged {
     pub fn bytes(&self, level: u32, index: u64) -> &[u8] {
         &self.blocks[&(level, index)]
     }
-
-    /// Overwrites an entry that does not change the sums.
-    pub fn put<E: TableEntry>(&mut self, fan: u64, n: u64, entry: &E) {
-        let block = self.blocks.get_mut(&(0, n / fan)).expect("the leaf is staged");
-        put_entry(block, (n % fan) as usize, entry.encode());
-    }
 }

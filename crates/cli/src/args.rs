@@ -1,0 +1,95 @@
+//! The command line of `firn`: one definition, from which parsing, help, man pages and completions all come.
+//!
+//! Each command's own arguments live beside its code; this file only puts them together.
+
+use crate::bench::BenchCommand;
+use crate::dump::DumpArgs;
+use crate::manual::{CompletionsArgs, ManArgs};
+use crate::mkfs::MkfsArgs;
+use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::sizes::parse_size;
+use clap::{Parser, Subcommand};
+
+/// A log-structured file system on an image file or block device, without a kernel module
+#[derive(Parser, Debug)]
+#[command(
+    name = "firn",
+    version,
+    about,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  firn mkfs disk.img --size 20G       make a volume on a new image file
+  firn mount disk.img /mnt            mount it
+  firn stat /mnt                      what the volume and its log look like
+  firn sync /mnt; firn umount /mnt    make everything durable; unmount
+
+Exit codes:
+  0  done
+  1  tried and failed: I/O, no space, no permission
+  2  the command line makes no sense
+  3  not a firnfs volume, or of another version, or damaged
+  4  refused for safety: in use, or it would destroy what is there"
+)]
+pub struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make a volume
+    Mkfs(MkfsArgs),
+    /// Mount a volume: an image file, a block device, or one in memory
+    Mount(MountArgs),
+    /// Unmount a volume and wait until it is safely closed
+    Umount(UmountArgs),
+    /// Make everything on a mounted volume durable
+    Sync(SyncArgs),
+    /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
+    Dump(DumpArgs),
+    /// Measure file systems
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Write the completion script of a shell to standard output
+    Completions(CompletionsArgs),
+    /// Write the man pages
+    Man(ManArgs),
+}
+
+/// For clap: a size such as `20G`, in bytes.
+///
+/// # Errors
+/// See [`crate::sizes::SizeError`].
+pub fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_explains_itself_with_an_example() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{} says nothing of itself", command.get_name());
+            let inner: Vec<_> =
+                command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()).collect();
+            if inner.is_empty() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example"), "{} has no example", command.get_name());
+            }
+            inner.into_iter().for_each(check);
+        }
+        check(&Cli::command());
+    }
+}

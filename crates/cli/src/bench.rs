@@ -1,0 +1,221 @@
+//! `firn bench micro`: sets up what the lab measures, shows progress, prints and keeps the report.
+
+use crate::args::size;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use clap::{Args, Subcommand};
+use firnfs_lab::LabError;
+use firnfs_lab::micro::report::{Report, Roles};
+use firnfs_lab::micro::scenario::{Scenario, Workload};
+use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
+use firnfs_lab::micro::{Plan, tool};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+
+/// What to measure.
+#[derive(Subcommand, Debug)]
+pub enum BenchCommand {
+    /// Time small tasks on firnfs and on other file systems, in interleaved rounds
+    Micro(MicroArgs),
+}
+
+/// Arguments of `firn bench micro`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn bench micro --against /mnt/ext4 --image /disk/bench.img --size 8G
+  firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9 --report docs/bench/micro
+  firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, no firnfs made
+
+Makes a firnfs volume on the image, mounts it and a memory volume for the length of the run, and removes both.
+Cold reads need root: they unmount, drop the kernel's caches and mount again.
+`scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
+pub struct MicroArgs {
+    /// Directory on the file system to compare with; the first one has the goals
+    #[arg(long, value_name = "[NAME=]DIR", required = true)]
+    pub against: Vec<String>,
+    /// Measure this directory instead of a fresh firnfs volume
+    #[arg(long, value_name = "[NAME=]DIR", conflicts_with_all = ["image", "size", "null_size"])]
+    pub subject: Option<String>,
+    /// Image file to make the firnfs volume on; must not exist unless it is preallocated to --size
+    #[arg(long, default_value = "firn-bench.img")]
+    pub image: PathBuf,
+    /// Size of the firnfs volume
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
+    pub size: u64,
+    /// Size of the memory volume mounted the same way; 0 leaves it out
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
+    pub null_size: u64,
+    /// Option for `firn mount`; may be given several times
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub mount_option: Vec<String>,
+    /// Interleaved rounds
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Only these scenarios
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub scenarios: Vec<ScenarioArg>,
+    /// Divide all sizes by this, for a quick look; goals mean nothing then
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub shrink: u32,
+    /// Also write the report to PATH.md and PATH.json
+    #[arg(long, value_name = "PATH")]
+    pub report: Option<PathBuf>,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Names of scenarios on the command line.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScenarioArg {
+    /// Create, read, delete small files
+    Small,
+    /// Small files, each fsynced
+    Fsync,
+    /// One large file, sequential and random
+    Large,
+    /// Unpack, find, rm -rf
+    Tree,
+}
+
+impl From<ScenarioArg> for Scenario {
+    fn from(arg: ScenarioArg) -> Self {
+        match arg {
+            ScenarioArg::Small => Self::Small,
+            ScenarioArg::Fsync => Self::Fsync,
+            ScenarioArg::Large => Self::Large,
+            ScenarioArg::Tree => Self::Tree,
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Setting up, or anything measured, fails.
+pub fn run(command: BenchCommand, output: &mut Output) -> Done {
+    let BenchCommand::Micro(args) = command;
+    let report = micro(&args).map_err(failed)?;
+    if let Some(stem) = &args.report {
+        keep(&report, stem)?;
+    }
+    let text = report.to_markdown();
+    output.show(args.json, &report, |out| out.write_all(text.as_bytes()))
+}
+
+fn failed(error: LabError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+fn micro(args: &MicroArgs) -> Result<Report, LabError> {
+    let mut plan = plan(args)?;
+    let bar = progress_bar();
+    let report = firnfs_lab::micro::run(&mut plan, &mut |step| {
+        bar.set_length(step.total);
+        bar.set_position(step.done);
+        bar.set_message(step.what.clone());
+    });
+    bar.finish_and_clear();
+    drop(plan);
+    if args.subject.is_none() {
+        std::fs::remove_file(&args.image).map_err(LabError::io("remove", &args.image))?;
+    }
+    report
+}
+
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} [{elapsed} + {eta}] {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Resolves the arguments into targets that are mounted and named apart.
+fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
+    let mut targets: Vec<Box<dyn Target>> = Vec::new();
+    let mut roles = Roles { subject: None, null: None, against: Vec::new() };
+    for text in &args.against {
+        roles.against.push(add(&mut targets, directory(text)?));
+    }
+    if let Some(text) = &args.subject {
+        roles.subject = Some(add(&mut targets, directory(text)?));
+    } else {
+        let firn = std::env::current_exe().map_err(LabError::io("find", Path::new("firn")))?;
+        roles.subject = Some(add(&mut targets, firn_volume(args, &firn)?));
+        if args.null_size > 0 {
+            let mountpoint = mountpoint_beside(&args.image, "mem");
+            let backing = Backing::Memory(args.null_size);
+            let mount = FirnMount::mount("mem", &firn, backing, &mountpoint, &args.mount_option)?;
+            roles.null = Some(add(&mut targets, Box::new(mount)));
+        }
+    }
+    check_names(&targets)?;
+    let scenarios = match args.scenarios.as_slice() {
+        [] => Scenario::ALL.to_vec(),
+        chosen => chosen.iter().map(|&arg| arg.into()).collect(),
+    };
+    Ok(Plan { targets, roles, workload: shrunk(args.shrink), rounds: args.rounds, scenarios })
+}
+
+fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {
+    let name = target.name().to_owned();
+    targets.push(target);
+    name
+}
+
+fn directory(text: &str) -> Result<Box<dyn Target>, LabError> {
+    let (name, path) = match text.split_once('=') {
+        Some((name, path)) if !name.contains('/') => (Some(name.to_owned()), path),
+        _ => (None, text),
+    };
+    Ok(Box::new(PosixDirectory::new(name, Path::new(path))?))
+}
+
+fn check_names(targets: &[Box<dyn Target>]) -> Result<(), LabError> {
+    let mut names: Vec<&str> = targets.iter().map(|target| target.name()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(LabError::Setup(format!(
+            "two targets are called {}; name them apart: --against NAME=DIR",
+            pair[0]
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn firn_volume(args: &MicroArgs, firn: &Path) -> Result<Box<dyn Target>, LabError> {
+    let mut mkfs = std::process::Command::new(firn);
+    mkfs.arg("mkfs").arg(&args.image).arg("--size").arg(args.size.to_string());
+    tool::run(&mut mkfs)?;
+    let mountpoint = mountpoint_beside(&args.image, "mnt");
+    let backing = Backing::Image(args.image.clone());
+    Ok(Box::new(FirnMount::mount("firn", firn, backing, &mountpoint, &args.mount_option)?))
+}
+
+fn mountpoint_beside(image: &Path, suffix: &str) -> PathBuf {
+    let mut name = image.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn shrunk(by: u32) -> Workload {
+    let full = Workload::default();
+    Workload {
+        small_files: full.small_files / by,
+        fsync_files: full.fsync_files / by,
+        large_bytes: full.large_bytes / u64::from(by) / u64::from(full.unit_bytes)
+            * u64::from(full.unit_bytes),
+        tree_files: full.tree_files / by,
+        ..full
+    }
+}
+
+fn keep(report: &Report, stem: &Path) -> Done {
+    let write = |extension: &str, text: String| {
+        let path = stem.with_extension(extension);
+        std::fs::write(&path, text).map_err(|e| Failure::io("cannot write", &path, &e))
+    };
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|e| Failure::failed(format!("cannot turn the report into JSON: {e}")))?;
+    write("md", format!("# Micro benchmark\n\n{}", report.to_markdown()))?;
+    write("json", json + "\n")
+}

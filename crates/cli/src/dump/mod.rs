@@ -1,0 +1,99 @@
+//! `firn dump`: what newfs -N and dumpfs are for BSD. Shows a volume's structures as they lie on the device.
+
+pub mod text;
+pub mod views;
+
+use crate::failure::{Done, Failure};
+use crate::image::Image;
+use crate::output::Output;
+use crate::target::{self, Target};
+use clap::Args;
+use firnfs_format::SegmentId;
+use std::path::{Path, PathBuf};
+use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
+
+/// Arguments of `firn dump`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn dump disk.img                  superblock and checkpoints
+  firn dump disk.img --segment 3      every partial segment of segment 3, block by block
+  firn dump disk.img --inode 1        the root directory's inode and its blocks
+  firn dump disk.img --ifile --json   inode map and segment usage, for scripts
+
+Shows the state of the newest checkpoint. Of a mounted volume it shows what is on the device, which
+may be older than what the mount shows: run `firn sync` first.")]
+pub struct DumpArgs {
+    /// Image file, block device, or any path on a mount
+    pub image: PathBuf,
+    #[command(flatten)]
+    pub part: PartArgs,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which part to show; at most one.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub struct PartArgs {
+    /// One segment: its usage and every partial segment with its blocks
+    #[arg(long, value_name = "N")]
+    pub segment: Option<u64>,
+    /// One inode: its record and every block
+    #[arg(long, value_name = "N")]
+    pub inode: Option<u64>,
+    /// Both checkpoint slots in full
+    #[arg(long)]
+    pub checkpoint: bool,
+    /// The readable ifile: inode map and segment usage
+    #[arg(long)]
+    pub ifile: bool,
+}
+
+/// The default view.
+#[derive(serde::Serialize)]
+struct Overview {
+    superblock: SuperblockView,
+    slots: Vec<SlotView>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The volume cannot be found or read, or what was asked for is not there.
+pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
+    let image = Image::open(&image_of(&args.image)?)?;
+    let segment_bytes = image.superblock.segment_bytes;
+    let part = &args.part;
+    if let Some(number) = part.segment {
+        let view = SegmentView::new(&image, SegmentId(number))?;
+        output.show(args.json, &view, |out| text::segment(out, &view, segment_bytes))
+    } else if let Some(number) = part.inode {
+        let view = InodeView::new(&image, number)?;
+        output.show(args.json, &view, |out| text::inode(out, &view))
+    } else if part.checkpoint {
+        let slots = views::slots(&image);
+        output.show(args.json, &slots, |out| text::slots(out, &slots))
+    } else if part.ifile {
+        let view = IfileView::new(&image)?;
+        output.show(args.json, &view, |out| text::ifile(out, &view, segment_bytes))
+    } else {
+        let view = Overview { superblock: SuperblockView::new(&image), slots: views::slots(&image) };
+        output.show(args.json, &view, |out| {
+            text::superblock(out, &view.superblock)?;
+            text::slots(out, &view.slots)
+        })
+    }
+}
+
+/// The device to look at: a mount's source, or the path itself.
+fn image_of(path: &Path) -> Done<PathBuf> {
+    match target::resolve(path)? {
+        Target::Image(image) => Ok(image),
+        Target::Mounted(mount) if mount.source.is_absolute() => Ok(mount.source),
+        Target::Mounted(mount) => Err(Failure::usage(format!(
+            "{} is a memory volume: it has no log to show",
+            mount.mountpoint.display()
+        ))),
+    }
+}

@@ -1,0 +1,219 @@
+//! `firn dump` for people: the views as text.
+
+use super::views::{
+    CheckpointView, IfileView, InodeView, PartialView, PtrView, SegmentView, SlotView, SuperblockView,
+    UsageView,
+};
+use crate::sizes::{Bytes, Count};
+use std::io::{self, Write};
+
+/// Where a pointer leads, in one column.
+fn place(ptr: &PtrView) -> String {
+    match ptr.kind.as_str() {
+        "plain" => format!(
+            "segment {} sector {}, {} B, crc {}, birth {}",
+            ptr.segment, ptr.sector, ptr.stored_bytes, ptr.crc, ptr.birth
+        ),
+        other => other.to_owned(),
+    }
+}
+
+/// The superblock.
+///
+/// # Errors
+/// As writing reports.
+pub fn superblock(out: &mut dyn Write, view: &SuperblockView) -> io::Result<()> {
+    let bad: Vec<&str> = ["primary", "second", "last"]
+        .into_iter()
+        .zip(view.good_copies)
+        .filter_map(|(name, good)| (!good).then_some(name))
+        .collect();
+    let copies = if bad.is_empty() { "3 good copies".to_owned() } else { format!("bad: {}", bad.join(", ")) };
+    writeln!(out, "superblock    format {}, {copies}", view.format_version)?;
+    writeln!(out, "  uuid        {}", view.uuid)?;
+    writeln!(out, "  label       {}", if view.label.is_empty() { "(none)" } else { &view.label })?;
+    writeln!(out, "  created     {}", view.created)?;
+    writeln!(out, "  size        {}", Bytes(view.size_bytes))?;
+    writeln!(out, "  block       {}", Bytes(u64::from(view.block_bytes)))?;
+    writeln!(out, "  segment     {}", Bytes(u64::from(view.segment_bytes)))?;
+    writeln!(out, "  write unit  {}", Bytes(u64::from(view.write_unit_bytes)))?;
+    writeln!(out, "  log starts  at byte {}", Count(view.log_start_bytes))?;
+    writeln!(out, "  inline max  {}", Bytes(u64::from(view.inline_max_bytes)))
+}
+
+/// Both checkpoint slots, in full.
+///
+/// # Errors
+/// As writing reports.
+pub fn slots(out: &mut dyn Write, views: &[SlotView]) -> io::Result<()> {
+    for view in views {
+        match (&view.checkpoint, &view.error) {
+            (Some(checkpoint), _) => slot(out, view.slot, checkpoint)?,
+            (None, error) => writeln!(
+                out,
+                "checkpoint slot {}: not usable ({})",
+                view.slot,
+                error.as_deref().unwrap_or("empty")
+            )?,
+        }
+    }
+    Ok(())
+}
+
+fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result<()> {
+    let newest = if view.newest { ", newest" } else { "" };
+    let state = if view.clean { "clean unmount" } else { "mounted or crashed" };
+    writeln!(out, "checkpoint slot {number}: epoch {}{newest}, {state}", view.epoch)?;
+    writeln!(out, "  written     {} by mount {}", view.time, view.incarnation)?;
+    writeln!(out, "  covers      serial {} (summary crc {})", view.serial, view.serial_crc)?;
+    writeln!(
+        out,
+        "  segments    {} of {} in use, {} just emptied",
+        Count(view.segment_usage.used),
+        Count(view.segments),
+        view.emptied
+    )?;
+    writeln!(out, "  live        {} of {}", Bytes(view.live_bytes), Bytes(view.size_bytes))?;
+    writeln!(
+        out,
+        "  inodes      {} in use, {} orphans, first never used {}",
+        Count(view.inode_map.used),
+        view.inode_map.special,
+        view.next_ino
+    )?;
+    for (name, table) in [("inode map ", &view.inode_map), ("seg. usage", &view.segment_usage)] {
+        writeln!(out, "  {name}  height {}, root {}", table.height, place(&table.root))?;
+    }
+    for tail in &view.tails {
+        writeln!(
+            out,
+            "  log {}       at segment {} sector {}, then segment {}",
+            tail.log, tail.segment, tail.sector, tail.next_segment
+        )?;
+    }
+    for (serial, incarnation) in &view.spans {
+        writeln!(out, "  span        from serial {serial}: mount {incarnation}")?;
+    }
+    let counters = view.counters.iter().enumerate().filter(|(_, value)| **value != 0);
+    for (number, value) in counters {
+        writeln!(out, "  counter {number:<3} {}", Count(*value))?;
+    }
+    Ok(())
+}
+
+fn usage_line(out: &mut dyn Write, view: &UsageView, segment_bytes: u32) -> io::Result<()> {
+    let share = f64::from(view.live_bytes) / f64::from(segment_bytes.max(1));
+    let state = if view.in_use { "in use" } else { "clean" };
+    writeln!(
+        out,
+        "segment {:<8} {state:<7} {:>9} live ({:>5.1}%)  log {}  written {}  youngest {}",
+        view.segment,
+        Bytes(u64::from(view.live_bytes)),
+        share * 100.0,
+        view.log,
+        view.written,
+        view.youngest
+    )
+}
+
+/// One segment with all its partial segments.
+///
+/// # Errors
+/// As writing reports.
+pub fn segment(out: &mut dyn Write, view: &SegmentView, segment_bytes: u32) -> io::Result<()> {
+    usage_line(out, &view.usage, segment_bytes)?;
+    writeln!(
+        out,
+        "{} partial segments, {} written",
+        view.partials.len(),
+        Bytes(u64::from(view.used_sectors) * u64::from(firnfs_format::SECTOR_BYTES))
+    )?;
+    view.partials.iter().try_for_each(|partial| self::partial(out, partial))
+}
+
+fn partial(out: &mut dyn Write, view: &PartialView) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nsector {:<6} serial {}  mount {}  epoch {}  log {}  {}  {}",
+        view.sector,
+        view.serial,
+        view.incarnation,
+        view.epoch,
+        view.log,
+        view.flags.join("|"),
+        view.time
+    )?;
+    writeln!(
+        out,
+        "  {} sectors, next segment {}, durable through {}, crc {}, previous {}",
+        view.len_sectors, view.next_segment, view.durable_through, view.crc, view.prev_crc
+    )?;
+    for entry in &view.entries {
+        let block = entry.block.map_or_else(String::new, |block| block.to_string());
+        let where_to = entry.ptr.as_ref().map_or_else(String::new, place);
+        let mark = if entry.good { "" } else { "  BAD CHECKSUM" };
+        writeln!(
+            out,
+            "  {:<9} inode {:<9} v{:<5} block {block:<9} {where_to}{mark}",
+            entry.what, entry.ino, entry.version
+        )?;
+    }
+    Ok(())
+}
+
+/// One inode with all its blocks.
+///
+/// # Errors
+/// As writing reports.
+pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
+    let orphan = if view.orphan { ", orphan" } else { "" };
+    let reaping = if view.reaping { ", freeing blocks behind its end" } else { "" };
+    writeln!(out, "inode {}  {}, mode {}{orphan}{reaping}", view.ino, view.kind, view.mode)?;
+    writeln!(out, "  generation  {}, version {}", view.generation, view.version)?;
+    writeln!(out, "  owner       {}:{}, {} links", view.uid, view.gid, view.nlink)?;
+    writeln!(
+        out,
+        "  size        {} B, {} charged{}",
+        Count(view.size_bytes),
+        Bytes(view.charged_bytes),
+        view.inline_bytes.map_or_else(String::new, |bytes| format!(", {bytes} B inline"))
+    )?;
+    if let (Some(parent), Some(entries)) = (view.parent, view.entries) {
+        writeln!(out, "  directory   {} entries, parent {parent}", Count(entries))?;
+    }
+    if view.xattr_bytes > 0 {
+        writeln!(out, "  attributes  {} B", view.xattr_bytes)?;
+    }
+    for (name, time) in
+        [("atime", &view.atime), ("mtime", &view.mtime), ("ctime", &view.ctime), ("btime", &view.btime)]
+    {
+        writeln!(out, "  {name}       {time}")?;
+    }
+    writeln!(out, "  record      {}", place(&view.record))?;
+    for block in &view.blocks {
+        writeln!(out, "  {:<5} block {:<9} {}", block.fork, block.block, place(&block.ptr))?;
+    }
+    Ok(())
+}
+
+/// The readable ifile.
+///
+/// # Errors
+/// As writing reports.
+pub fn ifile(out: &mut dyn Write, view: &IfileView, segment_bytes: u32) -> io::Result<()> {
+    writeln!(out, "{} segments in use", Count(view.segments.len() as u64))?;
+    view.segments.iter().try_for_each(|segment| usage_line(out, segment, segment_bytes))?;
+    writeln!(out, "\n{} inodes in use", Count(view.inodes.len() as u64))?;
+    for entry in &view.inodes {
+        let orphan = if entry.orphan { "  orphan" } else { "" };
+        writeln!(
+            out,
+            "inode {:<9} v{:<5} {}  atime {}{orphan}",
+            entry.ino,
+            entry.version,
+            place(&entry.record),
+            entry.atime
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,581 @@
+//! What `firn dump` shows, as data: the JSON output is these structs, the human output is made from them.
+//!
+//! Field names are part of the command's interface; new ones may come, old ones stay.
+
+use crate::failure::{Done, Failure};
+use crate::image::Image;
+use firnfs_format::checkpoint::{Checkpoint, TableRoot};
+use firnfs_format::inode::{BODY_INLINE, BODY_REAPING, FORKS, decode_record};
+use firnfs_format::summary::{
+    Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END,
+};
+use firnfs_format::table::{ImapEntry, UsageEntry};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, SegmentId};
+use firnfs_lab::calendar::rfc3339;
+use serde::Serialize;
+
+/// A block pointer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PtrView {
+    /// `hole`, `plain`, `reserved` or `unknown-N`.
+    pub kind: String,
+    /// Segment that holds it.
+    pub segment: u64,
+    /// First sector in the segment.
+    pub sector: u64,
+    /// Stored length in bytes.
+    pub stored_bytes: u32,
+    /// CRC-32C of the stored bytes, in hex.
+    pub crc: String,
+    /// Epoch in which it was written.
+    pub birth: u32,
+}
+
+impl PtrView {
+    fn new(image: &Image, ptr: &BlockPtr) -> Self {
+        let sectors = u64::from(image.superblock.segment_bytes / SECTOR_BYTES);
+        let kind = match ptr.kind {
+            PtrKind::Hole => "hole".to_owned(),
+            PtrKind::Plain => "plain".to_owned(),
+            PtrKind::Reserved => "reserved".to_owned(),
+            PtrKind::Unknown(code) => format!("unknown-{code}"),
+        };
+        Self {
+            kind,
+            segment: ptr.addr.0 / sectors,
+            sector: ptr.addr.0 % sectors,
+            stored_bytes: ptr.stored_bytes(),
+            crc: format!("{:08x}", ptr.crc),
+            birth: ptr.birth.0,
+        }
+    }
+}
+
+/// The superblock.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SuperblockView {
+    /// Format version.
+    pub format_version: u32,
+    /// Volume uuid.
+    pub uuid: String,
+    /// Label.
+    pub label: String,
+    /// Time of mkfs.
+    pub created: String,
+    /// Volume size at mkfs.
+    pub size_bytes: u64,
+    /// Block size.
+    pub block_bytes: u32,
+    /// Segment size.
+    pub segment_bytes: u32,
+    /// Unit of log writes.
+    pub write_unit_bytes: u32,
+    /// Start of segment 0.
+    pub log_start_bytes: u64,
+    /// Largest file kept in its inode.
+    pub inline_max_bytes: u32,
+    /// Which copies are good: primary, second, last.
+    pub good_copies: [bool; 3],
+}
+
+/// Shows 16 bytes as a uuid.
+#[must_use]
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+impl SuperblockView {
+    /// Of an image.
+    #[must_use]
+    pub fn new(image: &Image) -> Self {
+        let sb = &image.superblock;
+        Self {
+            format_version: firnfs_format::superblock::FORMAT_VERSION,
+            uuid: uuid_text(&sb.uuid),
+            label: sb.label.clone(),
+            created: rfc3339(sb.created_ns),
+            size_bytes: sb.size_bytes,
+            block_bytes: sb.block_bytes,
+            segment_bytes: sb.segment_bytes,
+            write_unit_bytes: sb.write_unit_bytes,
+            log_start_bytes: sb.log_start_bytes,
+            inline_max_bytes: sb.inline_max_bytes,
+            good_copies: image.good_copies,
+        }
+    }
+}
+
+/// The root of one of the two tables.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct TableView {
+    /// Root block.
+    pub root: PtrView,
+    /// Levels above the leaves.
+    pub height: u32,
+    /// Entries in use.
+    pub used: u64,
+    /// Inode map: orphans.
+    pub special: u64,
+}
+
+/// The tail of an open log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct TailView {
+    /// Number of the log.
+    pub log: usize,
+    /// Segment being written.
+    pub segment: u64,
+    /// First sector not yet written.
+    pub sector: u32,
+    /// Segment after it.
+    pub next_segment: u64,
+}
+
+/// One checkpoint slot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SlotView {
+    /// 0 or 1.
+    pub slot: usize,
+    /// Why it cannot be used, or null.
+    pub error: Option<String>,
+    /// Its content, or null.
+    pub checkpoint: Option<CheckpointView>,
+}
+
+/// A checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CheckpointView {
+    /// Number.
+    pub epoch: u32,
+    /// Whether this is the one that counts.
+    pub newest: bool,
+    /// Mount that wrote it.
+    pub incarnation: u32,
+    /// Whether there is nothing to roll forward.
+    pub clean: bool,
+    /// When.
+    pub time: String,
+    /// Last serial covered.
+    pub serial: u64,
+    /// CRC of that serial's summary, in hex.
+    pub serial_crc: String,
+    /// Volume size.
+    pub size_bytes: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Segments found empty by this checkpoint.
+    pub emptied: u32,
+    /// Live bytes in all segments.
+    pub live_bytes: u64,
+    /// First inode number never used.
+    pub next_ino: u64,
+    /// Inode map.
+    pub inode_map: TableView,
+    /// Segment usage table.
+    pub segment_usage: TableView,
+    /// Open logs.
+    pub tails: Vec<TailView>,
+    /// Incarnations that roll-forward accepts, as (first serial, incarnation).
+    pub spans: Vec<(u64, u32)>,
+    /// Counters since mkfs, by number.
+    pub counters: Vec<u64>,
+}
+
+impl CheckpointView {
+    fn new(image: &Image, checkpoint: &Checkpoint, newest: bool) -> Self {
+        let table = |root: &TableRoot| TableView {
+            root: PtrView::new(image, &root.ptr),
+            height: root.height,
+            used: root.used,
+            special: root.special,
+        };
+        let open = checkpoint.tails.iter().enumerate().filter_map(|(log, tail)| Some((log, tail.as_ref()?)));
+        let tails = open.map(|(log, tail)| TailView {
+            log,
+            segment: tail.segment.0,
+            sector: tail.sector,
+            next_segment: tail.next_segment.0,
+        });
+        Self {
+            epoch: checkpoint.epoch.0,
+            newest,
+            incarnation: checkpoint.incarnation.0,
+            clean: checkpoint.clean,
+            time: rfc3339(checkpoint.time.0),
+            serial: checkpoint.serial.0,
+            serial_crc: format!("{:08x}", checkpoint.serial_crc),
+            size_bytes: checkpoint.size_bytes,
+            segments: checkpoint.segments,
+            emptied: checkpoint.emptied,
+            live_bytes: checkpoint.live_bytes,
+            next_ino: checkpoint.next_ino.0,
+            inode_map: table(&checkpoint.imap),
+            segment_usage: table(&checkpoint.usage),
+            tails: tails.collect(),
+            spans: checkpoint.spans.iter().map(|span| (span.from.0, span.incarnation.0)).collect(),
+            counters: checkpoint.counters.to_vec(),
+        }
+    }
+}
+
+/// Both slots.
+#[must_use]
+pub fn slots(image: &Image) -> Vec<SlotView> {
+    let newest = image.slots.iter().flatten().map(|checkpoint| checkpoint.epoch).max();
+    let view = |(slot, content): (usize, &Result<Checkpoint, _>)| SlotView {
+        slot,
+        error: content.as_ref().err().map(ToString::to_string),
+        checkpoint: content
+            .as_ref()
+            .ok()
+            .map(|checkpoint| CheckpointView::new(image, checkpoint, Some(checkpoint.epoch) == newest)),
+    };
+    image.slots.iter().enumerate().map(view).collect()
+}
+
+/// An entry of the segment usage table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct UsageView {
+    /// Segment.
+    pub segment: u64,
+    /// Live bytes.
+    pub live_bytes: u32,
+    /// Whether it holds anything, or did until the last checkpoint.
+    pub in_use: bool,
+    /// Youngest modification time of its blocks.
+    pub youngest: String,
+    /// Last log write into it.
+    pub written: String,
+    /// Clean segments: the checkpoint that found it empty.
+    pub epoch: u32,
+    /// Log that wrote it.
+    pub log: u8,
+}
+
+impl UsageView {
+    fn new(segment: u64, entry: &UsageEntry) -> Self {
+        Self {
+            segment,
+            live_bytes: entry.live_bytes,
+            in_use: entry.in_use,
+            youngest: rfc3339(entry.youngest.0),
+            written: rfc3339(entry.written.0),
+            epoch: entry.epoch.0,
+            log: entry.log,
+        }
+    }
+}
+
+/// What a summary says of one block, inode record or freed inode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct EntryView {
+    /// Inode.
+    pub ino: u64,
+    /// `data`, `index`, `xattr`, `inode`, `orphan` or `freed`.
+    pub what: &'static str,
+    /// BSD-LFS's block number: indirect blocks are negative. Null for inodes.
+    pub block: Option<i64>,
+    /// Version of the inode.
+    pub version: u32,
+    /// Where the bytes are, or null for a freed inode.
+    pub ptr: Option<PtrView>,
+    /// Whether the stored bytes have the pointer's checksum.
+    pub good: bool,
+}
+
+const FORK_NAMES: [&str; FORKS] = ["data", "index", "xattr"];
+
+impl EntryView {
+    fn new(image: &Image, entry: &Entry, good: bool) -> Self {
+        let map = firnfs::ufs::bmap::Geometry::new(
+            image.superblock.block_bytes,
+            firnfs_format::pointer::POINTER_BYTES as u32,
+        );
+        let is_table = entry.ino == InodeNo::INODE_MAP || entry.ino == InodeNo::SEGMENT_USAGE;
+        let (what, block) = match entry.kind {
+            // The tables are trees of their own, without the block map's numbering.
+            EntryKind::Block { level, index, .. } if is_table => {
+                let name = if entry.ino == InodeNo::INODE_MAP { "inode-map" } else { "usage" };
+                (name, if level == 0 { i64::try_from(index).ok() } else { None })
+            }
+            EntryKind::Block { fork, level, index } => {
+                let name = FORK_NAMES.get(usize::from(fork)).copied().unwrap_or("unknown");
+                let in_reach = level <= firnfs::ufs::bmap::LEVELS && index < map.blocks_at(level);
+                (name, in_reach.then(|| map.lbn(level, BlockIndex(index))))
+            }
+            EntryKind::Inode { orphan: false } => ("inode", None),
+            EntryKind::Inode { orphan: true } => ("orphan", None),
+            EntryKind::Freed => ("freed", None),
+        };
+        let ptr = (entry.kind != EntryKind::Freed).then(|| PtrView::new(image, &entry.ptr));
+        Self { ino: entry.ino.0, what, block, version: entry.version, ptr, good }
+    }
+}
+
+/// One partial segment.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PartialView {
+    /// First sector in the segment.
+    pub sector: u32,
+    /// Length in sectors.
+    pub len_sectors: u32,
+    /// Position among all log writes.
+    pub serial: u64,
+    /// Mount that wrote it.
+    pub incarnation: u32,
+    /// Number of the checkpoint that will cover it.
+    pub epoch: u32,
+    /// Names of the flags set.
+    pub flags: Vec<&'static str>,
+    /// Time of writing.
+    pub time: String,
+    /// Log that it belongs to.
+    pub log: u8,
+    /// Segment that the log goes on in.
+    pub next_segment: u64,
+    /// Highest serial known durable when it was written.
+    pub durable_through: u64,
+    /// CRC of the summary, in hex.
+    pub crc: String,
+    /// CRC of the previous serial's summary, in hex.
+    pub prev_crc: String,
+    /// Blocks, inode records and freed inodes.
+    pub entries: Vec<EntryView>,
+}
+
+/// One segment.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SegmentView {
+    /// Its usage, as the newest checkpoint has it.
+    pub usage: UsageView,
+    /// Sectors written in its present use.
+    pub used_sectors: u32,
+    /// Partial segments in their order.
+    pub partials: Vec<PartialView>,
+}
+
+fn flag_names(flags: u16) -> Vec<&'static str> {
+    const NAMES: [(u16, &str); 5] = [
+        (FLAG_DIROP, "DIROP"),
+        (FLAG_CONT, "CONT"),
+        (FLAG_END, "END"),
+        (FLAG_CHECKPOINT, "CHECKPOINT"),
+        (FLAG_CLEANER, "CLEANER"),
+    ];
+    NAMES.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect()
+}
+
+impl SegmentView {
+    /// Reads a segment.
+    ///
+    /// # Errors
+    /// There is no such segment, or the device fails.
+    pub fn new(image: &Image, id: SegmentId) -> Done<Self> {
+        let found = image.segment(id)?;
+        let usage_root = &image.checkpoint()?.usage;
+        let usage: UsageEntry = image.table_entry(usage_root, id.0, "segment usage")?;
+        let partials = found.partials.iter().map(|partial| {
+            let s = &partial.summary;
+            let entries = partial.entries.iter().enumerate();
+            PartialView {
+                sector: s.start_sector,
+                len_sectors: s.len_sectors,
+                serial: s.serial.0,
+                incarnation: s.incarnation.0,
+                epoch: s.epoch.0,
+                flags: flag_names(s.flags),
+                time: rfc3339(s.time.0),
+                log: s.log,
+                next_segment: s.next_segment.0,
+                durable_through: s.durable_through.0,
+                crc: format!("{:08x}", s.crc),
+                prev_crc: format!("{:08x}", s.prev_crc),
+                entries: entries
+                    .map(|(at, entry)| EntryView::new(image, entry, !partial.bad_blocks.contains(&at)))
+                    .collect(),
+            }
+        });
+        Ok(Self {
+            usage: UsageView::new(id.0, &usage),
+            used_sectors: found.end_sector,
+            partials: partials.collect(),
+        })
+    }
+}
+
+/// One block of an inode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct BlockView {
+    /// `data`, `index` or `xattr`.
+    pub fork: &'static str,
+    /// BSD-LFS's block number: indirect blocks are negative.
+    pub block: i64,
+    /// 0 for data, 1 for single indirect blocks, and so on.
+    pub level: u8,
+    /// Where it is.
+    pub ptr: PtrView,
+}
+
+/// One inode.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct InodeView {
+    /// Number.
+    pub ino: u64,
+    /// Where the record is.
+    pub record: PtrView,
+    /// File type.
+    pub kind: &'static str,
+    /// Permission bits, octal.
+    pub mode: String,
+    /// Unique for each use of the number.
+    pub generation: u64,
+    /// Bumped when the inode is freed or truncated to zero.
+    pub version: u32,
+    /// Without names, or with blocks still to be freed.
+    pub orphan: bool,
+    /// Blocks behind the end of file are still to be freed.
+    pub reaping: bool,
+    /// Names.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size.
+    pub size_bytes: u64,
+    /// Bytes charged, indirect blocks included.
+    pub charged_bytes: u64,
+    /// Bytes of content kept in the record, or null.
+    pub inline_bytes: Option<usize>,
+    /// Bytes of the attribute set.
+    pub xattr_bytes: u32,
+    /// Directories: the parent.
+    pub parent: Option<u64>,
+    /// Directories: entries.
+    pub entries: Option<u64>,
+    /// Last access.
+    pub atime: String,
+    /// Last change of content.
+    pub mtime: String,
+    /// Last change of the inode.
+    pub ctime: String,
+    /// Creation.
+    pub btime: String,
+    /// All stored and reserved blocks.
+    pub blocks: Vec<BlockView>,
+}
+
+/// Name of a file type by its DT_* number.
+fn kind_name(code: u8) -> &'static str {
+    match code {
+        1 => "fifo",
+        2 => "character device",
+        4 => "directory",
+        6 => "block device",
+        8 => "regular file",
+        10 => "symbolic link",
+        12 => "socket",
+        _ => "unknown",
+    }
+}
+
+impl InodeView {
+    /// Reads an inode through the inode map of the newest checkpoint.
+    ///
+    /// # Errors
+    /// The number is not in use, or a block on the way is damaged.
+    pub fn new(image: &Image, ino: u64) -> Done<Self> {
+        let entry: ImapEntry = image.table_entry(&image.checkpoint()?.imap, ino, "inode map")?;
+        if entry.ptr.is_hole() {
+            return Err(Failure::failed(format!(
+                "{} has no inode {ino} at its newest checkpoint",
+                image.path().display()
+            ))
+            .advise("`firn dump --ifile` lists those in use"));
+        }
+        let bytes = image.read(&entry.ptr, &format!("inode {ino}"))?;
+        let record = decode_record(&bytes).map_err(|e| image.damaged(format_args!("inode {ino}: {e}")))?;
+        let mut blocks = Vec::new();
+        for (fork, roots) in FORK_NAMES.into_iter().zip(&record.roots) {
+            image.walk_blocks(roots, &mut |block, level, ptr| {
+                blocks.push(BlockView { fork, block, level, ptr: PtrView::new(image, ptr) });
+            })?;
+        }
+        let raw = &record.raw;
+        let directory = raw.kind == 4;
+        Ok(Self {
+            ino,
+            record: PtrView::new(image, &entry.ptr),
+            kind: kind_name(raw.kind),
+            mode: format!("{:04o}", raw.mode.get()),
+            generation: raw.generation.get(),
+            version: entry.version,
+            orphan: entry.orphan,
+            reaping: raw.body & BODY_REAPING != 0,
+            nlink: raw.nlink.get(),
+            uid: raw.uid.get(),
+            gid: raw.gid.get(),
+            size_bytes: raw.size_bytes.get(),
+            charged_bytes: raw.charged_bytes.get(),
+            inline_bytes: (raw.body & BODY_INLINE != 0).then_some(record.data.len()),
+            xattr_bytes: raw.xattr_bytes.get(),
+            parent: directory.then(|| raw.parent.get()),
+            entries: directory.then(|| raw.entries.get()),
+            atime: rfc3339(entry.atime.0),
+            mtime: rfc3339(raw.mtime_ns.get()),
+            ctime: rfc3339(raw.ctime_ns.get()),
+            btime: rfc3339(raw.btime_ns.get()),
+            blocks,
+        })
+    }
+}
+
+/// A line of the ifile's inode part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ImapView {
+    /// Inode.
+    pub ino: u64,
+    /// Version.
+    pub version: u32,
+    /// Without names, or with blocks still to be freed.
+    pub orphan: bool,
+    /// Last access.
+    pub atime: String,
+    /// Where its record is.
+    pub record: PtrView,
+}
+
+/// The readable view of inode map and segment usage: what BSD-LFS keeps in its ifile.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct IfileView {
+    /// Segments in use.
+    pub segments: Vec<UsageView>,
+    /// Inodes in use.
+    pub inodes: Vec<ImapView>,
+}
+
+impl IfileView {
+    /// Of the newest checkpoint.
+    ///
+    /// # Errors
+    /// A block of the tables is damaged.
+    pub fn new(image: &Image) -> Done<Self> {
+        let checkpoint = image.checkpoint()?;
+        let mut segments = Vec::new();
+        image.walk_table(&checkpoint.usage, "segment usage", &mut |segment, entry: UsageEntry| {
+            segments.push(UsageView::new(segment, &entry));
+        })?;
+        let mut inodes = Vec::new();
+        image.walk_table(&checkpoint.imap, "inode map", &mut |ino, entry: ImapEntry| {
+            inodes.push(ImapView {
+                ino,
+                version: entry.version,
+                orphan: entry.orphan,
+                atime: rfc3339(entry.atime.0),
+                record: PtrView::new(image, &entry.ptr),
+            });
+        })?;
+        Ok(Self { segments, inodes })
+    }
+}

@@ -1,0 +1,127 @@
+//! How `firn` fails: one line saying what, where and what to do, and an exit code that scripts can rely on.
+//!
+//! Every command returns a [`Failure`]; `main` prints it and exits. Commands whose exit codes another tool has already
+//! defined (fsck(8)) say so in their own help.
+
+use firnfs::FsError;
+use std::fmt;
+use std::path::Path;
+
+/// Exit codes, shown at the end of `firn --help`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// The operation was tried and failed: I/O, no space, no permission.
+    Failed = 1,
+    /// The command line makes no sense (clap uses the same code).
+    Usage = 2,
+    /// What is there is not a firnfs volume, or one that this version cannot read, or a damaged one.
+    NotAVolume = 3,
+    /// Refused for safety: in use, or it would destroy what is there.
+    Refused = 4,
+}
+
+/// One line for people, one number for scripts.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What failed and where.
+    pub message: String,
+    /// What the reader can do about it.
+    pub advice: Option<String>,
+    /// The exit code.
+    pub exit: Exit,
+}
+
+/// What every command returns.
+pub type Done<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A failure with its exit code and no advice.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { message: message.into(), advice: None, exit }
+    }
+
+    /// The operation was tried and failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    /// The command line makes no sense.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// An I/O error on a path: `action` is a phrase such as "cannot open".
+    pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Self {
+        let failure = Self::failed(format!("{action} {}: {}", path.display(), plain_reason(error)));
+        match error.kind() {
+            std::io::ErrorKind::NotFound => failure.advise("check the path"),
+            std::io::ErrorKind::PermissionDenied => {
+                failure.advise("check its owner and mode, or run as root")
+            }
+            std::io::ErrorKind::StorageFull => failure.advise("free some space on the disk that holds it"),
+            _ => failure,
+        }
+    }
+
+    /// An error of the file system itself, met while doing `action` (a phrase such as "cannot copy a/b").
+    pub fn fs(action: impl fmt::Display, error: &FsError) -> Self {
+        let failure = Self::failed(format!("{action}: {error}"));
+        match error {
+            FsError::NoSpace => failure.advise("make the volume larger (--size)"),
+            FsError::Corrupt { .. } => Self { exit: Exit::NotAVolume, ..failure }
+                .advise("the volume is damaged: restore it from a copy"),
+            _ => failure,
+        }
+    }
+}
+
+/// The reason without Rust's ` (os error N)`, which says nothing to people.
+fn plain_reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One line whatever the parts hold: a path may contain a newline.
+        let one_line = |text: &str| text.replace('\n', " ");
+        f.write_str(&one_line(&self.message))?;
+        if let Some(advice) = &self.advice {
+            write!(f, "; {}", one_line(advice))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line_with_what_where_and_what_to_do() {
+        let error = std::io::Error::from_raw_os_error(2);
+        let failure = Failure::io("cannot open", Path::new("no\nsuch.img"), &error);
+        assert_eq!(failure.to_string(), "cannot open no such.img: No such file or directory; check the path");
+        assert_eq!(failure.exit, Exit::Failed);
+    }
+
+    #[test]
+    fn a_damaged_volume_has_its_own_exit_code() {
+        let error = FsError::Corrupt {
+            what: "inode 17".into(),
+            at: "segment 3".into(),
+            expected: "crc 1".into(),
+            found: "crc 2".into(),
+        };
+        assert_eq!(Failure::fs("cannot read", &error).exit, Exit::NotAVolume);
+        assert_eq!(Failure::fs("cannot read", &FsError::NoSpace).exit, Exit::Failed);
+    }
+}

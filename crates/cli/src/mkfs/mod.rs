@@ -1,0 +1,195 @@
+//! `firn mkfs`: makes a volume on an image file or block device.
+//!
+//! [`plan`] decides and refuses, [`signatures`] knows what may be there already.
+
+mod plan;
+mod signatures;
+
+use crate::args::size;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::sizes::Bytes;
+use clap::Args;
+use firnfs::FsError;
+use firnfs::lfs::{self, MkfsOptions};
+use firnfs_device::{AlignedBuf, Clock, Device, SystemClock};
+use firnfs_format::TimeNs;
+use firnfs_format::superblock::LOG_START_BYTES;
+use plan::MkfsPlan;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes wiped at the end of what a volume replaces: backup partition tables and RAID superblocks lie there.
+const WIPE_TAIL_BYTES: u64 = 128 << 10;
+/// Bytes wiped at a time.
+const WIPE_STEP_BYTES: u64 = 64 << 10;
+
+/// Arguments of `firn mkfs`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn mkfs disk.img --size 20G                    a new, sparse image file
+  firn mkfs /dev/sdb1 --label backup               a block device, all of it
+
+Sizes: K, M, G, T count in powers of 1024, KB, MB, GB, TB in powers of 1000.
+Never overwrites a known file system, container or partition table without --force, and never
+what is mounted.")]
+pub struct MkfsArgs {
+    /// Image file, made if it does not exist, or block device
+    pub image: PathBuf,
+    /// Size of the volume [default: that of the file or device]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub size: Option<u64>,
+    /// Name of the volume, at most 64 bytes
+    #[arg(long, default_value = "")]
+    pub label: String,
+    /// Segment size, a power of two from 256K to 64M
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1M")]
+    pub segment_size: u64,
+    /// Block size, a power of two from 4K to 64K
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4K")]
+    pub block_size: u64,
+    /// Largest file that is kept inside its inode, 0 to 2K
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2K")]
+    pub inline_max: u64,
+    /// Destroy what is there
+    #[arg(long)]
+    pub force: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Made {
+    image: PathBuf,
+    uuid: String,
+    label: String,
+    size_bytes: u64,
+    segment_bytes: u32,
+    block_bytes: u32,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Refused for safety, options out of range, or the device or the tree fails.
+pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
+    let plan = MkfsPlan::resolve(args)?;
+    let options = options(args, &plan)?;
+    // The options are checked before a file is made for them.
+    let writes = lfs::mkfs(&options).map_err(|e| impossible(&e))?;
+    let device = plan.open()?;
+    let options = MkfsOptions { physical_block_bytes: device.geometry().physical_block_bytes, ..options };
+    let writes = if options.physical_block_bytes > 4096 {
+        lfs::mkfs(&options).map_err(|e| impossible(&e))?
+    } else {
+        writes
+    };
+    let written = wipe_if_needed(&plan, &device).and_then(|()| write(&device, writes));
+    written.map_err(|e| Failure::failed(format!("cannot make the volume: {e}")))?;
+    let made = Made {
+        image: plan.path,
+        uuid: crate::dump::views::uuid_text(&options.uuid),
+        label: options.label,
+        size_bytes: options.size_bytes,
+        segment_bytes: options.segment_bytes,
+        block_bytes: options.block_bytes,
+    };
+    output.show(args.json, &made, |out| describe(out, &made))
+}
+
+fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
+    let mut random = [0; 32];
+    fill_random(&mut random)?;
+    let [uuid, key] = [&random[..16], &random[16..]];
+    let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+    let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    Ok(MkfsOptions {
+        size_bytes: plan.size_bytes,
+        block_bytes: narrow(args.block_size, "--block-size")?,
+        segment_bytes: narrow(args.segment_size, "--segment-size")?,
+        physical_block_bytes: 4096,
+        inline_max_bytes: narrow(args.inline_max, "--inline-max")?,
+        label: args.label.clone(),
+        uuid: random_uuid(std::array::from_fn(|i| uuid[i])),
+        hash_key: [word(&key[..8]), word(&key[8..])],
+        now: TimeNs(SystemClock.now_ns()),
+        root_owner: owner,
+    })
+}
+
+fn narrow(bytes: u64, option: &str) -> Done<u32> {
+    u32::try_from(bytes).map_err(|_| Failure::usage(format!("{option} {} is too large", Bytes(bytes))))
+}
+
+fn fill_random(out: &mut [u8]) -> Done {
+    use std::io::Read;
+    let path = std::path::Path::new("/dev/urandom");
+    std::fs::File::open(path)
+        .and_then(|mut source| source.read_exact(out))
+        .map_err(|e| Failure::io("cannot read", path, &e))
+}
+
+/// Marks random bytes as a random uuid (RFC 9562, version 4).
+fn random_uuid(mut uuid: [u8; 16]) -> [u8; 16] {
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}
+
+fn impossible(error: &FsError) -> Failure {
+    match error {
+        FsError::Invalid(why) => Failure::usage(format!("such a volume cannot be made: {why}")),
+        other => Failure::fs("such a volume cannot be made", other),
+    }
+}
+
+/// Zeros where other file systems keep their signatures, so that nothing takes the volume for what it replaced.
+fn wipe_if_needed(plan: &MkfsPlan, device: &dyn Device) -> Result<(), firnfs_device::DeviceError> {
+    if !plan.wipe() {
+        return Ok(());
+    }
+    let size_bytes = device.geometry().size_bytes;
+    let tail_at = size_bytes.saturating_sub(WIPE_TAIL_BYTES) / WIPE_STEP_BYTES * WIPE_STEP_BYTES;
+    for (from_bytes, to_bytes) in [(0, LOG_START_BYTES.min(size_bytes)), (tail_at, size_bytes)] {
+        let mut at_bytes = from_bytes;
+        while at_bytes < to_bytes {
+            let len_bytes = WIPE_STEP_BYTES.min(to_bytes - at_bytes);
+            device.write(at_bytes, Arc::new(AlignedBuf::zeroed(len_bytes as usize)))?;
+            at_bytes += len_bytes;
+        }
+    }
+    device.flush()
+}
+
+/// The last write makes the bytes a volume, so it goes out alone.
+fn write(device: &dyn Device, mut writes: Vec<(u64, Vec<u8>)>) -> Result<(), firnfs_device::DeviceError> {
+    let last = writes.pop();
+    for (at_bytes, bytes) in writes {
+        device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes)))?;
+    }
+    device.flush()?;
+    if let Some((at_bytes, bytes)) = last {
+        device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes)))?;
+    }
+    device.flush()
+}
+
+fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
+    let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
+    writeln!(
+        out,
+        "{}: a volume{label} of {}, segments of {}, blocks of {}, uuid {}",
+        made.image.display(),
+        Bytes(made.size_bytes),
+        Bytes(u64::from(made.segment_bytes)),
+        Bytes(u64::from(made.block_bytes)),
+        made.uuid
+    )
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

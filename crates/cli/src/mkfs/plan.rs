@@ -1,0 +1,182 @@
+//! What `firn mkfs` is about to do, decided and checked before anything is written.
+
+use super::MkfsArgs;
+use super::signatures::{self, Content};
+use crate::failure::{Done, Exit, Failure};
+use crate::sizes::Bytes;
+use crate::target;
+use firnfs_device::{FileDevice, FileOptions, OpenError};
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Longest label in bytes.
+const LABEL_MAX_BYTES: usize = 64;
+
+/// What the volume goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A file that does not exist yet.
+    NewFile,
+    /// A file that does; its length becomes the volume's.
+    ExistingFile {
+        /// Its content must be wiped first.
+        wipe: bool,
+    },
+    /// A block device, which keeps its size.
+    BlockDevice {
+        /// Its content must be wiped first.
+        wipe: bool,
+    },
+}
+
+/// The checked plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MkfsPlan {
+    /// Image file or block device.
+    pub path: PathBuf,
+    /// Which of the two, and in what state.
+    pub place: Place,
+    /// Size of the volume in bytes.
+    pub size_bytes: u64,
+}
+
+impl MkfsPlan {
+    /// Checks the command line against what is there.
+    ///
+    /// # Errors
+    /// Refused where something would be destroyed that is not ours to destroy; usage errors.
+    pub fn resolve(args: &MkfsArgs) -> Done<Self> {
+        if args.label.len() > LABEL_MAX_BYTES {
+            return Err(Failure::usage(format!(
+                "the label has {} bytes, at most {LABEL_MAX_BYTES} fit",
+                args.label.len()
+            )));
+        }
+        let path = args.image.clone();
+        match std::fs::metadata(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Self::new_file(path, args.size),
+            Err(e) => Err(Failure::io("cannot open", &path, &e)),
+            Ok(meta) if meta.file_type().is_block_device() => Self::block_device(path, args),
+            Ok(meta) if meta.is_file() => Self::existing_file(path, meta.len(), args),
+            Ok(_) => Err(Failure::usage(format!("{} is neither a file nor a block device", path.display()))
+                .advise("name an image file, which may be new, or a block device")),
+        }
+    }
+
+    fn new_file(path: PathBuf, size: Option<u64>) -> Done<Self> {
+        let Some(size_bytes) = size else {
+            return Err(Failure::usage(format!("{} does not exist", path.display()))
+                .advise("say how large the new image shall be: --size 20G"));
+        };
+        Ok(Self { path, place: Place::NewFile, size_bytes: whole_sectors(size_bytes) })
+    }
+
+    fn existing_file(path: PathBuf, len_bytes: u64, args: &MkfsArgs) -> Done<Self> {
+        let size_bytes = whole_sectors(args.size.unwrap_or(len_bytes));
+        if size_bytes == 0 {
+            return Err(Failure::usage(format!("{} is empty", path.display()))
+                .advise("say how large the volume shall be: --size 20G"));
+        }
+        let content = look(&path, args.force)?;
+        // A file of somebody's own, whatever it is, deserves the question; a device without a signature does not.
+        if content == Content::Unknown && !args.force {
+            return Err(refuse(&path, "data that firn does not know"));
+        }
+        let wipe = content != Content::Blank;
+        Ok(Self { path, place: Place::ExistingFile { wipe }, size_bytes })
+    }
+
+    fn block_device(path: PathBuf, args: &MkfsArgs) -> Done<Self> {
+        let content = look(&path, args.force)?;
+        let device_bytes = length(&open_to_look(&path)?, &path)?;
+        let size_bytes = whole_sectors(args.size.unwrap_or(device_bytes));
+        if size_bytes > device_bytes {
+            return Err(Failure::usage(format!(
+                "{} has only {}, --size asks for {}",
+                path.display(),
+                Bytes(device_bytes),
+                Bytes(size_bytes)
+            )));
+        }
+        let wipe = content != Content::Blank;
+        Ok(Self { path, place: Place::BlockDevice { wipe }, size_bytes })
+    }
+
+    /// Opens the device for writing, alone; a new file is made.
+    ///
+    /// # Errors
+    /// Refused if it is in use.
+    pub fn open(&self) -> Done<FileDevice> {
+        let options = FileOptions::default();
+        let opened = match self.place {
+            Place::NewFile => FileDevice::create(&self.path, self.size_bytes, &options),
+            Place::ExistingFile { .. } => {
+                let resize = FileOptions { resize_bytes: Some(self.size_bytes), ..options };
+                FileDevice::open(&self.path, &resize)
+            }
+            Place::BlockDevice { .. } => FileDevice::open(&self.path, &options),
+        };
+        opened.map_err(|e| open_failed(&e))
+    }
+
+    /// Whether what is there must be wiped first.
+    #[must_use]
+    pub fn wipe(&self) -> bool {
+        matches!(self.place, Place::ExistingFile { wipe: true } | Place::BlockDevice { wipe: true })
+    }
+}
+
+/// What a device says when it cannot be opened, with the exit code that fits.
+#[must_use]
+pub fn open_failed(error: &OpenError) -> Failure {
+    match error {
+        OpenError::InUse { path, .. } => Failure::new(Exit::Refused, error.to_string())
+            .advise(format!("unmount it first: firn umount {}", path.display())),
+        OpenError::Claimed(_) => Failure::new(Exit::Refused, error.to_string()),
+        OpenError::Denied { .. } => {
+            Failure::failed(error.to_string()).advise("check its owner and mode, or run as root")
+        }
+        OpenError::NotFound(_) => Failure::failed(error.to_string()).advise("check the path"),
+        _ => Failure::failed(error.to_string()),
+    }
+}
+
+fn whole_sectors(bytes: u64) -> u64 {
+    bytes / u64::from(firnfs_format::SECTOR_BYTES) * u64::from(firnfs_format::SECTOR_BYTES)
+}
+
+fn open_to_look(path: &Path) -> Done<File> {
+    File::open(path).map_err(|e| Failure::io("cannot open", path, &e))
+}
+
+fn length(mut file: &File, path: &Path) -> Done<u64> {
+    use std::io::{Seek, SeekFrom};
+    file.seek(SeekFrom::End(0)).map_err(|e| Failure::io("cannot read", path, &e))
+}
+
+/// Looks at what is there and refuses what may not be overwritten: never what is mounted, and what is known only if
+/// forced.
+fn look(path: &Path, force: bool) -> Done<Content> {
+    let mounted = target::mount_of_image(path)
+        .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?;
+    if let Some(mount) = mounted {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("{} is mounted on {}", path.display(), mount.mountpoint.display()),
+        )
+        .advise("unmount it first"));
+    }
+    let file = open_to_look(path)?;
+    let content = signatures::identify(&file, length(&file, path)?)
+        .map_err(|e| Failure::io("cannot read", path, &e))?;
+    match content {
+        Content::Known(name) if !force => Err(refuse(path, name)),
+        content => Ok(content),
+    }
+}
+
+fn refuse(path: &Path, what: &str) -> Failure {
+    Failure::new(Exit::Refused, format!("{} holds {what}", path.display()))
+        .advise("--force destroys it; make sure that you mean this path")
+}

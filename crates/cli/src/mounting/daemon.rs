@@ -1,0 +1,111 @@
+//! The background: `firn mount` starts itself again as a daemon, waits until the mount serves, and passes the daemon's
+//! failure on as its own.
+//!
+//! The daemon says on its standard output how it went - one line of JSON - and then lets go of the terminal. No fork: a
+//! process with threads cannot be forked safely.
+
+use crate::failure::{Done, Exit, Failure};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the daemon reports.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Report {
+    /// The mount serves.
+    Ready,
+    /// It does not.
+    Failed { message: String, advice: Option<String>, exit: u8 },
+}
+
+/// Starts this very command line again as a daemon; returns once the mount serves.
+///
+/// # Errors
+/// The daemon's own failure, or that it died without a word.
+pub fn start() -> Done {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_else(|| "firn".into());
+    let mut child = Command::new("/proc/self/exe")
+        .arg0(name)
+        .args(words)
+        .arg("--daemon")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| Failure::io("cannot start the daemon from", Path::new("/proc/self/exe"), &e))?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        // An error reads as silence, which is reported below.
+        let _silence = BufReader::new(stdout).read_line(&mut line);
+    }
+    match serde_json::from_str(&line) {
+        Ok(Report::Ready) => Ok(()),
+        Ok(Report::Failed { message, advice, exit }) => {
+            let _exit_status = child.wait();
+            Err(Failure { message, advice, exit: exit_of(exit) })
+        }
+        Err(_) => {
+            let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+            Err(Failure::failed(format!("the daemon ended before the mount served ({status})"))
+                .advise("run it again with -f to see its messages"))
+        }
+    }
+}
+
+/// In the daemon, once the mount serves: tells the process that waits, and lets go of the terminal. Messages go to `log`
+/// from here on, or nowhere.
+///
+/// # Errors
+/// The log or `/dev/null` cannot be opened.
+pub fn detach(log: Option<&Path>) -> Done {
+    let null = open_for_append(Path::new("/dev/null"))?;
+    let messages = match log {
+        Some(path) => open_for_append(path)?,
+        None => null.try_clone().map_err(|e| Failure::io("cannot open", Path::new("/dev/null"), &e))?,
+    };
+    report(&Report::Ready);
+    let redirected = rustix::stdio::dup2_stdin(&null)
+        .and_then(|()| rustix::stdio::dup2_stdout(&null))
+        .and_then(|()| rustix::stdio::dup2_stderr(&messages));
+    redirected.map_err(|errno| Failure::failed(format!("cannot let go of the terminal: {errno}")))
+}
+
+/// In the daemon: leaves the session of the terminal, so that closing it ends nothing.
+pub fn leave_session() {
+    // Fails only for a process that leads its group already, which is as good.
+    let _leader_already = rustix::process::setsid();
+}
+
+/// In the daemon, when it fails before the mount serves.
+pub fn report_failure(failure: &Failure) {
+    report(&Report::Failed {
+        message: failure.message.clone(),
+        advice: failure.advice.clone(),
+        exit: failure.exit as u8,
+    });
+}
+
+fn report(report: &Report) {
+    let mut line = serde_json::to_string(report).unwrap_or_default();
+    line.push('\n');
+    let mut stdout = std::io::stdout();
+    // Whoever started the daemon may be gone; the mount is not.
+    let _nobody_listens = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn open_for_append(path: &Path) -> Done<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    // Reading, too: the same descriptor serves as standard input.
+    let file = options.read(true).append(true).create(true).open(path);
+    file.map_err(|e| Failure::io("cannot open", path, &e))
+}
+
+fn exit_of(code: u8) -> Exit {
+    [Exit::Usage, Exit::NotAVolume, Exit::Refused]
+        .into_iter()
+        .find(|exit| *exit as u8 == code)
+        .unwrap_or(Exit::Failed)
+}

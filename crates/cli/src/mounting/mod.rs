@@ -1,0 +1,69 @@
+//! `firn mount`, `firn umount`, `firn sync`: thin around the `firnfs-fuse` library.
+//!
+//! `options` resolves the command line, `daemon` goes to the background, `open` opens the volume, `release` is the
+//! client of a running daemon. Callers: `main`, with the `Args` structs defined here.
+
+mod daemon;
+mod log;
+mod open;
+mod options;
+mod release;
+
+pub use options::MountArgs;
+pub use release::{SyncArgs, UmountArgs, sync, umount};
+
+use crate::failure::{Done, Exit, Failure};
+use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
+use firnfs_volume::{Driven, Volume};
+use options::MountPlan;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Mounts a volume. In the foreground returns after the unmount, else once the mount serves.
+///
+/// # Errors
+/// The command line makes no sense, the volume cannot be opened, or it cannot be mounted there.
+pub fn mount(args: &MountArgs) -> Done {
+    let plan = args.resolve()?;
+    if !plan.foreground && !plan.daemon {
+        return daemon::start();
+    }
+    log::start(plan.verbose);
+    if plan.daemon {
+        daemon::leave_session();
+    }
+    open::open_and_serve(&plan).inspect_err(|failure| {
+        if plan.daemon {
+            tracing::error!("{failure}");
+            daemon::report_failure(failure);
+        }
+    })
+}
+
+/// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
+fn serve<S: Driven + 'static>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
+    let request =
+        MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
+    let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
+    let session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
+    // A daemon keeps no directory busy. The session knows its paths in full by now.
+    std::env::set_current_dir("/")
+        .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
+    let mut detached = Ok(());
+    let served = session.serve(|| {
+        if plan.daemon {
+            detached = daemon::detach(plan.log.as_deref());
+        }
+    });
+    served.map_err(|e| failure_of(&e))?;
+    detached
+}
+
+fn failure_of(error: &SessionError) -> Failure {
+    let exit = match error {
+        SessionError::Mount(MountError::ForeignDeadMount(_) | MountError::Busy(_)) => Exit::Refused,
+        SessionError::Mount(MountError::Mountpoint { .. }) => Exit::Usage,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, error.to_string())
+}

@@ -1,0 +1,241 @@
+//! `firn mount`'s options: the command line's own, and those of `-o`, which fstab(5) uses, resolved into one struct.
+
+use crate::failure::{Done, Failure};
+use crate::sizes::parse_size;
+use clap::Args;
+use firnfs_fuse::{MountOptions, Settings, default_threads};
+use std::path::PathBuf;
+
+/// Default of `--cache`, in bytes.
+const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
+/// Default of `--commit-interval`, in milliseconds.
+const DEFAULT_COMMIT_INTERVAL_MS: u64 = 5000;
+/// More workers than this help nobody.
+const MAX_THREADS: usize = 256;
+
+/// Arguments of `firn mount`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    override_usage = "firn mount [OPTIONS] <IMAGE> <MOUNTPOINT>\n       firn mount [OPTIONS] --memory <SIZE> <MOUNTPOINT>",
+    after_help = "Examples:
+  firn mount disk.img /mnt              an image file
+  firn mount /dev/sdb1 /mnt -o noatime  a block device
+  firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
+
+It runs in the background once the volume is served, and ends when that is unmounted: firn umount, umount(8),
+fusermount3 -u, or SIGTERM. Root mounts directly and for everybody, ordinary users through fusermount3 and for
+themselves. The mount that a crashed daemon left behind is cleared. Of what reads hit the kernel's page cache the
+daemon knows nothing: they change no access time."
+)]
+pub struct MountArgs {
+    /// An image file or block device, and the directory to mount it on
+    #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required = true)]
+    paths: Vec<PathBuf>,
+    /// Mount a new, empty volume of this size that lives in memory
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
+    memory: Option<u64>,
+    /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, [no]allow_other, and
+    /// cache=SIZE, threads=N, commit=SECONDS, writeback
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Stay in the foreground
+    #[arg(short, long)]
+    foreground: bool,
+    /// Tell what was recovered
+    #[arg(short, long)]
+    verbose: bool,
+    /// Memory for cached blocks [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
+    cache: Option<u64>,
+    /// Threads that answer the kernel [default: processors + 1]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Let the kernel collect writes before the daemon sees them: faster small writes, but a full volume is noticed
+    /// only at close or fsync
+    #[arg(long)]
+    writeback: bool,
+    /// What is not synced before becomes durable after this many seconds [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    commit_interval: Option<f64>,
+    /// Append messages to this file (in the background they are lost otherwise)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Set by the process that starts the daemon
+    #[arg(long, hide = true)]
+    daemon: bool,
+}
+
+/// What to mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A new volume of that many bytes.
+    Memory(u64),
+    /// An image file or block device.
+    Image(PathBuf),
+}
+
+/// The command line, checked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MountPlan {
+    /// What.
+    pub source: Source,
+    /// Where.
+    pub mountpoint: PathBuf,
+    /// Options that all file systems share.
+    pub mount_options: MountOptions,
+    /// Memory for cached blocks, in bytes.
+    pub cache_bytes: u64,
+    /// Worker threads.
+    pub threads: usize,
+    /// Of the adapter.
+    pub settings: Settings,
+    /// Longest time until a change is durable by itself, in milliseconds.
+    pub commit_interval_ms: u64,
+    /// Messages go here.
+    pub log: Option<PathBuf>,
+    /// Stay in the foreground.
+    pub foreground: bool,
+    /// Tell what was recovered.
+    pub verbose: bool,
+    /// This process is the daemon that another one started.
+    pub daemon: bool,
+}
+
+impl MountArgs {
+    /// Checks everything that can be checked without touching the system.
+    ///
+    /// # Errors
+    /// A usage failure that names the option.
+    pub fn resolve(&self) -> Done<MountPlan> {
+        let (source, mountpoint) = self.what_and_where()?;
+        let mut plan = MountPlan {
+            source,
+            mountpoint,
+            mount_options: MountOptions::default(),
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            threads: default_threads(),
+            settings: Settings { writeback_cache: self.writeback },
+            commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
+            log: self.log.clone(),
+            foreground: self.foreground,
+            verbose: self.verbose,
+            daemon: self.daemon,
+        };
+        for word in self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
+            plan.apply(word)?;
+        }
+        // The long options are the more explicit ones: they win.
+        if let Some(bytes) = self.cache {
+            plan.cache_bytes = bytes;
+        }
+        if let Some(threads) = self.threads {
+            plan.set_threads(threads)?;
+        }
+        if let Some(seconds) = self.commit_interval {
+            plan.set_commit_interval(seconds)?;
+        }
+        Ok(plan)
+    }
+
+    fn what_and_where(&self) -> Done<(Source, PathBuf)> {
+        match (self.memory, self.paths.as_slice()) {
+            (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
+            (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
+            (Some(_), _) => Err(Failure::usage("--memory takes a mountpoint and no image")),
+            (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
+        }
+    }
+}
+
+impl MountPlan {
+    fn apply(&mut self, word: &str) -> Done {
+        if self.mount_options.apply(word) {
+            return Ok(());
+        }
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("cache", size) => {
+                self.cache_bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                Ok(())
+            }
+            ("threads", count) => {
+                let count = count.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
+                self.set_threads(count)
+            }
+            ("commit", seconds) => {
+                let seconds =
+                    seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
+                self.set_commit_interval(seconds)
+            }
+            ("writeback", "") => {
+                self.settings.writeback_cache = true;
+                Ok(())
+            }
+            _ => Err(Failure::usage(format!("-o {word}: no such option")).advise("see 'firn mount --help'")),
+        }
+    }
+
+    fn set_threads(&mut self, threads: usize) -> Done {
+        if !(1..=MAX_THREADS).contains(&threads) {
+            return Err(Failure::usage(format!("threads: {threads} is not between 1 and {MAX_THREADS}")));
+        }
+        self.threads = threads;
+        Ok(())
+    }
+
+    fn set_commit_interval(&mut self, seconds: f64) -> Done {
+        if !(0.1..=3600.0).contains(&seconds) {
+            return Err(Failure::usage(format!("commit interval: {seconds} s is not between 0.1 and 3600")));
+        }
+        self.commit_interval_ms = (seconds * 1000.0) as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: MountArgs,
+    }
+
+    fn resolve(line: &str) -> Done<MountPlan> {
+        Line::try_parse_from(std::iter::once("mount").chain(line.split(' ')))
+            .map_err(|e| Failure::usage(e.to_string()))?
+            .args
+            .resolve()
+    }
+
+    #[test]
+    fn options_of_fstab_and_of_the_command_line_mean_the_same() {
+        let from_fstab = resolve("a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail").unwrap();
+        let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback";
+        assert_eq!(from_fstab, resolve(line).unwrap());
+        assert_eq!((from_fstab.cache_bytes, from_fstab.commit_interval_ms), (1 << 30, 2000));
+    }
+
+    #[test]
+    fn long_options_win_over_those_of_fstab() {
+        assert_eq!(resolve("a.img /mnt --threads 3 -o threads=9").unwrap().threads, 3);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_name_of_the_option() {
+        for (line, named) in [
+            ("a.img /mnt -o nosuch", "nosuch"),
+            ("a.img /mnt -o threads=many", "threads=many"),
+            ("a.img /mnt --threads 0", "threads"),
+            ("a.img /mnt --cache lots", "cache"),
+            ("a.img /mnt --commit-interval 0", "commit interval"),
+            ("a.img", "mountpoint"),
+            ("--memory 1G a.img /mnt", "--memory"),
+            ("--memory many /mnt", "--memory"),
+        ] {
+            let failure = resolve(line).unwrap_err();
+            assert!(failure.message.contains(named), "{line}: {failure}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `firn umount` and `firn sync`: clients of a running daemon.
+//!
+//! An unmount through umount(8) returns when the kernel has let go, which on plain FUSE is before the daemon has written
+//! its last checkpoint. `firn umount` waits for the release of the volume and reports whether that worked.
+
+use crate::failure::{Done, Exit, Failure};
+use clap::Args;
+use firnfs_fuse::MountError;
+use firnfs_fuse::control::{Client, ClientError};
+use firnfs_fuse::mount::{self, table};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `firn umount`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  firn umount /mnt
+  firn umount disk.img        whatever it is mounted on
+  firn umount --lazy /mnt     a busy one")]
+pub struct UmountArgs {
+    /// The mountpoint, or the image or device mounted there
+    path: PathBuf,
+    /// Detach a busy mount now; it is closed when the last user is done (does not wait)
+    #[arg(short, long)]
+    lazy: bool,
+}
+
+/// Arguments of `firn sync`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:
+  firn sync /mnt
+
+sync(1) and sync(2) reach the daemon only where the mount is fuseblk (a block device mounted by root); this always does.")]
+pub struct SyncArgs {
+    /// Any path on the mount
+    path: PathBuf,
+}
+
+/// Makes everything durable.
+///
+/// # Errors
+/// Not a mount, or the volume failed.
+pub fn sync(args: &SyncArgs) -> Done {
+    let (mut client, _) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    client.call("sync", json!({})).map_err(|e| failure_of(&e))?;
+    Ok(())
+}
+
+/// Unmounts and, unless `--lazy`, waits until the volume is closed.
+///
+/// # Errors
+/// Not a mount, busy, not allowed, or closing the volume failed.
+pub fn umount(args: &UmountArgs) -> Done {
+    let mount = find_mount(&args.path)?;
+    let mut client = match Client::for_mount(&mount) {
+        Ok(client) => client,
+        // Nobody will close the volume; what is left of the mount can still be cleared.
+        Err(ClientError::DeadDaemon(_)) => return unmount(&mount.mountpoint, true),
+        Err(error) => return Err(failure_of(&error)),
+    };
+    // A failure is met again when the volume is closed; here it must not keep anybody from unmounting.
+    let synced = client.call("sync", json!({}));
+    if args.lazy {
+        unmount(&mount.mountpoint, true)?;
+        return synced.map(drop).map_err(|e| failure_of(&e));
+    }
+    // Asked before, answered after: the daemon answers what is under way even while it ends.
+    client.send("await_release", json!({})).map_err(|e| failure_of(&e))?;
+    unmount(&mount.mountpoint, false)?;
+    while client.receive().map_err(|e| failure_of(&e))? != json!(true) {
+        client.send("await_release", json!({})).map_err(|e| failure_of(&e))?;
+    }
+    Ok(())
+}
+
+fn find_mount(path: &Path) -> Done<table::Mount> {
+    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    let by_source = |mounts: Vec<table::Mount>| {
+        let wanted = path.canonicalize().ok()?;
+        mounts.into_iter().rev().find(|mount| mount.source == wanted)
+    };
+    if let Some(mount) = table::mount_of(path).map_err(failed)? {
+        return Ok(mount);
+    }
+    by_source(table::firnfs_mounts().map_err(failed)?).ok_or_else(|| {
+        let error = MountError::NotMounted(path.to_owned());
+        Failure::new(Exit::NotAVolume, error.to_string())
+    })
+}
+
+fn unmount(mountpoint: &Path, lazy: bool) -> Done {
+    mount::unmount(mountpoint, lazy).map_err(|error| {
+        let exit = if matches!(error, MountError::Busy(_)) { Exit::Refused } else { Exit::Failed };
+        Failure::new(exit, error.to_string())
+    })
+}
+
+fn failure_of(error: &ClientError) -> Failure {
+    let exit = if matches!(error, ClientError::NotMounted(_)) { Exit::NotAVolume } else { Exit::Failed };
+    Failure::new(exit, error.to_string())
+}

@@ -1,0 +1,164 @@
+//! Sizes as people write and read them: `20G`, `512MiB`, `4096`.
+//!
+//! `K M G T P E`, with or without `iB`, count in powers of 1024, as mkfs(8) and truncate(1) do; `KB MB GB ...` in powers
+//! of 1000, as disk makers do. Callers: every option of `firn` that takes a size, and every table that shows one.
+
+use std::fmt;
+
+/// Why a text is not a size.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SizeError {
+    /// No digits in front.
+    #[error("`{0}` is not a size: write a number and a unit, e.g. 20G, 512MiB or 4096")]
+    NoNumber(String),
+    /// The letters behind the number are no unit.
+    #[error(
+        "`{0}` has no unit that firn knows: use K, M, G, T, P or E (powers of 1024), or KB, MB, ... (powers of 1000)"
+    )]
+    UnknownUnit(String),
+    /// More than 2^64 - 1 bytes.
+    #[error("`{0}` is more than 16 EiB")]
+    TooLarge(String),
+}
+
+/// Reads a size; the result is in bytes. A fraction is allowed where it gives whole bytes (`1.5G`).
+///
+/// # Errors
+/// See [`SizeError`].
+pub fn parse_size(text: &str) -> Result<u64, SizeError> {
+    let trimmed = text.trim();
+    let unit_at = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(unit_at);
+    let scale = unit_bytes(unit.trim()).ok_or_else(|| SizeError::UnknownUnit(text.to_owned()))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
+        return Err(SizeError::NoNumber(text.to_owned()));
+    }
+    let too_large = || SizeError::TooLarge(text.to_owned());
+    let whole_bytes = whole.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(too_large)?;
+    whole_bytes.checked_add(fraction_bytes(fraction, scale)).ok_or_else(too_large)
+}
+
+/// The part behind the decimal point, rounded down to bytes; digits beyond the twelfth cannot matter to anyone.
+fn fraction_bytes(digits: &str, scale: u64) -> u64 {
+    let digits = &digits[..digits.len().min(12)];
+    let numerator = digits.parse::<u128>().unwrap_or(0);
+    let denominator = 10u128.pow(digits.len() as u32);
+    (u128::from(scale) * numerator / denominator) as u64
+}
+
+fn unit_bytes(unit: &str) -> Option<u64> {
+    const LETTERS: &str = "KMGTPE";
+    if unit.is_empty() || unit.eq_ignore_ascii_case("b") {
+        return Some(1);
+    }
+    let mut chars = unit.chars();
+    let power = LETTERS.find(chars.next()?.to_ascii_uppercase())? as u32 + 1;
+    match chars.as_str().to_ascii_lowercase().as_str() {
+        "" | "ib" => 1024u64.checked_pow(power),
+        "b" => 1000u64.checked_pow(power),
+        _ => None,
+    }
+}
+
+/// Shows a number of bytes with a binary unit and at most one decimal: `1.5 GiB`, `4 KiB`, `17 B`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let power = if self.0 == 0 { 0 } else { (63 - self.0.leading_zeros() as usize) / 10 };
+        // Tenths, rounded; rounding may reach the next unit (1023.96 KiB is 1 MiB).
+        let scale = 1u128 << (10 * power);
+        let tenths = (u128::from(self.0) * 10 + scale / 2) / scale;
+        let (tenths, power) =
+            if tenths >= 10_240 && power + 1 < UNITS.len() { (10, power + 1) } else { (tenths, power) };
+        let text = if tenths % 10 == 0 || power == 0 {
+            format!("{} {}", tenths / 10, UNITS[power])
+        } else {
+            format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[power])
+        };
+        f.pad(&text)
+    }
+}
+
+/// Shows a count with thin groups of three digits: `1,234,567`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count(pub u64);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+        for (i, digit) in digits.chars().enumerate() {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_without_b_and_with_ib_are_powers_of_1024() {
+        for text in ["20G", "20g", "20GiB", "20 GiB", " 20gib "] {
+            assert_eq!(parse_size(text), Ok(20 << 30), "{text}");
+        }
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("0b"), Ok(0));
+        assert_eq!(parse_size("15E"), Ok(15 << 60));
+    }
+
+    #[test]
+    fn units_with_b_are_powers_of_1000() {
+        assert_eq!(parse_size("3KB"), Ok(3_000));
+        assert_eq!(parse_size("2TB"), Ok(2_000_000_000_000));
+    }
+
+    #[test]
+    fn fractions_are_exact_to_the_byte() {
+        assert_eq!(parse_size("1.5G"), Ok(3 << 29));
+        assert_eq!(parse_size("0.1K"), Ok(102));
+        assert_eq!(parse_size("1.0000000000000001K"), Ok(1024));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_reason() {
+        for text in ["", "G", ".5G", "1.G", "1.2.3G", "-1"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_size("5X"), Err(SizeError::UnknownUnit("5X".into())));
+        assert_eq!(parse_size("5GiBi"), Err(SizeError::UnknownUnit("5GiBi".into())));
+        assert_eq!(parse_size("16E"), Err(SizeError::TooLarge("16E".into())));
+        assert_eq!(
+            parse_size("99999999999999999999"),
+            Err(SizeError::TooLarge("99999999999999999999".into()))
+        );
+    }
+
+    #[test]
+    fn shown_sizes_are_short_and_rounded() {
+        let shown = |n: u64| Bytes(n).to_string();
+        assert_eq!(shown(0), "0 B");
+        assert_eq!(shown(1023), "1023 B");
+        assert_eq!(shown(1024), "1 KiB");
+        assert_eq!(shown(1536), "1.5 KiB");
+        assert_eq!(shown((1 << 20) - 1), "1 MiB");
+        assert_eq!(shown(20 << 30), "20 GiB");
+        assert_eq!(shown(u64::MAX), "16 EiB");
+    }
+
+    #[test]
+    fn counts_are_grouped_in_threes() {
+        assert_eq!(Count(7).to_string(), "7");
+        assert_eq!(Count(999).to_string(), "999");
+        assert_eq!(Count(1_000).to_string(), "1,000");
+        assert_eq!(Count(1_234_567).to_string(), "1,234,567");
+    }
+}

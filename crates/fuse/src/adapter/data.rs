@@ -1,0 +1,121 @@
+//! Requests on content: read, write, allocate, seek, copy.
+//!
+//! READ reaches the daemon only where the page cache misses; so does relatime: a read from the cache changes no access
+//! time (as with any FUSE file system).
+
+use super::{Adapter, Handled, MAX_WRITE_BYTES, log_errno};
+use crate::wire::{Header, Operation, Reply, abi};
+use firnfs::vfs::{Allocate, Seek};
+use firnfs_format::InodeNo;
+use firnfs_volume::Driven;
+use rustix::io::Errno;
+
+const KEEP_SIZE: u32 = 0x01;
+const PUNCH_HOLE: u32 = 0x02;
+const ZERO_RANGE: u32 = 0x10;
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+
+/// One COPY_FILE_RANGE moves at most this, in bytes: it is not interruptible, and the caller asks for the rest.
+const COPY_MAX_BYTES: u64 = 64 << 20;
+
+impl<S: Driven> Adapter<S> {
+    pub(super) fn read(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
+        let room = reply.room(size as usize);
+        let done = self.volume.read(ino, offset, room).map_err(|e| log_errno("read", &e))?;
+        reply.filled(done);
+        Ok(())
+    }
+
+    pub(super) fn write(
+        &self,
+        ino: InodeNo,
+        offset: u64,
+        data: &[u8],
+        kill_set_id: bool,
+        reply: &mut Reply,
+    ) -> Handled {
+        let mode_changes = kill_set_id && self.has_set_id_bits(ino);
+        self.volume.write(ino, offset, data, kill_set_id).map_err(|e| log_errno("write", &e))?;
+        if mode_changes {
+            // A WRITE reply carries no attributes: without this exec(2) would still honour the cached mode.
+            self.attributes_changed(ino);
+        }
+        reply.put(&abi::WriteOut { size: data.len() as u32, padding: 0 });
+        Ok(())
+    }
+
+    pub(super) fn fallocate(&self, header: &Header, offset: u64, len: u64, mode: u32) -> Handled {
+        let ino = InodeNo(header.nodeid);
+        let mode = match mode {
+            0 => Allocate::Grow,
+            KEEP_SIZE => Allocate::KeepSize,
+            m if m == PUNCH_HOLE | KEEP_SIZE => Allocate::PunchHole,
+            ZERO_RANGE => Allocate::ZeroRange(false),
+            m if m == ZERO_RANGE | KEEP_SIZE => Allocate::ZeroRange(true),
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
+        let mut at = Some(offset);
+        while let Some(from) = at {
+            at = self
+                .volume
+                .run(|vfs, now| vfs.fallocate(now, ino, mode, from, end.saturating_sub(from)))
+                .map_err(|e| log_errno("fallocate", &e))?;
+        }
+        if header.uid == 0 { Ok(()) } else { self.clear_set_id_bits(ino) }
+    }
+
+    pub(super) fn lseek(&self, ino: InodeNo, offset: u64, whence: u32, reply: &mut Reply) -> Handled {
+        let seek = match whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            _ => return Err(Errno::INVAL),
+        };
+        let offset =
+            self.volume.run(|vfs, _| vfs.seek(ino, offset, seek)).map_err(|e| log_errno("lseek", &e))?;
+        reply.put(&abi::LseekOut { offset });
+        Ok(())
+    }
+
+    pub(super) fn copy_file_range(
+        &self,
+        header: &Header,
+        operation: &Operation<'_>,
+        reply: &mut Reply,
+    ) -> Handled {
+        let Operation::CopyFileRange { from_offset, to, to_offset, len, flags, wide } = *operation else {
+            return Err(Errno::NOSYS);
+        };
+        if flags != 0 {
+            return Err(Errno::INVAL);
+        }
+        let kill_set_id = header.uid != 0;
+        let mode_changes = kill_set_id && self.has_set_id_bits(InodeNo(to));
+        let limit = len.min(COPY_MAX_BYTES);
+        let mut copied = 0;
+        while copied < limit {
+            let piece = reply.room((limit - copied).min(u64::from(MAX_WRITE_BYTES)) as usize);
+            let step = self.volume.read(InodeNo(header.nodeid), from_offset + copied, piece).and_then(|n| {
+                self.volume.write(InodeNo(to), to_offset + copied, &piece[..n], kill_set_id).map(|()| n)
+            });
+            match step {
+                Ok(0) => break,
+                Ok(n) => copied += n as u64,
+                // What was copied counts; the caller meets the error when it asks for the rest.
+                Err(_) if copied > 0 => break,
+                Err(error) => return Err(log_errno("copy_file_range", &error)),
+            }
+        }
+        if mode_changes {
+            self.attributes_changed(InodeNo(to));
+        }
+        reply.clear();
+        if wide {
+            reply.put(&abi::CopyFileRangeOut { bytes_copied: copied });
+        } else {
+            reply.put(&abi::WriteOut { size: copied as u32, padding: 0 });
+        }
+        Ok(())
+    }
+}

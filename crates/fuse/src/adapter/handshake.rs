@@ -1,0 +1,136 @@
+//! INIT: what this daemon asks of the kernel, and why.
+//!
+//! Round trips decide the speed of a FUSE file system. So: no OPEN, RELEASE and FLUSH at all (ENOSYS once each), names,
+//! absent names, attributes, links and listings cached for ever, pages kept over opens, attributes with the listing,
+//! requests of up to 1 MiB, and set-id bits cleared by us, so that no GETXATTR precedes each write.
+
+use super::{Adapter, Handled};
+use crate::wire::abi::{self, init};
+use crate::wire::{Reply, abi::InitOut};
+use firnfs_volume::Driven;
+use rustix::io::Errno;
+
+/// Largest WRITE and READ, in bytes. Larger ones do not get faster but take memory in every worker.
+pub const MAX_WRITE_BYTES: u32 = 1 << 20;
+
+/// Requests that the kernel may have under way in the background (read-ahead, direct I/O, write-back).
+const MAX_BACKGROUND: u16 = 64;
+const PAGE_BYTES: u32 = 4096;
+
+/// Wanted wherever the kernel has it.
+const WANTED: u64 = init::ASYNC_READ
+    | init::EXPORT_SUPPORT
+    | init::BIG_WRITES
+    | init::DONT_MASK
+    | init::DO_READDIRPLUS
+    | init::READDIRPLUS_AUTO
+    | init::ASYNC_DIO
+    | init::PARALLEL_DIROPS
+    | init::POSIX_ACL
+    | init::MAX_PAGES
+    | init::CACHE_SYMLINKS
+    | init::EXPLICIT_INVAL_DATA
+    | init::HANDLE_KILLPRIV_V2
+    | init::SETXATTR_EXT
+    | init::INIT_EXT
+    | init::DIRECT_IO_ALLOW_MMAP;
+
+/// What the handshake agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreed {
+    /// Protocol minor of the kernel.
+    pub kernel_minor: u32,
+    /// Capabilities in force ([`abi::init`]).
+    pub flags: u64,
+    /// SETXATTR has its longer form.
+    pub setxattr_ext: bool,
+    /// OPEN may be answered with ENOSYS.
+    pub no_open: bool,
+    /// OPENDIR may be answered with ENOSYS.
+    pub no_opendir: bool,
+}
+
+impl Agreed {
+    fn with_kernel(minor: u32, offered: u64, writeback_cache: bool) -> Self {
+        let extra = if writeback_cache { init::WRITEBACK_CACHE } else { 0 };
+        let flags = offered & (WANTED | extra);
+        Self {
+            kernel_minor: minor,
+            flags,
+            setxattr_ext: flags & init::SETXATTR_EXT != 0,
+            no_open: offered & init::NO_OPEN_SUPPORT != 0,
+            no_opendir: offered & init::NO_OPENDIR_SUPPORT != 0,
+        }
+    }
+}
+
+impl<S: Driven> Adapter<S> {
+    pub(super) fn init(
+        &self,
+        (major, minor): (u32, u32),
+        max_readahead: u32,
+        offered: u64,
+        reply: &mut Reply,
+    ) -> Handled {
+        if major > abi::MAJOR {
+            // The kernel then tries again with our major.
+            reply.put(&InitOut { major: abi::MAJOR, minor: abi::MINOR, ..Default::default() });
+            return Ok(());
+        }
+        if major < abi::MAJOR || minor < abi::OLDEST_MINOR {
+            tracing::error!("the kernel speaks FUSE {major}.{minor}; 7.{} is needed", abi::OLDEST_MINOR);
+            return Err(Errno::PROTO);
+        }
+        let agreed = Agreed::with_kernel(minor, offered, self.settings.writeback_cache);
+        let agreed = *self.agreed.get_or_init(|| agreed);
+        reply.put(&InitOut {
+            major: abi::MAJOR,
+            minor: abi::MINOR.min(minor),
+            max_readahead: max_readahead.max(MAX_WRITE_BYTES),
+            flags: agreed.flags as u32,
+            flags2: (agreed.flags >> 32) as u32,
+            max_background: MAX_BACKGROUND,
+            congestion_threshold: MAX_BACKGROUND / 4 * 3,
+            max_write: MAX_WRITE_BYTES,
+            time_gran: 1,
+            max_pages: (MAX_WRITE_BYTES / PAGE_BYTES) as u16,
+            ..Default::default()
+        });
+        Ok(())
+    }
+
+    /// OPEN and OPENDIR: once answered with ENOSYS the kernel opens by itself from then on and sends no RELEASE either.
+    /// It keeps cached pages and listings then, as the flags say for kernels that cannot do without.
+    pub(super) fn open(&self, directory: bool, reply: &mut Reply) -> Handled {
+        let spared = self.agreed.get().is_some_and(|a| if directory { a.no_opendir } else { a.no_open });
+        if spared {
+            return Err(Errno::NOSYS);
+        }
+        let open_flags = if directory {
+            abi::FOPEN_KEEP_CACHE | abi::FOPEN_CACHE_DIR
+        } else {
+            abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH
+        };
+        reply.put(&abi::OpenOut { open_flags, ..Default::default() });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_taken_that_the_kernel_does_not_offer() {
+        let offered = init::ASYNC_READ | init::NO_OPEN_SUPPORT;
+        let agreed = Agreed::with_kernel(31, offered, true);
+        assert_eq!(agreed.flags, init::ASYNC_READ);
+        assert!(agreed.no_open && !agreed.no_opendir && !agreed.setxattr_ext);
+    }
+
+    #[test]
+    fn the_writeback_cache_is_taken_only_when_asked_for() {
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, false).flags & init::WRITEBACK_CACHE, 0);
+        assert_ne!(Agreed::with_kernel(45, u64::MAX, true).flags & init::WRITEBACK_CACHE, 0);
+    }
+}

@@ -1,0 +1,238 @@
+//! The adapter: FUSE requests in, operations of a [`Volume`] out. Synchronous and without a transport.
+//!
+//! A transport decodes a message, calls [`Handler::handle`] on any of its threads, and sends what lies in the
+//! [`Reply`]. nodeid = inode number. Invariants:
+//! - Whatever the kernel is told to cache, it is told for ever: nobody else changes the volume. Where the daemon changes
+//!   an inode beyond what the request says (set-id bits cleared by a write), it invalidates (`Notifier`).
+//! - Each reply that gives an inode to the kernel (LOOKUP, CREATE, MKNOD, MKDIR, SYMLINK, LINK, and READDIRPLUS entries
+//!   with attributes) counts one hold in `vfs`, which FORGET gives back: an unlinked inode lives as long.
+//! - Permission checks on access are the kernel's (`default_permissions`, which POSIX_ACL implies).
+//!
+//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`.
+
+mod attributes;
+mod data;
+mod handshake;
+mod listing;
+mod names;
+
+pub use handshake::{Agreed, MAX_WRITE_BYTES};
+
+use crate::counters::Counters;
+use crate::errno::errno_of;
+use crate::wire::{Header, Operation, Reply, Request};
+use firnfs::FsError;
+use firnfs::store::Scope;
+use firnfs_format::InodeNo;
+use firnfs_volume::{Driven, Volume};
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// What a transport does with a request that was handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Send the payload.
+    Answer,
+    /// Send this error.
+    Error(Errno),
+    /// Send nothing: the kernel expects no reply.
+    Silent,
+    /// Send the payload; it was the last request.
+    Last,
+}
+
+/// Who answers requests; the seam between transports and the [`Adapter`].
+pub trait Handler: Send + Sync {
+    /// Handles one request. `reply` is empty; it holds the payload afterwards.
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict;
+
+    /// Whether SETXATTR has its longer form, which decoding must know.
+    fn setxattr_ext(&self) -> bool;
+}
+
+/// Tells the kernel that what it has cached is stale.
+pub trait Notifier: Send + Sync {
+    /// The attributes of an inode changed without the kernel knowing.
+    fn attributes_changed(&self, ino: InodeNo);
+}
+
+/// What the person who mounts decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// Writes collect in the page cache. A late ENOSPC, and renames that overtake data, are the price.
+    pub writeback_cache: bool,
+}
+
+/// See the module's head.
+pub struct Adapter<S: Driven> {
+    volume: Arc<Volume<S>>,
+    settings: Settings,
+    agreed: OnceLock<Agreed>,
+    notifier: OnceLock<Arc<dyn Notifier>>,
+    closed: Mutex<Option<Result<(), FsError>>>,
+    counters: Counters,
+}
+
+/// Result of a handler: the payload is in the reply.
+type Handled = Result<(), Errno>;
+
+impl<S: Driven> Adapter<S> {
+    /// Serves `volume`.
+    #[must_use]
+    pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
+        Self {
+            volume,
+            settings,
+            agreed: OnceLock::new(),
+            notifier: OnceLock::new(),
+            closed: Mutex::new(None),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The volume that is served.
+    #[must_use]
+    pub fn volume(&self) -> &Arc<Volume<S>> {
+        &self.volume
+    }
+
+    /// What the handshake agreed on; `None` before it.
+    #[must_use]
+    pub fn agreed(&self) -> Option<&Agreed> {
+        self.agreed.get()
+    }
+
+    /// Requests so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Sets who tells the kernel about changes; later calls have no effect.
+    pub fn set_notifier(&self, notifier: Arc<dyn Notifier>) {
+        let _already_set = self.notifier.set(notifier);
+    }
+
+    /// Closes the volume once; every call returns the outcome of that.
+    ///
+    /// # Errors
+    /// As [`Volume::close`].
+    pub fn close(&self) -> Result<(), FsError> {
+        let mut closed = self.closed.lock();
+        closed.get_or_insert_with(|| self.volume.close()).clone()
+    }
+
+    fn attributes_changed(&self, ino: InodeNo) {
+        if let Some(notifier) = self.notifier.get() {
+            notifier.attributes_changed(ino);
+        }
+    }
+
+    fn sync(&self, scope: Scope) -> Handled {
+        self.volume.sync(scope).map_err(|e| log_errno("sync", &e))
+    }
+
+    fn dispatch(&self, header: &Header, operation: &Operation<'_>, reply: &mut Reply) -> Handled {
+        let ino = InodeNo(header.nodeid);
+        match *operation {
+            Operation::Lookup { name } => self.lookup(ino, name, reply),
+            Operation::Symlink { .. } | Operation::Mknod { .. } | Operation::Mkdir { .. } => {
+                self.make(header, operation, reply)
+            }
+            Operation::Create { name, mode, umask, flags } => {
+                self.create(header, name, (mode, umask), flags, reply)
+            }
+            Operation::Unlink { name } => self.unlink(ino, name),
+            Operation::Rmdir { name } => self.rmdir(ino, name),
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                self.rename((ino, name), (InodeNo(new_parent), new_name), flags)
+            }
+            Operation::Link { target, name } => self.link(InodeNo(target), ino, name, reply),
+            Operation::Getattr => self.getattr(ino, reply),
+            Operation::Statx => self.statx(ino, reply),
+            Operation::Setattr(ref set) => self.setattr(ino, set, reply),
+            Operation::Readlink => self.readlink(ino, reply),
+            Operation::Statfs => self.statfs(reply),
+            Operation::Setxattr { name, value, flags, kill_set_gid } => {
+                self.setxattr(ino, name, value, flags, kill_set_gid)
+            }
+            Operation::Getxattr { name, size } => self.getxattr(ino, name, size, reply),
+            Operation::Listxattr { size } => self.listxattr(ino, size, reply),
+            Operation::Removexattr { name } => self.removexattr(ino, name),
+            Operation::Open => self.open(false, reply),
+            Operation::Opendir => self.open(true, reply),
+            Operation::Release | Operation::Releasedir => Ok(()),
+            Operation::Read { offset, size } => self.read(ino, offset, size, reply),
+            Operation::Write { offset, data, kill_set_id } => {
+                self.write(ino, offset, data, kill_set_id, reply)
+            }
+            Operation::Fallocate { offset, len, mode } => self.fallocate(header, offset, len, mode),
+            Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),
+            Operation::CopyFileRange { .. } => self.copy_file_range(header, operation, reply),
+            Operation::Readdir { offset, size } => self.readdir(ino, offset, size, reply),
+            Operation::Readdirplus { offset, size } => self.readdirplus(ino, offset, size, reply),
+            Operation::Fsync | Operation::Fsyncdir => self.sync(Scope::File(ino)),
+            Operation::Syncfs => self.sync(Scope::All),
+            // What lsattr and others try on every file: this is the answer of a file system without such calls.
+            Operation::Ioctl => Err(Errno::NOTTY),
+            Operation::Init { .. }
+            | Operation::Destroy
+            | Operation::Forget { .. }
+            | Operation::BatchForget { .. } => Err(Errno::INVAL),
+            Operation::Flush | Operation::Unknown => Err(Errno::NOSYS),
+        }
+    }
+
+    fn handle_untimed(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
+        let header = &request.header;
+        let handled = match &request.operation {
+            Operation::Init { major, minor, max_readahead, flags } => {
+                self.init((*major, *minor), *max_readahead, *flags, reply)
+            }
+            Operation::Destroy => {
+                // Where the kernel waits for the answer (fuseblk), umount(8) returns with everything durable.
+                if let Err(error) = self.close() {
+                    log_errno("close", &error);
+                }
+                return Verdict::Last;
+            }
+            Operation::Forget { lookups } => {
+                self.forget(header.nodeid, *lookups);
+                return Verdict::Silent;
+            }
+            Operation::BatchForget { items } => {
+                items.iter().for_each(|(nodeid, lookups)| self.forget(nodeid, lookups));
+                return Verdict::Silent;
+            }
+            operation => self.dispatch(header, operation, reply),
+        };
+        match handled {
+            Ok(()) => Verdict::Answer,
+            Err(errno) => Verdict::Error(errno),
+        }
+    }
+}
+
+impl<S: Driven> Handler for Adapter<S> {
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
+        let start = Instant::now();
+        let verdict = self.handle_untimed(request, reply);
+        let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.count(request.header.opcode, matches!(verdict, Verdict::Error(_)), busy_ns);
+        verdict
+    }
+
+    fn setxattr_ext(&self) -> bool {
+        self.agreed.get().is_some_and(|agreed| agreed.setxattr_ext)
+    }
+}
+
+/// The number for an error of the volume. What the caller could not have caused is logged with its place.
+fn log_errno(what: &str, error: &FsError) -> Errno {
+    if matches!(error, FsError::Corrupt { .. } | FsError::Io(_)) {
+        tracing::error!("{what}: {error}");
+    }
+    errno_of(error)
+}

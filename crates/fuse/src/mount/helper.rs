@@ -1,0 +1,115 @@
+//! fusermount3: mounts and unmounts for users who may not call mount(2).
+//!
+//! It opens `/dev/fuse`, mounts, and sends the descriptor over a socket whose number stands in `_FUSE_COMMFD`.
+
+use super::MountError;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::FdFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
+    socketpair,
+};
+use std::ffi::{OsStr, OsString};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const HELPER: &str = "fusermount3";
+
+/// Mounts through the helper; the descriptor of `/dev/fuse`.
+pub(super) fn mount(source: &OsStr, mountpoint: &Path, words: &[&str]) -> Result<OwnedFd, MountError> {
+    let system = |errno: rustix::io::Errno| MountError::System { action: "talk to fusermount3", errno };
+    // The helper inherits its end, so it must not be closed on exec; ours must.
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).map_err(system)?;
+    rustix::io::fcntl_setfd(&ours, FdFlags::CLOEXEC).map_err(system)?;
+    let child = Command::new(HELPER)
+        .arg("-o")
+        .arg(option_text(source, words))
+        .arg("--")
+        .arg(mountpoint)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|_| MountError::NoHelper)?;
+    drop(theirs);
+    let received = receive_fd(&ours);
+    let output = child.wait_with_output().map_err(|_| MountError::NoHelper)?;
+    match received {
+        Ok(Some(fd)) if output.status.success() => Ok(fd),
+        _ => Err(MountError::Helper(message_of(&output.stderr))),
+    }
+}
+
+/// Unmounts through the helper.
+pub(super) fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
+    let mut command = Command::new(HELPER);
+    command.arg("-u");
+    if lazy {
+        command.arg("-z");
+    }
+    let output = command
+        .arg("--")
+        .arg(mountpoint)
+        .stdin(Stdio::null())
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|_| MountError::NoHelper)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = message_of(&output.stderr);
+    if message.contains("busy") {
+        return Err(MountError::Busy(mountpoint.to_owned()));
+    }
+    Err(MountError::Helper(message))
+}
+
+/// `fsname=SOURCE,subtype=firnfs,...`; commas and backslashes of a name are escaped as the helper wants them.
+fn option_text(source: &OsStr, words: &[&str]) -> OsString {
+    let mut text = b"subtype=firnfs,fsname=".to_vec();
+    for &byte in source.as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+    for word in words {
+        text.push(b',');
+        text.extend_from_slice(word.as_bytes());
+    }
+    OsString::from_vec(text)
+}
+
+fn receive_fd(socket: &OwnedFd) -> rustix::io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    Ok(ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    }))
+}
+
+/// The helper's complaint as one line, without its own name.
+fn message_of(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let line = text.lines().next().unwrap_or("it failed without a message");
+    line.strip_prefix("fusermount3: ").unwrap_or(line).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_with_commas_does_not_become_options() {
+        let text = option_text(OsStr::new("/a,allow_other\\.img"), &["ro"]);
+        assert_eq!(text, "subtype=firnfs,fsname=/a\\,allow_other\\\\.img,ro");
+    }
+}

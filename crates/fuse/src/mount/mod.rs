@@ -1,0 +1,223 @@
+//! Mounting and unmounting: mount(2) for root, fusermount3 for everybody else.
+//!
+//! A block device mounted by root becomes `fuseblk.firnfs`, everything else `fuse.firnfs`. Only `fuseblk` passes
+//! sync(2), syncfs(2) and the end of an unmount on to the daemon. Callers: `session`, and `firn mount` and `firn umount`.
+
+mod helper;
+mod options;
+pub mod table;
+
+pub use options::MountOptions;
+
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::ffi::{CString, OsStr};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Block size that `fuseblk` announces, in bytes: at least the device's sector, at most a page.
+const FUSEBLK_BLOCK_BYTES: u32 = 4096;
+
+/// What to mount where.
+#[derive(Clone, Debug)]
+pub struct MountRequest {
+    /// What `mount` shows: the image or device, absolute, or a word for a volume in memory.
+    pub source: PathBuf,
+    /// An existing directory.
+    pub mountpoint: PathBuf,
+    /// See there.
+    pub options: MountOptions,
+}
+
+/// Why something could not be mounted or unmounted. Each is one line that says what, where, and what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum MountError {
+    /// No FUSE in this kernel or container.
+    #[error(
+        "/dev/fuse is missing; load the kernel's module with 'modprobe fuse', or pass the device to the container"
+    )]
+    NoFuseDevice,
+    /// `/dev/fuse` cannot be opened.
+    #[error("no permission to open /dev/fuse; run as root, or ask for access to /dev/fuse")]
+    NoFusePermission,
+    /// fusermount3 is not installed.
+    #[error("only root may mount without fusermount3, which is not installed; install the package fuse3")]
+    NoHelper,
+    /// fusermount3 refused.
+    #[error("fusermount3: {0}")]
+    Helper(String),
+    /// The mountpoint cannot be used.
+    #[error("{}: {reason}; name an existing directory", path.display())]
+    Mountpoint {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A dead mount of another file system covers the mountpoint.
+    #[error("{} holds a dead mount of another file system; unmount it first", .0.display())]
+    ForeignDeadMount(PathBuf),
+    /// Something on the mount is in use.
+    #[error("{} is busy; close what uses it (see 'fuser -vm'), or detach it with --lazy", .0.display())]
+    Busy(PathBuf),
+    /// Nothing of ours is mounted there.
+    #[error("{} is not a firnfs mount", .0.display())]
+    NotMounted(PathBuf),
+    /// Anything else.
+    #[error("cannot {action}: {errno}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        errno: Errno,
+    },
+}
+
+/// Mounts; returns the descriptor of `/dev/fuse` that belongs to the mount. Nothing is served yet.
+///
+/// # Errors
+/// See [`MountError`].
+pub fn mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
+    if !rustix::process::geteuid().is_root() {
+        return helper_mount(request);
+    }
+    let fd = open_device()?;
+    match direct_mount(request, &fd) {
+        // Root of a container without CAP_SYS_ADMIN.
+        Err(Errno::PERM) => helper_mount(request),
+        Err(Errno::BUSY) => {
+            Err(MountError::System { action: "mount: the device is in use or mounted", errno: Errno::BUSY })
+        }
+        Err(errno) => Err(MountError::System { action: "mount", errno }),
+        Ok(()) => Ok(fd),
+    }
+}
+
+fn helper_mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
+    // Opened only to say clearly what is missing; the helper opens its own.
+    drop(open_device()?);
+    helper::mount(request.source.as_os_str(), &request.mountpoint, &request.options.words())
+}
+
+fn open_device() -> Result<OwnedFd, MountError> {
+    rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(
+        |errno| match errno {
+            Errno::NOENT | Errno::NXIO | Errno::NODEV => MountError::NoFuseDevice,
+            Errno::ACCESS | Errno::PERM => MountError::NoFusePermission,
+            errno => MountError::System { action: "open /dev/fuse", errno },
+        },
+    )
+}
+
+fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
+    let is_block = std::fs::metadata(&request.source).is_ok_and(|m| m.file_type().is_block_device());
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        fd.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw()
+    );
+    if request.options.others_allowed(true) {
+        data.push_str(",allow_other");
+    }
+    let fs_type = if is_block {
+        data.push_str(&format!(",blksize={FUSEBLK_BLOCK_BYTES}"));
+        "fuseblk.firnfs"
+    } else {
+        "fuse.firnfs"
+    };
+    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
+    rustix::mount::mount(
+        request.source.as_os_str(),
+        &request.mountpoint,
+        OsStr::new(fs_type),
+        request.options.flags(),
+        data.as_c_str(),
+    )
+}
+
+/// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed daemon of ours left.
+///
+/// # Errors
+/// [`MountError::Mountpoint`], [`MountError::ForeignDeadMount`].
+pub fn prepare_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
+    let bad = |reason: String| MountError::Mountpoint { path: path.to_owned(), reason };
+    let absolute = std::path::absolute(path).map_err(|e| bad(plain(&e)))?;
+    while is_dead(&absolute) {
+        let resolved = table::resolve_parent(&absolute);
+        let ours = table::mount_of(&resolved).map_err(|e| bad(plain(&e)))?;
+        if ours.is_none() {
+            return Err(MountError::ForeignDeadMount(absolute));
+        }
+        tracing::warn!("clearing the mount that a dead daemon left at {}", resolved.display());
+        unmount(&resolved, true)?;
+    }
+    let canonical = absolute.canonicalize().map_err(|e| bad(plain(&e)))?;
+    if !canonical.is_dir() {
+        return Err(bad("not a directory".into()));
+    }
+    Ok(canonical)
+}
+
+/// True if a mount whose daemon died covers the path.
+#[must_use]
+pub fn is_dead(path: &Path) -> bool {
+    matches!(rustix::fs::stat(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
+/// Unmounts. `lazy`: at once for new users, whenever the last old one is done.
+///
+/// # Errors
+/// [`MountError::Busy`], [`MountError::NotMounted`], or what the system says.
+pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(mountpoint, flags) {
+        Ok(()) => Ok(()),
+        Err(Errno::PERM) => helper::unmount(mountpoint, lazy),
+        Err(Errno::BUSY) => Err(MountError::Busy(mountpoint.to_owned())),
+        Err(Errno::INVAL | Errno::NOENT) => Err(MountError::NotMounted(mountpoint.to_owned())),
+        Err(errno) => Err(MountError::System { action: "unmount", errno }),
+    }
+}
+
+/// Lets the kernel read ahead as much as one request carries; its default of 128 KiB wastes round trips on cold reads.
+/// Best effort: only root may.
+pub(crate) fn raise_read_ahead(mount: &table::Mount, len_bytes: u32) {
+    let (major, minor) = mount.device;
+    let suffix = if mount.fs_type.starts_with("fuseblk") { "-fuseblk" } else { "" };
+    let path = format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb");
+    let outcome = std::fs::write(&path, (len_bytes / 1024).to_string());
+    tracing::debug!("read-ahead of {} KiB through {path}: {outcome:?}", len_bytes / 1024);
+}
+
+/// The reason without Rust's ` (os error N)`.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mountpoint_must_be_an_existing_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(prepare_mountpoint(directory.path()).is_ok());
+        let error = prepare_mountpoint(&file).unwrap_err().to_string();
+        assert!(error.ends_with("not a directory; name an existing directory"), "{error}");
+        let error = prepare_mountpoint(&directory.path().join("none")).unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_mounted_is_not_unmounted() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = unmount(directory.path(), false).unwrap_err();
+        assert!(!matches!(error, MountError::Busy(_)), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Mount options, as mount(8), fstab(5) and `-o` spell them.
+
+use firnfs::vfs::AtimeMode;
+use rustix::mount::MountFlags;
+
+/// What the options of a mount ask for. The default is that of mount(8): read-write, devices, set-id and execution on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MountOptions {
+    /// `ro`
+    pub read_only: bool,
+    /// `allow_other`, `noallow_other`. Without either: yes for root, whose mounts serve everybody as other file systems
+    /// do (permissions are always checked), no for an ordinary user.
+    pub allow_other: Option<bool>,
+    /// `nodev`
+    pub no_dev: bool,
+    /// `nosuid`
+    pub no_suid: bool,
+    /// `noexec`
+    pub no_exec: bool,
+    /// `sync`: every write is durable before write(2) returns.
+    pub synchronous: bool,
+    /// `relatime` (default), `noatime`, `strictatime`. Kept by the daemon; see there what a read from the page cache does.
+    pub atime: AtimeMode,
+}
+
+/// Options for other programs (mount(8), systemd) and those that are always on.
+const WITHOUT_EFFECT: &[&str] = &[
+    "auto",
+    "noauto",
+    "nouser",
+    "nofail",
+    "_netdev",
+    "async",
+    "nodiratime",
+    "diratime",
+    "iversion",
+    "noiversion",
+    "lazytime",
+    "nolazytime",
+    "silent",
+    "loud",
+    "default_permissions",
+    "acl",
+    "user_xattr",
+];
+
+impl MountOptions {
+    /// Applies one option; false if it is not one of those that all file systems share.
+    #[must_use]
+    pub fn apply(&mut self, word: &str) -> bool {
+        match word {
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "allow_other" => self.allow_other = Some(true),
+            "noallow_other" => self.allow_other = Some(false),
+            "dev" => self.no_dev = false,
+            "nodev" => self.no_dev = true,
+            "suid" => self.no_suid = false,
+            "nosuid" => self.no_suid = true,
+            "exec" => self.no_exec = false,
+            "noexec" => self.no_exec = true,
+            "sync" => self.synchronous = true,
+            "relatime" | "atime" | "nostrictatime" => self.atime = AtimeMode::Relatime,
+            "noatime" => self.atime = AtimeMode::Noatime,
+            "strictatime" | "norelatime" => self.atime = AtimeMode::Strictatime,
+            "defaults" => *self = Self { allow_other: self.allow_other, ..Self::default() },
+            "user" | "users" | "owner" | "group" => {
+                // As mount(8) documents for these.
+                (self.no_dev, self.no_suid) = (true, true);
+                self.no_exec |= matches!(word, "user" | "users");
+            }
+            other => {
+                return WITHOUT_EFFECT.contains(&other)
+                    || ["x-", "X-", "comment="].iter().any(|prefix| other.starts_with(prefix));
+            }
+        }
+        true
+    }
+
+    /// Whether others than the one who mounts may look in; `is_root` tells who that is.
+    #[must_use]
+    pub fn others_allowed(&self, is_root: bool) -> bool {
+        self.allow_other.unwrap_or(is_root)
+    }
+
+    pub(super) fn flags(&self) -> MountFlags {
+        let atime = match self.atime {
+            AtimeMode::Relatime => MountFlags::RELATIME,
+            AtimeMode::Noatime => MountFlags::NOATIME,
+            AtimeMode::Strictatime => MountFlags::STRICTATIME,
+        };
+        let mut flags = atime;
+        flags.set(MountFlags::RDONLY, self.read_only);
+        flags.set(MountFlags::NODEV, self.no_dev);
+        flags.set(MountFlags::NOSUID, self.no_suid);
+        flags.set(MountFlags::NOEXEC, self.no_exec);
+        flags.set(MountFlags::SYNCHRONOUS, self.synchronous);
+        flags
+    }
+
+    /// For fusermount3, which adds `nodev` and `nosuid` by itself.
+    pub(super) fn words(&self) -> Vec<&'static str> {
+        let mut words = vec!["default_permissions"];
+        let optional = [
+            (self.read_only, "ro"),
+            (self.others_allowed(false), "allow_other"),
+            (self.no_exec, "noexec"),
+            (self.synchronous, "sync"),
+            (self.atime == AtimeMode::Noatime, "noatime"),
+        ];
+        words.extend(optional.iter().filter(|(wanted, _)| *wanted).map(|(_, word)| *word));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> MountOptions {
+        let mut options = MountOptions::default();
+        for word in text.split(',') {
+            assert!(options.apply(word), "{word}");
+        }
+        options
+    }
+
+    #[test]
+    fn the_last_of_two_contradicting_options_wins() {
+        assert!(!parsed("ro,nodev,rw,dev").read_only);
+        assert!(!parsed("nodev,dev").no_dev);
+        assert_eq!(parsed("noatime,strictatime").atime, AtimeMode::Strictatime);
+        assert_eq!(parsed("ro,nosuid,defaults"), MountOptions::default());
+    }
+
+    #[test]
+    fn what_fstab_holds_for_others_is_accepted_and_nonsense_is_not() {
+        assert_eq!(parsed("noauto,nofail,x-systemd.automount,_netdev,comment=mine"), MountOptions::default());
+        assert!(parsed("user").no_exec && parsed("user").no_suid && parsed("user,exec").no_dev);
+        for word in ["nonsense", "", "cache=1G", "ro "] {
+            assert!(!MountOptions::default().apply(word), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn a_mount_of_root_is_for_everybody_unless_said_otherwise() {
+        assert!(parsed("rw").others_allowed(true));
+        assert!(!parsed("rw").others_allowed(false));
+        assert!(!parsed("noallow_other").others_allowed(true));
+        assert!(parsed("allow_other").others_allowed(false));
+    }
+}

@@ -1,0 +1,312 @@
+//! A mount from beginning to end: mount, serve, unmount, close the volume.
+//!
+//! Threads of a session: workers (see `device`), one for background work of the volume, one for signals, and those of
+//! the control socket. Order at the end, which [`Session::serve`] keeps: the kernel has let go, workers are done,
+//! background work is done, the volume is closed and dropped (its device lock with it), then whoever waits for the
+//! release is told, then `serve` returns.
+
+use crate::adapter::{Adapter, MAX_WRITE_BYTES, Settings};
+use crate::control::{ErrorKind, OpError, Registry, Server};
+use crate::device::{DeviceTransport, TransportError};
+use crate::mount::{self, MountError, MountRequest, table};
+use firnfs::FsError;
+use firnfs::store::Scope;
+use firnfs_volume::{Driven, Volume};
+use parking_lot::{Condvar, Mutex};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Longest sleep of the background thread, in milliseconds.
+const MAX_SLEEP_MS: u64 = 60_000;
+
+/// How to serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionConfig {
+    /// Worker threads, at least one; see [`default_threads`].
+    pub threads: usize,
+    /// See there.
+    pub settings: Settings,
+    /// SIGTERM, SIGINT and SIGHUP unmount. Off for programs that embed a mount.
+    pub handle_signals: bool,
+}
+
+/// Why a session could not begin, or how it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Not mounted.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The kernel's side broke.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The control socket could not be made.
+    #[error("cannot make the control socket: {0}")]
+    Control(std::io::Error),
+    /// The volume could not be closed: what was not synced before may be lost.
+    #[error("closing the volume failed: {0}")]
+    Close(FsError),
+}
+
+/// A mounted volume that is ready to be served.
+pub struct Session<S: Driven + 'static> {
+    adapter: Arc<Adapter<S>>,
+    transport: DeviceTransport,
+    request: MountRequest,
+    config: SessionConfig,
+    registry: Registry,
+    release: Arc<Release>,
+}
+
+/// Lets control connections wait until the volume is closed.
+#[derive(Default)]
+struct Release {
+    outcome: Mutex<Option<Result<(), FsError>>>,
+    changed: Condvar,
+}
+
+impl Release {
+    fn announce(&self, outcome: Result<(), FsError>) {
+        *self.outcome.lock() = Some(outcome);
+        self.changed.notify_all();
+    }
+
+    /// The outcome of the close, `None` if there is none after `timeout`.
+    fn wait(&self, timeout: Duration) -> Option<Result<(), FsError>> {
+        let mut outcome = self.outcome.lock();
+        self.changed.wait_while_for(&mut outcome, |outcome| outcome.is_none(), timeout);
+        outcome.clone()
+    }
+}
+
+/// Worker threads that served best on average: one more than processors, so that one may wait for the device, and no
+/// more, since the kernel wakes idle workers in turn and cold caches cost more than they gain.
+#[must_use]
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from) + 1
+}
+
+impl<S: Driven + 'static> Session<S> {
+    /// Mounts `volume`. The caller keeps no reference to it, or its device stays locked after the unmount.
+    ///
+    /// # Errors
+    /// The mountpoint is unusable, mounting is not possible or not allowed, or the kernel's protocol is too old.
+    pub fn mount(
+        volume: Arc<Volume<S>>,
+        mut request: MountRequest,
+        config: SessionConfig,
+    ) -> Result<Self, SessionError> {
+        request.mountpoint = mount::prepare_mountpoint(&request.mountpoint)?;
+        let adapter = Arc::new(Adapter::new(volume, config.settings));
+        let transport = DeviceTransport::new(mount::mount(&request)?);
+        if let Err(error) = transport.handshake(&*adapter) {
+            let _gone_already = mount::unmount(&request.mountpoint, true);
+            return Err(error.into());
+        }
+        adapter.set_notifier(Arc::new(transport.clone()));
+        let mut session = Self {
+            adapter,
+            transport,
+            request,
+            config,
+            registry: Registry::default(),
+            release: Arc::new(Release::default()),
+        };
+        session.register_operations();
+        Ok(session)
+    }
+
+    /// The operations of the control socket, to add more. What is added must hold the volume weakly.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Serves until unmounted, then closes the volume. `ready` runs once the mount answers.
+    ///
+    /// # Errors
+    /// The transport or the closing of the volume failed; the mount is gone in any case.
+    pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
+        let Self { adapter, transport, request, config, registry, release } = self;
+        // Replies must not wait for memory that only our own writes can free.
+        if let Err(errno) = rustix::process::configure_io_flusher_behavior(true) {
+            tracing::debug!("PR_SET_IO_FLUSHER: {errno} (needs CAP_SYS_RESOURCE)");
+        }
+        let server = start_control(&request, registry).inspect_err(|_| {
+            let _gone_already = mount::unmount(&request.mountpoint, true);
+        })?;
+        ready();
+        let served = serve_with_helpers(&adapter, &transport, &request, config);
+        if served.is_err() {
+            // The kernel waits for answers that nobody will give.
+            let _gone_already = mount::unmount(&request.mountpoint, true);
+        }
+        drop(transport);
+        let closed = adapter.close();
+        // The volume goes with its last reference, and its device lock with it; only then is it released.
+        drop(adapter);
+        release.announce(closed.clone());
+        server.finish();
+        served?;
+        closed.map_err(SessionError::Close)
+    }
+
+    fn register_operations(&mut self) {
+        let started = Instant::now();
+        let (source, mountpoint) = (self.request.source.clone(), self.request.mountpoint.clone());
+        let config = self.config;
+        self.register("info", "who serves what, and how", move |adapter, _| {
+            Ok(json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "pid": std::process::id(),
+                "source": source,
+                "mountpoint": mountpoint,
+                "threads": config.threads,
+                "writeback_cache": config.settings.writeback_cache,
+                "fuse_minor": adapter.agreed().map(|a| a.kernel_minor),
+                "fuse_flags": adapter.agreed().map(|a| a.flags),
+                "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            }))
+        });
+        self.register("sync", "makes everything durable", |adapter, _| {
+            adapter.volume().sync(Scope::All).map(|()| Value::Null)
+        });
+        self.register(
+            "statfs",
+            "space, as df shows it, and whether the volume is read-only",
+            |adapter, _| {
+                adapter.volume().run(|vfs, _| {
+                    let space = vfs.statfs();
+                    Ok(json!({
+                        "total_bytes": space.total_bytes,
+                        "free_bytes": space.free_bytes,
+                        "inodes_used": space.inodes_used,
+                        "inodes_free": space.inodes_free,
+                        "read_only": vfs.store().read_only(),
+                    }))
+                })
+            },
+        );
+        self.register("requests", "counts and times of FUSE requests since the mount", |adapter, _| {
+            Ok(json!(adapter.counters().list()))
+        });
+        let release = Arc::clone(&self.release);
+        let help = "waits until the volume is closed after an unmount, at most timeout_ms (60000); tells whether it is";
+        self.registry.register("await_release", help, move |request| {
+            let timeout_ms = request.get("timeout_ms").and_then(Value::as_u64).unwrap_or(60_000);
+            match release.wait(Duration::from_millis(timeout_ms)) {
+                None => Ok(json!(false)),
+                Some(Ok(())) => Ok(json!(true)),
+                Some(Err(error)) => Err(OpError::from(&error)),
+            }
+        });
+    }
+
+    fn register(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        operation: impl Fn(&Adapter<S>, &Value) -> Result<Value, FsError> + Send + Sync + 'static,
+    ) {
+        let adapter: Weak<Adapter<S>> = Arc::downgrade(&self.adapter);
+        self.registry.register(name, help, move |request| {
+            let closing = || OpError::new(ErrorKind::Closing, "the volume is being closed");
+            let adapter = adapter.upgrade().ok_or_else(closing)?;
+            operation(&adapter, request).map_err(|e| OpError::from(&e))
+        });
+    }
+}
+
+/// Finds the mount in the table of mounts (a look at the mountpoint itself would wait for workers that do not run yet).
+fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, SessionError> {
+    let mounts = table::firnfs_mounts().map_err(SessionError::Control)?;
+    let mount = mounts
+        .iter()
+        .rev()
+        .find(|mount| mount.mountpoint == request.mountpoint)
+        .ok_or_else(|| MountError::NotMounted(request.mountpoint.clone()))?;
+    mount::raise_read_ahead(mount, MAX_WRITE_BYTES);
+    Server::start(mount.device, registry).map_err(SessionError::Control)
+}
+
+/// Runs workers, background work and signals; all are done when it returns.
+fn serve_with_helpers<S: Driven + 'static>(
+    adapter: &Arc<Adapter<S>>,
+    transport: &DeviceTransport,
+    request: &MountRequest,
+    config: SessionConfig,
+) -> Result<(), SessionError> {
+    let stop = AtomicBool::new(false);
+    let signals = if config.handle_signals { Signals::new([SIGTERM, SIGINT, SIGHUP]).ok() } else { None };
+    let signals_handle = signals.as_ref().map(Signals::handle);
+    std::thread::scope(|scope| {
+        let volume = adapter.volume();
+        let background = scope.spawn(|| do_background_work(volume, &stop));
+        let mountpoint = &request.mountpoint;
+        let on_signals =
+            signals.map(|signals| scope.spawn(move || unmount_on_signals(signals, volume, mountpoint)));
+        let served = transport.serve(&**adapter, config.threads);
+        stop.store(true, Ordering::SeqCst);
+        while !background.is_finished() {
+            // Again and again: it may just be about to sleep.
+            volume.wake();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(handle) = signals_handle {
+            handle.close();
+        }
+        let background = background.join();
+        let on_signals = on_signals.map_or(Ok(()), std::thread::ScopedJoinHandle::join);
+        served?;
+        background.and(on_signals).map_err(|_| TransportError::Panicked.into())
+    })
+}
+
+fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
+    let mut last_error = None;
+    while !stop.load(Ordering::SeqCst) {
+        let sleep_ms = match volume.background() {
+            Ok(sleep_ms) => sleep_ms,
+            Err(error) => {
+                // Said once, not every second.
+                if last_error.as_ref() != Some(&error) {
+                    tracing::error!("background work: {error}");
+                }
+                last_error = Some(error);
+                1000
+            }
+        };
+        if !stop.load(Ordering::SeqCst) {
+            volume.wait_for_work(sleep_ms.min(MAX_SLEEP_MS));
+        }
+    }
+}
+
+/// The first signal makes everything durable and unmounts. If the mount is busy it is detached: nobody new gets in, and
+/// it is served until the last user is done.
+fn unmount_on_signals<S: Driven>(mut signals: Signals, volume: &Volume<S>, mountpoint: &PathBuf) {
+    for signal in signals.forever() {
+        tracing::info!("signal {signal}: unmounting {}", mountpoint.display());
+        if let Err(error) = volume.sync(Scope::All) {
+            tracing::error!("sync before the unmount: {error}");
+        }
+        let outcome = match mount::unmount(mountpoint, false) {
+            Err(MountError::Busy(_)) => {
+                tracing::warn!(
+                    "{} is busy: detached, serving until the last user is done",
+                    mountpoint.display()
+                );
+                mount::unmount(mountpoint, true)
+            }
+            other => other,
+        };
+        match outcome {
+            // NotMounted: detached by an earlier signal.
+            Ok(()) | Err(MountError::NotMounted(_)) => {}
+            Err(error) => tracing::error!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The micro benchmark: small tasks, timed on several file systems in interleaved rounds.
+//!
+//! Every round runs every scenario once on every target, and the order of the targets turns from round to round, so
+//! that what the machine does meanwhile hits all of them alike. Reported are medians and medians of the ratios within a
+//! round. *Buffered* is the time until the last call returned; *durable* also includes the sync that makes it last; the
+//! two are never mixed in one ratio. Reads are verified against what was written.
+//!
+//! [`scenario`] holds what is timed, [`target`] what it is timed on, [`report`] the statistics and tables.
+
+pub mod environment;
+pub mod report;
+pub mod scenario;
+pub mod table;
+pub mod target;
+pub mod tool;
+pub mod tree;
+
+use crate::LabError;
+use environment::Environment;
+use report::{Report, Roles};
+use scenario::{Scenario, Task, Workload};
+use serde::{Deserialize, Serialize};
+use target::Target;
+
+/// What a time includes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Until the last call returned; the data may be in memory only.
+    Buffered,
+    /// Including the sync or fsync after which it survives a power cut.
+    Durable,
+    /// A read with caches dropped.
+    Cold,
+    /// A read of what is in the caches.
+    Warm,
+}
+
+/// One timed run of one task on one target.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// What was timed.
+    pub task: Task,
+    /// What the time includes.
+    pub durability: Durability,
+    /// Name of the target.
+    pub target: String,
+    /// Round, from 0.
+    pub round: u32,
+    /// Elapsed time in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// What to run.
+pub struct Plan {
+    /// The file systems; their names are unique.
+    pub targets: Vec<Box<dyn Target>>,
+    /// Who is measured against whom.
+    pub roles: Roles,
+    /// The sizes of the tasks.
+    pub workload: Workload,
+    /// Number of rounds, at least 1.
+    pub rounds: u32,
+    /// Which scenarios.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// Where a run stands, for a progress bar.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Steps done.
+    pub done: u64,
+    /// Steps in all.
+    pub total: u64,
+    /// What runs now.
+    pub what: String,
+}
+
+/// Runs the plan and reports.
+///
+/// # Errors
+/// The first thing that fails ends the run: a benchmark with holes in it compares nothing.
+pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, LabError> {
+    let tasks = scenario::Prepared::new(&plan.workload, &plan.scenarios)?;
+    let total = u64::from(plan.rounds) * plan.scenarios.len() as u64 * plan.targets.len() as u64;
+    let mut samples = Vec::new();
+    let mut done = 0;
+    for round in 0..plan.rounds {
+        for &scenario in &plan.scenarios {
+            for turn in 0..plan.targets.len() {
+                let index = (turn + round as usize) % plan.targets.len();
+                let target = plan.targets[index].as_mut();
+                progress(&Step {
+                    done,
+                    total,
+                    what: format!("round {}: {} on {}", round + 1, scenario.title(), target.name()),
+                });
+                tasks.run(scenario, target, round, &mut samples)?;
+                done += 1;
+            }
+        }
+    }
+    progress(&Step { done, total, what: "done".to_owned() });
+    let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
+    Ok(Report::new(Environment::observe(), roles, plan.rounds, workload, samples))
+}

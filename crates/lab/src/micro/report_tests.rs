@@ -1,0 +1,80 @@
+//! Statistics and tables on samples made by hand.
+
+use super::*;
+
+fn sample(task: Task, durability: Durability, target: &str, round: u32, ms: u64) -> Sample {
+    Sample { task, durability, target: target.to_owned(), round, elapsed_ns: ms * 1_000_000 }
+}
+
+fn report(samples: Vec<Sample>) -> Report {
+    let roles = Roles {
+        subject: Some("firn".to_owned()),
+        null: Some("mem".to_owned()),
+        against: vec!["ext4".to_owned()],
+    };
+    Report::new(Environment::default(), roles, 3, Workload::default(), samples)
+}
+
+#[test]
+fn the_median_of_an_even_number_is_the_mean_of_the_middle_two() {
+    assert_eq!(Spread::of(&[4.0, 1.0, 3.0, 2.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+    assert_eq!(Spread::of(&[5.0]), Some(Spread { median: 5.0, min: 5.0, max: 5.0 }));
+    assert_eq!(Spread::of(&[]), None);
+}
+
+#[test]
+fn ratios_are_taken_within_a_round_so_that_a_slow_round_cancels_out() {
+    let times = [(0, 10, 20), (1, 100, 200), (2, 11, 22)];
+    let samples = times
+        .iter()
+        .flat_map(|&(round, firn, ext4)| {
+            [
+                sample(Task::CreateSmall, Durability::Durable, "firn", round, firn),
+                sample(Task::CreateSmall, Durability::Durable, "ext4", round, ext4),
+            ]
+        })
+        .collect();
+    let report = report(samples);
+    let ratio = &report.rows[0].ratios[0];
+    assert_eq!(ratio.ratio, Spread { median: 0.5, min: 0.5, max: 0.5 });
+    assert_eq!((ratio.limit, ratio.reached()), (Some(1.0), Some(true)));
+    assert_eq!(report.median_ms(Task::CreateSmall, Durability::Durable, "firn"), Some(11.0));
+}
+
+#[test]
+fn buffered_and_durable_times_never_meet_in_one_row() {
+    let report = report(vec![
+        sample(Task::CreateSmall, Durability::Buffered, "firn", 0, 1),
+        sample(Task::CreateSmall, Durability::Durable, "firn", 0, 7),
+        sample(Task::CreateSmall, Durability::Durable, "ext4", 0, 7),
+    ]);
+    assert_eq!(report.rows.len(), 2);
+    assert!(report.rows[0].ratios.is_empty());
+    assert_eq!(report.rows[1].ratios[0].ratio.median, 1.0);
+}
+
+#[test]
+fn a_missed_goal_is_listed_and_marked() {
+    let mut report = report(vec![
+        sample(Task::ReadSmall, Durability::Cold, "firn", 0, 50),
+        sample(Task::ReadSmall, Durability::Cold, "ext4", 0, 100),
+        sample(Task::ReadSmall, Durability::Cold, "mem", 0, 45),
+    ]);
+    report.figures.push(Figure {
+        title: "share of raw bandwidth".to_owned(),
+        value: Spread { median: 0.8, min: 0.8, max: 0.8 },
+        limit: Some(0.9),
+        at_least: true,
+        detail: String::new(),
+    });
+    assert_eq!(report.missed().len(), 2, "{:?}", report.missed());
+    let text = report.to_markdown();
+    assert!(text.contains("<= 0.25, **missed**") && text.contains(">= 0.90, **missed**"), "{text}");
+}
+
+#[test]
+fn the_report_survives_a_trip_through_json() {
+    let report = report(vec![sample(Task::Find, Durability::Warm, "firn", 0, 3)]);
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}

@@ -1,0 +1,428 @@
+//! The tasks, grouped into scenarios: tasks that build on each other and run in one go on one target.
+//!
+//! Everything that is written is derived from file and block numbers, so every read can be verified; nothing is
+//! random except for the order of overwrites, which is the same in every round and on every target. A scenario leaves
+//! its directory empty, outside of what is timed.
+
+use super::target::Target;
+use super::{Durability, Sample, tool};
+use crate::LabError;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Sizes of the tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Workload {
+    /// Files created, read and deleted in one directory.
+    pub small_files: u32,
+    /// Size of each of them, in bytes.
+    pub small_bytes: u32,
+    /// Files that are each fsynced.
+    pub fsync_files: u32,
+    /// Size of the large file, in bytes.
+    pub large_bytes: u64,
+    /// Unit in which the large file is written and read, in bytes.
+    pub unit_bytes: u32,
+    /// Files in the tree that is unpacked.
+    pub tree_files: u32,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            small_files: 10_000,
+            small_bytes: 1024,
+            fsync_files: 1_000,
+            large_bytes: 100 << 20,
+            unit_bytes: 8192,
+            tree_files: 8_000,
+        }
+    }
+}
+
+/// One timed thing: a row of the report.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Create many small files in one directory.
+    CreateSmall,
+    /// Read them in creation order.
+    ReadSmall,
+    /// Delete them in creation order.
+    DeleteSmall,
+    /// Create files and fsync each.
+    CreateFsync,
+    /// Write a large file from front to back, then fsync.
+    WriteSequential,
+    /// Read it from front to back.
+    ReadSequential,
+    /// Overwrite all its units once in random order, then fsync.
+    OverwriteRandom,
+    /// Read it from front to back after that.
+    Reread,
+    /// Unpack a tar archive of a tree.
+    Unpack,
+    /// Walk the tree with find(1).
+    Find,
+    /// Remove it with rm -rf.
+    RemoveTree,
+}
+
+impl Task {
+    /// What it does, with the numbers of the workload.
+    #[must_use]
+    pub fn title(self, w: &Workload) -> String {
+        let large = w.large_bytes >> 20;
+        let unit = w.unit_bytes;
+        match self {
+            Self::CreateSmall => format!("create {} x {} B in one directory", w.small_files, w.small_bytes),
+            Self::ReadSmall => "read them in creation order".to_owned(),
+            Self::DeleteSmall => "delete them".to_owned(),
+            Self::CreateFsync => format!("create {} files, each fsynced", w.fsync_files),
+            Self::WriteSequential => format!("write {large} MiB sequentially, {unit} B a call"),
+            Self::ReadSequential => format!("read {large} MiB sequentially, {unit} B a call"),
+            Self::OverwriteRandom => format!("overwrite {large} MiB at random, {unit} B a call"),
+            Self::Reread => "read it sequentially again after that".to_owned(),
+            Self::Unpack => format!("unpack a tree of {} files", w.tree_files),
+            Self::Find => "find in the tree".to_owned(),
+            Self::RemoveTree => "rm -rf the tree".to_owned(),
+        }
+    }
+
+    /// The most time it may take relative to the file system compared with, where the project has set itself a goal.
+    #[must_use]
+    pub fn limit(self, durability: Durability) -> Option<f64> {
+        use Durability::{Cold, Durable, Warm};
+        match (self, durability) {
+            (Self::CreateSmall, Durable)
+            | (Self::WriteSequential, Durable)
+            | (Self::ReadSequential, Cold) => Some(1.0),
+            (Self::ReadSmall, Cold) => Some(0.25),
+            (Self::DeleteSmall | Self::RemoveTree, Durable) => Some(2.0),
+            (Self::CreateFsync, Durable) => Some(0.7),
+            (Self::OverwriteRandom, Durable) => Some(0.8),
+            (Self::Unpack, Durable) | (Self::Find, Warm) => Some(1.5),
+            _ => None,
+        }
+    }
+
+    /// Whether the transport (FUSE) rather than the disk decides how long it takes: what ends in memory does.
+    #[must_use]
+    pub fn is_bound_by_transport(self, durability: Durability) -> bool {
+        matches!(durability, Durability::Buffered | Durability::Warm)
+    }
+}
+
+/// Tasks that build on each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scenario {
+    /// Create, read, delete small files.
+    Small,
+    /// Small files, each fsynced.
+    Fsync,
+    /// One large file.
+    Large,
+    /// A tree of files.
+    Tree,
+}
+
+impl Scenario {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 4] = [Self::Small, Self::Fsync, Self::Large, Self::Tree];
+
+    /// Short name for progress.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Small => "small files",
+            Self::Fsync => "fsync",
+            Self::Large => "large file",
+            Self::Tree => "tree",
+        }
+    }
+}
+
+/// The name of the directory that scenarios use within a target's.
+const PLAYGROUND: &str = "firn-bench";
+
+/// What all rounds share, made once: the archive to unpack and the order of overwrites.
+pub struct Prepared<'a> {
+    workload: &'a Workload,
+    archive: Option<(tempfile::TempDir, PathBuf)>,
+    overwrite_order: Vec<u64>,
+    cold_reads: bool,
+}
+
+impl<'a> Prepared<'a> {
+    /// Prepares what `scenarios` need.
+    ///
+    /// # Errors
+    /// As making the archive reports.
+    pub fn new(workload: &'a Workload, scenarios: &[Scenario]) -> Result<Self, LabError> {
+        let archive = if scenarios.contains(&Scenario::Tree) {
+            Some(super::tree::make_archive(workload.tree_files)?)
+        } else {
+            None
+        };
+        let mut overwrite_order: Vec<u64> =
+            (0..workload.large_bytes / u64::from(workload.unit_bytes)).collect();
+        overwrite_order.shuffle(&mut rand_pcg::Pcg64::seed_from_u64(0x66_69_72_6e));
+        Ok(Self { workload, archive, overwrite_order, cold_reads: super::target::may_drop_caches() })
+    }
+
+    /// Runs one scenario once on one target and adds its samples.
+    ///
+    /// # Errors
+    /// The first call that fails, or data that reads back wrong.
+    pub fn run(
+        &self,
+        scenario: Scenario,
+        target: &mut dyn Target,
+        round: u32,
+        samples: &mut Vec<Sample>,
+    ) -> Result<(), LabError> {
+        let directory = target.directory().join(PLAYGROUND);
+        clear(&directory)?;
+        std::fs::create_dir(&directory).map_err(LabError::io("create", &directory))?;
+        target.sync()?;
+        let mut run = Run { prepared: self, target, directory, round, samples };
+        match scenario {
+            Scenario::Small => run.small()?,
+            Scenario::Fsync => run.fsync()?,
+            Scenario::Large => run.large()?,
+            Scenario::Tree => run.tree()?,
+        }
+        let directory = run.directory;
+        clear(&directory)?;
+        target.sync()
+    }
+}
+
+fn clear(directory: &Path) -> Result<(), LabError> {
+    match std::fs::remove_dir_all(directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LabError::io("remove", directory)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// One scenario on one target in one round.
+struct Run<'a> {
+    prepared: &'a Prepared<'a>,
+    target: &'a mut dyn Target,
+    directory: PathBuf,
+    round: u32,
+    samples: &'a mut Vec<Sample>,
+}
+
+impl Run<'_> {
+    fn record(&mut self, task: Task, durability: Durability, elapsed_ns: u64) {
+        self.samples.push(Sample {
+            task,
+            durability,
+            target: self.target.name().to_owned(),
+            round: self.round,
+            elapsed_ns,
+        });
+    }
+
+    /// Times `work`, then the target's sync after it: a buffered and a durable sample.
+    fn time_synced(
+        &mut self,
+        task: Task,
+        work: impl FnOnce(&Path, &Workload) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        let start = Instant::now();
+        work(&self.directory, self.prepared.workload)?;
+        let buffered_ns = elapsed_ns(start);
+        self.target.sync()?;
+        let durable_ns = elapsed_ns(start);
+        self.record(task, Durability::Buffered, buffered_ns);
+        self.record(task, Durability::Durable, durable_ns);
+        Ok(())
+    }
+
+    /// Times a read with cold caches; left out where this process may not drop them.
+    fn time_cold(
+        &mut self,
+        task: Task,
+        work: impl FnOnce(&Path, &Workload) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        if !self.prepared.cold_reads {
+            return Ok(());
+        }
+        self.target.make_cold()?;
+        let start = Instant::now();
+        work(&self.directory, self.prepared.workload)?;
+        self.record(task, Durability::Cold, elapsed_ns(start));
+        Ok(())
+    }
+
+    fn small(&mut self) -> Result<(), LabError> {
+        self.time_synced(Task::CreateSmall, |dir, w| {
+            create_files(dir, 0..u64::from(w.small_files), w.small_bytes)
+        })?;
+        self.time_cold(Task::ReadSmall, read_small)?;
+        self.time_synced(Task::DeleteSmall, |dir, w| {
+            (0..u64::from(w.small_files)).try_for_each(|i| {
+                let path = small_path(dir, i);
+                std::fs::remove_file(&path).map_err(LabError::io("remove", &path))
+            })
+        })
+    }
+
+    fn fsync(&mut self) -> Result<(), LabError> {
+        let start = Instant::now();
+        let w = self.prepared.workload;
+        for i in 0..u64::from(w.fsync_files) {
+            let path = small_path(&self.directory, i);
+            let file = create_file(&path, &content(i, w.small_bytes as usize))?;
+            file.sync_all().map_err(LabError::io("fsync", &path))?;
+        }
+        self.record(Task::CreateFsync, Durability::Durable, elapsed_ns(start));
+        Ok(())
+    }
+
+    fn large(&mut self) -> Result<(), LabError> {
+        let path = self.directory.join("large");
+        let file = create_file(&path, &[])?;
+        self.write_units(Task::WriteSequential, &file, &path, 0)?;
+        drop(file);
+        self.time_cold(Task::ReadSequential, |_, w| read_large(&path, w, 0))?;
+        let file = OpenOptions::new().write(true).open(&path).map_err(LabError::io("open", &path))?;
+        self.write_units(Task::OverwriteRandom, &file, &path, 1)?;
+        drop(file);
+        self.time_cold(Task::Reread, |_, w| read_large(&path, w, 1))
+    }
+
+    /// Writes every unit once, in order for version 0 and at random after that, then fsyncs.
+    fn write_units(&mut self, task: Task, file: &File, path: &Path, version: u64) -> Result<(), LabError> {
+        let unit_bytes = self.prepared.workload.unit_bytes;
+        let units = self.prepared.overwrite_order.len() as u64;
+        let mut buffer = content(0, unit_bytes as usize);
+        let start = Instant::now();
+        for i in 0..units {
+            let unit = if version == 0 { i } else { self.prepared.overwrite_order[i as usize] };
+            stamp(&mut buffer, unit + version * units);
+            file.write_all_at(&buffer, unit * u64::from(unit_bytes)).map_err(LabError::io("write", path))?;
+        }
+        let buffered_ns = elapsed_ns(start);
+        file.sync_all().map_err(LabError::io("fsync", path))?;
+        let durable_ns = elapsed_ns(start);
+        self.record(task, Durability::Buffered, buffered_ns);
+        self.record(task, Durability::Durable, durable_ns);
+        Ok(())
+    }
+
+    fn tree(&mut self) -> Result<(), LabError> {
+        let Some((_, archive)) = &self.prepared.archive else {
+            return Err(LabError::Setup("the tree scenario needs its archive prepared".to_owned()));
+        };
+        self.time_synced(Task::Unpack, |dir, _| {
+            tool::run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(dir))
+        })?;
+        let find = |dir: &Path| tool::run(Command::new("find").arg(dir).args(["-name", "*.rs"]));
+        let start = Instant::now();
+        find(&self.directory)?;
+        self.record(Task::Find, Durability::Warm, elapsed_ns(start));
+        self.time_cold(Task::Find, |dir, _| find(dir))?;
+        self.time_synced(Task::RemoveTree, |dir, _| {
+            tool::run(Command::new("rm").arg("-rf").arg(dir.join(super::tree::TOP)))
+        })
+    }
+}
+
+/// Nanoseconds since `start`.
+pub(super) fn elapsed_ns(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Name of the i-th small file in a directory.
+pub(super) fn small_name(i: u64) -> String {
+    format!("file-{i:07}")
+}
+
+fn small_path(directory: &Path, i: u64) -> PathBuf {
+    directory.join(small_name(i))
+}
+
+/// Bytes that no compressor shortens and that differ from file to file, the same on every call.
+pub(super) fn content(seed: u64, len_bytes: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len_bytes];
+    rand_pcg::Pcg64::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Makes a unit of the large file tell where it belongs.
+fn stamp(unit: &mut [u8], number: u64) {
+    unit[..8].copy_from_slice(&number.to_le_bytes());
+}
+
+/// Creates files `range` of `len_bytes` each.
+pub(super) fn create_files(
+    directory: &Path,
+    range: std::ops::Range<u64>,
+    len_bytes: u32,
+) -> Result<(), LabError> {
+    let mut bytes = content(0, len_bytes as usize);
+    range.into_iter().try_for_each(|i| {
+        let stamp_bytes = bytes.len().min(8);
+        bytes[..stamp_bytes].copy_from_slice(&i.to_le_bytes()[..stamp_bytes]);
+        create_file(&small_path(directory, i), &bytes).map(drop)
+    })
+}
+
+fn create_file(path: &Path, bytes: &[u8]) -> Result<File, LabError> {
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(LabError::io("create", path))?;
+    file.write_all(bytes).map_err(LabError::io("write", path))?;
+    Ok(file)
+}
+
+fn read_small(directory: &Path, w: &Workload) -> Result<(), LabError> {
+    let mut expected = content(0, w.small_bytes as usize);
+    let stamp_bytes = expected.len().min(8);
+    let mut found = Vec::with_capacity(expected.len() + 1);
+    for i in 0..u64::from(w.small_files) {
+        let path = small_path(directory, i);
+        expected[..stamp_bytes].copy_from_slice(&i.to_le_bytes()[..stamp_bytes]);
+        found.clear();
+        File::open(&path)
+            .and_then(|mut file| file.read_to_end(&mut found))
+            .map_err(LabError::io("read", &path))?;
+        check(&path, 0, &found, &expected)?;
+    }
+    Ok(())
+}
+
+fn read_large(path: &Path, w: &Workload, version: u64) -> Result<(), LabError> {
+    let units = w.large_bytes / u64::from(w.unit_bytes);
+    let mut expected = content(0, w.unit_bytes as usize);
+    let mut found = vec![0; expected.len()];
+    let mut file = File::open(path).map_err(LabError::io("open", path))?;
+    for unit in 0..units {
+        stamp(&mut expected, unit + version * units);
+        file.read_exact(&mut found).map_err(LabError::io("read", path))?;
+        check(path, unit * u64::from(w.unit_bytes), &found, &expected)?;
+    }
+    Ok(())
+}
+
+fn check(path: &Path, at_bytes: u64, found: &[u8], expected: &[u8]) -> Result<(), LabError> {
+    if found == expected {
+        return Ok(());
+    }
+    let same = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
+    Err(LabError::WrongData { path: path.to_owned(), at_bytes: at_bytes + same as u64 })
+}
+
+#[cfg(test)]
+#[path = "scenario_tests.rs"]
+mod tests;

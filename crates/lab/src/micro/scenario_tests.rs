@@ -1,0 +1,106 @@
+//! Every scenario on a real directory, small.
+
+use super::super::report::Roles;
+use super::super::{Plan, run};
+use super::*;
+
+/// A directory of the machine's own file system; cold reads need no rights here.
+struct Here {
+    home: tempfile::TempDir,
+    colds: u32,
+}
+
+impl Target for Here {
+    fn name(&self) -> &'static str {
+        "here"
+    }
+    fn directory(&self) -> &Path {
+        self.home.path()
+    }
+    fn sync(&self) -> Result<(), LabError> {
+        Ok(())
+    }
+    fn make_cold(&mut self) -> Result<(), LabError> {
+        self.colds += 1;
+        Ok(())
+    }
+}
+
+fn small_workload() -> Workload {
+    Workload {
+        small_files: 30,
+        small_bytes: 1024,
+        fsync_files: 5,
+        large_bytes: 1 << 20,
+        unit_bytes: 8192,
+        tree_files: 40,
+    }
+}
+
+fn here() -> Here {
+    Here { home: tempfile::tempdir().unwrap(), colds: 0 }
+}
+
+#[test]
+fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
+    let target = here();
+    let directory = target.home.path().to_owned();
+    let mut plan = Plan {
+        targets: vec![Box::new(target)],
+        roles: Roles { subject: None, null: None, against: vec!["here".to_owned()] },
+        workload: small_workload(),
+        rounds: 2,
+        scenarios: Scenario::ALL.to_vec(),
+    };
+    let mut steps = 0;
+    let report = run(&mut plan, &mut |_| steps += 1).unwrap();
+    assert_eq!(steps, 2 * Scenario::ALL.len() + 1);
+    for row in &report.rows {
+        let of_row = report.samples.iter().filter(|s| (s.task, s.durability) == (row.task, row.durability));
+        assert_eq!(of_row.count(), 2, "{}", row.title);
+    }
+    let cold = u64::from(super::super::target::may_drop_caches());
+    assert_eq!(report.rows.len() as u64, 14 + 4 * cold);
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_system_that_returns_other_bytes_fails_the_run() {
+    let home = tempfile::tempdir().unwrap();
+    let w = small_workload();
+    create_files(home.path(), 0..u64::from(w.small_files), w.small_bytes).unwrap();
+    read_small(home.path(), &w).unwrap();
+    let victim = small_path(home.path(), 7);
+    let file = OpenOptions::new().write(true).open(&victim).unwrap();
+    file.write_all_at(b"!", 1000).unwrap();
+    let error = read_small(home.path(), &w).unwrap_err();
+    assert!(matches!(&error, LabError::WrongData { path, at_bytes: 1000 } if path == &victim), "{error}");
+}
+
+#[test]
+fn a_stale_unit_of_the_large_file_is_noticed() {
+    let mut target = here();
+    let w = Workload { large_bytes: 64 << 10, ..small_workload() };
+    let prepared = Prepared::new(&w, &[Scenario::Large]).unwrap();
+    let directory = target.home.path().to_owned();
+    let path = directory.join("large");
+    let mut samples = Vec::new();
+    let mut run =
+        Run { prepared: &prepared, target: &mut target, directory, round: 0, samples: &mut samples };
+    let file = create_file(&path, &[]).unwrap();
+    run.write_units(Task::WriteSequential, &file, &path, 0).unwrap();
+    read_large(&path, &w, 0).unwrap();
+    assert!(matches!(read_large(&path, &w, 1), Err(LabError::WrongData { at_bytes: 0, .. })));
+    run.write_units(Task::OverwriteRandom, &file, &path, 1).unwrap();
+    read_large(&path, &w, 1).unwrap();
+}
+
+#[test]
+fn units_are_overwritten_in_an_order_that_is_no_order_and_covers_all() {
+    let w = small_workload();
+    let prepared = Prepared::new(&w, &[]).unwrap();
+    let mut sorted = prepared.overwrite_order.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..128).collect::<Vec<_>>());
+    assert_ne!(prepared.overwrite_order, sorted);
+}

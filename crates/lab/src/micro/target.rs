@@ -1,0 +1,222 @@
+//! What the benchmark runs on: any directory, or a firnfs mount that the benchmark makes itself.
+//!
+//! A target knows how to make everything durable and how to make its caches cold. For firnfs both go through the `firn`
+//! command, as they would for a user.
+
+use super::tool;
+use crate::LabError;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A mounted file system to run tasks on.
+pub trait Target {
+    /// Short name for tables; unique within a run.
+    fn name(&self) -> &str;
+
+    /// An existing directory that the benchmark may fill.
+    fn directory(&self) -> &Path;
+
+    /// Makes everything written so far durable.
+    ///
+    /// # Errors
+    /// As the file system reports.
+    fn sync(&self) -> Result<(), LabError>;
+
+    /// Empties every cache between the reader and the disk: unmounts and mounts where that is possible, and drops the
+    /// kernel's caches.
+    ///
+    /// # Errors
+    /// As unmounting, mounting or dropping caches reports.
+    fn make_cold(&mut self) -> Result<(), LabError>;
+}
+
+/// True if this process may drop the kernel's caches, which cold reads need.
+#[must_use]
+pub fn may_drop_caches() -> bool {
+    std::fs::OpenOptions::new().write(true).open(DROP_CACHES).is_ok()
+}
+
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+fn drop_caches() -> Result<(), LabError> {
+    std::fs::write(DROP_CACHES, "3").map_err(LabError::io("write to", Path::new(DROP_CACHES)))
+}
+
+/// A directory on any POSIX file system.
+pub struct PosixDirectory {
+    name: String,
+    directory: PathBuf,
+    remount: Option<Remount>,
+}
+
+/// How to mount again what was found mounted.
+struct Remount {
+    mountpoint: PathBuf,
+    source: String,
+    fs_type: String,
+    options: String,
+}
+
+impl PosixDirectory {
+    /// Takes a directory as it is mounted now. `name` defaults to the type of its file system.
+    ///
+    /// # Errors
+    /// It is not a directory, or findmnt(8) does not know what it lies on.
+    pub fn new(name: Option<String>, directory: &Path) -> Result<Self, LabError> {
+        let directory = directory.canonicalize().map_err(LabError::io("find", directory))?;
+        if !directory.is_dir() {
+            return Err(LabError::Setup(format!("{} is not a directory", directory.display())));
+        }
+        let field = |column: &str| findmnt(&directory, column);
+        let fs_type = field("FSTYPE")?;
+        let (mountpoint, source) = (PathBuf::from(field("TARGET")?), field("SOURCE")?);
+        // Only what lives on a device of its own survives an unmount, and the root cannot be unmounted.
+        let remountable = source.starts_with("/dev/") && mountpoint != Path::new("/");
+        let remount = if remountable {
+            Some(Remount { mountpoint, source, fs_type: fs_type.clone(), options: field("VFS-OPTIONS")? })
+        } else {
+            None
+        };
+        Ok(Self { name: name.unwrap_or(fs_type), directory, remount })
+    }
+}
+
+fn findmnt(directory: &Path, column: &str) -> Result<String, LabError> {
+    let failed = |reason: String| LabError::Tool { command: "findmnt".to_owned(), reason };
+    let output = Command::new("findmnt")
+        .args(["--noheadings", "--first-only", "--output", column, "--target"])
+        .arg(directory)
+        .output()
+        .map_err(|e| failed(e.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if text.is_empty() {
+        return Err(failed(format!("it does not know what {} lies on", directory.display())));
+    }
+    Ok(text)
+}
+
+impl Target for PosixDirectory {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn sync(&self) -> Result<(), LabError> {
+        let directory =
+            std::fs::File::open(&self.directory).map_err(LabError::io("open", &self.directory))?;
+        rustix::fs::syncfs(&directory)
+            .map_err(|e| LabError::io("sync", &self.directory)(std::io::Error::from(e)))
+    }
+
+    fn make_cold(&mut self) -> Result<(), LabError> {
+        self.sync()?;
+        let Some(remount) = &self.remount else { return drop_caches() };
+        tool::run(Command::new("umount").arg(&remount.mountpoint))?;
+        drop_caches()?;
+        tool::run(
+            Command::new("mount")
+                .args(["-t", &remount.fs_type, "-o", &remount.options, &remount.source])
+                .arg(&remount.mountpoint),
+        )
+    }
+}
+
+/// What a [`FirnMount`] mounts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// An image file that `firn mkfs` has made.
+    Image(PathBuf),
+    /// A memory volume of that many bytes: the null file system, whose cost is that of FUSE itself.
+    Memory(u64),
+}
+
+/// A firnfs volume mounted by the `firn` command for the length of the benchmark.
+pub struct FirnMount {
+    name: String,
+    firn: PathBuf,
+    backing: Backing,
+    mountpoint: PathBuf,
+    options: Vec<String>,
+    mounted: bool,
+}
+
+impl FirnMount {
+    /// Mounts `backing` on `mountpoint` (made if need be) with the `firn` binary given; `options` go to `firn mount`.
+    ///
+    /// # Errors
+    /// As `firn mount` reports.
+    pub fn mount(
+        name: &str,
+        firn: &Path,
+        backing: Backing,
+        mountpoint: &Path,
+        options: &[String],
+    ) -> Result<Self, LabError> {
+        std::fs::create_dir_all(mountpoint).map_err(LabError::io("create", mountpoint))?;
+        let mut target = Self {
+            name: name.to_owned(),
+            firn: firn.to_owned(),
+            backing,
+            mountpoint: mountpoint.to_owned(),
+            options: options.to_owned(),
+            mounted: false,
+        };
+        target.attach()?;
+        Ok(target)
+    }
+
+    fn attach(&mut self) -> Result<(), LabError> {
+        let mut command = Command::new(&self.firn);
+        command.arg("mount").args(&self.options);
+        match &self.backing {
+            Backing::Image(image) => command.arg(image),
+            Backing::Memory(bytes) => command.arg("--memory").arg(bytes.to_string()),
+        };
+        tool::run(command.arg(&self.mountpoint))?;
+        self.mounted = true;
+        Ok(())
+    }
+
+    fn detach(&mut self) -> Result<(), LabError> {
+        tool::run(Command::new(&self.firn).arg("umount").arg(&self.mountpoint))?;
+        self.mounted = false;
+        Ok(())
+    }
+}
+
+impl Target for FirnMount {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn directory(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    fn sync(&self) -> Result<(), LabError> {
+        tool::run(Command::new(&self.firn).arg("sync").arg(&self.mountpoint))
+    }
+
+    fn make_cold(&mut self) -> Result<(), LabError> {
+        // A memory volume would be gone after an unmount; its kernel caches can be dropped all the same.
+        if matches!(self.backing, Backing::Memory(_)) {
+            return drop_caches();
+        }
+        self.detach()?;
+        drop_caches()?;
+        self.attach()
+    }
+}
+
+impl Drop for FirnMount {
+    fn drop(&mut self) {
+        if self.mounted {
+            // Nobody is left to tell: the run is over or has failed already.
+            let _ = self.detach();
+        }
+        let _ = std::fs::remove_dir(&self.mountpoint);
+    }
+}

@@ -1,0 +1,41 @@
+//! The crash explorer: runs operations on a disk whose power can be cut anywhere, and judges every state that a cut may
+//! leave.
+//!
+//! * [`Subject`]: what is explored - a file system that formats, mounts and can be walked.
+//! * [`Op`], [`World`]: operations, and what they must do, in a model that shares no code with the file system.
+//! * [`run`](runner::run): carries operations out on a crash disk; gives the history of the disk and the [`Record`] of
+//!   the worlds.
+//! * [`Plan`]: which crash states of a history to look at.
+//! * [`Explorer`]: builds them, mounts them, asks the [`Record`] whether what is there may be there.
+//! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories,
+//!   each with a name that replays it.
+//! * [`campaign`]: many scenarios, on several threads.
+//! * [`Firn`]: firnfs as the subject.
+//!
+//! The verdict: a volume mounts after any cut; its *names* are an exact prefix of the order of operations, not older than
+//! the last sync; its *data* is, for each block of 4 KiB, some version at or after the last sync that covers the file, and
+//! not older than its last rename; nothing else is ever seen.
+
+pub mod campaign;
+mod explorer;
+mod firn;
+mod op;
+mod plan;
+mod record;
+pub mod runner;
+pub mod scenario;
+mod subject;
+mod tree;
+mod world;
+
+pub use explorer::{Explorer, Failure, Limits, Totals};
+pub use firn::Firn;
+pub use op::Op;
+pub use plan::Plan;
+pub use record::{Record, Window};
+pub use subject::{Mounted, Refusal, Subject};
+pub use tree::{Entry, NodeKind, Tree};
+pub use world::World;
+
+/// Unit in which data is judged: a file may hold any allowed version of each block of this many bytes.
+pub const BLOCK_BYTES: usize = 4096;

@@ -1,0 +1,154 @@
+//! Operations of the crash explorer: those that change a file system, and those that make it durable.
+
+use std::fmt;
+
+/// One operation. Paths are relative to the root, without a leading slash; the root itself is "".
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Makes an empty regular file.
+    Create(String),
+    /// Makes a directory.
+    Mkdir(String),
+    /// Makes a FIFO.
+    Mkfifo(String),
+    /// Makes a symbolic link.
+    Symlink {
+        /// What it says.
+        target: String,
+        /// Its name.
+        path: String,
+    },
+    /// Gives a file one more name.
+    Link {
+        /// A name it has.
+        from: String,
+        /// The new one.
+        to: String,
+    },
+    /// Removes a name of anything but a directory.
+    Unlink(String),
+    /// Removes an empty directory.
+    Rmdir(String),
+    /// Renames, replacing what is there.
+    Rename {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+    },
+    /// Swaps two names.
+    Exchange {
+        /// One.
+        from: String,
+        /// The other.
+        to: String,
+    },
+    /// Writes bytes that no other operation writes: see [`pattern`].
+    Write {
+        /// Which file.
+        path: String,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+        /// Makes the bytes different from those of any other write.
+        tag: u64,
+    },
+    /// Sets the size.
+    Truncate {
+        /// Which file.
+        path: String,
+        /// New size in bytes.
+        size_bytes: u64,
+    },
+    /// Makes a range a hole; the size stays.
+    Punch {
+        /// Which file.
+        path: String,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+    },
+    /// Sets the permission bits.
+    Chmod {
+        /// What.
+        path: String,
+        /// 0 to 0o777.
+        mode: u16,
+    },
+    /// Sets an extended attribute of the `user` namespace.
+    SetXattr {
+        /// Which file or directory.
+        path: String,
+        /// Name without "user.".
+        name: String,
+        /// Length of the value, which [`pattern`] makes.
+        len_bytes: u64,
+        /// As in `Write`.
+        tag: u64,
+    },
+    /// Makes a file or directory durable, with every earlier change of names.
+    Fsync(String),
+    /// Makes everything durable.
+    Sync,
+    /// Lets time pass, so that work in the background (commit interval, checkpoint, cleaning) is done.
+    Idle {
+        /// How much, in milliseconds.
+        ms: u64,
+    },
+    /// Unmounts cleanly and mounts again.
+    Remount,
+}
+
+impl Op {
+    /// Whether it promises durability once it has returned.
+    #[must_use]
+    pub fn is_sync(&self) -> bool {
+        matches!(self, Self::Fsync(_) | Self::Sync | Self::Remount)
+    }
+}
+
+/// The bytes a write with this tag puts at an offset of a file. Every 8 bytes name the write and the offset, so that a
+/// block of another file, of another offset or of another time is recognised for what it is.
+#[must_use]
+pub fn pattern(tag: u64, at_bytes: u64, len_bytes: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(len_bytes as usize + 16);
+    let mut word = at_bytes / 8;
+    while (out.len() as u64) < len_bytes + at_bytes % 8 {
+        let value = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(word);
+        out.extend_from_slice(&value.to_le_bytes());
+        word += 1;
+    }
+    out.drain(..(at_bytes % 8) as usize);
+    out.truncate(len_bytes as usize);
+    out
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(path) => write!(f, "create {path}"),
+            Self::Mkdir(path) => write!(f, "mkdir {path}"),
+            Self::Mkfifo(path) => write!(f, "mkfifo {path}"),
+            Self::Symlink { target, path } => write!(f, "symlink {target} {path}"),
+            Self::Link { from, to } => write!(f, "link {from} {to}"),
+            Self::Unlink(path) => write!(f, "unlink {path}"),
+            Self::Rmdir(path) => write!(f, "rmdir {path}"),
+            Self::Rename { from, to } => write!(f, "rename {from} {to}"),
+            Self::Exchange { from, to } => write!(f, "exchange {from} {to}"),
+            Self::Write { path, at_bytes, len_bytes, tag } => {
+                write!(f, "write {path} {at_bytes}+{len_bytes} tag {tag}")
+            }
+            Self::Truncate { path, size_bytes } => write!(f, "truncate {path} {size_bytes}"),
+            Self::Punch { path, at_bytes, len_bytes } => write!(f, "punch {path} {at_bytes}+{len_bytes}"),
+            Self::Chmod { path, mode } => write!(f, "chmod {path} {mode:o}"),
+            Self::SetXattr { path, name, len_bytes, .. } => write!(f, "setxattr {path} {name} {len_bytes}"),
+            Self::Fsync(path) if path.is_empty() => f.write_str("fsync ."),
+            Self::Fsync(path) => write!(f, "fsync {path}"),
+            Self::Sync => f.write_str("sync"),
+            Self::Idle { ms } => write!(f, "idle {ms} ms"),
+            Self::Remount => f.write_str("remount"),
+        }
+    }
+}

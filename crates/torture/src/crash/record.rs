@@ -1,0 +1,252 @@
+//! `Record`: the world after each operation of a run, and the judgement of what a mount after a crash finds.
+//!
+//! Let `worlds[n]` be the world after the first n operations. When a cut falls, `begun` operations had begun and `ended`
+//! ones had ended. A tree is allowed if there is a k with
+//!
+//! 1. names(k) = names of the tree, `names_floor <= k <= begun`, where `names_floor` is the end of the last operation
+//!    among the `ended` ones that makes names durable (any sync; an fsync flushes every earlier name operation);
+//! 2. for each name, its file f in `worlds[k]` and some floor(f, k): mode and attributes are those of one version of f
+//!    in `worlds[floor..=begun]`; the size is that of a version; and each block, cut at that size, is that of a version.
+//!
+//! floor(f, k) is the end of the last sync of f (or of everything), or of the last rename of f among the first k
+//! operations if that is later: a rename is never there before the data accepted before it.
+
+use super::BLOCK_BYTES;
+use super::op::Op;
+use super::tree::{Entry, NodeKind, Tree};
+use super::world::{FileId, Node, World};
+use std::collections::BTreeMap;
+
+/// How far a run had come when the power was cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Operations that had ended for sure.
+    pub ended: usize,
+    /// Operations that may have had an effect.
+    pub begun: usize,
+}
+
+/// See the module's head.
+#[derive(Clone)]
+pub struct Record {
+    ops: Vec<Op>,
+    worlds: Vec<World>,
+    signatures: Vec<u64>,
+    /// For each n, the operation (counted from 1) that last made names durable among the first n; 0 is the beginning.
+    names_floor: Vec<usize>,
+    /// Operations that made one file durable, in order: (counted from 1, file).
+    file_syncs: Vec<(usize, FileId)>,
+    /// Operations that made everything durable, counted from 1.
+    full_syncs: Vec<usize>,
+    /// Operations that renamed a file: (counted from 1, file).
+    renames: Vec<(usize, FileId)>,
+}
+
+impl Record {
+    /// Before the first operation; this much is durable.
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self {
+            ops: Vec::new(),
+            signatures: vec![world.signature()],
+            worlds: vec![world],
+            names_floor: vec![0],
+            file_syncs: Vec::new(),
+            full_syncs: Vec::new(),
+            renames: Vec::new(),
+        }
+    }
+
+    /// The world now.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.worlds.last().expect("never empty")
+    }
+
+    /// Operations so far.
+    #[must_use]
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// Adds an operation that ended with this world. An operation that was refused is added too, with the world
+    /// unchanged, and promises nothing.
+    pub fn push(&mut self, op: Op, succeeded: bool, world: World) {
+        let number = self.ops.len() + 1;
+        let before = self.world().clone();
+        let mut names_floor = *self.names_floor.last().expect("never empty");
+        if succeeded {
+            match &op {
+                Op::Fsync(path) => self.file_syncs.extend(before.find(path).map(|id| (number, id))),
+                Op::Sync | Op::Remount => self.full_syncs.push(number),
+                Op::Rename { from, .. } => self.renames.extend(before.find(from).map(|id| (number, id))),
+                Op::Exchange { from, to } => {
+                    let files = [from, to].into_iter().filter_map(|path| before.find(path));
+                    self.renames.extend(files.map(|id| (number, id)));
+                }
+                _ => {}
+            }
+            if op.is_sync() {
+                names_floor = number;
+            }
+        }
+        self.names_floor.push(names_floor);
+        self.signatures.push(world.signature());
+        self.worlds.push(world);
+        self.ops.push(op);
+    }
+
+    /// What must be durable after that many operations: states of the disk that are equal need to be judged once for each
+    /// value of it.
+    #[must_use]
+    pub fn floor(&self, ended: usize) -> usize {
+        self.names_floor[ended]
+    }
+
+    /// Judges what a mount found.
+    ///
+    /// # Errors
+    /// What may not be there, in words.
+    pub fn judge(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        link_counts_agree(tree)?;
+        let signature = tree.signature();
+        let floor = self.floor(window.ended);
+        // A sync that found nothing to write ended without anything reaching the disk after its beginning.
+        let window = Window { begun: window.begun.max(floor), ..window };
+        let mut reason = None;
+        // The newest first: what usually is there.
+        for k in (floor..=window.begun).rev().filter(|k| self.signatures[*k] == signature) {
+            match self.judge_files(tree, k, window) {
+                Ok(()) => return Ok(()),
+                Err(why) => reason = reason.or(Some(why)),
+            }
+        }
+        Err(reason.unwrap_or_else(|| self.explain_names(tree, signature, window)))
+    }
+
+    fn explain_names(&self, tree: &Tree, signature: u64, window: Window) -> String {
+        let floor = self.floor(window.ended);
+        let when = match self.signatures.iter().rposition(|known| *known == signature) {
+            Some(k) if k < floor => format!("those after operation {k}, older than the last sync"),
+            Some(k) => format!("those after operation {k}, which had not begun"),
+            None => "those of no moment of the run".to_owned(),
+        };
+        format!(
+            "the names are {when} (operations {floor} to {} are allowed); found {}",
+            window.begun,
+            tree.names()
+        )
+    }
+
+    fn judge_files(&self, tree: &Tree, k: usize, window: Window) -> Result<(), String> {
+        let names = self.worlds[k].names();
+        debug_assert_eq!(names.len(), tree.entries().len(), "equal signatures");
+        for ((path, id), entry) in names.iter().zip(tree.entries()) {
+            debug_assert_eq!(*path, entry.path, "equal signatures");
+            self.judge_file(entry, *id, k, window)
+                .map_err(|why| format!("{why} (names as after operation {k})"))?;
+        }
+        Ok(())
+    }
+
+    fn judge_file(&self, entry: &Entry, id: FileId, k: usize, window: Window) -> Result<(), String> {
+        let floor = self.file_floor(id, k, window.ended);
+        let versions: Vec<&Node> =
+            self.worlds[floor..=window.begun].iter().filter_map(|world| world.node(id)).collect();
+        let allowed = |what: &str| {
+            format!("{what} of {:?} is of no moment from operation {floor} to {}", entry.path, window.begun)
+        };
+        let same_attributes = |node: &&Node| node.mode == entry.mode && node.xattrs == entry.xattrs;
+        if !versions.iter().any(same_attributes) {
+            return Err(format!(
+                "{}: mode {:o}, {} xattrs",
+                allowed("the set of attributes"),
+                entry.mode,
+                entry.xattrs.len()
+            ));
+        }
+        if entry.kind != NodeKind::File {
+            return Ok(());
+        }
+        if !versions.iter().any(|node| node.content.len() == entry.content.len()) {
+            return Err(format!("{}: {} bytes", allowed("the size"), entry.content.len()));
+        }
+        for (index, block) in entry.content.chunks(BLOCK_BYTES).enumerate() {
+            let start = index * BLOCK_BYTES;
+            if !versions.iter().any(|node| holds(&node.content, start, block)) {
+                return Err(format!(
+                    "{}: {}",
+                    allowed(&format!("block {index}")),
+                    self.explain_block(id, start, block)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Operation from whose end on versions of a file are allowed.
+    fn file_floor(&self, id: FileId, k: usize, ended: usize) -> usize {
+        let full = self.full_syncs.iter().rev().find(|n| **n <= ended);
+        let own = self.file_syncs.iter().rev().find(|(n, file)| *n <= ended && *file == id);
+        let renamed = self.renames.iter().rev().find(|(n, file)| *n <= k && *file == id);
+        let own = own.map(|(n, _)| n).into_iter().chain(renamed.map(|(n, _)| n));
+        own.chain(full).copied().max().unwrap_or(0)
+    }
+
+    /// Where a block comes from, as far as the record knows it.
+    fn explain_block(&self, id: FileId, start: usize, block: &[u8]) -> String {
+        if block.iter().all(|byte| *byte == 0) {
+            return "found zeros".into();
+        }
+        for (n, world) in self.worlds.iter().enumerate() {
+            for (path, other) in world.names() {
+                let node = world.node(other).expect("named");
+                if other == id && holds(&node.content, start, block) {
+                    return format!("found that of operation {n}");
+                }
+                let mut starts = (0..node.content.len()).step_by(BLOCK_BYTES);
+                if let Some(place) = starts.find(|at| holds(&node.content, *at, block)) {
+                    return format!("found block {} of {path:?} as of operation {n}", place / BLOCK_BYTES);
+                }
+            }
+        }
+        "found bytes that nobody wrote".into()
+    }
+}
+
+/// Whether `content`, with zeros beyond its end, holds these bytes at an offset.
+fn holds(content: &[u8], start: usize, block: &[u8]) -> bool {
+    let present = content.get(start..).unwrap_or(&[]);
+    let common = present.len().min(block.len());
+    present[..common] == block[..common] && block[common..].iter().all(|byte| *byte == 0)
+}
+
+/// Link counts and directory entries always agree, whatever was cut.
+fn link_counts_agree(tree: &Tree) -> Result<(), String> {
+    let mut names: BTreeMap<u64, u32> = BTreeMap::new();
+    for entry in tree.entries() {
+        match entry.kind {
+            // A directory counts itself, its name, and the `..` of each directory in it.
+            NodeKind::Directory => {
+                *names.entry(entry.ino).or_default() += 2;
+                if let Some(parent) = parent(tree, &entry.path) {
+                    *names.entry(parent.ino).or_default() += 1;
+                }
+            }
+            _ => *names.entry(entry.ino).or_default() += 1,
+        }
+    }
+    match tree.entries().iter().find(|entry| names[&entry.ino] != entry.nlink) {
+        None => Ok(()),
+        Some(e) => Err(format!("{:?} has {} links, its inode says {}", e.path, names[&e.ino], e.nlink)),
+    }
+}
+
+fn parent<'t>(tree: &'t Tree, path: &str) -> Option<&'t Entry> {
+    if path.is_empty() {
+        return None;
+    }
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let position = tree.entries().binary_search_by(|entry| entry.path.as_str().cmp(parent)).ok()?;
+    Some(&tree.entries()[position])
+}

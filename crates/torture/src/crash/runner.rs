@@ -1,0 +1,101 @@
+//! Carries a scenario out on a crash disk, beside the model.
+
+use super::op::Op;
+use super::record::{Record, Window};
+use super::subject::{Mounted, Refusal, Subject};
+use super::world::World;
+use firnfs_device::SparseImage;
+use firnfs_sim::crash::Event;
+use firnfs_sim::{CrashDisk, History};
+use std::sync::Arc;
+
+/// Physical block of the explorer's disks, in bytes.
+pub const PHYSICAL_BLOCK_BYTES: u32 = 4096;
+
+/// What happened: on the disk, and in the world.
+pub struct Run {
+    /// Requests and marks; see [`stretches`].
+    pub history: History,
+    /// Worlds and promises.
+    pub record: Record,
+}
+
+/// Mounts `image`, which holds `world`, and carries out `ops`.
+///
+/// # Errors
+/// In words, if the file system does not mount, breaks, disagrees with the model on whether an operation is possible, or
+/// has writes to one place under way at the same time.
+pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) -> Result<Run, String> {
+    let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
+    let mut record = Record::new(world);
+    let mut mounted = subject.mount(disk.clone()).map_err(|why| format!("does not mount: {why}"))?;
+    for (index, op) in ops.iter().enumerate() {
+        let place = |why: String| format!("operation {} ({op}): {why}", index + 1);
+        disk.mark(2 * index as u64);
+        if *op == Op::Remount {
+            mounted.unmount().map_err(place)?;
+            mounted = subject.mount(disk.clone()).map_err(place)?;
+            record.push(op.clone(), true, record.world().clone());
+        } else {
+            step(mounted.as_mut(), op, &mut record).map_err(place)?;
+        }
+        disk.mark(2 * index as u64 + 1);
+    }
+    let history = disk.history();
+    match history.hazards().first() {
+        Some(hazard) => Err(format!("the order of writes is undefined: {hazard}")),
+        None => Ok(Run { history, record }),
+    }
+}
+
+fn step(mounted: &mut (dyn Mounted + '_), op: &Op, record: &mut Record) -> Result<(), String> {
+    let mut world = record.world().clone();
+    let expected = world.apply(op);
+    match (mounted.apply(op), expected) {
+        (Ok(()), Ok(())) => record.push(op.clone(), true, world),
+        (Err(Refusal::Invalid(_)), Err(_)) => record.push(op.clone(), false, record.world().clone()),
+        (Err(Refusal::NoSpace), _) => {
+            let mut world = record.world().clone();
+            if let Op::Write { path, .. } = op {
+                world.adopt_content(path, &mounted.tree()?);
+            }
+            record.push(op.clone(), false, world);
+        }
+        (Err(Refusal::Broken(why)), _) => return Err(why),
+        (Ok(()), Err(why)) => return Err(format!("succeeded, although: {why}")),
+        (Err(Refusal::Invalid(why)), Ok(())) => return Err(format!("refused: {why}")),
+    }
+    Ok(())
+}
+
+/// A stretch of a history in which the disk does not change: a cut anywhere in it leaves the same states. The tightest
+/// judgement has what had begun at its start and what had ended at its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    /// First cut in it.
+    pub cut: usize,
+    /// How far the operations had come.
+    pub window: Window,
+}
+
+/// All stretches of a history whose marks were made by [`run`], in order.
+#[must_use]
+pub fn stretches(history: &History) -> Vec<Stretch> {
+    let mut stretches = vec![Stretch { cut: 0, window: Window { ended: 0, begun: 0 } }];
+    let (mut ended, mut begun) = (0, 0);
+    for (index, event) in history.events().iter().enumerate() {
+        let last = stretches.last_mut().expect("never empty");
+        match event {
+            Event::Mark(mark) if mark % 2 == 0 => begun = *mark as usize / 2 + 1,
+            Event::Mark(mark) => {
+                ended = *mark as usize / 2 + 1;
+                last.window.ended = ended;
+            }
+            Event::Submitted(_) | Event::FlushDone(_) => {
+                stretches.push(Stretch { cut: index + 1, window: Window { ended, begun } });
+            }
+            Event::Done(_) | Event::Flush(_) => {}
+        }
+    }
+    stretches
+}

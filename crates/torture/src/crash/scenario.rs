@@ -1,0 +1,386 @@
+//! Scenarios, each with a name that makes it again.
+//!
+//! * `ace1-N`, `ace2-N`, `ace3-N`: bounded enumeration in the manner of ACE: sequences of one, two or three core operations
+//!   over a few files and directories, with every placement of fsync, fsyncdir and sync (or none) after each, on top of a
+//!   small tree that is durable. All of `ace1` and `ace2` are meant to be run, `ace3` is sampled.
+//! * `long-N`: a long random history from seed N, with everything; `long-N.R` is its round R: what is written after R
+//!   crashes, each at a state drawn from the round before.
+//! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
+
+use super::op::Op;
+use super::tree::NodeKind;
+use super::world::World;
+use firnfs_sim::seeded;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_pcg::Pcg64;
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of scenario and its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Scenario {
+    /// Bounded enumeration.
+    Ace {
+        /// Core operations, 1 to 3.
+        length: u32,
+        /// Position in the enumeration.
+        number: u64,
+    },
+    /// Random history.
+    Long {
+        /// Seed.
+        seed: u64,
+        /// Crashes before, 0 to 2.
+        round: u32,
+    },
+    /// Nearly full volume.
+    Full {
+        /// Seed.
+        seed: u64,
+    },
+}
+
+/// Persistence operations that may follow a core operation: none, fsync of the file, fsync of its directory, sync.
+const PERSISTENCE: u64 = 4;
+/// Rounds of crash and writing in a long history.
+pub const ROUNDS: u32 = 3;
+/// Operations of one round of a long history.
+const LONG_OPS: usize = 40;
+
+impl Scenario {
+    /// Number of scenarios of that length.
+    #[must_use]
+    pub fn ace_count(length: u32) -> u64 {
+        (core_ops().len() as u64 * PERSISTENCE).pow(length)
+    }
+
+    /// Operations on a volume that holds `world`; it is empty, except in the later rounds of a long history.
+    #[must_use]
+    pub fn ops(&self, world: &World) -> Vec<Op> {
+        match self {
+            Self::Ace { length, number } => ace(*length, *number),
+            Self::Long { seed, round } => random_ops(world, seed << 2 | u64::from(*round), LONG_OPS),
+            Self::Full { seed } => full(*seed),
+        }
+    }
+
+    /// How many of its planned states are worth the time: each state of a full volume takes long to read.
+    #[must_use]
+    pub fn states_max(&self) -> u64 {
+        if let Self::Full { .. } = self { 1000 } else { u64::MAX }
+    }
+
+    /// The round before, if there is one.
+    #[must_use]
+    pub fn before(&self) -> Option<Self> {
+        match self {
+            Self::Long { seed, round } => Some(Self::Long { seed: *seed, round: round.checked_sub(1)? }),
+            Self::Ace { .. } | Self::Full { .. } => None,
+        }
+    }
+
+    /// Draws the state at which this scenario ends if it is the round before another.
+    #[must_use]
+    pub fn pick_seed(&self) -> u64 {
+        match self {
+            Self::Long { seed, round } => seed << 2 | u64::from(*round),
+            Self::Ace { number, .. } | Self::Full { seed: number } => *number,
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ace { length, number } => write!(f, "ace{length}-{number}"),
+            Self::Long { seed, round: 0 } => write!(f, "long-{seed}"),
+            Self::Long { seed, round } => write!(f, "long-{seed}.{round}"),
+            Self::Full { seed } => write!(f, "full-{seed}"),
+        }
+    }
+}
+
+/// The text names no scenario.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND or full-SEED)")]
+pub struct UnknownScenario(String);
+
+impl FromStr for Scenario {
+    type Err = UnknownScenario;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScenario> {
+        let refuse = || UnknownScenario(text.to_owned());
+        let (kind, number) = text.split_once('-').ok_or_else(refuse)?;
+        let (number, round) = number.split_once('.').unwrap_or((number, "0"));
+        let number: u64 = number.parse().map_err(|_| refuse())?;
+        let round: u32 = round.parse().map_err(|_| refuse())?;
+        let length = match kind {
+            "long" if round < ROUNDS => return Ok(Self::Long { seed: number, round }),
+            _ if round > 0 => return Err(refuse()),
+            "full" => return Ok(Self::Full { seed: number }),
+            "ace1" => 1,
+            "ace2" => 2,
+            "ace3" => 3,
+            _ => return Err(refuse()),
+        };
+        let scenario = Self::Ace { length, number };
+        (number < Self::ace_count(length)).then_some(scenario).ok_or_else(refuse)
+    }
+}
+
+/// The tree that every bounded scenario begins with, made durable.
+fn prologue() -> Vec<Op> {
+    let write = |path: &str, len_bytes, tag| Op::Write { path: path.into(), at_bytes: 0, len_bytes, tag };
+    vec![
+        Op::Mkdir("A".into()),
+        Op::Mkdir("B".into()),
+        Op::Create("A/foo".into()),
+        write("A/foo", 9000, 1000),
+        Op::Create("bar".into()),
+        write("bar", 100, 1001),
+        Op::Sync,
+    ]
+}
+
+/// Core operations of the bounded enumeration, as CrashMonkey's ACE has them, on the tree of [`prologue`].
+fn core_ops() -> Vec<Op> {
+    let path = |text: &str| text.to_owned();
+    let write = |p: &str, at_bytes, len_bytes| Op::Write { path: p.into(), at_bytes, len_bytes, tag: 0 };
+    let pairs = [
+        ("A/foo", "A/bar"),
+        ("A/foo", "B/foo"),
+        ("A/foo", "bar"),
+        ("bar", "A/foo"),
+        ("bar", "foo"),
+        ("B", "A/C"),
+        ("A", "B/C"),
+    ];
+    let mut ops = vec![
+        Op::Create(path("foo")),
+        Op::Create(path("A/bar")),
+        Op::Mkdir(path("A/C")),
+        Op::Mkfifo(path("B/fifo")),
+        Op::Symlink { target: path("bar"), path: path("A/sym") },
+        Op::Unlink(path("A/foo")),
+        Op::Unlink(path("bar")),
+        Op::Rmdir(path("B")),
+        Op::Link { from: path("A/foo"), to: path("B/foo") },
+        Op::Link { from: path("bar"), to: path("A/bar") },
+        Op::Exchange { from: path("A/foo"), to: path("bar") },
+        Op::Exchange { from: path("A"), to: path("bar") },
+        write("A/foo", 0, 4096),
+        write("A/foo", 4000, 5000),
+        write("A/foo", 9000, 300),
+        write("A/foo", 65536, 4096),
+        write("bar", 0, 100),
+        write("bar", 100, 12000),
+        Op::Truncate { path: path("A/foo"), size_bytes: 0 },
+        Op::Truncate { path: path("A/foo"), size_bytes: 4097 },
+        Op::Truncate { path: path("bar"), size_bytes: 30000 },
+        Op::Punch { path: path("A/foo"), at_bytes: 4096, len_bytes: 4096 },
+        Op::Chmod { path: path("bar"), mode: 0o600 },
+        Op::SetXattr { path: path("A/foo"), name: path("k"), len_bytes: 40, tag: 7 },
+        Op::SetXattr { path: path("A"), name: path("big"), len_bytes: 6000, tag: 8 },
+        Op::Remount,
+    ];
+    ops.extend(pairs.map(|(from, to)| Op::Rename { from: from.into(), to: to.into() }));
+    ops
+}
+
+fn ace(length: u32, number: u64) -> Vec<Op> {
+    let core = core_ops();
+    let mut ops = prologue();
+    let mut world = World::new();
+    ops.iter().for_each(|op| world.apply(op).expect("the prologue makes sense"));
+    let mut rest = number;
+    for place in 0..u64::from(length) {
+        let op = with_tag(core[(rest % core.len() as u64) as usize].clone(), place + 1);
+        rest /= core.len() as u64;
+        let persistence = rest % PERSISTENCE;
+        rest /= PERSISTENCE;
+        if world.apply(&op).is_err() {
+            continue;
+        }
+        let sync = match persistence {
+            0 => None,
+            1 => Some(Op::Fsync(target(&op).to_owned())),
+            2 => Some(Op::Fsync(target(&op).rsplit_once('/').map_or("", |(parent, _)| parent).to_owned())),
+            _ => Some(Op::Sync),
+        };
+        ops.push(op);
+        ops.extend(sync.filter(|sync| world.apply(sync).is_ok()));
+    }
+    ops
+}
+
+fn with_tag(mut op: Op, new: u64) -> Op {
+    if let Op::Write { tag, .. } = &mut op {
+        *tag = new;
+    }
+    op
+}
+
+/// What an fsync after the operation would be called on.
+fn target(op: &Op) -> &str {
+    match op {
+        Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) => path,
+        // What is gone cannot be synced: the directory it was in can.
+        Op::Unlink(path) | Op::Rmdir(path) => path.rsplit_once('/').map_or("", |(parent, _)| parent),
+        Op::Symlink { path, .. }
+        | Op::Write { path, .. }
+        | Op::Truncate { path, .. }
+        | Op::Punch { path, .. }
+        | Op::Chmod { path, .. }
+        | Op::SetXattr { path, .. } => path,
+        Op::Link { to, .. } | Op::Rename { to, .. } | Op::Exchange { to, .. } => to,
+        Op::Sync | Op::Idle { .. } | Op::Remount => "",
+    }
+}
+
+/// `count` random operations from a world on. The same world and seed give the same operations.
+#[must_use]
+pub fn random_ops(world: &World, seed: u64, count: usize) -> Vec<Op> {
+    let mut rng = seeded(seed, "operations");
+    let mut world = world.clone();
+    let mut ops = Vec::with_capacity(count);
+    let mut attempt = 0;
+    while ops.len() < count {
+        attempt += 1;
+        let op = random_op(&world, &mut rng, seed << 20 | attempt);
+        if world.apply(&op).is_ok() {
+            ops.push(op);
+        }
+    }
+    ops
+}
+
+fn random_op(world: &World, rng: &mut Pcg64, tag: u64) -> Op {
+    let list = world.list();
+    let of = |wanted: NodeKind| -> Vec<&str> {
+        list.iter().filter(|(_, kind, _)| *kind == wanted).map(|(path, ..)| path.as_str()).collect()
+    };
+    let (files, directories) = (of(NodeKind::File), of(NodeKind::Directory));
+    let any: Vec<&str> =
+        list.iter().map(|(path, ..)| path.as_str()).filter(|path| !path.is_empty()).collect();
+    let directory = *directories.choose(rng).expect("the root");
+    let name =
+        ["a", "b", "c", "d", "e", "f", "longer-name-for-entries-of-many-sizes"].choose(rng).expect("some");
+    let fresh = if directory.is_empty() { (*name).to_owned() } else { format!("{directory}/{name}") };
+    let (Some(file), Some(thing)) = (files.choose(rng), any.choose(rng)) else { return Op::Create(fresh) };
+    let (file, thing) = ((*file).to_owned(), (*thing).to_owned());
+    match rng.random_range(0..100) {
+        0..12 => Op::Create(fresh),
+        12..17 => Op::Mkdir(fresh),
+        17..19 => Op::Symlink { target: format!("../{fresh}"), path: fresh },
+        19..20 => Op::Mkfifo(fresh),
+        20..25 => Op::Link { from: file, to: fresh },
+        25..31 => Op::Unlink(thing),
+        31..34 => Op::Rmdir(directory.to_owned()),
+        34..42 => Op::Rename { from: thing, to: fresh },
+        42..45 => Op::Exchange { from: thing, to: file },
+        45..67 => random_write(world, rng, file, tag),
+        67..71 => Op::Truncate { path: file, size_bytes: rng.random_range(0..30_000) },
+        71..74 => Op::Punch {
+            path: file,
+            at_bytes: rng.random_range(0..20_000),
+            len_bytes: rng.random_range(1..20_000),
+        },
+        74..77 => Op::Chmod { path: thing, mode: rng.random_range(0..0o1000) },
+        77..80 => {
+            let name = ["k", "l"].choose(rng).expect("two").to_string();
+            Op::SetXattr { path: thing, name, len_bytes: rng.random_range(1..3000), tag }
+        }
+        80..90 => Op::Fsync(if rng.random_bool(0.7) { file } else { directory.to_owned() }),
+        90..94 => Op::Sync,
+        94..98 => Op::Idle { ms: rng.random_range(1..12_000) },
+        _ => Op::Remount,
+    }
+}
+
+/// Appends, overwrites and leaves holes, of sizes from a few bytes to many blocks.
+fn random_write(world: &World, rng: &mut Pcg64, path: String, tag: u64) -> Op {
+    let size = world.list().into_iter().find(|(known, ..)| *known == path).map_or(0, |(.., size)| size);
+    let at_bytes = match rng.random_range(0..4) {
+        0 => 0,
+        1 => size,
+        2 => rng.random_range(0..=size),
+        _ => rng.random_range(0..=size + 20_000),
+    };
+    let len_bytes = match rng.random_range(0..4) {
+        0 => rng.random_range(1..200),
+        1 => rng.random_range(1..5000),
+        2 => 4096,
+        _ => rng.random_range(1..60_000),
+    };
+    Op::Write { path, at_bytes, len_bytes, tag }
+}
+
+/// Fills most of a volume of 16 MiB with files, then overwrites them piece by piece.
+fn full(seed: u64) -> Vec<Op> {
+    const FILES: u64 = 8;
+    const FILE_BYTES: u64 = 1000 << 10;
+    let mut rng = seeded(seed, "full volume");
+    let write = |file: u64, at_bytes, len_bytes, tag| Op::Write {
+        path: format!("f{file}"),
+        at_bytes,
+        len_bytes,
+        tag,
+    };
+    let mut ops = Vec::new();
+    for file in 0..FILES {
+        ops.push(Op::Create(format!("f{file}")));
+        ops.push(write(file, 0, FILE_BYTES, file));
+    }
+    ops.push(Op::Sync);
+    for round in 0..60 {
+        let len_bytes = rng.random_range(1..100 << 10);
+        let at_bytes = rng.random_range(0..FILE_BYTES - len_bytes);
+        ops.push(write(rng.random_range(0..FILES), at_bytes, len_bytes, FILES + round));
+        match rng.random_range(0..10) {
+            0..3 => ops.push(Op::Fsync(format!("f{}", rng.random_range(0..FILES)))),
+            3 => ops.push(Op::Sync),
+            4 | 5 => ops.push(Op::Idle { ms: rng.random_range(1000..40_000) }),
+            _ => {}
+        }
+    }
+    ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_makes_the_same_scenario_again() {
+        let world = World::new();
+        for name in ["ace1-0", "ace2-17", "ace3-99999", "long-7", "long-7.2", "full-3"] {
+            let scenario: Scenario = name.parse().unwrap();
+            assert_eq!(scenario.to_string(), name);
+            assert_eq!(scenario.ops(&world), name.parse::<Scenario>().unwrap().ops(&world));
+        }
+        for name in ["", "ace4-1", "long", "long-x", "ace1-99999999", "long-7.3", "full-1.1", "ace1-0.1"] {
+            assert!(name.parse::<Scenario>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_core_operation_makes_sense_on_the_prologue() {
+        for op in core_ops() {
+            let mut world = World::new();
+            prologue().iter().for_each(|op| world.apply(op).unwrap());
+            assert_eq!(world.apply(&op), Ok(()), "{op}");
+        }
+    }
+
+    #[test]
+    fn long_histories_use_every_kind_of_operation() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            for op in (Scenario::Long { seed, round: 0 }).ops(&World::new()) {
+                kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
+            }
+        }
+        assert_eq!(kinds.len(), 18, "{kinds:?}");
+    }
+}

@@ -1,0 +1,85 @@
+//! `Tree`: everything that can be seen of a mounted volume.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+/// Type of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NodeKind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Directory,
+    /// Symbolic link.
+    Symlink,
+    /// FIFO.
+    Fifo,
+}
+
+/// What is under one name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Path from the root; the root itself is "".
+    pub path: String,
+    /// Type.
+    pub kind: NodeKind,
+    /// Inode number: equal for names of the same file.
+    pub ino: u64,
+    /// Link count as the file system tells it.
+    pub nlink: u32,
+    /// Permission bits.
+    pub mode: u16,
+    /// Content of a file, target of a symbolic link, else empty.
+    pub content: Vec<u8>,
+    /// Extended attributes, by name without "user.".
+    pub xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+/// All names of a volume, the root included, sorted by path.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tree {
+    entries: Vec<Entry>,
+}
+
+impl Tree {
+    /// Sorts what a walk found.
+    #[must_use]
+    pub fn new(mut entries: Vec<Entry>) -> Self {
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Self { entries }
+    }
+
+    /// Everything, sorted by path.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// See [`names_signature`].
+    #[must_use]
+    pub fn signature(&self) -> u64 {
+        names_signature(self.entries.iter().map(|e| {
+            let target = if e.kind == NodeKind::Symlink { e.content.as_slice() } else { &[] };
+            (e.path.as_str(), e.kind, e.ino, target)
+        }))
+    }
+
+    /// A name on each line, with what belongs to the names: for messages.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let line = |e: &Entry| format!("{} ({:?}, inode {}, {} links)", e.path, e.kind, e.ino, e.nlink);
+        self.entries.iter().map(line).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Hash of a name space: paths in sorted order with their types, which of them are names of one file, and the targets of
+/// symbolic links. Equal for a tree and for the world it comes from, although they number files differently.
+pub(super) fn names_signature<'a>(names: impl Iterator<Item = (&'a str, NodeKind, u64, &'a [u8])>) -> u64 {
+    let mut hasher = siphasher::sip::SipHasher13::new();
+    let mut first_seen: BTreeMap<u64, usize> = BTreeMap::new();
+    for (position, (path, kind, file, target)) in names.enumerate() {
+        let group = *first_seen.entry(file).or_insert(position);
+        (path, kind, group, target).hash(&mut hasher);
+    }
+    hasher.finish()
+}

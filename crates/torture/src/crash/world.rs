@@ -1,0 +1,331 @@
+//! `World`: what a file system must be after some operations; the simplest model that can say so.
+//!
+//! Files are numbered in the order of their making and keep their number through renames. A clone shares everything that
+//! later operations do not change, so that the world after each operation of a long history can be kept.
+
+use super::op::{Op, pattern};
+use super::tree::{Entry, NodeKind, Tree, names_signature};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Number of a file within a history of worlds.
+pub type FileId = u64;
+
+/// A file, directory, link or FIFO.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Node {
+    pub kind: NodeKind,
+    pub mode: u16,
+    /// Content of a file, target of a symbolic link.
+    pub content: Vec<u8>,
+    pub xattrs: BTreeMap<String, Vec<u8>>,
+    /// Names in a directory.
+    pub children: BTreeMap<String, FileId>,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub struct World {
+    nodes: BTreeMap<FileId, Arc<Node>>,
+    next: FileId,
+}
+
+const ROOT: FileId = 0;
+
+/// Permission bits of files, links and FIFOs as the explorer makes them.
+pub const FILE_MODE: u16 = 0o644;
+/// Permission bits of directories as the explorer makes them.
+pub const DIRECTORY_MODE: u16 = 0o755;
+
+type Invalid = &'static str;
+
+impl World {
+    /// An empty volume.
+    #[must_use]
+    pub fn new() -> Self {
+        let root = Node::new(NodeKind::Directory, Vec::new());
+        Self { nodes: BTreeMap::from([(ROOT, Arc::new(root))]), next: ROOT + 1 }
+    }
+
+    /// The world that a walk found: where the next round of a history begins.
+    #[must_use]
+    pub fn of_tree(tree: &Tree) -> Self {
+        let mut world = Self { nodes: BTreeMap::new(), next: ROOT };
+        let mut by_ino: BTreeMap<u64, FileId> = BTreeMap::new();
+        for entry in tree.entries() {
+            let id = *by_ino.entry(entry.ino).or_insert_with(|| {
+                let node = Node {
+                    mode: entry.mode,
+                    xattrs: entry.xattrs.clone(),
+                    ..Node::new(entry.kind, entry.content.clone())
+                };
+                world.add(node)
+            });
+            if let Some((parent, name)) = world.parent_of(&entry.path) {
+                world.node_mut(parent).children.insert(name.to_owned(), id);
+            }
+        }
+        world
+    }
+
+    /// Applies one operation.
+    ///
+    /// # Errors
+    /// Why it makes no sense; nothing has changed then.
+    pub fn apply(&mut self, op: &Op) -> Result<(), Invalid> {
+        match op {
+            Op::Create(path) => self.make(path, Node::new(NodeKind::File, Vec::new())),
+            Op::Mkdir(path) => self.make(path, Node::new(NodeKind::Directory, Vec::new())),
+            Op::Mkfifo(path) => self.make(path, Node::new(NodeKind::Fifo, Vec::new())),
+            Op::Symlink { target, path } => {
+                self.make(path, Node::new(NodeKind::Symlink, target.clone().into_bytes()))
+            }
+            Op::Link { from, to } => self.link(from, to),
+            Op::Unlink(path) => self.remove(path, false),
+            Op::Rmdir(path) => self.remove(path, true),
+            Op::Rename { from, to } => self.rename(from, to),
+            Op::Exchange { from, to } => self.exchange(from, to),
+            Op::Write { path, at_bytes, len_bytes, tag } => {
+                let content = &mut self.file_mut(path)?.content;
+                let end = (at_bytes + len_bytes) as usize;
+                content.resize(content.len().max(end), 0);
+                content[*at_bytes as usize..end].copy_from_slice(&pattern(*tag, *at_bytes, *len_bytes));
+                Ok(())
+            }
+            Op::Truncate { path, size_bytes } => {
+                self.file_mut(path)?.content.resize(*size_bytes as usize, 0);
+                Ok(())
+            }
+            Op::Punch { path, at_bytes, len_bytes } => {
+                let content = &mut self.file_mut(path)?.content;
+                let end = ((at_bytes + len_bytes) as usize).min(content.len());
+                content[(*at_bytes as usize).min(end)..end].fill(0);
+                Ok(())
+            }
+            Op::Chmod { path, mode } => {
+                let id = self.find(path).ok_or("no such file")?;
+                if self.nodes[&id].kind == NodeKind::Symlink {
+                    return Err("a symbolic link has no mode of its own");
+                }
+                self.node_mut(id).mode = *mode;
+                Ok(())
+            }
+            Op::SetXattr { path, name, len_bytes, tag } => {
+                let id = self.find(path).ok_or("no such file")?;
+                let kind = self.nodes[&id].kind;
+                if !matches!(kind, NodeKind::File | NodeKind::Directory) {
+                    return Err("no user attributes on this type");
+                }
+                self.node_mut(id).xattrs.insert(name.clone(), pattern(*tag, 0, *len_bytes));
+                Ok(())
+            }
+            Op::Fsync(path) => self.find(path).map(drop).ok_or("no such file"),
+            Op::Sync | Op::Idle { .. } | Op::Remount => Ok(()),
+        }
+    }
+
+    /// What a walk of a volume with this content finds.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        let names = self.names();
+        let entry = |(path, id): &(String, FileId)| {
+            let node = &self.nodes[id];
+            let is_directory = |child: &&FileId| self.nodes[*child].kind == NodeKind::Directory;
+            let nlink = match node.kind {
+                NodeKind::Directory => 2 + node.children.values().filter(is_directory).count(),
+                _ => names.iter().filter(|(_, other)| other == id).count(),
+            };
+            Entry {
+                path: path.clone(),
+                kind: node.kind,
+                ino: id + 1,
+                nlink: nlink as u32,
+                mode: node.mode,
+                content: node.content.clone(),
+                xattrs: node.xattrs.clone(),
+            }
+        };
+        Tree::new(names.iter().map(entry).collect())
+    }
+
+    /// Takes over what a walk found of one file: after a write that was refused half way.
+    pub fn adopt_content(&mut self, path: &str, tree: &Tree) {
+        let found = tree.entries().iter().find(|entry| entry.path == path);
+        if let (Some(id), Some(entry)) = (self.find(path), found) {
+            self.node_mut(id).content = entry.content.clone();
+        }
+    }
+
+    /// The file under a path.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<FileId> {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        parts.into_iter().try_fold(ROOT, |id, part| self.nodes[&id].children.get(part).copied())
+    }
+
+    /// All paths with their types and sizes in bytes, sorted, the root included.
+    #[must_use]
+    pub fn list(&self) -> Vec<(String, NodeKind, u64)> {
+        let describe = |(path, id): (String, FileId)| {
+            let node = &self.nodes[&id];
+            (path, node.kind, node.content.len() as u64)
+        };
+        self.names().into_iter().map(describe).collect()
+    }
+
+    /// All paths with the files they name, sorted, the root included.
+    pub(super) fn names(&self) -> Vec<(String, FileId)> {
+        let mut names = Vec::new();
+        let mut pending = vec![(String::new(), ROOT)];
+        while let Some((path, id)) = pending.pop() {
+            for (name, child) in &self.nodes[&id].children {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+                pending.push((path, *child));
+            }
+            names.push((path, id));
+        }
+        names.sort();
+        names
+    }
+
+    pub(super) fn node(&self, id: FileId) -> Option<&Node> {
+        self.nodes.get(&id).map(|node| &**node)
+    }
+
+    /// See [`names_signature`].
+    pub(super) fn signature(&self) -> u64 {
+        let names = self.names();
+        names_signature(names.iter().map(|(path, id)| {
+            let node = &self.nodes[id];
+            let target = if node.kind == NodeKind::Symlink { node.content.as_slice() } else { &[] };
+            (path.as_str(), node.kind, *id, target)
+        }))
+    }
+
+    fn add(&mut self, node: Node) -> FileId {
+        let id = self.next;
+        self.next += 1;
+        self.nodes.insert(id, Arc::new(node));
+        id
+    }
+
+    fn node_mut(&mut self, id: FileId) -> &mut Node {
+        Arc::make_mut(self.nodes.get_mut(&id).expect("a file of this world"))
+    }
+
+    fn file_mut(&mut self, path: &str) -> Result<&mut Node, Invalid> {
+        let id = self.find(path).ok_or("no such file")?;
+        match self.nodes[&id].kind {
+            NodeKind::File => Ok(self.node_mut(id)),
+            _ => Err("not a regular file"),
+        }
+    }
+
+    /// The directory a path lies in and its last part; `None` for the root and where there is no such directory.
+    fn parent_of<'p>(&self, path: &'p str) -> Option<(FileId, &'p str)> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = self.find(parent).filter(|id| self.nodes[id].kind == NodeKind::Directory)?;
+        (!name.is_empty()).then_some((parent, name))
+    }
+
+    fn make(&mut self, path: &str, node: Node) -> Result<(), Invalid> {
+        let (parent, name) = self.parent_of(path).ok_or("no such directory")?;
+        if self.find(path).is_some() {
+            return Err("exists");
+        }
+        let id = self.add(node);
+        self.node_mut(parent).children.insert(name.to_owned(), id);
+        Ok(())
+    }
+
+    fn link(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
+        let id = self.find(from).ok_or("no such file")?;
+        let (parent, name) = self.parent_of(to).ok_or("no such directory")?;
+        if self.nodes[&id].kind == NodeKind::Directory {
+            return Err("is a directory");
+        }
+        if self.find(to).is_some() {
+            return Err("exists");
+        }
+        self.node_mut(parent).children.insert(name.to_owned(), id);
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &str, directory: bool) -> Result<(), Invalid> {
+        let id = self.find(path).ok_or("no such file")?;
+        let (parent, name) = self.parent_of(path).ok_or("the root")?;
+        if (self.nodes[&id].kind == NodeKind::Directory) != directory {
+            return Err("wrong type");
+        }
+        if !self.nodes[&id].children.is_empty() {
+            return Err("not empty");
+        }
+        self.node_mut(parent).children.remove(name);
+        self.drop_if_nameless(id);
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
+        let id = self.find(from).ok_or("no such file")?;
+        let (from_parent, from_name) = self.parent_of(from).ok_or("the root")?;
+        let (to_parent, to_name) = self.parent_of(to).ok_or("no such directory")?;
+        if to.starts_with(&format!("{from}/")) {
+            return Err("into itself");
+        }
+        let replaced = self.find(to);
+        if replaced == Some(id) {
+            return Ok(());
+        }
+        if let Some(old) = replaced {
+            let (new, old) = (&self.nodes[&id], &self.nodes[&old]);
+            if (new.kind == NodeKind::Directory) != (old.kind == NodeKind::Directory) {
+                return Err("wrong type");
+            }
+            if !old.children.is_empty() {
+                return Err("not empty");
+            }
+        }
+        self.node_mut(from_parent).children.remove(from_name);
+        self.node_mut(to_parent).children.insert(to_name.to_owned(), id);
+        if let Some(old) = replaced {
+            self.drop_if_nameless(old);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
+        let (a, b) = (self.find(from).ok_or("no such file")?, self.find(to).ok_or("no such file")?);
+        let (a_parent, a_name) = self.parent_of(from).ok_or("the root")?;
+        let (b_parent, b_name) = self.parent_of(to).ok_or("the root")?;
+        if to.starts_with(&format!("{from}/")) || from.starts_with(&format!("{to}/")) {
+            return Err("into itself");
+        }
+        self.node_mut(a_parent).children.insert(a_name.to_owned(), b);
+        self.node_mut(b_parent).children.insert(b_name.to_owned(), a);
+        Ok(())
+    }
+
+    fn drop_if_nameless(&mut self, id: FileId) {
+        let named = self.nodes.values().any(|node| node.children.values().any(|child| *child == id));
+        if !named {
+            self.nodes.remove(&id);
+        }
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Node {
+    fn new(kind: NodeKind, content: Vec<u8>) -> Self {
+        let mode = match kind {
+            NodeKind::Directory => DIRECTORY_MODE,
+            NodeKind::Symlink => 0o777,
+            NodeKind::File | NodeKind::Fifo => FILE_MODE,
+        };
+        Self { kind, mode, content, xattrs: BTreeMap::new(), children: BTreeMap::new() }
+    }
+}

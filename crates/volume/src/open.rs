@@ -1,0 +1,67 @@
+//! Making and opening volumes on a device.
+
+use crate::volume::Volume;
+use firnfs::FsError;
+use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs, read_superblock};
+use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs_device::{AlignedBuf, Clock, Device};
+use firnfs_format::TimeNs;
+use std::sync::Arc;
+
+/// Why a volume could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is none.
+    #[error(transparent)]
+    NotFirnfs(#[from] NotFirnfs),
+    /// It is damaged, or the device failed.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+/// Writes an empty volume to a device. Whatever was there is lost.
+///
+/// # Errors
+/// `Invalid` options, `Io`.
+pub fn format(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError> {
+    let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
+    let writes = mkfs(options)?;
+    let (last, others) = writes.split_last().ok_or(FsError::Invalid("nothing to write"))?;
+    // The old superblock goes first: an interrupted mkfs leaves no volume, neither the old nor the new one.
+    device.write(last.0, Arc::new(AlignedBuf::zeroed(last.1.len()))).map_err(failed)?;
+    device.flush().map_err(failed)?;
+    for (at_bytes, bytes) in others {
+        device.write(*at_bytes, Arc::new(AlignedBuf::copy_of(bytes))).map_err(failed)?;
+    }
+    device.flush().map_err(failed)?;
+    device.write(last.0, Arc::new(AlignedBuf::copy_of(&last.1))).map_err(failed)?;
+    device.flush().map_err(failed)
+}
+
+/// Opens the volume on a device, rolls forward, and frees what a crash left without names.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(
+    device: Arc<dyn Device>,
+    options: Options,
+    atime_mode: AtimeMode,
+    clock: Arc<dyn Clock>,
+) -> Result<Volume<Lfs>, OpenError> {
+    let shape = device.geometry();
+    let unit = u64::from(shape.logical_block_bytes.max(512));
+    let mut read = |at_bytes: u64, len_bytes: u32| {
+        let start = at_bytes / unit * unit;
+        let end = (at_bytes + u64::from(len_bytes)).next_multiple_of(unit);
+        let data = device.read(start, (end - start) as u32).map_err(|e| FsError::Io(e.to_string()))?;
+        let from = (at_bytes - start) as usize;
+        Ok(data[from..from + len_bytes as usize].to_vec())
+    };
+    let sb = read_superblock(&mut read, shape.size_bytes)?;
+    let lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
+    let volume = Volume::new(Vfs::new(lfs, atime_mode), Some(device.clone()), clock);
+    if !options.read_only {
+        volume.run(|vfs, now| vfs.release_orphans(now))?;
+    }
+    Ok(volume)
+}

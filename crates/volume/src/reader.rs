@@ -1,0 +1,225 @@
+//! Reading the device: aligned, coalesced, with read-ahead along the log.
+//!
+//! What was written together lies together in the log, so small reads close to each other are served from *windows*: a
+//! stretch of the log read at once. A window may be older than the log (its segment was written again); the checksum in
+//! every pointer tells, and then the device is asked.
+
+use firnfs::lfs::{Geometry, verify_stored};
+use firnfs::store::{Piece, ReadPlan};
+use firnfs::{Fetch, FsError};
+use firnfs_device::{AlignedBuf, Device, DeviceError};
+use firnfs_format::BlockPtr;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Length of a window in bytes.
+const WINDOW_BYTES: u64 = 256 << 10;
+/// Windows kept.
+const WINDOWS: usize = 16;
+/// Reads at least this long are not worth a window.
+const LARGE_BYTES: u64 = 64 << 10;
+/// Longest single read of file data.
+const READ_MAX_BYTES: u64 = 1 << 20;
+
+struct Window {
+    at_bytes: u64,
+    data: Arc<AlignedBuf>,
+}
+
+#[derive(Default)]
+struct Ahead {
+    windows: VecDeque<Window>,
+    /// Ends of recent small reads: another one close behind is a sequence.
+    recent: VecDeque<u64>,
+}
+
+/// See the module's head.
+pub struct Reader {
+    device: Arc<dyn Device>,
+    geo: Geometry,
+    unit_bytes: u64,
+    size_bytes: u64,
+    ahead: Mutex<Ahead>,
+}
+
+fn failed(e: DeviceError) -> FsError {
+    FsError::Io(e.to_string())
+}
+
+impl Reader {
+    /// Reads `device` for a store of that geometry.
+    pub fn new(device: Arc<dyn Device>, geo: Geometry) -> Self {
+        let shape = device.geometry();
+        let unit_bytes = u64::from(shape.logical_block_bytes.max(512));
+        Self { device, geo, unit_bytes, size_bytes: shape.size_bytes, ahead: Mutex::default() }
+    }
+
+    /// Reads what the core asked for and verifies it.
+    ///
+    /// # Errors
+    /// `Io`, `Corrupt`.
+    pub fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
+        let (at, len) = (fetch.at_bytes, u64::from(fetch.len_bytes));
+        if len < LARGE_BYTES
+            && let Some(bytes) = self.from_window(at, len)
+            && firnfs::lfs::verify(&fetch.what, &self.geo, &bytes).is_ok()
+        {
+            return Ok(bytes);
+        }
+        let bytes = self.exact(at, len)?;
+        firnfs::lfs::verify(&fetch.what, &self.geo, &bytes)?;
+        Ok(bytes)
+    }
+
+    /// Small reads in sequence: from a window, read now if this continues a sequence.
+    fn from_window(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+        let inside = |w: &Window| at >= w.at_bytes && at + len <= w.at_bytes + w.data.len() as u64;
+        let cut = |w: &Window| {
+            let from = (at - w.at_bytes) as usize;
+            w.data[from..from + len as usize].to_vec()
+        };
+        {
+            let mut ahead = self.ahead.lock();
+            if let Some(window) = ahead.windows.iter().find(|w| inside(w)) {
+                return Some(cut(window));
+            }
+            let close = |&end: &u64| at.abs_diff(end) <= WINDOW_BYTES;
+            let in_sequence = ahead.recent.iter().any(close);
+            if ahead.recent.len() >= 8 {
+                ahead.recent.pop_front();
+            }
+            ahead.recent.push_back(at + len);
+            if !in_sequence {
+                return None;
+            }
+        }
+        let start = at / 4096 * 4096;
+        let window_len =
+            WINDOW_BYTES.max(len + 4096).min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes;
+        let data = Arc::new(self.device.read(start, window_len as u32).ok()?);
+        let window = Window { at_bytes: start, data };
+        let bytes = inside(&window).then(|| cut(&window));
+        let mut ahead = self.ahead.lock();
+        if ahead.windows.len() >= WINDOWS {
+            ahead.windows.pop_front();
+        }
+        ahead.windows.push_back(window);
+        bytes
+    }
+
+    /// Exactly that range, aligned outwards to the device's blocks.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn exact(&self, at: u64, len: u64) -> Result<Vec<u8>, FsError> {
+        let start = at / self.unit_bytes * self.unit_bytes;
+        let end = (at + len).next_multiple_of(self.unit_bytes);
+        let data = self.device.read(start, (end - start) as u32).map_err(failed)?;
+        let from = (at - start) as usize;
+        Ok(data[from..from + len as usize].to_vec())
+    }
+
+    /// Carries out a read plan: stretches that lie together on the device are read at once. Every block is verified.
+    ///
+    /// # Errors
+    /// `Io`, `Corrupt`.
+    pub fn carry_out(&self, plan: &ReadPlan, out: &mut [u8]) -> Result<(), FsError> {
+        let mut done = 0;
+        let mut at = 0;
+        while at < plan.pieces.len() {
+            let run = run_length(&plan.pieces[at..]);
+            let pieces = &plan.pieces[at..at + run.max(1)];
+            let len: usize = pieces.iter().map(Piece::len_bytes).sum();
+            self.read_run(pieces, &mut out[done..done + len])?;
+            done += len;
+            at += run.max(1);
+        }
+        Ok(())
+    }
+
+    /// Carries out a plan of a store without a device.
+    ///
+    /// # Errors
+    /// `Io` if the plan refers to one nevertheless.
+    pub fn from_memory(plan: &ReadPlan, out: &mut [u8]) -> Result<(), FsError> {
+        let mut done = 0;
+        for piece in &plan.pieces {
+            let part = &mut out[done..done + piece.len_bytes()];
+            if !copy_memory(piece, part) {
+                return Err(FsError::Io("the store has no device".to_owned()));
+            }
+            done += part.len();
+        }
+        Ok(())
+    }
+
+    fn read_run(&self, pieces: &[Piece], out: &mut [u8]) -> Result<(), FsError> {
+        let Piece::Stored { at_bytes: start, .. } = pieces[0] else {
+            copy_memory(&pieces[0], out);
+            return Ok(());
+        };
+        let len: u64 = pieces.iter().filter_map(stored).map(|(ptr, _)| u64::from(ptr.stored_bytes())).sum();
+        if len < LARGE_BYTES
+            && let Some(bytes) = self.from_window(start, len)
+            && self.copy_out(pieces, start, &bytes, out).is_ok()
+        {
+            return Ok(());
+        }
+        let unit_start = start / self.unit_bytes * self.unit_bytes;
+        let unit_end = (start + len).next_multiple_of(self.unit_bytes);
+        let data = self.device.read(unit_start, (unit_end - unit_start) as u32).map_err(failed)?;
+        self.copy_out(pieces, unit_start, &data, out)
+    }
+
+    /// Verifies the blocks of a run in `bytes`, which start at `from` on the device, and copies what was asked for.
+    fn copy_out(&self, pieces: &[Piece], from: u64, bytes: &[u8], out: &mut [u8]) -> Result<(), FsError> {
+        let mut done = 0;
+        for piece in pieces {
+            let Piece::Stored { key, ptr, at_bytes, start, len_bytes } = piece else { continue };
+            let at = (at_bytes - from) as usize;
+            let block = &bytes[at..at + ptr.stored_bytes() as usize];
+            verify_stored(ptr, &self.geo, block, || format!("inode {} block {}", key.ino, key.index))?;
+            let target = &mut out[done..done + len_bytes];
+            // What lies beyond the stored length is zero.
+            let tail = block.get(*start..).unwrap_or(&[]);
+            let have = tail.len().min(*len_bytes);
+            target[..have].copy_from_slice(&tail[..have]);
+            target[have..].fill(0);
+            done += len_bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Copies a stretch that is not on the device; false if it is.
+fn copy_memory(piece: &Piece, out: &mut [u8]) -> bool {
+    match piece {
+        Piece::Zeros { .. } => out.fill(0),
+        Piece::Memory { buf, start, len_bytes } => out.copy_from_slice(&buf[*start..*start + *len_bytes]),
+        Piece::Stored { .. } => return false,
+    }
+    true
+}
+
+fn stored(piece: &Piece) -> Option<(&BlockPtr, u64)> {
+    match piece {
+        Piece::Stored { ptr, at_bytes, .. } => Some((ptr, *at_bytes)),
+        _ => None,
+    }
+}
+
+/// How many pieces from the first on lie one behind the other on the device; 0 if the first is not on the device.
+fn run_length(pieces: &[Piece]) -> usize {
+    let Some((first, start)) = pieces.first().and_then(stored) else { return 0 };
+    let mut end = start + u64::from(first.stored_bytes());
+    let mut run = 1;
+    while let Some((ptr, at)) = pieces.get(run).and_then(stored)
+        && at == end
+        && end - start < READ_MAX_BYTES
+    {
+        end += u64::from(ptr.stored_bytes());
+        run += 1;
+    }
+    run
+}

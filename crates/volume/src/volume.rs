@@ -1,0 +1,344 @@
+//! `Volume`: an open volume, for callers that may block.
+
+use crate::driven::Driven;
+use crate::reader::Reader;
+use firnfs::lfs::{Job, Pressure, Step};
+use firnfs::store::{Scope, Ticket};
+use firnfs::vfs::Vfs;
+use firnfs::{Fetch, FsError, Outcome, Stop};
+use firnfs_device::{Clock, Device};
+use firnfs_format::{InodeNo, TimeNs};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Requests handed to the device at once by one caller.
+const JOBS_AT_ONCE: usize = 4;
+/// How long to wait for another caller's requests before looking again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Steps without any way forward before an operation that waits for room is refused.
+const STUCK_MAX: u32 = 8;
+/// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
+const FETCH_TRIES: u32 = 3;
+
+/// See the crate's head.
+pub struct Volume<S: Driven> {
+    core: Mutex<Vfs<S>>,
+    /// Signalled whenever requests were completed.
+    progress: Condvar,
+    device: Option<Arc<dyn Device>>,
+    reader: Option<Reader>,
+    clock: Arc<dyn Clock>,
+    /// Set once somebody waits for background work: then operations do not do it themselves.
+    has_background: AtomicBool,
+    work_due: Mutex<bool>,
+    work: Condvar,
+}
+
+impl<S: Driven> Volume<S> {
+    /// Drives `vfs`; `device` is `None` for the memory store.
+    pub fn new(vfs: Vfs<S>, device: Option<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Self {
+        let geo = vfs.store().geometry();
+        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo));
+        Self {
+            core: Mutex::new(vfs),
+            progress: Condvar::new(),
+            device,
+            reader,
+            clock,
+            has_background: AtomicBool::new(false),
+            work_due: Mutex::new(false),
+            work: Condvar::new(),
+        }
+    }
+
+    fn now(&self) -> TimeNs {
+        TimeNs(self.clock.now_ns())
+    }
+
+    /// Runs one operation to its end, retrying as needed. `op` must be repeatable until it succeeds.
+    ///
+    /// # Errors
+    /// The operation's own; `NoSpace` if there is no way to make room for it.
+    pub fn run<T>(&self, mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+        let now = self.now();
+        let mut patience = Patience::default();
+        loop {
+            let mut core = self.core.lock();
+            match op(&mut core, now) {
+                Ok(value) => {
+                    let pressure = core.store().pressure();
+                    drop(core);
+                    if pressure == Pressure::Due {
+                        self.kick();
+                    }
+                    return Ok(value);
+                }
+                Err(stop) => {
+                    drop(core);
+                    self.overcome(stop, &mut patience)?;
+                }
+            }
+        }
+    }
+
+    /// Does what a stopped operation waits for.
+    fn overcome(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
+        match stop {
+            Stop::Fail(e) => Err(e),
+            Stop::Need(fetches) => self.fetch_all(&fetches, patience),
+            Stop::Room => self.make_room(patience),
+        }
+    }
+
+    fn fetch_all(&self, fetches: &[Fetch], patience: &mut Patience) -> Result<(), FsError> {
+        let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
+        for fetch in fetches {
+            match reader.fetch(fetch) {
+                Ok(bytes) => {
+                    let mut core = self.core.lock();
+                    core.store_mut().supply(fetch.what, &bytes)?;
+                }
+                Err(e) if patience.fetch_failed(fetch) => return Err(e),
+                Err(_) => return Ok(()),
+            }
+        }
+        self.core.lock().store_mut().shrink_caches();
+        Ok(())
+    }
+
+    /// An operation waits for log room or memory: lets background work advance, here and now.
+    fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
+        let step = self.core.lock().store_mut().step(self.now(), true);
+        match step {
+            Ok(Step::Worked) => {
+                patience.stuck = 0;
+                self.pump();
+                Ok(())
+            }
+            Ok(Step::Waiting | Step::Idle(_)) => {
+                self.pump_or_wait();
+                Ok(())
+            }
+            Ok(Step::Stuck) if patience.stuck >= STUCK_MAX => Err(FsError::NoSpace),
+            Ok(Step::Stuck) => {
+                patience.stuck += 1;
+                self.pump_or_wait();
+                Ok(())
+            }
+            Err(Stop::Room) => {
+                self.pump_or_wait();
+                Ok(())
+            }
+            Err(stop) => self.overcome_in_step(stop, patience),
+        }
+    }
+
+    /// Background work never waits for room of its own: it has waited already.
+    fn overcome_in_step(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
+        match stop {
+            Stop::Need(fetches) => self.fetch_all(&fetches, patience),
+            Stop::Fail(e) => Err(e),
+            Stop::Room => Ok(()),
+        }
+    }
+
+    /// Requests that are ready, started.
+    fn take_jobs(core: &mut MutexGuard<'_, Vfs<S>>) -> Vec<Job> {
+        std::iter::from_fn(|| core.store_mut().next_job()).take(JOBS_AT_ONCE).collect()
+    }
+
+    /// Carries out what is ready, until nothing is.
+    fn pump(&self) {
+        loop {
+            let jobs = Self::take_jobs(&mut self.core.lock());
+            if jobs.is_empty() {
+                return;
+            }
+            self.carry_out(jobs);
+        }
+    }
+
+    /// Carries out what is ready; if nothing is, waits a moment for other callers' requests.
+    fn pump_or_wait(&self) {
+        let mut core = self.core.lock();
+        let jobs = Self::take_jobs(&mut core);
+        if jobs.is_empty() {
+            self.progress.wait_for(&mut core, LOOK_AGAIN);
+        } else {
+            drop(core);
+            self.carry_out(jobs);
+        }
+    }
+
+    fn carry_out(&self, jobs: Vec<Job>) {
+        let Some(device) = &self.device else { return };
+        let submitted: Vec<_> = jobs.into_iter().map(|job| (job.id, device.submit(job.request))).collect();
+        for (id, tag) in submitted {
+            let result = device.wait(tag).map(drop);
+            self.core.lock().store_mut().job_done(id, result);
+            self.progress.notify_all();
+        }
+    }
+
+    /// Reads into `out`; returns how much (less than asked for only at the end of the file).
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`, and those of `Vfs::read`.
+    pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let plan = self.run(|vfs, now| vfs.read(now, ino, at_bytes, out.len() as u64))?;
+        let len = plan.len_bytes();
+        let result = match &self.reader {
+            Some(reader) => reader.carry_out(&plan, &mut out[..len]),
+            None => Reader::from_memory(&plan, &mut out[..len]),
+        };
+        if plan.pin != 0 {
+            self.core.lock().store_mut().unpin(plan.pin);
+        }
+        result.map(|()| len)
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// `NoSpace`, and those of `Vfs::write`.
+    pub fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8], kill_set_id: bool) -> Result<(), FsError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            done += self
+                .run(|vfs, now| vfs.write(now, ino, at_bytes + done as u64, &bytes[done..], kill_set_id))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a scope durable and waits for it (group commit).
+    ///
+    /// # Errors
+    /// `Io`, `ReadOnly`.
+    pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
+        let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
+        self.wait_durable(ticket)
+    }
+
+    /// Whoever waits does the work that is ready; one flush serves all who wait.
+    fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
+        loop {
+            let mut core = self.core.lock();
+            if core.store().durable() >= ticket {
+                return Ok(());
+            }
+            if let Some(why) = core.store().read_only() {
+                return Err(FsError::ReadOnly(why.to_owned()));
+            }
+            let jobs = Self::take_jobs(&mut core);
+            if jobs.is_empty() {
+                self.progress.wait_for(&mut core, LOOK_AGAIN);
+                continue;
+            }
+            drop(core);
+            self.carry_out(jobs);
+        }
+    }
+
+    /// Does background work that is due (commit interval, write threshold, checkpoint, cleaning). Returns how long the
+    /// caller may sleep, in milliseconds, unless [`Volume::wait_for_work`] wakes it earlier.
+    ///
+    /// # Errors
+    /// `Io`, `Corrupt`.
+    pub fn background(&self) -> Result<u64, FsError> {
+        let mut patience = Patience::default();
+        loop {
+            let step = self.core.lock().store_mut().step(self.now(), false);
+            match step {
+                Ok(Step::Worked) => self.pump(),
+                Ok(Step::Waiting) | Err(Stop::Room) => self.pump_or_wait(),
+                Ok(Step::Stuck) => return Ok(1000),
+                Ok(Step::Idle(sleep_ms)) => {
+                    self.pump();
+                    return Ok(sleep_ms);
+                }
+                Err(stop) => self.overcome_in_step(stop, &mut patience)?,
+            }
+        }
+    }
+
+    /// Work is due: wakes whoever does it, or does it here if nobody does.
+    fn kick(&self) {
+        if !self.has_background.load(Ordering::Relaxed) {
+            // An error shows in the operation that it concerns, or at the next sync.
+            let _ = self.background();
+            return;
+        }
+        let mut due = self.work_due.lock();
+        if !*due {
+            *due = true;
+            self.work.notify_one();
+        }
+    }
+
+    /// Sleeps until there is background work, at most `max_ms`. Who calls this promises to call
+    /// [`Volume::background`] in turn.
+    pub fn wait_for_work(&self, max_ms: u64) {
+        self.has_background.store(true, Ordering::Relaxed);
+        let mut due = self.work_due.lock();
+        if !*due {
+            self.work.wait_for(&mut due, Duration::from_millis(max_ms));
+        }
+        *due = false;
+    }
+
+    /// Wakes [`Volume::wait_for_work`].
+    pub fn wake(&self) {
+        *self.work_due.lock() = true;
+        self.work.notify_all();
+    }
+
+    /// Frees what has no names, commits everything, writes a checkpoint that says so.
+    ///
+    /// # Errors
+    /// `Io`, `ReadOnly`, `NoSpace`.
+    pub fn close(&self) -> Result<(), FsError> {
+        if self.core.lock().store().read_only().is_some() {
+            return Ok(());
+        }
+        self.run(|vfs, now| vfs.release_orphans(now))?;
+        self.background()?;
+        self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now))?;
+        loop {
+            let core = self.core.lock();
+            if let Some(why) = core.store().read_only() {
+                return Err(FsError::ReadOnly(why.to_owned()));
+            }
+            if core.store().is_quiet() {
+                return Ok(());
+            }
+            drop(core);
+            self.pump_or_wait();
+        }
+    }
+
+    /// Ends driving and gives the core back, without closing the volume.
+    pub fn into_vfs(self) -> Vfs<S> {
+        self.core.into_inner()
+    }
+}
+
+/// How often one operation was turned away for the same reason.
+#[derive(Default)]
+struct Patience {
+    stuck: u32,
+    failed: Option<(Fetch, u32)>,
+}
+
+impl Patience {
+    /// A fetch failed; true if that is final.
+    fn fetch_failed(&mut self, fetch: &Fetch) -> bool {
+        let before = match &self.failed {
+            Some((last, times)) if last == fetch => *times,
+            _ => 0,
+        };
+        self.failed = Some((fetch.clone(), before + 1));
+        before + 1 >= FETCH_TRIES
+    }
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The micro benchmark, fair and in one command (root): an ext4 on a loop device with direct I/O and a firnfs image of the
+# same size on the same disk, both written through once beforehand, and a memory volume behind the same FUSE.
+#
+#   scripts/bench-micro.sh [DIR] [-- MORE ARGUMENTS FOR firn bench micro]
+#
+# DIR (default: target/bench) must have room for both images. Results: docs/bench/micro.md and micro.json.
+# SIZE_MIB (default 6144) is the size of each image.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+place=target/bench
+if [ $# -gt 0 ] && [ "$1" != -- ]; then
+    place=$1
+    shift
+fi
+[ "${1:-}" != -- ] || shift
+size_mib=${SIZE_MIB:-6144}
+
+[ "$(id -u)" = 0 ] || die "needs root: loop devices, mounts and cold caches; run: sudo scripts/bench-micro.sh"
+need_rust
+need e2fsprogs mkfs.ext4
+need mount losetup
+need fuse3 fusermount3
+
+say "building firn"
+cargo build --release --locked -p firnfs-cli
+firn=$PWD/target/release/firn
+
+mkdir -p "$place" docs/bench
+place=$(cd "$place" && pwd)
+loop=
+cleanup() {
+    ! mountpoint -q "$place/ext4" || umount "$place/ext4"
+    [ -z "$loop" ] || losetup --detach "$loop"
+    rm -rf "$place/ext4.img" "$place/ext4" "$place/firn.img"
+}
+trap cleanup EXIT
+cleanup
+
+# Zeros written through, not fallocate: an unwritten extent costs its first writer a journal entry of the disk's own
+# file system, which neither side shall pay while it is timed.
+for image in ext4 firn; do
+    say "preallocating $image.img, $size_mib MiB"
+    dd if=/dev/zero of="$place/$image.img" bs=1M count="$size_mib" oflag=direct conv=fsync status=none
+done
+
+say "making ext4 on a loop device with direct I/O"
+mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$place/ext4.img"
+loop=$(losetup --find --show --direct-io=on "$place/ext4.img")
+mkdir -p "$place/ext4"
+mount "$loop" "$place/ext4"
+
+say "running"
+"$firn" bench micro --against "ext4=$place/ext4" --image "$place/firn.img" --size "${size_mib}M" \
+    --report docs/bench/micro "$@"
+say "written: docs/bench/micro.md and docs/bench/micro.json"

@@ -1,0 +1,49 @@
+# Shared by the scripts beside it; sourced, never run.
+
+# say TEXT: a headline on standard error, with the seconds since the script began.
+say() {
+    printf '\n[%4ds] %s\n' "$SECONDS" "$*" >&2
+}
+
+# die TEXT: one line - what, where, what to do - and out.
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# need PACKAGE COMMAND...: installs a Debian package if one of its commands is missing and this is root; else says so.
+need() {
+    local package=$1 command
+    shift
+    for command in "$@"; do
+        PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null && continue
+        [ "$(id -u)" = 0 ] || die "'$command' is missing; run: sudo apt-get install $package"
+        command -v apt-get >/dev/null || die "'$command' is missing; install the package that Debian calls $package"
+        say "installing $package for '$command'"
+        if ! apt-get install -y -q "$package" >/dev/null 2>&1; then
+            apt-get update -q >/dev/null
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$package" >/dev/null
+        fi
+        return
+    done
+}
+
+# need_rust: a Rust toolchain with a C linker.
+need_rust() {
+    command -v cargo >/dev/null || die "cargo is missing; install Rust from https://rustup.rs"
+    need gcc cc
+}
+
+# counted TOTAL: turns one line per finished item on standard input into a progress bar on standard error.
+counted() {
+    awk -v total="$1" -v tty="$([ -t 2 ] && echo 1)" '
+        function show() {
+            share = total > 0 ? NR / total : 1
+            if (share > 1) share = 1
+            bar = sprintf("%*s", int(share * 40), "")
+            gsub(/ /, "#", bar)
+            printf "%s[%-40s] %d / %d", tty ? "\r" : "", bar, NR, total > "/dev/stderr"
+        }
+        tty && NR % 100 == 0 { show() }
+        END { show(); print "" > "/dev/stderr" }'
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# All tests of firnfs: what a change has to pass. Under 25 minutes on two cores from a bare clone.
+#
+#   scripts/test.sh            everything
+#   scripts/test.sh STEP...    only these: format lint unit docs conformance
+#
+# As root it installs what is missing with apt; conformance (pjdfstest) needs root and /dev/fuse.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+step_format() {
+    cargo fmt --all --check
+}
+
+step_lint() {
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+}
+
+# Unit, model, determinism, golden-image, licence and architecture tests, and the end-to-end tests on a real mount.
+step_unit() {
+    need fuse3 fusermount3
+    need git git
+    need rsync rsync
+    need sqlite3 sqlite3
+    need acl setfacl
+    need attr setfattr
+    cargo test --workspace --locked
+}
+
+step_docs() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+}
+
+step_conformance() {
+    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit docs"
+    scripts/conformance.sh
+}
+
+need_rust
+for component in rustfmt clippy; do
+    cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 ||
+        die "cargo $component is missing; run: rustup component add $component"
+done
+
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(format lint unit docs conformance)
+for step in "${steps[@]}"; do
+    declare -F "step_$step" >/dev/null || die "there is no step '$step'; see the head of this script"
+done
+for step in "${steps[@]}"; do
+    say "$step"
+    "step_$step"
+done
+say "all passed: ${steps[*]}"
