@@ -126,6 +126,7 @@ pub struct Path {
     blocks: [u32; DEPTH_MAX],
     len: usize,
     hash: u32,
+    leaf_pairs: usize,
 }
 
 impl Path {
@@ -149,7 +150,7 @@ fn node<S: Store>(store: &mut S, dir: InodeNo, block: u32) -> Outcome<Buf> {
 /// # Errors
 /// `Need`, `Corrupt`.
 pub fn descend<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64, hash: u32) -> Outcome<(Path, Buf)> {
-    let mut path = Path { blocks: [0; DEPTH_MAX], len: 1, hash };
+    let mut path = Path { blocks: [0; DEPTH_MAX], len: 1, hash, leaf_pairs: 0 };
     let mut here = node(store, dir, 0)?;
     check(&here, 0, None)?;
     while here[0] > 0 {
@@ -165,6 +166,7 @@ pub fn descend<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64, hash: u
         path.blocks[path.len] = child;
         path.len += 1;
     }
+    path.leaf_pairs = count(&here);
     Ok((path, here))
 }
 
@@ -320,8 +322,8 @@ pub struct Removal {
 
 /// Looks at the removal of an entry from the leaf that its path leads to.
 #[must_use]
-pub fn plan_remove(path: Path, leaf: &[u8], place: u32) -> Removal {
-    Removal { path, place, empties_leaf: path.len > 1 && count(leaf) == 1 }
+pub fn plan_remove(path: Path, place: u32) -> Removal {
+    Removal { path, place, empties_leaf: path.len > 1 && path.leaf_pairs == 1 }
 }
 
 impl Removal {
@@ -380,11 +382,6 @@ impl Building {
     /// Declares all blocks of the new index.
     pub fn declare(&self, dir: InodeNo, block_bytes: u32, intents: &mut Vec<Intent>) {
         intents.extend((0..self.max_blocks).map(|block| in_place(dir, Fork::Index, block, block_bytes)));
-    }
-
-    /// Leaves out an entry that the same operation removed.
-    pub fn forget(&mut self, place: u32) {
-        self.pairs.retain(|pair| pair.1 != place);
     }
 
     /// Builds the index with one more pair; returns how many blocks it has.

@@ -2,7 +2,7 @@
 //!
 //! Callers: `vfs` through [`super`]; see there for the policy.
 
-use super::{DirView, Hints, Lookup, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
+use super::{DirView, Hint, Hints, Lookup, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
 use crate::store::{Fork, Intent, Op, Store};
@@ -44,7 +44,8 @@ pub struct Insert {
     search_again: bool,
 }
 
-/// Looks for a place for a name that is not there. `lookup` is the search that did not find it.
+/// Looks for a place for a name that is not there. `lookup` is the search that did not find it; `removed_at` the offset of
+/// an entry that the same operation takes out of the same directory first.
 ///
 /// # Errors
 /// `Need`, `Corrupt`; `NoSpace` if the directory is at its largest.
@@ -54,19 +55,25 @@ pub fn plan_insert<S: Store>(
     dir: DirView,
     lookup: Lookup,
     name: &[u8],
+    removed_at: Option<u64>,
 ) -> Outcome<Insert> {
-    let (place, cursor) = find_place(store, hints, &dir, name.len())?;
+    let mut hint = hints.get(dir.ino);
+    if removed_at.is_some() {
+        // The block is searched again when the entry has gone: its records must all be looked at now.
+        hint.tail = None;
+    }
+    let (place, cursor) = find_place(store, hint, &dir, name.len())?;
     let index = match (lookup.path, place) {
-        (Some((path, _)), _) => IndexInsert::Pair(index::plan_insert(store, dir.ino, path)?),
-        (None, Place::Append { block }) if block >= SCAN_BLOCKS => plan_build(store, &dir, name)?,
+        (Some(path), _) => IndexInsert::Pair(index::plan_insert(store, dir.ino, path)?),
+        (None, Place::Append { block }) if block >= SCAN_BLOCKS => plan_build(store, &dir, name, removed_at)?,
         (None, _) => IndexInsert::None,
     };
-    Ok(Insert { dir, place, index, cursor, search_again: false })
+    Ok(Insert { dir, place, index, cursor, search_again: removed_at.is_some() })
 }
 
 fn find_place<S: Store>(
     store: &mut S,
-    hints: &Hints,
+    hint: Hint,
     dir: &DirView,
     name_len: usize,
 ) -> Outcome<(Place, Option<u64>)> {
@@ -80,6 +87,9 @@ fn find_place<S: Store>(
         return Ok((if has_room { Place::Inline } else { Place::Convert }, None));
     }
     let blocks = dir.blocks();
+    if let Some(tail) = at_tail(store, dir, &hint, name_len)? {
+        return Ok((tail, None));
+    }
     if blocks > 0
         && let Some(slack) = slack_in(store, dir, blocks - 1, name_len)?
     {
@@ -88,7 +98,7 @@ fn find_place<S: Store>(
     let append = Place::Append { block: blocks };
     let mut cursor = None;
     if dir.size_bytes.saturating_sub(dir.entry_bytes) > dir.size_bytes / 4 {
-        let start = hints.cursors.get(&dir.ino).copied().unwrap_or(0);
+        let start = hint.cursor;
         for step in 0..PROBE_BLOCKS.min(blocks) {
             let at = (start + step) % blocks;
             if let Some(slack) = slack_in(store, dir, at, name_len)? {
@@ -103,21 +113,35 @@ fn find_place<S: Store>(
     Ok((append, cursor))
 }
 
+/// The slack of the record that came last, without a search: the usual place when a directory grows.
+fn at_tail<S: Store>(store: &mut S, dir: &DirView, hint: &Hint, name_len: usize) -> Outcome<Option<Place>> {
+    let Some((block, host)) = hint.tail.filter(|tail| tail.0 + 1 == dir.blocks()) else { return Ok(None) };
+    let bytes = store.block(dir.ino, Fork::Data, BlockIndex(block))?;
+    let record = in_block(dirent::record(&bytes, host), dir.ino, block)?;
+    let has_room = record.len_bytes - record.used_bytes() >= dirent::record_bytes(name_len);
+    Ok(has_room.then_some(Place::Slack { block, host }))
+}
+
 fn slack_in<S: Store>(store: &mut S, dir: &DirView, at: u64, name_len: usize) -> Outcome<Option<Place>> {
     let block = store.block(dir.ino, Fork::Data, BlockIndex(at))?;
     let host = in_block(dirent::room(&block, name_len), dir.ino, at)?;
     Ok(host.map(|host| Place::Slack { block: at, host }))
 }
 
-fn plan_build<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcome<IndexInsert> {
+fn plan_build<S: Store>(
+    store: &mut S,
+    dir: &DirView,
+    name: &[u8],
+    removed_at: Option<u64>,
+) -> Outcome<IndexInsert> {
     let key = store.facts().hash_key;
     let mut pairs = Vec::new();
     for at in 0..dir.blocks() {
         let block = block(store, dir, at)?;
         for record in dirent::records(&block) {
             let record = in_block(record, dir.ino, at)?;
-            if !record.is_free() {
-                let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;
+            let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;
+            if !record.is_free() && removed_at != Some(at_bytes) {
                 pairs.push((index::hash(key, record.name), place_of(at_bytes)));
             }
         }
@@ -149,14 +173,6 @@ impl Insert {
         }
     }
 
-    /// Tells that the entry at `at_bytes` is removed from the same directory first.
-    pub fn after_removal(&mut self, at_bytes: u64) {
-        self.search_again = true;
-        if let IndexInsert::Build(building, _) = &mut self.index {
-            building.forget(place_of(at_bytes));
-        }
-    }
-
     /// Puts the entry in, and counts it in the directory's inode.
     pub fn apply<S: Store>(
         self,
@@ -167,10 +183,8 @@ impl Insert {
         target: (InodeNo, Kind),
     ) {
         let dir = self.dir.ino;
-        if let Some(cursor) = self.cursor {
-            hints.set(dir, cursor);
-        }
         let at_bytes = self.put(store, op, name, target);
+        self.remember(hints, at_bytes);
         let index_blocks = match self.index {
             IndexInsert::None => 0,
             IndexInsert::Pair(insertion) => {
@@ -182,6 +196,19 @@ impl Insert {
         inode.entries = inode.entries.saturating_add(1);
         inode.entry_bytes = inode.entry_bytes.saturating_add(dirent::record_bytes(name.len()) as u64);
         inode.index_blocks = index_blocks;
+    }
+
+    /// Notes where the next entry may go: behind this one, if it went to the last block; else near it.
+    fn remember(&self, hints: &mut Hints, at_bytes: u64) {
+        let mut hint = hints.get(self.dir.ino);
+        hint.cursor = self.cursor.unwrap_or(hint.cursor);
+        let (block, offset) = self.dir.split(at_bytes);
+        match self.place {
+            Place::Inline => return,
+            Place::Slack { .. } if block + 1 < self.dir.blocks() => {}
+            Place::Convert | Place::Slack { .. } | Place::Append { .. } => hint.tail = Some((block, offset)),
+        }
+        hints.set(self.dir.ino, hint);
     }
 
     /// Puts the record into the content; returns its offset.

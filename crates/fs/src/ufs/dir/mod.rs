@@ -150,11 +150,11 @@ pub struct Found {
 }
 
 /// The outcome of looking for a name, which plans build on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Lookup {
     /// The entry, if there is one.
     pub found: Option<Found>,
-    path: Option<(index::Path, Buf)>,
+    path: Option<index::Path>,
 }
 
 fn found_at(dir: &DirView, start: u64, record: &Record<'_>) -> Result<Found, FsError> {
@@ -205,26 +205,47 @@ fn lookup_indexed<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcom
             break;
         }
     }
-    Ok(Lookup { found, path: Some((path, leaf)) })
+    Ok(Lookup { found, path: Some(path) })
 }
 
-/// In-core memory of where free space was found last, by directory.
+/// In-core memory of where there is room, by directory.
 #[derive(Default, Debug)]
 pub struct Hints {
-    cursors: FxHashMap<InodeNo, u64>,
+    by_dir: FxHashMap<InodeNo, Hint>,
+}
+
+/// What is remembered of one directory.
+#[derive(Clone, Copy, Default, Debug)]
+struct Hint {
+    /// Block where the search for holes goes on.
+    cursor: u64,
+    /// A record of the last block, mostly its last one: its block, its offset there. Always the start of a record: it is
+    /// forgotten when anything is removed from that block.
+    tail: Option<(u64, usize)>,
 }
 
 impl Hints {
     /// Forgets a directory.
     pub fn forget(&mut self, dir: InodeNo) {
-        self.cursors.remove(&dir);
+        self.by_dir.remove(&dir);
     }
 
-    fn set(&mut self, dir: InodeNo, cursor: u64) {
-        if self.cursors.len() >= HINTS_MAX && !self.cursors.contains_key(&dir) {
-            self.cursors.clear();
+    fn get(&self, dir: InodeNo) -> Hint {
+        self.by_dir.get(&dir).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, dir: InodeNo, hint: Hint) {
+        if self.by_dir.len() >= HINTS_MAX && !self.by_dir.contains_key(&dir) {
+            self.by_dir.clear();
         }
-        self.cursors.insert(dir, cursor);
+        self.by_dir.insert(dir, hint);
+    }
+
+    /// A removal from a block, which leaves that many blocks: what was known of records that moved or went is forgotten.
+    fn removed_from(&mut self, dir: InodeNo, block: u64, blocks: u64) {
+        if let Some(hint) = self.by_dir.get_mut(&dir) {
+            hint.tail = hint.tail.filter(|tail| tail.0 != block && tail.0 < blocks);
+        }
     }
 }
 

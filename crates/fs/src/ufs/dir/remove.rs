@@ -43,7 +43,7 @@ pub fn plan_remove<S: Store>(store: &mut S, dir: DirView, lookup: &Lookup, name:
         let found = format!("{} entries in {} bytes", dir.entries, dir.entry_bytes);
         return Err(corrupt(dir.ino, "entry counts", "at least the entry that is there", found));
     }
-    let index = lookup.path.as_ref().map(|(path, leaf)| index::plan_remove(*path, leaf, place_of(at_bytes)));
+    let index = lookup.path.map(|path| index::plan_remove(path, place_of(at_bytes)));
     let layout = plan_layout(store, &dir, at_bytes)?;
     Ok(Remove { dir, at_bytes, name_len: name.len(), index, layout })
 }
@@ -136,6 +136,11 @@ impl Remove {
             hints.forget(dir);
             return;
         }
+        let blocks = match self.layout {
+            Layout::Punch { size_bytes } => self.dir.split(size_bytes).0,
+            _ => self.dir.blocks(),
+        };
+        hints.removed_from(dir, block, blocks);
         let inode = store.inode_mut(op, dir);
         inode.entries -= 1;
         inode.entry_bytes -= dirent::record_bytes(self.name_len) as u64;
