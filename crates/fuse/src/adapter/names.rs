@@ -1,5 +1,6 @@
 //! Requests on names: lookup, make, link, unlink, rename, and the lifetime of what was looked up.
 
+use super::probe::PROBE_NODE;
 use super::{Adapter, Handled, log_errno};
 use crate::wire::reply::unpack_rdev;
 use crate::wire::{Header, Operation, Reply, abi};
@@ -135,7 +136,7 @@ impl<S: Driven> Adapter<S> {
     /// Takes lookups back. Nobody waits for the outcome; an inode that could not be freed now is an orphan that the
     /// unmount or the next mount frees.
     pub(super) fn forget(&self, nodeid: u64, lookups: u64) {
-        if nodeid == InodeNo::ROOT.0 {
+        if nodeid == InodeNo::ROOT.0 || nodeid == PROBE_NODE {
             return;
         }
         if let Err(error) = self.volume.run(|vfs, now| vfs.forget(now, InodeNo(nodeid), lookups)) {

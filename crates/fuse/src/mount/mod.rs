@@ -12,7 +12,7 @@ pub use options::MountOptions;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::{CString, OsStr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -136,6 +136,20 @@ fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
         request.options.flags(),
         data.as_c_str(),
     )
+}
+
+/// Changes the options of a mount that is served: `ro`, `rw`, `nodev` and the like, which the kernel keeps. How access
+/// times are kept and who is allowed are settled when mounting.
+///
+/// # Errors
+/// [`MountError::NotMounted`]; ordinary users may not.
+pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountError> {
+    let flags = options.flags() & !(MountFlags::RELATIME | MountFlags::NOATIME | MountFlags::STRICTATIME);
+    rustix::mount::mount_remount(mountpoint, flags, c"").map_err(|errno| match errno {
+        Errno::INVAL | Errno::NOENT => MountError::NotMounted(mountpoint.to_owned()),
+        Errno::BUSY => MountError::Busy(mountpoint.to_owned()),
+        errno => MountError::System { action: "remount", errno },
+    })
 }
 
 /// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed daemon of ours left.
