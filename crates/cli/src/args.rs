@@ -8,6 +8,7 @@ use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
 use crate::sizes::parse_size;
+use crate::stat::{DfArgs, StatArgs};
 use clap::{Parser, Subcommand};
 
 /// A log-structured file system on an image file or block device, without a kernel module
@@ -49,6 +50,10 @@ pub enum Command {
     Umount(UmountArgs),
     /// Make everything on a mounted volume durable
     Sync(SyncArgs),
+    /// Show what a volume and its log look like
+    Stat(StatArgs),
+    /// Show the space of volumes
+    Df(DfArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
     Dump(DumpArgs),
     /// Measure file systems

@@ -13,7 +13,9 @@ mod mkfs;
 mod mounting;
 mod output;
 mod sizes;
+mod stat;
 mod target;
+mod volume;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -22,7 +24,7 @@ use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(Cli::parse_from(mounting::command_line(std::env::args_os()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("firn: {failure}");
@@ -38,6 +40,8 @@ fn run(cli: Cli) -> Done {
         Command::Mount(args) => mounting::mount(&args),
         Command::Umount(args) => mounting::umount(&args),
         Command::Sync(args) => mounting::sync(&args),
+        Command::Stat(args) => stat::stat(&args, &mut output),
+        Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

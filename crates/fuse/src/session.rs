@@ -5,7 +5,7 @@
 //! background work is done, the volume is closed and dropped (its device lock with it), then whoever waits for the
 //! release is told, then `serve` returns.
 
-use crate::adapter::{Adapter, MAX_WRITE_BYTES, Settings};
+use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings};
 use crate::control::{ErrorKind, OpError, Registry, Server};
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -138,8 +138,7 @@ impl<S: Driven + 'static> Session<S> {
         let server = start_control(&request, registry).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
-        ready();
-        let served = serve_with_helpers(&adapter, &transport, &request, config);
+        let served = serve_with_helpers(&adapter, &transport, &request, config, ready);
         if served.is_err() {
             // The kernel waits for answers that nobody will give.
             let _gone_already = mount::unmount(&request.mountpoint, true);
@@ -234,6 +233,7 @@ fn serve_with_helpers<S: Driven + 'static>(
     transport: &DeviceTransport,
     request: &MountRequest,
     config: SessionConfig,
+    ready: impl FnOnce(),
 ) -> Result<(), SessionError> {
     let stop = AtomicBool::new(false);
     let signals = if config.handle_signals { Signals::new([SIGTERM, SIGINT, SIGHUP]).ok() } else { None };
@@ -241,9 +241,12 @@ fn serve_with_helpers<S: Driven + 'static>(
     std::thread::scope(|scope| {
         let volume = adapter.volume();
         let background = scope.spawn(|| do_background_work(volume, &stop));
-        let mountpoint = &request.mountpoint;
+        let mountpoint = request.mountpoint.as_path();
         let on_signals = signals.map(|signals| scope.spawn(move || unmount_on_signals(signals, volume, mountpoint)));
-        let served = transport.serve(&**adapter, config.threads);
+        let serving = scope.spawn(|| transport.serve(&**adapter, config.threads));
+        probe_open(adapter, mountpoint);
+        ready();
+        let served = serving.join().unwrap_or(Err(TransportError::Panicked));
         stop.store(true, Ordering::SeqCst);
         while !background.is_finished() {
             // Again and again: it may just be about to sleep.
@@ -258,6 +261,16 @@ fn serve_with_helpers<S: Driven + 'static>(
         served?;
         background.and(on_signals).map_err(|_| TransportError::Panicked.into())
     })
+}
+
+/// Opens the probe, so that the kernel learns at once that it need not send OPEN and RELEASE.
+fn probe_open<S: Driven>(adapter: &Adapter<S>, mountpoint: &Path) {
+    adapter.set_probing(true);
+    let opened = std::fs::File::open(mountpoint.join(PROBE_NAME));
+    adapter.set_probing(false);
+    if let Err(error) = opened {
+        tracing::debug!("the probe could not be opened: {error}");
+    }
 }
 
 fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
@@ -282,7 +295,7 @@ fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
 
 /// The first signal makes everything durable and unmounts. If the mount is busy it is detached: nobody new gets in, and
 /// it is served until the last user is done.
-fn unmount_on_signals<S: Driven>(mut signals: Signals, volume: &Volume<S>, mountpoint: &PathBuf) {
+fn unmount_on_signals<S: Driven>(mut signals: Signals, volume: &Volume<S>, mountpoint: &Path) {
     for signal in signals.forever() {
         tracing::info!("signal {signal}: unmounting {}", mountpoint.display());
         if let Err(error) = volume.sync(Scope::All) {

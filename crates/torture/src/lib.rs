@@ -4,8 +4,10 @@
 //! - [`model`]: an independent model of a POSIX file system that says what each operation must answer.
 //! - [`run`]: carries operations out on a [`run::Target`] (any store behind a driver) and reads back the whole tree.
 //! - [`skittish`]: a store that stops at random wherever a store may, to prove that stopping changes nothing.
+//! - [`audit`]: the accounting of a volume added up anew.
 //! - [`crash`]: the crash explorer: power cuts at every point of a recorded history.
 
+pub mod audit;
 pub mod crash;
 pub mod model;
 pub mod ops;

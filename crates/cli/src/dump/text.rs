@@ -94,9 +94,8 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
     for (serial, incarnation) in &view.spans {
         writeln!(out, "  span        from serial {serial}: mount {incarnation}")?;
     }
-    let counters = view.counters.iter().enumerate().filter(|(_, value)| **value != 0);
-    for (number, value) in counters {
-        writeln!(out, "  counter {number:<3} {}", Count(*value))?;
+    for (name, value) in &view.counters {
+        writeln!(out, "  {name:<24} {}", Count(*value))?;
     }
     Ok(())
 }

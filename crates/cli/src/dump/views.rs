@@ -178,8 +178,8 @@ pub struct CheckpointView {
     pub tails: Vec<TailView>,
     /// Incarnations that roll-forward accepts, as (first serial, incarnation).
     pub spans: Vec<(u64, u32)>,
-    /// Counters since mkfs, by number.
-    pub counters: Vec<u64>,
+    /// Counts since mkfs, by name.
+    pub counters: Vec<(&'static str, u64)>,
 }
 
 impl CheckpointView {
@@ -214,7 +214,7 @@ impl CheckpointView {
             segment_usage: table(&checkpoint.usage),
             tails: tails.collect(),
             spans: checkpoint.spans.iter().map(|span| (span.from.0, span.incarnation.0)).collect(),
-            counters: checkpoint.counters.to_vec(),
+            counters: firnfs::lfs::Counters::decode(&checkpoint.counters).list(),
         }
     }
 }

@@ -1,23 +1,27 @@
-//! `firn mkfs`: makes a volume on an image file or block device.
+//! `firn mkfs`: makes a volume on an image file or block device, and fills it from a directory tree if asked.
 //!
-//! [`plan`] decides and refuses, [`signatures`] knows what may be there already.
+//! [`plan`] decides and refuses, [`signatures`] knows what may be there already, [`from_dir`] copies a tree.
 
+mod from_dir;
 mod plan;
 mod signatures;
 
 use crate::args::size;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
-use crate::sizes::Bytes;
+use crate::sizes::{Bytes, Count};
 use clap::Args;
 use firnfs::FsError;
-use firnfs::lfs::{self, MkfsOptions};
-use firnfs_device::{AlignedBuf, Clock, Device, SystemClock};
+use firnfs::lfs::{MkfsOptions, Options};
+use firnfs_device::{AlignedBuf, Clock, Device, FileDevice, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_format::superblock::LOG_START_BYTES;
+use from_dir::Totals;
+use indicatif::{ProgressBar, ProgressStyle};
 use plan::MkfsPlan;
+pub use plan::open_failed;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes wiped at the end of what a volume replaces: backup partition tables and RAID superblocks lie there.
@@ -30,6 +34,7 @@ const WIPE_STEP_BYTES: u64 = 64 << 10;
 #[command(after_help = "Examples:
   firn mkfs disk.img --size 20G                    a new, sparse image file
   firn mkfs /dev/sdb1 --label backup               a block device, all of it
+  firn mkfs src.img --size 2G --from-dir ~/src     with the content of a directory
 
 Sizes: K, M, G, T count in powers of 1024, KB, MB, GB, TB in powers of 1000.
 Never overwrites a known file system, container or partition table without --force, and never
@@ -40,6 +45,9 @@ pub struct MkfsArgs {
     /// Size of the volume [default: that of the file or device]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
+    /// Copy the content of this directory into the volume, with owners, times, links, attributes and holes
+    #[arg(long, value_name = "TREE")]
+    pub from_dir: Option<PathBuf>,
     /// Name of the volume, at most 64 bytes
     #[arg(long, default_value = "")]
     pub label: String,
@@ -69,6 +77,7 @@ struct Made {
     size_bytes: u64,
     segment_bytes: u32,
     block_bytes: u32,
+    copied: Option<Totals>,
 }
 
 /// Runs the command.
@@ -78,17 +87,17 @@ struct Made {
 pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let plan = MkfsPlan::resolve(args)?;
     let options = options(args, &plan)?;
-    // The options are checked before a file is made for them.
-    let writes = lfs::mkfs(&options).map_err(|e| impossible(&e))?;
+    // Before a file is made for options that make no volume.
+    firnfs::lfs::mkfs(&options).map_err(|e| impossible(&e))?;
     let device = plan.open()?;
-    let options = MkfsOptions { physical_block_bytes: device.geometry().physical_block_bytes, ..options };
-    let writes = if options.physical_block_bytes > 4096 {
-        lfs::mkfs(&options).map_err(|e| impossible(&e))?
-    } else {
-        writes
+    let physical_block_bytes = device.geometry().physical_block_bytes;
+    let options = MkfsOptions { physical_block_bytes, ..options };
+    wipe_if_needed(&plan, &device).map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
+    firnfs_volume::format(&device, &options).map_err(|e| impossible(&e))?;
+    let copied = match &args.from_dir {
+        Some(tree) => Some(fill(&plan, device, tree)?),
+        None => None,
     };
-    let written = wipe_if_needed(&plan, &device).and_then(|()| write(&device, writes));
-    written.map_err(|e| Failure::failed(format!("cannot make the volume: {e}")))?;
     let made = Made {
         image: plan.path,
         uuid: crate::dump::views::uuid_text(&options.uuid),
@@ -96,8 +105,26 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
         size_bytes: options.size_bytes,
         segment_bytes: options.segment_bytes,
         block_bytes: options.block_bytes,
+        copied,
     };
     output.show(args.json, &made, |out| describe(out, &made))
+}
+
+/// Copies a tree into the fresh volume, with a progress bar, and closes it.
+fn fill(plan: &MkfsPlan, device: FileDevice, tree: &Path) -> Done<Totals> {
+    let leave_out = plan.source_id();
+    let expected = from_dir::survey(tree, leave_out)?;
+    let volume = crate::volume::open(Arc::new(device), Options::default())?;
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
+    let bar =
+        ProgressBar::new(expected.bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let copied = from_dir::copy_tree(&volume, tree, leave_out, &mut |totals| {
+        bar.set_position(totals.bytes);
+        bar.set_message(format!("{} of {} files", Count(totals.files), Count(expected.files)));
+    });
+    bar.finish_and_clear();
+    let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
+    copied.and_then(|totals| closed.map(|()| totals))
 }
 
 fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
@@ -164,19 +191,6 @@ fn wipe_if_needed(plan: &MkfsPlan, device: &dyn Device) -> Result<(), firnfs_dev
     device.flush()
 }
 
-/// The last write makes the bytes a volume, so it goes out alone.
-fn write(device: &dyn Device, mut writes: Vec<(u64, Vec<u8>)>) -> Result<(), firnfs_device::DeviceError> {
-    let last = writes.pop();
-    for (at_bytes, bytes) in writes {
-        device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes)))?;
-    }
-    device.flush()?;
-    if let Some((at_bytes, bytes)) = last {
-        device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes)))?;
-    }
-    device.flush()
-}
-
 fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
     let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
     writeln!(
@@ -187,7 +201,18 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
         Bytes(u64::from(made.segment_bytes)),
         Bytes(u64::from(made.block_bytes)),
         made.uuid
-    )
+    )?;
+    made.copied.map_or(Ok(()), |totals| {
+        writeln!(
+            out,
+            "copied {} files with {}, {} directories, {} other entries, {} hard links",
+            Count(totals.files),
+            Bytes(totals.bytes),
+            Count(totals.directories),
+            Count(totals.others),
+            Count(totals.hard_links)
+        )
+    })
 }
 
 #[cfg(test)]

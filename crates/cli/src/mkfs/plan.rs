@@ -7,7 +7,7 @@ use crate::sizes::Bytes;
 use crate::target;
 use firnfs_device::{FileDevice, FileOptions, OpenError};
 use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Longest label in bytes.
@@ -124,6 +124,13 @@ impl MkfsPlan {
     #[must_use]
     pub fn wipe(&self) -> bool {
         matches!(self.place, Place::ExistingFile { wipe: true } | Place::BlockDevice { wipe: true })
+    }
+
+    /// Identity of the image file, to leave it out of a tree that holds it.
+    #[must_use]
+    pub fn source_id(&self) -> Option<(u64, u64)> {
+        let meta = std::fs::metadata(&self.path).ok()?;
+        meta.is_file().then(|| (meta.dev(), meta.ino()))
     }
 }
 

@@ -4,17 +4,20 @@
 //! client of a running daemon. Callers: `main`, with the `Args` structs defined here.
 
 mod daemon;
+mod helper;
 mod log;
 mod open;
 mod options;
 mod release;
 
+pub use helper::command_line;
 pub use options::MountArgs;
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
+use crate::stat::view::Inspect;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
-use firnfs_volume::{Driven, Volume};
+use firnfs_volume::Volume;
 use options::MountPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +28,10 @@ use std::sync::Arc;
 /// The command line makes no sense, the volume cannot be opened, or it cannot be mounted there.
 pub fn mount(args: &MountArgs) -> Done {
     let plan = args.resolve()?;
+    if plan.mount_options.remount {
+        return firnfs_fuse::mount::remount(&plan.mountpoint, &plan.mount_options)
+            .map_err(|e| failure_of(&SessionError::Mount(e)));
+    }
     if !plan.foreground && !plan.daemon {
         return daemon::start();
     }
@@ -41,16 +48,16 @@ pub fn mount(args: &MountArgs) -> Done {
 }
 
 /// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
-fn serve<S: Driven + 'static>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
-    let request = MountRequest {
-        source,
-        mountpoint: plan.mountpoint.clone(),
-        options: plan.mount_options.clone(),
-    };
+fn serve<S: Inspect + 'static>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
+    let request =
+        MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
-    let session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
+    let weak = Arc::downgrade(&volume);
+    let mut session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
+    crate::stat::register(session.registry_mut(), weak);
     // A daemon keeps no directory busy. The session knows its paths in full by now.
-    std::env::set_current_dir("/").map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
+    std::env::set_current_dir("/")
+        .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
     let mut detached = Ok(());
     let served = session.serve(|| {
         if plan.daemon {

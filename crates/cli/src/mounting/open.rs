@@ -2,13 +2,16 @@
 
 use super::options::{MountPlan, Source};
 use super::serve;
-use crate::failure::{Done, Failure};
+use crate::failure::Done;
+use crate::mkfs::open_failed;
+use crate::volume;
+use firnfs::lfs::{Lfs, Options};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::vfs::Vfs;
-use firnfs_device::{Clock, SystemClock};
+use firnfs_device::{Access, Clock, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_volume::Volume;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What `mount` shows for a volume in memory.
@@ -23,8 +26,29 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
         Source::Memory(size_bytes) => {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
-        Source::Image(path) => Err(Failure::failed(format!("{}: images cannot be mounted by this build", path.display()))),
+        Source::Image(path) => serve(Arc::new(image_volume(plan, path)?), path.clone(), plan),
     }
+}
+
+/// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
+const LOCK_WAIT_MS: u64 = 10_000;
+
+/// The volume on an image file or block device.
+fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
+    let read_only = plan.mount_options.read_only;
+    let (access, lock) = match read_only {
+        true => (Access::ReadOnly, Lock::Shared),
+        false => (Access::ReadWrite, Lock::Exclusive),
+    };
+    let file = FileOptions { access, lock, lock_wait_ms: LOCK_WAIT_MS, ..FileOptions::default() };
+    let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
+    let options = Options {
+        cache_bytes: plan.cache_bytes,
+        commit_interval_ms: plan.commit_interval_ms,
+        read_only,
+        ..Options::default()
+    };
+    volume::open(Arc::new(device), options)
 }
 
 /// A new, empty volume in memory; its root belongs to whoever mounts it.

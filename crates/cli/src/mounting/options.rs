@@ -162,7 +162,8 @@ impl MountPlan {
                 self.set_threads(count)
             }
             ("commit", seconds) => {
-                let seconds = seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
+                let seconds =
+                    seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
                 self.set_commit_interval(seconds)
             }
             ("writeback", "") => {

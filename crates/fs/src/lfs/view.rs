@@ -1,9 +1,31 @@
-//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs).
+//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs), and what a check of the
+//! accounting adds up.
 
 use super::Lfs;
+use super::blockmap::ptr_in;
 use crate::error::Outcome;
+use crate::store::{BlockKey, Fork};
+use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{InodeNo, SegmentId};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SegmentId};
+
+/// A block of an inode and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Which block.
+    pub key: BlockKey,
+    /// Where; pending while it is dirty.
+    pub ptr: BlockPtr,
+}
+
+/// Which internal table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// The inode map.
+    InodeMap,
+    /// The segment usage table.
+    SegmentUsage,
+}
 
 impl Lfs {
     /// Segments of one leaf of the usage table with their present state; empty past the last leaf.
@@ -26,5 +48,75 @@ impl Lfs {
     #[must_use]
     pub fn next_ino(&self) -> InodeNo {
         self.imap.next_ino
+    }
+
+    /// Live bytes of the volume, dirty data included.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// All blocks of an inode that are charged to it, indirect blocks before what they lead to.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `NotFound`.
+    pub fn inode_blocks(&mut self, ino: InodeNo) -> Outcome<Vec<Placed>> {
+        self.load_inode(ino)?;
+        let mut found = Vec::new();
+        for fork in [Fork::Data, Fork::Index, Fork::Xattr] {
+            for slot in 0..SLOTS {
+                let (level, index) = Map::root(slot);
+                let ptr = self.core(ino).root(fork, slot);
+                self.collect(BlockKey { ino, fork, level, index }, ptr, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn collect(&mut self, key: BlockKey, ptr: BlockPtr, found: &mut Vec<Placed>) -> Outcome<()> {
+        if ptr.is_hole() {
+            return Ok(());
+        }
+        found.push(Placed { key, ptr });
+        if key.level == 0 {
+            return Ok(());
+        }
+        let block = self.shelf.block(key, ptr)?;
+        for slot in 0..self.geo.map.pointers_per_block() as usize {
+            let index = self.geo.map.child(key.level, key.index, slot);
+            self.collect(BlockKey { level: key.level - 1, index, ..key }, ptr_in(&block, slot), found)?;
+        }
+        Ok(())
+    }
+
+    /// All stored blocks of an internal table, as of the last checkpoint.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn table_blocks(&mut self, kind: TableKind) -> Outcome<Vec<Placed>> {
+        let (ino, entries) = match kind {
+            TableKind::InodeMap => (InodeNo::INODE_MAP, self.imap.next_ino.0),
+            TableKind::SegmentUsage => (InodeNo::SEGMENT_USAGE, self.geo.segments),
+        };
+        let mut found = Vec::new();
+        let table = match kind {
+            TableKind::InodeMap => &self.imap.table,
+            TableKind::SegmentUsage => &self.usage.table,
+        };
+        let mut blocks = entries.div_ceil(table.fan());
+        for level in 0..=table.root.height {
+            for index in 0..blocks {
+                let ptr = table.ptr(&mut self.shelf, level, index)?;
+                if ptr.is_stored() {
+                    let index = BlockIndex(index);
+                    found.push(Placed {
+                        key: BlockKey { ino, fork: Fork::Data, level: level as u8, index },
+                        ptr,
+                    });
+                }
+            }
+            blocks = blocks.div_ceil(table.fan());
+        }
+        Ok(found)
     }
 }

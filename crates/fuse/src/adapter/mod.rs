@@ -8,15 +8,17 @@
 //!   with attributes) counts one hold in `vfs`, which FORGET gives back: an unlinked inode lives as long.
 //! - Permission checks on access are the kernel's (`default_permissions`, which POSIX_ACL implies).
 //!
-//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`.
+//! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`, `probe`.
 
 mod attributes;
 mod data;
 mod handshake;
 mod listing;
 mod names;
+mod probe;
 
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
+pub use probe::PROBE_NAME;
 
 use crate::counters::Counters;
 use crate::errno::errno_of;
@@ -27,6 +29,7 @@ use firnfs_format::InodeNo;
 use firnfs_volume::{Driven, Volume};
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -71,6 +74,7 @@ pub struct Adapter<S: Driven> {
     settings: Settings,
     agreed: OnceLock<Agreed>,
     notifier: OnceLock<Arc<dyn Notifier>>,
+    probing: AtomicBool,
     closed: Mutex<Option<Result<(), FsError>>>,
     counters: Counters,
 }
@@ -87,6 +91,7 @@ impl<S: Driven> Adapter<S> {
             settings,
             agreed: OnceLock::new(),
             notifier: OnceLock::new(),
+            probing: AtomicBool::new(false),
             closed: Mutex::new(None),
             counters: Counters::default(),
         }
@@ -165,7 +170,9 @@ impl<S: Driven> Adapter<S> {
             Operation::Opendir => self.open(true, reply),
             Operation::Release | Operation::Releasedir => Ok(()),
             Operation::Read { offset, size } => self.read(ino, offset, size, reply),
-            Operation::Write { offset, data, kill_set_id } => self.write(ino, offset, data, kill_set_id, reply),
+            Operation::Write { offset, data, kill_set_id } => {
+                self.write(ino, offset, data, kill_set_id, reply)
+            }
             Operation::Fallocate { offset, len, mode } => self.fallocate(header, offset, len, mode),
             Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),
             Operation::CopyFileRange { .. } => self.copy_file_range(header, operation, reply),
@@ -175,9 +182,10 @@ impl<S: Driven> Adapter<S> {
             Operation::Syncfs => self.sync(Scope::All),
             // What lsattr and others try on every file: this is the answer of a file system without such calls.
             Operation::Ioctl => Err(Errno::NOTTY),
-            Operation::Init { .. } | Operation::Destroy | Operation::Forget { .. } | Operation::BatchForget { .. } => {
-                Err(Errno::INVAL)
-            }
+            Operation::Init { .. }
+            | Operation::Destroy
+            | Operation::Forget { .. }
+            | Operation::BatchForget { .. } => Err(Errno::INVAL),
             Operation::Flush | Operation::Unknown => Err(Errno::NOSYS),
         }
     }
@@ -203,6 +211,7 @@ impl<S: Driven> Adapter<S> {
                 items.iter().for_each(|(nodeid, lookups)| self.forget(nodeid, lookups));
                 return Verdict::Silent;
             }
+            operation if self.is_probe(header, operation) => self.probe(operation, reply),
             operation => self.dispatch(header, operation, reply),
         };
         match handled {

@@ -1,5 +1,6 @@
 //! Requests on names: lookup, make, link, unlink, rename, and the lifetime of what was looked up.
 
+use super::probe::PROBE_NODE;
 use super::{Adapter, Handled, log_errno};
 use crate::wire::reply::unpack_rdev;
 use crate::wire::{Header, Operation, Reply, abi};
@@ -71,7 +72,9 @@ impl<S: Driven> Adapter<S> {
         let node = NewNode { kind: Kind::Regular, mode: permission_bits(mode), rdev: 0, target: &[] };
         let attr = match self.make_node(header, name, umask, node) {
             // The kernel asks to create what it believes absent; without O_EXCL a file that is there serves as well.
-            Err(FsError::Exists) if flags & O_EXCL == 0 => self.lookup_regular(InodeNo(header.nodeid), name)?,
+            Err(FsError::Exists) if flags & O_EXCL == 0 => {
+                self.lookup_regular(InodeNo(header.nodeid), name)?
+            }
             made => made.map_err(|e| log_errno("create", &e))?,
         };
         reply.put_entry(&attr);
@@ -133,7 +136,7 @@ impl<S: Driven> Adapter<S> {
     /// Takes lookups back. Nobody waits for the outcome; an inode that could not be freed now is an orphan that the
     /// unmount or the next mount frees.
     pub(super) fn forget(&self, nodeid: u64, lookups: u64) {
-        if nodeid == InodeNo::ROOT.0 {
+        if nodeid == InodeNo::ROOT.0 || nodeid == PROBE_NODE {
             return;
         }
         if let Err(error) = self.volume.run(|vfs, now| vfs.forget(now, InodeNo(nodeid), lookups)) {

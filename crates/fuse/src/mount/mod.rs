@@ -12,7 +12,7 @@ pub use options::MountOptions;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::{CString, OsStr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,9 @@ pub struct MountRequest {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MountError {
     /// No FUSE in this kernel or container.
-    #[error("/dev/fuse is missing; load the kernel's module with 'modprobe fuse', or pass the device to the container")]
+    #[error(
+        "/dev/fuse is missing; load the kernel's module with 'modprobe fuse', or pass the device to the container"
+    )]
     NoFuseDevice,
     /// `/dev/fuse` cannot be opened.
     #[error("no permission to open /dev/fuse; run as root, or ask for access to /dev/fuse")]
@@ -100,11 +102,13 @@ fn helper_mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
 }
 
 fn open_device() -> Result<OwnedFd, MountError> {
-    rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| match errno {
-        Errno::NOENT | Errno::NXIO | Errno::NODEV => MountError::NoFuseDevice,
-        Errno::ACCESS | Errno::PERM => MountError::NoFusePermission,
-        errno => MountError::System { action: "open /dev/fuse", errno },
-    })
+    rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(
+        |errno| match errno {
+            Errno::NOENT | Errno::NXIO | Errno::NODEV => MountError::NoFuseDevice,
+            Errno::ACCESS | Errno::PERM => MountError::NoFusePermission,
+            errno => MountError::System { action: "open /dev/fuse", errno },
+        },
+    )
 }
 
 fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
@@ -132,6 +136,20 @@ fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
         request.options.flags(),
         data.as_c_str(),
     )
+}
+
+/// Changes the options of a mount that is served: `ro`, `rw`, `nodev` and the like, which the kernel keeps. How access
+/// times are kept and who is allowed are settled when mounting.
+///
+/// # Errors
+/// [`MountError::NotMounted`]; ordinary users may not.
+pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountError> {
+    let flags = options.flags() & !(MountFlags::RELATIME | MountFlags::NOATIME | MountFlags::STRICTATIME);
+    rustix::mount::mount_remount(mountpoint, flags, c"").map_err(|errno| match errno {
+        Errno::INVAL | Errno::NOENT => MountError::NotMounted(mountpoint.to_owned()),
+        Errno::BUSY => MountError::Busy(mountpoint.to_owned()),
+        errno => MountError::System { action: "remount", errno },
+    })
 }
 
 /// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed daemon of ours left.

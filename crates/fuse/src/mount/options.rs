@@ -11,6 +11,8 @@ pub struct MountOptions {
     /// `allow_other`, `noallow_other`. Without either: yes for root, whose mounts serve everybody as other file systems
     /// do (permissions are always checked), no for an ordinary user.
     pub allow_other: Option<bool>,
+    /// `remount`: change the other options of what is mounted.
+    pub remount: bool,
     /// `nodev`
     pub no_dev: bool,
     /// `nosuid`
@@ -49,6 +51,7 @@ impl MountOptions {
     #[must_use]
     pub fn apply(&mut self, word: &str) -> bool {
         match word {
+            "remount" => self.remount = true,
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
             "allow_other" => self.allow_other = Some(true),
@@ -63,7 +66,9 @@ impl MountOptions {
             "relatime" | "atime" | "nostrictatime" => self.atime = AtimeMode::Relatime,
             "noatime" => self.atime = AtimeMode::Noatime,
             "strictatime" | "norelatime" => self.atime = AtimeMode::Strictatime,
-            "defaults" => *self = Self { allow_other: self.allow_other, ..Self::default() },
+            "defaults" => {
+                *self = Self { allow_other: self.allow_other, remount: self.remount, ..Self::default() }
+            }
             "user" | "users" | "owner" | "group" => {
                 // As mount(8) documents for these.
                 (self.no_dev, self.no_suid) = (true, true);
@@ -71,7 +76,8 @@ impl MountOptions {
             }
             other => {
                 return WITHOUT_EFFECT.contains(&other)
-                    || ["x-", "X-", "comment="].iter().any(|prefix| other.starts_with(prefix));
+                    // The latter ones are what mount(8) reads from the table of mounts and repeats for a remount.
+                    || ["x-", "X-", "comment=", "user_id=", "group_id=", "rootmode=", "blksize=", "max_read="].iter().any(|prefix| other.starts_with(prefix));
             }
         }
         true

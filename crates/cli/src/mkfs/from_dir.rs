@@ -1,0 +1,335 @@
+//! `mkfs --from-dir`: copies a directory tree into a fresh volume, through the library, without mounting it.
+//!
+//! Copied: every file type, hard links, sparse files with their holes, extended attributes and ACLs, owners, modes,
+//! access and modification times. Entries are made in the byte order of their names, so that the same tree gives the
+//! same volume. Directories get their attributes after their entries: a default ACL or a set-group-id bit must not
+//! leak into what is copied, and making an entry changes the directory's times.
+
+use crate::failure::{Done, Failure};
+use firnfs::inode::Kind;
+use firnfs::vfs::{Attr, Caller, NewNode, SetAttr, SetTime, XattrMode};
+use firnfs::{FsError, Outcome};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_volume::{Driven, Volume};
+use rustc_hash::FxHashMap;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// What a tree holds, or how much of it has been copied so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
+pub struct Totals {
+    /// Regular files, each counted once whatever its number of links.
+    pub files: u64,
+    /// Directories, the root included.
+    pub directories: u64,
+    /// Symbolic links, FIFOs, sockets and device nodes.
+    pub others: u64,
+    /// Further names of files already counted.
+    pub hard_links: u64,
+    /// Bytes of file content, holes not counted (as far as the source reports them).
+    pub bytes: u64,
+}
+
+/// Identity of a source file: device and inode number.
+type SourceId = (u64, u64);
+
+/// Counts a tree before it is copied. `leave_out` is the image itself, which may lie within the tree.
+///
+/// # Errors
+/// As reading the tree reports, with the path.
+pub fn survey(tree: &Path, leave_out: Option<SourceId>) -> Done<Totals> {
+    let mut totals = Totals { directories: 1, ..Totals::default() };
+    let mut linked = rustc_hash::FxHashSet::default();
+    let mut pending = vec![tree.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for (path, meta) in sorted_entries(&directory)? {
+            if leave_out == Some(source_id(&meta)) {
+                continue;
+            }
+            if meta.is_dir() {
+                totals.directories += 1;
+                pending.push(path);
+            } else if meta.nlink() > 1 && !linked.insert(source_id(&meta)) {
+                totals.hard_links += 1;
+            } else if meta.is_file() {
+                totals.files += 1;
+                totals.bytes += meta.len().min(meta.blocks() * 512);
+            } else {
+                totals.others += 1;
+            }
+        }
+    }
+    Ok(totals)
+}
+
+/// Copies the content and attributes of `tree` into the root of `volume` and makes nothing durable: the caller syncs.
+/// `progress` is called after every file.
+///
+/// # Errors
+/// As reading the tree or writing the volume reports, with the path.
+pub fn copy_tree<S: Driven>(
+    volume: &Volume<S>,
+    tree: &Path,
+    leave_out: Option<SourceId>,
+    progress: &mut dyn FnMut(&Totals),
+) -> Done<Totals> {
+    let root = std::fs::metadata(tree).map_err(|e| Failure::io("cannot read", tree, &e))?;
+    if !root.is_dir() {
+        return Err(Failure::usage(format!("{} is not a directory", tree.display()))
+            .advise("--from-dir takes the directory whose content the volume shall have"));
+    }
+    let mut copier = Copier { volume, linked: FxHashMap::default(), totals: Totals::default(), leave_out };
+    let mut open = vec![OpenDirectory::new(tree.to_owned(), root, InodeNo::ROOT)?];
+    while let Some(directory) = open.last_mut() {
+        match directory.entries.next() {
+            Some((path, meta)) => {
+                let parent = directory.ino;
+                if let Some(child) = copier.copy_entry(parent, path, meta)? {
+                    open.push(child);
+                }
+            }
+            None => {
+                copier.totals.directories += 1;
+                copier.copy_attributes(directory.ino, &directory.path, &directory.meta)?;
+                open.pop();
+            }
+        }
+        progress(&copier.totals);
+    }
+    Ok(copier.totals)
+}
+
+/// A directory whose entries are being copied.
+struct OpenDirectory {
+    path: PathBuf,
+    meta: Metadata,
+    ino: InodeNo,
+    entries: std::vec::IntoIter<(PathBuf, Metadata)>,
+}
+
+impl OpenDirectory {
+    fn new(path: PathBuf, meta: Metadata, ino: InodeNo) -> Done<Self> {
+        let entries = sorted_entries(&path)?.into_iter();
+        Ok(Self { path, meta, ino, entries })
+    }
+}
+
+fn sorted_entries(directory: &Path) -> Done<Vec<(PathBuf, Metadata)>> {
+    let unreadable = |e: std::io::Error| Failure::io("cannot read", directory, &e);
+    let mut names: Vec<OsString> = std::fs::read_dir(directory)
+        .map_err(unreadable)?
+        .map(|entry| entry.map(|e| e.file_name()))
+        .collect::<Result<_, _>>()
+        .map_err(unreadable)?;
+    names.sort_unstable();
+    names
+        .into_iter()
+        .map(|name| {
+            let path = directory.join(name);
+            let meta = std::fs::symlink_metadata(&path).map_err(|e| Failure::io("cannot read", &path, &e))?;
+            Ok((path, meta))
+        })
+        .collect()
+}
+
+fn source_id(meta: &Metadata) -> SourceId {
+    (meta.dev(), meta.ino())
+}
+
+fn kind_of(meta: &Metadata) -> Kind {
+    let file_type = meta.file_type();
+    if file_type.is_dir() {
+        Kind::Directory
+    } else if file_type.is_symlink() {
+        Kind::Symlink
+    } else if file_type.is_fifo() {
+        Kind::Fifo
+    } else if file_type.is_socket() {
+        Kind::Socket
+    } else if file_type.is_char_device() {
+        Kind::CharDevice
+    } else if file_type.is_block_device() {
+        Kind::BlockDevice
+    } else {
+        Kind::Regular
+    }
+}
+
+struct Copier<'a, S: Driven> {
+    volume: &'a Volume<S>,
+    linked: FxHashMap<SourceId, InodeNo>,
+    totals: Totals,
+    leave_out: Option<SourceId>,
+}
+
+impl<S: Driven> Copier<'_, S> {
+    /// Copies one entry; a directory is made and handed back, to be descended into.
+    fn copy_entry(&mut self, parent: InodeNo, path: PathBuf, meta: Metadata) -> Done<Option<OpenDirectory>> {
+        if self.leave_out == Some(source_id(&meta)) {
+            return Ok(None);
+        }
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        if let Some(&ino) = self.linked.get(&source_id(&meta)) {
+            self.run(&path, |vfs, now| vfs.link(now, ino, parent, name, false))?;
+            self.totals.hard_links += 1;
+            return Ok(None);
+        }
+        let kind = kind_of(&meta);
+        let ino = self.make(parent, name, kind, &path, &meta)?.ino;
+        if kind == Kind::Directory {
+            return OpenDirectory::new(path, meta, ino).map(Some);
+        }
+        if meta.nlink() > 1 {
+            self.linked.insert(source_id(&meta), ino);
+        }
+        if kind == Kind::Regular {
+            self.copy_content(ino, &path, meta.len())?;
+            self.totals.files += 1;
+        } else {
+            self.totals.others += 1;
+        }
+        self.copy_attributes(ino, &path, &meta)?;
+        Ok(None)
+    }
+
+    fn make(&self, parent: InodeNo, name: &[u8], kind: Kind, path: &Path, meta: &Metadata) -> Done<Attr> {
+        let target = if kind == Kind::Symlink {
+            std::fs::read_link(path).map_err(|e| Failure::io("cannot read", path, &e))?
+        } else {
+            PathBuf::new()
+        };
+        let rdev =
+            (u64::from(rustix::fs::major(meta.rdev())) << 32) | u64::from(rustix::fs::minor(meta.rdev()));
+        let is_device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
+        let node = NewNode {
+            kind,
+            mode: 0o600,
+            rdev: if is_device { rdev } else { 0 },
+            target: target.as_os_str().as_bytes(),
+        };
+        let owner = Caller { uid: meta.uid(), gid: meta.gid(), umask: 0 };
+        self.run(path, |vfs, now| vfs.make(now, owner, parent, name, node, false))
+    }
+
+    /// Copies the data between the holes, then sets the size, which also makes a hole at the end.
+    fn copy_content(&mut self, ino: InodeNo, path: &Path, len_bytes: u64) -> Done {
+        let unreadable = |e: std::io::Error| Failure::io("cannot read", path, &e);
+        let file = File::open(path).map_err(unreadable)?;
+        let mut buffer = vec![0; COPY_BYTES.min(usize::try_from(len_bytes).unwrap_or(COPY_BYTES))];
+        let mut at_bytes = 0;
+        while let Some((start_bytes, end_bytes)) =
+            next_data(&file, at_bytes, len_bytes).map_err(unreadable)?
+        {
+            at_bytes = start_bytes;
+            while at_bytes < end_bytes {
+                let want = (end_bytes - at_bytes).min(buffer.len() as u64) as usize;
+                let got = file.read_at(&mut buffer[..want], at_bytes).map_err(unreadable)?;
+                if got == 0 {
+                    return Err(Failure::failed(format!(
+                        "{} became shorter while it was copied",
+                        path.display()
+                    ))
+                    .advise("copy a tree that nobody changes meanwhile"));
+                }
+                self.volume.write(ino, at_bytes, &buffer[..got], false).map_err(|e| copy_failed(path, &e))?;
+                at_bytes += got as u64;
+                self.totals.bytes += got as u64;
+            }
+        }
+        let resize = SetAttr { size_bytes: Some(len_bytes), ..SetAttr::default() };
+        self.run(path, |vfs, now| vfs.setattr(now, ino, resize)).map(drop)
+    }
+
+    /// Extended attributes first: setting an ACL changes the mode, and the mode that counts is the one copied last.
+    fn copy_attributes(&self, ino: InodeNo, path: &Path, meta: &Metadata) -> Done {
+        for (name, value) in
+            xattrs_of(path).map_err(|e| Failure::io("cannot read attributes of", path, &e))?
+        {
+            self.run(path, |vfs, now| vfs.setxattr(now, ino, name.as_bytes(), &value, XattrMode::Any))?;
+        }
+        let time = |secs: i64, nanos: i64| Some(SetTime::At(TimeNs::from_parts(secs, nanos as u32)));
+        let is_symlink = meta.file_type().is_symlink();
+        let set = SetAttr {
+            mode: (!is_symlink).then_some((meta.mode() & 0o7777) as u16),
+            uid: Some(meta.uid()),
+            gid: Some(meta.gid()),
+            atime: time(meta.atime(), meta.atime_nsec()),
+            mtime: time(meta.mtime(), meta.mtime_nsec()),
+            ..SetAttr::default()
+        };
+        self.run(path, |vfs, now| vfs.setattr(now, ino, set)).map(drop)
+    }
+
+    fn run<T>(&self, path: &Path, op: impl FnMut(&mut firnfs::vfs::Vfs<S>, TimeNs) -> Outcome<T>) -> Done<T> {
+        self.volume.run(op).map_err(|e| copy_failed(path, &e))
+    }
+}
+
+fn copy_failed(path: &Path, error: &FsError) -> Failure {
+    Failure::fs(format_args!("cannot copy {} into the volume", path.display()), error)
+}
+
+/// The next range of data at or after `at_bytes`, below `len_bytes`.
+fn next_data(file: &File, at_bytes: u64, len_bytes: u64) -> std::io::Result<Option<(u64, u64)>> {
+    if at_bytes >= len_bytes {
+        return Ok(None);
+    }
+    let start_bytes = match rustix::fs::seek(file, SeekFrom::Data(at_bytes)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        // A source that knows no holes is all data.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((at_bytes, len_bytes))),
+        Err(e) => return Err(e.into()),
+    };
+    let end_bytes = rustix::fs::seek(file, SeekFrom::Hole(start_bytes))?;
+    Ok((start_bytes < len_bytes).then_some((start_bytes, end_bytes.min(len_bytes))))
+}
+
+/// All extended attributes that this process may read, in the order of their names.
+fn xattrs_of(path: &Path) -> std::io::Result<Vec<(OsString, Vec<u8>)>> {
+    let list = match grow(|buf| rustix::fs::llistxattr(path, buf)) {
+        Ok(list) => list,
+        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(e) => return Err(e.into()),
+    };
+    let mut names: Vec<&[u8]> = list.split(|&b| b == 0).filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    let mut out = Vec::with_capacity(names.len());
+    for name in names {
+        let name = OsString::from_vec(name.to_vec());
+        match grow(|buf| rustix::fs::lgetxattr(path, &name, buf)) {
+            Ok(value) => out.push((name, value)),
+            // Removed meanwhile, or not for our eyes (`trusted.` without CAP_SYS_ADMIN).
+            Err(Errno::NODATA | Errno::PERM | Errno::OPNOTSUPP) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(out)
+}
+
+/// Calls with a larger buffer until the answer fits.
+fn grow(mut call: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 1024];
+    loop {
+        match call(&mut buffer) {
+            Ok(len) => {
+                buffer.truncate(len);
+                return Ok(buffer);
+            }
+            Err(Errno::RANGE) if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "from_dir_tests.rs"]
+mod tests;

@@ -1,0 +1,148 @@
+//! `firn stat` and `firn df`: what a volume and its log look like, mounted or not.
+
+pub mod text;
+pub mod view;
+
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::target::{self, Target};
+use crate::volume::open_read_only;
+use clap::Args;
+use firnfs_fuse::control::{Client, Registry};
+use firnfs_fuse::control::{ErrorKind, OpError};
+use firnfs_fuse::mount::table::{self, Mount};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Weak;
+use view::{CONTROL_OP, Inspect, StatView};
+
+/// Arguments of `firn stat`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn stat /mnt              a mounted volume, from any path on it
+  firn stat disk.img --json   an image, for scripts
+  firn stat /mnt --requests   what the kernel has asked the daemon since the mount
+
+An image that is not mounted is opened read-only; what a crash left in the log is recovered in
+memory only.")]
+pub struct StatArgs {
+    /// Any path on a mount, an image file or a block device
+    pub path: PathBuf,
+    /// Show the requests that the kernel has sent since the mount instead
+    #[arg(long)]
+    pub requests: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `firn df`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn df                     all mounted volumes
+  firn df /mnt disk.img       these
+
+size, used and free are what df(1) shows. log live and log dead are what the segments in use hold: cleaning gains
+at most what is dead.")]
+pub struct DfArgs {
+    /// Paths on mounts, image files or block devices [default: all mounted volumes]
+    pub paths: Vec<PathBuf>,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where a volume was found.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Served by a daemon.
+    Mounted {
+        /// Where.
+        mountpoint: PathBuf,
+        /// The image or device, or a word for a memory volume.
+        image: PathBuf,
+    },
+    /// Not mounted.
+    Image {
+        /// The image or device.
+        image: PathBuf,
+    },
+}
+
+/// A volume and what it looks like.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Volume {
+    /// Where it was found.
+    pub source: Source,
+    /// What it looks like.
+    #[serde(flatten)]
+    pub stat: StatView,
+}
+
+/// Runs `firn stat`.
+///
+/// # Errors
+/// The volume cannot be found or read.
+pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
+    let target = target::resolve(&args.path)?;
+    if args.requests {
+        let Target::Mounted(mount) = target else {
+            return Err(Failure::usage(format!("{} is not mounted", args.path.display()))
+                .advise("--requests counts what a mount was asked"));
+        };
+        let answer = ask(&mount, "requests")?;
+        return output.show(args.json, &answer, |out| text::requests(out, &answer));
+    }
+    let volume = look(target)?;
+    output.show(args.json, &volume, |out| text::stat(out, &volume))
+}
+
+/// Runs `firn df`.
+///
+/// # Errors
+/// A volume cannot be found or read.
+pub fn df(args: &DfArgs, output: &mut Output) -> Done {
+    let targets = if args.paths.is_empty() {
+        let mounts = table::firnfs_mounts()
+            .map_err(|e| Failure::io("cannot read", std::path::Path::new("/proc/self/mountinfo"), &e))?;
+        mounts.into_iter().map(Target::Mounted).collect()
+    } else {
+        args.paths.iter().map(|path| target::resolve(path)).collect::<Done<Vec<_>>>()?
+    };
+    let volumes = targets.into_iter().map(look).collect::<Done<Vec<_>>>()?;
+    output.show(args.json, &volumes, |out| text::df(out, &volumes))
+}
+
+fn look(target: Target) -> Done<Volume> {
+    match target {
+        Target::Mounted(mount) => {
+            let answer = ask(&mount, CONTROL_OP)?;
+            let stat = serde_json::from_value(answer).map_err(|e| {
+                Failure::failed(format!("the daemon of {} answers oddly: {e}", mount.mountpoint.display()))
+                    .advise("mount the volume with the firn that you ask with")
+            })?;
+            Ok(Volume { source: Source::Mounted { mountpoint: mount.mountpoint, image: mount.source }, stat })
+        }
+        Target::Image(image) => {
+            let stat = StatView::of(&open_read_only(&image)?)
+                .map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
+            Ok(Volume { source: Source::Image { image }, stat })
+        }
+    }
+}
+
+fn ask(mount: &Mount, op: &str) -> Done<serde_json::Value> {
+    let failed = |e: firnfs_fuse::control::ClientError| Failure::failed(e.to_string());
+    Client::for_mount(mount).map_err(failed)?.call(op, serde_json::json!({})).map_err(failed)
+}
+
+/// Lets the daemon of a mount answer `firn stat` and `firn df`. The volume is held weakly: it must close after the unmount.
+pub fn register<S: Inspect + 'static>(registry: &mut Registry, volume: Weak<firnfs_volume::Volume<S>>) {
+    registry.register(CONTROL_OP, "space and log, as firn stat shows them", move |_| {
+        let volume =
+            volume.upgrade().ok_or_else(|| OpError::new(ErrorKind::Closing, "the volume is being closed"))?;
+        let view = StatView::of(&volume).map_err(|e| OpError::from(&e))?;
+        serde_json::to_value(view).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
+    });
+}

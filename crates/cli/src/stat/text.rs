@@ -1,0 +1,148 @@
+//! `firn stat` and `firn df` for people.
+
+use super::view::{BUCKETS, LogView, SpaceView, StatView};
+use super::{Source, Volume};
+use crate::sizes::{Bytes, Count};
+use std::io::{self, Write};
+
+/// Width of the longest bar of the histogram.
+const BAR_COLUMNS: u64 = 50;
+
+/// Everything about one volume.
+///
+/// # Errors
+/// As writing reports.
+pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+    match &volume.source {
+        Source::Mounted { mountpoint, image } => {
+            writeln!(out, "{} mounted on {}", image.display(), mountpoint.display())?;
+        }
+        Source::Image { image } => writeln!(out, "{}, not mounted", image.display())?,
+    }
+    let view = &volume.stat;
+    let is_mounted = matches!(volume.source, Source::Mounted { .. });
+    if let (Some(why), true) = (&view.read_only, is_mounted) {
+        writeln!(out, "  read-only   {why}")?;
+    }
+    if let Some(log) = &view.log {
+        head(out, log)?;
+    }
+    space(out, &view.space)?;
+    view.log.as_ref().map_or(Ok(()), |log| segments(out, log))
+}
+
+fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
+    let label = if log.label.is_empty() { "(none)" } else { &log.label };
+    writeln!(out, "  label       {label}, uuid {}", log.uuid)?;
+    writeln!(
+        out,
+        "  made        {} with blocks of {} and segments of {}",
+        log.created,
+        Bytes(u64::from(log.block_bytes)),
+        Bytes(u64::from(log.segment_bytes))
+    )?;
+    let recovery = &log.recovery;
+    if !recovery.was_clean && recovery.partials > 0 {
+        writeln!(
+            out,
+            "  recovered   {} inodes from {} of log ({} log writes, {} of an unfinished batch left out)",
+            Count(recovery.inodes),
+            Bytes(recovery.bytes),
+            Count(recovery.partials),
+            Count(recovery.incomplete)
+        )?;
+    }
+    Ok(())
+}
+
+fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {
+    let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
+    writeln!(
+        out,
+        "  space       {} of {} used ({}%), {} free",
+        Bytes(used_bytes),
+        Bytes(space.total_bytes),
+        percent(used_bytes, space.total_bytes),
+        Bytes(space.free_bytes)
+    )?;
+    writeln!(out, "  inodes      {} used, {} free", Count(space.inodes_used), Count(space.inodes_free))
+}
+
+fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
+    writeln!(
+        out,
+        "  segments    {} of {} in use: {} live, {} dead",
+        Count(log.segments_in_use),
+        Count(log.segments),
+        Bytes(log.live_bytes),
+        Bytes(log.dead_bytes)
+    )?;
+    for (name, value) in &log.counters {
+        let shown =
+            if name.ends_with("_bytes") { Bytes(*value).to_string() } else { Count(*value).to_string() };
+        let words = name.trim_end_matches("_bytes").replace('_', " ");
+        writeln!(out, "  {words:<24} {shown} since mkfs")?;
+    }
+    if log.segments_in_use == 0 {
+        return Ok(());
+    }
+    writeln!(out, "  segments in use by share of live bytes")?;
+    let longest = log.utilisation.iter().max().copied().unwrap_or(1).max(1);
+    for (bucket, &number) in log.utilisation.iter().enumerate() {
+        let bar = "#".repeat((number * BAR_COLUMNS).div_ceil(longest) as usize);
+        let (from, to) = (bucket * 100 / BUCKETS, (bucket + 1) * 100 / BUCKETS);
+        writeln!(out, "    {from:>3}-{to:>3}% {:>9}  {bar}", Count(number))?;
+    }
+    Ok(())
+}
+
+/// One line for each volume, as df(1) does it.
+///
+/// # Errors
+/// As writing reports.
+pub fn df(out: &mut dyn Write, volumes: &[Volume]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>10} {:>10} {:>10} {:>5} {:>12} {:>10} {:>10}  volume",
+        "size", "used", "free", "use%", "inodes", "log live", "log dead"
+    )?;
+    volumes.iter().try_for_each(|volume| df_line(out, volume))
+}
+
+fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+    let StatView { space, log, .. } = &volume.stat;
+    let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
+    let of_log = |pick: fn(&LogView) -> u64| {
+        log.as_ref().map_or_else(|| "-".to_owned(), |log| Bytes(pick(log)).to_string())
+    };
+    let place = match &volume.source {
+        Source::Mounted { mountpoint, image } => {
+            format!("{} on {}", image.display(), mountpoint.display())
+        }
+        Source::Image { image } => image.display().to_string(),
+    };
+    writeln!(
+        out,
+        "{:>10} {:>10} {:>10} {:>4}% {:>12} {:>10} {:>10}  {place}",
+        Bytes(space.total_bytes),
+        Bytes(used_bytes),
+        Bytes(space.free_bytes),
+        percent(used_bytes, space.total_bytes),
+        Count(space.inodes_used),
+        of_log(|log| log.live_bytes),
+        of_log(|log| log.dead_bytes)
+    )
+}
+
+/// Rounded up, as df(1) does: 100% means full, and 0% empty.
+fn percent(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 100).div_ceil(u128::from(whole.max(1))) as u64
+}
+
+/// Counts of requests since the mount, the most frequent first.
+///
+/// # Errors
+/// As writing reports.
+pub fn requests(out: &mut dyn Write, answer: &serde_json::Value) -> io::Result<()> {
+    writeln!(out, "{}", serde_json::to_string_pretty(answer).map_err(io::Error::from)?)
+}

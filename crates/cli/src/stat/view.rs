@@ -1,0 +1,181 @@
+//! What `firn stat` and `firn df` know of a volume, as data. The daemon of a mount computes it and sends it over the control
+//! socket; for an image that is not mounted `firn` opens the volume read-only and computes it itself.
+//!
+//! Field names are part of the command's interface; new ones may come, old ones stay.
+
+use crate::dump::views::uuid_text;
+use firnfs::FsError;
+use firnfs::lfs::Lfs;
+use firnfs::mem::MemStore;
+use firnfs_format::TimeNs;
+use firnfs_format::table::UsageEntry;
+use firnfs_lab::calendar::rfc3339;
+use firnfs_volume::{Driven, Volume};
+use serde::{Deserialize, Serialize};
+
+/// Buckets of the utilisation histogram: a tenth each.
+pub const BUCKETS: usize = 10;
+
+/// Name of the operation on the control socket that answers with a [`StatView`].
+pub const CONTROL_OP: &str = "stat";
+
+/// Space, as df shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SpaceView {
+    /// What users can fill.
+    pub total_bytes: u64,
+    /// Of that, not yet used.
+    pub free_bytes: u64,
+    /// Inodes in use.
+    pub inodes_used: u64,
+    /// Inodes that could still be made.
+    pub inodes_free: u64,
+}
+
+/// The log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LogView {
+    /// Volume uuid.
+    pub uuid: String,
+    /// Label.
+    pub label: String,
+    /// Time of mkfs.
+    pub created: String,
+    /// Volume size.
+    pub size_bytes: u64,
+    /// Block size.
+    pub block_bytes: u32,
+    /// Segment size.
+    pub segment_bytes: u32,
+    /// Segments of the volume.
+    pub segments: u64,
+    /// Of them, holding anything.
+    pub segments_in_use: u64,
+    /// Live bytes in them.
+    pub live_bytes: u64,
+    /// Bytes in them that nothing refers to any more: what cleaning would gain.
+    pub dead_bytes: u64,
+    /// Segments in use by utilisation: below 10%, below 20%, ... up to 100%.
+    pub utilisation: [u64; BUCKETS],
+    /// Counts since mkfs, by name.
+    pub counters: Vec<(String, u64)>,
+    /// What was recovered when the volume was opened.
+    pub recovery: RecoveryView,
+}
+
+/// What roll-forward did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RecoveryView {
+    /// The unmount before was clean: there was nothing to do.
+    pub was_clean: bool,
+    /// Partial segments accepted.
+    pub partials: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Inodes that came out different from the checkpoint.
+    pub inodes: u64,
+    /// Partial segments of a batch that was never completed, and so did not count.
+    pub incomplete: u64,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StatView {
+    /// Space.
+    pub space: SpaceView,
+    /// Why the volume cannot be written as it is open now, or null.
+    pub read_only: Option<String>,
+    /// The log; null for a memory volume, which has none.
+    pub log: Option<LogView>,
+}
+
+/// A store that can say what it looks like.
+pub trait Inspect: Driven + Sized {
+    /// Looks at the log.
+    ///
+    /// # Errors
+    /// `Io`, `Corrupt`.
+    fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError>;
+}
+
+impl Inspect for MemStore {
+    fn log_view(_volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
+        Ok(None)
+    }
+}
+
+impl Inspect for Lfs {
+    fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
+        let mut view = volume.run(|vfs, _| Ok(head(vfs.store())))?;
+        let segment_bytes = u64::from(view.segment_bytes);
+        let mut seen = 0;
+        for leaf in 0.. {
+            let entries = volume.run(|vfs, _| vfs.store_mut().usage_leaf(leaf))?;
+            if entries.is_empty() {
+                break;
+            }
+            for (_, entry) in entries.iter().take((view.segments - seen) as usize) {
+                count(&mut view, entry, segment_bytes);
+            }
+            seen += (entries.len() as u64).min(view.segments - seen);
+        }
+        view.dead_bytes = (view.segments_in_use * segment_bytes).saturating_sub(view.live_bytes);
+        Ok(Some(view))
+    }
+}
+
+fn count(view: &mut LogView, entry: &UsageEntry, segment_bytes: u64) {
+    if !entry.in_use {
+        return;
+    }
+    let live_bytes = u64::from(entry.live_bytes);
+    let bucket = (live_bytes * BUCKETS as u64 / segment_bytes.max(1)).min(BUCKETS as u64 - 1);
+    view.utilisation[bucket as usize] += 1;
+    view.segments_in_use += 1;
+    view.live_bytes += live_bytes;
+}
+
+/// All but what the segments tell.
+fn head(lfs: &Lfs) -> LogView {
+    let (superblock, geometry, recovered) = (lfs.superblock(), lfs.geometry(), lfs.recovered());
+    let counters = lfs.counters().list();
+    LogView {
+        uuid: uuid_text(&superblock.uuid),
+        label: superblock.label.clone(),
+        created: rfc3339(superblock.created_ns),
+        size_bytes: superblock.size_bytes,
+        block_bytes: geometry.block_bytes,
+        segment_bytes: geometry.segment_bytes,
+        segments: geometry.segments,
+        segments_in_use: 0,
+        live_bytes: 0,
+        dead_bytes: 0,
+        utilisation: [0; BUCKETS],
+        counters: counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        recovery: RecoveryView {
+            was_clean: recovered.was_clean,
+            partials: recovered.partials,
+            bytes: recovered.bytes,
+            inodes: recovered.inodes,
+            incomplete: recovered.incomplete,
+        },
+    }
+}
+
+impl StatView {
+    /// Looks at an open volume.
+    ///
+    /// # Errors
+    /// `Io`, `Corrupt`.
+    pub fn of<S: Inspect>(volume: &Volume<S>) -> Result<Self, FsError> {
+        let (space, read_only) =
+            volume.run(|vfs, _: TimeNs| Ok((vfs.statfs(), vfs.store().read_only().map(str::to_owned))))?;
+        let space = SpaceView {
+            total_bytes: space.total_bytes,
+            free_bytes: space.free_bytes,
+            inodes_used: space.inodes_used,
+            inodes_free: space.inodes_free,
+        };
+        Ok(Self { space, read_only, log: S::log_view(volume)? })
+    }
+}

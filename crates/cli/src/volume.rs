@@ -1,0 +1,48 @@
+//! Opens volumes on images and devices for commands that work on them without mounting.
+
+use crate::failure::{Done, Exit, Failure};
+use crate::mkfs::open_failed;
+use firnfs::lfs::{Lfs, NotFirnfs, Options};
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, SystemClock};
+use firnfs_volume::{OpenError, Volume};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens a volume for looking: no lock is taken, nothing is written, a crash is recovered from in memory.
+///
+/// # Errors
+/// It cannot be opened, is no volume, or is damaged.
+pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
+    let file = FileOptions { access: Access::ReadOnly, lock: Lock::None, ..FileOptions::default() };
+    let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
+    let options = Options { read_only: true, ..Options::default() };
+    open(Arc::new(device), options)
+}
+
+/// Opens the volume on a device.
+///
+/// # Errors
+/// It is no volume, or is damaged.
+pub fn open(device: Arc<dyn Device>, options: Options) -> Done<Volume<Lfs>> {
+    let name = device.describe();
+    firnfs_volume::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock))
+        .map_err(|e| not_opened(&name, &e))
+}
+
+fn not_opened(name: &str, error: &OpenError) -> Failure {
+    let not_a_volume =
+        |advice: &str| Failure::new(Exit::NotAVolume, format!("{name}: {error}")).advise(advice);
+    match error {
+        OpenError::NotFirnfs(NotFirnfs::NoSuperblock(_)) => {
+            not_a_volume("make one with `firn mkfs`, or check the path")
+        }
+        OpenError::NotFirnfs(NotFirnfs::Version(_)) => not_a_volume("use a firn that knows this version"),
+        OpenError::NotFirnfs(NotFirnfs::Truncated { .. }) => {
+            not_a_volume("copy it again from where it is whole")
+        }
+        OpenError::NotFirnfs(NotFirnfs::Io(e)) | OpenError::Fs(e) => {
+            Failure::fs(format_args!("cannot open {name}"), e)
+        }
+    }
+}
