@@ -9,6 +9,7 @@ use super::Lfs;
 use super::inode::BlockPlace;
 use super::log::{Log, Planned};
 use crate::error::{FsError, Outcome, Stop};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Scope, Ticket};
 use firnfs_device::AlignedBuf;
 use firnfs_format::summary::{
@@ -67,7 +68,7 @@ impl Lfs {
         let mut batch = Batch::default();
         for &ino in self.dirty_order.values() {
             let core = self.core(ino);
-            let names = core.dirty.is_some_and(|d| d.names);
+            let names = core.dirty.is_some_and(|d| d.names) && !is_on(Mutation::FsyncWithoutNames);
             if !names && matches!(scope, Scope::File(only) if only != ino) {
                 continue;
             }

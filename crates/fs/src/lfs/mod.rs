@@ -36,6 +36,7 @@ pub mod view;
 
 use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
 use firnfs_device::DeviceError;
@@ -238,7 +239,10 @@ impl Lfs {
             return;
         }
         self.jobs.release_partials();
-        let ready: Vec<_> = self.emptied_by.extract_if(.., |(e, _)| e.0 < epoch.0).collect();
+        let ready: Vec<_> = self
+            .emptied_by
+            .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
+            .collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
             if self.options.discard && !self.log.is_taken(segment) {
                 let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
