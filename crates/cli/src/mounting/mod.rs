@@ -41,7 +41,6 @@ pub fn mount(args: &MountArgs) -> Done {
     }
     open::open_and_serve(&plan).inspect_err(|failure| {
         if plan.daemon {
-            tracing::error!("{failure}");
             daemon::report_failure(failure);
         }
     })

@@ -2,8 +2,10 @@
 
 use super::options::{MountPlan, Source};
 use super::serve;
-use crate::failure::Done;
+use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
+use crate::sizes::Bytes;
+use crate::target::mount_of_image;
 use crate::volume;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::mem::{MemOptions, MemStore};
@@ -17,6 +19,9 @@ use std::sync::Arc;
 /// What `mount` shows for a volume in memory.
 const MEMORY_SOURCE: &str = "firnfs-memory";
 
+/// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
+const LOCK_WAIT_MS: u64 = 10_000;
+
 /// Opens the volume and serves it until it is unmounted.
 ///
 /// # Errors
@@ -26,29 +31,72 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
         Source::Memory(size_bytes) => {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
-        Source::Image(path) => serve(Arc::new(image_volume(plan, path)?), path.clone(), plan),
+        Source::Image(path) => {
+            let path = path.canonicalize().map_err(|e| Failure::io("cannot open", path, &e))?;
+            let volume = image_volume(plan, &path)?;
+            serve(Arc::new(volume), path, plan)
+        }
     }
 }
 
-/// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
-const LOCK_WAIT_MS: u64 = 10_000;
-
 /// The volume on an image file or block device.
 fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
+    refuse_second_mount(path)?;
     let read_only = plan.mount_options.read_only;
-    let (access, lock) = match read_only {
-        true => (Access::ReadOnly, Lock::Shared),
-        false => (Access::ReadWrite, Lock::Exclusive),
+    let (access, lock) =
+        if read_only { (Access::ReadOnly, Lock::Shared) } else { (Access::ReadWrite, Lock::Exclusive) };
+    let file = FileOptions {
+        access,
+        lock,
+        lock_wait_ms: LOCK_WAIT_MS,
+        // Mounting as fuseblk is what claims a device then.
+        hold_claim: !firnfs_fuse::mount::uses_fuseblk(path),
+        ..FileOptions::default()
     };
-    let file = FileOptions { access, lock, lock_wait_ms: LOCK_WAIT_MS, ..FileOptions::default() };
     let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
     let options = Options {
         cache_bytes: plan.cache_bytes,
         commit_interval_ms: plan.commit_interval_ms,
+        discard: plan.discard,
         read_only,
         ..Options::default()
     };
-    volume::open(Arc::new(device), options)
+    let volume = volume::open(Arc::new(device), options, plan.mount_options.atime)?;
+    if plan.verbose {
+        report_recovery(&volume);
+    }
+    Ok(volume)
+}
+
+/// The lock would refuse, too, but only after a wait, and without saying where.
+fn refuse_second_mount(path: &Path) -> Done {
+    let mounted = mount_of_image(path)
+        .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?
+        .filter(|mount| !firnfs_fuse::mount::is_dead(&mount.mountpoint));
+    match mounted {
+        None => Ok(()),
+        Some(mount) => {
+            let place = mount.mountpoint.display();
+            let message = format!("{} is already mounted on {place}", path.display());
+            Err(Failure::new(Exit::Refused, message).advise(format!("use it there, or 'firn umount {place}' first")))
+        }
+    }
+}
+
+/// For `-v`: what was found in the log behind the last checkpoint.
+fn report_recovery(volume: &Volume<Lfs>) {
+    let Ok(done) = volume.run(|vfs, _| Ok(vfs.store().recovered().clone())) else { return };
+    if done.was_clean {
+        eprintln!("firn: the last unmount was clean");
+    } else {
+        eprintln!(
+            "firn: recovered {} files from {} of log ({} partial segments; {} belonged to no complete batch)",
+            done.inodes,
+            Bytes(done.bytes),
+            done.partials,
+            done.incomplete
+        );
+    }
 }
 
 /// A new, empty volume in memory; its root belongs to whoever mounts it.
