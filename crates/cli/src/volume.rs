@@ -26,8 +26,7 @@ pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
 /// It is no volume, or is damaged.
 pub fn open(device: Arc<dyn Device>, options: Options, atime: AtimeMode) -> Done<Volume<Lfs>> {
     let name = device.describe();
-    firnfs_volume::open(device, options, atime, Arc::new(SystemClock))
-        .map_err(|e| not_opened(&name, &e))
+    firnfs_volume::open(device, options, atime, Arc::new(SystemClock)).map_err(|e| not_opened(&name, &e))
 }
 
 fn not_opened(name: &str, error: &OpenError) -> Failure {

@@ -107,7 +107,9 @@ fn extended_attributes_of_all_namespaces_are_kept() {
         let path = mount.path("f");
         fs::write(&path, "").unwrap();
         let large = pattern(3, 60_000);
-        for (name, value) in [("user.a", &b"1"[..]), ("trusted.t", b""), ("security.s", b"xyz"), ("user.large", &large)] {
+        for (name, value) in
+            [("user.a", &b"1"[..]), ("trusted.t", b""), ("security.s", b"xyz"), ("user.large", &large)]
+        {
             rustix::fs::setxattr(&path, name, value, XattrFlags::CREATE).unwrap();
             assert_eq!(rustix::fs::setxattr(&path, name, value, XattrFlags::CREATE), Err(Errno::EXIST));
         }

@@ -138,7 +138,10 @@ mod tests {
         counters.count(9999, true, 1);
         let list = counters.list();
         assert_eq!(list.len(), 2);
-        assert_eq!((list[0].name.as_str(), list[0].requests, list[0].errors, list[0].busy_ns), ("write", 2, 1, 15));
+        assert_eq!(
+            (list[0].name.as_str(), list[0].requests, list[0].errors, list[0].busy_ns),
+            ("write", 2, 1, 15)
+        );
         assert_eq!((list[1].name.as_str(), list[1].requests), ("other", 1));
     }
 }

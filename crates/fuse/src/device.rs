@@ -57,7 +57,9 @@ impl DeviceTransport {
     pub fn handshake(&self, handler: &dyn Handler) -> Result<(), TransportError> {
         let mut worker = Worker::new(self, handler);
         loop {
-            let Some(len) = worker.next_message()? else { return Err(TransportError::Handshake(Errno::NODEV)) };
+            let Some(len) = worker.next_message()? else {
+                return Err(TransportError::Handshake(Errno::NODEV));
+            };
             match worker.answer(len)? {
                 // A kernel of a newer major asks again with ours.
                 Answered::Init(Ok(done)) if done => return Ok(()),
@@ -174,9 +176,7 @@ impl<'a> Worker<'a> {
         Ok(match (verdict, &request.operation) {
             (Verdict::Last, _) => Answered::Last,
             (Verdict::Error(errno), Operation::Init { .. }) => Answered::Init(Err(errno)),
-            (_, Operation::Init { major, .. }) => {
-                Answered::Init(Ok(*major <= crate::wire::abi::MAJOR))
-            }
+            (_, Operation::Init { major, .. }) => Answered::Init(Ok(*major <= crate::wire::abi::MAJOR)),
             _ => Answered::Other,
         })
     }

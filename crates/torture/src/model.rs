@@ -178,7 +178,9 @@ impl Model {
         };
         let right = self.apply(now, op, done_bytes);
         let mut reply = reply.clone();
-        if let (true, Ok(Value::Stat(said)), Ok(Value::Stat(known))) = (self.may_lose_atime, &mut reply, &right) {
+        if let (true, Ok(Value::Stat(said)), Ok(Value::Stat(known))) =
+            (self.may_lose_atime, &mut reply, &right)
+        {
             said.atime = known.atime;
         }
         if reply == right { Ok(()) } else { Err(format!("{right:?}")) }

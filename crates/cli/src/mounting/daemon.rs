@@ -32,14 +32,16 @@ enum Report {
 pub fn start() -> Done {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_else(|| "firn".into());
-    let mut child = Command::new("/proc/self/exe")
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::io("cannot find the program", Path::new("/proc/self/exe"), &e))?;
+    let mut child = Command::new(&program)
         .arg0(name)
         .args(words)
         .arg("--daemon")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|e| Failure::io("cannot start the daemon from", Path::new("/proc/self/exe"), &e))?;
+        .map_err(|e| Failure::io("cannot start the daemon from", &program, &e))?;
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
         // An error reads as silence, which is reported below.

@@ -1,7 +1,7 @@
 //! Opens the volume that `firn mount` is about to serve.
 
 use super::options::{MountPlan, Source};
-use super::serve;
+use super::{failure_of, serve};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::sizes::Bytes;
@@ -12,6 +12,7 @@ use firnfs::mem::{MemOptions, MemStore};
 use firnfs::vfs::Vfs;
 use firnfs_device::{Access, Clock, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::TimeNs;
+use firnfs_fuse::{SessionError, mount};
 use firnfs_volume::Volume;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ const LOCK_WAIT_MS: u64 = 10_000;
 /// # Errors
 /// The volume cannot be opened or mounted, or serving it failed.
 pub fn open_and_serve(plan: &MountPlan) -> Done {
+    // Before the volume is opened: it may be the dead mount there that keeps the device in use.
+    mount::prepare_mountpoint(&plan.mountpoint).map_err(|e| failure_of(&SessionError::Mount(e)))?;
     match &plan.source {
         Source::Memory(size_bytes) => {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
@@ -50,7 +53,7 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         lock,
         lock_wait_ms: LOCK_WAIT_MS,
         // Mounting as fuseblk is what claims a device then.
-        hold_claim: !firnfs_fuse::mount::uses_fuseblk(path),
+        hold_claim: !mount::uses_fuseblk(path),
         ..FileOptions::default()
     };
     let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
@@ -68,19 +71,20 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
     Ok(volume)
 }
 
-/// The lock would refuse, too, but only after a wait, and without saying where.
+/// The lock would refuse, too, but only after a wait, and without saying where. A mount of the volume whose daemon died
+/// is cleared, wherever it is: the kernel keeps a block device claimed for it.
 fn refuse_second_mount(path: &Path) -> Done {
-    let mounted = mount_of_image(path)
-        .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?
-        .filter(|mount| !firnfs_fuse::mount::is_dead(&mount.mountpoint));
-    match mounted {
-        None => Ok(()),
-        Some(mount) => {
-            let place = mount.mountpoint.display();
+    let table_failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    while let Some(mounted) = mount_of_image(path).map_err(table_failed)? {
+        let place = mounted.mountpoint.display();
+        if !mount::is_dead(&mounted.mountpoint) {
             let message = format!("{} is already mounted on {place}", path.display());
-            Err(Failure::new(Exit::Refused, message).advise(format!("use it there, or 'firn umount {place}' first")))
+            let advice = format!("use it there, or 'firn umount {place}' first");
+            return Err(Failure::new(Exit::Refused, message).advise(advice));
         }
+        mount::unmount(&mounted.mountpoint, true).map_err(|e| failure_of(&SessionError::Mount(e)))?;
     }
+    Ok(())
 }
 
 /// For `-v`: what was found in the log behind the last checkpoint.

@@ -158,7 +158,9 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        while self.is_mounted() && rustix::mount::unmount(&self.mnt, rustix::mount::UnmountFlags::DETACH).is_ok() {}
+        while self.is_mounted()
+            && rustix::mount::unmount(&self.mnt, rustix::mount::UnmountFlags::DETACH).is_ok()
+        {}
     }
 }
 

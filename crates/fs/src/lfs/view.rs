@@ -109,7 +109,10 @@ impl Lfs {
                 let ptr = table.ptr(&mut self.shelf, level, index)?;
                 if ptr.is_stored() {
                     let index = BlockIndex(index);
-                    found.push(Placed { key: BlockKey { ino, fork: Fork::Data, level: level as u8, index }, ptr });
+                    found.push(Placed {
+                        key: BlockKey { ino, fork: Fork::Data, level: level as u8, index },
+                        ptr,
+                    });
                 }
             }
             blocks = blocks.div_ceil(table.fan());

@@ -1,8 +1,8 @@
 //! Requests on inodes: attributes, extended attributes, link targets, and the space of the volume.
 
 use super::{Adapter, Handled, log_errno};
-use crate::wire::abi::{self, SetattrIn, fattr};
 use crate::wire::Reply;
+use crate::wire::abi::{self, SetattrIn, fattr};
 use firnfs::vfs::{SetAttr, SetTime, XattrMode};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_volume::Driven;
@@ -30,8 +30,10 @@ impl<S: Driven> Adapter<S> {
 
     pub(super) fn setattr(&self, ino: InodeNo, set: &SetattrIn, reply: &mut Reply) -> Handled {
         let change = change_of(set);
-        let attr =
-            self.volume.run(|vfs, now| vfs.setattr(now, ino, change)).map_err(|e| log_errno("setattr", &e))?;
+        let attr = self
+            .volume
+            .run(|vfs, now| vfs.setattr(now, ino, change))
+            .map_err(|e| log_errno("setattr", &e))?;
         reply.put_attr(&attr);
         Ok(())
     }
@@ -64,7 +66,8 @@ impl<S: Driven> Adapter<S> {
     }
 
     pub(super) fn getxattr(&self, ino: InodeNo, name: &[u8], size: u32, reply: &mut Reply) -> Handled {
-        let value = self.volume.run(|vfs, _| vfs.getxattr(ino, name)).map_err(|e| log_errno("getxattr", &e))?;
+        let value =
+            self.volume.run(|vfs, _| vfs.getxattr(ino, name)).map_err(|e| log_errno("getxattr", &e))?;
         put_sized(&value, size, reply)
     }
 
@@ -98,9 +101,7 @@ impl<S: Driven> Adapter<S> {
     }
 
     pub(super) fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Handled {
-        self.volume
-            .run(|vfs, now| vfs.removexattr(now, ino, name))
-            .map_err(|e| log_errno("removexattr", &e))
+        self.volume.run(|vfs, now| vfs.removexattr(now, ino, name)).map_err(|e| log_errno("removexattr", &e))
     }
 
     /// Whether a change of content by an ordinary user would clear bits of the mode.
@@ -153,7 +154,11 @@ fn change_of(set: &SetattrIn) -> SetAttr {
     let has = |bit| set.valid & bit != 0;
     let time = |bit, bit_now, secs: u64, nanos| {
         has(bit).then(|| {
-            if has(bit_now) { SetTime::Now } else { SetTime::At(TimeNs::from_parts(secs.cast_signed(), nanos)) }
+            if has(bit_now) {
+                SetTime::Now
+            } else {
+                SetTime::At(TimeNs::from_parts(secs.cast_signed(), nanos))
+            }
         })
     };
     SetAttr {

@@ -96,12 +96,9 @@ impl<S: Driven> Adapter<S> {
         let mut copied = 0;
         while copied < limit {
             let piece = reply.room((limit - copied).min(u64::from(MAX_WRITE_BYTES)) as usize);
-            let step = self
-                .volume
-                .read(InodeNo(header.nodeid), from_offset + copied, piece)
-                .and_then(|n| {
-                    self.volume.write(InodeNo(to), to_offset + copied, &piece[..n], kill_set_id).map(|()| n)
-                });
+            let step = self.volume.read(InodeNo(header.nodeid), from_offset + copied, piece).and_then(|n| {
+                self.volume.write(InodeNo(to), to_offset + copied, &piece[..n], kill_set_id).map(|()| n)
+            });
             match step {
                 Ok(0) => break,
                 Ok(n) => copied += n as u64,

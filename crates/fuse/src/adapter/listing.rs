@@ -105,7 +105,9 @@ impl<S: Driven> Adapter<S> {
         self.volume
             .run(|vfs, now| {
                 reply.clear();
-                vfs.readdir(now, ino, offset, &mut |e| reply.put_dirent(limit, e.ino.0, e.next, e.kind, e.name))
+                vfs.readdir(now, ino, offset, &mut |e| {
+                    reply.put_dirent(limit, e.ino.0, e.next, e.kind, e.name)
+                })
             })
             .map_err(|e| log_errno("readdir", &e))?;
         Ok(())

@@ -170,7 +170,9 @@ impl<S: Driven> Adapter<S> {
             Operation::Opendir => self.open(true, reply),
             Operation::Release | Operation::Releasedir => Ok(()),
             Operation::Read { offset, size } => self.read(ino, offset, size, reply),
-            Operation::Write { offset, data, kill_set_id } => self.write(ino, offset, data, kill_set_id, reply),
+            Operation::Write { offset, data, kill_set_id } => {
+                self.write(ino, offset, data, kill_set_id, reply)
+            }
             Operation::Fallocate { offset, len, mode } => self.fallocate(header, offset, len, mode),
             Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),
             Operation::CopyFileRange { .. } => self.copy_file_range(header, operation, reply),
@@ -180,9 +182,10 @@ impl<S: Driven> Adapter<S> {
             Operation::Syncfs => self.sync(Scope::All),
             // What lsattr and others try on every file: this is the answer of a file system without such calls.
             Operation::Ioctl => Err(Errno::NOTTY),
-            Operation::Init { .. } | Operation::Destroy | Operation::Forget { .. } | Operation::BatchForget { .. } => {
-                Err(Errno::INVAL)
-            }
+            Operation::Init { .. }
+            | Operation::Destroy
+            | Operation::Forget { .. }
+            | Operation::BatchForget { .. } => Err(Errno::INVAL),
             Operation::Flush | Operation::Unknown => Err(Errno::NOSYS),
         }
     }

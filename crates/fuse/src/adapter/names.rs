@@ -72,7 +72,9 @@ impl<S: Driven> Adapter<S> {
         let node = NewNode { kind: Kind::Regular, mode: permission_bits(mode), rdev: 0, target: &[] };
         let attr = match self.make_node(header, name, umask, node) {
             // The kernel asks to create what it believes absent; without O_EXCL a file that is there serves as well.
-            Err(FsError::Exists) if flags & O_EXCL == 0 => self.lookup_regular(InodeNo(header.nodeid), name)?,
+            Err(FsError::Exists) if flags & O_EXCL == 0 => {
+                self.lookup_regular(InodeNo(header.nodeid), name)?
+            }
             made => made.map_err(|e| log_errno("create", &e))?,
         };
         reply.put_entry(&attr);

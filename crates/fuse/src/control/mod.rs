@@ -108,10 +108,9 @@ impl Registry {
     fn run(&self, line: &[u8]) -> Result<Value, OpError> {
         let request: Value = serde_json::from_slice(line)
             .map_err(|e| OpError::new(ErrorKind::BadRequest, format!("the request is not JSON: {e}")))?;
-        let name = request
-            .get("op")
-            .and_then(Value::as_str)
-            .ok_or_else(|| OpError::new(ErrorKind::BadRequest, "the request is no object with a string 'op'"))?;
+        let name = request.get("op").and_then(Value::as_str).ok_or_else(|| {
+            OpError::new(ErrorKind::BadRequest, "the request is no object with a string 'op'")
+        })?;
         if name == "help" {
             return Ok(self.operations.iter().map(|(name, (help, _))| (*name, *help)).collect());
         }

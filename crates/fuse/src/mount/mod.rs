@@ -35,7 +35,9 @@ pub struct MountRequest {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MountError {
     /// No FUSE in this kernel or container.
-    #[error("/dev/fuse is missing; load the kernel's module with 'modprobe fuse', or pass the device to the container")]
+    #[error(
+        "/dev/fuse is missing; load the kernel's module with 'modprobe fuse', or pass the device to the container"
+    )]
     NoFuseDevice,
     /// `/dev/fuse` cannot be opened.
     #[error("no permission to open /dev/fuse; run as root, or ask for access to /dev/fuse")]
@@ -108,11 +110,13 @@ fn helper_mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
 }
 
 fn open_device() -> Result<OwnedFd, MountError> {
-    rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| match errno {
-        Errno::NOENT | Errno::NXIO | Errno::NODEV => MountError::NoFuseDevice,
-        Errno::ACCESS | Errno::PERM => MountError::NoFusePermission,
-        errno => MountError::System { action: "open /dev/fuse", errno },
-    })
+    rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(
+        |errno| match errno {
+            Errno::NOENT | Errno::NXIO | Errno::NODEV => MountError::NoFuseDevice,
+            Errno::ACCESS | Errno::PERM => MountError::NoFusePermission,
+            errno => MountError::System { action: "open /dev/fuse", errno },
+        },
+    )
 }
 
 fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
@@ -178,10 +182,10 @@ pub fn prepare_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
     Ok(canonical)
 }
 
-/// True if a mount whose daemon died covers the path.
+/// True if a mount whose daemon died covers the path. Asks for the space: attributes the kernel may have cached.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
-    matches!(rustix::fs::stat(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 /// Unmounts. `lazy`: at once for new users, whenever the last old one is done.

@@ -40,7 +40,8 @@ pub fn firnfs_mounts() -> std::io::Result<Vec<Mount>> {
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
 pub fn mount_of(path: &Path) -> std::io::Result<Option<Mount>> {
-    let device = std::fs::metadata(path).ok().map(|m| (rustix::fs::major(m.dev()), rustix::fs::minor(m.dev())));
+    let device =
+        std::fs::metadata(path).ok().map(|m| (rustix::fs::major(m.dev()), rustix::fs::minor(m.dev())));
     let absolute = std::path::absolute(path)?;
     let resolved = resolve_parent(&absolute);
     Ok(firnfs_mounts()?.into_iter().rev().find(|mount| match device {
@@ -105,7 +106,9 @@ mod tests {
 
     #[test]
     fn lines_that_make_no_sense_are_skipped() {
-        for line in ["", "36 35", "36 35 x:y / /m rw - ext4 /dev/sda rw", "36 35 8:1 / /m rw ext4 /dev/sda rw"] {
+        for line in
+            ["", "36 35", "36 35 x:y / /m rw - ext4 /dev/sda rw", "36 35 8:1 / /m rw ext4 /dev/sda rw"]
+        {
             assert_eq!(parse_line(line.as_bytes()), None, "{line}");
         }
     }

@@ -181,7 +181,8 @@ fn init<'a>(body: &mut Body<'a>) -> Option<Operation<'a>> {
     }
     padded[..sent].copy_from_slice(&body.0[..sent]);
     let init = abi::InitIn::read_from_bytes(&padded).ok()?;
-    let upper = if u64::from(init.flags) & abi::init::INIT_EXT != 0 { u64::from(init.flags2) << 32 } else { 0 };
+    let upper =
+        if u64::from(init.flags) & abi::init::INIT_EXT != 0 { u64::from(init.flags2) << 32 } else { 0 };
     Some(Operation::Init {
         major: init.major,
         minor: init.minor,
