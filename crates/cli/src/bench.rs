@@ -5,12 +5,17 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
+use firnfs_lab::micro::library::Library;
 use firnfs_lab::micro::report::{Report, Roles};
+use firnfs_lab::micro::scale::Scale;
 use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
+
+/// Written to measure bandwidth, in bytes.
+const SEQUENTIAL_BYTES: u64 = 512 << 20;
 
 /// What to measure.
 #[derive(Subcommand, Debug)]
@@ -54,6 +59,12 @@ pub struct MicroArgs {
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     pub scenarios: Vec<ScenarioArg>,
+    /// Leave out the rows that bypass the mount: the library, the raw device
+    #[arg(long)]
+    pub no_library: bool,
+    /// Also fill a directory with a million files and time creates among them (minutes, 2 GiB)
+    #[arg(long)]
+    pub million: bool,
     /// Divide all sizes by this, for a quick look; goals mean nothing then
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub shrink: u32,
@@ -152,7 +163,16 @@ fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
         [] => Scenario::ALL.to_vec(),
         chosen => chosen.iter().map(|&arg| arg.into()).collect(),
     };
-    Ok(Plan { targets, roles, workload: shrunk(args.shrink), rounds: args.rounds, scenarios })
+    let beside = args.image.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let library = if args.no_library || args.subject.is_some() {
+        None
+    } else {
+        let sequential_bytes = SEQUENTIAL_BYTES / u64::from(args.shrink);
+        Some(Library::prepare(beside.unwrap_or(Path::new(".")), sequential_bytes)?)
+    };
+    let scale = args.million.then(Scale::default);
+    let workload = shrunk(args.shrink);
+    Ok(Plan { targets, roles, workload, rounds: args.rounds, scenarios, library, scale })
 }
 
 fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 const PAGE_BYTES: u64 = 512;
 const ROOT: u64 = 0;
 const DAY_NS: i64 = 86_400_000_000_000;
-const SIZE_MAX_BYTES: u64 = i64::MAX as u64;
 
 type Answer<T> = Result<T, &'static str>;
 
@@ -78,6 +77,8 @@ pub struct Model {
     handles: [Option<u64>; HANDLES],
     /// Operations that need space may fail with ENOSPC, having done nothing (or a part of a write).
     pub may_be_full: bool,
+    /// Largest file.
+    pub file_max_bytes: u64,
     /// Access times need not be right: crashes lose them.
     pub may_lose_atime: bool,
     /// Largest attribute set, in bytes of names, values and 5 for each.
@@ -94,6 +95,7 @@ impl Model {
             handles: [None; HANDLES],
             may_be_full: false,
             may_lose_atime: false,
+            file_max_bytes: i64::MAX as u64,
             xattrs_max_bytes: 128 << 10,
         };
         let mut stat = Stat::new(Kind::Directory, 0o755, now);
@@ -480,10 +482,10 @@ impl Model {
         if len == 0 {
             return Ok(0);
         }
-        if at >= SIZE_MAX_BYTES {
+        if at >= self.file_max_bytes {
             return Err("EFBIG");
         }
-        let len = len.min(SIZE_MAX_BYTES - at);
+        let len = len.min(self.file_max_bytes - at);
         let node = self.node(id);
         for byte in at..at + len {
             node.pages.set(byte, pattern(fill, byte));
@@ -517,7 +519,7 @@ impl Model {
         if len == 0 {
             return Err("EINVAL");
         }
-        if at.checked_add(len).is_none_or(|end| end > SIZE_MAX_BYTES) {
+        if at.checked_add(len).is_none_or(|end| end > self.file_max_bytes) {
             return Err("EFBIG");
         }
         let len = len.min(done);
@@ -536,7 +538,7 @@ impl Model {
         let id = self.find(file)?;
         if let Some(size) = set.size_bytes {
             self.regular(file)?;
-            if size > SIZE_MAX_BYTES {
+            if size > self.file_max_bytes {
                 return Err("EFBIG");
             }
         }

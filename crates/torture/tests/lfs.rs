@@ -2,7 +2,7 @@
 //! caches that force every kind of fetch, and the accounting added up anew at every remount.
 
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
-use firnfs::store::Scope;
+use firnfs::store::{Scope, Store};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs::{FsError, Outcome};
 use firnfs_device::{Device, MemDevice};
@@ -90,6 +90,7 @@ fn run_history(seed: u64, steps: usize, remount_every: usize) {
     model.may_be_full = true;
     model.may_lose_atime = true;
     let mut runner = Runner::new(mount(seed, &device, START));
+    model.file_max_bytes = runner.target.volume.run(|vfs, _| Ok(vfs.store().facts().file_max_bytes)).unwrap();
     let mut generator = Generator::new(seed, Mix::default());
     for step in 0..steps {
         runner.target.clock.set_ns(time(step).0);

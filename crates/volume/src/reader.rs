@@ -181,8 +181,10 @@ impl Reader {
             let block = &bytes[at..at + ptr.stored_bytes() as usize];
             verify_stored(ptr, &self.geo, block, || format!("inode {} block {}", key.ino, key.index))?;
             let target = &mut out[done..done + len_bytes];
-            let have = block.len().saturating_sub(*start).min(*len_bytes);
-            target[..have].copy_from_slice(&block[*start..*start + have]);
+            // What lies beyond the stored length is zero.
+            let tail = block.get(*start..).unwrap_or(&[]);
+            let have = tail.len().min(*len_bytes);
+            target[..have].copy_from_slice(&tail[..have]);
             target[have..].fill(0);
             done += len_bytes;
         }

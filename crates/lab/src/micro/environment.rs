@@ -17,6 +17,8 @@ pub struct Environment {
     pub memory_kib: u64,
     /// Kernel release.
     pub kernel: String,
+    /// Load average over the minute before the run: above 0.5 or so, others were using the machine.
+    pub load_before: String,
     /// Day of the run, UTC, e.g. 2026-01-31.
     pub date: String,
 }
@@ -37,6 +39,7 @@ impl Environment {
             processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory_kib: memory.trim_end_matches(" kB").parse().unwrap_or(0),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load_before: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
             date: calendar::rfc3339(calendar::now_ns()).chars().take(10).collect(),
         }
     }
@@ -46,13 +49,14 @@ impl fmt::Display for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "firnfs {}, {}; {} x {}, {:.1} GiB of memory, Linux {}.",
+            "firnfs {}, {}; {} x {}, {:.1} GiB of memory, Linux {}; load average before the run: {}.",
             self.version,
             self.date,
             self.processors,
             if self.processor.is_empty() { "processor of unknown model" } else { &self.processor },
             self.memory_kib as f64 / f64::from(1 << 20),
-            self.kernel
+            self.kernel,
+            self.load_before
         )
     }
 }

@@ -8,7 +8,10 @@
 //! [`scenario`] holds what is timed, [`target`] what it is timed on, [`report`] the statistics and tables.
 
 pub mod environment;
+pub mod figures;
+pub mod library;
 pub mod report;
+pub mod scale;
 pub mod scenario;
 pub mod table;
 pub mod target;
@@ -17,6 +20,7 @@ pub mod tree;
 
 use crate::LabError;
 use environment::Environment;
+use library::Library;
 use report::{Report, Roles};
 use scenario::{Scenario, Task, Workload};
 use serde::{Deserialize, Serialize};
@@ -63,6 +67,10 @@ pub struct Plan {
     pub rounds: u32,
     /// Which scenarios.
     pub scenarios: Vec<Scenario>,
+    /// The rows that bypass the mount, if wanted.
+    pub library: Option<Library>,
+    /// How a directory's size bears on the cost of a create, on the subject, if wanted.
+    pub scale: Option<scale::Scale>,
 }
 
 /// Where a run stands, for a progress bar.
@@ -81,6 +89,7 @@ pub struct Step {
 /// # Errors
 /// The first thing that fails ends the run: a benchmark with holes in it compares nothing.
 pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, LabError> {
+    let environment = Environment::observe();
     let tasks = scenario::Prepared::new(&plan.workload, &plan.scenarios)?;
     let total = u64::from(plan.rounds) * plan.scenarios.len() as u64 * plan.targets.len() as u64;
     let mut samples = Vec::new();
@@ -99,8 +108,24 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
                 done += 1;
             }
         }
+        if let Some(library) = &plan.library {
+            let what = format!("round {}: the library and the raw device", round + 1);
+            progress(&Step { done, total, what });
+            library.round(&plan.workload, round, &mut samples)?;
+        }
     }
+    let scaled = match (&plan.scale, &plan.roles.subject) {
+        (Some(scale), Some(subject)) => {
+            progress(&Step { done, total, what: format!("filling a directory on {subject}") });
+            let target = plan.targets.iter_mut().find(|target| target.name() == subject);
+            target.map(|target| scale.measure(target.as_mut())).transpose()?
+        }
+        _ => None,
+    };
     progress(&Step { done, total, what: "done".to_owned() });
     let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
-    Ok(Report::new(Environment::observe(), roles, plan.rounds, workload, samples))
+    let mut report = Report::new(environment, roles, plan.rounds, workload, samples);
+    report.figures.extend(figures::from_samples(&report.roles, &report.samples));
+    report.figures.extend(scaled);
+    Ok(report)
 }

@@ -150,7 +150,8 @@ impl Report {
         workload: Workload,
         samples: Vec<Sample>,
     ) -> Self {
-        let mut keys: Vec<(Task, Durability)> = samples.iter().map(|s| (s.task, s.durability)).collect();
+        let timed = samples.iter().filter(|s| !s.task.is_part_of_figure());
+        let mut keys: Vec<(Task, Durability)> = timed.map(|s| (s.task, s.durability)).collect();
         keys.sort_unstable();
         keys.dedup();
         let rows = keys

@@ -73,6 +73,14 @@ pub enum Task {
     Find,
     /// Remove it with rm -rf.
     RemoveTree,
+    /// [`Task::CreateSmall`] through the library, without a mount.
+    LibraryCreate,
+    /// Write a preallocated file with O_DIRECT, 1 MiB a call.
+    RawWrite,
+    /// Write as much to one file of a volume through the library.
+    SegmentWrite,
+    /// Compute the checksums of the large file's blocks.
+    Checksum,
 }
 
 impl Task {
@@ -93,6 +101,10 @@ impl Task {
             Self::Unpack => format!("unpack a tree of {} files", w.tree_files),
             Self::Find => "find in the tree".to_owned(),
             Self::RemoveTree => "rm -rf the tree".to_owned(),
+            Self::LibraryCreate => format!("library: create {} x {} B", w.small_files, w.small_bytes),
+            Self::RawWrite => "raw device: O_DIRECT writes of 1 MiB".to_owned(),
+            Self::SegmentWrite => "library: as much to one file".to_owned(),
+            Self::Checksum => format!("checksum of {large} MiB"),
         }
     }
 
@@ -111,6 +123,12 @@ impl Task {
             (Self::Unpack, Durable) | (Self::Find, Warm) => Some(1.5),
             _ => None,
         }
+    }
+
+    /// Whether it runs beside the targets, as part of a figure, and is no row of its own.
+    #[must_use]
+    pub fn is_part_of_figure(self) -> bool {
+        matches!(self, Self::LibraryCreate | Self::RawWrite | Self::SegmentWrite | Self::Checksum)
     }
 
     /// Whether the transport (FUSE) rather than the disk decides how long it takes: what ends in memory does.

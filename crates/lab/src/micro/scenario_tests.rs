@@ -51,6 +51,8 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
         workload: small_workload(),
         rounds: 2,
         scenarios: Scenario::ALL.to_vec(),
+        library: None,
+        scale: None,
     };
     let mut steps = 0;
     let report = run(&mut plan, &mut |_| steps += 1).unwrap();

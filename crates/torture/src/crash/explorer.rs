@@ -28,11 +28,13 @@ pub struct Limits {
     pub nested_states: usize,
     /// Whether the structure is checked after each mount.
     pub check: bool,
+    /// Planned states of one scenario beyond which only every n-th is looked at.
+    pub states_max: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { plan: Plan::default(), nested_every: 40, nested_states: 12, check: true }
+        Self { plan: Plan::default(), nested_every: 40, nested_states: 12, check: true, states_max: 50_000 }
     }
 }
 
@@ -123,14 +125,21 @@ impl<'s> Explorer<'s> {
         self.totals.scenarios += 1;
         let stretches = stretches(&run.history);
         let mut seen = FxHashSet::default();
-        for discards in self.discard_modes(&run.history) {
+        let modes = self.discard_modes(&run.history);
+        let planned = modes.len() as u64 * self.planned(&run.history, &stretches);
+        let every = planned.div_ceil(self.limits.states_max.max(1)).max(1);
+        let mut number = 0;
+        for discards in modes {
             let mut replay = Replay::new(&run.history, discards);
             for &Stretch { cut, window } in &stretches {
                 replay.seek(cut);
                 let floor = run.record.floor(window.ended);
-                let items: Vec<&Item> =
-                    replay.volatile().iter().map(|&index| &run.history.items()[index as usize]).collect();
+                let items = volatile_items(&replay, &run.history);
                 for fates in self.limits.plan.states(cut, &items) {
+                    number += 1;
+                    if number % every != 0 {
+                        continue;
+                    }
                     if !seen.insert((replay.hash_of(&fates), floor)) {
                         self.totals.duplicates += 1;
                         continue;
@@ -166,19 +175,30 @@ impl<'s> Explorer<'s> {
     ///
     /// # Errors
     /// If the state does not mount.
-    pub fn pick(&self, run: &Run, seed: u64) -> Result<(SparseImage, CrashState, Tree), String> {
+    pub fn pick(&self, run: &Run, seed: u64) -> Result<(SparseImage, Tree), String> {
         let mut rng = seeded(seed, "pick");
         let stretches = stretches(&run.history);
         let stretch = stretches[rng.random_range(0..stretches.len())];
         let mut replay = Replay::new(&run.history, DiscardMode::Mixed(seed));
         replay.seek(stretch.cut);
-        let items: Vec<&Item> =
-            replay.volatile().iter().map(|&index| &run.history.items()[index as usize]).collect();
+        let items = volatile_items(&replay, &run.history);
         let mut states = self.limits.plan.states(stretch.cut, &items);
         let fates = states.swap_remove(rng.random_range(0..states.len()));
         let image = replay.image_of(&fates);
         let tree = self.subject.mount(Arc::new(MemDevice::from_image(image.clone())))?.tree()?;
-        Ok((image, CrashState { cut: stretch.cut, fates, discards: DiscardMode::Mixed(seed) }, tree))
+        Ok((image, tree))
+    }
+
+    /// Number of states that the plan has for a history, in one world.
+    fn planned(&self, history: &History, stretches: &[Stretch]) -> u64 {
+        let mut replay = Replay::new(history, DiscardMode::Old);
+        let mut planned = 0;
+        for stretch in stretches {
+            replay.seek(stretch.cut);
+            let items = volatile_items(&replay, history);
+            planned += self.limits.plan.states(stretch.cut, &items).len() as u64;
+        }
+        planned
     }
 
     /// Discards make worlds of their own only where there are any.
@@ -235,11 +255,14 @@ impl<'s> Explorer<'s> {
         Ok(())
     }
 
-    /// What a disk is asked while the image on it is mounted.
+    /// What a disk is asked while the image on it is mounted, recovered, and unmounted again: everything that a mount
+    /// writes is written at the latest then.
     fn recovery(&self, image: SparseImage) -> History {
         let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
-        // That it mounts was judged already; here only what it writes is of interest.
-        drop(self.subject.mount(disk.clone()));
+        // That it mounts was judged already, and what an unmount leaves behind is judged like any other state.
+        if let Ok(mounted) = self.subject.mount(disk.clone()) {
+            let _ = mounted.unmount();
+        }
         disk.history()
     }
 
@@ -250,8 +273,7 @@ impl<'s> Explorer<'s> {
         let mut all = Vec::new();
         for stretch in stretches(recovery) {
             replay.seek(stretch.cut);
-            let items: Vec<&Item> =
-                replay.volatile().iter().map(|&index| &recovery.items()[index as usize]).collect();
+            let items = volatile_items(&replay, recovery);
             for fates in self.limits.plan.states(stretch.cut, &items) {
                 // Without any of its writes a recovery leaves the state it began with, judged already.
                 let is_new = fates.iter().any(|fate| *fate != Fate::Missing) || stretch.cut > 0;
@@ -263,4 +285,8 @@ impl<'s> Explorer<'s> {
         let step = all.len().div_ceil(self.limits.nested_states.max(1)).max(1);
         all.into_iter().step_by(step).collect()
     }
+}
+
+fn volatile_items<'h>(replay: &Replay<'h>, history: &'h History) -> Vec<&'h Item> {
+    replay.volatile().iter().map(|&index| &history.items()[index as usize]).collect()
 }

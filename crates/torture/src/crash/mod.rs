@@ -9,12 +9,16 @@
 //! * [`Explorer`]: builds them, mounts them, asks the [`Record`] whether what is there may be there.
 //! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories,
 //!   each with a name that replays it.
+//! * [`campaign`]: many scenarios, on several threads.
+//! * [`Firn`]: firnfs as the subject.
 //!
 //! The verdict: a volume mounts after any cut; its *names* are an exact prefix of the order of operations, not older than
 //! the last sync; its *data* is, for each block of 4 KiB, some version at or after the last sync that covers the file, and
 //! not older than its last rename; nothing else is ever seen.
 
+pub mod campaign;
 mod explorer;
+mod firn;
 mod op;
 mod plan;
 mod record;
@@ -25,6 +29,7 @@ mod tree;
 mod world;
 
 pub use explorer::{Explorer, Failure, Limits, Totals};
+pub use firn::Firn;
 pub use op::Op;
 pub use plan::Plan;
 pub use record::{Record, Window};

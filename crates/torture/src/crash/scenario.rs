@@ -3,7 +3,9 @@
 //! * `ace1-N`, `ace2-N`, `ace3-N`: bounded enumeration in the manner of ACE: sequences of one, two or three core operations
 //!   over a few files and directories, with every placement of fsync, fsyncdir and sync (or none) after each, on top of a
 //!   small tree that is durable. All of `ace1` and `ace2` are meant to be run, `ace3` is sampled.
-//! * `long-N`: a long random history from seed N, with everything.
+//! * `long-N`: a long random history from seed N, with everything; `long-N.R` is its round R: what is written after R
+//!   crashes, each at a state drawn from the round before.
+//! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
 
 use super::op::Op;
 use super::tree::NodeKind;
@@ -29,11 +31,22 @@ pub enum Scenario {
     Long {
         /// Seed.
         seed: u64,
+        /// Crashes before, 0 to 2.
+        round: u32,
+    },
+    /// Nearly full volume.
+    Full {
+        /// Seed.
+        seed: u64,
     },
 }
 
 /// Persistence operations that may follow a core operation: none, fsync of the file, fsync of its directory, sync.
 const PERSISTENCE: u64 = 4;
+/// Rounds of crash and writing in a long history.
+pub const ROUNDS: u32 = 3;
+/// Operations of one round of a long history.
+const LONG_OPS: usize = 40;
 
 impl Scenario {
     /// Number of scenarios of that length.
@@ -42,12 +55,37 @@ impl Scenario {
         (core_ops().len() as u64 * PERSISTENCE).pow(length)
     }
 
-    /// The operations. Those that the world refuses are left out, so that nearly every one changes something.
+    /// Operations on a volume that holds `world`; it is empty, except in the later rounds of a long history.
     #[must_use]
-    pub fn ops(&self) -> Vec<Op> {
+    pub fn ops(&self, world: &World) -> Vec<Op> {
         match self {
             Self::Ace { length, number } => ace(*length, *number),
-            Self::Long { seed } => random_ops(&World::new(), *seed, 60),
+            Self::Long { seed, round } => random_ops(world, seed << 2 | u64::from(*round), LONG_OPS),
+            Self::Full { seed } => full(*seed),
+        }
+    }
+
+    /// How many of its planned states are worth the time: each state of a full volume takes long to read.
+    #[must_use]
+    pub fn states_max(&self) -> u64 {
+        if let Self::Full { .. } = self { 1000 } else { u64::MAX }
+    }
+
+    /// The round before, if there is one.
+    #[must_use]
+    pub fn before(&self) -> Option<Self> {
+        match self {
+            Self::Long { seed, round } => Some(Self::Long { seed: *seed, round: round.checked_sub(1)? }),
+            Self::Ace { .. } | Self::Full { .. } => None,
+        }
+    }
+
+    /// Draws the state at which this scenario ends if it is the round before another.
+    #[must_use]
+    pub fn pick_seed(&self) -> u64 {
+        match self {
+            Self::Long { seed, round } => seed << 2 | u64::from(*round),
+            Self::Ace { number, .. } | Self::Full { seed: number } => *number,
         }
     }
 }
@@ -56,14 +94,16 @@ impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ace { length, number } => write!(f, "ace{length}-{number}"),
-            Self::Long { seed } => write!(f, "long-{seed}"),
+            Self::Long { seed, round: 0 } => write!(f, "long-{seed}"),
+            Self::Long { seed, round } => write!(f, "long-{seed}.{round}"),
+            Self::Full { seed } => write!(f, "full-{seed}"),
         }
     }
 }
 
 /// The text names no scenario.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N or long-SEED)")]
+#[error("no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND or full-SEED)")]
 pub struct UnknownScenario(String);
 
 impl FromStr for Scenario {
@@ -72,9 +112,13 @@ impl FromStr for Scenario {
     fn from_str(text: &str) -> Result<Self, UnknownScenario> {
         let refuse = || UnknownScenario(text.to_owned());
         let (kind, number) = text.split_once('-').ok_or_else(refuse)?;
+        let (number, round) = number.split_once('.').unwrap_or((number, "0"));
         let number: u64 = number.parse().map_err(|_| refuse())?;
+        let round: u32 = round.parse().map_err(|_| refuse())?;
         let length = match kind {
-            "long" => return Ok(Self::Long { seed: number }),
+            "long" if round < ROUNDS => return Ok(Self::Long { seed: number, round }),
+            _ if round > 0 => return Err(refuse()),
+            "full" => return Ok(Self::Full { seed: number }),
             "ace1" => 1,
             "ace2" => 2,
             "ace3" => 3,
@@ -272,18 +316,50 @@ fn random_write(world: &World, rng: &mut Pcg64, path: String, tag: u64) -> Op {
     Op::Write { path, at_bytes, len_bytes, tag }
 }
 
+/// Fills most of a volume of 16 MiB with files, then overwrites them piece by piece.
+fn full(seed: u64) -> Vec<Op> {
+    const FILES: u64 = 8;
+    const FILE_BYTES: u64 = 1000 << 10;
+    let mut rng = seeded(seed, "full volume");
+    let write = |file: u64, at_bytes, len_bytes, tag| Op::Write {
+        path: format!("f{file}"),
+        at_bytes,
+        len_bytes,
+        tag,
+    };
+    let mut ops = Vec::new();
+    for file in 0..FILES {
+        ops.push(Op::Create(format!("f{file}")));
+        ops.push(write(file, 0, FILE_BYTES, file));
+    }
+    ops.push(Op::Sync);
+    for round in 0..60 {
+        let len_bytes = rng.random_range(1..100 << 10);
+        let at_bytes = rng.random_range(0..FILE_BYTES - len_bytes);
+        ops.push(write(rng.random_range(0..FILES), at_bytes, len_bytes, FILES + round));
+        match rng.random_range(0..10) {
+            0..3 => ops.push(Op::Fsync(format!("f{}", rng.random_range(0..FILES)))),
+            3 => ops.push(Op::Sync),
+            4 | 5 => ops.push(Op::Idle { ms: rng.random_range(1000..40_000) }),
+            _ => {}
+        }
+    }
+    ops
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_name_makes_the_same_scenario_again() {
-        for name in ["ace1-0", "ace2-17", "ace3-99999", "long-7"] {
+        let world = World::new();
+        for name in ["ace1-0", "ace2-17", "ace3-99999", "long-7", "long-7.2", "full-3"] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);
-            assert_eq!(scenario.ops(), name.parse::<Scenario>().unwrap().ops());
+            assert_eq!(scenario.ops(&world), name.parse::<Scenario>().unwrap().ops(&world));
         }
-        for name in ["", "ace4-1", "long", "long-x", "ace1-99999999"] {
+        for name in ["", "ace4-1", "long", "long-x", "ace1-99999999", "long-7.3", "full-1.1", "ace1-0.1"] {
             assert!(name.parse::<Scenario>().is_err(), "{name}");
         }
     }
@@ -301,7 +377,7 @@ mod tests {
     fn long_histories_use_every_kind_of_operation() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..40 {
-            for op in (Scenario::Long { seed }).ops() {
+            for op in (Scenario::Long { seed, round: 0 }).ops(&World::new()) {
                 kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
             }
         }

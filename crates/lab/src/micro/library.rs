@@ -1,0 +1,237 @@
+//! The rows that bypass the mount: the library on an image of its own, and the raw device under it.
+//!
+//! Everything happens on preallocated files in one directory, so on the same disk as the mounted volumes. A thread does
+//! the volume's background work, as the daemon of a mount has one.
+
+use super::scenario::{Task, Workload, content, elapsed_ns, small_name};
+use super::{Durability, Sample};
+use crate::LabError;
+use crate::calendar::now_ns;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::store::Scope;
+use firnfs::vfs::{AtimeMode, Caller, NewNode};
+use firnfs_device::{AlignedBuf, Device, FileDevice, FileOptions, SystemClock};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_volume::Volume;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Unit of sequential writing, in bytes: a segment.
+const UNIT_BYTES: usize = 1 << 20;
+/// Room on the image beyond what is written, in bytes: the volume's reserve and metadata.
+const SPARE_BYTES: u64 = 256 << 20;
+/// Name of the library in samples.
+const LIBRARY: &str = "library";
+/// Name of the raw device in samples.
+const RAW: &str = "raw";
+
+/// The files that the rows run on; they are removed at the end.
+pub struct Library {
+    image: PathBuf,
+    raw: PathBuf,
+    sequential_bytes: u64,
+}
+
+impl Library {
+    /// Preallocates in `directory`; `sequential_bytes` is how much is written to measure bandwidth.
+    ///
+    /// # Errors
+    /// As writing reports.
+    pub fn prepare(directory: &Path, sequential_bytes: u64) -> Result<Self, LabError> {
+        let sequential_bytes = sequential_bytes.next_multiple_of(UNIT_BYTES as u64);
+        let library = Self {
+            image: directory.join("firn-bench-library.img"),
+            raw: directory.join("firn-bench-raw.img"),
+            sequential_bytes,
+        };
+        preallocate(&library.image, sequential_bytes + SPARE_BYTES)?;
+        preallocate(&library.raw, sequential_bytes)?;
+        Ok(library)
+    }
+
+    /// Runs every row once.
+    ///
+    /// # Errors
+    /// The first thing that fails.
+    pub fn round(&self, w: &Workload, round: u32, samples: &mut Vec<Sample>) -> Result<(), LabError> {
+        let mut record = |task, target: &str, elapsed_ns| {
+            let target = target.to_owned();
+            samples.push(Sample { task, durability: Durability::Durable, target, round, elapsed_ns });
+        };
+        record(Task::LibraryCreate, LIBRARY, self.create_small(w)?);
+        // Whoever comes second finds the disk as the first left it, so they take turns.
+        if round.is_multiple_of(2) {
+            record(Task::RawWrite, RAW, self.write_raw()?);
+            record(Task::SegmentWrite, LIBRARY, self.write_segments()?);
+        } else {
+            record(Task::SegmentWrite, LIBRARY, self.write_segments()?);
+            record(Task::RawWrite, RAW, self.write_raw()?);
+        }
+        record(Task::Checksum, LIBRARY, checksum(w));
+        Ok(())
+    }
+
+    fn create_small(&self, w: &Workload) -> Result<u64, LabError> {
+        let bytes = content(0, w.small_bytes as usize);
+        self.timed(|volume| {
+            for i in 0..u64::from(w.small_files) {
+                let ino = make_file(volume, small_name(i).as_bytes())?;
+                volume.write(ino, 0, &bytes, false)?;
+            }
+            volume.sync(Scope::All)
+        })
+    }
+
+    fn write_segments(&self) -> Result<u64, LabError> {
+        let unit = content(1, UNIT_BYTES);
+        self.timed(|volume| {
+            let ino = make_file(volume, b"sequential")?;
+            for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
+                volume.write(ino, at_bytes, &unit, false)?;
+            }
+            volume.sync(Scope::All)
+        })
+    }
+
+    fn write_raw(&self) -> Result<u64, LabError> {
+        let file = open_direct(&self.raw)?;
+        let unit = AlignedBuf::copy_of(&content(1, UNIT_BYTES));
+        let start = Instant::now();
+        for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
+            file.write_all_at(&unit, at_bytes).map_err(LabError::io("write", &self.raw))?;
+        }
+        file.sync_data().map_err(LabError::io("flush", &self.raw))?;
+        Ok(elapsed_ns(start))
+    }
+
+    /// Makes a fresh volume, times `work` on it, and closes it.
+    fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), firnfs::FsError>) -> Result<u64, LabError> {
+        let failed = |action| move |source| LabError::Volume { action, source };
+        let volume = self.fresh()?;
+        let stop = AtomicBool::new(false);
+        let elapsed = std::thread::scope(|scope| {
+            scope.spawn(|| run_background(&volume, &stop));
+            let start = Instant::now();
+            let worked = work(&volume);
+            let elapsed = elapsed_ns(start);
+            stop.store(true, Ordering::Relaxed);
+            volume.wake();
+            worked.map(|()| elapsed)
+        });
+        let elapsed = elapsed.map_err(failed("writing through the library"))?;
+        volume.close().map_err(failed("closing the library's volume"))?;
+        Ok(elapsed)
+    }
+
+    fn fresh(&self) -> Result<Volume<Lfs>, LabError> {
+        let setup = |e: &dyn std::fmt::Display| LabError::Setup(e.to_string());
+        let device = FileDevice::open(&self.image, &FileOptions::default()).map_err(|e| setup(&e))?;
+        let geometry = device.geometry();
+        let options = MkfsOptions {
+            size_bytes: geometry.size_bytes,
+            block_bytes: 4096,
+            segment_bytes: UNIT_BYTES as u32,
+            physical_block_bytes: geometry.physical_block_bytes,
+            inline_max_bytes: 2048,
+            label: "bench".to_owned(),
+            uuid: content(now_ns() as u64, 16).try_into().unwrap_or_default(),
+            hash_key: [1, 2],
+            now: TimeNs(now_ns()),
+            root_owner: (0, 0),
+        };
+        firnfs_volume::format(&device, &options)
+            .map_err(|source| LabError::Volume { action: "making the library's volume", source })?;
+        firnfs_volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
+            .map_err(|e| setup(&e))
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        for path in [&self.image, &self.raw] {
+            // Nobody is left to tell: the run is over or has failed already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn run_background(volume: &Volume<Lfs>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        // An error here shows again in the operation that is being timed.
+        let sleep_ms = volume.background().unwrap_or(100);
+        if !stop.load(Ordering::Relaxed) {
+            volume.wait_for_work(sleep_ms);
+        }
+    }
+}
+
+fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, firnfs::FsError> {
+    let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
+    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
+    volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name, node, false)).map(|attr| attr.ino)
+}
+
+/// What verifying the large file costs: its checksum, block by block.
+fn checksum(w: &Workload) -> u64 {
+    let block = content(2, 4096);
+    let start = Instant::now();
+    let mut mixed = 0;
+    for _ in 0..w.large_bytes / 4096 {
+        mixed ^= crc32c::crc32c(std::hint::black_box(&block));
+    }
+    std::hint::black_box(mixed);
+    elapsed_ns(start)
+}
+
+fn open_direct(path: &Path) -> Result<File, LabError> {
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(direct)
+        .open(path)
+        .map_err(LabError::io("open with O_DIRECT", path))
+}
+
+/// Writes zeros through to the disk. Not fallocate: an unwritten extent costs its first writer a journal entry of the
+/// disk's own file system, which nobody shall pay while he is timed.
+///
+/// # Errors
+/// As writing reports.
+pub fn preallocate(path: &Path, len_bytes: u64) -> Result<(), LabError> {
+    let file = open_direct(path)?;
+    let zeros = AlignedBuf::zeroed(UNIT_BYTES);
+    let mut at_bytes = 0;
+    while at_bytes < len_bytes {
+        file.write_all_at(&zeros, at_bytes).map_err(LabError::io("preallocate", path))?;
+        at_bytes += UNIT_BYTES as u64;
+    }
+    file.set_len(len_bytes).map_err(LabError::io("preallocate", path))?;
+    file.sync_all().map_err(LabError::io("preallocate", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_beside_the_mount_is_measured_and_the_files_are_gone_afterwards() {
+        let home = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let w = Workload { small_files: 50, large_bytes: 1 << 20, ..Workload::default() };
+        let mut samples = Vec::new();
+        let library = Library::prepare(home.path(), 4 << 20).unwrap();
+        library.round(&w, 0, &mut samples).unwrap();
+        library.round(&w, 1, &mut samples).unwrap();
+        drop(library);
+        for task in [Task::LibraryCreate, Task::RawWrite, Task::SegmentWrite, Task::Checksum] {
+            assert_eq!(samples.iter().filter(|s| s.task == task && s.elapsed_ns > 0).count(), 2, "{task:?}");
+        }
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! `firn-torture`: the crash explorer from the command line. `firn-torture --help`
+
+use clap::{Parser, Subcommand};
+use firnfs_torture::crash::campaign::{Replayed, Report, explore, mixed, replay, soak};
+use firnfs_torture::crash::scenario::Scenario;
+use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Cuts the power of small volumes in every way, and looks whether anything was lost.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+    /// Threads.
+    #[arg(long, global = true, default_value_t = 2)]
+    threads: usize,
+    /// Draws everything that is random.
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// Every how many-th state is crashed again during its recovery; 0 for none.
+    #[arg(long, global = true, default_value_t = 40)]
+    nested_every: u64,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// All sequences of one and two operations, then a mixture of everything, until enough states were looked at.
+    Soak {
+        /// Distinct crash states to look at.
+        #[arg(long, default_value_t = 1_000_000)]
+        states: u64,
+    },
+    /// A mixture of long histories, sampled sequences and full volumes.
+    Mixed {
+        /// Distinct crash states to look at.
+        #[arg(long, default_value_t = 50_000)]
+        states: u64,
+    },
+    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1.
+    Run {
+        /// Names.
+        #[arg(required = true)]
+        scenarios: Vec<Scenario>,
+    },
+    /// Shows a failure again: SCENARIO:CUTS as it was printed (with the same --seed).
+    Replay {
+        /// SCENARIO:CUTS, or SCENARIO for the operations alone.
+        token: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let plan = Plan { seed: arguments.seed, ..Plan::default() };
+    let limits = Limits { plan, nested_every: arguments.nested_every, ..Limits::default() };
+    let (threads, seed) = (arguments.threads, arguments.seed);
+    match arguments.what {
+        What::Soak { states } => campaign(limits, soak(seed), threads, states),
+        What::Mixed { states } => campaign(limits, mixed(seed), threads, states),
+        What::Run { scenarios } => campaign(limits, scenarios.into_iter(), threads, u64::MAX),
+        What::Replay { token } => show(limits, &token),
+    }
+}
+
+fn campaign(
+    limits: Limits,
+    scenarios: impl Iterator<Item = Scenario> + Send,
+    threads: usize,
+    states: u64,
+) -> ExitCode {
+    const REPORT_EVERY_S: u64 = 10;
+    let started = Instant::now();
+    let reported = AtomicU64::new(0);
+    let progress = |totals: &Totals| {
+        let period = started.elapsed().as_secs() / REPORT_EVERY_S;
+        if reported.fetch_max(period, Relaxed) < period {
+            eprintln!("{totals}, {:.0} states a second", rate(totals, started));
+        }
+    };
+    let report = explore(&Firn::small(), limits, scenarios, threads, states, &progress);
+    print(&report, started)
+}
+
+fn rate(totals: &Totals, since: Instant) -> f64 {
+    totals.states as f64 / since.elapsed().as_secs_f64()
+}
+
+fn print(report: &Report, started: Instant) -> ExitCode {
+    for finding in &report.findings {
+        println!("FAILED {}\n       {}", finding.token, finding.reason);
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "{}, {} findings, {seconds:.1} s, {:.0} states a second",
+        report.totals,
+        report.findings.len(),
+        rate(&report.totals, started)
+    );
+    if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn show(limits: Limits, token: &str) -> ExitCode {
+    let Replayed { run, verdict } = replay(&Firn::small(), limits, token);
+    for (index, op) in run.iter().flat_map(|run| run.record.ops().iter().enumerate()) {
+        println!("{:4}  {op}", index + 1);
+    }
+    match verdict {
+        Ok(()) => println!("no promise is broken"),
+        Err(why) => {
+            println!("FAILED {token}\n       {why}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

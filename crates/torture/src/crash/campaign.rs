@@ -1,0 +1,145 @@
+//! Many scenarios on several threads, until enough states have been looked at.
+
+use super::explorer::{Explorer, Limits, Totals};
+use super::runner::{Run, run};
+use super::scenario::{ROUNDS, Scenario};
+use super::subject::Subject;
+use super::world::World;
+use firnfs_sim::seeded;
+use parking_lot::Mutex;
+use rand::RngExt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Something that went wrong, with what shows it again.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Finding {
+    /// `scenario:cuts`, for [`replay`]; only `scenario` if it broke before any cut.
+    pub token: String,
+    /// In words.
+    pub reason: String,
+}
+
+/// What a campaign has found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How much was looked at.
+    pub totals: Totals,
+    /// At most one for each scenario, sorted.
+    pub findings: Vec<Finding>,
+}
+
+/// Carries out a scenario on a fresh volume, with the rounds before it.
+///
+/// # Errors
+/// As [`run`]; or a state drawn for the next round does not mount.
+pub fn prepare(explorer: &Explorer<'_>, subject: &dyn Subject, scenario: &Scenario) -> Result<Run, String> {
+    let (image, world) = match scenario.before() {
+        None => (subject.format(), World::new()),
+        Some(before) => {
+            let earlier = prepare(explorer, subject, &before)?;
+            let (image, tree) = explorer
+                .pick(&earlier, before.pick_seed())
+                .map_err(|why| format!("the round before ({before}): {why}"))?;
+            (image, World::of_tree(&tree))
+        }
+    };
+    let ops = scenario.ops(&world);
+    run(subject, image, world, &ops)
+}
+
+/// Explores scenarios on `threads` threads, until there are no more or `states` states have been judged.
+/// `progress` is called after each scenario with the totals so far.
+pub fn explore(
+    subject: &dyn Subject,
+    limits: Limits,
+    scenarios: impl Iterator<Item = Scenario> + Send,
+    threads: usize,
+    states: u64,
+    progress: &(dyn Fn(&Totals) + Sync),
+) -> Report {
+    let scenarios = Mutex::new(scenarios);
+    let report = Mutex::new(Report::default());
+    let enough = AtomicBool::new(false);
+    let work = || {
+        while !enough.load(Relaxed) {
+            let Some(scenario) = scenarios.lock().next() else { return };
+            let (totals, finding) = explore_one(subject, limits, &scenario);
+            let mut report = report.lock();
+            report.totals.add(&totals);
+            report.findings.extend(finding);
+            progress(&report.totals);
+            if report.totals.states >= states {
+                enough.store(true, Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut report = report.into_inner();
+    report.findings.sort();
+    report
+}
+
+/// Explores one scenario.
+#[must_use]
+pub fn explore_one(subject: &dyn Subject, limits: Limits, scenario: &Scenario) -> (Totals, Option<Finding>) {
+    let limits = Limits { states_max: limits.states_max.min(scenario.states_max()), ..limits };
+    let mut explorer = Explorer::new(subject, limits);
+    let finding = match prepare(&explorer, subject, scenario) {
+        Err(reason) => Some(Finding { token: scenario.to_string(), reason }),
+        Ok(run) => explorer.explore(&run).err().map(|failure| Finding {
+            token: format!("{scenario}:{}", failure.cuts()),
+            reason: failure.to_string(),
+        }),
+    };
+    (explorer.totals(), finding)
+}
+
+/// A finding shown again.
+pub struct Replayed {
+    /// What was done; `None` if not even that worked.
+    pub run: Option<Run>,
+    /// What is wrong, in words; among other things that the token names nothing.
+    pub verdict: Result<(), String>,
+}
+
+/// Shows a finding again.
+#[must_use]
+pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Replayed {
+    let (scenario, cuts) = token.split_once(':').map_or((token, None), |(s, cuts)| (s, Some(cuts)));
+    let mut explorer = Explorer::new(subject, limits);
+    let parsed = scenario.parse::<Scenario>().map_err(|e| e.to_string());
+    match parsed.and_then(|scenario| prepare(&explorer, subject, &scenario)) {
+        Err(why) => Replayed { run: None, verdict: Err(why) },
+        Ok(run) => {
+            let verdict = cuts.map_or(Ok(()), |cuts| explorer.replay(&run, cuts));
+            Replayed { run: Some(run), verdict }
+        }
+    }
+}
+
+/// The scenarios of a long campaign, endlessly: all sequences of one and two operations first, then samples of three,
+/// long histories with their rounds, and full volumes, mixed.
+pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
+    let bounded = (1..=2).flat_map(|length| {
+        (0..Scenario::ace_count(length)).map(move |number| Scenario::Ace { length, number })
+    });
+    bounded.chain(mixed(seed))
+}
+
+/// Long histories with their rounds, samples of three operations, and now and then a full volume, endlessly.
+pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
+    let mut rng = seeded(seed, "campaign");
+    (0..).flat_map(move |group: u64| {
+        let long = (0..ROUNDS).map(|round| Scenario::Long { seed: seed.wrapping_add(group), round });
+        let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
+        let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
+        if group.is_multiple_of(8) {
+            scenarios.push(Scenario::Full { seed: seed.wrapping_add(group) });
+        }
+        scenarios
+    })
+}

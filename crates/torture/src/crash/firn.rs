@@ -1,0 +1,259 @@
+//! firnfs as the explorer's subject: the log-structured store behind the real driver, in virtual time, on one thread.
+
+use super::op::{Op, pattern};
+use super::subject::{Mounted, Refusal, Subject};
+use super::tree::{Entry, NodeKind, Tree};
+use super::world::{DIRECTORY_MODE, FILE_MODE};
+use firnfs::FsError;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::store::Scope;
+use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr, XattrMode};
+use firnfs_device::{Clock, Device, MemDevice, SparseImage};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When everything begins, in nanoseconds since 1970.
+const START_NS: i64 = 1_700_000_000_000_000_000;
+/// How long an operation takes, in nanoseconds.
+const OP_NS: i64 = 1_000_000;
+/// Larger than any file of a scenario, in bytes: a damaged size must not exhaust memory.
+const SIZE_MAX_BYTES: u64 = 64 << 20;
+const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
+
+/// firnfs with these parameters.
+#[derive(Clone, Debug)]
+pub struct Firn {
+    /// How volumes are made.
+    pub mkfs: MkfsOptions,
+    /// How they are run.
+    pub options: Options,
+}
+
+impl Firn {
+    /// A small volume (16 MiB, segments of 256 KiB) with thresholds so low that commits, checkpoints and segment changes
+    /// come often.
+    #[must_use]
+    pub fn small() -> Self {
+        let mkfs = MkfsOptions {
+            size_bytes: 16 << 20,
+            block_bytes: 4096,
+            segment_bytes: 256 << 10,
+            physical_block_bytes: super::runner::PHYSICAL_BLOCK_BYTES,
+            inline_max_bytes: 1024,
+            label: "explorer".to_owned(),
+            uuid: *b"firnfs explorer!",
+            hash_key: [17, 42],
+            now: TimeNs(START_NS),
+            root_owner: (0, 0),
+        };
+        let options = Options {
+            cache_bytes: 4 << 20,
+            write_threshold_bytes: 256 << 10,
+            checkpoint_bytes: 512 << 10,
+            discard: true,
+            ..Options::default()
+        };
+        Self { mkfs, options }
+    }
+
+    fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume, String> {
+        let clock = Arc::new(VirtualClock::at(START_NS));
+        let shared: Arc<dyn Clock> = clock.clone();
+        let volume = firnfs_volume::open(device, options, AtimeMode::Noatime, shared);
+        Ok(OpenVolume { volume: volume.map_err(|e| e.to_string())?, clock })
+    }
+}
+
+impl Subject for Firn {
+    fn format(&self) -> SparseImage {
+        let device = MemDevice::new(self.mkfs.size_bytes);
+        firnfs_volume::format(&device, &self.mkfs).expect("the parameters of the subject make a volume");
+        device.image()
+    }
+
+    fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {
+        Ok(Box::new(self.open(device, self.options)?))
+    }
+
+    fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
+        // A read-only mount recovers in memory and must see a whole tree as well.
+        self.open(device, Options { read_only: true, ..self.options })?.tree().map(drop)
+    }
+}
+
+struct OpenVolume {
+    volume: Volume<Lfs>,
+    clock: Arc<VirtualClock>,
+}
+
+impl Mounted for OpenVolume {
+    fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
+        self.clock.advance_ns(OP_NS);
+        self.carry_out(op).map_err(|e| match e {
+            FsError::NoSpace => Refusal::NoSpace,
+            FsError::NotFound
+            | FsError::Exists
+            | FsError::NotDirectory
+            | FsError::IsDirectory
+            | FsError::NotEmpty
+            | FsError::Invalid(_)
+            | FsError::NotPermitted(_) => Refusal::Invalid(e.to_string()),
+            other => Refusal::Broken(other.to_string()),
+        })
+    }
+
+    fn tree(&mut self) -> Result<Tree, String> {
+        let root = self.volume.run(|vfs, _| vfs.getattr(InodeNo::ROOT)).map_err(|e| format!("root: {e}"))?;
+        let mut pending = vec![(String::new(), root)];
+        let mut entries = Vec::new();
+        while let Some((path, attr)) = pending.pop() {
+            let place = |e: FsError| format!("{path:?}: {e}");
+            if attr.kind == Kind::Directory {
+                for (name, ino) in self.children(attr.ino).map_err(place)? {
+                    let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+                    let child =
+                        self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| format!("{path:?}: {e}"))?;
+                    pending.push((path, child));
+                }
+            }
+            entries.push(self.entry(path.clone(), &attr).map_err(place)?);
+        }
+        Ok(Tree::new(entries))
+    }
+
+    fn unmount(self: Box<Self>) -> Result<(), String> {
+        self.volume.close().map_err(|e| e.to_string())
+    }
+}
+
+impl OpenVolume {
+    fn carry_out(&self, op: &Op) -> Result<(), FsError> {
+        let volume = &self.volume;
+        match op {
+            Op::Create(path) => self.make(path, Kind::Regular, FILE_MODE, b""),
+            Op::Mkdir(path) => self.make(path, Kind::Directory, DIRECTORY_MODE, b""),
+            Op::Mkfifo(path) => self.make(path, Kind::Fifo, FILE_MODE, b""),
+            Op::Symlink { target, path } => self.make(path, Kind::Symlink, 0o777, target.as_bytes()),
+            Op::Link { from, to } => {
+                let ino = self.find(from)?;
+                let (parent, name) = self.parent(to)?;
+                volume.run(|vfs, now| vfs.link(now, ino, parent, name, false)).map(drop)
+            }
+            Op::Unlink(path) => {
+                let (parent, name) = self.parent(path)?;
+                volume.run(|vfs, now| vfs.unlink(now, parent, name))
+            }
+            Op::Rmdir(path) => {
+                let (parent, name) = self.parent(path)?;
+                volume.run(|vfs, now| vfs.rmdir(now, parent, name))
+            }
+            Op::Rename { from, to } => self.rename(from, to, RenameMode::Replace),
+            Op::Exchange { from, to } => self.rename(from, to, RenameMode::Exchange),
+            Op::Write { path, at_bytes, len_bytes, tag } => {
+                volume.write(self.find(path)?, *at_bytes, &pattern(*tag, *at_bytes, *len_bytes), false)
+            }
+            Op::Truncate { path, size_bytes } => {
+                self.set_attr(path, SetAttr { size_bytes: Some(*size_bytes), ..SetAttr::default() })
+            }
+            Op::Punch { path, at_bytes, len_bytes } => self.punch(self.find(path)?, *at_bytes, *len_bytes),
+            Op::Chmod { path, mode } => {
+                self.set_attr(path, SetAttr { mode: Some(*mode), ..SetAttr::default() })
+            }
+            Op::SetXattr { path, name, len_bytes, tag } => {
+                let ino = self.find(path)?;
+                let (name, value) = (format!("user.{name}"), pattern(*tag, 0, *len_bytes));
+                volume.run(|vfs, now| vfs.setxattr(now, ino, name.as_bytes(), &value, XattrMode::Any))
+            }
+            Op::Fsync(path) => volume.sync(Scope::File(self.find(path)?)),
+            Op::Sync => volume.sync(Scope::All),
+            Op::Idle { ms } => {
+                self.clock.advance_ms(*ms as i64);
+                volume.background().map(drop)
+            }
+            Op::Remount => Err(FsError::Invalid("a mounted volume does not mount itself")),
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<InodeNo, FsError> {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        parts.into_iter().try_fold(InodeNo::ROOT, |dir, part| {
+            self.volume.run(|vfs, now| vfs.lookup(now, dir, part.as_bytes(), false)).map(|attr| attr.ino)
+        })
+    }
+
+    fn parent<'p>(&self, path: &'p str) -> Result<(InodeNo, &'p [u8]), FsError> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Ok((self.find(parent)?, name.as_bytes()))
+    }
+
+    fn make(&self, path: &str, kind: Kind, mode: u16, target: &[u8]) -> Result<(), FsError> {
+        let (parent, name) = self.parent(path)?;
+        let node = NewNode { kind, mode, rdev: 0, target };
+        self.volume.run(|vfs, now| vfs.make(now, CALLER, parent, name, node, false)).map(drop)
+    }
+
+    fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<(), FsError> {
+        let (from, to) = (self.parent(from)?, self.parent(to)?);
+        self.volume.run(|vfs, now| vfs.rename(now, from, to, mode))
+    }
+
+    fn set_attr(&self, path: &str, set: SetAttr) -> Result<(), FsError> {
+        let ino = self.find(path)?;
+        self.volume.run(|vfs, now| vfs.setattr(now, ino, set)).map(drop)
+    }
+
+    fn punch(&self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<(), FsError> {
+        let (mut at, end) = (at_bytes, at_bytes + len_bytes);
+        let mode = Allocate::PunchHole;
+        while let Some(rest) = self.volume.run(|vfs, now| vfs.fallocate(now, ino, mode, at, end - at))? {
+            at = rest;
+        }
+        Ok(())
+    }
+
+    fn children(&self, ino: InodeNo) -> Result<Vec<(String, InodeNo)>, FsError> {
+        self.volume.run(|vfs, now| {
+            let mut children = Vec::new();
+            vfs.readdir(now, ino, 0, &mut |entry| {
+                if entry.name != b"." && entry.name != b".." {
+                    children.push((String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
+                }
+                true
+            })?;
+            Ok(children)
+        })
+    }
+
+    fn entry(&self, path: String, attr: &Attr) -> Result<Entry, FsError> {
+        let (kind, content) = match attr.kind {
+            Kind::Directory => (NodeKind::Directory, Vec::new()),
+            Kind::Symlink => (NodeKind::Symlink, self.volume.run(|vfs, now| vfs.readlink(now, attr.ino))?),
+            Kind::Fifo => (NodeKind::Fifo, Vec::new()),
+            _ if attr.size_bytes > SIZE_MAX_BYTES => {
+                return Err(FsError::Invalid("a size that no scenario makes"));
+            }
+            _ => {
+                let mut content = vec![0; attr.size_bytes as usize];
+                let len = self.volume.read(attr.ino, 0, &mut content)?;
+                content.truncate(len);
+                (NodeKind::File, content)
+            }
+        };
+        let (ino, nlink, mode) = (attr.ino.0, attr.nlink, attr.mode);
+        Ok(Entry { path, kind, ino, nlink, mode, content, xattrs: self.xattrs(attr.ino)? })
+    }
+
+    fn xattrs(&self, ino: InodeNo) -> Result<BTreeMap<String, Vec<u8>>, FsError> {
+        let names = self.volume.run(|vfs, _| vfs.listxattr(ino))?;
+        let names = names.split(|byte| *byte == 0).filter(|name| name.starts_with(b"user."));
+        let get = |name: &[u8]| {
+            let value = self.volume.run(|vfs, _| vfs.getxattr(ino, name))?;
+            Ok((String::from_utf8_lossy(&name[5..]).into_owned(), value))
+        };
+        names.map(get).collect()
+    }
+}
