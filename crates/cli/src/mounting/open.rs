@@ -89,7 +89,7 @@ fn refuse_second_mount(path: &Path) -> Done {
 
 /// For `-v`: what was found in the log behind the last checkpoint.
 fn report_recovery(volume: &Volume<Lfs>) {
-    let Ok(done) = volume.run(|vfs, _| Ok(vfs.store().recovered().clone())) else { return };
+    let Ok(done) = volume.run(|vfs, _| Ok(*vfs.store().recovered())) else { return };
     if done.was_clean {
         eprintln!("firn: the last unmount was clean");
     } else {

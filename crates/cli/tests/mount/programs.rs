@@ -1,8 +1,6 @@
 //! Programs that people run, on a real mount over the memory store and over an image.
 
-mod common;
-
-use common::{BOTH, Kind, Mount, can_mount, shell};
+use crate::common::{BOTH, Kind, Mount, can_mount, shell};
 use std::path::Path;
 
 /// This project's own sources: a real tree that is always there.
@@ -112,7 +110,7 @@ fn shared_mappings_of_two_processes_and_writes_agree() {
     if !can_mount() {
         return;
     }
-    let helper = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/helpers/mapped.c");
+    let helper = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mount/mapped.c");
     for kind in BOTH {
         let mount = Mount::new(kind);
         // The program itself runs from the mount, through a private mapping.

@@ -2,7 +2,6 @@
 //!
 //! A test that cannot run here (no `/dev/fuse`, not root where root is needed) says so loudly and passes; it never
 //! passes silently.
-#![allow(dead_code)] // each test file uses its own part
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -64,7 +63,6 @@ pub struct Mount {
     _directory: tempfile::TempDir,
     pub mnt: PathBuf,
     pub image: PathBuf,
-    pub kind: Kind,
 }
 
 impl Mount {
@@ -79,7 +77,7 @@ impl Mount {
         let mnt = directory.path().join("mnt");
         std::fs::create_dir(&mnt).unwrap();
         let image = directory.path().join("disk.img");
-        let mount = Self { mnt, image, kind, _directory: directory };
+        let mount = Self { mnt, image, _directory: directory };
         match kind {
             Kind::Memory => {
                 let mut words = vec!["mount", "--memory", size, mount.mnt.to_str().unwrap()];

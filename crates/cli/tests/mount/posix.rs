@@ -1,8 +1,6 @@
 //! POSIX behaviour on a real mount, over the memory store and over an image.
 
-mod common;
-
-use common::{BOTH, Kind, Mount, can_mount, is_root, pattern, shell};
+use crate::common::{BOTH, Kind, Mount, can_mount, is_root, pattern, shell};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, StatxFlags, Timespec, Timestamps, XattrFlags,
 };
@@ -225,7 +223,7 @@ fn an_unlinked_file_lives_until_closed_and_then_gives_its_space_back() {
         assert!(back == bytes);
         assert!(free() + 4000 < before, "{kind:?}: still charged");
         drop(file);
-        common::eventually("the space comes back", || free() + 64 > before);
+        crate::common::eventually("the space comes back", || free() + 64 > before);
     }
 }
 
@@ -314,7 +312,7 @@ fn a_full_volume_says_so_keeps_what_it_has_and_deletes() {
         drop(filler);
         assert!(fs::read(mount.path("kept")).unwrap() == pattern(1, 1 << 20));
         fs::remove_file(mount.path("filler")).unwrap();
-        common::eventually("there is room again", || fs::write(mount.path("again"), &block).is_ok());
+        crate::common::eventually("there is room again", || fs::write(mount.path("again"), &block).is_ok());
     }
 }
 

@@ -1,8 +1,8 @@
 //! Mounting, serving and unmounting: daemons that are asked to end, that die, and mounts that are refused.
 
-mod common;
-
-use common::{Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern, shell, write_synced};
+use crate::common::{
+    Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern, shell, write_synced,
+};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
