@@ -90,6 +90,15 @@ pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from) + 1
 }
 
+/// Tells the kernel that this thread, and all that it will start, must not wait for memory that only its own writes can
+/// free (PR_SET_IO_FLUSHER). For daemons that serve nothing else, before they open the volume. Needs CAP_SYS_RESOURCE;
+/// without it the protection is missing and everything else works.
+pub fn become_io_flusher() {
+    if let Err(errno) = rustix::process::configure_io_flusher_behavior(true) {
+        tracing::debug!("PR_SET_IO_FLUSHER: {errno}");
+    }
+}
+
 impl<S: Driven + 'static> Session<S> {
     /// Mounts `volume`. The caller keeps no reference to it, or its device stays locked after the unmount.
     ///
@@ -131,10 +140,6 @@ impl<S: Driven + 'static> Session<S> {
     /// The transport or the closing of the volume failed; the mount is gone in any case.
     pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
         let Self { adapter, transport, request, config, registry, release } = self;
-        // Replies must not wait for memory that only our own writes can free.
-        if let Err(errno) = rustix::process::configure_io_flusher_behavior(true) {
-            tracing::debug!("PR_SET_IO_FLUSHER: {errno} (needs CAP_SYS_RESOURCE)");
-        }
         let mut server = start_control(&request, registry).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;

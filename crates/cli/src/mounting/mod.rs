@@ -39,6 +39,7 @@ pub fn mount(args: &MountArgs) -> Done {
     if plan.daemon {
         daemon::leave_session();
     }
+    firnfs_fuse::become_io_flusher();
     let served = open::open_and_serve(&plan);
     match served {
         // Said by the process that waits, or in the log: not here as well.

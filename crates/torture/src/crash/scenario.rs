@@ -68,7 +68,7 @@ impl Scenario {
     /// How many of its planned states are worth the time: each state of a full volume takes long to read.
     #[must_use]
     pub fn states_max(&self) -> u64 {
-        if let Self::Full { .. } = self { 1000 } else { u64::MAX }
+        if let Self::Full { .. } = self { 300 } else { u64::MAX }
     }
 
     /// The round before, if there is one.
