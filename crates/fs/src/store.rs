@@ -318,7 +318,7 @@ pub trait Store: Send {
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
 
     /// Starts to make a scope durable: what is dirty is frozen and put in line for writing.
-    /// The scope is durable once [`Store::durable`] reaches the ticket.
+    /// The scope is durable once [`crate::lfs::Lfs::durable`] reaches the ticket.
     ///
     /// # Errors
     /// `Need`, `Room`, `ReadOnly`, `Io`.
