@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// When mkfs made the volume; the history begins then.
 const START: TimeNs = TimeNs(START_NS);
 /// Small enough that a history fills it, so that the cleaner has to work.
-const VOLUME_BYTES: u64 = 12 * MIB;
-const STEPS: usize = 2_500;
-const REMOUNT_EVERY: usize = 800;
+const VOLUME_BYTES: u64 = 9 * MIB;
+const STEPS: usize = 3_000;
+const REMOUNT_EVERY: usize = 900;
 
 struct Traced {
     volume: Volume<Lfs>,
