@@ -26,7 +26,6 @@ step_unit() {
     need acl setfacl
     need attr setfattr
     cargo test --workspace --locked
-    cargo run --quiet --locked -p firnfs-volume --example embed
 }
 
 step_docs() {
