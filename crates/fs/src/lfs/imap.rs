@@ -8,7 +8,7 @@ use super::table::Table;
 use crate::error::Outcome;
 use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::TableRoot;
-use firnfs_format::table::{ImapEntry, Node, TableEntry};
+use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -27,6 +27,8 @@ pub struct Imap {
     pub used: u64,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
+    /// What `next_ino` was when the tree was written.
+    stored_through: InodeNo,
 }
 
 impl Imap {
@@ -40,7 +42,14 @@ impl Imap {
             cursor: 0,
             used: root.used,
             moving: BTreeSet::new(),
+            stored_through: next_ino,
         }
+    }
+
+    /// Bytes that the tree will grow by with the next checkpoint, for numbers never used before.
+    pub fn growth_bytes(&self) -> u64 {
+        let entries = self.next_ino.0 - self.stored_through.0;
+        (entries + entries / self.table.fan()) * TABLE_ENTRY_BYTES as u64
     }
 
     /// An entry.
@@ -161,6 +170,7 @@ impl Imap {
     /// The newer entries, in order, for the checkpoint that merges them.
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
+        self.stored_through = self.next_ino;
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries

@@ -4,6 +4,7 @@ use super::Lfs;
 use super::blockmap::Pruning;
 use super::inode::CoreInode;
 use super::log::USER_LOG;
+use super::space::INODE_EXTRA_BYTES;
 use super::{gather_needs, shelf};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
@@ -32,7 +33,7 @@ struct Demand {
     growth_bytes: u64,
     /// Bytes that turn dirty.
     log_bytes: u64,
-    /// Only takes away; never refused for lack of space.
+    /// The indirect block that the last new block brings with it.
     missing_parent: Option<(u8, u64)>,
 }
 
@@ -74,6 +75,7 @@ impl Lfs {
         let inline = bytes <= u64::from(self.sb.inline_max_bytes);
         let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
         let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
+        demand.growth_bytes += INODE_EXTRA_BYTES;
         demand.growth_bytes += record + blocks;
         demand.log_bytes += record + blocks;
         Ok(())
@@ -219,6 +221,18 @@ impl Lfs {
             Intent::Write { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
                 self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)
+            }
+            Intent::Edit { ino, fork, at_bytes } => {
+                self.look_inode(ino)?;
+                let block_bytes = u64::from(self.geo.block_bytes);
+                gather_needs(
+                    self.load(Self::data_key(ino, fork, at_bytes / block_bytes)),
+                    &mut demand.needs,
+                )?;
+                // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
+                // more than before.
+                demand.log_bytes += block_bytes + 64;
+                Ok(())
             }
             Intent::Punch { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
