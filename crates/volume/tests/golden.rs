@@ -12,6 +12,7 @@ use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::{Volume, format, open};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,7 +228,7 @@ fn build() -> SparseImage {
     memory.image()
 }
 
-/// Everything that a user of the volume can see, one line a name.
+/// Everything that a user of the volume can see, one line a name; the attributes with the first name of an inode.
 fn listing(image: &SparseImage) -> String {
     let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image.clone()));
     let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
@@ -236,11 +237,15 @@ fn listing(image: &SparseImage) -> String {
     let recovered = volume.run(|vfs, _| Ok(*vfs.store().recovered())).unwrap();
     writeln!(out, "rolled forward: {} partial segments, {} inodes", recovered.partials, recovered.inodes)
         .unwrap();
-    list(&volume, ROOT, "/", &mut out);
+    list(&volume, ROOT, "/", &mut BTreeSet::new(), &mut out);
     out
 }
 
-fn list(volume: &Volume<Lfs>, ino: InodeNo, path: &str, out: &mut String) {
+fn list(volume: &Volume<Lfs>, ino: InodeNo, path: &str, seen: &mut BTreeSet<InodeNo>, out: &mut String) {
+    if !seen.insert(ino) {
+        writeln!(out, "{path} ino={ino}").unwrap();
+        return;
+    }
     let attr = volume.run(|vfs, _| vfs.getattr(ino)).unwrap();
     write!(
         out,
@@ -277,7 +282,7 @@ fn list(volume: &Volume<Lfs>, ino: InodeNo, path: &str, out: &mut String) {
             out.push('\n');
             for (name, child) in entries(volume, ino) {
                 let name = name.escape_ascii();
-                list(volume, child, &format!("{}/{name}", path.trim_end_matches('/')), out);
+                list(volume, child, &format!("{}/{name}", path.trim_end_matches('/')), seen, out);
             }
         }
         _ => out.push('\n'),
