@@ -1,17 +1,21 @@
 //! The `/dev/fuse` transport: worker threads that read a request, have it handled, and write the reply.
 //!
-//! All workers read the same descriptor; the kernel hands each request to one of them. A worker that waits for the
-//! device (a cold read, an fsync) keeps nobody else waiting, so there are a few more of them than processors. Each owns
-//! one buffer for requests and one for replies, sized by the handshake, for its whole life.
+//! One worker at a time reads requests (see [`crate::lead`]). A worker that waits for the device (a cold read, an fsync)
+//! keeps nobody else waiting, so there are a few more of them than processors. Each owns one buffer for requests and one
+//! for replies, sized by the handshake, for its whole life.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
+use crate::lead::{Lead, about_to_block};
+use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader};
 use crate::wire::{Operation, Reply, Request};
 use firnfs_format::InodeNo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// Room in a request buffer beyond the data of the largest WRITE, in bytes: headers, and names of other requests.
@@ -75,12 +79,15 @@ impl DeviceTransport {
     /// A worker could not be started, failed or panicked. The others have ended, too.
     pub fn serve(&self, handler: &dyn Handler, threads: usize) -> Result<(), TransportError> {
         std::thread::scope(|scope| {
+            let lead = Arc::new(Lead::default());
+            let wakeful = Arc::new(Wakeful::default());
             let mut workers = Vec::new();
             let mut outcome = Ok(());
             for number in 0..threads.max(1) {
+                let (lead, wakeful) = (lead.clone(), wakeful.clone());
                 let spawned = std::thread::Builder::new()
                     .name(format!("firn-fuse-{number}"))
-                    .spawn_scoped(scope, || Worker::new(self, handler).run());
+                    .spawn_scoped(scope, move || Worker::new(self, handler).run(&lead, &wakeful));
                 match spawned {
                     Ok(worker) => workers.push(worker),
                     // Those that did start can serve.
@@ -139,13 +146,31 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(mut self) -> Result<(), TransportError> {
-        while let Some(len) = self.next_message()? {
+    fn run(mut self, lead: &Arc<Lead>, wakeful: &Wakeful) -> Result<(), TransportError> {
+        let outcome = self.work(lead, wakeful);
+        // Whatever ended this worker, the others find out for themselves.
+        about_to_block();
+        outcome
+    }
+
+    fn work(&mut self, lead: &Arc<Lead>, wakeful: &Wakeful) -> Result<(), TransportError> {
+        loop {
+            lead.take();
+            if wakeful.is_held() && !self.request_comes_within(PAUSE) {
+                wakeful.rest();
+            }
+            let Some(len) = self.next_message()? else { return Ok(()) };
+            wakeful.request();
             if matches!(self.answer(len)?, Answered::Last) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    fn request_comes_within(&self, pause: Duration) -> bool {
+        let mut fds = [PollFd::new(self.fd, PollFlags::IN)];
+        let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
+        !matches!(poll(&mut fds, Some(&pause)), Ok(0))
     }
 
     /// Waits for a message; its length, or `None` after an unmount.

@@ -173,18 +173,22 @@ impl<S: Driven + 'static> Session<S> {
         self.register("sync", "makes everything durable", |adapter, _| {
             adapter.volume().sync(Scope::All).map(|()| Value::Null)
         });
-        self.register("statfs", "space, as df shows it, and whether the volume is read-only", |adapter, _| {
-            adapter.volume().run(|vfs, _| {
-                let space = vfs.statfs();
-                Ok(json!({
-                    "total_bytes": space.total_bytes,
-                    "free_bytes": space.free_bytes,
-                    "inodes_used": space.inodes_used,
-                    "inodes_free": space.inodes_free,
-                    "read_only": vfs.store().read_only(),
-                }))
-            })
-        });
+        self.register(
+            "statfs",
+            "space, as df shows it, and whether the volume is read-only",
+            |adapter, _| {
+                adapter.volume().run(|vfs, _| {
+                    let space = vfs.statfs();
+                    Ok(json!({
+                        "total_bytes": space.total_bytes,
+                        "free_bytes": space.free_bytes,
+                        "inodes_used": space.inodes_used,
+                        "inodes_free": space.inodes_free,
+                        "read_only": vfs.store().read_only(),
+                    }))
+                })
+            },
+        );
         self.register("requests", "counts and times of FUSE requests since the mount", |adapter, _| {
             Ok(json!(adapter.counters().list()))
         });
@@ -242,7 +246,8 @@ fn serve_with_helpers<S: Driven + 'static>(
         let volume = adapter.volume();
         let background = scope.spawn(|| do_background_work(volume, &stop));
         let mountpoint = request.mountpoint.as_path();
-        let on_signals = signals.map(|signals| scope.spawn(move || unmount_on_signals(signals, volume, mountpoint)));
+        let on_signals =
+            signals.map(|signals| scope.spawn(move || unmount_on_signals(signals, volume, mountpoint)));
         let serving = scope.spawn(|| transport.serve(&**adapter, config.threads));
         probe_open(adapter, mountpoint);
         ready();
@@ -303,7 +308,10 @@ fn unmount_on_signals<S: Driven>(mut signals: Signals, volume: &Volume<S>, mount
         }
         let outcome = match mount::unmount(mountpoint, false) {
             Err(MountError::Busy(_)) => {
-                tracing::warn!("{} is busy: detached, serving until the last user is done", mountpoint.display());
+                tracing::warn!(
+                    "{} is busy: detached, serving until the last user is done",
+                    mountpoint.display()
+                );
                 mount::unmount(mountpoint, true)
             }
             other => other,

@@ -9,8 +9,8 @@ use firnfs::{Fetch, FsError, Outcome, Stop};
 use firnfs_device::{Clock, Device};
 use firnfs_format::{InodeNo, TimeNs};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Requests handed to the device at once by one caller.
@@ -30,6 +30,7 @@ pub struct Volume<S: Driven> {
     device: Option<Arc<dyn Device>>,
     reader: Option<Reader>,
     clock: Arc<dyn Clock>,
+    before_blocking: Arc<OnceLock<fn()>>,
     /// Set once somebody waits for background work: then operations do not do it themselves.
     has_background: AtomicBool,
     work_due: Mutex<bool>,
@@ -40,16 +41,31 @@ impl<S: Driven> Volume<S> {
     /// Drives `vfs`; `device` is `None` for the memory store.
     pub fn new(vfs: Vfs<S>, device: Option<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Self {
         let geo = vfs.store().geometry();
-        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo));
+        let before_blocking = Arc::new(OnceLock::new());
+        let hook = before_blocking.clone();
+        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo, hook));
         Self {
             core: Mutex::new(vfs),
             progress: Condvar::new(),
             device,
             reader,
             clock,
+            before_blocking,
             has_background: AtomicBool::new(false),
             work_due: Mutex::new(false),
             work: Condvar::new(),
+        }
+    }
+
+    /// Has `hook` called whenever the calling thread is about to wait for the device or for other threads' requests, so
+    /// that an adapter can let another thread go on meanwhile. Only the first call counts.
+    pub fn call_before_blocking(&self, hook: fn()) {
+        self.before_blocking.get_or_init(|| hook);
+    }
+
+    fn about_to_block(&self) {
+        if let Some(hook) = self.before_blocking.get() {
+            hook();
         }
     }
 
@@ -165,6 +181,7 @@ impl<S: Driven> Volume<S> {
         let mut core = self.core.lock();
         let jobs = Self::take_jobs(&mut core);
         if jobs.is_empty() {
+            self.about_to_block();
             self.progress.wait_for(&mut core, LOOK_AGAIN);
         } else {
             drop(core);
@@ -174,6 +191,7 @@ impl<S: Driven> Volume<S> {
 
     fn carry_out(&self, jobs: Vec<Job>) {
         let Some(device) = &self.device else { return };
+        self.about_to_block();
         let submitted: Vec<_> = jobs.into_iter().map(|job| (job.id, device.submit(job.request))).collect();
         for (id, tag) in submitted {
             let result = device.wait(tag).map(drop);
@@ -233,6 +251,7 @@ impl<S: Driven> Volume<S> {
             }
             let jobs = Self::take_jobs(&mut core);
             if jobs.is_empty() {
+                self.about_to_block();
                 self.progress.wait_for(&mut core, LOOK_AGAIN);
                 continue;
             }
