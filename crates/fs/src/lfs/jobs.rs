@@ -2,12 +2,12 @@
 //!
 //! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
 //! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
-//! are discarded only after the checkpoint that no longer needs them is durable, and written again only after the discard.
+//! are discarded only after the checkpoint that no longer needs them is durable.
 
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
 use firnfs_format::{Epoch, SectorAddr, Serial};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Names a job until its completion is reported.
@@ -37,13 +37,9 @@ pub enum Landed {
 #[derive(Clone, Copy)]
 enum Doing {
     Partial(Serial, SectorAddr),
-    Flush {
-        through: Serial,
-        slot: Option<Epoch>,
-    },
+    Flush { through: Serial, slot: Option<Epoch> },
     Slot,
-    /// Of that place.
-    Discard(u64),
+    Discard,
 }
 
 struct Slot {
@@ -75,8 +71,6 @@ pub struct Jobs {
     flushing: bool,
     slot: Option<Slot>,
     discards: VecDeque<(u64, u64)>,
-    /// Places waiting to be discarded, or being discarded.
-    discarding: BTreeSet<u64>,
     in_flight_bytes: u64,
     /// Partial segments wait until the mount's incarnation is durable.
     partials_held: bool,
@@ -135,18 +129,7 @@ impl Jobs {
 
     /// Queues a discard of bytes on the device.
     pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
-        self.discarding.insert(at_bytes);
         self.discards.push_back((at_bytes, len_bytes));
-    }
-
-    /// True until the discard that begins there is complete: what is written there before may be lost.
-    pub fn is_discarding(&self, at_bytes: u64) -> bool {
-        self.discarding.contains(&at_bytes)
-    }
-
-    /// True while discards wait or are under way.
-    pub fn has_discards(&self) -> bool {
-        !self.discarding.is_empty()
     }
 
     /// All serials up to this one are written.
@@ -173,7 +156,7 @@ impl Jobs {
             return Some(self.start(Doing::Flush { through: written, slot }, Request::Flush));
         }
         let (at_bytes, len_bytes) = self.discards.pop_front()?;
-        Some(self.start(Doing::Discard(at_bytes), Request::Discard { at_bytes, len_bytes }))
+        Some(self.start(Doing::Discard, Request::Discard { at_bytes, len_bytes }))
     }
 
     fn next_slot_write(&mut self) -> Option<Job> {
@@ -219,22 +202,14 @@ impl Jobs {
                 }
                 Landed::Nothing
             }
-            Some(Doing::Discard(at_bytes)) => {
-                self.discarding.remove(&at_bytes);
-                Landed::Nothing
-            }
-            None => Landed::Nothing,
+            Some(Doing::Discard) | None => Landed::Nothing,
         }
     }
 
     /// A job failed. Returns false if that harms nothing (a discard).
     pub fn failed(&mut self, id: JobId) -> bool {
         match self.doing.remove(&id) {
-            Some(Doing::Discard(at_bytes)) => {
-                self.discarding.remove(&at_bytes);
-                false
-            }
-            None => false,
+            Some(Doing::Discard) | None => false,
             Some(Doing::Flush { .. }) => {
                 self.flushing = false;
                 true

@@ -141,8 +141,7 @@ impl Lfs {
         if !self.is_low() && !pressed {
             return Ok(None);
         }
-        // Segments that are being discarded are clean, but not to be had yet.
-        if self.jobs.checkpoint_under_way() || self.jobs.has_discards() {
+        if self.jobs.checkpoint_under_way() {
             return Ok(Some(Step::Waiting));
         }
         if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
