@@ -11,8 +11,6 @@ use firnfs_format::TimeNs;
 const NEWER_MAX: usize = 128 << 10;
 /// Segments with changes kept beside the usage tree before a checkpoint merges them.
 const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
-/// Mounts without a complete checkpoint before one is due at once: a checkpoint has room for 64.
-const SPANS_MAX: usize = 16;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +54,6 @@ impl Lfs {
         self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
             || self.imap.newer_len() >= NEWER_MAX
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
-            || self.spans.len() > SPANS_MAX
     }
 
     /// Clean segments below which the cleaner starts.
