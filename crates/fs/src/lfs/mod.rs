@@ -237,7 +237,8 @@ impl Lfs {
         self.jobs.release_partials();
         let ready: Vec<_> = self.emptied_by.extract_if(.., |(e, _)| e.0 < epoch.0).collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
-            if self.options.discard && !self.log.is_taken(segment) {
+            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
+            if self.options.discard && is_free {
                 let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
                 self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
             }
