@@ -15,6 +15,8 @@ const INODE_SUMMARY_BYTES: u64 = 32;
 pub(super) const INODE_EXTRA_BYTES: u64 = INODE_SUMMARY_BYTES + TABLE_ENTRY_BYTES as u64;
 /// Over-provision: segments in 1/100 that users cannot fill, so that cleaning stays cheap.
 const OVER_PROVISION_PERCENT: u64 = 7;
+/// Log bytes that saying of an inode that it was freed takes at most.
+const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
 pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 6;
 /// Fewest segments a volume can have: the reserve, two open logs, and something to live in.
@@ -46,7 +48,8 @@ impl Lfs {
 
     /// Dirty bytes, as they will go to the log.
     pub(super) fn dirty_bytes(&self) -> u64 {
-        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes
+        let freed = self.freed.len() as u64 * FREED_BYTES;
+        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
     }
 
     /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
