@@ -207,7 +207,8 @@ impl<'a> Worker<'a> {
 
     /// Whether the request that was just read is of a kind that may wait for the device.
     fn may_wait(&self, len: usize) -> bool {
-        let opcode = self.request[..len].get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        let opcode =
+            self.request[..len].get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
         matches!(opcode, Some(opcode::FSYNC | opcode::FSYNCDIR | opcode::SYNCFS | opcode::READ))
     }
 

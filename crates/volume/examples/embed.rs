@@ -34,8 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Open it, make a file, write, and wait until it is durable. Who embeds the library calls `background` now and
     // then, from a thread or a timer of its own; `sync` does what is needed by itself.
-    let volume =
-        firnfs_volume::open(device.clone(), Options::default(), AtimeMode::Noatime, clock.clone())?;
+    let volume = firnfs_volume::open(device.clone(), Options::default(), AtimeMode::Noatime, clock.clone())?;
     let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
     let node = NewNode { kind: Kind::Regular, mode: 0o666, rdev: 0, target: &[] };
     let file = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, b"hello", node, false))?;
