@@ -58,6 +58,8 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
     };
     let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
     let options = Options {
+        // The kernel caches pages.
+        cache_file_data: false,
         cache_bytes: plan.cache_bytes,
         commit_interval_ms: plan.commit_interval_ms,
         discard: plan.discard,

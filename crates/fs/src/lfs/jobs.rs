@@ -4,6 +4,7 @@
 //! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
 //! are discarded only after the checkpoint that no longer needs them is durable.
 
+use crate::mutation::{Mutation, is_on};
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
 use firnfs_format::{Epoch, SectorAddr, Serial};
@@ -134,14 +135,14 @@ impl Jobs {
 
     /// All serials up to this one are written.
     fn written(&self) -> Serial {
-        self.unwritten.keys().next().map_or(self.last, |first| Serial(first.0 - 1))
+        let first = self.unwritten.keys().next().filter(|_| !is_on(Mutation::FlushBeforeWritten));
+        first.map_or(self.last, |first| Serial(first.0 - 1))
     }
 
     /// The next thing to do now; `None` if there is nothing, or if it has to wait for jobs under way.
     pub fn next(&mut self) -> Option<Job> {
-        if !self.partials_held
-            && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front()
-        {
+        let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
+        if !held && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front() {
             return Some(self.start(Doing::Partial(serial, addr), Request::Write { at_bytes, data }));
         }
         if let Some(job) = self.next_slot_write() {
@@ -161,7 +162,8 @@ impl Jobs {
 
     fn next_slot_write(&mut self) -> Option<Job> {
         let slot = self.slot.as_mut()?;
-        if slot.state != SlotState::Waiting || self.durable < slot.after {
+        let too_early = self.durable < slot.after && !is_on(Mutation::SlotBeforeLog);
+        if slot.state != SlotState::Waiting || too_early {
             return None;
         }
         slot.state = SlotState::Writing;

@@ -36,6 +36,7 @@ pub mod view;
 
 use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
 use firnfs_device::DeviceError;
@@ -75,6 +76,8 @@ pub struct Options {
     pub read_only: bool,
     /// Emptied segments are discarded.
     pub discard: bool,
+    /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
+    pub cache_file_data: bool,
 }
 
 impl Default for Options {
@@ -87,6 +90,7 @@ impl Default for Options {
             checkpoint_bytes: 256 << 20,
             read_only: false,
             discard: false,
+            cache_file_data: true,
         }
     }
 }
@@ -235,7 +239,10 @@ impl Lfs {
             return;
         }
         self.jobs.release_partials();
-        let ready: Vec<_> = self.emptied_by.extract_if(.., |(e, _)| e.0 < epoch.0).collect();
+        let ready: Vec<_> = self
+            .emptied_by
+            .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
+            .collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
             if self.options.discard && !self.log.is_taken(segment) {
                 let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));

@@ -13,6 +13,7 @@ use super::usage::Usage;
 use super::{Lfs, Options, clean};
 use crate::cache::ClockMap;
 use crate::error::{FsError, Outcome, Stop};
+use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -210,7 +211,8 @@ impl Lfs {
             emptied: 0,
             ..base
         };
-        self.second_slot = Some(Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() });
+        let second = Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() };
+        self.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
         self.push_checkpoint(&first);
         Ok(())
     }

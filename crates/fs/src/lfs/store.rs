@@ -14,7 +14,6 @@ use firnfs_format::inode::INODE_HEADER_BYTES;
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, TimeNs};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Blocks that one operation may drop; more are left to the background.
 const PRUNE_AT_ONCE: u64 = 2048;
@@ -242,7 +241,8 @@ impl Lfs {
     fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
         if bytes.len() == self.geo.block_bytes as usize {
-            self.make_dirty(key, Some(Arc::new(bytes.to_vec())), charge, None);
+            let content = self.shelf.cache.copy_of(bytes);
+            self.make_dirty(key, Some(content), charge, None);
             return;
         }
         self.make_dirty(key, None, charge, None);
