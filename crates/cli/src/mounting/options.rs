@@ -34,8 +34,8 @@ pub struct MountArgs {
     /// Mount a new, empty volume of this size that lives in memory
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     memory: Option<u64>,
-    /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, [no]allow_other, and
-    /// cache=SIZE, threads=N, commit=SECONDS, writeback, discard (tell the device which segments are free)
+    /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
+    /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, writeback, discard (tell the device which segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground
