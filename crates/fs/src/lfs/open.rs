@@ -181,9 +181,10 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
+            gathering: false,
             sb,
             geo,
-            options,
+            options: options.within_bounds(),
         }
     }
 

@@ -17,7 +17,7 @@
 
 use crate::error::{FsError, Outcome};
 use crate::store::{Buf, Fork, Intent, Op, Store};
-use crate::ufs::in_place;
+use crate::ufs::{edit, in_place};
 use firnfs_format::{BlockIndex, InodeNo};
 use siphasher::sip::SipHasher13;
 
@@ -329,7 +329,7 @@ pub fn plan_remove(path: Path, place: u32) -> Removal {
 impl Removal {
     /// Declares the leaf.
     pub fn declare(&self, dir: InodeNo, block_bytes: u32, intents: &mut Vec<Intent>) {
-        intents.push(in_place(dir, Fork::Index, u64::from(self.path.leaf()), block_bytes));
+        intents.push(edit(dir, Fork::Index, u64::from(self.path.leaf()), block_bytes));
         if self.empties_leaf {
             let at_bytes = u64::from(self.path.leaf()) * u64::from(block_bytes);
             let len_bytes = u64::from(block_bytes);

@@ -7,7 +7,7 @@
 //!   roving cursor, then appends a block. So both growing and filling holes cost the same at any size.
 //! - A block that becomes empty is punched (it reads as zeros: no records); empty blocks at the end are cut.
 //!
-//! Cookies of [`list`] derive from offsets: entries never move, so an entry that is there throughout a listing is listed
+//! Cookies of [`list()`] derive from offsets: entries never move, so an entry that is there throughout a listing is listed
 //! exactly once, whatever comes and goes meanwhile.
 //!
 //! Caller: [`crate::vfs`]. The hints are in-core only and change after `begin`, never before.
@@ -25,7 +25,7 @@ pub use remove::{Remove, plan_remove};
 pub use verify::verify;
 
 use super::dirent::{self, Record};
-use super::{in_place, index};
+use super::{edit, index};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Body, Kind};
 use crate::store::{Buf, Fork, Intent, Op, Store};
@@ -259,7 +259,7 @@ pub fn declare_retarget(dir: &DirView, found: &Found, intents: &mut Vec<Intent>)
     intents.push(Intent::Change { ino: dir.ino, grow_bytes: 0 });
     if !dir.is_inline {
         let (block, _) = dir.split(found.at_bytes);
-        intents.push(in_place(dir.ino, Fork::Data, block, dir.block_bytes));
+        intents.push(edit(dir.ino, Fork::Data, block, dir.block_bytes));
     }
 }
 

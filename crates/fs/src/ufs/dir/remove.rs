@@ -6,7 +6,7 @@ use super::{DirView, Hints, Lookup, corrupt, in_block, inline, place_of};
 use crate::error::Outcome;
 use crate::inode::Body;
 use crate::store::{Fork, Intent, Op, Store};
-use crate::ufs::{dirent, empty_body, in_place, index};
+use crate::ufs::{dirent, edit, empty_body, index};
 use firnfs_format::BlockIndex;
 
 /// Empty blocks before the end that one removal looks at to cut them.
@@ -101,7 +101,7 @@ impl Remove {
             Layout::Reset => {}
         }
         if !is_inline && self.layout != Layout::Reset {
-            intents.push(in_place(ino, Fork::Data, block, block_bytes));
+            intents.push(edit(ino, Fork::Data, block, block_bytes));
         }
         if let Some(removal) = self.index.filter(|_| self.layout != Layout::Reset) {
             removal.declare(ino, block_bytes, intents);
