@@ -8,7 +8,7 @@ use super::table::Table;
 use crate::error::Outcome;
 use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::TableRoot;
-use firnfs_format::table::{ImapEntry, Node, TableEntry};
+use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -27,6 +27,8 @@ pub struct Imap {
     pub used: u64,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
+    /// First number that the tree has no room for.
+    stored_end: InodeNo,
     /// Leaves that newer entries belong to.
     changed: BTreeSet<u64>,
 }
@@ -42,6 +44,7 @@ impl Imap {
             cursor: 0,
             used: root.used,
             moving: BTreeSet::new(),
+            stored_end: next_ino,
             changed: BTreeSet::new(),
         }
     }
@@ -65,6 +68,11 @@ impl Imap {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
         self.newer.insert(ino.0, entry);
         self.changed.insert(ino.0 / self.table.fan());
+    }
+
+    /// Bytes by which the next checkpoint makes the tree longer.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.next_ino.0.saturating_sub(self.stored_end.0) * TABLE_ENTRY_BYTES as u64
     }
 
     /// Leaves with entries newer than the tree.
@@ -171,6 +179,7 @@ impl Imap {
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
         self.changed.clear();
+        self.stored_end = self.next_ino;
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries

@@ -31,7 +31,7 @@ fn usable_bytes(geo: &Geometry) -> u64 {
 impl Lfs {
     /// True if that many more live bytes fit.
     pub(super) fn has_space(&self, growth_bytes: u64) -> bool {
-        self.live_bytes + growth_bytes <= capacity_bytes(&self.geo)
+        self.live_bytes + self.imap.unwritten_bytes() + growth_bytes <= capacity_bytes(&self.geo)
     }
 
     /// Dirty bytes, as they will go to the log.
@@ -43,13 +43,24 @@ impl Lfs {
     /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
     pub(super) fn has_log_room(&self, more_bytes: u64) -> bool {
         let free = self.usage.ready(self.durable_epoch).saturating_sub(RESERVE_SEGMENTS);
-        self.dirty_bytes() + more_bytes <= free * usable_bytes(&self.geo) * 3 / 4
+        let tables = self.changed_table_bytes().saturating_sub(self.table_reserve_bytes());
+        self.dirty_bytes() + more_bytes + tables <= free * usable_bytes(&self.geo) * 3 / 4
+    }
+
+    /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.
+    pub(super) fn changed_table_bytes(&self) -> u64 {
+        (self.imap.changed_blocks() + self.usage.changed_blocks()) * u64::from(self.geo.block_bytes)
+    }
+
+    /// Bytes of table blocks that the reserve has room for: a checkpoint is due before there are more.
+    pub(super) fn table_reserve_bytes(&self) -> u64 {
+        u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
     }
 
     /// Space as statfs shows it; the over-provision is not in it.
     pub(super) fn space_now(&self) -> crate::store::Space {
         let total_bytes = capacity_bytes(&self.geo);
-        let free_bytes = total_bytes.saturating_sub(self.live_bytes);
+        let free_bytes = total_bytes.saturating_sub(self.live_bytes + self.imap.unwritten_bytes());
         crate::store::Space {
             total_bytes,
             free_bytes,
