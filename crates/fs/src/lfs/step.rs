@@ -154,15 +154,32 @@ impl Lfs {
         if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
             return self.background_checkpoint(now).map(Some);
         }
+        if !pressed && self.is_resting() {
+            return Ok(None);
+        }
         match self.clean_step(now) {
             Ok(true) => Ok(Some(Step::Worked)),
-            Ok(false) if self.changed_since_checkpoint && self.is_low() => {
+            // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
+            Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
+                self.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
+            }
+            Ok(false) if !pressed => {
+                self.cleaning.rests_since = Some((self.live_bytes, self.counters.log_bytes));
+                Ok(None)
             }
             Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
             Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// The cleaner found nothing worth doing, and since then too little died or was written to change that.
+    fn is_resting(&self) -> bool {
+        let quarter = u64::from(self.geo.segment_bytes) / 4;
+        self.cleaning.rests_since.is_some_and(|(live_bytes, log_bytes)| {
+            self.live_bytes + quarter > live_bytes && self.counters.log_bytes < log_bytes + quarter
+        })
     }
 
     /// Clean unmount: commits everything and writes a checkpoint that says so.
