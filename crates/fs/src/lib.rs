@@ -10,6 +10,7 @@ pub mod error;
 pub mod inode;
 pub mod lfs;
 pub mod mem;
+pub mod mutation;
 pub mod store;
 pub mod ufs;
 pub mod vfs;

@@ -77,6 +77,7 @@ fn conditions(seed: u64) -> Conditions {
         checkpoint_bytes: rng.pick(&[64 << 10, 1 << 20, 256 << 20]),
         read_only: false,
         discard: rng.percent(50),
+        cache_file_data: rng.percent(70),
     };
     let mix = Mix {
         names: rng.pick(&[6, 12, 60, 400]),

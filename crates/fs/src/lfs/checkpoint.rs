@@ -9,6 +9,7 @@ use super::commit::PartialWriter;
 use super::log::{Log, USER_LOG};
 use super::table::Staged;
 use crate::error::{Outcome, Stop};
+use crate::mutation::{Mutation, is_on};
 use crate::store::Scope;
 use firnfs_device::AlignedBuf;
 use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
@@ -206,7 +207,7 @@ impl Lfs {
     /// Queues a checkpoint's bytes for its slot; the next one has the next number.
     pub(super) fn push_checkpoint(&mut self, checkpoint: &Checkpoint) {
         let bytes = checkpoint.encode(self.sb.write_unit_bytes);
-        let slot = (checkpoint.epoch.0 % 2) as usize;
+        let slot = if is_on(Mutation::OneSlot) { 0 } else { (checkpoint.epoch.0 % 2) as usize };
         let data = Arc::new(AlignedBuf::copy_of(&bytes));
         self.jobs.push_slot(checkpoint.serial, checkpoint.epoch, self.sb.checkpoint_at_bytes[slot], data);
         self.epoch = Epoch(checkpoint.epoch.0 + 1);

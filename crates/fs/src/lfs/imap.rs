@@ -27,8 +27,8 @@ pub struct Imap {
     pub used: u64,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
-    /// First number that the tree has no room for.
-    stored_end: InodeNo,
+    /// What `next_ino` was when the tree was written.
+    stored_through: InodeNo,
     /// Leaves that newer entries belong to.
     changed: BTreeSet<u64>,
 }
@@ -44,9 +44,15 @@ impl Imap {
             cursor: 0,
             used: root.used,
             moving: BTreeSet::new(),
-            stored_end: next_ino,
+            stored_through: next_ino,
             changed: BTreeSet::new(),
         }
+    }
+
+    /// Bytes that the tree will grow by with the next checkpoint, for numbers never used before.
+    pub fn growth_bytes(&self) -> u64 {
+        let entries = self.next_ino.0 - self.stored_through.0;
+        (entries + entries / self.table.fan()) * TABLE_ENTRY_BYTES as u64
     }
 
     /// An entry.
@@ -68,11 +74,6 @@ impl Imap {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
         self.newer.insert(ino.0, entry);
         self.changed.insert(ino.0 / self.table.fan());
-    }
-
-    /// Bytes by which the next checkpoint makes the tree longer.
-    pub fn unwritten_bytes(&self) -> u64 {
-        self.next_ino.0.saturating_sub(self.stored_end.0) * TABLE_ENTRY_BYTES as u64
     }
 
     /// Leaves with entries newer than the tree.
@@ -178,8 +179,8 @@ impl Imap {
     /// The newer entries, in order, for the checkpoint that merges them.
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
+        self.stored_through = self.next_ino;
         self.changed.clear();
-        self.stored_end = self.next_ino;
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries

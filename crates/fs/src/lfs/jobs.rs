@@ -5,6 +5,7 @@
 //! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
 //! more: a device that lost what it had accepted may well report the next flush as done.
 
+use crate::mutation::{Mutation, is_on};
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
 use firnfs_format::{Epoch, SectorAddr, Serial};
@@ -145,7 +146,8 @@ impl Jobs {
 
     /// All serials up to this one are written.
     fn written(&self) -> Serial {
-        self.unwritten.keys().next().map_or(self.last, |first| Serial(first.0 - 1))
+        let first = self.unwritten.keys().next().filter(|_| !is_on(Mutation::FlushBeforeWritten));
+        first.map_or(self.last, |first| Serial(first.0 - 1))
     }
 
     /// The next thing to do now; `None` if there is nothing, or if it has to wait for jobs under way.
@@ -153,9 +155,8 @@ impl Jobs {
         if self.stopped {
             return None;
         }
-        if !self.partials_held
-            && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front()
-        {
+        let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
+        if !held && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front() {
             return Some(self.start(Doing::Partial(serial, addr), Request::Write { at_bytes, data }));
         }
         if let Some(job) = self.next_slot_write() {
@@ -175,7 +176,8 @@ impl Jobs {
 
     fn next_slot_write(&mut self) -> Option<Job> {
         let slot = self.slot.as_mut()?;
-        if slot.state != SlotState::Waiting || self.durable < slot.after {
+        let too_early = self.durable < slot.after && !is_on(Mutation::SlotBeforeLog);
+        if slot.state != SlotState::Waiting || too_early {
             return None;
         }
         slot.state = SlotState::Writing;

@@ -36,6 +36,7 @@ pub mod view;
 
 use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
 use firnfs_device::DeviceError;
@@ -81,6 +82,8 @@ pub struct Options {
     pub read_only: bool,
     /// Emptied segments are discarded.
     pub discard: bool,
+    /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
+    pub cache_file_data: bool,
 }
 
 impl Default for Options {
@@ -93,6 +96,7 @@ impl Default for Options {
             checkpoint_bytes: 256 << 20,
             read_only: false,
             discard: false,
+            cache_file_data: true,
         }
     }
 }
@@ -252,7 +256,10 @@ impl Lfs {
             return;
         }
         self.jobs.release_partials();
-        let ready: Vec<_> = self.emptied_by.extract_if(.., |(e, _)| e.0 < epoch.0).collect();
+        let ready: Vec<_> = self
+            .emptied_by
+            .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
+            .collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
             let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
             if self.options.discard && is_free {

@@ -13,12 +13,16 @@ use super::usage::Usage;
 use super::{Lfs, Options, clean};
 use crate::cache::ClockMap;
 use crate::error::{FsError, Outcome, Stop};
+use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
 use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
 use std::collections::{BTreeMap, VecDeque};
+
+/// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
+const SPANS_DUE: usize = 16;
 
 /// How opening reads the device: blocking, given by the driver. Place and length in bytes.
 pub type DeviceReader<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a;
@@ -202,6 +206,9 @@ impl Lfs {
         }
         self.log.incarnation = incarnation;
         self.next_generation = u64::from(incarnation.0) << 32;
+        if spans.len() > SPANS_DUE {
+            self.log_bytes_since_checkpoint = self.options.checkpoint_bytes;
+        }
         self.spans.clone_from(&spans);
         let first = Checkpoint {
             epoch: Epoch(base.epoch.0 + 1),
@@ -211,7 +218,8 @@ impl Lfs {
             emptied: 0,
             ..base
         };
-        self.second_slot = Some(Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() });
+        let second = Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() };
+        self.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
         self.push_checkpoint(&first);
         Ok(())
     }

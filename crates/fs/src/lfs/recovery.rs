@@ -11,6 +11,7 @@ use super::open::DeviceReader;
 use super::scan::{Partial, partial_at};
 use super::shelf::verify_stored;
 use crate::error::FsError;
+use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, INDIRECT_POINTERS, Record, Roots, decode_record};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};
@@ -75,7 +76,7 @@ impl Lfs {
         let mut found = RollForward::default();
         while let Some((partial, bytes)) = self.next_partial(read, base, &mut at)? {
             self.note(&partial, &bytes, &mut batch)?;
-            if partial.summary.flags & FLAG_END == 0 {
+            if partial.summary.flags & FLAG_END == 0 && !is_on(Mutation::AnyBatch) {
                 continue;
             }
             let done = std::mem::take(&mut batch);
@@ -157,7 +158,7 @@ impl Lfs {
             self.stored_in(&bytes, segment, sector, &e.ptr)
                 .is_some_and(|stored| e.ptr.is_hole() || firnfs_format::crc32c(stored) == e.ptr.crc)
         });
-        Ok(whole.then_some((partial, bytes)))
+        Ok((whole || is_on(Mutation::UncheckedBlocks)).then_some((partial, bytes)))
     }
 
     /// Stored bytes of a pointer within the bytes of its partial segment.
@@ -316,9 +317,9 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     fn matches(&self, header: &Summary) -> bool {
         let span = self.base.spans.iter().rev().find(|s| s.from <= self.expected);
-        header.serial == self.expected
-            && header.log == self.log
-            && header.prev_crc == self.prev_crc
+        let origin = header.prev_crc == self.prev_crc
             && span.is_some_and(|s| s.incarnation == header.incarnation)
+            || is_on(Mutation::AnyOrigin);
+        header.serial == self.expected && header.log == self.log && origin
     }
 }

@@ -4,6 +4,7 @@ use super::Lfs;
 use super::blockmap::Pruning;
 use super::inode::CoreInode;
 use super::log::USER_LOG;
+use super::space::INODE_EXTRA_BYTES;
 use super::{gather_needs, shelf};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
@@ -14,7 +15,6 @@ use firnfs_format::inode::INODE_HEADER_BYTES;
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, TimeNs};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Blocks that one operation may drop; more are left to the background.
 const PRUNE_AT_ONCE: u64 = 2048;
@@ -33,7 +33,7 @@ struct Demand {
     growth_bytes: u64,
     /// Bytes that turn dirty.
     log_bytes: u64,
-    /// Only takes away; never refused for lack of space.
+    /// The indirect block that the last new block brings with it.
     missing_parent: Option<(u8, u64)>,
 }
 
@@ -75,6 +75,7 @@ impl Lfs {
         let inline = bytes <= u64::from(self.sb.inline_max_bytes);
         let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
         let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
+        demand.growth_bytes += INODE_EXTRA_BYTES;
         demand.growth_bytes += record + blocks;
         demand.log_bytes += record + blocks;
         Ok(())
@@ -228,6 +229,18 @@ impl Lfs {
                 self.look_inode(ino)?;
                 self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)
             }
+            Intent::Edit { ino, fork, at_bytes } => {
+                self.look_inode(ino)?;
+                let block_bytes = u64::from(self.geo.block_bytes);
+                gather_needs(
+                    self.load(Self::data_key(ino, fork, at_bytes / block_bytes)),
+                    &mut demand.needs,
+                )?;
+                // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
+                // more than before.
+                demand.log_bytes += block_bytes + 64;
+                Ok(())
+            }
             Intent::Punch { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
                 self.look_punch(ino, fork, at_bytes, len_bytes, demand)
@@ -249,7 +262,8 @@ impl Lfs {
     fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
         if bytes.len() == self.geo.block_bytes as usize {
-            self.make_dirty(key, Some(Arc::new(bytes.to_vec())), charge, None);
+            let content = self.shelf.cache.copy_of(bytes);
+            self.make_dirty(key, Some(content), charge, None);
             return;
         }
         self.make_dirty(key, None, charge, None);

@@ -11,10 +11,11 @@ use super::subject::Subject;
 use super::tree::Tree;
 use firnfs_device::{MemDevice, SparseImage};
 use firnfs_sim::crash::{Item, ItemKind};
-use firnfs_sim::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay, seeded};
+use firnfs_sim::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay, fill_garbage, seeded};
 use rand::RngExt;
 use rustc_hash::FxHashSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bounds of an exploration.
@@ -26,6 +27,8 @@ pub struct Limits {
     pub nested_every: u64,
     /// How many states of such a recovery to look at, spread over all of them.
     pub nested_states: usize,
+    /// Every how many-th state is looked at again with rot in one of the places that are kept twice; 0 for none.
+    pub rot_every: u64,
     /// Whether the structure is checked after each mount.
     pub check: bool,
     /// Planned states of one scenario beyond which only every n-th is looked at.
@@ -34,7 +37,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { plan: Plan::default(), nested_every: 40, nested_states: 12, check: true, states_max: 50_000 }
+        Self {
+            plan: Plan::default(),
+            nested_every: 40,
+            nested_states: 12,
+            rot_every: 5,
+            check: true,
+            states_max: 50_000,
+        }
     }
 }
 
@@ -47,6 +57,8 @@ pub struct Totals {
     pub states: u64,
     /// Of these, states of a recovery that was cut itself.
     pub nested: u64,
+    /// Of these, states with rot in something that is kept twice.
+    pub rotten: u64,
     /// States left out because an equal one had been judged.
     pub duplicates: u64,
 }
@@ -57,6 +69,7 @@ impl Totals {
         self.scenarios += other.scenarios;
         self.states += other.states;
         self.nested += other.nested;
+        self.rotten += other.rotten;
         self.duplicates += other.duplicates;
     }
 }
@@ -65,8 +78,8 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} distinct crash states ({} of them during recovery) of {} scenarios, {} duplicates left out",
-            self.states, self.nested, self.scenarios, self.duplicates
+            "{} distinct crash states ({} during recovery, {} with rot) of {} scenarios, {} duplicates left out",
+            self.states, self.nested, self.rotten, self.scenarios, self.duplicates
         )
     }
 }
@@ -76,6 +89,8 @@ impl fmt::Display for Totals {
 pub struct Failure {
     /// The state; a second one is a state of the recovery of the first.
     pub states: Vec<CrashState>,
+    /// Which of [`Subject::replicated`] holds garbage besides.
+    pub rot: Option<usize>,
     /// What had ended and begun.
     pub window: Window,
     /// What is wrong, in words.
@@ -86,7 +101,9 @@ impl Failure {
     /// The states as text, as [`Explorer::replay`] takes them.
     #[must_use]
     pub fn cuts(&self) -> String {
-        self.states.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        let states = self.states.iter().map(ToString::to_string);
+        let rot = self.rot.map(|place| format!("rot{place}"));
+        states.chain(rot).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -146,7 +163,7 @@ impl<'s> Explorer<'s> {
                     }
                     let image = replay.image_of(&fates);
                     let state = CrashState { cut, fates, discards };
-                    self.judge(image, state, &run.record, window)?;
+                    self.judge(image, state, &items, &run.record, window)?;
                 }
             }
         }
@@ -158,6 +175,10 @@ impl<'s> Explorer<'s> {
     /// # Errors
     /// The failure, or that the text does not fit the run.
     pub fn replay(&mut self, run: &Run, cuts: &str) -> Result<(), String> {
+        let (cuts, rot) = match cuts.rsplit_once(",rot") {
+            None => (cuts, None),
+            Some((cuts, place)) => (cuts, Some(place.parse::<usize>().map_err(|e| e.to_string())?)),
+        };
         let parse = |text: &str| text.parse::<CrashState>().map_err(|e| e.to_string());
         let states = cuts.split(',').map(parse).collect::<Result<Vec<_>, _>>()?;
         let short = "the run has no such cut: another scenario, or another version of the program";
@@ -167,6 +188,10 @@ impl<'s> Explorer<'s> {
         let mut image = run.history.image(&states[0]).ok_or(short)?;
         for nested in &states[1..] {
             image = self.recovery(image).image(nested).ok_or(short)?;
+        }
+        if let Some(place) = rot {
+            let places = self.subject.replicated();
+            rot_away(&mut image, places.get(place).ok_or("there is no such place to rot")?);
         }
         self.verdict(image, &run.record, window).map(drop)
     }
@@ -215,15 +240,23 @@ impl<'s> Explorer<'s> {
         &mut self,
         image: SparseImage,
         state: CrashState,
+        items: &[&Item],
         record: &Record,
         window: Window,
     ) -> Result<(), Box<Failure>> {
         self.totals.states += 1;
-        let fail = |states: Vec<CrashState>, reason| Box::new(Failure { states, window, reason });
+        let fail = |states: Vec<CrashState>, rot, reason| Box::new(Failure { states, rot, window, reason });
         let nests =
             self.limits.nested_every > 0 && self.totals.states.is_multiple_of(self.limits.nested_every);
         if let Err(reason) = self.verdict(image.clone(), record, window) {
-            return Err(fail(vec![state], reason));
+            return Err(fail(vec![state], None, reason));
+        }
+        if let Some((place, rotten)) = self.rotten(&image, &state, items) {
+            self.totals.states += 1;
+            self.totals.rotten += 1;
+            if let Err(reason) = self.verdict(rotten, record, window) {
+                return Err(fail(vec![state], Some(place), reason));
+            }
         }
         if !nests {
             return Ok(());
@@ -234,10 +267,33 @@ impl<'s> Explorer<'s> {
             self.totals.states += 1;
             self.totals.nested += 1;
             if let Err(reason) = self.verdict(image, record, window) {
-                return Err(fail(vec![state, nested], reason));
+                return Err(fail(vec![state, nested], None, reason));
             }
         }
         Ok(())
+    }
+
+    /// The image with one of the places that are kept twice rotten, if it is this state's turn and the cut itself has
+    /// damaged none of them.
+    fn rotten(
+        &self,
+        image: &SparseImage,
+        state: &CrashState,
+        items: &[&Item],
+    ) -> Option<(usize, SparseImage)> {
+        let places = self.subject.replicated();
+        let (every, count) = (self.limits.rot_every, places.len() as u64);
+        if every == 0 || count == 0 || !self.totals.states.is_multiple_of(every) {
+            return None;
+        }
+        let damaged = items.iter().zip(&state.fates).any(|(item, fate)| {
+            let torn = !matches!(fate, Fate::Lands | Fate::Missing);
+            torn && places.iter().any(|place| item.at_bytes < place.end && place.start < item.end_bytes())
+        });
+        let place = (self.totals.states / every % count) as usize;
+        let mut image = image.clone();
+        rot_away(&mut image, &places[place]);
+        (!damaged).then_some((place, image))
     }
 
     /// Mounts an image and judges what is there.
@@ -285,6 +341,13 @@ impl<'s> Explorer<'s> {
         let step = all.len().div_ceil(self.limits.nested_states.max(1)).max(1);
         all.into_iter().step_by(step).collect()
     }
+}
+
+/// Fills a place with garbage.
+fn rot_away(image: &mut SparseImage, place: &Range<u64>) {
+    let mut garbage = vec![0; (place.end - place.start) as usize];
+    fill_garbage(0, place.start, &mut garbage);
+    image.write(place.start, &garbage);
 }
 
 fn volatile_items<'h>(replay: &Replay<'h>, history: &'h History) -> Vec<&'h Item> {

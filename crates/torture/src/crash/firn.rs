@@ -10,10 +10,12 @@ use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr, XattrMode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
+use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// When everything begins, in nanoseconds since 1970.
@@ -60,6 +62,16 @@ impl Firn {
         Self { mkfs, options }
     }
 
+    /// What the volume on an image has counted since it was made: (name, count).
+    ///
+    /// # Errors
+    /// Why it does not mount, in words.
+    pub fn counters(&self, image: SparseImage) -> Result<Vec<(&'static str, u64)>, String> {
+        let device = Arc::new(MemDevice::from_image(image));
+        let open = self.open(device, Options { read_only: true, ..self.options })?;
+        Ok(open.volume.into_vfs().store().counters().list())
+    }
+
     fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume, String> {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
@@ -77,6 +89,13 @@ impl Subject for Firn {
 
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {
         Ok(Box::new(self.open(device, self.options)?))
+    }
+
+    fn replicated(&self) -> Vec<Range<u64>> {
+        let slots = CHECKPOINT_SLOTS_AT.map(|at| at..at + u64::from(CHECKPOINT_SLOT_BYTES));
+        let superblocks = Superblock::places(self.mkfs.size_bytes);
+        let superblocks = superblocks.into_iter().map(|at| at..at + SUPERBLOCK_BYTES as u64);
+        slots.into_iter().chain(superblocks).collect()
     }
 
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {

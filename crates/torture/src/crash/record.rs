@@ -79,6 +79,9 @@ impl Record {
             match &op {
                 Op::Fsync(path) => self.file_syncs.extend(before.find(path).map(|id| (number, id))),
                 Op::Sync | Op::Remount => self.full_syncs.push(number),
+                // Of two names of one file a rename does nothing, and so promises nothing.
+                Op::Rename { from, to } | Op::Exchange { from, to }
+                    if before.find(from) == before.find(to) => {}
                 Op::Rename { from, .. } => self.renames.extend(before.find(from).map(|id| (number, id))),
                 Op::Exchange { from, to } => {
                     let files = [from, to].into_iter().filter_map(|path| before.find(path));

@@ -68,7 +68,7 @@ impl Scenario {
     /// How many of its planned states are worth the time: each state of a full volume takes long to read.
     #[must_use]
     pub fn states_max(&self) -> u64 {
-        if let Self::Full { .. } = self { 1000 } else { u64::MAX }
+        if let Self::Full { .. } = self { 300 } else { u64::MAX }
     }
 
     /// The round before, if there is one.
@@ -307,18 +307,20 @@ fn random_write(world: &World, rng: &mut Pcg64, path: String, tag: u64) -> Op {
         2 => rng.random_range(0..=size),
         _ => rng.random_range(0..=size + 20_000),
     };
-    let len_bytes = match rng.random_range(0..4) {
-        0 => rng.random_range(1..200),
-        1 => rng.random_range(1..5000),
-        2 => 4096,
-        _ => rng.random_range(1..60_000),
+    let len_bytes = match rng.random_range(0..12) {
+        0..3 => rng.random_range(1..200),
+        3..6 => rng.random_range(1..5000),
+        6..8 => 4096,
+        8..11 => rng.random_range(1..60_000),
+        // More than a segment of the explorer's volumes holds: a batch of several partial segments.
+        _ => rng.random_range(150_000..400_000),
     };
     Op::Write { path, at_bytes, len_bytes, tag }
 }
 
 /// Fills most of a volume of 16 MiB with files, then overwrites them piece by piece.
 fn full(seed: u64) -> Vec<Op> {
-    const FILES: u64 = 8;
+    const FILES: u64 = 9;
     const FILE_BYTES: u64 = 1000 << 10;
     let mut rng = seeded(seed, "full volume");
     let write = |file: u64, at_bytes, len_bytes, tag| Op::Write {
@@ -333,7 +335,7 @@ fn full(seed: u64) -> Vec<Op> {
         ops.push(write(file, 0, FILE_BYTES, file));
     }
     ops.push(Op::Sync);
-    for round in 0..60 {
+    for round in 0..150 {
         let len_bytes = rng.random_range(1..100 << 10);
         let at_bytes = rng.random_range(0..FILE_BYTES - len_bytes);
         ops.push(write(rng.random_range(0..FILES), at_bytes, len_bytes, FILES + round));

@@ -3,6 +3,7 @@
 use super::op::Op;
 use super::tree::Tree;
 use firnfs_device::{Device, SparseImage};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A file system: firnfs, or a small one that proves that the explorer can see.
@@ -15,6 +16,11 @@ pub trait Subject: Sync {
     /// # Errors
     /// Why it does not mount, in words.
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String>;
+
+    /// Places, in bytes, any one of which may rot without loss: what is kept twice.
+    fn replicated(&self) -> Vec<Range<u64>> {
+        Vec::new()
+    }
 
     /// Checks the structure of a volume that is not mounted, as fsck does, changing nothing.
     ///

@@ -1,0 +1,58 @@
+//! Deliberate flaws, one at a time: proof that the crash explorer can see. Each takes away one thing on which recovery
+//! rests; the mutation suite demands that every one is caught.
+//!
+//! Without the feature `mutations` (tests of `torture` alone turn it on) none exists: [`is_on`] is constantly false.
+
+/// What is taken away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutation {
+    /// A checkpoint slot is written before the log that it refers to is durable.
+    SlotBeforeLog,
+    /// A flush does not wait for the writes of earlier serials.
+    FlushBeforeWritten,
+    /// The log is written before the mount's incarnation is durable.
+    LogBeforeIncarnation,
+    /// A mount's incarnation goes into one slot only.
+    IncarnationInOneSlot,
+    /// Both checkpoints go to the same slot.
+    OneSlot,
+    /// Roll-forward accepts any incarnation and any predecessor. (Either alone is enough: the CRC of the predecessor's
+    /// summary covers its incarnation.)
+    AnyOrigin,
+    /// Roll-forward does not check the blocks of a partial segment.
+    UncheckedBlocks,
+    /// Roll-forward applies batches without their end.
+    AnyBatch,
+    /// Segments are written again as soon as they are empty.
+    ReuseAtOnce,
+    /// Segments are discarded as soon as they are empty.
+    DiscardAtOnce,
+    /// fsync leaves out earlier changes of names.
+    FsyncWithoutNames,
+}
+
+#[cfg(feature = "mutations")]
+std::thread_local! {
+    static CHOSEN: std::cell::Cell<Option<Mutation>> = const { std::cell::Cell::new(None) };
+}
+
+/// Turns a flaw on in this thread, or all off.
+#[cfg(feature = "mutations")]
+pub fn choose(mutation: Option<Mutation>) {
+    CHOSEN.set(mutation);
+}
+
+/// Whether that flaw is on in this thread.
+#[cfg(feature = "mutations")]
+#[must_use]
+pub fn is_on(mutation: Mutation) -> bool {
+    CHOSEN.get() == Some(mutation)
+}
+
+/// Whether that flaw is on: never, in this build.
+#[cfg(not(feature = "mutations"))]
+#[must_use]
+#[inline(always)]
+pub fn is_on(_: Mutation) -> bool {
+    false
+}
