@@ -64,11 +64,12 @@ pub enum Intent {
         /// Content and attributes, in bytes.
         bytes: u64,
     },
-    /// The metadata of an inode; its inline content and attributes may grow by that much.
+    /// The metadata of an inode; its inline content and attributes, or the entries in a directory's blocks, may grow by
+    /// that much.
     Change {
         /// Which inode.
         ino: InodeNo,
-        /// Growth of what is kept inline, in bytes.
+        /// Growth of what is kept inline or in blocks that are there, in bytes.
         grow_bytes: u64,
     },
     /// Bytes of a fork will be written. Blocks covered only in part are brought into memory; only those may be changed
@@ -82,6 +83,16 @@ pub enum Intent {
         at_bytes: u64,
         /// Number of bytes.
         len_bytes: u64,
+    },
+    /// One block will be changed in place, with [`Store::block_mut`], and hold no more than before: an entry goes, or
+    /// names something else. Never refused for lack of space, so that deleting works on a full volume.
+    Edit {
+        /// Which inode.
+        ino: InodeNo,
+        /// Which fork.
+        fork: Fork,
+        /// Any byte of the block.
+        at_bytes: u64,
     },
     /// Bytes of a fork will be dropped; `len_bytes == u64::MAX` means to the end (a truncate).
     /// Blocks covered only in part are brought into memory.
@@ -298,7 +309,8 @@ pub trait Store: Send {
     /// Writes bytes declared with [`Intent::Write`], or into a fork of the inode just made. Does not touch the size.
     fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]);
 
-    /// One whole block, to change in place, of which a part was declared with [`Intent::Write`]. A hole gives zeros.
+    /// One whole block, to change in place, of which a part was declared with [`Intent::Write`] or [`Intent::Edit`]. A
+    /// hole gives zeros.
     fn block_mut(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8];
 
     /// Drops bytes declared with [`Intent::Punch`]: whole blocks become holes, parts of blocks zeros.
@@ -318,7 +330,7 @@ pub trait Store: Send {
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
 
     /// Starts to make a scope durable: what is dirty is frozen and put in line for writing.
-    /// The scope is durable once [`Store::durable`] reaches the ticket.
+    /// The scope is durable once [`crate::lfs::Lfs::durable`] reaches the ticket.
     ///
     /// # Errors
     /// `Need`, `Room`, `ReadOnly`, `Io`.

@@ -1,7 +1,7 @@
 //! The FUSE adapter: serves a volume to the kernel, and mounts it.
 //!
 //! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to
-//! the daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport), [`adapter`] (requests
+//! the daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport) and [`lead`] (who reads it), [`adapter`] (requests
 //! to operations, without a transport), [`wire`] (bytes to requests and back). No file-system logic lives here.
 
 pub mod adapter;
@@ -9,10 +9,12 @@ pub mod control;
 pub mod counters;
 pub mod device;
 pub mod errno;
+pub mod lead;
 pub mod mount;
 pub mod session;
+pub mod wakeful;
 pub mod wire;
 
 pub use adapter::{Adapter, Handler, Notifier, Settings, Verdict};
 pub use mount::{MountError, MountOptions, MountRequest};
-pub use session::{Session, SessionConfig, SessionError, default_threads};
+pub use session::{Session, SessionConfig, SessionError, become_io_flusher, default_threads};

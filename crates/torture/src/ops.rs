@@ -96,7 +96,7 @@ impl Rng {
 
     /// A number below `bound` (at least 1).
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.bits()) * u128::from(bound.max(1)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(bound.max(1))) >> 64) as u64
     }
 
     /// True in `percent` of cases.

@@ -21,12 +21,19 @@ pub struct Skittish<S> {
     is_open: bool,
     /// How often it stopped.
     pub stops: u64,
+    /// How often it was looked at, or an operation began.
+    pub looks: u64,
 }
 
 impl<S: Store> Skittish<S> {
     /// Stops at places drawn from `seed`.
     pub fn new(inner: S, seed: u64) -> Self {
-        Self { inner, rng: Rng::new(seed), calm_looks: 0, is_open: false, stops: 0 }
+        Self { inner, rng: Rng::new(seed), calm_looks: 0, is_open: false, stops: 0, looks: 0 }
+    }
+
+    /// Never stops; only counts and watches.
+    pub fn steady(inner: S) -> Self {
+        Self { calm_looks: u64::MAX, ..Self::new(inner, 0) }
     }
 
     /// The store behind.
@@ -36,6 +43,7 @@ impl<S: Store> Skittish<S> {
 
     fn pause(&mut self) -> Outcome<()> {
         assert!(!self.is_open, "a look between begin and end");
+        self.looks += 1;
         if self.calm_looks > 0 {
             self.calm_looks -= 1;
             return Ok(());

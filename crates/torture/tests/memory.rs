@@ -1,8 +1,9 @@
 //! Random histories on the memory store: against the model, and against themselves with a store that stops at random.
 
+use firnfs::inode::Kind;
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::store::Space;
-use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs::vfs::{AtimeMode, Caller, NewNode, Vfs};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_torture::model::{Model, Seen};
 use firnfs_torture::ops::{Generator, Mix, Op, Path};
@@ -111,7 +112,7 @@ struct Whole {
 
 fn whole<T: Target>(runner: &mut Runner<T>, now: TimeNs, space: Space) -> Whole {
     let tree = runner.seen(now).unwrap();
-    let dirs = tree.values().filter(|seen| seen.stat.kind == firnfs::inode::Kind::Directory);
+    let dirs = tree.values().filter(|seen| seen.stat.kind == Kind::Directory);
     let listings = dirs
         .map(|seen| {
             let all = runner.list_raw(now, InodeNo(seen.identity)).unwrap();
@@ -155,7 +156,7 @@ fn a_volume_emptied_again_has_all_its_space_back() {
         let tree = runner.seen(now).unwrap();
         for (path, seen) in tree.iter().rev().filter(|(path, _)| !path.is_empty()) {
             let path = path.clone();
-            let is_dir = seen.stat.kind == firnfs::inode::Kind::Directory;
+            let is_dir = seen.stat.kind == Kind::Directory;
             let op = if is_dir { Op::Rmdir { path } } else { Op::Unlink { path } };
             runner.apply(now, &op).unwrap();
         }
@@ -166,4 +167,36 @@ fn a_volume_emptied_again_has_all_its_space_back() {
         }
         assert_eq!(runner.target.0.statfs(), fresh, "seed {seed}");
     }
+}
+
+/// Looks at the store that one create (with the lookup before it) takes, at two sizes of a directory.
+fn looks_per_create(sizes: [u64; 2]) -> [u64; 2] {
+    const SAMPLE: u64 = 2_000;
+    let caller = Caller { uid: 0, gid: 0, umask: 0 };
+    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
+    let store = Skittish::steady(MemStore::new(MemOptions::with_capacity(1 << 40), START));
+    let mut vfs = Vfs::new(store, AtimeMode::Relatime);
+    let mut made = 0;
+    sizes.map(|size| {
+        let mut before = 0;
+        while made < size {
+            if made == size - SAMPLE {
+                before = vfs.store().looks;
+            }
+            let name = format!("file-{made}").into_bytes();
+            assert!(vfs.lookup(START, InodeNo::ROOT, &name, false).is_err());
+            vfs.make(START, caller, InodeNo::ROOT, &name, node, false).unwrap();
+            made += 1;
+        }
+        vfs.store().looks - before
+    })
+}
+
+#[test]
+fn creating_costs_as_many_looks_in_a_huge_directory_as_in_a_small_one() {
+    let [small, huge] = looks_per_create([10_000, 300_000]);
+    assert!(
+        huge * 10 <= small * 13,
+        "2,000 creates took {small} looks among 10,000 files, {huge} among 300,000"
+    );
 }

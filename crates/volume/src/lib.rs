@@ -13,3 +13,8 @@ pub use driven::Driven;
 pub use open::{OpenError, format, open};
 pub use reader::Reader;
 pub use volume::Volume;
+
+/// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct EmbeddingPage;

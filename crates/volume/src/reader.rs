@@ -7,11 +7,11 @@
 use firnfs::lfs::{Geometry, verify_stored};
 use firnfs::store::{Piece, ReadPlan};
 use firnfs::{Fetch, FsError};
-use firnfs_device::{AlignedBuf, Device, DeviceError};
+use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::BlockPtr;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Length of a window in bytes.
 const WINDOW_BYTES: u64 = 256 << 10;
@@ -41,18 +41,29 @@ pub struct Reader {
     unit_bytes: u64,
     size_bytes: u64,
     ahead: Mutex<Ahead>,
-}
-
-fn failed(e: DeviceError) -> FsError {
-    FsError::Io(e.to_string())
+    before_blocking: Arc<OnceLock<fn()>>,
 }
 
 impl Reader {
-    /// Reads `device` for a store of that geometry.
-    pub fn new(device: Arc<dyn Device>, geo: Geometry) -> Self {
+    /// Reads `device` for a store of that geometry. `before_blocking`, once set, is called before each wait.
+    pub fn new(device: Arc<dyn Device>, geo: Geometry, before_blocking: Arc<OnceLock<fn()>>) -> Self {
         let shape = device.geometry();
         let unit_bytes = u64::from(shape.logical_block_bytes.max(512));
-        Self { device, geo, unit_bytes, size_bytes: shape.size_bytes, ahead: Mutex::default() }
+        Self {
+            device,
+            geo,
+            unit_bytes,
+            size_bytes: shape.size_bytes,
+            ahead: Mutex::default(),
+            before_blocking,
+        }
+    }
+
+    fn device_read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, FsError> {
+        if let Some(hook) = self.before_blocking.get() {
+            hook();
+        }
+        self.device.read(at_bytes, len_bytes).map_err(|e| FsError::Io(e.to_string()))
     }
 
     /// Reads what the core asked for and verifies it.
@@ -97,7 +108,7 @@ impl Reader {
         let start = at / 4096 * 4096;
         let window_len =
             WINDOW_BYTES.max(len + 4096).min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes;
-        let data = Arc::new(self.device.read(start, window_len as u32).ok()?);
+        let data = Arc::new(self.device_read(start, window_len as u32).ok()?);
         let window = Window { at_bytes: start, data };
         let bytes = inside(&window).then(|| cut(&window));
         let mut ahead = self.ahead.lock();
@@ -115,7 +126,7 @@ impl Reader {
     pub fn exact(&self, at: u64, len: u64) -> Result<Vec<u8>, FsError> {
         let start = at / self.unit_bytes * self.unit_bytes;
         let end = (at + len).next_multiple_of(self.unit_bytes);
-        let data = self.device.read(start, (end - start) as u32).map_err(failed)?;
+        let data = self.device_read(start, (end - start) as u32)?;
         let from = (at - start) as usize;
         Ok(data[from..from + len as usize].to_vec())
     }
@@ -168,7 +179,7 @@ impl Reader {
         }
         let unit_start = start / self.unit_bytes * self.unit_bytes;
         let unit_end = (start + len).next_multiple_of(self.unit_bytes);
-        let data = self.device.read(unit_start, (unit_end - unit_start) as u32).map_err(failed)?;
+        let data = self.device_read(unit_start, (unit_end - unit_start) as u32)?;
         self.copy_out(pieces, unit_start, &data, out)
     }
 

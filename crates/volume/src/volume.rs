@@ -2,21 +2,26 @@
 
 use crate::driven::Driven;
 use crate::reader::Reader;
-use firnfs::lfs::{Job, Pressure, Step};
+use firnfs::lfs::{Job, JobId, Pressure, Step};
 use firnfs::store::{Scope, Ticket};
 use firnfs::vfs::Vfs;
 use firnfs::{Fetch, FsError, Outcome, Stop};
-use firnfs_device::{Clock, Device};
+use firnfs_device::{Clock, Device, Tag};
 use firnfs_format::{InodeNo, TimeNs};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Requests handed to the device at once by one caller.
 const JOBS_AT_ONCE: usize = 4;
+/// Requests of background work that are under way while it goes on.
+const UNDER_WAY_MAX: usize = 8;
 /// How long to wait for another caller's requests before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Times that an operation waits for the background to make room before it does so itself.
+const WAITS_MAX: u32 = 8;
 /// Steps without any way forward before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
@@ -30,6 +35,7 @@ pub struct Volume<S: Driven> {
     device: Option<Arc<dyn Device>>,
     reader: Option<Reader>,
     clock: Arc<dyn Clock>,
+    before_blocking: Arc<OnceLock<fn()>>,
     /// Set once somebody waits for background work: then operations do not do it themselves.
     has_background: AtomicBool,
     work_due: Mutex<bool>,
@@ -40,16 +46,31 @@ impl<S: Driven> Volume<S> {
     /// Drives `vfs`; `device` is `None` for the memory store.
     pub fn new(vfs: Vfs<S>, device: Option<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Self {
         let geo = vfs.store().geometry();
-        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo));
+        let before_blocking = Arc::new(OnceLock::new());
+        let hook = before_blocking.clone();
+        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo, hook));
         Self {
             core: Mutex::new(vfs),
             progress: Condvar::new(),
             device,
             reader,
             clock,
+            before_blocking,
             has_background: AtomicBool::new(false),
             work_due: Mutex::new(false),
             work: Condvar::new(),
+        }
+    }
+
+    /// Has `hook` called whenever the calling thread is about to wait for the device or for other threads' requests, so
+    /// that an adapter can let another thread go on meanwhile. Only the first call counts.
+    pub fn call_before_blocking(&self, hook: fn()) {
+        self.before_blocking.get_or_init(|| hook);
+    }
+
+    fn about_to_block(&self) {
+        if let Some(hook) = self.before_blocking.get() {
+            hook();
         }
     }
 
@@ -110,6 +131,15 @@ impl<S: Driven> Volume<S> {
 
     /// An operation waits for log room or memory: lets background work advance, here and now.
     fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
+        if self.has_background.load(Ordering::Relaxed) && patience.waited < WAITS_MAX {
+            // Whoever does background work is at it; two would only be in each other's way.
+            patience.waited += 1;
+            self.kick();
+            self.about_to_block();
+            let mut core = self.core.lock();
+            self.progress.wait_for(&mut core, LOOK_AGAIN);
+            return Ok(());
+        }
         let step = self.core.lock().store_mut().step(self.now(), true);
         match step {
             Ok(Step::Worked) => {
@@ -165,6 +195,7 @@ impl<S: Driven> Volume<S> {
         let mut core = self.core.lock();
         let jobs = Self::take_jobs(&mut core);
         if jobs.is_empty() {
+            self.about_to_block();
             self.progress.wait_for(&mut core, LOOK_AGAIN);
         } else {
             drop(core);
@@ -174,12 +205,9 @@ impl<S: Driven> Volume<S> {
 
     fn carry_out(&self, jobs: Vec<Job>) {
         let Some(device) = &self.device else { return };
-        let submitted: Vec<_> = jobs.into_iter().map(|job| (job.id, device.submit(job.request))).collect();
-        for (id, tag) in submitted {
-            let result = device.wait(tag).map(drop);
-            self.core.lock().store_mut().job_done(id, result);
-            self.progress.notify_all();
-        }
+        self.about_to_block();
+        let mut under_way = jobs.into_iter().map(|job| (job.id, device.submit(job.request))).collect();
+        self.finish_until(&mut under_way, 0);
     }
 
     /// Reads into `out`; returns how much (less than asked for only at the end of the file).
@@ -233,6 +261,7 @@ impl<S: Driven> Volume<S> {
             }
             let jobs = Self::take_jobs(&mut core);
             if jobs.is_empty() {
+                self.about_to_block();
                 self.progress.wait_for(&mut core, LOOK_AGAIN);
                 continue;
             }
@@ -248,18 +277,58 @@ impl<S: Driven> Volume<S> {
     /// `Io`, `Corrupt`.
     pub fn background(&self) -> Result<u64, FsError> {
         let mut patience = Patience::default();
-        loop {
+        // Requests go on while the next segments are filled.
+        let mut under_way = VecDeque::new();
+        let outcome = loop {
             let step = self.core.lock().store_mut().step(self.now(), false);
             match step {
-                Ok(Step::Worked) => self.pump(),
-                Ok(Step::Waiting) | Err(Stop::Room) => self.pump_or_wait(),
-                Ok(Step::Stuck) => return Ok(1000),
-                Ok(Step::Idle(sleep_ms)) => {
-                    self.pump();
-                    return Ok(sleep_ms);
+                Ok(Step::Worked) => {}
+                Ok(Step::Waiting) | Err(Stop::Room) => {
+                    self.start_ready(&mut under_way);
+                    if under_way.is_empty() {
+                        self.pump_or_wait();
+                    } else {
+                        let left = under_way.len() - 1;
+                        self.finish_until(&mut under_way, left);
+                    }
                 }
-                Err(stop) => self.overcome_in_step(stop, &mut patience)?,
+                Ok(Step::Stuck) => break Ok(1000),
+                Ok(Step::Idle(sleep_ms)) => break Ok(sleep_ms),
+                Err(stop) => {
+                    if let Err(e) = self.overcome_in_step(stop, &mut patience) {
+                        break Err(e);
+                    }
+                }
             }
+            self.start_ready(&mut under_way);
+            self.finish_until(&mut under_way, UNDER_WAY_MAX);
+        };
+        self.finish_until(&mut under_way, 0);
+        self.pump();
+        outcome
+    }
+
+    /// Hands everything that is ready to the device without waiting for it.
+    fn start_ready(&self, under_way: &mut VecDeque<(JobId, Tag)>) {
+        let Some(device) = &self.device else { return };
+        loop {
+            let jobs = Self::take_jobs(&mut self.core.lock());
+            if jobs.is_empty() {
+                return;
+            }
+            under_way.extend(jobs.into_iter().map(|job| (job.id, device.submit(job.request))));
+        }
+    }
+
+    /// Waits for requests, oldest first, until at most `left` are under way.
+    fn finish_until(&self, under_way: &mut VecDeque<(JobId, Tag)>, left: usize) {
+        let Some(device) = &self.device else { return };
+        while under_way.len() > left
+            && let Some((id, tag)) = under_way.pop_front()
+        {
+            let result = device.wait(tag).map(drop);
+            self.core.lock().store_mut().job_done(id, result);
+            self.progress.notify_all();
         }
     }
 
@@ -328,6 +397,8 @@ impl<S: Driven> Volume<S> {
 #[derive(Default)]
 struct Patience {
     stuck: u32,
+    /// Times that it waited for the background to make room.
+    waited: u32,
     failed: Option<(Fetch, u32)>,
 }
 

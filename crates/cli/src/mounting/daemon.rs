@@ -10,6 +10,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once nobody waits for a report any more.
+static DETACHED: AtomicBool = AtomicBool::new(false);
 
 /// What the daemon reports.
 #[derive(Serialize, Deserialize)]
@@ -28,14 +32,16 @@ enum Report {
 pub fn start() -> Done {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_else(|| "firn".into());
-    let mut child = Command::new("/proc/self/exe")
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::io("cannot find the program", Path::new("/proc/self/exe"), &e))?;
+    let mut child = Command::new(&program)
         .arg0(name)
         .args(words)
         .arg("--daemon")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|e| Failure::io("cannot start the daemon from", Path::new("/proc/self/exe"), &e))?;
+        .map_err(|e| Failure::io("cannot start the daemon from", &program, &e))?;
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
         // An error reads as silence, which is reported below.
@@ -67,6 +73,7 @@ pub fn detach(log: Option<&Path>) -> Done {
         None => null.try_clone().map_err(|e| Failure::io("cannot open", Path::new("/dev/null"), &e))?,
     };
     report(&Report::Ready);
+    DETACHED.store(true, Ordering::SeqCst);
     let redirected = rustix::stdio::dup2_stdin(&null)
         .and_then(|()| rustix::stdio::dup2_stdout(&null))
         .and_then(|()| rustix::stdio::dup2_stderr(&messages));
@@ -79,8 +86,12 @@ pub fn leave_session() {
     let _leader_already = rustix::process::setsid();
 }
 
-/// In the daemon, when it fails before the mount serves.
+/// In the daemon, when it fails: to the process that waits, or to the log once that is gone.
 pub fn report_failure(failure: &Failure) {
+    if DETACHED.load(Ordering::SeqCst) {
+        tracing::error!("{failure}");
+        return;
+    }
     report(&Report::Failed {
         message: failure.message.clone(),
         advice: failure.advice.clone(),

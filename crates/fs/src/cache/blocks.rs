@@ -29,7 +29,12 @@ pub struct BlockCache {
     map: ClockMap<BlockKey, CachedBlock>,
     bytes: u64,
     dirty_bytes: u64,
+    /// Buffers of blocks that left, to be used again.
+    spare: Vec<Vec<u8>>,
 }
+
+/// Spare buffers kept.
+const SPARE_MAX: usize = 4096;
 
 impl BlockCache {
     /// Bytes of all blocks.
@@ -115,6 +120,28 @@ impl BlockCache {
         let block = self.map.remove(key);
         self.forget_bytes(block.as_ref());
         block
+    }
+
+    /// A copy of a whole block's bytes, in a spare buffer if there is one.
+    pub fn copy_of(&mut self, bytes: &[u8]) -> Buf {
+        let spare = self.spare.pop().filter(|b| b.len() == bytes.len());
+        Buf::new(spare.map_or_else(
+            || bytes.to_vec(),
+            |mut buf| {
+                buf.copy_from_slice(bytes);
+                buf
+            },
+        ))
+    }
+
+    /// Drops a block whose buffer is wanted again soon.
+    pub fn recycle(&mut self, key: &BlockKey) {
+        if let Some(block) = self.remove(key)
+            && self.spare.len() < SPARE_MAX
+            && let Ok(buf) = std::sync::Arc::try_unwrap(block.buf)
+        {
+            self.spare.push(buf);
+        }
     }
 
     /// Drops cold clean blocks until at most `limit_bytes` are left, or only dirty ones.

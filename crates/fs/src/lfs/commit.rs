@@ -130,6 +130,11 @@ impl Lfs {
         });
         drop(buf);
         let dirty = self.shelf.cache.set_clean(&key, ptr);
+        let is_whole_data =
+            key.level == 0 && ptr.stored_bytes() == self.geo.block_bytes && !self.is_directory(ino);
+        if is_whole_data && !self.options.cache_file_data {
+            self.shelf.cache.recycle(&key);
+        }
         self.settle_parent(key, ptr);
         self.refund(ino, dirty.charged_bytes);
         self.charge(ino, ptr.stored_bytes());
@@ -149,7 +154,10 @@ impl Lfs {
         writer: &mut PartialWriter,
     ) -> Entry {
         let ptr = BlockPtr { birth: self.epoch, ..ptr };
-        let ptr = writer.put(self, ptr, |out| self.core(ino).encode(ino, out));
+        let ptr = writer.put(self, ptr, |out| {
+            out.fill(0);
+            self.core(ino).encode(ino, out);
+        });
         self.clean_inode(ino);
         let core = self.core_mut(ino);
         let old = std::mem::replace(&mut core.record, ptr);
@@ -193,6 +201,7 @@ impl Lfs {
             log,
         };
         debug_assert_eq!(summary_sectors(writer.entries.len()), plan.summary_sectors);
+        writer.clear_gaps();
         summary.encode_into(&writer.entries, &mut writer.buf);
         self.log.serial = serial;
         self.log.prev_crc = summary.crc;
@@ -214,8 +223,11 @@ impl Lfs {
         }
         // A few more than needed, so that most commits find the pool full.
         let missing = needed + 4 - self.log.pool_len();
-        let (log, pins) = (&self.log, &self.pins);
-        let taken = |segment| log.is_taken(segment) || pins.is_pinned(segment);
+        let (log, pins, jobs, geo) = (&self.log, &self.pins, &self.jobs, &self.geo);
+        let taken = |segment| {
+            let start_bytes = geo.device_bytes(geo.addr(segment, 0));
+            log.is_taken(segment) || pins.is_pinned(segment) || jobs.is_discarding(start_bytes)
+        };
         let found = self.usage.find_ready(&mut self.shelf, self.durable_epoch, missing, &taken)?;
         self.log.fill_pool(found);
         if self.log.pool_len() >= needed { Ok(()) } else { Err(Stop::Room) }
@@ -234,14 +246,21 @@ pub(super) struct PartialWriter {
 impl PartialWriter {
     pub(super) fn new(plan: &Planned) -> Self {
         Self {
-            buf: AlignedBuf::zeroed((plan.len_sectors * SECTOR_BYTES) as usize),
+            buf: AlignedBuf::scratch((plan.len_sectors * SECTOR_BYTES) as usize),
             entries: Vec::with_capacity(plan.items.len()),
             plan: plan.clone(),
             sector: plan.summary_sectors,
         }
     }
 
-    /// Puts the next stored block; `fill` gets its (zeroed) bytes. Returns the pointer with address and checksum.
+    /// Zeros what no block fills: the summary's place and the padding at the end.
+    fn clear_gaps(&mut self) {
+        let (first, end) = (self.plan.summary_sectors * SECTOR_BYTES, self.sector * SECTOR_BYTES);
+        self.buf[..first as usize].fill(0);
+        self.buf[end as usize..].fill(0);
+    }
+
+    /// Puts the next stored block; `fill` overwrites all its bytes. Returns the pointer with address and checksum.
     pub(super) fn put(&mut self, lfs: &Lfs, ptr: BlockPtr, fill: impl FnOnce(&mut [u8])) -> BlockPtr {
         let from = (self.sector * SECTOR_BYTES) as usize;
         let out = &mut self.buf[from..from + ptr.stored_bytes() as usize];

@@ -8,7 +8,7 @@ use super::table::Table;
 use crate::error::Outcome;
 use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::TableRoot;
-use firnfs_format::table::{ImapEntry, Node, TableEntry};
+use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -27,6 +27,10 @@ pub struct Imap {
     pub used: u64,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
+    /// What `next_ino` was when the tree was written.
+    stored_through: InodeNo,
+    /// Leaves that newer entries belong to.
+    changed: BTreeSet<u64>,
 }
 
 impl Imap {
@@ -40,7 +44,15 @@ impl Imap {
             cursor: 0,
             used: root.used,
             moving: BTreeSet::new(),
+            stored_through: next_ino,
+            changed: BTreeSet::new(),
         }
+    }
+
+    /// Bytes that the tree will grow by with the next checkpoint, for numbers never used before.
+    pub fn growth_bytes(&self) -> u64 {
+        let entries = self.next_ino.0 - self.stored_through.0;
+        (entries + entries / self.table.fan()) * TABLE_ENTRY_BYTES as u64
     }
 
     /// An entry.
@@ -61,6 +73,12 @@ impl Imap {
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
         self.newer.insert(ino.0, entry);
+        self.changed.insert(ino.0 / self.table.fan());
+    }
+
+    /// Leaves with entries newer than the tree.
+    pub fn changed_blocks(&self) -> u64 {
+        self.changed.len() as u64
     }
 
     /// Entries newer than the tree.
@@ -150,7 +168,7 @@ impl Imap {
 
     /// The leaves that the next checkpoint has to write.
     pub fn changed_leaves(&self) -> BTreeSet<u64> {
-        self.newer.keys().map(|n| n / self.table.fan()).chain(self.moving.iter().copied()).collect()
+        self.changed.union(&self.moving).copied().collect()
     }
 
     /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
@@ -161,6 +179,8 @@ impl Imap {
     /// The newer entries, in order, for the checkpoint that merges them.
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
+        self.stored_through = self.next_ino;
+        self.changed.clear();
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries

@@ -3,12 +3,20 @@
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
 use super::geometry::Geometry;
-use firnfs_format::InodeNo;
+use firnfs_format::table::TABLE_ENTRY_BYTES;
+use firnfs_format::{InodeNo, SECTOR_BYTES};
 
 /// Part of a segment that summaries, padding and unused ends take at most, in 1/1024.
 const SUMMARY_SHARE: u64 = 48;
+/// What a file takes beyond its blocks and its record, in bytes: the entry of the record in a summary, which is more of a
+/// small record than [`SUMMARY_SHARE`] has room for.
+const INODE_SUMMARY_BYTES: u64 = 32;
+/// The same with its entry in the inode map.
+pub(super) const INODE_EXTRA_BYTES: u64 = INODE_SUMMARY_BYTES + TABLE_ENTRY_BYTES as u64;
 /// Over-provision: segments in 1/100 that users cannot fill, so that cleaning stays cheap.
 const OVER_PROVISION_PERCENT: u64 = 7;
+/// Log bytes that saying of an inode that it was freed takes at most.
+const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
 pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 6;
 /// Fewest segments a volume can have: the reserve, two open logs, and something to live in.
@@ -29,12 +37,19 @@ fn usable_bytes(geo: &Geometry) -> u64 {
 impl Lfs {
     /// True if that many more live bytes fit.
     pub(super) fn has_space(&self, growth_bytes: u64) -> bool {
-        self.live_bytes + growth_bytes <= capacity_bytes(&self.geo)
+        self.taken_bytes() + growth_bytes <= capacity_bytes(&self.geo)
+    }
+
+    /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with
+    /// their summaries and with the inode map, until nothing is left to move in and deletes have no room.
+    fn taken_bytes(&self) -> u64 {
+        self.live_bytes + self.imap.used * INODE_SUMMARY_BYTES + self.imap.growth_bytes()
     }
 
     /// Dirty bytes, as they will go to the log.
     pub(super) fn dirty_bytes(&self) -> u64 {
-        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes
+        let freed = self.freed.len() as u64 * FREED_BYTES;
+        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
     }
 
     /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
@@ -46,13 +61,13 @@ impl Lfs {
     /// Space as statfs shows it; the over-provision is not in it.
     pub(super) fn space_now(&self) -> crate::store::Space {
         let total_bytes = capacity_bytes(&self.geo);
-        let free_bytes = total_bytes.saturating_sub(self.live_bytes);
+        let free_bytes = total_bytes.saturating_sub(self.taken_bytes());
         crate::store::Space {
             total_bytes,
             free_bytes,
             inodes_used: self.imap.used,
-            // The smallest file takes a sector for its record and its entry in the map.
-            inodes_free: (free_bytes / (512 + 32)).min(u64::MAX - InodeNo::FIRST_USER.0),
+            inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + INODE_EXTRA_BYTES))
+                .min(u64::MAX - InodeNo::FIRST_USER.0),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Lfs;
 use super::blockmap::Pruning;
 use super::inode::CoreInode;
 use super::log::USER_LOG;
+use super::space::INODE_EXTRA_BYTES;
 use super::{gather_needs, shelf};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
@@ -14,7 +15,6 @@ use firnfs_format::inode::INODE_HEADER_BYTES;
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, TimeNs};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Blocks that one operation may drop; more are left to the background.
 const PRUNE_AT_ONCE: u64 = 2048;
@@ -33,7 +33,7 @@ struct Demand {
     growth_bytes: u64,
     /// Bytes that turn dirty.
     log_bytes: u64,
-    /// Only takes away; never refused for lack of space.
+    /// The indirect block that the last new block brings with it.
     missing_parent: Option<(u8, u64)>,
 }
 
@@ -75,6 +75,7 @@ impl Lfs {
         let inline = bytes <= u64::from(self.sb.inline_max_bytes);
         let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
         let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
+        demand.growth_bytes += INODE_EXTRA_BYTES;
         demand.growth_bytes += record + blocks;
         demand.log_bytes += record + blocks;
         Ok(())
@@ -108,7 +109,12 @@ impl Lfs {
                 Some(dirty) => u64::from(dirty.charged_bytes),
                 None => u64::from(self.charge_of(&ptr)),
             };
-            demand.growth_bytes += charge.saturating_sub(had);
+            // Metadata that is there may grow by what `Change` declares, whatever it is charged until it is laid out: else a
+            // name could not be removed from a full volume.
+            let is_metadata = fork == Fork::Index || fork == Fork::Data && self.is_directory(ino);
+            if had == 0 || !is_metadata {
+                demand.growth_bytes += charge.saturating_sub(had);
+            }
             demand.log_bytes += block_bytes + 64;
             if ptr.is_hole() {
                 self.look_parents(key, demand)?;
@@ -156,9 +162,11 @@ impl Lfs {
             gather_needs(self.load(Self::data_key(ino, fork, edge.0)), &mut demand.needs)?;
             demand.log_bytes += u64::from(self.geo.block_bytes);
         }
-        let mut pruning = Pruning { range: whole, budget: PRUNE_AT_ONCE, needs: Vec::new() };
+        let in_background = len_bytes == u64::MAX && fork == Fork::Data;
+        let budget = if in_background { PRUNE_AT_ONCE } else { u64::MAX };
+        let mut pruning = Pruning { range: whole, budget, needs: Vec::new() };
         self.survey(ino, fork, &mut pruning)?;
-        if len_bytes == u64::MAX {
+        if in_background {
             // A truncate leaves what is not at hand to the background.
             return if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
         }
@@ -221,6 +229,18 @@ impl Lfs {
                 self.look_inode(ino)?;
                 self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)
             }
+            Intent::Edit { ino, fork, at_bytes } => {
+                self.look_inode(ino)?;
+                let block_bytes = u64::from(self.geo.block_bytes);
+                gather_needs(
+                    self.load(Self::data_key(ino, fork, at_bytes / block_bytes)),
+                    &mut demand.needs,
+                )?;
+                // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
+                // more than before.
+                demand.log_bytes += block_bytes + 64;
+                Ok(())
+            }
             Intent::Punch { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
                 self.look_punch(ino, fork, at_bytes, len_bytes, demand)
@@ -242,7 +262,8 @@ impl Lfs {
     fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
         if bytes.len() == self.geo.block_bytes as usize {
-            self.make_dirty(key, Some(Arc::new(bytes.to_vec())), charge, None);
+            let content = self.shelf.cache.copy_of(bytes);
+            self.make_dirty(key, Some(content), charge, None);
             return;
         }
         self.make_dirty(key, None, charge, None);

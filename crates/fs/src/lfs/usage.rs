@@ -67,6 +67,11 @@ impl Usage {
         self.changes.entry(segment.0).or_default().live_bytes -= i64::from(bytes);
     }
 
+    /// A log has left a segment: should it be empty, only now the next checkpoint can find that out.
+    pub fn look_again(&mut self, segment: SegmentId) {
+        self.changes.entry(segment.0).or_default();
+    }
+
     /// A clean segment is taken for writing.
     pub fn activate(&mut self, segment: SegmentId, log: u8) {
         let change = self.changes.entry(segment.0).or_default();

@@ -43,8 +43,11 @@ impl Blocks {
 
     /// Blocks of a range that are neither present nor reserved.
     pub(super) fn absent(&self, at_bytes: u64, len_bytes: u64, block_bytes: u64) -> u64 {
-        touched(at_bytes, len_bytes, block_bytes)
-            .map_or(0, |(first, last)| last - first + 1 - self.0.range(first..=last).count() as u64)
+        match touched(at_bytes, len_bytes, block_bytes) {
+            None => 0,
+            Some((first, last)) if first == last => u64::from(!self.0.contains_key(&first)),
+            Some((first, last)) => last - first + 1 - self.0.range(first..=last).count() as u64,
+        }
     }
 
     /// The bytes of a block to change, made if they are not there; and how many blocks that adds.

@@ -52,6 +52,7 @@ impl Declared {
             Intent::Create { .. } => false,
             Intent::Change { ino: i, .. }
             | Intent::Write { ino: i, .. }
+            | Intent::Edit { ino: i, .. }
             | Intent::Punch { ino: i, .. }
             | Intent::Reserve { ino: i, .. }
             | Intent::Free { ino: i } => i == ino,
@@ -76,11 +77,18 @@ impl Declared {
     /// its old bytes into memory.
     pub(super) fn check_in_place(&self, ino: InodeNo, fork: Fork, index: BlockIndex, block_bytes: u64) {
         let start = index.0 * block_bytes;
-        self.any(ino, "a change in place", |intent| {
-            matches!(*intent, Intent::Write { ino: i, fork: f, at_bytes, len_bytes }
-                if i == ino && f == fork
-                    && at_bytes < start + block_bytes && at_bytes + len_bytes > start
-                    && !covers(at_bytes, len_bytes, start, block_bytes))
+        self.any(ino, "a change in place", |intent| match *intent {
+            Intent::Write { ino: i, fork: f, at_bytes, len_bytes } => {
+                i == ino
+                    && f == fork
+                    && at_bytes < start + block_bytes
+                    && at_bytes + len_bytes > start
+                    && !covers(at_bytes, len_bytes, start, block_bytes)
+            }
+            Intent::Edit { ino: i, fork: f, at_bytes } => {
+                i == ino && f == fork && at_bytes / block_bytes == index.0
+            }
+            _ => false,
         });
     }
 

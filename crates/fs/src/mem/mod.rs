@@ -173,7 +173,9 @@ impl MemStore {
                 Intent::Reserve { ino, at_bytes, len_bytes } => {
                     self.blocks(ino, Fork::Data)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes
                 }
-                Intent::Punch { ino, .. } | Intent::Free { ino } => self.node(ino).map(|_| 0)?,
+                Intent::Edit { ino, .. } | Intent::Punch { ino, .. } | Intent::Free { ino } => {
+                    self.node(ino).map(|_| 0)?
+                }
             };
             total = total.saturating_add(bytes);
         }

@@ -149,18 +149,27 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Finds a name in a block.
+/// Finds a name in a block. Steps from record to record by their lengths alone, and looks closer only where the length of
+/// the name fits: this is the innermost loop of small directories.
 ///
 /// # Errors
 /// `Corrupt`.
 pub fn find<'a>(block: &'a [u8], name: &[u8]) -> Result<Option<Record<'a>>, FsError> {
-    for item in records(block) {
-        let item = item?;
-        if item.name == name && !item.is_free() {
-            return Ok(Some(item));
+    let mut at = records(block).at;
+    while let Some(head) = block.get(at..at + HEAD_BYTES) {
+        if usize::from(head[NAME_LEN_AT]) == name.len()
+            && block.get(at + HEAD_BYTES..at + HEAD_BYTES + name.len()) == Some(name)
+        {
+            let found = record(block, at)?;
+            return Ok((!found.is_free()).then_some(found));
         }
+        let units = u16::from_le_bytes([head[UNITS_AT], head[UNITS_AT + 1]]);
+        if units == 0 {
+            break;
+        }
+        at += usize::from(units) * UNIT_BYTES;
     }
-    Ok(None)
+    if at == block.len() { Ok(None) } else { record(block, at).map(|_| None) }
 }
 
 /// True if the block has no entries.

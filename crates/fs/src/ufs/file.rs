@@ -37,8 +37,10 @@ pub fn view<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<FileView> {
         Kind::Directory => return Err(FsError::IsDirectory.into()),
         _ => return Err(FsError::Invalid("not a regular file").into()),
     }
-    let is_inline = matches!(inode.body, Body::Inline(_));
-    Ok(FileView { ino, size_bytes: inode.size_bytes, is_inline })
+    Ok(match &inode.body {
+        Body::Inline(content) => FileView { ino, size_bytes: content.len() as u64, is_inline: true },
+        Body::Blocks => FileView { ino, size_bytes: inode.size_bytes, is_inline: false },
+    })
 }
 
 /// Length of the part of a range that one operation does: all of it, or up to a block boundary.

@@ -17,7 +17,7 @@
 
 use crate::error::{FsError, Outcome};
 use crate::store::{Buf, Fork, Intent, Op, Store};
-use crate::ufs::in_place;
+use crate::ufs::{edit, in_place};
 use firnfs_format::{BlockIndex, InodeNo};
 use siphasher::sip::SipHasher13;
 
@@ -126,6 +126,7 @@ pub struct Path {
     blocks: [u32; DEPTH_MAX],
     len: usize,
     hash: u32,
+    leaf_pairs: usize,
 }
 
 impl Path {
@@ -149,7 +150,7 @@ fn node<S: Store>(store: &mut S, dir: InodeNo, block: u32) -> Outcome<Buf> {
 /// # Errors
 /// `Need`, `Corrupt`.
 pub fn descend<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64, hash: u32) -> Outcome<(Path, Buf)> {
-    let mut path = Path { blocks: [0; DEPTH_MAX], len: 1, hash };
+    let mut path = Path { blocks: [0; DEPTH_MAX], len: 1, hash, leaf_pairs: 0 };
     let mut here = node(store, dir, 0)?;
     check(&here, 0, None)?;
     while here[0] > 0 {
@@ -165,6 +166,7 @@ pub fn descend<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64, hash: u
         path.blocks[path.len] = child;
         path.len += 1;
     }
+    path.leaf_pairs = count(&here);
     Ok((path, here))
 }
 
@@ -174,13 +176,48 @@ pub fn places(leaf: &[u8], hash: u32) -> impl Iterator<Item = u32> {
     (start..count(leaf)).map(|slot| pair(leaf, slot)).take_while(move |p| p.0 == hash).map(|p| p.1)
 }
 
-/// All pairs of one leaf or node, for checkers: level, then (hash, value) in order.
+/// Walks the whole index: hands out all pairs, leaf by leaf, and checks that each block is reached exactly once and that
+/// hashes lie within the bounds their parents give. Reads every node: for checkers.
 ///
 /// # Errors
-/// `Corrupt`.
-pub fn read_node(node: &[u8], block: u32) -> Result<(u8, Vec<(u32, u32)>), FsError> {
-    check(node, block, None)?;
-    Ok((node[0], (0..count(node)).map(|slot| pair(node, slot)).collect()))
+/// `Need`, `Corrupt`.
+pub fn walk<S: Store>(
+    store: &mut S,
+    dir: InodeNo,
+    index_blocks: u64,
+    visit: &mut dyn FnMut(u32, u32),
+) -> Outcome<()> {
+    let mut reached = vec![false; index_blocks as usize];
+    // Block, its level if known, and the hashes that belong below it.
+    let mut todo = vec![(0, None, 0..=u32::MAX)];
+    while let Some((block, level, bounds)) = todo.pop() {
+        match reached.get_mut(block as usize) {
+            Some(seen) if !*seen => *seen = true,
+            _ => return Err(corrupt(block, "a node reached once", format!("{index_blocks} blocks")).into()),
+        }
+        let here = node(store, dir, block)?;
+        check(&here, block, level)?;
+        let pairs: Vec<Pair> = (0..count(&here)).map(|slot| pair(&here, slot)).collect();
+        let sorted =
+            pairs.is_sorted_by_key(|pair| pair.0) && pairs.iter().all(|pair| bounds.contains(&pair.0));
+        if !sorted {
+            return Err(
+                corrupt(block, "sorted hashes within bounds", format!("{} pairs", pairs.len())).into()
+            );
+        }
+        if here[0] == 0 {
+            pairs.iter().for_each(|&(hash, place)| visit(hash, place));
+            continue;
+        }
+        let ends = pairs[1..].iter().map(|next| next.0.saturating_sub(1)).chain([*bounds.end()]);
+        for (&(hash, child), end) in pairs.iter().zip(ends) {
+            todo.push((child, Some(here[0] - 1), hash..=end));
+        }
+    }
+    match reached.iter().position(|seen| !seen) {
+        None => Ok(()),
+        Some(lost) => Err(corrupt(lost as u32, "a node that is reached", "no way to it".to_owned()).into()),
+    }
 }
 
 /// An insertion that has been looked at.
@@ -285,14 +322,14 @@ pub struct Removal {
 
 /// Looks at the removal of an entry from the leaf that its path leads to.
 #[must_use]
-pub fn plan_remove(path: Path, leaf: &[u8], place: u32) -> Removal {
-    Removal { path, place, empties_leaf: path.len > 1 && count(leaf) == 1 }
+pub fn plan_remove(path: Path, place: u32) -> Removal {
+    Removal { path, place, empties_leaf: path.len > 1 && path.leaf_pairs == 1 }
 }
 
 impl Removal {
     /// Declares the leaf.
     pub fn declare(&self, dir: InodeNo, block_bytes: u32, intents: &mut Vec<Intent>) {
-        intents.push(in_place(dir, Fork::Index, u64::from(self.path.leaf()), block_bytes));
+        intents.push(edit(dir, Fork::Index, u64::from(self.path.leaf()), block_bytes));
         if self.empties_leaf {
             let at_bytes = u64::from(self.path.leaf()) * u64::from(block_bytes);
             let len_bytes = u64::from(block_bytes);
@@ -345,11 +382,6 @@ impl Building {
     /// Declares all blocks of the new index.
     pub fn declare(&self, dir: InodeNo, block_bytes: u32, intents: &mut Vec<Intent>) {
         intents.extend((0..self.max_blocks).map(|block| in_place(dir, Fork::Index, block, block_bytes)));
-    }
-
-    /// Leaves out an entry that the same operation removed.
-    pub fn forget(&mut self, place: u32) {
-        self.pairs.retain(|pair| pair.1 != place);
     }
 
     /// Builds the index with one more pair; returns how many blocks it has.

@@ -44,6 +44,11 @@ pub(crate) fn in_place(ino: InodeNo, fork: Fork, block: u64, block_bytes: u32) -
     Intent::Write { ino, fork, at_bytes: block * u64::from(block_bytes), len_bytes: IN_PLACE_BYTES }
 }
 
+/// Declares that one block will be changed in place without holding more than before.
+pub(crate) fn edit(ino: InodeNo, fork: Fork, block: u64, block_bytes: u32) -> Intent {
+    Intent::Edit { ino, fork, at_bytes: block * u64::from(block_bytes) }
+}
+
 /// What [`in_place`] declares of a block: less than any block.
 const IN_PLACE_BYTES: u64 = 8;
 

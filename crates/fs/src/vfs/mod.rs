@@ -21,6 +21,8 @@ mod names;
 mod rename;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod xattr_tests;
 mod xattrs;
 
 pub use names::LINK_MAX;

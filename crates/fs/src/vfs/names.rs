@@ -117,7 +117,7 @@ impl<S: Store> Vfs<S> {
             return Err(FsError::TooManyLinks.into());
         }
         let made = make::plan_make(&mut self.store, now, caller, parent, &node)?;
-        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name)?;
+        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name, None)?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
             intents.push(Intent::Create { bytes: made.bytes() });
             insert.declare(name.len(), intents);
@@ -160,7 +160,7 @@ impl<S: Store> Vfs<S> {
         if nlink >= LINK_MAX {
             return Err(FsError::TooManyLinks.into());
         }
-        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name)?;
+        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name, None)?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
             intents.push(Intent::Change { ino, grow_bytes: 0 });
             insert.declare(name.len(), intents);

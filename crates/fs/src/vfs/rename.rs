@@ -2,7 +2,7 @@
 //!
 //! The source's entry goes (or is pointed at the other file), the target's entry is made or pointed at the source. In
 //! one and the same directory the removal is applied before the insertion, and both keep the layout that the other one
-//! was planned with (`dir::Remove::before_insertion`, `dir::Insert::after_removal`).
+//! was planned with (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed_at`).
 
 use super::names::{Target, check_plain_name};
 use super::{RenameMode, Vfs};
@@ -113,12 +113,18 @@ impl<S: Store> Vfs<S> {
             return Err(FsError::TooManyLinks.into());
         }
         let mut remove = dir::plan_remove(&mut self.store, source.dir, &source.lookup, source.name)?;
-        let mut insert =
-            dir::plan_insert(&mut self.store, &self.hints, victim.dir, victim.lookup, victim.name)?;
         if !crosses {
             remove.before_insertion();
-            insert.after_removal(remove.at_bytes());
         }
+        let removed_at = (!crosses).then_some(remove.at_bytes());
+        let insert = dir::plan_insert(
+            &mut self.store,
+            &self.hints,
+            victim.dir,
+            victim.lookup,
+            victim.name,
+            removed_at,
+        )?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
             remove.declare(intents);
             insert.declare(victim.name.len(), intents);

@@ -86,6 +86,7 @@ impl<S: Driven> Adapter<S> {
     /// Serves `volume`.
     #[must_use]
     pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
+        volume.call_before_blocking(crate::lead::about_to_block);
         Self {
             volume,
             settings,

@@ -1,0 +1,255 @@
+//! Inserting an entry: where it goes, what that declares, and doing it.
+//!
+//! Callers: `vfs` through [`super`]; see there for the policy.
+
+use super::{DirView, Hint, Hints, Lookup, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
+use crate::error::{FsError, Outcome};
+use crate::inode::{Body, Kind};
+use crate::store::{Fork, Intent, Op, Store};
+use crate::ufs::{dirent, in_place, index};
+use firnfs_format::{BlockIndex, InodeNo};
+
+/// Blocks looked at for free space in one insertion.
+pub const PROBE_BLOCKS: u64 = 4;
+
+/// Where a new entry goes.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Into the inode.
+    Inline,
+    /// Into block 0, with the inline content.
+    Convert,
+    /// Into the slack of a record (its offset in the block) of that block.
+    Slack { block: u64, host: usize },
+    /// Into a new last block.
+    Append { block: u64 },
+}
+
+/// What happens to the index.
+#[derive(Clone, Debug)]
+enum IndexInsert {
+    None,
+    Pair(index::Insertion),
+    Build(index::Building, u32),
+}
+
+/// An insertion that has been looked at. Order: plan, [`Insert::declare`], `begin`, [`Insert::apply`].
+#[derive(Clone, Debug)]
+pub struct Insert {
+    dir: DirView,
+    place: Place,
+    index: IndexInsert,
+    cursor: Option<u64>,
+    /// Set if a removal from the same directory comes first: the slack may have moved.
+    search_again: bool,
+}
+
+/// Looks for a place for a name that is not there. `lookup` is the search that did not find it; `removed_at` the offset of
+/// an entry that the same operation takes out of the same directory first.
+///
+/// # Errors
+/// `Need`, `Corrupt`; `NoSpace` if the directory is at its largest.
+pub fn plan_insert<S: Store>(
+    store: &mut S,
+    hints: &Hints,
+    dir: DirView,
+    lookup: Lookup,
+    name: &[u8],
+    removed_at: Option<u64>,
+) -> Outcome<Insert> {
+    let mut hint = hints.get(dir.ino);
+    if removed_at.is_some() {
+        // The block is searched again when the entry has gone: its records must all be looked at now.
+        hint.tail = None;
+    }
+    let (place, cursor) = find_place(store, hint, &dir, name.len())?;
+    let index = match (lookup.path, place) {
+        (Some(path), _) => IndexInsert::Pair(index::plan_insert(store, dir.ino, path)?),
+        (None, Place::Append { block }) if block >= SCAN_BLOCKS => plan_build(store, &dir, name, removed_at)?,
+        (None, _) => IndexInsert::None,
+    };
+    Ok(Insert { dir, place, index, cursor, search_again: removed_at.is_some() })
+}
+
+fn find_place<S: Store>(
+    store: &mut S,
+    hint: Hint,
+    dir: &DirView,
+    name_len: usize,
+) -> Outcome<(Place, Option<u64>)> {
+    if dir.is_inline {
+        // Block 0 must take the inline content and the longest name.
+        let spare = dirent::record_bytes(dirent::NAME_MAX_BYTES);
+        let inline_max = (store.facts().inline_max_bytes as usize).min(dir.block_bytes as usize - spare);
+        let content = inline(store, dir.ino)?;
+        let has_room = in_block(dirent::room(content, name_len), dir.ino, 0)?.is_some()
+            || content.len() + dirent::record_bytes(name_len) <= inline_max;
+        return Ok((if has_room { Place::Inline } else { Place::Convert }, None));
+    }
+    let blocks = dir.blocks();
+    if let Some(tail) = at_tail(store, dir, &hint, name_len)? {
+        return Ok((tail, None));
+    }
+    if blocks > 0
+        && let Some(slack) = slack_in(store, dir, blocks - 1, name_len)?
+    {
+        return Ok((slack, None));
+    }
+    let append = Place::Append { block: blocks };
+    let mut cursor = None;
+    if dir.size_bytes.saturating_sub(dir.entry_bytes) > dir.size_bytes / 4 {
+        let start = hint.cursor;
+        for step in 0..PROBE_BLOCKS.min(blocks) {
+            let at = (start + step) % blocks;
+            if let Some(slack) = slack_in(store, dir, at, name_len)? {
+                return Ok((slack, Some(at)));
+            }
+        }
+        cursor = Some((start + PROBE_BLOCKS) % blocks.max(1));
+    }
+    if (blocks + 1) * u64::from(dir.block_bytes) > SIZE_MAX_BYTES {
+        return Err(FsError::NoSpace.into());
+    }
+    Ok((append, cursor))
+}
+
+/// The slack of the record that came last, without a search: the usual place when a directory grows.
+fn at_tail<S: Store>(store: &mut S, dir: &DirView, hint: &Hint, name_len: usize) -> Outcome<Option<Place>> {
+    let Some((block, host)) = hint.tail.filter(|tail| tail.0 + 1 == dir.blocks()) else { return Ok(None) };
+    let bytes = store.block(dir.ino, Fork::Data, BlockIndex(block))?;
+    let record = in_block(dirent::record(&bytes, host), dir.ino, block)?;
+    let has_room = record.len_bytes - record.used_bytes() >= dirent::record_bytes(name_len);
+    Ok(has_room.then_some(Place::Slack { block, host }))
+}
+
+fn slack_in<S: Store>(store: &mut S, dir: &DirView, at: u64, name_len: usize) -> Outcome<Option<Place>> {
+    let block = store.block(dir.ino, Fork::Data, BlockIndex(at))?;
+    let host = in_block(dirent::room(&block, name_len), dir.ino, at)?;
+    Ok(host.map(|host| Place::Slack { block: at, host }))
+}
+
+fn plan_build<S: Store>(
+    store: &mut S,
+    dir: &DirView,
+    name: &[u8],
+    removed_at: Option<u64>,
+) -> Outcome<IndexInsert> {
+    let key = store.facts().hash_key;
+    let mut pairs = Vec::new();
+    for at in 0..dir.blocks() {
+        let block = block(store, dir, at)?;
+        for record in dirent::records(&block) {
+            let record = in_block(record, dir.ino, at)?;
+            let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;
+            if !record.is_free() && removed_at != Some(at_bytes) {
+                pairs.push((index::hash(key, record.name), place_of(at_bytes)));
+            }
+        }
+    }
+    let new_hash = index::hash(key, name);
+    Ok(IndexInsert::Build(index::plan_build(pairs, new_hash, dir.block_bytes)?, new_hash))
+}
+
+impl Insert {
+    /// Declares the changes; `name_len` as planned.
+    pub fn declare(&self, name_len: usize, intents: &mut Vec<Intent>) {
+        let DirView { ino, block_bytes, index_blocks, .. } = self.dir;
+        intents.push(Intent::Change { ino, grow_bytes: dirent::record_bytes(name_len) as u64 });
+        match self.place {
+            Place::Inline => {}
+            Place::Convert => intents.push(in_place(ino, Fork::Data, 0, block_bytes)),
+            Place::Slack { block, .. } | Place::Append { block } => {
+                intents.push(in_place(ino, Fork::Data, block, block_bytes));
+            }
+        }
+        match &self.index {
+            IndexInsert::None => {}
+            IndexInsert::Pair(insertion) => insertion.declare(ino, index_blocks, block_bytes, intents),
+            IndexInsert::Build(building, _) => building.declare(ino, block_bytes, intents),
+        }
+    }
+
+    /// Puts the entry in, and counts it in the directory's inode.
+    pub fn apply<S: Store>(
+        self,
+        store: &mut S,
+        op: &mut Op,
+        hints: &mut Hints,
+        name: &[u8],
+        target: (InodeNo, Kind),
+    ) {
+        let dir = self.dir.ino;
+        let at_bytes = self.put(store, op, name, target);
+        self.remember(hints, at_bytes);
+        let index_blocks = match self.index {
+            IndexInsert::None => 0,
+            IndexInsert::Pair(insertion) => {
+                insertion.apply(store, op, dir, self.dir.index_blocks, place_of(at_bytes))
+            }
+            IndexInsert::Build(building, hash) => building.apply(store, op, dir, hash, place_of(at_bytes)),
+        };
+        let inode = store.inode_mut(op, dir);
+        inode.entries = inode.entries.saturating_add(1);
+        inode.entry_bytes = inode.entry_bytes.saturating_add(dirent::record_bytes(name.len()) as u64);
+        inode.index_blocks = index_blocks;
+    }
+
+    /// Notes where the next entry may go: behind this one, if it went to the last block; else near it.
+    fn remember(&self, hints: &mut Hints, at_bytes: u64) {
+        let mut hint = hints.get(self.dir.ino);
+        hint.cursor = self.cursor.unwrap_or(hint.cursor);
+        let (block, offset) = self.dir.split(at_bytes);
+        match self.place {
+            Place::Inline => return,
+            Place::Slack { .. } if block + 1 < self.dir.blocks() => {}
+            Place::Convert | Place::Slack { .. } | Place::Append { .. } => hint.tail = Some((block, offset)),
+        }
+        hints.set(self.dir.ino, hint);
+    }
+
+    /// Puts the record into the content; returns its offset.
+    fn put<S: Store>(&self, store: &mut S, op: &mut Op, name: &[u8], (ino, kind): (InodeNo, Kind)) -> u64 {
+        let dir = self.dir.ino;
+        let block_bytes = u64::from(self.dir.block_bytes);
+        let (block, host) = match self.place {
+            Place::Inline => return put_inline(store, op, dir, name, (ino, kind)),
+            Place::Convert => {
+                let inode = store.inode_mut(op, dir);
+                inode.size_bytes = block_bytes;
+                let body = std::mem::replace(&mut inode.body, Body::Blocks);
+                let Body::Inline(content) = body else { unreachable!("planned: the content is inline") };
+                let block = store.block_mut(op, dir, Fork::Data, BlockIndex(0));
+                dirent::fill_block(block, &content).expect("planned: the content is sound");
+                (0, None)
+            }
+            Place::Slack { block, host } => (block, Some(host).filter(|_| !self.search_again)),
+            Place::Append { block } => {
+                store.inode_mut(op, dir).size_bytes = (block + 1) * block_bytes;
+                (block, None)
+            }
+        };
+        let bytes = store.block_mut(op, dir, Fork::Data, BlockIndex(block));
+        let host = host.or_else(|| dirent::room(bytes, name.len()).expect("planned: the block is sound"));
+        let host = host.expect("planned: the block has room");
+        let at = dirent::insert(bytes, host, ino, kind, name).expect("planned: the record has slack");
+        block * block_bytes + at as u64
+    }
+}
+
+fn put_inline<S: Store>(
+    store: &mut S,
+    op: &mut Op,
+    dir: InodeNo,
+    name: &[u8],
+    (ino, kind): (InodeNo, Kind),
+) -> u64 {
+    let inode = store.inode_mut(op, dir);
+    let Body::Inline(content) = &mut inode.body else { unreachable!("planned: the content is inline") };
+    let host = dirent::room(content, name.len()).expect("planned: the content is sound");
+    let at = match host {
+        Some(host) => dirent::insert(content, host, ino, kind, name).expect("planned: the record has slack"),
+        None => dirent::append_inline(content, ino, kind, name),
+    };
+    inode.size_bytes = content.len() as u64;
+    at as u64
+}

@@ -1,0 +1,276 @@
+//! Directories: finding, inserting, removing and listing entries in inline content or in blocks, with or without index.
+//!
+//! - Content up to `inline_max_bytes` lives in the inode; then in blocks, for good until the directory is empty. Entries
+//!   keep their offsets through that conversion.
+//! - Up to [`SCAN_BLOCKS`] blocks are scanned; a directory that outgrows them gets a hash index, kept until it is empty.
+//! - Inserting tries the last block, then - if a quarter of the directory is free - [`PROBE_BLOCKS`] blocks from a
+//!   roving cursor, then appends a block. So both growing and filling holes cost the same at any size.
+//! - A block that becomes empty is punched (it reads as zeros: no records); empty blocks at the end are cut.
+//!
+//! Cookies of [`list()`] derive from offsets: entries never move, so an entry that is there throughout a listing is listed
+//! exactly once, whatever comes and goes meanwhile.
+//!
+//! Caller: [`crate::vfs`]. The hints are in-core only and change after `begin`, never before.
+
+mod insert;
+mod list;
+mod remove;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use insert::{Insert, PROBE_BLOCKS, plan_insert};
+pub use list::{FIRST_COOKIE, Listed, list};
+pub use remove::{Remove, plan_remove};
+pub use verify::verify;
+
+use super::dirent::{self, Record};
+use super::{edit, index};
+use crate::error::{FsError, Outcome, Stop};
+use crate::inode::{Body, Kind};
+use crate::store::{Buf, Fork, Intent, Op, Store};
+use firnfs_format::{BlockIndex, InodeNo};
+use rustc_hash::FxHashMap;
+
+/// Largest number of blocks that are searched without an index.
+pub const SCAN_BLOCKS: u64 = 2;
+/// Blocks asked for at once when a listing or a scan finds one missing.
+const READ_AHEAD_BLOCKS: u64 = 8;
+/// Directories whose roving cursor is remembered.
+const HINTS_MAX: usize = 4096;
+/// Index places are offsets in units of 8 bytes in 32 bits.
+const SIZE_MAX_BYTES: u64 = (dirent::UNIT_BYTES as u64) << 32;
+/// What an operation needs to know of a directory's inode.
+#[derive(Clone, Copy, Debug)]
+pub struct DirView {
+    /// The directory.
+    pub ino: InodeNo,
+    /// Its `..`.
+    pub parent: InodeNo,
+    /// Names, 0 if it was removed.
+    pub nlink: u32,
+    /// Entries without `.` and `..`.
+    pub entries: u64,
+    size_bytes: u64,
+    entry_bytes: u64,
+    index_blocks: u64,
+    is_inline: bool,
+    block_bytes: u32,
+}
+
+impl DirView {
+    fn blocks(&self) -> u64 {
+        if self.is_inline { 0 } else { self.size_bytes / u64::from(self.block_bytes) }
+    }
+
+    fn split(&self, at_bytes: u64) -> (u64, usize) {
+        let block_bytes = u64::from(self.block_bytes);
+        (at_bytes / block_bytes, (at_bytes % block_bytes) as usize)
+    }
+}
+
+/// Looks at a directory.
+///
+/// # Errors
+/// `Need`, `NotFound`, `NotDirectory`, `Corrupt`.
+pub fn view<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<DirView> {
+    let block_bytes = store.facts().block_bytes;
+    let inode = store.inode(ino)?;
+    if inode.kind != Kind::Directory {
+        return Err(FsError::NotDirectory.into());
+    }
+    let is_inline = matches!(inode.body, Body::Inline(_));
+    let whole = is_inline || inode.size_bytes % u64::from(block_bytes) == 0;
+    if !whole
+        || inode.size_bytes > SIZE_MAX_BYTES
+        || inode.index_blocks > SIZE_MAX_BYTES / u64::from(block_bytes)
+    {
+        let found = format!("{} bytes, {} index blocks", inode.size_bytes, inode.index_blocks);
+        return Err(corrupt(ino, "size", "whole blocks, at most 32 GiB", found));
+    }
+    Ok(DirView {
+        ino,
+        parent: inode.parent,
+        nlink: inode.nlink,
+        entries: inode.entries,
+        size_bytes: inode.size_bytes,
+        entry_bytes: inode.entry_bytes,
+        index_blocks: inode.index_blocks,
+        is_inline,
+        block_bytes,
+    })
+}
+
+fn corrupt(dir: InodeNo, at: impl Into<String>, expected: &str, found: String) -> Stop {
+    let what = format!("directory {dir}");
+    FsError::Corrupt { what, at: at.into(), expected: expected.to_owned(), found }.into()
+}
+
+/// Says which block of which directory is corrupt.
+fn in_block<T>(result: Result<T, FsError>, dir: InodeNo, block: u64) -> Outcome<T> {
+    result.map_err(|error| match error {
+        FsError::Corrupt { at, expected, found, .. } => {
+            let what = format!("directory {dir}");
+            FsError::Corrupt { what, at: format!("block {block}, {at}"), expected, found }.into()
+        }
+        other => other.into(),
+    })
+}
+
+fn inline<S: Store>(store: &mut S, dir: InodeNo) -> Outcome<&[u8]> {
+    match &store.inode(dir)?.body {
+        Body::Inline(content) => Ok(content),
+        Body::Blocks => Ok(&[]),
+    }
+}
+
+/// A block of the directory. If it is missing, those behind it are asked for as well.
+fn block<S: Store>(store: &mut S, dir: &DirView, at: u64) -> Outcome<Buf> {
+    let mut fetches = match store.block(dir.ino, Fork::Data, BlockIndex(at)) {
+        Err(Stop::Need(fetches)) => fetches,
+        other => return other,
+    };
+    for ahead in at + 1..dir.blocks().min(at + READ_AHEAD_BLOCKS) {
+        if let Err(Stop::Need(more)) = store.block(dir.ino, Fork::Data, BlockIndex(ahead)) {
+            fetches.extend(more.into_iter().filter(|fetch| !fetches.contains(fetch)).collect::<Vec<_>>());
+        }
+    }
+    Err(Stop::Need(fetches))
+}
+
+/// An entry that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What it names.
+    pub ino: InodeNo,
+    /// File type.
+    pub kind: Kind,
+    /// Offset of its record in the directory, in bytes.
+    pub at_bytes: u64,
+}
+
+/// The outcome of looking for a name, which plans build on.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup {
+    /// The entry, if there is one.
+    pub found: Option<Found>,
+    path: Option<index::Path>,
+}
+
+fn found_at(dir: &DirView, start: u64, record: &Record<'_>) -> Result<Found, FsError> {
+    let at_bytes = start * u64::from(dir.block_bytes) + record.at as u64;
+    Ok(Found { ino: record.ino, kind: record.kind()?, at_bytes })
+}
+
+/// Looks for a name (not `.` or `..`).
+///
+/// # Errors
+/// `Need`, `Corrupt`.
+pub fn lookup<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcome<Lookup> {
+    if dir.index_blocks > 0 {
+        return lookup_indexed(store, dir, name);
+    }
+    let nothing = Lookup { found: None, path: None };
+    if dir.is_inline {
+        let content = inline(store, dir.ino)?;
+        let record = in_block(dirent::find(content, name), dir.ino, 0)?;
+        let found = record.map(|r| in_block(found_at(dir, 0, &r), dir.ino, 0)).transpose()?;
+        return Ok(Lookup { found, path: None });
+    }
+    for at in 0..dir.blocks() {
+        let block = block(store, dir, at)?;
+        if let Some(record) = in_block(dirent::find(&block, name), dir.ino, at)? {
+            let found = Some(in_block(found_at(dir, at, &record), dir.ino, at)?);
+            return Ok(Lookup { found, ..nothing });
+        }
+    }
+    Ok(nothing)
+}
+
+fn lookup_indexed<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcome<Lookup> {
+    let hash = index::hash(store.facts().hash_key, name);
+    let (path, leaf) = index::descend(store, dir.ino, dir.index_blocks, hash)?;
+    let mut found = None;
+    for place in index::places(&leaf, hash) {
+        let at_bytes = u64::from(place) * dirent::UNIT_BYTES as u64;
+        let (at, offset) = dir.split(at_bytes);
+        if at >= dir.blocks() {
+            let size = format!("an entry within {} blocks", dir.blocks());
+            return Err(corrupt(dir.ino, "index", &size, format!("place {place}")));
+        }
+        let block = store.block(dir.ino, Fork::Data, BlockIndex(at))?;
+        let record = in_block(dirent::record(&block, offset), dir.ino, at)?;
+        if record.name == name {
+            found = Some(in_block(found_at(dir, at, &record), dir.ino, at)?);
+            break;
+        }
+    }
+    Ok(Lookup { found, path: Some(path) })
+}
+
+/// In-core memory of where there is room, by directory.
+#[derive(Default, Debug)]
+pub struct Hints {
+    by_dir: FxHashMap<InodeNo, Hint>,
+}
+
+/// What is remembered of one directory.
+#[derive(Clone, Copy, Default, Debug)]
+struct Hint {
+    /// Block where the search for holes goes on.
+    cursor: u64,
+    /// A record of the last block, mostly its last one: its block, its offset there. Always the start of a record: it is
+    /// forgotten when anything is removed from that block.
+    tail: Option<(u64, usize)>,
+}
+
+impl Hints {
+    /// Forgets a directory.
+    pub fn forget(&mut self, dir: InodeNo) {
+        self.by_dir.remove(&dir);
+    }
+
+    fn get(&self, dir: InodeNo) -> Hint {
+        self.by_dir.get(&dir).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, dir: InodeNo, hint: Hint) {
+        if self.by_dir.len() >= HINTS_MAX && !self.by_dir.contains_key(&dir) {
+            self.by_dir.clear();
+        }
+        self.by_dir.insert(dir, hint);
+    }
+
+    /// A removal from a block, which leaves that many blocks: what was known of records that moved or went is forgotten.
+    fn removed_from(&mut self, dir: InodeNo, block: u64, blocks: u64) {
+        if let Some(hint) = self.by_dir.get_mut(&dir) {
+            hint.tail = hint.tail.filter(|tail| tail.0 != block && tail.0 < blocks);
+        }
+    }
+}
+
+/// An offset in the directory as the index keeps it.
+fn place_of(at_bytes: u64) -> u32 {
+    (at_bytes / dirent::UNIT_BYTES as u64) as u32
+}
+
+/// Declares that an entry will name another inode.
+pub fn declare_retarget(dir: &DirView, found: &Found, intents: &mut Vec<Intent>) {
+    intents.push(Intent::Change { ino: dir.ino, grow_bytes: 0 });
+    if !dir.is_inline {
+        let (block, _) = dir.split(found.at_bytes);
+        intents.push(edit(dir.ino, Fork::Data, block, dir.block_bytes));
+    }
+}
+
+/// Points an entry that was found at another inode.
+pub fn retarget<S: Store>(store: &mut S, op: &mut Op, dir: &DirView, found: &Found, target: (InodeNo, Kind)) {
+    let (block, offset) = dir.split(found.at_bytes);
+    match &mut store.inode_mut(op, dir.ino).body {
+        Body::Inline(content) => dirent::set_target(content, offset, target.0, target.1),
+        Body::Blocks => {
+            let bytes = store.block_mut(op, dir.ino, Fork::Data, BlockIndex(block));
+            dirent::set_target(bytes, offset, target.0, target.1);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Same seed, same device trace, byte for byte (one thread).
+
+use crate::support::{KIB, MIB, START_NS, make_volume};
+use firnfs::lfs::{Lfs, Options};
+use firnfs::store::Store;
+use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs::{FsError, Outcome};
+use firnfs_device::{Device, MemDevice, TraceDevice, TraceEntry};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_sim::VirtualClock;
+use firnfs_torture::model::Model;
+use firnfs_torture::ops::{Generator, HANDLES, Mix, Op};
+use firnfs_torture::run::{Runner, Target};
+use firnfs_volume::{Volume, open};
+use std::sync::Arc;
+
+/// When mkfs made the volume; the history begins then.
+const START: TimeNs = TimeNs(START_NS);
+/// Small enough that a history fills it, so that the cleaner has to work.
+const VOLUME_BYTES: u64 = 9 * MIB;
+const STEPS: usize = 3_000;
+const REMOUNT_EVERY: usize = 900;
+
+struct Traced {
+    volume: Volume<Lfs>,
+    clock: Arc<VirtualClock>,
+}
+
+impl Target for Traced {
+    type Store = Lfs;
+
+    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<Lfs>) -> Outcome<T>) -> Result<T, FsError> {
+        self.volume.run(|vfs, _| op(vfs))
+    }
+
+    fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        self.clock.set_ns(now.0);
+        let mut out = vec![0; len_bytes as usize];
+        let len = self.volume.read(ino, at_bytes, &mut out)?;
+        out.truncate(len);
+        Ok(out)
+    }
+}
+
+fn mount(device: &Arc<TraceDevice<MemDevice>>, now: TimeNs) -> Traced {
+    let options = Options {
+        cache_bytes: 4 * MIB,
+        write_threshold_bytes: 256 * KIB,
+        discard: true,
+        ..Options::default()
+    };
+    let clock = Arc::new(VirtualClock::at(now.0));
+    let device: Arc<dyn Device> = device.clone();
+    Traced { volume: open(device, options, AtimeMode::Relatime, clock.clone()).unwrap(), clock }
+}
+
+fn time(step: usize) -> TimeNs {
+    TimeNs(START.0 + step as i64 * 40_000_000)
+}
+
+/// The device trace of a random history, and how many segments were cleaned in it.
+fn history(seed: u64) -> (Vec<TraceEntry>, u64) {
+    let device = Arc::new(TraceDevice::new(MemDevice::new(VOLUME_BYTES)));
+    make_volume(&*device, 256 * KIB);
+    let mut model = Model::new(START);
+    model.may_be_full = true;
+    model.may_lose_atime = true;
+    let mut runner = Runner::new(mount(&device, START));
+    model.file_max_bytes = runner.target.run(|vfs| Ok(vfs.store().facts().file_max_bytes)).unwrap();
+    let mut generator = Generator::new(seed, Mix { names: 40, names_percent: 20, reach_bytes: 400_000 });
+    for step in 0..STEPS {
+        let now = time(step);
+        runner.target.clock.set_ns(now.0);
+        if step % REMOUNT_EVERY == REMOUNT_EVERY - 1 {
+            for slot in 0..HANDLES {
+                let close = Op::Close { slot };
+                let reply = runner.apply(now, &close);
+                model.judge(now, &close, &reply).unwrap();
+            }
+            runner.target.volume.close().unwrap();
+            runner.target = mount(&device, now);
+        }
+        let op = generator.next_op(&model);
+        let reply = runner.apply(now, &op);
+        // The answers steer the generator, so they have to be right for the history to go on.
+        if let Err(right) = model.judge(now, &op, &reply) {
+            panic!("seed {seed}, step {step}, {op:?}: answered {reply:?}, right is {right}");
+        }
+    }
+    runner.target.volume.close().unwrap();
+    let cleaned = runner.target.run(|vfs| Ok(vfs.store().counters().segments_cleaned)).unwrap();
+    (device.take(), cleaned)
+}
+
+#[test]
+fn the_same_seed_makes_the_same_device_trace_with_the_cleaner_at_work() {
+    let mut traces = Vec::new();
+    for seed in [1, 2] {
+        let (first, cleaned) = history(seed);
+        let (second, _) = history(seed);
+        assert!(cleaned >= 10, "seed {seed}: only {cleaned} segments were cleaned");
+        let writes = first.iter().filter(|e| matches!(e, TraceEntry::Write { .. })).count();
+        assert!(writes > 50, "seed {seed}: a trace of {} requests with {writes} writes", first.len());
+        let differ = first.iter().zip(&second).position(|(a, b)| a != b);
+        assert!(
+            first == second,
+            "seed {seed}: requests {} and {}, the first that differs: {:?}",
+            first.len(),
+            second.len(),
+            differ.map(|at| (at, first[at], second[at]))
+        );
+        traces.push(first);
+    }
+    assert!(traces[0] != traces[1], "the trace tells histories apart");
+}

@@ -1,0 +1,157 @@
+//! Discard: emptied segments are given back to the device, and never one that a mount could still reach.
+
+use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
+use firnfs::lfs::{Options, read_superblock};
+use firnfs_device::{AlignedBuf, Completion, Device, Geometry, MemDevice, Request, SparseImage, Tag};
+use firnfs_format::InodeNo;
+use firnfs_format::checkpoint::Checkpoint;
+use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, Superblock};
+use firnfs_torture::ops::Rng;
+use std::sync::{Arc, Mutex};
+
+const VOLUME_BYTES: u64 = 16 * MIB;
+const SEGMENT_BYTES: u64 = 256 * KIB;
+const FILES: u64 = 120;
+const FILE_BYTES: usize = 60_000;
+/// Discards after which the volume is opened as a crash would leave it.
+const CRASHES: usize = 40;
+
+/// Overwrites what is discarded with garbage, as a device may, and keeps the image after each discard.
+struct Shredder {
+    inner: MemDevice,
+    after_discards: Mutex<Vec<SparseImage>>,
+}
+
+impl Device for Shredder {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let Request::Discard { at_bytes, len_bytes } = request else { return self.inner.submit(request) };
+        let garbage = Arc::new(AlignedBuf::copy_of(&vec![0xdb; len_bytes as usize]));
+        let tag = self.inner.submit(Request::Write { at_bytes, data: garbage });
+        self.after_discards.lock().unwrap().push(self.inner.image());
+        tag
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.inner.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+}
+
+fn options(discard: bool) -> Options {
+    Options { write_threshold_bytes: MIB, checkpoint_bytes: 4 * MIB, discard, ..Options::default() }
+}
+
+/// A file's first bytes say which version it is; the rest must be that version's.
+fn version(n: u64, step: u64) -> Vec<u8> {
+    let mut bytes = pattern(n << 32 | step, FILE_BYTES);
+    bytes[..8].copy_from_slice(&step.to_le_bytes());
+    bytes
+}
+
+fn assert_all_readable(mounted: &Mounted, when: &str) {
+    for n in 0..FILES {
+        let ino = mounted.find(InodeNo::ROOT, &format!("f{n}")).unwrap();
+        let found = mounted.content(ino);
+        let step = u64::from_le_bytes(found[..8].try_into().unwrap());
+        assert!(found == version(n, step), "{when}: file {n}, version {step}");
+    }
+}
+
+/// Overwrites files at random until many segments were emptied; every operation is followed by a sync, so that each file is
+/// a whole version at every moment.
+fn overwrite(mounted: &Mounted, rng: &mut Rng, steps: u64) {
+    for step in 1..=steps {
+        let n = rng.below(FILES);
+        let ino = mounted.find(InodeNo::ROOT, &format!("f{n}")).unwrap();
+        mounted.write(ino, 0, &version(n, step));
+        mounted.sync();
+        mounted.idle_ms(100);
+    }
+}
+
+fn prepared(inner: MemDevice) -> Arc<Shredder> {
+    let device = Arc::new(Shredder { inner, after_discards: Mutex::default() });
+    make_volume(&*device, SEGMENT_BYTES);
+    let mounted = Mounted::new(device.clone(), options(true));
+    for n in 0..FILES {
+        let ino = mounted.create(InodeNo::ROOT, &format!("f{n}"));
+        mounted.write(ino, 0, &version(n, 0));
+    }
+    mounted.close();
+    device
+}
+
+/// The volume with the newer of its checkpoints lost.
+fn without_newest_slot(image: &SparseImage) -> SparseImage {
+    let mut read = |at: u64, len: u32| {
+        let mut out = vec![0; len as usize];
+        image.read(at, &mut out);
+        Ok(out)
+    };
+    let sb: Superblock = read_superblock(&mut read, image.size_bytes()).unwrap();
+    let epoch = |at: u64| {
+        let mut slot = vec![0; CHECKPOINT_SLOT_BYTES as usize];
+        image.read(at, &mut slot);
+        Checkpoint::decode(&slot, &sb.uuid).unwrap().epoch
+    };
+    let newest = sb.checkpoint_at_bytes.into_iter().max_by_key(|&at| epoch(at)).unwrap();
+    let mut damaged = image.clone();
+    damaged.write(newest, &[0xdb; 512]);
+    damaged
+}
+
+#[test]
+fn emptied_segments_are_discarded_and_none_that_a_mount_could_reach() {
+    let device = prepared(MemDevice::new(VOLUME_BYTES));
+    let mounted = Mounted::new(device.clone(), options(true));
+    overwrite(&mounted, &mut Rng::new(3), 500);
+    drop(mounted);
+    let images = std::mem::take(&mut *device.after_discards.lock().unwrap());
+    assert!(images.len() >= CRASHES, "only {} segments were discarded", images.len());
+    let every = images.len() / CRASHES;
+    for (n, image) in images.iter().enumerate().step_by(every) {
+        let both_slots = MemDevice::from_image(image.clone());
+        let mounted = Mounted::new(Arc::new(both_slots), options(false));
+        assert_all_readable(&mounted, &format!("discard {n}"));
+        // The older checkpoint leads to the same files, by a longer way.
+        let older_slot = MemDevice::from_image(without_newest_slot(image));
+        let mounted = Mounted::new(Arc::new(older_slot), options(false));
+        assert_all_readable(&mounted, &format!("discard {n}, newest checkpoint lost"));
+    }
+}
+
+#[test]
+fn nothing_is_discarded_unless_asked() {
+    let device = prepared(MemDevice::new(VOLUME_BYTES));
+    device.after_discards.lock().unwrap().clear();
+    let mounted = Mounted::new(device.clone(), options(false));
+    overwrite(&mounted, &mut Rng::new(3), 200);
+    mounted.close();
+    assert!(device.after_discards.lock().unwrap().is_empty());
+}
+
+#[test]
+fn discards_give_memory_back_to_a_sparse_device() {
+    let used_pages = |discard| {
+        let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
+        make_volume(&*device, SEGMENT_BYTES);
+        let mounted = Mounted::new(device.clone(), options(discard));
+        let ino = mounted.create(InodeNo::ROOT, "large");
+        mounted.write(ino, 0, &pattern(1, 30 << 20));
+        mounted.sync();
+        mounted.unlink(InodeNo::ROOT, "large");
+        for n in 0..4 {
+            mounted.create(InodeNo::ROOT, &format!("small{n}"));
+            mounted.idle_ms(40_000);
+        }
+        mounted.close();
+        device.image().pages()
+    };
+    let (kept, given_back) = (used_pages(false), used_pages(true));
+    assert!(kept > 7_000, "30 MiB were written, {kept} pages are in use");
+    assert!(given_back < kept / 8, "{given_back} of {kept} pages are left");
+}

@@ -1,0 +1,214 @@
+//! Space: a volume at 80% is overwritten for ever; a full one says so early, honestly, and lets everybody delete.
+
+use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
+use firnfs::FsError;
+use firnfs::inode::Kind;
+use firnfs::lfs::Options;
+use firnfs_device::{Device, MemDevice};
+use firnfs_format::InodeNo;
+use firnfs_torture::audit::audit;
+use firnfs_torture::ops::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const VOLUME_BYTES: u64 = 24 * MIB;
+/// Sizes that files are made of: inline, a fragment, some blocks, with an indirect block.
+const SIZES: [usize; 8] = [0, 300, 2_000, 3_000, 9_000, 40_000, 120_000, 300_000];
+
+fn device() -> Arc<dyn Device> {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(VOLUME_BYTES));
+    make_volume(&*device, 256 * KIB);
+    device
+}
+
+fn options() -> Options {
+    Options { write_threshold_bytes: MIB, cache_bytes: 8 * MIB, ..Options::default() }
+}
+
+/// Files by name, with what was accepted of each: a seed and a length.
+#[derive(Default)]
+struct Accepted(BTreeMap<String, (u64, usize)>);
+
+impl Accepted {
+    /// Makes a file; if the volume has no space for all of it, removes it again and returns false.
+    fn add(&mut self, mounted: &Mounted, seed: u64, len: usize) -> bool {
+        let name = format!("f{seed}");
+        let Ok(ino) = expect_space(mounted.try_make(InodeNo::ROOT, &name, Kind::Regular)) else {
+            return false;
+        };
+        if expect_space(mounted.volume.write(ino, 0, &pattern(seed, len), false)).is_err() {
+            mounted.unlink(InodeNo::ROOT, &name);
+            return false;
+        }
+        self.0.insert(name, (seed, len));
+        true
+    }
+
+    fn remove(&mut self, mounted: &Mounted, name: &str) {
+        self.0.remove(name).unwrap();
+        mounted.unlink(InodeNo::ROOT, name);
+    }
+
+    fn verify(&self, mounted: &Mounted, when: &str) {
+        for (name, &(seed, len)) in &self.0 {
+            let ino = mounted.find(InodeNo::ROOT, name).unwrap();
+            assert!(mounted.content(ino) == pattern(seed, len), "{when}: {name} of {len} bytes");
+        }
+    }
+}
+
+/// Lets success and ENOSPC pass; nothing else may happen to a caller who fills a volume.
+fn expect_space<T>(result: Result<T, FsError>) -> Result<T, ()> {
+    result.map_err(|e| assert_eq!(e, FsError::NoSpace))
+}
+
+fn assert_accounts_are_right(mounted: &Mounted, when: &str) {
+    mounted.sync();
+    mounted.idle_ms(60_000);
+    let wrong = audit(&mounted.volume).unwrap();
+    assert!(wrong.is_empty(), "{when}: {wrong:#?}");
+}
+
+#[test]
+fn a_volume_at_80_percent_is_overwritten_for_ever() {
+    let device = device();
+    let mut mounted = Mounted::new(device.clone(), options());
+    let mut rng = Rng::new(80);
+    let mut files = Vec::new();
+    let total_bytes = mounted.space().total_bytes;
+    while total_bytes - mounted.space().free_bytes < total_bytes * 8 / 10 {
+        let len = rng.pick(&SIZES);
+        let n = files.len() as u64;
+        let ino = mounted.create(InodeNo::ROOT, &format!("f{n}"));
+        mounted.write(ino, 0, &pattern(n, len));
+        files.push((ino, n, len));
+    }
+    mounted.idle_ms(6_000);
+    let free_at_first = mounted.space().free_bytes;
+    let (mut written_bytes, mut step) = (0, 1_000_000);
+    while written_bytes < 12 * VOLUME_BYTES {
+        let at = rng.below(files.len() as u64) as usize;
+        let (ino, _, len) = files[at];
+        step += 1;
+        mounted.write(ino, 0, &pattern(step, len));
+        files[at].1 = step;
+        written_bytes += len as u64;
+        mounted.idle_ms(5);
+        if step.is_multiple_of(2_000) {
+            mounted.close();
+            mounted = Mounted::new(device.clone(), options());
+        }
+    }
+    assert!(mounted.counters().segments_cleaned > 100, "{:?}", mounted.counters());
+    for &(ino, seed, len) in &files {
+        assert!(mounted.content(ino) == pattern(seed, len), "inode {ino}");
+    }
+    assert_accounts_are_right(&mounted, "at the end");
+    // The inode map and the usage table may have come to lie in other blocks, no more.
+    let drift = free_at_first.abs_diff(mounted.space().free_bytes);
+    assert!(drift <= total_bytes / 100, "overwriting changed the free space by {drift} bytes");
+}
+
+#[test]
+fn fill_delete_refill_twenty_times_and_every_accepted_byte_is_there() {
+    let device = device();
+    let mut mounted = Mounted::new(device.clone(), options());
+    let mut accepted = Accepted::default();
+    let mut rng = Rng::new(20);
+    let mut seed = 0;
+    for round in 0..20 {
+        let when = format!("round {round}");
+        // ENOSPC for a size ends that size; the smallest ends the round.
+        let mut largest = SIZES.len();
+        while largest > 0 {
+            let choice = rng.below(largest as u64) as usize;
+            seed += 1;
+            if !accepted.add(&mounted, seed, SIZES[choice]) {
+                largest = choice;
+            }
+        }
+        let space = mounted.space();
+        assert!(
+            space.free_bytes < space.total_bytes / 50,
+            "{when}: ENOSPC for an empty file with {} of {} bytes free",
+            space.free_bytes,
+            space.total_bytes
+        );
+        // What was accepted is never refused later: neither the sync, nor after a crash or an unmount.
+        mounted.sync();
+        if round % 2 == 0 {
+            mounted.close();
+        }
+        mounted = Mounted::new(device.clone(), options());
+        accepted.verify(&mounted, &when);
+        assert_accounts_are_right(&mounted, &when);
+        let names: Vec<String> = accepted.0.keys().cloned().collect();
+        for name in names {
+            if rng.percent(60) {
+                accepted.remove(&mounted, &name);
+            }
+        }
+    }
+    for name in accepted.0.keys().cloned().collect::<Vec<_>>() {
+        accepted.remove(&mounted, &name);
+    }
+    assert_accounts_are_right(&mounted, "emptied");
+    let space = mounted.space();
+    assert!(space.free_bytes > space.total_bytes * 95 / 100, "all deleted, {space:?}");
+}
+
+#[test]
+fn what_statfs_calls_free_can_be_filled_with_one_file() {
+    let mounted = Mounted::new(device(), options());
+    let free_bytes = mounted.space().free_bytes;
+    let ino = mounted.create(InodeNo::ROOT, "all");
+    let unit = pattern(5, 64 << 10);
+    let mut filled_bytes = 0;
+    while expect_space(mounted.volume.write(ino, filled_bytes, &unit, false)).is_ok() {
+        filled_bytes += unit.len() as u64;
+    }
+    assert!(filled_bytes <= free_bytes, "{filled_bytes} bytes went into {free_bytes}");
+    assert!(filled_bytes >= free_bytes * 97 / 100, "of {free_bytes} free bytes {filled_bytes} could be used");
+    mounted.sync();
+    // In place of its own space the file can still be overwritten, and it can shrink.
+    for at_bytes in (0..filled_bytes).step_by(unit.len()) {
+        mounted.write(ino, at_bytes, &unit);
+    }
+    mounted.sync();
+    mounted.truncate(ino, 10_000);
+    assert!(mounted.space().free_bytes >= free_bytes * 97 / 100);
+    assert_eq!(mounted.content(ino), unit[..10_000]);
+}
+
+#[test]
+fn everything_can_be_deleted_from_a_volume_full_of_tiny_files() {
+    let device = device();
+    let mut mounted = Mounted::new(device.clone(), options());
+    let mut dirs = Vec::new();
+    'filling: for d in 0.. {
+        let name = format!("d{d}");
+        let Ok(dir) = expect_space(mounted.try_make(InodeNo::ROOT, &name, Kind::Directory)) else { break };
+        dirs.push((name, dir, 0));
+        for f in 0..500 {
+            let made = expect_space(mounted.try_make(dir, &format!("f{f}"), Kind::Regular));
+            if made.is_err() {
+                break 'filling;
+            }
+            dirs.last_mut().unwrap().2 += 1;
+        }
+    }
+    let files: u32 = dirs.iter().map(|d| d.2).sum();
+    assert!(files > 10_000, "{files} files of no bytes fill the volume");
+    mounted.sync();
+    mounted = Mounted::new(device, options());
+    for (name, dir, files) in dirs {
+        for f in 0..files {
+            mounted.unlink(dir, &format!("f{f}"));
+        }
+        mounted.volume.run(|vfs, now| vfs.rmdir(now, InodeNo::ROOT, name.as_bytes())).unwrap();
+    }
+    assert_accounts_are_right(&mounted, "emptied");
+    let space = mounted.space();
+    assert_eq!(space.inodes_used, 1, "the root directory alone is left");
+    assert!(space.free_bytes > space.total_bytes * 90 / 100, "all deleted, {space:?}");
+}

@@ -1,0 +1,14 @@
+//! What the README promises of a volume, each promise seen to hold through the library: one module a promise.
+//!
+//! Memory has a test binary of its own (`memory`), because it is measured over a whole process.
+
+mod determinism;
+mod directories;
+mod discard;
+mod far;
+mod full;
+mod mount_cost;
+mod refusals;
+mod small_cache;
+mod support;
+mod threads;
