@@ -7,7 +7,6 @@
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
-use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
@@ -248,5 +247,5 @@ impl Usage {
 }
 
 fn is_ready(emptied: Epoch, durable: Epoch) -> bool {
-    emptied.0 == 0 || emptied.0 < durable.0 || is_on(Mutation::ReuseAtOnce)
+    emptied.0 == 0 || emptied.0 < durable.0
 }
