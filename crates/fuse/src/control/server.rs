@@ -22,7 +22,8 @@ const MAX_CONNECTIONS: usize = 64;
 pub struct Server {
     path: PathBuf,
     /// Device and inode of the socket's name.
-    identity: Option<(u64, u64)>,
+    identity: Option<(u64, u64, i64, i64)>,
+    listener: UnixListener,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -64,10 +65,11 @@ impl Server {
             connections: Mutex::new(Vec::new()),
         });
         let for_acceptor = Arc::clone(&shared);
+        let for_stop = listener.try_clone()?;
         let acceptor = std::thread::Builder::new()
             .name("firn-control".into())
             .spawn(move || accept_all(&listener, &for_acceptor))?;
-        Ok(Self { identity: identity_of(&path), path, shared, acceptor: Some(acceptor) })
+        Ok(Self { identity: identity_of(&path), path, listener: for_stop, shared, acceptor: Some(acceptor) })
     }
 
     /// Where it listens.
@@ -81,11 +83,12 @@ impl Server {
     pub fn stop_listening(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor, which would wait for ever behind a name that is another's by now.
+        // Wakes the acceptor. Connecting would not do: behind the name another daemon may listen by now.
+        if rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both).is_ok() {
+            let _panicked = acceptor.join();
+        }
         let still_ours = self.identity.is_some() && identity_of(&self.path) == self.identity;
         if still_ours {
-            drop(UnixStream::connect(&self.path));
-            let _panicked = acceptor.join();
             let _already_gone = std::fs::remove_file(&self.path);
         }
     }
@@ -102,8 +105,9 @@ impl Server {
     }
 }
 
-fn identity_of(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+/// Inode numbers are used again at once; the time tells two sockets of one name apart.
+fn identity_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()))
 }
 
 fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
