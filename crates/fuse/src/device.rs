@@ -328,6 +328,7 @@ mod tests {
         fn handle(&self, request: &Request<'_>, _reply: &mut Reply) -> Verdict {
             match request.operation {
                 Operation::Fsync => {
+                    about_to_block();
                     self.0.wait();
                     Verdict::Answer
                 }
