@@ -48,7 +48,8 @@ pub enum Verdict {
 
 /// Who answers requests; the seam between transports and the [`Adapter`].
 pub trait Handler: Send + Sync {
-    /// Handles one request. `reply` is empty; it holds the payload afterwards.
+    /// Handles one request. `reply` is empty; it holds the payload afterwards. Calls [`crate::lead::about_to_block`] before it
+    /// waits for anything: until then no other request is read.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict;
 
     /// Whether SETXATTR has its longer form, which decoding must know.
