@@ -18,6 +18,7 @@ const TINY_CACHE: Options = Options {
     checkpoint_bytes: 256 << 20,
     read_only: false,
     discard: false,
+    cache_file_data: true,
 };
 
 #[test]
