@@ -73,7 +73,7 @@ impl Reader {
     pub fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
         let (at, len) = (fetch.at_bytes, u64::from(fetch.len_bytes));
         if len < LARGE_BYTES
-            && let Some(bytes) = self.from_window(at, len)
+            && let Some(bytes) = self.windowed(at, len)
             && firnfs::lfs::verify(&fetch.what, &self.geo, &bytes).is_ok()
         {
             return Ok(bytes);
@@ -84,7 +84,7 @@ impl Reader {
     }
 
     /// Small reads in sequence: from a window, read now if this continues a sequence.
-    fn from_window(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+    fn windowed(&self, at: u64, len: u64) -> Option<Vec<u8>> {
         let inside = |w: &Window| at >= w.at_bytes && at + len <= w.at_bytes + w.data.len() as u64;
         let cut = |w: &Window| {
             let from = (at - w.at_bytes) as usize;
@@ -172,7 +172,7 @@ impl Reader {
         };
         let len: u64 = pieces.iter().filter_map(stored).map(|(ptr, _)| u64::from(ptr.stored_bytes())).sum();
         if len < LARGE_BYTES
-            && let Some(bytes) = self.from_window(start, len)
+            && let Some(bytes) = self.windowed(start, len)
             && self.copy_out(pieces, start, &bytes, out).is_ok()
         {
             return Ok(());

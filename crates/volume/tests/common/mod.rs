@@ -62,6 +62,7 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Fails if `work` does not end within a time that it cannot need.
+#[allow(clippy::disallowed_methods)] // a test may start threads
 pub fn within_two_minutes(work: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let worker = std::thread::spawn(move || {

@@ -2,6 +2,9 @@
 //!
 //! Memory has a test binary of its own (`memory`), because it is measured over a whole process.
 
+// These tests start threads and measure time, which the crate itself never does.
+#![allow(clippy::disallowed_methods)]
+
 mod determinism;
 mod directories;
 mod discard;
