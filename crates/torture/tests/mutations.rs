@@ -114,10 +114,11 @@ impl Device for FlawedDevice {
             state.reads.remove(&tag)
         };
         let mut completion = self.inner.wait(tag)?;
-        if let (Some(at_bytes), Some(data)) = (read_at, &mut completion) {
-            if self.flaw == Flaw::UncheckedSlots && CHECKPOINT_SLOTS_AT.contains(&at_bytes) {
-                seal_slot(data);
-            }
+        if let (Some(at_bytes), Some(data)) = (read_at, &mut completion)
+            && self.flaw == Flaw::UncheckedSlots
+            && CHECKPOINT_SLOTS_AT.contains(&at_bytes)
+        {
+            seal_slot(data);
         }
         Ok(completion)
     }
