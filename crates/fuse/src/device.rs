@@ -328,6 +328,8 @@ mod tests {
         fn handle(&self, request: &Request<'_>, _reply: &mut Reply) -> Verdict {
             match request.operation {
                 Operation::Fsync => {
+                    // As the driver does before it waits for the device.
+                    about_to_block();
                     self.0.wait();
                     Verdict::Answer
                 }

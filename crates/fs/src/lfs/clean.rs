@@ -32,6 +32,10 @@ pub(super) struct Cleaning {
     damaged: BTreeSet<SegmentId>,
     /// What the last pass emptied waits for checkpoints.
     pub(super) wants_checkpoint: bool,
+    /// The last search met segments that a checkpoint will find empty.
+    pub(super) finds_empty: bool,
+    /// Live bytes and log bytes when the last search found nothing worth doing.
+    pub(super) rests_since: Option<(u64, u64)>,
 }
 
 impl Cleaning {
@@ -68,9 +72,11 @@ impl Lfs {
 
     fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
         let mut candidates = Vec::new();
+        self.cleaning.finds_empty = false;
         for leaf in 0..self.usage.leaves() {
             for (segment, entry) in self.usage.leaf(&mut self.shelf, leaf)? {
                 let idle = !self.log.is_open(segment) && !self.cleaning.damaged.contains(&segment);
+                self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
                         segment,

@@ -55,7 +55,18 @@ impl Lfs {
     /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
     pub(super) fn has_log_room(&self, more_bytes: u64) -> bool {
         let free = self.usage.ready(self.durable_epoch).saturating_sub(RESERVE_SEGMENTS);
-        self.dirty_bytes() + more_bytes <= free * usable_bytes(&self.geo) * 3 / 4
+        let tables = self.changed_table_bytes().saturating_sub(self.table_reserve_bytes());
+        self.dirty_bytes() + more_bytes + tables <= free * usable_bytes(&self.geo) * 3 / 4
+    }
+
+    /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.
+    pub(super) fn changed_table_bytes(&self) -> u64 {
+        (self.imap.changed_blocks() + self.usage.changed_blocks()) * u64::from(self.geo.block_bytes)
+    }
+
+    /// Bytes of table blocks that the reserve has room for: a checkpoint is due before there are more.
+    pub(super) fn table_reserve_bytes(&self) -> u64 {
+        u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
     }
 
     /// Space as statfs shows it; the over-provision is not in it.

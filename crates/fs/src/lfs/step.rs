@@ -10,9 +10,9 @@ use firnfs_format::TimeNs;
 /// Inode map entries kept beside the tree before a checkpoint merges them.
 const NEWER_MAX: usize = 128 << 10;
 /// Segments with changes kept beside the usage tree before a checkpoint merges them.
-const CHANGED_SEGMENTS_MAX: usize = 8 << 10;
-/// Bytes of inode map blocks with changes before a checkpoint writes them: it needs all of them in memory at once.
-const CHANGED_MAP_BYTES_MAX: u64 = 16 << 20;
+const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
+/// Bytes of table blocks with changes before a checkpoint writes them: it needs all of them in memory at once.
+const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl Lfs {
     fn checkpoint_due_by_size(&self) -> bool {
         self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
             || self.imap.newer_len() >= NEWER_MAX
-            || self.imap.changed_blocks() * u64::from(self.geo.block_bytes) >= CHANGED_MAP_BYTES_MAX
+            || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
     }
 
@@ -90,6 +90,10 @@ impl Lfs {
         if self.dirty_bytes() >= threshold.max(1) {
             return self.background_commit(now);
         }
+        let is_due = self.checkpoint_due_by_size() && !self.jobs.checkpoint_under_way();
+        if is_due && self.background_checkpoint(now)? == Step::Worked {
+            return Ok(Step::Worked);
+        }
         if let Some(step) = self.make_room(now, pressed)? {
             return Ok(step);
         }
@@ -104,7 +108,7 @@ impl Lfs {
         }
         let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
         let checkpoint_in = self.due_in(now, changed, self.options.checkpoint_interval_ms);
-        if checkpoint_in == 0 || self.checkpoint_due_by_size() {
+        if checkpoint_in == 0 {
             return self.background_checkpoint(now);
         }
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
@@ -150,15 +154,32 @@ impl Lfs {
         if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
             return self.background_checkpoint(now).map(Some);
         }
+        if !pressed && self.is_resting() {
+            return Ok(None);
+        }
         match self.clean_step(now) {
             Ok(true) => Ok(Some(Step::Worked)),
-            Ok(false) if self.changed_since_checkpoint && self.is_low() => {
+            // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
+            Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
+                self.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
+            }
+            Ok(false) if !pressed => {
+                self.cleaning.rests_since = Some((self.live_bytes, self.counters.log_bytes));
+                Ok(None)
             }
             Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
             Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// The cleaner found nothing worth doing, and since then too little died or was written to change that.
+    fn is_resting(&self) -> bool {
+        let quarter = u64::from(self.geo.segment_bytes) / 4;
+        self.cleaning.rests_since.is_some_and(|(live_bytes, log_bytes)| {
+            self.live_bytes + quarter > live_bytes && self.counters.log_bytes < log_bytes + quarter
+        })
     }
 
     /// Clean unmount: commits everything and writes a checkpoint that says so.
