@@ -22,8 +22,8 @@ fn no_cut_after_any_single_operation_breaks_a_promise() {
 
 #[test]
 fn no_cut_of_histories_of_many_operations_breaks_a_promise() {
-    let report = explore(&Firn::small(), Limits::default(), mixed(1), THREADS, 40_000, &|_| {});
-    assert_clean(&report, 40_000);
+    let report = explore(&Firn::small(), Limits::default(), mixed(1), THREADS, 32_000, &|_| {});
+    assert_clean(&report, 32_000);
 }
 
 #[test]
