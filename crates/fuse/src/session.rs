@@ -83,8 +83,8 @@ impl Release {
     }
 }
 
-/// Worker threads that served best on average: one more than processors, so that one may wait for the device, and no
-/// more, since the kernel wakes idle workers in turn and cold caches cost more than they gain.
+/// Worker threads that stay: one more than processors. Measured with 1, 2 and 4 clients creating files, 1 to 8 workers differ
+/// by a tenth at most, with more being slower. Those that wait for the device are replaced meanwhile (see `device`).
 #[must_use]
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from) + 1

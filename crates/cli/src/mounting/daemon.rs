@@ -62,15 +62,24 @@ pub fn start() -> Done {
 }
 
 /// In the daemon, once the mount serves: tells the process that waits, and lets go of the terminal. Messages go to `log`
-/// from here on, or nowhere.
+/// from here on, or to the kernel's log (root), or nowhere.
 ///
 /// # Errors
 /// The log or `/dev/null` cannot be opened.
 pub fn detach(log: Option<&Path>) -> Done {
-    let null = open_for_append(Path::new("/dev/null"))?;
+    let null_path = Path::new("/dev/null");
+    let null = std::fs::OpenOptions::new().read(true).write(true).open(null_path);
+    let null = null.map_err(|e| Failure::io("cannot open", null_path, &e))?;
     let messages = match log {
-        Some(path) => open_for_append(path)?,
-        None => null.try_clone().map_err(|e| Failure::io("cannot open", Path::new("/dev/null"), &e))?,
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            file.map_err(|e| Failure::io("cannot open", path, &e))?
+        }
+        // Each message is one write, as the kernel wants it.
+        None => match std::fs::OpenOptions::new().write(true).open("/dev/kmsg") {
+            Ok(kernel_log) => kernel_log,
+            Err(_) => null.try_clone().map_err(|e| Failure::io("cannot open", null_path, &e))?,
+        },
     };
     report(&Report::Ready);
     DETACHED.store(true, Ordering::SeqCst);
@@ -105,13 +114,6 @@ fn report(report: &Report) {
     let mut stdout = std::io::stdout();
     // Whoever started the daemon may be gone; the mount is not.
     let _nobody_listens = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
-}
-
-fn open_for_append(path: &Path) -> Done<std::fs::File> {
-    let mut options = std::fs::OpenOptions::new();
-    // Reading, too: the same descriptor serves as standard input.
-    let file = options.read(true).append(true).create(true).open(path);
-    file.map_err(|e| Failure::io("cannot open", path, &e))
 }
 
 fn exit_of(code: u8) -> Exit {

@@ -57,7 +57,7 @@ pub struct MountArgs {
     /// What is not synced before becomes durable after this many seconds [default: 5]
     #[arg(long, value_name = "SECONDS")]
     commit_interval: Option<f64>,
-    /// Append messages to this file (in the background they are lost otherwise)
+    /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Set by the process that starts the daemon

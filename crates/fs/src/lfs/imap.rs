@@ -29,6 +29,8 @@ pub struct Imap {
     moving: BTreeSet<u64>,
     /// What `next_ino` was when the tree was written.
     stored_through: InodeNo,
+    /// Leaves that newer entries belong to.
+    changed: BTreeSet<u64>,
 }
 
 impl Imap {
@@ -43,6 +45,7 @@ impl Imap {
             used: root.used,
             moving: BTreeSet::new(),
             stored_through: next_ino,
+            changed: BTreeSet::new(),
         }
     }
 
@@ -70,6 +73,12 @@ impl Imap {
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
         self.newer.insert(ino.0, entry);
+        self.changed.insert(ino.0 / self.table.fan());
+    }
+
+    /// Leaves with entries newer than the tree.
+    pub fn changed_blocks(&self) -> u64 {
+        self.changed.len() as u64
     }
 
     /// Entries newer than the tree.
@@ -159,7 +168,7 @@ impl Imap {
 
     /// The leaves that the next checkpoint has to write.
     pub fn changed_leaves(&self) -> BTreeSet<u64> {
-        self.newer.keys().map(|n| n / self.table.fan()).chain(self.moving.iter().copied()).collect()
+        self.changed.union(&self.moving).copied().collect()
     }
 
     /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
@@ -171,6 +180,7 @@ impl Imap {
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
         self.stored_through = self.next_ino;
+        self.changed.clear();
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries

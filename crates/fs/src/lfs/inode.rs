@@ -48,6 +48,8 @@ pub struct CoreInode {
     pub record_charge_bytes: u32,
     /// Live bytes charged for blocks of all forks, indirect blocks included.
     pub charged_bytes: u64,
+    /// Memory that it was counted with.
+    pub counted_bytes: u64,
     /// Set while memory is newer than the log.
     pub dirty: Option<DirtyInode>,
     /// Dirty blocks in writing order.
@@ -69,6 +71,7 @@ impl CoreInode {
             record: BlockPtr::HOLE,
             record_charge_bytes: 0,
             charged_bytes: 0,
+            counted_bytes: 0,
             dirty: None,
             dirty_blocks: BTreeSet::new(),
             reap_from: None,

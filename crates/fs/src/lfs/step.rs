@@ -11,6 +11,8 @@ use firnfs_format::TimeNs;
 const NEWER_MAX: usize = 128 << 10;
 /// Segments with changes kept beside the usage tree before a checkpoint merges them.
 const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
+/// Bytes of table blocks with changes before a checkpoint writes them: it needs all of them in memory at once.
+const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +55,7 @@ impl Lfs {
     fn checkpoint_due_by_size(&self) -> bool {
         self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
             || self.imap.newer_len() >= NEWER_MAX
+            || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
     }
 
@@ -85,20 +88,27 @@ impl Lfs {
         }
         let threshold = self.options.write_threshold_bytes / if pressed { 4 } else { 1 };
         if self.dirty_bytes() >= threshold.max(1) {
-            return self.background_commit(now, pressed);
+            return self.background_commit(now);
+        }
+        let is_due = self.checkpoint_due_by_size() && !self.jobs.checkpoint_under_way();
+        if is_due && self.background_checkpoint(now)? == Step::Worked {
+            return Ok(Step::Worked);
         }
         if let Some(step) = self.make_room(now, pressed)? {
             return Ok(step);
         }
         let commit_in = self.due_in(now, self.dirty_since, self.options.commit_interval_ms);
         if commit_in == 0 {
-            let step = self.background_commit(now, false)?;
-            self.jobs.want(self.log.serial);
+            let step = self.background_commit(now)?;
+            if self.dirty_bytes() == 0 {
+                self.jobs.want(self.log.serial);
+                self.dirty_since = None;
+            }
             return Ok(step);
         }
         let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
         let checkpoint_in = self.due_in(now, changed, self.options.checkpoint_interval_ms);
-        if checkpoint_in == 0 || self.checkpoint_due_by_size() {
+        if checkpoint_in == 0 {
             return self.background_checkpoint(now);
         }
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
@@ -108,16 +118,11 @@ impl Lfs {
         since.map_or(interval_ms.min(1000), |since| interval_ms.saturating_sub(now.millis_since(since)))
     }
 
-    fn background_commit(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+    fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
         match self.commit_scope(now, Scope::All, USER_LOG, false) {
-            Ok(_) => {
-                self.dirty_since = None;
-                Ok(Step::Worked)
-            }
+            Ok(_) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
-            Err(Stop::Room) => {
-                Ok(self.make_room(now, true)?.unwrap_or(if pressed { Step::Stuck } else { Step::Waiting }))
-            }
+            Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
             Err(stop) => Err(stop),
         }
     }
@@ -128,9 +133,14 @@ impl Lfs {
                 self.cleaning.wants_checkpoint = false;
                 Ok(Step::Worked)
             }
-            Err(Stop::Room) => Ok(Step::Waiting),
+            Err(Stop::Room) => Ok(self.no_way()),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// What to say when room is short: only requests under way can give any back by themselves.
+    fn no_way(&self) -> Step {
+        if self.jobs.is_idle() { Step::Stuck } else { Step::Waiting }
     }
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
@@ -144,15 +154,32 @@ impl Lfs {
         if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
             return self.background_checkpoint(now).map(Some);
         }
+        if !pressed && self.is_resting() {
+            return Ok(None);
+        }
         match self.clean_step(now) {
             Ok(true) => Ok(Some(Step::Worked)),
-            Ok(false) if self.changed_since_checkpoint && self.is_low() => {
+            // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
+            Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
+                self.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
             }
+            Ok(false) if !pressed => {
+                self.cleaning.rests_since = Some((self.live_bytes, self.counters.log_bytes));
+                Ok(None)
+            }
             Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
-            Ok(false) | Err(Stop::Room) => Ok(pressed.then_some(Step::Stuck)),
+            Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// The cleaner found nothing worth doing, and since then too little died or was written to change that.
+    fn is_resting(&self) -> bool {
+        let quarter = u64::from(self.geo.segment_bytes) / 4;
+        self.cleaning.rests_since.is_some_and(|(live_bytes, log_bytes)| {
+            self.live_bytes + quarter > live_bytes && self.counters.log_bytes < log_bytes + quarter
+        })
     }
 
     /// Clean unmount: commits everything and writes a checkpoint that says so.

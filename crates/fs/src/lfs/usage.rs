@@ -7,7 +7,6 @@
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
-use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
@@ -39,6 +38,8 @@ pub struct Usage {
     emptied: Vec<(Epoch, u64)>,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
+    /// Leaves that the changes belong to.
+    changed_leaves: BTreeSet<u64>,
 }
 
 impl Usage {
@@ -52,12 +53,20 @@ impl Usage {
             clean: segments.saturating_sub(root.used),
             emptied: vec![(epoch, u64::from(emptied))],
             moving: BTreeSet::new(),
+            changed_leaves: BTreeSet::new(),
         }
+    }
+
+    fn change(&mut self, segment: SegmentId) -> &mut Change {
+        self.changes.entry(segment.0).or_insert_with(|| {
+            self.changed_leaves.insert(segment.0 / self.table.fan());
+            Change::default()
+        })
     }
 
     /// Bytes became live in a segment that is being written.
     pub fn add(&mut self, segment: SegmentId, bytes: u32, youngest: TimeNs, written: TimeNs) {
-        let change = self.changes.entry(segment.0).or_default();
+        let change = self.change(segment);
         change.live_bytes += i64::from(bytes);
         change.youngest = change.youngest.max(youngest);
         change.written = change.written.max(written);
@@ -65,12 +74,17 @@ impl Usage {
 
     /// Bytes died.
     pub fn sub(&mut self, segment: SegmentId, bytes: u32) {
-        self.changes.entry(segment.0).or_default().live_bytes -= i64::from(bytes);
+        self.change(segment).live_bytes -= i64::from(bytes);
+    }
+
+    /// A log has left a segment: should it be empty, only now the next checkpoint can find that out.
+    pub fn look_again(&mut self, segment: SegmentId) {
+        self.change(segment);
     }
 
     /// A clean segment is taken for writing.
     pub fn activate(&mut self, segment: SegmentId, log: u8) {
-        let change = self.changes.entry(segment.0).or_default();
+        let change = self.change(segment);
         change.activated = true;
         change.log = log;
         self.clean = self.clean.saturating_sub(1);
@@ -79,6 +93,11 @@ impl Usage {
     /// Segments changed since the last checkpoint.
     pub fn changed(&self) -> impl Iterator<Item = SegmentId> {
         self.changes.keys().copied().map(SegmentId)
+    }
+
+    /// Leaves with segments that changed since the last checkpoint.
+    pub fn changed_blocks(&self) -> u64 {
+        self.changed_leaves.len() as u64
     }
 
     /// How many changed since the last checkpoint.
@@ -218,6 +237,7 @@ impl Usage {
             .collect();
         self.changes.clear();
         self.moving.clear();
+        self.changed_leaves.clear();
         self.clean += emptied.len() as u64;
         // Older than the last two checkpoints: ready whatever comes.
         self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0);
@@ -227,5 +247,5 @@ impl Usage {
 }
 
 fn is_ready(emptied: Epoch, durable: Epoch) -> bool {
-    emptied.0 == 0 || emptied.0 < durable.0 || is_on(Mutation::ReuseAtOnce)
+    emptied.0 == 0 || emptied.0 < durable.0
 }
