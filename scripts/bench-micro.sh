@@ -32,9 +32,14 @@ mkdir -p "$place" docs/bench
 place=$(cd "$place" && pwd)
 loop=
 cleanup() {
+    # The benchmark unmounts what it mounted, unless it was killed.
+    for mount in mnt mem; do
+        ! mountpoint -q "$place/firn.img.$mount" || "$firn" umount "$place/firn.img.$mount"
+    done
     ! mountpoint -q "$place/ext4" || umount "$place/ext4"
     [ -z "$loop" ] || losetup --detach "$loop"
-    rm -rf "$place/ext4.img" "$place/ext4" "$place/firn.img"
+    rm -f "$place"/ext4.img "$place"/firn.img "$place"/firn-bench-*.img
+    rmdir "$place"/ext4 "$place"/firn.img.m?? 2>/dev/null || true
 }
 trap cleanup EXIT
 cleanup

@@ -119,6 +119,9 @@ fn failed(error: LabError) -> Failure {
 }
 
 fn micro(args: &MicroArgs) -> Result<Report, LabError> {
+    // Declared first, dropped last: what lies on it must be unmounted by then, also when setting up fails halfway.
+    let _image =
+        if args.subject.is_none() { Some(ScratchImage::make(&args.image, args.size)?) } else { None };
     let mut plan = plan(args)?;
     let bar = progress_bar();
     let report = firnfs_lab::micro::run(&mut plan, &mut |step| {
@@ -127,11 +130,29 @@ fn micro(args: &MicroArgs) -> Result<Report, LabError> {
         bar.set_message(step.what.clone());
     });
     bar.finish_and_clear();
-    drop(plan);
-    if args.subject.is_none() {
-        std::fs::remove_file(&args.image).map_err(LabError::io("remove", &args.image))?;
-    }
     report
+}
+
+/// The image of the benchmark's own volume; removed at the end.
+struct ScratchImage(PathBuf);
+
+impl ScratchImage {
+    fn make(path: &Path, size_bytes: u64) -> Result<Self, LabError> {
+        let mut mkfs = std::process::Command::new(this_program()?);
+        tool::run(mkfs.arg("mkfs").arg(path).arg("--size").arg(size_bytes.to_string()))?;
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Drop for ScratchImage {
+    fn drop(&mut self) {
+        // Nobody is left to tell: the run is over or has failed already.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn this_program() -> Result<PathBuf, LabError> {
+    std::env::current_exe().map_err(LabError::io("find", Path::new("firn")))
 }
 
 fn progress_bar() -> ProgressBar {
@@ -149,8 +170,11 @@ fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
     if let Some(text) = &args.subject {
         roles.subject = Some(add(&mut targets, directory(text)?));
     } else {
-        let firn = std::env::current_exe().map_err(LabError::io("find", Path::new("firn")))?;
-        roles.subject = Some(add(&mut targets, firn_volume(args, &firn)?));
+        let firn = this_program()?;
+        let backing = Backing::Image(args.image.clone());
+        let mountpoint = mountpoint_beside(&args.image, "mnt");
+        let mount = FirnMount::mount("firn", &firn, backing, &mountpoint, &args.mount_option)?;
+        roles.subject = Some(add(&mut targets, Box::new(mount)));
         if args.null_size > 0 {
             let mountpoint = mountpoint_beside(&args.image, "mem");
             let backing = Backing::Memory(args.null_size);
@@ -201,15 +225,6 @@ fn check_names(targets: &[Box<dyn Target>]) -> Result<(), LabError> {
     }
 }
 
-fn firn_volume(args: &MicroArgs, firn: &Path) -> Result<Box<dyn Target>, LabError> {
-    let mut mkfs = std::process::Command::new(firn);
-    mkfs.arg("mkfs").arg(&args.image).arg("--size").arg(args.size.to_string());
-    tool::run(&mut mkfs)?;
-    let mountpoint = mountpoint_beside(&args.image, "mnt");
-    let backing = Backing::Image(args.image.clone());
-    Ok(Box::new(FirnMount::mount("firn", firn, backing, &mountpoint, &args.mount_option)?))
-}
-
 fn mountpoint_beside(image: &Path, suffix: &str) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(".");
@@ -230,12 +245,17 @@ fn shrunk(by: u32) -> Workload {
 }
 
 fn keep(report: &Report, stem: &Path) -> Done {
+    if let Some(directory) = stem.parent() {
+        std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
+    }
     let write = |extension: &str, text: String| {
-        let path = stem.with_extension(extension);
+        let mut path = stem.as_os_str().to_owned();
+        path.push(extension);
+        let path = PathBuf::from(path);
         std::fs::write(&path, text).map_err(|e| Failure::io("cannot write", &path, &e))
     };
     let json = serde_json::to_string_pretty(report)
         .map_err(|e| Failure::failed(format!("cannot turn the report into JSON: {e}")))?;
-    write("md", format!("# Micro benchmark\n\n{}", report.to_markdown()))?;
-    write("json", json + "\n")
+    write(".md", format!("# Micro benchmark\n\n{}", report.to_markdown()))?;
+    write(".json", json + "\n")
 }
