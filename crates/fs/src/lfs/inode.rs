@@ -107,10 +107,13 @@ impl CoreInode {
         self.inode.nlink == 0 || self.reap_from.is_some() || self.freed
     }
 
+    /// Bytes of memory it takes without content, roughly.
+    pub const MEMORY_BYTES: u64 = size_of::<Self>() as u64 + 64;
+
     /// Bytes of memory it takes, roughly.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        size_of::<Self>() as u64 + 64 + self.inode.inline_bytes() as u64 + self.dirty_blocks.len() as u64 * 32
+        Self::MEMORY_BYTES + self.inode.inline_bytes() as u64 + self.dirty_blocks.len() as u64 * 32
     }
 
     /// Writes the record into `out` (zeroed, [`Self::record_bytes`] long).

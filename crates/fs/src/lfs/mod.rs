@@ -64,7 +64,7 @@ use usage::Usage;
 pub struct Options {
     /// Memory for blocks and inodes; at least 4 MiB are used.
     pub cache_bytes: u64,
-    /// Dirty bytes at which a commit starts by itself (the write threshold).
+    /// Dirty bytes at which a commit starts by itself (the write threshold); at most a sixteenth of the cache is used.
     pub write_threshold_bytes: u64,
     /// Age of the oldest change at which a commit starts by itself.
     pub commit_interval_ms: u64,
@@ -78,6 +78,20 @@ pub struct Options {
     pub discard: bool,
     /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
     pub cache_file_data: bool,
+}
+
+impl Options {
+    /// Memory for blocks and inodes, at least the least that works.
+    fn cache_limit_bytes(&self) -> u64 {
+        self.cache_bytes.max(4 << 20)
+    }
+
+    /// With the write threshold brought down to what the cache can hold: dirty blocks and inodes cannot be evicted, and
+    /// writers wait at twice the threshold, so that most of the cache stays clean and finding what may go stays cheap.
+    fn effective(self) -> Self {
+        let write_threshold_bytes = self.write_threshold_bytes.min(self.cache_limit_bytes() / 16);
+        Self { write_threshold_bytes, ..self }
+    }
 }
 
 impl Default for Options {
@@ -141,6 +155,8 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    /// Memory that background work under way has asked for; see `step`.
+    work_needs_bytes: u64,
 }
 
 impl Lfs {
@@ -315,15 +331,17 @@ impl Lfs {
 
     /// Keeps memory within its bound by dropping what is clean and cold.
     pub fn shrink_caches(&mut self) {
-        let limit = self.options.cache_bytes.max(4 << 20);
+        let limit = self.options.cache_limit_bytes();
+        let work = self.work_needs_bytes;
         // Inodes may have a quarter; blocks have what is left.
-        while self.inode_bytes > limit / 4 {
+        while self.inode_bytes > limit / 4 + work {
             let gone = self.inodes.evict(|_, c| c.dirty.is_none() && c.reap_from.is_none() && !c.freed);
             let Some((_, core)) = gone else { break };
             self.inode_bytes = self.inode_bytes.saturating_sub(core.memory_bytes());
         }
         let in_flight = self.jobs.in_flight_bytes();
-        self.shelf.cache.shrink(limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight));
+        let blocks_limit = limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight);
+        self.shelf.cache.shrink(blocks_limit + work);
     }
 
     /// Memory in use for blocks, inodes and writes under way, in bytes.

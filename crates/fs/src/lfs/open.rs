@@ -178,9 +178,10 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
+            work_needs_bytes: 0,
             sb,
             geo,
-            options,
+            options: options.effective(),
         }
     }
 

@@ -1,12 +1,15 @@
 //! Background work, one bounded step at a time: who calls decides on which thread and when.
 
 use super::Lfs;
+use super::inode::CoreInode;
 use super::log::USER_LOG;
 use super::space::RESERVE_SEGMENTS;
-use crate::error::{Outcome, Stop};
+use crate::error::{FetchKind, Outcome, Stop};
 use crate::store::Scope;
 use firnfs_format::TimeNs;
 
+/// Bytes of a table's leaves that one checkpoint writes: they are in memory twice while it does.
+const LEAF_BYTES_MAX: u64 = 32 << 20;
 /// Inode map entries kept beside the tree before a checkpoint merges them.
 const NEWER_MAX: usize = 128 << 10;
 /// Segments with changes kept beside the usage tree before a checkpoint merges them.
@@ -54,6 +57,8 @@ impl Lfs {
         self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
             || self.imap.newer_len() >= NEWER_MAX
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
+            || self.imap.newer_leaves().max(self.usage.changed_leaves()) * u64::from(self.geo.block_bytes)
+                >= LEAF_BYTES_MAX
     }
 
     /// Clean segments below which the cleaner starts.
@@ -73,6 +78,33 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`, `Io`.
     pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+        let outcome = self.step_once(now, pressed);
+        self.note_work_needs(&outcome);
+        outcome
+    }
+
+    /// What background work needs in memory at a time can be more than the cache: a checkpoint all blocks of the inode map
+    /// that it changes, a pass of the cleaner all inodes of its victims. Until that work is done the cache may be larger
+    /// by what was read for it; else what came last would push out what came first, for ever.
+    fn note_work_needs<T>(&mut self, outcome: &Outcome<T>) {
+        match outcome {
+            Err(Stop::Need(fetches)) => {
+                self.work_needs_bytes += fetches.iter().map(|f| self.memory_of(&f.what)).sum::<u64>();
+            }
+            Err(Stop::Room) => {}
+            Ok(_) | Err(Stop::Fail(_)) => self.work_needs_bytes = 0,
+        }
+    }
+
+    fn memory_of(&self, what: &FetchKind) -> u64 {
+        match what {
+            FetchKind::Block(..) => u64::from(self.geo.block_bytes),
+            FetchKind::Inode(_, ptr) => CoreInode::MEMORY_BYTES + u64::from(ptr.stored_bytes()),
+            FetchKind::Raw(_) => 0,
+        }
+    }
+
+    fn step_once(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         if self.read_only.is_some() {
             return Ok(if pressed { Step::Stuck } else { Step::Idle(1000) });
         }
@@ -160,6 +192,8 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
     pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
-        self.checkpoint(now, true)
+        let outcome = self.checkpoint(now, true);
+        self.note_work_needs(&outcome);
+        outcome
     }
 }

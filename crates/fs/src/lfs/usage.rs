@@ -11,7 +11,7 @@ use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 /// What changed in a segment since the last checkpoint.
@@ -30,6 +30,8 @@ pub struct Usage {
     /// The tree as of the last checkpoint.
     pub table: Table,
     changes: FxHashMap<u64, Change>,
+    /// Leaves that the changed segments belong to.
+    changed_leaves: FxHashSet<u64>,
     segments: u64,
     /// Where the search for clean segments goes on.
     cursor: u64,
@@ -47,6 +49,7 @@ impl Usage {
         Self {
             table: Table::new(InodeNo::SEGMENT_USAGE, root, block_bytes),
             changes: FxHashMap::default(),
+            changed_leaves: FxHashSet::default(),
             segments,
             cursor: 0,
             clean: segments.saturating_sub(root.used),
@@ -55,9 +58,22 @@ impl Usage {
         }
     }
 
+    fn change(&mut self, segment: SegmentId) -> &mut Change {
+        let leaf = segment.0 / self.table.fan();
+        self.changes.entry(segment.0).or_insert_with(|| {
+            self.changed_leaves.insert(leaf);
+            Change::default()
+        })
+    }
+
+    /// Leaves that the changed segments belong to.
+    pub fn changed_leaves(&self) -> u64 {
+        self.changed_leaves.len() as u64
+    }
+
     /// Bytes became live in a segment that is being written.
     pub fn add(&mut self, segment: SegmentId, bytes: u32, youngest: TimeNs, written: TimeNs) {
-        let change = self.changes.entry(segment.0).or_default();
+        let change = self.change(segment);
         change.live_bytes += i64::from(bytes);
         change.youngest = change.youngest.max(youngest);
         change.written = change.written.max(written);
@@ -65,12 +81,12 @@ impl Usage {
 
     /// Bytes died.
     pub fn sub(&mut self, segment: SegmentId, bytes: u32) {
-        self.changes.entry(segment.0).or_default().live_bytes -= i64::from(bytes);
+        self.change(segment).live_bytes -= i64::from(bytes);
     }
 
     /// A clean segment is taken for writing.
     pub fn activate(&mut self, segment: SegmentId, log: u8) {
-        let change = self.changes.entry(segment.0).or_default();
+        let change = self.change(segment);
         change.activated = true;
         change.log = log;
         self.clean = self.clean.saturating_sub(1);
@@ -217,6 +233,7 @@ impl Usage {
             })
             .collect();
         self.changes.clear();
+        self.changed_leaves.clear();
         self.moving.clear();
         self.clean += emptied.len() as u64;
         // Older than the last two checkpoints: ready whatever comes.
