@@ -83,4 +83,5 @@ show stat "$mnt"
 show df "$mnt"
 show umount "$mnt"
 show dump "$image"
+show dump "$image" --segment 1 | head -n 20
 say "done: $(wc -l <"$place/volume.sha256") files verified. The volume is in ${image#"$PWD"/}"

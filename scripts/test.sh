@@ -29,7 +29,9 @@ step_unit() {
 }
 
 step_docs() {
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+    # With private items: the heads of the files link to the parts they are made of.
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+        cargo doc --workspace --no-deps --document-private-items --locked
 }
 
 step_conformance() {

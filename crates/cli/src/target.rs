@@ -51,12 +51,17 @@ pub fn resolve(path: &Path) -> Done<Target> {
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
 pub fn mount_of_image(image: &Path) -> std::io::Result<Option<Mount>> {
-    let Ok(wanted) = std::fs::metadata(image) else { return Ok(None) };
-    Ok(table::firnfs_mounts()?.into_iter().rev().find(|mount| {
-        backing_file(&mount.source)
-            .and_then(|source| std::fs::metadata(source).ok())
-            .is_some_and(|source| same_object(&source, &wanted))
-    }))
+    let wanted = faces(image);
+    Ok(table::firnfs_mounts()?
+        .into_iter()
+        .rev()
+        .find(|mount| faces(&mount.source).iter().any(|a| wanted.iter().any(|b| same_object(a, b)))))
+}
+
+/// What a path stands for: itself and, for a loop device, the image behind it.
+fn faces(path: &Path) -> Vec<std::fs::Metadata> {
+    let paths = [Some(path.to_owned()), backing_file(path)];
+    paths.into_iter().flatten().filter_map(|path| std::fs::metadata(path).ok()).collect()
 }
 
 fn same_object(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {

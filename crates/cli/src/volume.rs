@@ -17,17 +17,16 @@ pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
     let file = FileOptions { access: Access::ReadOnly, lock: Lock::None, ..FileOptions::default() };
     let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
     let options = Options { read_only: true, ..Options::default() };
-    open(Arc::new(device), options)
+    open(Arc::new(device), options, AtimeMode::Noatime)
 }
 
 /// Opens the volume on a device.
 ///
 /// # Errors
 /// It is no volume, or is damaged.
-pub fn open(device: Arc<dyn Device>, options: Options) -> Done<Volume<Lfs>> {
+pub fn open(device: Arc<dyn Device>, options: Options, atime: AtimeMode) -> Done<Volume<Lfs>> {
     let name = device.describe();
-    firnfs_volume::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock))
-        .map_err(|e| not_opened(&name, &e))
+    firnfs_volume::open(device, options, atime, Arc::new(SystemClock)).map_err(|e| not_opened(&name, &e))
 }
 
 fn not_opened(name: &str, error: &OpenError) -> Failure {

@@ -46,19 +46,19 @@ layout! {
         serial: U64,
         /// CRC of that serial's summary
         serial_crc: U32,
-        /// Height of the inode map's tree: 0 = the root is a leaf
+        /// Height of the inode map's tree; 0 = the root is a leaf
         imap_height: U32,
         /// Height of the usage table's tree
         usage_height: U32,
         /// Segments found empty by this checkpoint; they stay unused until the next one is durable
         emptied: U32,
-        /// Root of the inode map
+        /// Root of the inode map: a block pointer
         imap_root: [u8; 16],
         /// Entries in use below it
         imap_used: U64,
         /// Orphans below it
         imap_orphans: U64,
-        /// Root of the usage table
+        /// Root of the usage table: a block pointer
         usage_root: [u8; 16],
         /// Segments in use below it
         usage_used: U64,
@@ -70,13 +70,13 @@ layout! {
         segments: U64,
         /// Live bytes in all segments
         live_bytes: U64,
-        /// Entries of the segment map: 0 = identity
+        /// Entries of the segment map; 0 = identity
         segment_map: U64,
-        /// Features that old code may ignore
+        /// Features that code which does not know them may ignore
         features_compat: U64,
-        /// Features that old code may ignore when it only reads
+        /// Features that code which does not know them may ignore when it only reads
         features_ro_compat: U64,
-        /// Features that old code must refuse
+        /// Features that code which does not know them must refuse
         features_incompat: U64,
         /// Zero
         reserved2: [u8; 304],
@@ -86,9 +86,9 @@ layout! {
 layout! {
     /// Tail of an open log.
     TailRaw = 96 {
-        /// Segment being written; all ones: the log is not open
+        /// Segment being written; all ones = the log is not open
         segment: U64,
-        /// First sector not yet written in it
+        /// First sector not yet written in it; a whole segment = about to enter `next_segment`
         sector: U32,
         /// Zero
         reserved: U32,

@@ -31,15 +31,15 @@ layout! {
         magic: U16,
         /// File type, the DT_* numbers: 1 FIFO, 2 character device, 4 directory, 6 block device, 8 regular, 10 symlink, 12 socket
         kind: u8,
-        /// 1: the data is inline; 2: blocks beyond the end of file are still to be freed; 4: attributes in their fork
+        /// Bits: 1 = the data is inline; 2 = data blocks from `reap_from` on are still to be freed; 4 = the attributes are in their fork
         body: u8,
-        /// Permission, set-id and sticky bits
+        /// Permission, set-id and sticky bits (07777)
         mode: U16,
         /// Zero
         reserved: U16,
         /// Inode number
         ino: U64,
-        /// Generation: unique for each use of the number
+        /// Generation: (incarnation of the mount << 32) + a count; unique for each use of the number, also after a crash
         generation: U64,
         /// Version, as in the inode map
         version: U32,
@@ -47,9 +47,9 @@ layout! {
         uid: U32,
         /// Group
         gid: U32,
-        /// Names
+        /// Names; 0 = an orphan. Directories: 2 and one for each subdirectory
         nlink: U32,
-        /// Inode flags
+        /// Inode flags: none defined, 0
         flags: U32,
         /// Length of inline data in bytes
         inline_bytes: U32,
@@ -63,27 +63,27 @@ layout! {
         reserved2: U16,
         /// Size in bytes
         size_bytes: U64,
-        /// Device number, major << 32 | minor
+        /// Device nodes: major << 32 | minor; else 0
         rdev: U64,
-        /// Directories: parent directory
+        /// Directories: inode of the parent, which is `..`; else 0
         parent: U64,
         /// Last change of content, ns since 1970
         mtime_ns: I64,
-        /// Last change of the inode
+        /// Last change of the inode, ns since 1970
         ctime_ns: I64,
-        /// Creation
+        /// Creation, ns since 1970
         btime_ns: I64,
-        /// Last access when the record was written (the inode map has the newer one)
+        /// Last access when the record was written, ns since 1970 (the inode map has the newer one)
         atime_ns: I64,
-        /// Directories: entries
+        /// Directories: entries, `.` and `..` not among them
         entries: U64,
-        /// Directories: bytes of live entries
+        /// Directories: bytes of live entries without slack
         entry_bytes: U64,
-        /// Directories: blocks of the hash index
+        /// Directories: blocks of the hash index; 0 = there is none
         index_blocks: U64,
         /// Bytes of blocks charged to the inode, all forks, indirect blocks included
         charged_bytes: U64,
-        /// First block still to be freed, where `body` says so
+        /// First data block still to be freed, where `body` says so; else 0
         reap_from: U64,
         /// Zero
         reserved3: [u8; 12],

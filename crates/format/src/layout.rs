@@ -1,4 +1,12 @@
 //! Layout declarations: one macro gives the struct, its size check and the table that FORMAT.md shows.
+//!
+//! [`LAYOUTS`] lists them all; a test compares them with FORMAT.md.
+
+use crate::checkpoint::{CheckpointRaw, SpanRaw, TailRaw};
+use crate::inode::InodeRaw;
+use crate::summary::{EntryRaw, SummaryRaw};
+use crate::superblock::SuperblockRaw;
+use crate::table::{ImapRaw, NodeRaw, UsageRaw};
 
 /// One field of an on-disk structure.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +17,8 @@ pub struct Field {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
+    /// Type in the source: `u8`, `U16` to `U64` and `I64` (little endian), or an array of those.
+    pub ty: &'static str,
     /// Meaning.
     pub doc: &'static str,
 }
@@ -44,6 +54,7 @@ macro_rules! layout {
                     name: stringify!($field),
                     offset: std::mem::offset_of!($name, $field),
                     size: std::mem::size_of::<$ty>(),
+                    ty: stringify!($ty),
                     doc: concat!($($fdoc),*),
                 },)*],
             };
@@ -51,3 +62,17 @@ macro_rules! layout {
     };
 }
 pub(crate) use layout;
+
+/// All fixed structures of the format, in the order in which FORMAT.md shows them.
+pub const LAYOUTS: &[Layout] = &[
+    SuperblockRaw::LAYOUT,
+    CheckpointRaw::LAYOUT,
+    TailRaw::LAYOUT,
+    SpanRaw::LAYOUT,
+    SummaryRaw::LAYOUT,
+    EntryRaw::LAYOUT,
+    InodeRaw::LAYOUT,
+    ImapRaw::LAYOUT,
+    UsageRaw::LAYOUT,
+    NodeRaw::LAYOUT,
+];

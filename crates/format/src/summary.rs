@@ -48,11 +48,11 @@ layout! {
         incarnation: U32,
         /// Highest serial known durable when this was built
         durable_through: U64,
-        /// Number of the next checkpoint
+        /// Number of the checkpoint that will cover it
         epoch: U32,
         /// Format version of the summary: 1
         version: U16,
-        /// DIROP 1, CONT 2, END 4, CHECKPOINT 8, CLEANER 16
+        /// Bits: 1 DIROP, 2 CONT, 4 END, 8 CHECKPOINT, 16 CLEANER
         flags: U16,
         /// Time of writing, ns since 1970
         time_ns: I64,
@@ -84,11 +84,11 @@ layout! {
     EntryRaw = 40 {
         /// Inode number
         ino: U64,
-        /// Low 48 bits: index in the fork at its level; byte 6: level; byte 7: what (0 data, 1 index, 2 xattr, 254 inode record, 255 inode freed)
+        /// Bytes 0-5: index in the fork at its level; byte 6: level; byte 7: what (0 data, 1 index, 2 xattr, 254 inode record, 255 inode freed)
         place: U64,
         /// Version of the inode (inode map)
         version: U32,
-        /// Inode records: 1 = orphan
+        /// Bits, inode records only: 1 = orphan
         flags: U32,
         /// Block pointer; a hole for an inode freed
         ptr: [u8; 16],

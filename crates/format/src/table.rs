@@ -16,9 +16,9 @@ layout! {
     ImapRaw = 32 {
         /// Pointer to the inode record; a hole if the number is free
         ptr: [u8; 16],
-        /// Version: bumped when the inode is freed or truncated to zero (Sprite)
+        /// Version: grows with every use of the number and every truncation to zero (Sprite); stays when the number is free
         version: U32,
-        /// 1 = orphan: without names, or blocks still to be freed
+        /// Bits: 1 = orphan (no names, or blocks still to be freed)
         flags: U32,
         /// Access time, ns since 1970 (Sprite keeps it here)
         atime_ns: I64,
@@ -30,13 +30,13 @@ layout! {
     UsageRaw = 32 {
         /// Live bytes
         live_bytes: U32,
-        /// 0 clean, 1 in use
+        /// Bits: 1 = in use; else clean
         state: U32,
         /// Youngest modification time of its blocks, ns since 1970
         youngest_ns: I64,
         /// Last log write into it, ns since 1970
         written_ns: I64,
-        /// Clean segments: number of the checkpoint that found it empty
+        /// Clean segments: number of the checkpoint that found it empty; 0 = never used
         epoch: U32,
         /// Log that wrote it
         log: U32,

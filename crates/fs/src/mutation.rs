@@ -23,8 +23,6 @@ pub enum Mutation {
     UncheckedBlocks,
     /// Roll-forward applies batches without their end.
     AnyBatch,
-    /// Segments are written again as soon as they are empty.
-    ReuseAtOnce,
     /// Segments are discarded as soon as they are empty.
     DiscardAtOnce,
     /// fsync leaves out earlier changes of names.

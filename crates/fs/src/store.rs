@@ -64,11 +64,12 @@ pub enum Intent {
         /// Content and attributes, in bytes.
         bytes: u64,
     },
-    /// The metadata of an inode; its inline content and attributes may grow by that much.
+    /// The metadata of an inode; its inline content and attributes, or the entries in a directory's blocks, may grow by
+    /// that much.
     Change {
         /// Which inode.
         ino: InodeNo,
-        /// Growth of what is kept inline, in bytes.
+        /// Growth of what is kept inline or in blocks that are there, in bytes.
         grow_bytes: u64,
     },
     /// Bytes of a fork will be written. Blocks covered only in part are brought into memory; only those may be changed
@@ -329,7 +330,7 @@ pub trait Store: Send {
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
 
     /// Starts to make a scope durable: what is dirty is frozen and put in line for writing.
-    /// The scope is durable once [`Store::durable`] reaches the ticket.
+    /// The scope is durable once [`crate::lfs::Lfs::durable`] reaches the ticket.
     ///
     /// # Errors
     /// `Need`, `Room`, `ReadOnly`, `Io`.

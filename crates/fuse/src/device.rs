@@ -1,25 +1,33 @@
 //! The `/dev/fuse` transport: worker threads that read a request, have it handled, and write the reply.
 //!
-//! One worker at a time reads requests (see [`crate::lead`]). A worker that waits for the device (a cold read, an fsync)
-//! keeps nobody else waiting, so there are a few more of them than processors. Each owns one buffer for requests and one
-//! for replies, sized by the handshake, for its whole life.
+//! One worker at a time reads requests (see [`crate::lead`]), with a warm cache on the caller's processor. But a worker that waits for the device (an fsync, a cold read) must keep nobody else waiting, and
+//! fsyncs that wait together are made durable by one flush. So: about as many workers as processors, and more, up to
+//! [`MAX_WORKERS`], while none is left to take the next request; the surplus ends when it finds nothing to do.
+//! Each worker owns one buffer for requests and one for replies, sized by the handshake, for its whole life.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
 use crate::lead::{Lead, about_to_block};
 use crate::wakeful::{PAUSE, Wakeful};
-use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader};
+use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, opcode};
 use crate::wire::{Operation, Reply, Request};
 use firnfs_format::InodeNo;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::io::IoSlice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Scope;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// Room in a request buffer beyond the data of the largest WRITE, in bytes: headers, and names of other requests.
 const REQUEST_EXTRA_BYTES: usize = 8192;
+
+/// Most workers at a time: each takes 2 MiB.
+const MAX_WORKERS: usize = 32;
 
 /// A mounted connection to the kernel.
 #[derive(Clone)]
@@ -73,34 +81,105 @@ impl DeviceTransport {
         }
     }
 
-    /// Serves until the file system is unmounted (or the kernel aborted the connection), on `threads` workers (at least one).
+    /// Serves until the file system is unmounted (or the kernel aborted the connection), on `threads` workers (at least
+    /// one) and more while those wait.
     ///
     /// # Errors
-    /// A worker could not be started, failed or panicked. The others have ended, too.
+    /// No worker could be started, or one failed or panicked. All have ended.
     pub fn serve(&self, handler: &dyn Handler, threads: usize) -> Result<(), TransportError> {
+        let pool = Pool {
+            transport: self,
+            handler,
+            steady: threads.max(1),
+            alive: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+            lead: Arc::default(),
+            wakeful: Wakeful::default(),
+            outcome: Mutex::new(Ok(())),
+        };
         std::thread::scope(|scope| {
-            let lead = Arc::new(Lead::default());
-            let wakeful = Arc::new(Wakeful::default());
-            let mut workers = Vec::new();
-            let mut outcome = Ok(());
-            for number in 0..threads.max(1) {
-                let (lead, wakeful) = (lead.clone(), wakeful.clone());
-                let spawned = std::thread::Builder::new()
-                    .name(format!("firn-fuse-{number}"))
-                    .spawn_scoped(scope, move || Worker::new(self, handler).run(&lead, &wakeful));
-                match spawned {
-                    Ok(worker) => workers.push(worker),
+            for _ in 0..pool.steady {
+                if let Err(error) = pool.start_worker(scope) {
                     // Those that did start can serve.
-                    Err(error) if workers.is_empty() => outcome = Err(TransportError::Thread(error)),
-                    Err(error) => tracing::warn!("only {} worker threads: {error}", workers.len()),
+                    match pool.alive.load(Ordering::SeqCst) {
+                        0 => return Err(TransportError::Thread(error)),
+                        started => tracing::warn!("only {started} worker threads: {error}"),
+                    }
                 }
             }
-            for worker in workers {
-                let ended = worker.join().unwrap_or(Err(TransportError::Panicked));
-                outcome = outcome.and(ended);
+            Ok(())
+        })?;
+        pool.outcome.into_inner()
+    }
+}
+
+/// The workers of one mount.
+struct Pool<'a> {
+    transport: &'a DeviceTransport,
+    handler: &'a dyn Handler,
+    /// Workers that stay.
+    steady: usize,
+    /// Workers there are.
+    alive: AtomicUsize,
+    /// Of these, waiting for a request.
+    idle: AtomicUsize,
+    /// Which of them reads.
+    lead: Arc<Lead>,
+    wakeful: Wakeful,
+    /// The first failure.
+    outcome: Mutex<Result<(), TransportError>>,
+}
+
+impl Pool<'_> {
+    fn start_worker<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> std::io::Result<()> {
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        let body = move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| self.work(scope)));
+            // Whatever ended this worker, the others find out for themselves.
+            about_to_block();
+            self.alive.fetch_sub(1, Ordering::SeqCst);
+            if let Err(error) = ended.unwrap_or(Err(TransportError::Panicked)) {
+                tracing::error!("{error}");
+                let mut outcome = self.outcome.lock();
+                if outcome.is_ok() {
+                    *outcome = Err(error);
+                }
             }
-            outcome
-        })
+        };
+        let started = std::thread::Builder::new().name("firn-fuse".into()).spawn_scoped(scope, body);
+        if started.is_err() {
+            self.alive.fetch_sub(1, Ordering::SeqCst);
+        }
+        started.map(drop)
+    }
+
+    fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Result<(), TransportError> {
+        let mut worker = Worker::new(self.transport, self.handler);
+        loop {
+            let others_idle = self.idle.fetch_add(1, Ordering::SeqCst);
+            let surplus = others_idle >= self.steady && self.alive.load(Ordering::SeqCst) > self.steady;
+            let message = if surplus { Ok(None) } else { self.lead(&mut worker) };
+            let left_idle = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
+            let Some(len) = message? else { return Ok(()) };
+            if left_idle == 0 && worker.may_wait(len) && self.alive.load(Ordering::SeqCst) < MAX_WORKERS {
+                if let Err(error) = self.start_worker(scope) {
+                    tracing::debug!("no more worker threads: {error}");
+                }
+            }
+            self.wakeful.request();
+            if matches!(worker.answer(len)?, Answered::Last) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for the lead, then for a message.
+    fn lead(&self, worker: &mut Worker<'_>) -> Result<Option<usize>, TransportError> {
+        self.lead.take();
+        if self.wakeful.is_held() && !worker.request_comes_within(PAUSE) {
+            self.wakeful.rest();
+        }
+        worker.next_message()
     }
 }
 
@@ -146,25 +225,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(mut self, lead: &Arc<Lead>, wakeful: &Wakeful) -> Result<(), TransportError> {
-        let outcome = self.work(lead, wakeful);
-        // Whatever ended this worker, the others find out for themselves.
-        about_to_block();
-        outcome
-    }
-
-    fn work(&mut self, lead: &Arc<Lead>, wakeful: &Wakeful) -> Result<(), TransportError> {
-        loop {
-            lead.take();
-            if wakeful.is_held() && !self.request_comes_within(PAUSE) {
-                wakeful.rest();
-            }
-            let Some(len) = self.next_message()? else { return Ok(()) };
-            wakeful.request();
-            if matches!(self.answer(len)?, Answered::Last) {
-                return Ok(());
-            }
-        }
+    /// Whether the request that was just read is of a kind that may wait for the device.
+    fn may_wait(&self, len: usize) -> bool {
+        let opcode =
+            self.request[..len].get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        matches!(opcode, Some(opcode::FSYNC | opcode::FSYNCDIR | opcode::SYNCFS | opcode::READ))
     }
 
     fn request_comes_within(&self, pause: Duration) -> bool {
@@ -177,6 +242,8 @@ impl<'a> Worker<'a> {
     fn next_message(&mut self) -> Result<Option<usize>, TransportError> {
         loop {
             match rustix::io::read(self.fd, &mut self.request[..]) {
+                // Other transports of messages end so; /dev/fuse itself never does.
+                Ok(0) => return Ok(None),
                 Ok(len) => return Ok(Some(len)),
                 // ENOENT: the request was interrupted before it was read.
                 Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
@@ -220,5 +287,94 @@ impl<'a> Worker<'a> {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(errno) => tracing::error!("the kernel refused a reply: {errno}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::sync::Barrier;
+    use std::time::Duration;
+
+    /// A connection that carries messages as `/dev/fuse` does, and its other end.
+    fn connection() -> (DeviceTransport, OwnedFd) {
+        let (ours, kernel) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        (DeviceTransport::new(ours), kernel)
+    }
+
+    fn send(kernel: &OwnedFd, opcode: u32, unique: u64) {
+        let mut message = Vec::new();
+        message.extend_from_slice(&40_u32.to_ne_bytes());
+        message.extend_from_slice(&opcode.to_ne_bytes());
+        message.extend_from_slice(&unique.to_ne_bytes());
+        message.resize(40, 0);
+        rustix::io::write(kernel, &message).unwrap();
+    }
+
+    /// Replies as (unique, error).
+    fn receive(kernel: &OwnedFd) -> (u64, i32) {
+        let mut bytes = [0; 4096];
+        let len = rustix::io::read(kernel, &mut bytes[..]).unwrap();
+        assert_eq!(u32::from_ne_bytes(bytes[..4].try_into().unwrap()) as usize, len);
+        let error = i32::from_ne_bytes(bytes[4..8].try_into().unwrap());
+        (u64::from_ne_bytes(bytes[8..16].try_into().unwrap()), error)
+    }
+
+    struct Meeting(Barrier);
+
+    impl Handler for Meeting {
+        fn handle(&self, request: &Request<'_>, _reply: &mut Reply) -> Verdict {
+            match request.operation {
+                Operation::Fsync => {
+                    // As the driver does before it waits for the device.
+                    about_to_block();
+                    self.0.wait();
+                    Verdict::Answer
+                }
+                Operation::Statfs => Verdict::Error(Errno::NOSPC),
+                Operation::Readlink => panic!("a panic that a test asked for"),
+                _ => Verdict::Last,
+            }
+        }
+        fn setxattr_ext(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn requests_that_wait_for_the_device_do_not_keep_others_waiting() {
+        const TOGETHER: usize = 12;
+        let (transport, kernel) = connection();
+        // Each fsync waits until all of them are under way, plus us.
+        let handler = Meeting(Barrier::new(TOGETHER + 1));
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| transport.serve(&handler, 1));
+            (0..TOGETHER).for_each(|n| send(&kernel, opcode::FSYNC, n as u64));
+            send(&kernel, opcode::STATFS, 99);
+            assert_eq!(receive(&kernel), (99, -Errno::NOSPC.raw_os_error()));
+            handler.0.wait();
+            let mut answered: Vec<(u64, i32)> = (0..TOGETHER).map(|_| receive(&kernel)).collect();
+            answered.sort_unstable();
+            assert_eq!(answered, (0..TOGETHER as u64).map(|n| (n, 0)).collect::<Vec<_>>());
+            drop(kernel);
+            served.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_worker_that_panics_is_an_error_and_the_others_go_on() {
+        let (transport, kernel) = connection();
+        let handler = Meeting(Barrier::new(1));
+        std::thread::scope(|scope| {
+            let served = scope.spawn(|| transport.serve(&handler, 2));
+            send(&kernel, opcode::READLINK, 1);
+            std::thread::sleep(Duration::from_millis(20));
+            send(&kernel, opcode::STATFS, 2);
+            assert_eq!(receive(&kernel).0, 2);
+            drop(kernel);
+            assert!(matches!(served.join().unwrap(), Err(TransportError::Panicked)));
+        });
     }
 }

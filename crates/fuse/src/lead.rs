@@ -4,7 +4,7 @@
 //! caller's; on virtual machines such a wake-up costs several times what a whole request takes. With one worker waiting,
 //! caller and worker settle on one processor and take turns. A worker that is about to wait for the device or for another
 //! thread ([`about_to_block`]) first passes the lead on, so nobody waits behind it; it answers its request and then queues
-//! up to lead again. Measured: `docs/decisions/0050-leader-and-followers.md`.
+//! up to lead again. Measured: `docs/decisions/0006-leader-and-followers.md`.
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;

@@ -17,4 +17,4 @@ pub mod wire;
 
 pub use adapter::{Adapter, Handler, Notifier, Settings, Verdict};
 pub use mount::{MountError, MountOptions, MountRequest};
-pub use session::{Session, SessionConfig, SessionError, default_threads};
+pub use session::{Session, SessionConfig, SessionError, become_io_flusher, default_threads};

@@ -4,7 +4,7 @@
 //! virtual machine: left the guest), each of the two takes longer than the request's work. The kernel's PM QoS interface,
 //! `/dev/cpu_dma_latency`, lets a process ask for shallow sleep as long as it holds the file open. It is held only while
 //! requests arrive at a rate at which sleeping could not pay, and let go after a pause. Only root may; without the right,
-//! nothing happens. Measured: `docs/decisions/0050-leader-and-followers.md`.
+//! nothing happens. Measured: `docs/decisions/0006-leader-and-followers.md`.
 
 use parking_lot::Mutex;
 use std::fs::File;

@@ -34,6 +34,17 @@ fn mkfs_options(device: &dyn Device) -> MkfsOptions {
     }
 }
 
+<<<<<<< HEAD
+    // Open it, make a file, write, and wait until it is durable. Who embeds the library calls `background` now and
+    // then, from a thread or a timer of its own; `sync` does what is needed by itself.
+    let volume = firnfs_volume::open(device.clone(), Options::default(), AtimeMode::Noatime, clock.clone())?;
+    let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
+    let node = NewNode { kind: Kind::Regular, mode: 0o666, rdev: 0, target: &[] };
+    let file = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, b"hello", node, false))?;
+    volume.write(file.ino, 0, b"Hello, log.", false)?;
+    volume.sync(Scope::File(file.ino))?;
+    // Dropped without `close`, as a crash would leave it: what was synced is in the log.
+=======
 fn mount(device: &Arc<dyn Device>) -> Result<Volume<Lfs>, Box<dyn Error>> {
     Ok(open(device.clone(), Options::default(), AtimeMode::Relatime, Arc::new(SystemClock))?)
 }
@@ -69,6 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     volume.sync(Scope::File(file))?;
     volume.write(file, 26, b"and what was closed as well", false)?;
     volume.close()?;
+>>>>>>> main
     drop(volume);
 
     let volume = mount(&device)?;

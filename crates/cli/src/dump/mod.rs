@@ -1,5 +1,6 @@
 //! `firn dump`: what newfs -N and dumpfs are for BSD. Shows a volume's structures as they lie on the device.
 
+mod tables;
 pub mod text;
 pub mod views;
 
@@ -10,6 +11,7 @@ use crate::target::{self, Target};
 use clap::Args;
 use firnfs_format::SegmentId;
 use std::path::{Path, PathBuf};
+use tables::Tables;
 use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
 
 /// Arguments of `firn dump`.
@@ -20,8 +22,9 @@ use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
   firn dump disk.img --inode 1        the root directory's inode and its blocks
   firn dump disk.img --ifile --json   inode map and segment usage, for scripts
 
-Shows the state of the newest checkpoint. Of a mounted volume it shows what is on the device, which
-may be older than what the mount shows: run `firn sync` first.")]
+Inodes and segment usage are shown as a mount would find them, with the log behind the newest
+checkpoint taken into account. Of a mounted volume firn shows what is on the device, which may be
+older than what the mount shows: run `firn sync` first.")]
 pub struct DumpArgs {
     /// Image file, block device, or any path on a mount
     pub image: PathBuf,
@@ -66,16 +69,16 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
     let segment_bytes = image.superblock.segment_bytes;
     let part = &args.part;
     if let Some(number) = part.segment {
-        let view = SegmentView::new(&image, SegmentId(number))?;
+        let view = SegmentView::new(&image, &tables(&image), SegmentId(number))?;
         output.show(args.json, &view, |out| text::segment(out, &view, segment_bytes))
     } else if let Some(number) = part.inode {
-        let view = InodeView::new(&image, number)?;
+        let view = InodeView::new(&image, &tables(&image), number)?;
         output.show(args.json, &view, |out| text::inode(out, &view))
     } else if part.checkpoint {
         let slots = views::slots(&image);
         output.show(args.json, &slots, |out| text::slots(out, &slots))
     } else if part.ifile {
-        let view = IfileView::new(&image)?;
+        let view = IfileView::new(&image, &tables(&image))?;
         output.show(args.json, &view, |out| text::ifile(out, &view, segment_bytes))
     } else {
         let view = Overview { superblock: SuperblockView::new(&image), slots: views::slots(&image) };
@@ -84,6 +87,15 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
             text::slots(out, &view.slots)
         })
     }
+}
+
+/// The tables, with a word to people when roll-forward is not in them.
+fn tables(image: &Image) -> Tables<'_> {
+    let tables = Tables::of(image);
+    if let Some(failure) = tables.why_checkpoint() {
+        eprintln!("firn: showing the newest checkpoint alone: {failure}");
+    }
+    tables
 }
 
 /// The device to look at: a mount's source, or the path itself.

@@ -2,6 +2,7 @@
 //!
 //! Field names are part of the command's interface; new ones may come, old ones stay.
 
+use super::tables::Tables;
 use crate::failure::{Done, Failure};
 use crate::image::Image;
 use firnfs_format::checkpoint::{Checkpoint, TableRoot};
@@ -347,7 +348,7 @@ pub struct PartialView {
 /// One segment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SegmentView {
-    /// Its usage, as the newest checkpoint has it.
+    /// Its usage.
     pub usage: UsageView,
     /// Sectors written in its present use.
     pub used_sectors: u32,
@@ -371,10 +372,9 @@ impl SegmentView {
     ///
     /// # Errors
     /// There is no such segment, or the device fails.
-    pub fn new(image: &Image, id: SegmentId) -> Done<Self> {
+    pub fn new(image: &Image, tables: &Tables<'_>, id: SegmentId) -> Done<Self> {
         let found = image.segment(id)?;
-        let usage_root = &image.checkpoint()?.usage;
-        let usage: UsageEntry = image.table_entry(usage_root, id.0, "segment usage")?;
+        let usage = tables.segment(id)?;
         let partials = found.partials.iter().map(|partial| {
             let s = &partial.summary;
             let entries = partial.entries.iter().enumerate();
@@ -481,18 +481,15 @@ fn kind_name(code: u8) -> &'static str {
 }
 
 impl InodeView {
-    /// Reads an inode through the inode map of the newest checkpoint.
+    /// Reads an inode through the inode map.
     ///
     /// # Errors
     /// The number is not in use, or a block on the way is damaged.
-    pub fn new(image: &Image, ino: u64) -> Done<Self> {
-        let entry: ImapEntry = image.table_entry(&image.checkpoint()?.imap, ino, "inode map")?;
+    pub fn new(image: &Image, tables: &Tables<'_>, ino: u64) -> Done<Self> {
+        let entry = tables.inode(ino)?;
         if entry.ptr.is_hole() {
-            return Err(Failure::failed(format!(
-                "{} has no inode {ino} at its newest checkpoint",
-                image.path().display()
-            ))
-            .advise("`firn dump --ifile` lists those in use"));
+            return Err(Failure::failed(format!("{} has no inode {ino}", image.path().display()))
+                .advise("`firn dump --ifile` lists those in use"));
         }
         let bytes = image.read(&entry.ptr, &format!("inode {ino}"))?;
         let record = decode_record(&bytes).map_err(|e| image.damaged(format_args!("inode {ino}: {e}")))?;
@@ -546,6 +543,18 @@ pub struct ImapView {
     pub record: PtrView,
 }
 
+impl ImapView {
+    fn new(image: &Image, ino: u64, entry: &ImapEntry) -> Self {
+        Self {
+            ino,
+            version: entry.version,
+            orphan: entry.orphan,
+            atime: rfc3339(entry.atime.0),
+            record: PtrView::new(image, &entry.ptr),
+        }
+    }
+}
+
 /// The readable view of inode map and segment usage: what BSD-LFS keeps in its ifile.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct IfileView {
@@ -556,26 +565,15 @@ pub struct IfileView {
 }
 
 impl IfileView {
-    /// Of the newest checkpoint.
+    /// Of a volume.
     ///
     /// # Errors
     /// A block of the tables is damaged.
-    pub fn new(image: &Image) -> Done<Self> {
-        let checkpoint = image.checkpoint()?;
+    pub fn new(image: &Image, tables: &Tables<'_>) -> Done<Self> {
         let mut segments = Vec::new();
-        image.walk_table(&checkpoint.usage, "segment usage", &mut |segment, entry: UsageEntry| {
-            segments.push(UsageView::new(segment, &entry));
-        })?;
+        tables.each_segment(&mut |segment, entry| segments.push(UsageView::new(segment, &entry)))?;
         let mut inodes = Vec::new();
-        image.walk_table(&checkpoint.imap, "inode map", &mut |ino, entry: ImapEntry| {
-            inodes.push(ImapView {
-                ino,
-                version: entry.version,
-                orphan: entry.orphan,
-                atime: rfc3339(entry.atime.0),
-                record: PtrView::new(image, &entry.ptr),
-            });
-        })?;
+        tables.each_inode(&mut |ino, entry| inodes.push(ImapView::new(image, ino, &entry)))?;
         Ok(Self { segments, inodes })
     }
 }

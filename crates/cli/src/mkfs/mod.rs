@@ -114,7 +114,7 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
 fn fill(plan: &MkfsPlan, device: FileDevice, tree: &Path) -> Done<Totals> {
     let leave_out = plan.source_id();
     let expected = from_dir::survey(tree, leave_out)?;
-    let volume = crate::volume::open(Arc::new(device), Options::default())?;
+    let volume = crate::volume::open(Arc::new(device), Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
     let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
     let bar =
         ProgressBar::new(expected.bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

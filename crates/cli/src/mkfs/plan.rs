@@ -73,15 +73,15 @@ impl MkfsPlan {
     }
 
     fn existing_file(path: PathBuf, len_bytes: u64, args: &MkfsArgs) -> Done<Self> {
-        let size_bytes = whole_sectors(args.size.unwrap_or(len_bytes));
-        if size_bytes == 0 {
-            return Err(Failure::usage(format!("{} is empty", path.display()))
-                .advise("say how large the volume shall be: --size 20G"));
-        }
         let content = look(&path, args.force)?;
         // A file of somebody's own, whatever it is, deserves the question; a device without a signature does not.
         if content == Content::Unknown && !args.force {
             return Err(refuse(&path, "data that firn does not know"));
+        }
+        let size_bytes = whole_sectors(args.size.unwrap_or(len_bytes));
+        if size_bytes == 0 {
+            return Err(Failure::usage(format!("{} is empty", path.display()))
+                .advise("say how large the volume shall be: --size 20G"));
         }
         let wipe = content != Content::Blank;
         Ok(Self { path, place: Place::ExistingFile { wipe }, size_bytes })

@@ -10,6 +10,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once nobody waits for a report any more.
+static DETACHED: AtomicBool = AtomicBool::new(false);
 
 /// What the daemon reports.
 #[derive(Serialize, Deserialize)]
@@ -28,14 +32,16 @@ enum Report {
 pub fn start() -> Done {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_else(|| "firn".into());
-    let mut child = Command::new("/proc/self/exe")
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::io("cannot find the program", Path::new("/proc/self/exe"), &e))?;
+    let mut child = Command::new(&program)
         .arg0(name)
         .args(words)
         .arg("--daemon")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|e| Failure::io("cannot start the daemon from", Path::new("/proc/self/exe"), &e))?;
+        .map_err(|e| Failure::io("cannot start the daemon from", &program, &e))?;
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
         // An error reads as silence, which is reported below.
@@ -56,17 +62,27 @@ pub fn start() -> Done {
 }
 
 /// In the daemon, once the mount serves: tells the process that waits, and lets go of the terminal. Messages go to `log`
-/// from here on, or nowhere.
+/// from here on, or to the kernel's log (root), or nowhere.
 ///
 /// # Errors
 /// The log or `/dev/null` cannot be opened.
 pub fn detach(log: Option<&Path>) -> Done {
-    let null = open_for_append(Path::new("/dev/null"))?;
+    let null_path = Path::new("/dev/null");
+    let null = std::fs::OpenOptions::new().read(true).write(true).open(null_path);
+    let null = null.map_err(|e| Failure::io("cannot open", null_path, &e))?;
     let messages = match log {
-        Some(path) => open_for_append(path)?,
-        None => null.try_clone().map_err(|e| Failure::io("cannot open", Path::new("/dev/null"), &e))?,
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            file.map_err(|e| Failure::io("cannot open", path, &e))?
+        }
+        // Each message is one write, as the kernel wants it.
+        None => match std::fs::OpenOptions::new().write(true).open("/dev/kmsg") {
+            Ok(kernel_log) => kernel_log,
+            Err(_) => null.try_clone().map_err(|e| Failure::io("cannot open", null_path, &e))?,
+        },
     };
     report(&Report::Ready);
+    DETACHED.store(true, Ordering::SeqCst);
     let redirected = rustix::stdio::dup2_stdin(&null)
         .and_then(|()| rustix::stdio::dup2_stdout(&null))
         .and_then(|()| rustix::stdio::dup2_stderr(&messages));
@@ -79,8 +95,12 @@ pub fn leave_session() {
     let _leader_already = rustix::process::setsid();
 }
 
-/// In the daemon, when it fails before the mount serves.
+/// In the daemon, when it fails: to the process that waits, or to the log once that is gone.
 pub fn report_failure(failure: &Failure) {
+    if DETACHED.load(Ordering::SeqCst) {
+        tracing::error!("{failure}");
+        return;
+    }
     report(&Report::Failed {
         message: failure.message.clone(),
         advice: failure.advice.clone(),
@@ -94,13 +114,6 @@ fn report(report: &Report) {
     let mut stdout = std::io::stdout();
     // Whoever started the daemon may be gone; the mount is not.
     let _nobody_listens = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
-}
-
-fn open_for_append(path: &Path) -> Done<std::fs::File> {
-    let mut options = std::fs::OpenOptions::new();
-    // Reading, too: the same descriptor serves as standard input.
-    let file = options.read(true).append(true).create(true).open(path);
-    file.map_err(|e| Failure::io("cannot open", path, &e))
 }
 
 fn exit_of(code: u8) -> Exit {

@@ -39,12 +39,16 @@ pub fn mount(args: &MountArgs) -> Done {
     if plan.daemon {
         daemon::leave_session();
     }
-    open::open_and_serve(&plan).inspect_err(|failure| {
-        if plan.daemon {
-            tracing::error!("{failure}");
-            daemon::report_failure(failure);
+    firnfs_fuse::become_io_flusher();
+    let served = open::open_and_serve(&plan);
+    match served {
+        // Said by the process that waits, or in the log: not here as well.
+        Err(failure) if plan.daemon => {
+            daemon::report_failure(&failure);
+            std::process::exit(i32::from(failure.exit as u8))
         }
-    })
+        served => served,
+    }
 }
 
 /// Mounts an open volume and serves it to the end. `source` is what `mount` shows.

@@ -1,15 +1,18 @@
 //! Opens the volume that `firn mount` is about to serve.
 
 use super::options::{MountPlan, Source};
-use super::serve;
-use crate::failure::Done;
+use super::{failure_of, serve};
+use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
+use crate::sizes::Bytes;
+use crate::target::mount_of_image;
 use crate::volume;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::vfs::Vfs;
 use firnfs_device::{Access, Clock, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::TimeNs;
+use firnfs_fuse::{SessionError, mount};
 use firnfs_volume::Volume;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,40 +20,89 @@ use std::sync::Arc;
 /// What `mount` shows for a volume in memory.
 const MEMORY_SOURCE: &str = "firnfs-memory";
 
+/// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
+const LOCK_WAIT_MS: u64 = 10_000;
+
 /// Opens the volume and serves it until it is unmounted.
 ///
 /// # Errors
 /// The volume cannot be opened or mounted, or serving it failed.
 pub fn open_and_serve(plan: &MountPlan) -> Done {
+    // Before the volume is opened: it may be the dead mount there that keeps the device in use.
+    mount::prepare_mountpoint(&plan.mountpoint).map_err(|e| failure_of(&SessionError::Mount(e)))?;
     match &plan.source {
         Source::Memory(size_bytes) => {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
-        Source::Image(path) => serve(Arc::new(image_volume(plan, path)?), path.clone(), plan),
+        Source::Image(path) => {
+            let path = path.canonicalize().map_err(|e| Failure::io("cannot open", path, &e))?;
+            let volume = image_volume(plan, &path)?;
+            serve(Arc::new(volume), path, plan)
+        }
     }
 }
 
-/// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
-const LOCK_WAIT_MS: u64 = 10_000;
-
 /// The volume on an image file or block device.
 fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
+    refuse_second_mount(path)?;
     let read_only = plan.mount_options.read_only;
-    let (access, lock) = match read_only {
-        true => (Access::ReadOnly, Lock::Shared),
-        false => (Access::ReadWrite, Lock::Exclusive),
+    let (access, lock) =
+        if read_only { (Access::ReadOnly, Lock::Shared) } else { (Access::ReadWrite, Lock::Exclusive) };
+    let file = FileOptions {
+        access,
+        lock,
+        lock_wait_ms: LOCK_WAIT_MS,
+        // Mounting as fuseblk is what claims a device then.
+        hold_claim: !mount::uses_fuseblk(path),
+        ..FileOptions::default()
     };
-    let file = FileOptions { access, lock, lock_wait_ms: LOCK_WAIT_MS, ..FileOptions::default() };
     let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
     let options = Options {
         // The kernel caches pages.
         cache_file_data: false,
         cache_bytes: plan.cache_bytes,
         commit_interval_ms: plan.commit_interval_ms,
+        discard: plan.discard,
         read_only,
         ..Options::default()
     };
-    volume::open(Arc::new(device), options)
+    let volume = volume::open(Arc::new(device), options, plan.mount_options.atime)?;
+    if plan.verbose {
+        report_recovery(&volume);
+    }
+    Ok(volume)
+}
+
+/// The lock would refuse, too, but only after a wait, and without saying where. A mount of the volume whose daemon died
+/// is cleared, wherever it is: the kernel keeps a block device claimed for it.
+fn refuse_second_mount(path: &Path) -> Done {
+    let table_failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    while let Some(mounted) = mount_of_image(path).map_err(table_failed)? {
+        let place = mounted.mountpoint.display();
+        if !mount::is_dead(&mounted.mountpoint) {
+            let message = format!("{} is already mounted on {place}", path.display());
+            let advice = format!("use it there, or 'firn umount {place}' first");
+            return Err(Failure::new(Exit::Refused, message).advise(advice));
+        }
+        mount::unmount(&mounted.mountpoint, true).map_err(|e| failure_of(&SessionError::Mount(e)))?;
+    }
+    Ok(())
+}
+
+/// For `-v`: what was found in the log behind the last checkpoint.
+fn report_recovery(volume: &Volume<Lfs>) {
+    let Ok(done) = volume.run(|vfs, _| Ok(*vfs.store().recovered())) else { return };
+    if done.was_clean {
+        eprintln!("firn: the last unmount was clean");
+    } else {
+        eprintln!(
+            "firn: recovered {} files from {} of log ({} partial segments; {} belonged to no complete batch)",
+            done.inodes,
+            Bytes(done.bytes),
+            done.partials,
+            done.incomplete
+        );
+    }
 }
 
 /// A new, empty volume in memory; its root belongs to whoever mounts it.

@@ -34,8 +34,8 @@ pub struct MountArgs {
     /// Mount a new, empty volume of this size that lives in memory
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     memory: Option<u64>,
-    /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, [no]allow_other, and
-    /// cache=SIZE, threads=N, commit=SECONDS, writeback
+    /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
+    /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, writeback, discard (tell the device which segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground
@@ -57,7 +57,7 @@ pub struct MountArgs {
     /// What is not synced before becomes durable after this many seconds [default: 5]
     #[arg(long, value_name = "SECONDS")]
     commit_interval: Option<f64>,
-    /// Append messages to this file (in the background they are lost otherwise)
+    /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Set by the process that starts the daemon
@@ -91,6 +91,8 @@ pub struct MountPlan {
     pub settings: Settings,
     /// Longest time until a change is durable by itself, in milliseconds.
     pub commit_interval_ms: u64,
+    /// Free segments are discarded.
+    pub discard: bool,
     /// Messages go here.
     pub log: Option<PathBuf>,
     /// Stay in the foreground.
@@ -116,6 +118,7 @@ impl MountArgs {
             threads: default_threads(),
             settings: Settings { writeback_cache: self.writeback },
             commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
+            discard: false,
             log: self.log.clone(),
             foreground: self.foreground,
             verbose: self.verbose,
@@ -165,6 +168,10 @@ impl MountPlan {
                 let seconds =
                     seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
                 self.set_commit_interval(seconds)
+            }
+            ("discard", "") => {
+                self.discard = true;
+                Ok(())
             }
             ("writeback", "") => {
                 self.settings.writeback_cache = true;

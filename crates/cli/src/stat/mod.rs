@@ -103,15 +103,22 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
 /// # Errors
 /// A volume cannot be found or read.
 pub fn df(args: &DfArgs, output: &mut Output) -> Done {
-    let targets = if args.paths.is_empty() {
-        let mounts = table::firnfs_mounts()
-            .map_err(|e| Failure::io("cannot read", std::path::Path::new("/proc/self/mountinfo"), &e))?;
-        mounts.into_iter().map(Target::Mounted).collect()
+    let volumes = if args.paths.is_empty() {
+        all_mounted()?
     } else {
-        args.paths.iter().map(|path| target::resolve(path)).collect::<Done<Vec<_>>>()?
+        args.paths.iter().map(|path| target::resolve(path).and_then(look)).collect::<Done<Vec<_>>>()?
     };
-    let volumes = targets.into_iter().map(look).collect::<Done<Vec<_>>>()?;
     output.show(args.json, &volumes, |out| text::df(out, &volumes))
+}
+
+/// Every mounted volume that answers. One that does not - somebody else's, or its daemon died - must not hide the others.
+fn all_mounted() -> Done<Vec<Volume>> {
+    let mounts = table::firnfs_mounts()
+        .map_err(|e| Failure::io("cannot read", std::path::Path::new("/proc/self/mountinfo"), &e))?;
+    let answer = |mount: Mount| {
+        look(Target::Mounted(mount)).inspect_err(|failure| eprintln!("firn: left out: {failure}")).ok()
+    };
+    Ok(mounts.into_iter().filter_map(answer).collect())
 }
 
 fn look(target: Target) -> Done<Volume> {

@@ -91,7 +91,8 @@ fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     for (bucket, &number) in log.utilisation.iter().enumerate() {
         let bar = "#".repeat((number * BAR_COLUMNS).div_ceil(longest) as usize);
         let (from, to) = (bucket * 100 / BUCKETS, (bucket + 1) * 100 / BUCKETS);
-        writeln!(out, "    {from:>3}-{to:>3}% {:>9}  {bar}", Count(number))?;
+        let line = format!("    {from:>3}-{to:>3}% {:>9}  {bar}", Count(number));
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }

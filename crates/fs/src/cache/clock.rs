@@ -27,6 +27,11 @@ impl<K: Copy + Eq + Hash, V> Default for ClockMap<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
     /// Looks without warming.
     pub fn peek(&self, key: &K) -> Option<&V> {
         let slot = *self.index.get(key)?;

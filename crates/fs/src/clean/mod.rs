@@ -3,4 +3,4 @@
 
 mod policy;
 
-pub use policy::{Candidate, CostBenefit, Policy};
+pub use policy::{Candidate, CostBenefit, Greedy, Policy};

@@ -52,6 +52,25 @@ impl Policy for CostBenefit {
     }
 }
 
+/// The emptiest first (Sprite LFS, section 3.4).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Greedy;
+
+impl Policy for Greedy {
+    fn choose(
+        &self,
+        candidates: &[Candidate],
+        _segment_bytes: u32,
+        _now: TimeNs,
+        count: usize,
+    ) -> Vec<Candidate> {
+        let mut ranked = candidates.to_vec();
+        ranked.sort_by_key(|c| (c.live_bytes, c.segment));
+        ranked.truncate(count);
+        ranked
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,12 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way or clean segments are short; `ReadOnly`.
     pub(super) fn checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
+        let result = self.try_checkpoint(now, clean);
+        self.gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
         self.refuse_failed()?;
         if self.jobs.checkpoint_under_way() {
             return Err(Stop::Room);

@@ -11,7 +11,7 @@ use super::log::{CLEANER_LOG, USER_LOG};
 use super::scan::{partials, stored_bytes};
 use super::shelf::padded;
 use super::{gather_needs, inode::BlockPlace};
-use crate::clean::{Candidate, CostBenefit, Policy};
+use crate::clean::{Candidate, CostBenefit, Greedy, Policy};
 use crate::error::{Fetch, FetchKind, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
@@ -32,18 +32,30 @@ pub(super) struct Cleaning {
     damaged: BTreeSet<SegmentId>,
     /// What the last pass emptied waits for checkpoints.
     pub(super) wants_checkpoint: bool,
+    /// The last search met segments that a checkpoint will find empty.
+    pub(super) finds_empty: bool,
+    /// Live bytes and log bytes when the last search found nothing worth doing.
+    pub(super) rests_since: Option<(u64, u64)>,
 }
 
 impl Cleaning {
     /// A victim's bytes have come.
     pub(super) fn supply(&mut self, segment: SegmentId, bytes: &[u8]) {
-        self.segments.insert(segment, bytes.to_vec());
+        if self.victims.iter().any(|v| v.segment == segment) {
+            self.segments.insert(segment, bytes.to_vec());
+        }
     }
 }
 
 impl Lfs {
     /// One pass, resumed after each `Need`. Returns false if there is nothing worth cleaning.
     pub(super) fn clean_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        let result = self.try_clean(now);
+        self.gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_clean(&mut self, now: TimeNs) -> Outcome<bool> {
         if self.cleaning.victims.is_empty() {
             self.choose_victims(now)?;
             if self.cleaning.victims.is_empty() {
@@ -60,9 +72,11 @@ impl Lfs {
 
     fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
         let mut candidates = Vec::new();
+        self.cleaning.finds_empty = false;
         for leaf in 0..self.usage.leaves() {
             for (segment, entry) in self.usage.leaf(&mut self.shelf, leaf)? {
                 let idle = !self.log.is_open(segment) && !self.cleaning.damaged.contains(&segment);
+                self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
                         segment,
@@ -76,6 +90,11 @@ impl Lfs {
         let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
         let ranked = CostBenefit.choose(&candidates, self.geo.segment_bytes, now, count);
         self.cleaning.victims = self.worthwhile(ranked);
+        if self.cleaning.victims.is_empty() {
+            // Age can put segments first that are too full to be worth it.
+            let emptiest = Greedy.choose(&candidates, self.geo.segment_bytes, now, count);
+            self.cleaning.victims = self.worthwhile(emptiest);
+        }
         Ok(())
     }
 
@@ -113,7 +132,8 @@ impl Lfs {
         if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
     }
 
-    /// Entries of the victims that are still current, in the order of the log.
+    /// Entries of the victims that are still current, in the order of the log. A victim in which they are less than the usage
+    /// table says has damaged summaries: it would be chosen for ever.
     fn find_live(&mut self) -> Outcome<Vec<(SegmentId, Entry)>> {
         let mut needs = Vec::new();
         let mut live = Vec::new();
@@ -123,10 +143,16 @@ impl Lfs {
                 std::mem::take(self.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
             let found = partials(&bytes, &self.sb.uuid, &self.geo);
             self.cleaning.segments.insert(segment, bytes);
-            for entry in found.iter().flat_map(|p| &p.entries) {
+            let stated = gather_needs(self.usage.get(&mut self.shelf, segment), &mut needs)?;
+            let mut live_bytes = 0;
+            for entry in found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored()) {
                 if gather_needs(self.is_live(entry), &mut needs)? == Some(true) {
+                    live_bytes += entry.ptr.stored_bytes();
                     live.push((segment, *entry));
                 }
+            }
+            if needs.is_empty() && stated.is_some_and(|s| s.live_bytes > live_bytes) {
+                self.cleaning.damaged.insert(segment);
             }
         }
         needs.dedup();

@@ -223,8 +223,11 @@ impl Lfs {
         }
         // A few more than needed, so that most commits find the pool full.
         let missing = needed + 4 - self.log.pool_len();
-        let (log, pins) = (&self.log, &self.pins);
-        let taken = |segment| log.is_taken(segment) || pins.is_pinned(segment);
+        let (log, pins, jobs, geo) = (&self.log, &self.pins, &self.jobs, &self.geo);
+        let taken = |segment| {
+            let start_bytes = geo.device_bytes(geo.addr(segment, 0));
+            log.is_taken(segment) || pins.is_pinned(segment) || jobs.is_discarding(start_bytes)
+        };
         let found = self.usage.find_ready(&mut self.shelf, self.durable_epoch, missing, &taken)?;
         self.log.fill_pool(found);
         if self.log.pool_len() >= needed { Ok(()) } else { Err(Stop::Room) }

@@ -9,7 +9,7 @@ use crate::error::Outcome;
 use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// See the module's head.
@@ -17,8 +17,6 @@ pub struct Imap {
     /// The tree as of the last checkpoint.
     pub table: Table,
     newer: FxHashMap<u64, ImapEntry>,
-    /// Leaves that the newer entries belong to.
-    newer_leaves: FxHashSet<u64>,
     /// First number never used.
     pub next_ino: InodeNo,
     /// Numbers freed since the mount, to be used again first (last freed, first used: their map blocks are warm).
@@ -31,6 +29,8 @@ pub struct Imap {
     moving: BTreeSet<u64>,
     /// What `next_ino` was when the tree was written.
     stored_through: InodeNo,
+    /// Leaves that newer entries belong to.
+    changed: BTreeSet<u64>,
 }
 
 impl Imap {
@@ -39,13 +39,13 @@ impl Imap {
         Self {
             table: Table::new(InodeNo::INODE_MAP, root, block_bytes),
             newer: FxHashMap::default(),
-            newer_leaves: FxHashSet::default(),
             next_ino,
             free: Vec::new(),
             cursor: 0,
             used: root.used,
             moving: BTreeSet::new(),
             stored_through: next_ino,
+            changed: BTreeSet::new(),
         }
     }
 
@@ -72,14 +72,13 @@ impl Imap {
     /// Sets an entry.
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
-        if self.newer.insert(ino.0, entry).is_none() {
-            self.newer_leaves.insert(ino.0 / self.table.fan());
-        }
+        self.newer.insert(ino.0, entry);
+        self.changed.insert(ino.0 / self.table.fan());
     }
 
-    /// Leaves that entries newer than the tree belong to.
-    pub fn newer_leaves(&self) -> u64 {
-        self.newer_leaves.len() as u64
+    /// Leaves with entries newer than the tree.
+    pub fn changed_blocks(&self) -> u64 {
+        self.changed.len() as u64
     }
 
     /// Entries newer than the tree.
@@ -169,7 +168,7 @@ impl Imap {
 
     /// The leaves that the next checkpoint has to write.
     pub fn changed_leaves(&self) -> BTreeSet<u64> {
-        self.newer_leaves.iter().chain(&self.moving).copied().collect()
+        self.changed.union(&self.moving).copied().collect()
     }
 
     /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
@@ -180,8 +179,8 @@ impl Imap {
     /// The newer entries, in order, for the checkpoint that merges them.
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
-        self.newer_leaves.clear();
         self.stored_through = self.next_ino;
+        self.changed.clear();
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
         entries.sort_unstable_by_key(|e| e.0);
         entries

@@ -48,6 +48,8 @@ pub struct CoreInode {
     pub record_charge_bytes: u32,
     /// Live bytes charged for blocks of all forks, indirect blocks included.
     pub charged_bytes: u64,
+    /// Memory that it was counted with.
+    pub counted_bytes: u64,
     /// Set while memory is newer than the log.
     pub dirty: Option<DirtyInode>,
     /// Dirty blocks in writing order.
@@ -69,6 +71,7 @@ impl CoreInode {
             record: BlockPtr::HOLE,
             record_charge_bytes: 0,
             charged_bytes: 0,
+            counted_bytes: 0,
             dirty: None,
             dirty_blocks: BTreeSet::new(),
             reap_from: None,
@@ -107,13 +110,10 @@ impl CoreInode {
         self.inode.nlink == 0 || self.reap_from.is_some() || self.freed
     }
 
-    /// Bytes of memory it takes without content, roughly.
-    pub const MEMORY_BYTES: u64 = size_of::<Self>() as u64 + 64;
-
     /// Bytes of memory it takes, roughly.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        Self::MEMORY_BYTES + self.inode.inline_bytes() as u64 + self.dirty_blocks.len() as u64 * 32
+        size_of::<Self>() as u64 + 64 + self.inode.inline_bytes() as u64 + self.dirty_blocks.len() as u64 * 32
     }
 
     /// Writes the record into `out` (zeroed, [`Self::record_bytes`] long).

@@ -2,13 +2,14 @@
 //!
 //! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
 //! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
-//! are discarded only after the checkpoint that no longer needs them is durable.
+//! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
+//! more: a device that lost what it had accepted may well report the next flush as done.
 
 use crate::mutation::{Mutation, is_on};
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
 use firnfs_format::{Epoch, SectorAddr, Serial};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Names a job until its completion is reported.
@@ -40,7 +41,7 @@ enum Doing {
     Partial(Serial, SectorAddr),
     Flush { through: Serial, slot: Option<Epoch> },
     Slot,
-    Discard,
+    Discard { at_bytes: u64 },
 }
 
 struct Slot {
@@ -72,9 +73,13 @@ pub struct Jobs {
     flushing: bool,
     slot: Option<Slot>,
     discards: VecDeque<(u64, u64)>,
+    /// Starts of all discards that are not complete.
+    discarding: BTreeSet<u64>,
     in_flight_bytes: u64,
     /// Partial segments wait until the mount's incarnation is durable.
     partials_held: bool,
+    /// A write or flush of the log failed.
+    stopped: bool,
 }
 
 impl Jobs {
@@ -131,6 +136,12 @@ impl Jobs {
     /// Queues a discard of bytes on the device.
     pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
         self.discards.push_back((at_bytes, len_bytes));
+        self.discarding.insert(at_bytes);
+    }
+
+    /// True while a discard that starts there is in line or under way: what is written there could get lost.
+    pub fn is_discarding(&self, at_bytes: u64) -> bool {
+        self.discarding.contains(&at_bytes)
     }
 
     /// All serials up to this one are written.
@@ -141,6 +152,9 @@ impl Jobs {
 
     /// The next thing to do now; `None` if there is nothing, or if it has to wait for jobs under way.
     pub fn next(&mut self) -> Option<Job> {
+        if self.stopped {
+            return None;
+        }
         let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
         if !held && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front() {
             return Some(self.start(Doing::Partial(serial, addr), Request::Write { at_bytes, data }));
@@ -157,7 +171,7 @@ impl Jobs {
             return Some(self.start(Doing::Flush { through: written, slot }, Request::Flush));
         }
         let (at_bytes, len_bytes) = self.discards.pop_front()?;
-        Some(self.start(Doing::Discard, Request::Discard { at_bytes, len_bytes }))
+        Some(self.start(Doing::Discard { at_bytes }, Request::Discard { at_bytes, len_bytes }))
     }
 
     fn next_slot_write(&mut self) -> Option<Job> {
@@ -204,19 +218,26 @@ impl Jobs {
                 }
                 Landed::Nothing
             }
-            Some(Doing::Discard) | None => Landed::Nothing,
+            Some(Doing::Discard { at_bytes }) => {
+                self.discarding.remove(&at_bytes);
+                Landed::Nothing
+            }
+            None => Landed::Nothing,
         }
     }
 
     /// A job failed. Returns false if that harms nothing (a discard).
     pub fn failed(&mut self, id: JobId) -> bool {
         match self.doing.remove(&id) {
-            Some(Doing::Discard) | None => false,
-            Some(Doing::Flush { .. }) => {
-                self.flushing = false;
+            Some(Doing::Discard { at_bytes }) => {
+                self.discarding.remove(&at_bytes);
+                false
+            }
+            None => false,
+            Some(Doing::Flush { .. } | Doing::Partial(..) | Doing::Slot) => {
+                self.stopped = true;
                 true
             }
-            Some(Doing::Partial(..) | Doing::Slot) => true,
         }
     }
 }

@@ -142,7 +142,9 @@ impl Log {
         {
             return tail;
         }
-        let segment = open.expect("mkfs opened the logs in use").next_segment;
+        let left = open.expect("a volume without its logs is not opened");
+        let segment = left.next_segment;
+        usage.look_again(left.segment);
         usage.activate(segment, log);
         let tail = Tail { segment, sector: 0, next_segment: self.pop() };
         self.tails[usize::from(log)] = Some(tail);

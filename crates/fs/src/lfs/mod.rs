@@ -59,12 +59,18 @@ use std::collections::{BTreeMap, VecDeque};
 pub use step::{Pressure, Step};
 use usage::Usage;
 
+/// Clean inodes and blocks that stay in memory however much of the rest is dirty: more than one operation needs.
+const KEPT_INODES: usize = 64;
+const KEPT_BLOCKS: u64 = 64;
+/// Memory beyond the bound that a checkpoint or the cleaner may use for inodes, and again for blocks.
+const GATHER_BYTES: u64 = 40 << 20;
+
 /// How a volume is to be run. Times in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Memory for blocks and inodes; at least 4 MiB are used.
+    /// Memory for blocks and inodes; at least 4 MiB are used. Checkpoints and the cleaner may need up to 80 MiB more.
     pub cache_bytes: u64,
-    /// Dirty bytes at which a commit starts by itself (the write threshold); at most a sixteenth of the cache is used.
+    /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
     pub write_threshold_bytes: u64,
     /// Age of the oldest change at which a commit starts by itself.
     pub commit_interval_ms: u64,
@@ -80,20 +86,6 @@ pub struct Options {
     pub cache_file_data: bool,
 }
 
-impl Options {
-    /// Memory for blocks and inodes, at least the least that works.
-    fn cache_limit_bytes(&self) -> u64 {
-        self.cache_bytes.max(4 << 20)
-    }
-
-    /// With the write threshold brought down to what the cache can hold: dirty blocks and inodes cannot be evicted, and
-    /// writers wait at twice the threshold, so that most of the cache stays clean and finding what may go stays cheap.
-    fn effective(self) -> Self {
-        let write_threshold_bytes = self.write_threshold_bytes.min(self.cache_limit_bytes() / 16);
-        Self { write_threshold_bytes, ..self }
-    }
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -106,6 +98,15 @@ impl Default for Options {
             discard: false,
             cache_file_data: true,
         }
+    }
+}
+
+impl Options {
+    /// With memory and write threshold brought within what the store can work with.
+    fn within_bounds(self) -> Self {
+        let cache_bytes = self.cache_bytes.max(4 << 20);
+        let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
+        Self { cache_bytes, write_threshold_bytes, ..self }
     }
 }
 
@@ -149,14 +150,14 @@ pub struct Lfs {
     log_bytes_since_checkpoint: u64,
     changed_since_checkpoint: bool,
     checkpointed_at: TimeNs,
-    /// When the oldest change not yet committed was made.
+    /// When the oldest change that no flush was asked for yet was made.
     dirty_since: Option<TimeNs>,
     recovered: RollForward,
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
-    /// Memory that background work under way has asked for; see `step`.
-    work_needs_bytes: u64,
+    /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
+    gathering: bool,
 }
 
 impl Lfs {
@@ -260,7 +261,8 @@ impl Lfs {
             .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
             .collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
-            if self.options.discard && !self.log.is_taken(segment) {
+            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
+            if self.options.discard && is_free {
                 let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
                 self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
             }
@@ -279,13 +281,14 @@ impl Lfs {
         self.jobs.is_idle()
     }
 
-    pub(crate) fn insert_inode(&mut self, ino: InodeNo, core: CoreInode) {
+    pub(crate) fn insert_inode(&mut self, ino: InodeNo, mut core: CoreInode) {
         if core.reap_from.is_some() {
             self.reap.push_back(ino);
         }
-        self.inode_bytes += core.memory_bytes();
+        core.counted_bytes = core.memory_bytes();
+        self.inode_bytes += core.counted_bytes;
         if let Some(old) = self.inodes.insert(ino, Box::new(core), 1) {
-            self.inode_bytes = self.inode_bytes.saturating_sub(old.memory_bytes());
+            self.inode_bytes -= old.counted_bytes;
         }
     }
 
@@ -317,9 +320,12 @@ impl Lfs {
         }
     }
 
-    /// Brings the charge for an inode's record up to its present length.
+    /// Brings the charge for an inode's record, and the memory it counts with, up to its present length.
     fn settle_record(&mut self, ino: InodeNo) {
         let Some(core) = self.inodes.get(&ino) else { return };
+        let memory_bytes = core.memory_bytes();
+        self.inode_bytes = self.inode_bytes + memory_bytes - core.counted_bytes;
+        core.counted_bytes = memory_bytes;
         if core.dirty.is_none() {
             return;
         }
@@ -331,17 +337,20 @@ impl Lfs {
 
     /// Keeps memory within its bound by dropping what is clean and cold.
     pub fn shrink_caches(&mut self) {
-        let limit = self.options.cache_limit_bytes();
-        let work = self.work_needs_bytes;
+        let spare = if self.gathering { GATHER_BYTES } else { 0 };
+        let limit = self.options.cache_bytes;
+        // What cannot go leaves some that were just fetched: else the operation that waits for them never ends.
+        let staying = self.dirty_order.len() + self.reap.len() + KEPT_INODES;
         // Inodes may have a quarter; blocks have what is left.
-        while self.inode_bytes > limit / 4 + work {
+        while self.inode_bytes > limit / 4 + spare && self.inodes.len() > staying {
             let gone = self.inodes.evict(|_, c| c.dirty.is_none() && c.reap_from.is_none() && !c.freed);
             let Some((_, core)) = gone else { break };
-            self.inode_bytes = self.inode_bytes.saturating_sub(core.memory_bytes());
+            self.inode_bytes -= core.counted_bytes;
         }
         let in_flight = self.jobs.in_flight_bytes();
-        let blocks_limit = limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight);
-        self.shelf.cache.shrink(blocks_limit + work);
+        let blocks = limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight) + spare;
+        let staying = self.shelf.cache.dirty_bytes() + KEPT_BLOCKS * u64::from(self.geo.block_bytes);
+        self.shelf.cache.shrink(blocks.max(staying));
     }
 
     /// Memory in use for blocks, inodes and writes under way, in bytes.

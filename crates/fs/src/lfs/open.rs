@@ -21,6 +21,9 @@ use firnfs_format::superblock::{
 use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
+const SPANS_DUE: usize = 16;
+
 /// How opening reads the device: blocking, given by the driver. Place and length in bytes.
 pub type DeviceReader<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a;
 
@@ -178,10 +181,10 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
-            work_needs_bytes: 0,
+            gathering: false,
             sb,
             geo,
-            options: options.effective(),
+            options: options.within_bounds(),
         }
     }
 
@@ -203,6 +206,9 @@ impl Lfs {
         }
         self.log.incarnation = incarnation;
         self.next_generation = u64::from(incarnation.0) << 32;
+        if spans.len() > SPANS_DUE {
+            self.log_bytes_since_checkpoint = self.options.checkpoint_bytes;
+        }
         self.spans.clone_from(&spans);
         let first = Checkpoint {
             epoch: Epoch(base.epoch.0 + 1),

@@ -17,18 +17,17 @@ const REAP_STEP_BLOCKS: u64 = 4096;
 const FORKS: [Fork; 3] = [Fork::Data, Fork::Index, Fork::Xattr];
 
 impl Lfs {
-    /// Drops a range of whole blocks; `to_end`: what is not at hand is left to the background.
+    /// Drops a range of whole blocks; `to_end`: what is not at hand of a data fork is left to the background.
     pub(super) fn drop_range(&mut self, ino: InodeNo, fork: Fork, range: Range<u64>, to_end: bool) {
         if range.is_empty() {
             return;
         }
         let mut pruning = Pruning { range: range.clone(), budget: u64::MAX, needs: Vec::new() };
-        if to_end {
+        if to_end && fork == Fork::Data {
             pruning.budget = REAP_STEP_BLOCKS;
             // Only memory is looked at: an error here shows again when the background gets there.
             let looked = self.survey(ino, fork, &mut pruning);
             if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
-                debug_assert_eq!(fork, Fork::Data, "only data forks grow so large");
                 self.core_mut(ino).reap_from = Some(BlockIndex(range.start));
                 self.mark_inode(ino, false);
                 self.reap.push_back(ino);
@@ -71,7 +70,7 @@ impl Lfs {
         }
         self.clean_inode(ino);
         let core = self.inodes.remove(&ino).expect("the inode is in memory");
-        self.inode_bytes = self.inode_bytes.saturating_sub(core.memory_bytes());
+        self.inode_bytes -= core.counted_bytes;
         debug_assert_eq!(core.charged_bytes, 0, "inode {ino} leaves blocks behind");
         self.live_bytes -= u64::from(core.record_charge_bytes);
         if core.record.is_stored() {

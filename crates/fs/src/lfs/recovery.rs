@@ -67,6 +67,7 @@ impl Lfs {
         read: &mut DeviceReader<'_>,
         base: &Checkpoint,
     ) -> Result<(), FsError> {
+        base.tails.iter().flatten().for_each(|tail| self.usage.look_again(tail.segment));
         let mut latest = BTreeMap::new();
         let mut entered = BTreeSet::new();
         let mut accepted = Position { tails: base.tails.clone(), serial: base.serial, crc: base.serial_crc };

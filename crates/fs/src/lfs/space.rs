@@ -15,6 +15,8 @@ const INODE_SUMMARY_BYTES: u64 = 32;
 pub(super) const INODE_EXTRA_BYTES: u64 = INODE_SUMMARY_BYTES + TABLE_ENTRY_BYTES as u64;
 /// Over-provision: segments in 1/100 that users cannot fill, so that cleaning stays cheap.
 const OVER_PROVISION_PERCENT: u64 = 7;
+/// Log bytes that saying of an inode that it was freed takes at most.
+const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
 pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 6;
 /// Fewest segments a volume can have: the reserve, two open logs, and something to live in.
@@ -46,13 +48,25 @@ impl Lfs {
 
     /// Dirty bytes, as they will go to the log.
     pub(super) fn dirty_bytes(&self) -> u64 {
-        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes
+        let freed = self.freed.len() as u64 * FREED_BYTES;
+        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
     }
 
     /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
     pub(super) fn has_log_room(&self, more_bytes: u64) -> bool {
         let free = self.usage.ready(self.durable_epoch).saturating_sub(RESERVE_SEGMENTS);
-        self.dirty_bytes() + more_bytes <= free * usable_bytes(&self.geo) * 3 / 4
+        let tables = self.changed_table_bytes().saturating_sub(self.table_reserve_bytes());
+        self.dirty_bytes() + more_bytes + tables <= free * usable_bytes(&self.geo) * 3 / 4
+    }
+
+    /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.
+    pub(super) fn changed_table_bytes(&self) -> u64 {
+        (self.imap.changed_blocks() + self.usage.changed_blocks()) * u64::from(self.geo.block_bytes)
+    }
+
+    /// Bytes of table blocks that the reserve has room for: a checkpoint is due before there are more.
+    pub(super) fn table_reserve_bytes(&self) -> u64 {
+        u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
     }
 
     /// Space as statfs shows it; the over-provision is not in it.

@@ -1,19 +1,18 @@
 //! Background work, one bounded step at a time: who calls decides on which thread and when.
 
 use super::Lfs;
-use super::inode::CoreInode;
 use super::log::USER_LOG;
 use super::space::RESERVE_SEGMENTS;
-use crate::error::{FetchKind, Outcome, Stop};
+use crate::error::{Outcome, Stop};
 use crate::store::Scope;
 use firnfs_format::TimeNs;
 
-/// Bytes of a table's leaves that one checkpoint writes: they are in memory twice while it does.
-const LEAF_BYTES_MAX: u64 = 32 << 20;
 /// Inode map entries kept beside the tree before a checkpoint merges them.
 const NEWER_MAX: usize = 128 << 10;
 /// Segments with changes kept beside the usage tree before a checkpoint merges them.
 const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
+/// Bytes of table blocks with changes before a checkpoint writes them: it needs all of them in memory at once.
+const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,9 +55,8 @@ impl Lfs {
     fn checkpoint_due_by_size(&self) -> bool {
         self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
             || self.imap.newer_len() >= NEWER_MAX
+            || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
-            || self.imap.newer_leaves().max(self.usage.changed_leaves()) * u64::from(self.geo.block_bytes)
-                >= LEAF_BYTES_MAX
     }
 
     /// Clean segments below which the cleaner starts.
@@ -78,33 +76,6 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`, `Io`.
     pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
-        let outcome = self.step_once(now, pressed);
-        self.note_work_needs(&outcome);
-        outcome
-    }
-
-    /// What background work needs in memory at a time can be more than the cache: a checkpoint all blocks of the inode map
-    /// that it changes, a pass of the cleaner all inodes of its victims. Until that work is done the cache may be larger
-    /// by what was read for it; else what came last would push out what came first, for ever.
-    fn note_work_needs<T>(&mut self, outcome: &Outcome<T>) {
-        match outcome {
-            Err(Stop::Need(fetches)) => {
-                self.work_needs_bytes += fetches.iter().map(|f| self.memory_of(&f.what)).sum::<u64>();
-            }
-            Err(Stop::Room) => {}
-            Ok(_) | Err(Stop::Fail(_)) => self.work_needs_bytes = 0,
-        }
-    }
-
-    fn memory_of(&self, what: &FetchKind) -> u64 {
-        match what {
-            FetchKind::Block(..) => u64::from(self.geo.block_bytes),
-            FetchKind::Inode(_, ptr) => CoreInode::MEMORY_BYTES + u64::from(ptr.stored_bytes()),
-            FetchKind::Raw(_) => 0,
-        }
-    }
-
-    fn step_once(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         if self.read_only.is_some() {
             return Ok(if pressed { Step::Stuck } else { Step::Idle(1000) });
         }
@@ -117,20 +88,27 @@ impl Lfs {
         }
         let threshold = self.options.write_threshold_bytes / if pressed { 4 } else { 1 };
         if self.dirty_bytes() >= threshold.max(1) {
-            return self.background_commit(now, pressed);
+            return self.background_commit(now);
+        }
+        let is_due = self.checkpoint_due_by_size() && !self.jobs.checkpoint_under_way();
+        if is_due && self.background_checkpoint(now)? == Step::Worked {
+            return Ok(Step::Worked);
         }
         if let Some(step) = self.make_room(now, pressed)? {
             return Ok(step);
         }
         let commit_in = self.due_in(now, self.dirty_since, self.options.commit_interval_ms);
         if commit_in == 0 {
-            let step = self.background_commit(now, false)?;
-            self.jobs.want(self.log.serial);
+            let step = self.background_commit(now)?;
+            if self.dirty_bytes() == 0 {
+                self.jobs.want(self.log.serial);
+                self.dirty_since = None;
+            }
             return Ok(step);
         }
         let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
         let checkpoint_in = self.due_in(now, changed, self.options.checkpoint_interval_ms);
-        if checkpoint_in == 0 || self.checkpoint_due_by_size() {
+        if checkpoint_in == 0 {
             return self.background_checkpoint(now);
         }
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
@@ -140,16 +118,11 @@ impl Lfs {
         since.map_or(interval_ms.min(1000), |since| interval_ms.saturating_sub(now.millis_since(since)))
     }
 
-    fn background_commit(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+    fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
         match self.commit_scope(now, Scope::All, USER_LOG, false) {
-            Ok(_) => {
-                self.dirty_since = None;
-                Ok(Step::Worked)
-            }
+            Ok(_) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
-            Err(Stop::Room) => {
-                Ok(self.make_room(now, true)?.unwrap_or(if pressed { Step::Stuck } else { Step::Waiting }))
-            }
+            Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
             Err(stop) => Err(stop),
         }
     }
@@ -160,9 +133,14 @@ impl Lfs {
                 self.cleaning.wants_checkpoint = false;
                 Ok(Step::Worked)
             }
-            Err(Stop::Room) => Ok(Step::Waiting),
+            Err(Stop::Room) => Ok(self.no_way()),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// What to say when room is short: only requests under way can give any back by themselves.
+    fn no_way(&self) -> Step {
+        if self.jobs.is_idle() { Step::Stuck } else { Step::Waiting }
     }
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
@@ -176,15 +154,32 @@ impl Lfs {
         if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
             return self.background_checkpoint(now).map(Some);
         }
+        if !pressed && self.is_resting() {
+            return Ok(None);
+        }
         match self.clean_step(now) {
             Ok(true) => Ok(Some(Step::Worked)),
-            Ok(false) if self.changed_since_checkpoint && self.is_low() => {
+            // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
+            Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
+                self.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
             }
+            Ok(false) if !pressed => {
+                self.cleaning.rests_since = Some((self.live_bytes, self.counters.log_bytes));
+                Ok(None)
+            }
             Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
-            Ok(false) | Err(Stop::Room) => Ok(pressed.then_some(Step::Stuck)),
+            Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// The cleaner found nothing worth doing, and since then too little died or was written to change that.
+    fn is_resting(&self) -> bool {
+        let quarter = u64::from(self.geo.segment_bytes) / 4;
+        self.cleaning.rests_since.is_some_and(|(live_bytes, log_bytes)| {
+            self.live_bytes + quarter > live_bytes && self.counters.log_bytes < log_bytes + quarter
+        })
     }
 
     /// Clean unmount: commits everything and writes a checkpoint that says so.
@@ -192,8 +187,6 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
     pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
-        let outcome = self.checkpoint(now, true);
-        self.note_work_needs(&outcome);
-        outcome
+        self.checkpoint(now, true)
     }
 }

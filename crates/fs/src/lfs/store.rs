@@ -109,7 +109,12 @@ impl Lfs {
                 Some(dirty) => u64::from(dirty.charged_bytes),
                 None => u64::from(self.charge_of(&ptr)),
             };
-            demand.growth_bytes += charge.saturating_sub(had);
+            // Metadata that is there may grow by what `Change` declares, whatever it is charged until it is laid out: else a
+            // name could not be removed from a full volume.
+            let is_metadata = fork == Fork::Index || fork == Fork::Data && self.is_directory(ino);
+            if had == 0 || !is_metadata {
+                demand.growth_bytes += charge.saturating_sub(had);
+            }
             demand.log_bytes += block_bytes + 64;
             if ptr.is_hole() {
                 self.look_parents(key, demand)?;
@@ -157,9 +162,11 @@ impl Lfs {
             gather_needs(self.load(Self::data_key(ino, fork, edge.0)), &mut demand.needs)?;
             demand.log_bytes += u64::from(self.geo.block_bytes);
         }
-        let mut pruning = Pruning { range: whole, budget: PRUNE_AT_ONCE, needs: Vec::new() };
+        let in_background = len_bytes == u64::MAX && fork == Fork::Data;
+        let budget = if in_background { PRUNE_AT_ONCE } else { u64::MAX };
+        let mut pruning = Pruning { range: whole, budget, needs: Vec::new() };
         self.survey(ino, fork, &mut pruning)?;
-        if len_bytes == u64::MAX {
+        if in_background {
             // A truncate leaves what is not at hand to the background.
             return if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
         }

@@ -7,11 +7,10 @@
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
-use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// What changed in a segment since the last checkpoint.
@@ -30,8 +29,6 @@ pub struct Usage {
     /// The tree as of the last checkpoint.
     pub table: Table,
     changes: FxHashMap<u64, Change>,
-    /// Leaves that the changed segments belong to.
-    changed_leaves: FxHashSet<u64>,
     segments: u64,
     /// Where the search for clean segments goes on.
     cursor: u64,
@@ -41,6 +38,8 @@ pub struct Usage {
     emptied: Vec<(Epoch, u64)>,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
+    /// Leaves that the changes belong to.
+    changed_leaves: BTreeSet<u64>,
 }
 
 impl Usage {
@@ -49,26 +48,20 @@ impl Usage {
         Self {
             table: Table::new(InodeNo::SEGMENT_USAGE, root, block_bytes),
             changes: FxHashMap::default(),
-            changed_leaves: FxHashSet::default(),
             segments,
             cursor: 0,
             clean: segments.saturating_sub(root.used),
             emptied: vec![(epoch, u64::from(emptied))],
             moving: BTreeSet::new(),
+            changed_leaves: BTreeSet::new(),
         }
     }
 
     fn change(&mut self, segment: SegmentId) -> &mut Change {
-        let leaf = segment.0 / self.table.fan();
         self.changes.entry(segment.0).or_insert_with(|| {
-            self.changed_leaves.insert(leaf);
+            self.changed_leaves.insert(segment.0 / self.table.fan());
             Change::default()
         })
-    }
-
-    /// Leaves that the changed segments belong to.
-    pub fn changed_leaves(&self) -> u64 {
-        self.changed_leaves.len() as u64
     }
 
     /// Bytes became live in a segment that is being written.
@@ -84,6 +77,11 @@ impl Usage {
         self.change(segment).live_bytes -= i64::from(bytes);
     }
 
+    /// A log has left a segment: should it be empty, only now the next checkpoint can find that out.
+    pub fn look_again(&mut self, segment: SegmentId) {
+        self.change(segment);
+    }
+
     /// A clean segment is taken for writing.
     pub fn activate(&mut self, segment: SegmentId, log: u8) {
         let change = self.change(segment);
@@ -95,6 +93,11 @@ impl Usage {
     /// Segments changed since the last checkpoint.
     pub fn changed(&self) -> impl Iterator<Item = SegmentId> {
         self.changes.keys().copied().map(SegmentId)
+    }
+
+    /// Leaves with segments that changed since the last checkpoint.
+    pub fn changed_blocks(&self) -> u64 {
+        self.changed_leaves.len() as u64
     }
 
     /// How many changed since the last checkpoint.
@@ -233,8 +236,8 @@ impl Usage {
             })
             .collect();
         self.changes.clear();
-        self.changed_leaves.clear();
         self.moving.clear();
+        self.changed_leaves.clear();
         self.clean += emptied.len() as u64;
         // Older than the last two checkpoints: ready whatever comes.
         self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0);
@@ -244,5 +247,5 @@ impl Usage {
 }
 
 fn is_ready(emptied: Epoch, durable: Epoch) -> bool {
-    emptied.0 == 0 || emptied.0 < durable.0 || is_on(Mutation::ReuseAtOnce)
+    emptied.0 == 0 || emptied.0 < durable.0
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +21,10 @@ const MAX_CONNECTIONS: usize = 64;
 /// A listening control socket. Dropping it without [`Server::finish`] leaves its threads to the end of the process.
 pub struct Server {
     path: PathBuf,
+    /// Device and inode of the socket's name.
+    identity: Option<(u64, u64)>,
     shared: Arc<Shared>,
-    acceptor: JoinHandle<()>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -64,7 +67,7 @@ impl Server {
         let acceptor = std::thread::Builder::new()
             .name("firn-control".into())
             .spawn(move || accept_all(&listener, &for_acceptor))?;
-        Ok(Self { path, shared, acceptor })
+        Ok(Self { identity: identity_of(&path), path, shared, acceptor: Some(acceptor) })
     }
 
     /// Where it listens.
@@ -73,13 +76,23 @@ impl Server {
         &self.path
     }
 
-    /// Stops listening and waits until every operation under way has been answered.
-    pub fn finish(self) {
+    /// Takes no more connections and removes the socket. The device number that names it may already be that of another
+    /// mount, with a daemon of its own: its socket is left alone.
+    pub fn stop_listening(&mut self) {
+        let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor.
-        drop(UnixStream::connect(&self.path));
-        let _panicked = self.acceptor.join();
-        let _already_gone = std::fs::remove_file(&self.path);
+        // Wakes the acceptor, which would wait for ever behind a name that is another's by now.
+        let still_ours = self.identity.is_some() && identity_of(&self.path) == self.identity;
+        if still_ours {
+            drop(UnixStream::connect(&self.path));
+            let _panicked = acceptor.join();
+            let _already_gone = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Stops listening and waits until every operation under way has been answered.
+    pub fn finish(mut self) {
+        self.stop_listening();
         let connections = std::mem::take(&mut *self.shared.connections.lock());
         for Connection { stream, thread } in connections {
             // No more requests; the answer to the one under way still goes out.
@@ -87,6 +100,10 @@ impl Server {
             let _panicked = thread.join();
         }
     }
+}
+
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
@@ -185,6 +202,17 @@ mod tests {
         finishing.join().unwrap();
         assert!(!path.exists());
         drop(idle);
+    }
+
+    #[test]
+    fn a_socket_that_another_daemon_put_in_its_place_is_left_alone() {
+        let (directory, server) = started(Registry::default());
+        let uid = rustix::process::geteuid().as_raw();
+        let newer = Server::listen(directory.path().join("c.sock"), uid, Registry::default()).unwrap();
+        server.finish();
+        let mut client = Client::open(newer.path()).unwrap();
+        assert_eq!(client.call("help", json!({})).unwrap(), json!({}));
+        newer.finish();
     }
 
     #[test]

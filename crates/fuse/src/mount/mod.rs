@@ -95,6 +95,14 @@ pub fn mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
     }
 }
 
+/// True if mounting `source` takes the block device for the kernel: then nobody else, we included, may hold it open
+/// exclusively.
+#[must_use]
+pub fn uses_fuseblk(source: &Path) -> bool {
+    rustix::process::geteuid().is_root()
+        && std::fs::metadata(source).is_ok_and(|m| m.file_type().is_block_device())
+}
+
 fn helper_mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
     // Opened only to say clearly what is missing; the helper opens its own.
     drop(open_device()?);
@@ -112,7 +120,6 @@ fn open_device() -> Result<OwnedFd, MountError> {
 }
 
 fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
-    let is_block = std::fs::metadata(&request.source).is_ok_and(|m| m.file_type().is_block_device());
     let mut data = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
         fd.as_raw_fd(),
@@ -122,7 +129,7 @@ fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
     if request.options.others_allowed(true) {
         data.push_str(",allow_other");
     }
-    let fs_type = if is_block {
+    let fs_type = if uses_fuseblk(&request.source) {
         data.push_str(&format!(",blksize={FUSEBLK_BLOCK_BYTES}"));
         "fuseblk.firnfs"
     } else {
@@ -175,10 +182,10 @@ pub fn prepare_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
     Ok(canonical)
 }
 
-/// True if a mount whose daemon died covers the path.
+/// True if a mount whose daemon died covers the path. Asks for the space: attributes the kernel may have cached.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
-    matches!(rustix::fs::stat(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 /// Unmounts. `lazy`: at once for new users, whenever the last old one is done.

@@ -55,6 +55,8 @@ struct Remount {
     source: String,
     fs_type: String,
     options: String,
+    /// Held open: a loop device made by `mount -o loop` would vanish with the unmount.
+    _device: std::fs::File,
 }
 
 impl PosixDirectory {
@@ -71,9 +73,12 @@ impl PosixDirectory {
         let fs_type = field("FSTYPE")?;
         let (mountpoint, source) = (PathBuf::from(field("TARGET")?), field("SOURCE")?);
         // Only what lives on a device of its own survives an unmount, and the root cannot be unmounted.
-        let remountable = source.starts_with("/dev/") && mountpoint != Path::new("/");
+        // Without the right to drop caches there are no cold reads, and nothing is unmounted.
+        let remountable = may_drop_caches() && source.starts_with("/dev/") && mountpoint != Path::new("/");
         let remount = if remountable {
-            Some(Remount { mountpoint, source, fs_type: fs_type.clone(), options: field("VFS-OPTIONS")? })
+            let device = std::fs::File::open(&source).map_err(LabError::io("open", Path::new(&source)))?;
+            let options = field("VFS-OPTIONS")?;
+            Some(Remount { mountpoint, source, fs_type: fs_type.clone(), options, _device: device })
         } else {
             None
         };

@@ -154,11 +154,7 @@ impl Insert {
     /// Declares the changes; `name_len` as planned.
     pub fn declare(&self, name_len: usize, intents: &mut Vec<Intent>) {
         let DirView { ino, block_bytes, index_blocks, .. } = self.dir;
-        let grow_bytes = match self.place {
-            Place::Inline => dirent::record_bytes(name_len) as u64,
-            _ => 0,
-        };
-        intents.push(Intent::Change { ino, grow_bytes });
+        intents.push(Intent::Change { ino, grow_bytes: dirent::record_bytes(name_len) as u64 });
         match self.place {
             Place::Inline => {}
             Place::Convert => intents.push(in_place(ino, Fork::Data, 0, block_bytes)),

@@ -7,7 +7,7 @@
 //!   roving cursor, then appends a block. So both growing and filling holes cost the same at any size.
 //! - A block that becomes empty is punched (it reads as zeros: no records); empty blocks at the end are cut.
 //!
-//! Cookies of [`list`] derive from offsets: entries never move, so an entry that is there throughout a listing is listed
+//! Cookies of [`list()`] derive from offsets: entries never move, so an entry that is there throughout a listing is listed
 //! exactly once, whatever comes and goes meanwhile.
 //!
 //! Caller: [`crate::vfs`]. The hints are in-core only and change after `begin`, never before.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::mem::{MemOptions, MemStore};
 use crate::store::OpKind;
+use crate::ufs::in_place;
 use crate::vfs::{AtimeMode, Caller, NewNode, RenameMode, Vfs};
 use firnfs_format::TimeNs;
 use std::collections::BTreeMap;

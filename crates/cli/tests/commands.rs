@@ -1,0 +1,220 @@
+//! The `firn` binary as a user or a script meets it.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn firn(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_firn")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a command that must succeed; its standard output.
+fn ok(args: &[&str]) -> String {
+    let output = firn(args);
+    assert!(output.status.success(), "firn {args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&ok(args)).unwrap()
+}
+
+/// Runs a command that must fail with that exit code and exactly one line on standard error; the line.
+fn refused(args: &[&str], exit: i32) -> String {
+    let output = firn(args);
+    let line = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(exit), "firn {args:?}: {line}");
+    assert_eq!(line.lines().count(), 1, "firn {args:?}: {line}");
+    assert!(line.starts_with("firn: "), "{line}");
+    line
+}
+
+/// A temporary directory with a volume in it.
+struct Fixture {
+    home: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new(more: &[&str]) -> Self {
+        let fixture = Self { home: tempfile::tempdir().unwrap() };
+        ok(&[&["mkfs", fixture.image().as_str(), "--size", "128M"], more].concat());
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn image(&self) -> String {
+        self.path("disk.img").to_str().unwrap().to_owned()
+    }
+}
+
+fn make_tree(at: &Path) {
+    std::fs::create_dir_all(at.join("sub/deeper")).unwrap();
+    std::fs::write(at.join("small"), "a few bytes").unwrap();
+    let large: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    std::fs::write(at.join("sub/large"), large).unwrap();
+    std::os::unix::fs::symlink("../small", at.join("sub/link")).unwrap();
+}
+
+#[test]
+fn a_volume_made_from_a_tree_shows_it_in_stat_and_dump() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--label", "test", "--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+
+    let stat = json(&["stat", &image, "--json"]);
+    assert_eq!(stat["log"]["label"], "test");
+    assert_eq!(stat["log"]["recovery"]["was_clean"], true);
+    let inodes = stat["space"]["inodes_used"].as_u64().unwrap();
+    assert_eq!(inodes, 6, "root, sub, deeper, small, large, link");
+    let sum = |list: &Value, field: fn(&Value) -> Option<u64>| -> u64 {
+        list.as_array().unwrap().iter().map(|item| field(item).unwrap()).sum()
+    };
+    let in_buckets = sum(&stat["log"]["utilisation"], Value::as_u64);
+    assert_eq!(Some(in_buckets), stat["log"]["segments_in_use"].as_u64());
+
+    let ifile = json(&["dump", &image, "--ifile", "--json"]);
+    let listed = ifile["inodes"].as_array().unwrap();
+    assert_eq!(listed.len() as u64, inodes);
+    let live = sum(&ifile["segments"], |segment| segment["live_bytes"].as_u64());
+    assert_eq!(Some(live), stat["log"]["live_bytes"].as_u64());
+
+    let large = listed
+        .iter()
+        .map(|entry| json(&["dump", &image, "--inode", &entry["ino"].to_string(), "--json"]))
+        .find(|inode| inode["size_bytes"] == 3_000_000)
+        .unwrap();
+    let blocks = large["blocks"].as_array().unwrap();
+    let number_that =
+        |fits: fn(i64) -> bool| blocks.iter().filter(|block| fits(block["block"].as_i64().unwrap())).count();
+    assert_eq!(number_that(|block| block >= 0), 3_000_000usize.div_ceil(4096));
+    // 12 direct pointers, then 256 in each indirect block: one single, one double, two below the double.
+    assert_eq!(number_that(|block| block < 0), 4);
+}
+
+#[test]
+fn every_inode_record_is_found_in_the_segment_that_its_pointer_names() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+    let ifile = json(&["dump", &image, "--ifile", "--json"]);
+    let mut checked = 0;
+    for entry in ifile["inodes"].as_array().unwrap() {
+        let inode = json(&["dump", &image, "--inode", &entry["ino"].to_string(), "--json"]);
+        let segment = json(&["dump", &image, "--segment", &inode["record"]["segment"].to_string(), "--json"]);
+        let partials = segment["partials"].as_array().unwrap();
+        let record = partials
+            .iter()
+            .flat_map(|partial| partial["entries"].as_array().unwrap())
+            .find(|e| e["what"] == "inode" && e["ino"] == inode["ino"] && e["ptr"] == inode["record"]);
+        assert_eq!(record.unwrap()["good"], true);
+        checked += 1;
+    }
+    assert!(checked >= 6);
+}
+
+#[test]
+fn each_kind_of_failure_is_one_line_with_its_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let missing = refused(&["stat", &at("nothing")], 1);
+    assert!(missing.contains("No such file or directory") && missing.contains("check the path"), "{missing}");
+
+    std::fs::write(at("text"), "hello").unwrap();
+    for command in ["stat", "dump"] {
+        let line = refused(&[command, &at("text")], 3);
+        assert!(line.contains("not a firnfs volume"), "{line}");
+    }
+    assert!(refused(&["stat", home.path().to_str().unwrap()], 3).contains("not on a firnfs mount"));
+    assert!(refused(&["mkfs", &at("text")], 4).contains("--force"));
+    assert!(refused(&["mkfs", &at("new")], 2).contains("--size"));
+    assert!(refused(&["mkfs", &at("no/such/place"), "--size", "1G"], 1).contains("no/such/place"));
+    assert_eq!(firn(&["mkfs", &at("x"), "--size", "lots"]).status.code(), Some(2));
+    assert_eq!(firn(&["no-such-command"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_truncated_image_and_one_of_another_version_are_told_apart() {
+    let fixture = Fixture::new(&[]);
+    let image = fixture.image();
+    let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
+    file.set_len(64 << 20).unwrap();
+    for command in ["stat", "dump"] {
+        let line = refused(&[command, &image], 3);
+        assert!(line.contains("truncated") || line.contains("cut short"), "{line}");
+    }
+    let newer = Fixture::new(&[]);
+    let image = newer.image();
+    let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
+    for at_bytes in firnfs_format::superblock::Superblock::places(128 << 20) {
+        std::os::unix::fs::FileExt::write_all_at(&file, &99u32.to_le_bytes(), at_bytes + 8).unwrap();
+    }
+    for command in ["stat", "dump"] {
+        assert!(refused(&[command, &image], 3).contains("version 99"), "{command}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let fixture = Fixture::new(&[]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["dump", &fixture.image(), "--ifile", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn help_man_pages_and_completions_come_out() {
+    assert!(ok(&["--help"]).contains("Exit codes:"));
+    assert!(ok(&["mkfs", "--help"]).contains("--from-dir"));
+    assert!(ok(&["completions", "bash"]).contains("_firn"));
+    let home = tempfile::tempdir().unwrap();
+    ok(&["man", home.path().to_str().unwrap()]);
+    assert!(home.path().join("firn-mkfs.1").exists());
+}
+
+#[test]
+fn stat_and_df_of_a_mount_say_what_stat_of_the_image_said() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("SKIPPED: /dev/fuse is missing, nothing was mounted");
+        return;
+    }
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let (image, mnt) = (fixture.image(), fixture.path("mnt"));
+    std::fs::create_dir(&mnt).unwrap();
+    let mnt = mnt.to_str().unwrap();
+    let before = json(&["stat", &image, "--json"]);
+    ok(&["mount", &image, mnt]);
+    let mounted = json(&["stat", &format!("{mnt}/sub/large"), "--json"]);
+    let by_image = json(&["stat", &image, "--json"]);
+    let df = json(&["df", mnt, "--json"]);
+    let same = std::fs::read(format!("{mnt}/sub/large")).unwrap()
+        == std::fs::read(tree.path().join("sub/large")).unwrap();
+    let busy = refused(&["mkfs", &image, "--force"], 4);
+    ok(&["umount", mnt]);
+
+    assert!(same);
+    assert!(busy.contains("is mounted on"), "{busy}");
+    assert_eq!(mounted["log"]["uuid"], before["log"]["uuid"]);
+    assert_eq!(mounted["space"]["inodes_used"], before["space"]["inodes_used"]);
+    assert_eq!(mounted["source"]["mounted"]["mountpoint"], mnt);
+    assert_eq!(mounted["source"], by_image["source"]);
+    assert_eq!(df[0]["log"]["uuid"], before["log"]["uuid"]);
+    assert_eq!(json(&["stat", &image, "--json"])["log"]["recovery"]["was_clean"], true);
+}

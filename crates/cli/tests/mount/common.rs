@@ -1,0 +1,192 @@
+//! Mounts for end-to-end tests: the real program, a real mount, a volume in memory or on an image.
+//!
+//! A test that cannot run here (no `/dev/fuse`, not root where root is needed) says so loudly and passes; it never
+//! passes silently.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Where the volume lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Memory,
+    Image,
+}
+
+pub const BOTH: [Kind; 2] = [Kind::Memory, Kind::Image];
+
+/// True if mounts are possible; says so if not.
+pub fn can_mount() -> bool {
+    let can = Path::new("/dev/fuse").exists();
+    if !can {
+        eprintln!("SKIPPED: NOT TESTED: /dev/fuse is missing");
+    }
+    can
+}
+
+/// True if this is root; says so if not.
+pub fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: NOT TESTED: needs root");
+    }
+    root
+}
+
+pub fn firn(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_firn")).args(words).output().unwrap()
+}
+
+/// Runs `firn` and insists on success.
+pub fn firn_ok(words: &[&str]) -> String {
+    let output = firn(words);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "firn {words:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a shell script in a directory and insists on success; its standard output.
+pub fn shell(directory: &Path, script: &str) -> String {
+    let output = Command::new("sh").arg("-euc").arg(script).current_dir(directory).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{script}\n{stdout}{stderr}");
+    stdout.into_owned()
+}
+
+/// A mounted volume; unmounted when dropped.
+pub struct Mount {
+    _directory: tempfile::TempDir,
+    pub mnt: PathBuf,
+    pub image: PathBuf,
+}
+
+impl Mount {
+    pub fn new(kind: Kind) -> Self {
+        Self::with(kind, "512M", &[])
+    }
+
+    /// Of that size, with more options for `firn mount`.
+    pub fn with(kind: Kind, size: &str, options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        shell(directory.path(), "chmod 755 .");
+        let mnt = directory.path().join("mnt");
+        std::fs::create_dir(&mnt).unwrap();
+        let image = directory.path().join("disk.img");
+        let mount = Self { mnt, image, _directory: directory };
+        match kind {
+            Kind::Memory => {
+                let mut words = vec!["mount", "--memory", size, mount.mnt.to_str().unwrap()];
+                words.extend(options);
+                firn_ok(&words);
+            }
+            Kind::Image => {
+                firn_ok(&["mkfs", mount.image.to_str().unwrap(), "--size", size]);
+                mount.mount_image(options);
+            }
+        }
+        mount
+    }
+
+    pub fn mount_image(&self, options: &[&str]) {
+        let mut words = vec!["mount", self.image.to_str().unwrap(), self.mnt.to_str().unwrap()];
+        words.extend(options);
+        firn_ok(&words);
+    }
+
+    pub fn umount(&self) {
+        firn_ok(&["umount", self.mnt.to_str().unwrap()]);
+    }
+
+    pub fn remount_image(&self) {
+        self.umount();
+        self.mount_image(&[]);
+    }
+
+    pub fn sync(&self) {
+        firn_ok(&["sync", self.mnt.to_str().unwrap()]);
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.mnt.join(name)
+    }
+
+    /// One operation of the control socket.
+    pub fn control(&self, request: &str) -> serde_json::Value {
+        let dev = std::fs::metadata(&self.mnt).unwrap().dev();
+        let uid = rustix::process::geteuid().as_raw();
+        let directory = match uid {
+            0 => PathBuf::from("/run/firnfs"),
+            uid if Path::new(&format!("/run/user/{uid}")).is_dir() => {
+                PathBuf::from(format!("/run/user/{uid}/firnfs"))
+            }
+            uid => PathBuf::from(format!("/tmp/firnfs-{uid}")),
+        };
+        let socket = directory.join(format!("{}:{}.sock", rustix::fs::major(dev), rustix::fs::minor(dev)));
+        let mut stream = UnixStream::connect(socket).unwrap();
+        writeln!(stream, "{request}").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(answer.get("ok").is_some(), "{request}: {answer}");
+        answer["ok"].clone()
+    }
+
+    pub fn daemon_pid(&self) -> rustix::process::Pid {
+        let pid = self.control(r#"{"op":"info"}"#)["pid"].as_i64().unwrap();
+        rustix::process::Pid::from_raw(pid as i32).unwrap()
+    }
+
+    /// Requests of one kind so far.
+    pub fn requests(&self, name: &str) -> u64 {
+        let counts = self.control(r#"{"op":"requests"}"#);
+        let found = counts.as_array().unwrap().iter().find(|c| c["name"] == name);
+        found.map_or(0, |c| c["requests"].as_u64().unwrap())
+    }
+
+    pub fn is_mounted(&self) -> bool {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        table.contains(&format!(" {} ", self.mnt.display()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        while self.is_mounted()
+            && rustix::mount::unmount(&self.mnt, rustix::mount::UnmountFlags::DETACH).is_ok()
+        {}
+    }
+}
+
+/// Waits until something holds, 20 s at most.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Bytes that differ from place to place and from seed to seed.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    let mut out: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| next()).collect();
+    out.truncate(len);
+    out
+}
+
+pub fn write_synced(path: &Path, bytes: &[u8]) {
+    let mut file = File::create(path).unwrap();
+    file.write_all(bytes).unwrap();
+    file.sync_all().unwrap();
+}

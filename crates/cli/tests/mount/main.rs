@@ -1,0 +1,6 @@
+//! End-to-end tests: the real program, real mounts. One program, so that the helpers have one home.
+
+mod common;
+mod lifecycle;
+mod posix;
+mod programs;

@@ -1,0 +1,125 @@
+//! Programs that people run, on a real mount over the memory store and over an image.
+
+use crate::common::{BOTH, Kind, Mount, can_mount, shell};
+use std::path::Path;
+
+/// This project's own sources: a real tree that is always there.
+fn sources() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap().display().to_string()
+}
+
+#[test]
+fn git_clones_commits_and_finds_nothing_to_complain_about() {
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        let script = format!(
+            "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
+                    GIT_COMMITTER_EMAIL=a@b
+             git init -q -b main one; cp -r {}/fs/src one/; cd one; git add -A; git commit -qm first
+             for n in 1 2 3 4 5; do echo $n >> file; git add file; git commit -qm $n; done
+             git branch side HEAD~2; git checkout -q side; echo s > other; git add other; git commit -qm side
+             git checkout -q main; git merge -q -m merged side; git gc -q --prune=now
+             cd ..; git clone -q one two; cd two; git fsck --strict 2>&1; git status --short; git log --oneline | wc -l",
+            sources()
+        );
+        assert_eq!(shell(&mount.mnt, &script), "8\n", "{kind:?}");
+        if kind == Kind::Image {
+            mount.remount_image();
+            assert_eq!(
+                shell(&mount.mnt, "cd two; git fsck --strict 2>&1; git diff --stat HEAD; git status --short"),
+                ""
+            );
+        }
+    }
+}
+
+#[test]
+fn tar_and_rsync_bring_a_tree_over_unchanged() {
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        let sources = sources();
+        let script = format!(
+            "mkdir tar rsync
+             tar -C {sources} -cf - . | tar -C tar -xpf -
+             rsync -aHAX {sources}/ rsync/
+             rsync -aHAX --checksum --itemize-changes {sources}/ rsync/
+             diff -r {sources} tar && diff -r {sources} rsync"
+        );
+        assert_eq!(shell(&mount.mnt, &script), "", "{kind:?}");
+        if kind == Kind::Image {
+            mount.remount_image();
+            assert_eq!(shell(&mount.mnt, &format!("diff -r {sources} tar; rm -rf tar rsync; ls -A")), "");
+        }
+    }
+}
+
+#[test]
+fn sqlite_keeps_its_promises_in_both_journal_modes() {
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        for mode in ["wal", "delete"] {
+            let script = format!(
+                "sqlite3 {mode}.db 'pragma journal_mode={mode}; create table t(a integer primary key, b blob);' >/dev/null
+                 (for i in 1 2 3 4 5 6 7 8 9 10; do
+                     sqlite3 -cmd '.timeout 20000' {mode}.db \"with recursive c(x) as (select 1 union all select x+1 from c where x<200)
+                         insert into t(b) select randomblob(500) from c;\"
+                  done) &
+                 for i in 1 2 3 4 5 6 7 8 9 10; do
+                     sqlite3 -cmd '.timeout 20000' {mode}.db 'begin immediate; insert into t(b) values(zeroblob(9000)); rollback;'
+                     sqlite3 -cmd '.timeout 20000' {mode}.db 'select count(*) % 200 from t;'
+                 done | sort -u
+                 wait
+                 sqlite3 {mode}.db 'delete from t where a % 3 = 0; vacuum; pragma integrity_check; select count(*) from t;'"
+            );
+            assert_eq!(shell(&mount.mnt, &script), "0\nok\n1334\n", "{kind:?} {mode}");
+        }
+    }
+}
+
+#[test]
+fn a_compiler_builds_a_program_that_runs_from_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        let script = "i=0; while [ $i -lt 40 ]; do
+                printf 'int f%d(int x) { return x + %d; }\\n' $i $i > f$i.c; i=$((i + 1))
+            done
+            { i=0; while [ $i -lt 40 ]; do echo \"int f$i(int);\"; i=$((i + 1)); done
+              echo 'int main(void) { int s = 0;'
+              i=0; while [ $i -lt 40 ]; do echo \"s = f$i(s);\"; i=$((i + 1)); done
+              echo 'return s == 780 ? 0 : 1; }'; } > main.c
+            ls *.c | xargs -P 4 -n 5 gcc -O1 -c
+            ar rcs libf.a f*.o; gcc -o program main.o -L. -lf; ./program && echo right";
+        assert_eq!(shell(&mount.mnt, script), "right\n", "{kind:?}");
+    }
+}
+
+#[test]
+fn shared_mappings_of_two_processes_and_writes_agree() {
+    if !can_mount() {
+        return;
+    }
+    let helper = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mount/mapped.c");
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        // The program itself runs from the mount, through a private mapping.
+        let script = format!("gcc -O1 -o mapped {helper}; ./mapped data; stat -c %s data");
+        assert_eq!(shell(&mount.mnt, &script), "ok\n4194304\n", "{kind:?}");
+        if kind == Kind::Image {
+            let sum = shell(&mount.mnt, "sha256sum data");
+            mount.remount_image();
+            assert_eq!(shell(&mount.mnt, "sha256sum data"), sum);
+        }
+    }
+}
