@@ -161,10 +161,12 @@ impl Pool<'_> {
             let message = if surplus { Ok(None) } else { self.lead(&mut worker) };
             let left_idle = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
             let Some(len) = message? else { return Ok(()) };
-            if left_idle == 0 && worker.may_wait(len) && self.alive.load(Ordering::SeqCst) < MAX_WORKERS {
-                if let Err(error) = self.start_worker(scope) {
-                    tracing::debug!("no more worker threads: {error}");
-                }
+            if left_idle == 0
+                && worker.may_wait(len)
+                && self.alive.load(Ordering::SeqCst) < MAX_WORKERS
+                && let Err(error) = self.start_worker(scope)
+            {
+                tracing::debug!("no more worker threads: {error}");
             }
             self.wakeful.request();
             if matches!(worker.answer(len)?, Answered::Last) {

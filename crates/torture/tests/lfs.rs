@@ -95,7 +95,7 @@ fn run_history(seed: u64, steps: usize, remount_every: usize) {
     for step in 0..steps {
         runner.target.clock.set_ns(time(step).0);
         if step % remount_every == remount_every - 1 {
-            let clean = step / remount_every % 2 == 0;
+            let clean = (step / remount_every).is_multiple_of(2);
             for slot in 0..firnfs_torture::ops::HANDLES {
                 let close = firnfs_torture::ops::Op::Close { slot };
                 let reply = runner.apply(time(step), &close);
