@@ -6,6 +6,7 @@ use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs, read_superblock};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
 use firnfs_format::TimeNs;
+use firnfs_format::superblock::Superblock;
 use std::sync::Arc;
 
 /// Why a volume could not be opened.
@@ -27,8 +28,10 @@ pub fn format(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError>
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     let writes = mkfs(options)?;
     let (last, others) = writes.split_last().ok_or(FsError::Invalid("nothing to write"))?;
-    // The old superblock goes first: an interrupted mkfs leaves no volume, neither the old nor the new one.
-    device.write(last.0, Arc::new(AlignedBuf::zeroed(last.1.len()))).map_err(failed)?;
+    // The old superblocks go first, all copies: an interrupted mkfs leaves no volume, neither the old nor the new one.
+    for at_bytes in Superblock::places(options.size_bytes) {
+        device.write(at_bytes, Arc::new(AlignedBuf::zeroed(last.1.len()))).map_err(failed)?;
+    }
     device.flush().map_err(failed)?;
     for (at_bytes, bytes) in others {
         device.write(*at_bytes, Arc::new(AlignedBuf::copy_of(bytes))).map_err(failed)?;

@@ -14,7 +14,7 @@ use super::{Lfs, Options, clean};
 use crate::cache::ClockMap;
 use crate::error::{FsError, Outcome, Stop};
 use crate::mutation::{Mutation, is_on};
-use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span};
+use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, Tail};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
@@ -97,6 +97,32 @@ pub fn read_slots(read: &mut DeviceReader<'_>, sb: &Superblock) -> [Result<Check
     })
 }
 
+/// A checkpoint with a right checksum may still say what cannot be, if somebody made it on purpose.
+fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
+    // Eight levels of tables reach beyond 64 bits of entries even for the smallest block.
+    let heights_ok = base.imap.height <= 8 && base.usage.height <= 8;
+    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0;
+    let numbers_ok =
+        base.epoch.0 < u32::MAX - 8 && base.incarnation.0 < u32::MAX - 8 && base.next_ino.0 < 1 << 48;
+    let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
+    let tail_ok = |t: &Tail| {
+        t.segment.0 < geo.segments && t.next_segment.0 < geo.segments && t.sector <= geo.segment_sectors
+    };
+    let tails_ok = base.tails.len() >= 2 && base.tails.iter().all(|t| t.as_ref().is_some_and(tail_ok));
+    if heights_ok && used_ok && numbers_ok && live_ok && tails_ok {
+        return Ok(());
+    }
+    Err(FsError::Corrupt {
+        what: "checkpoint".to_owned(),
+        at: format!("epoch {}", base.epoch),
+        expected: format!("tables, logs and counts within {} segments", geo.segments),
+        found: format!(
+            "heights {}, {}; {} segments and {} inodes in use, next inode {}; logs {:?}",
+            base.imap.height, base.usage.height, base.usage.used, base.imap.used, base.next_ino, base.tails
+        ),
+    })
+}
+
 impl Lfs {
     /// Opens a volume and rolls forward. Nothing is written yet; unless read-only, the first jobs make a new
     /// incarnation durable.
@@ -131,6 +157,7 @@ impl Lfs {
                 found: base.segments.to_string(),
             });
         }
+        check_bounds(&base, &geo)?;
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
         lfs.roll_forward(read, &base)?;
         if options.read_only {

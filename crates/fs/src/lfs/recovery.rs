@@ -147,7 +147,7 @@ impl Lfs {
         let place = self.geo.device_bytes(self.geo.addr(segment, sector));
         let head = read(place, self.sb.write_unit_bytes)?;
         let Ok(header) = Summary::decode_header(&head) else { return Ok(None) };
-        let fits = sector + header.len_sectors <= self.geo.segment_sectors;
+        let fits = header.len_sectors <= self.geo.segment_sectors - sector;
         if !fits || header.segment != segment || !wanted.matches(&header) {
             return Ok(None);
         }

@@ -18,8 +18,8 @@ pub struct Partial {
 #[must_use]
 pub fn partial_at(bytes: &[u8], uuid: &[u8; 16], geo: &Geometry, sector: u32) -> Option<Partial> {
     let header = Summary::decode_header(bytes).ok()?;
-    let fits =
-        sector + header.len_sectors <= geo.segment_sectors && header.len_sectors % geo.unit_sectors == 0;
+    let fits = header.len_sectors <= geo.segment_sectors.saturating_sub(sector)
+        && header.len_sectors % geo.unit_sectors == 0;
     if header.uuid != *uuid || header.start_sector != sector || !fits {
         return None;
     }
