@@ -143,8 +143,7 @@ impl Lfs {
             return Err(FsError::Corrupt {
                 what: "checkpoint".to_owned(),
                 at: "both slots".to_owned(),
-                expected: "at least one valid slot (firn fsck --salvage rebuilds the volume from its log)"
-                    .to_owned(),
+                expected: "at least one valid slot".to_owned(),
                 found: reasons.join("; "),
             });
         };
