@@ -5,6 +5,7 @@
 //! the storage managers [`lfs`] and [`mem`].
 
 mod cache;
+pub mod check;
 pub mod clean;
 pub mod error;
 pub mod inode;

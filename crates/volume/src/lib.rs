@@ -4,11 +4,13 @@
 //! background work advanced (`Room`). No thread of its own: whoever calls does the work; an adapter with threads calls
 //! [`Volume::background`] from one of them.
 
+mod check;
 mod driven;
 mod open;
 mod reader;
 mod volume;
 
+pub use check::{check, check_open};
 pub use driven::Driven;
 pub use open::{OpenError, format, open};
 pub use reader::Reader;

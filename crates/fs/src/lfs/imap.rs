@@ -69,6 +69,13 @@ impl Imap {
         self.table.get(shelf, ino.0)
     }
 
+    /// Entries newer than the tree, by number.
+    pub fn newer_entries(&self) -> Vec<(InodeNo, ImapEntry)> {
+        let mut entries: Vec<_> = self.newer.iter().map(|(&n, &entry)| (InodeNo(n), entry)).collect();
+        entries.sort_unstable_by_key(|e| e.0);
+        entries
+    }
+
     /// Sets an entry.
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));

@@ -18,7 +18,7 @@ use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, Tail};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
-use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
+use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
@@ -89,12 +89,42 @@ pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result
 ///
 /// # Errors
 /// `Io` if neither can be read.
-pub fn read_slots(read: &mut DeviceReader<'_>, sb: &Superblock) -> [Result<Checkpoint, DecodeError>; 2] {
+pub(crate) fn read_slots(
+    read: &mut DeviceReader<'_>,
+    sb: &Superblock,
+) -> [Result<Checkpoint, DecodeError>; 2] {
     sb.checkpoint_at_bytes.map(|at| {
         let bytes = read(at, CHECKPOINT_SLOT_BYTES)
             .map_err(|e| DecodeError::new("checkpoint slot", "readable sectors", e))?;
         Checkpoint::decode(&bytes, &sb.uuid)
     })
+}
+
+/// The checkpoint that counts.
+///
+/// # Errors
+/// `Corrupt` if neither slot holds one.
+pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Checkpoint, FsError> {
+    let valid = slots.iter().filter_map(|s| s.as_ref().ok());
+    valid.max_by_key(|c| c.epoch).cloned().ok_or_else(|| {
+        let reasons: Vec<String> =
+            slots.iter().filter_map(|s| s.as_ref().err()).map(ToString::to_string).collect();
+        FsError::Corrupt {
+            what: "checkpoint".to_owned(),
+            at: "both slots".to_owned(),
+            expected: "at least one valid slot".to_owned(),
+            found: reasons.join("; "),
+        }
+    })
+}
+
+/// What roll-forward does where it meets damage in the trees that it compares.
+#[derive(Debug)]
+pub(crate) enum Strictness {
+    /// The volume is not opened: its accounting would be wrong.
+    Strict,
+    /// The damage is noted and the log's newer state counts: for the check, which does not trust the accounting.
+    Note(Vec<(InodeNo, FsError)>),
 }
 
 /// A checkpoint with a right checksum may still say what cannot be, if somebody made it on purpose.
@@ -135,18 +165,22 @@ impl Lfs {
         options: Options,
         now: TimeNs,
     ) -> Result<Self, FsError> {
-        let slots = read_slots(read, &sb);
-        let newest = slots.iter().filter_map(|s| s.as_ref().ok()).max_by_key(|c| c.epoch).cloned();
-        let Some(base) = newest else {
-            let reasons: Vec<String> =
-                slots.iter().filter_map(|s| s.as_ref().err()).map(ToString::to_string).collect();
-            return Err(FsError::Corrupt {
-                what: "checkpoint".to_owned(),
-                at: "both slots".to_owned(),
-                expected: "at least one valid slot".to_owned(),
-                found: reasons.join("; "),
-            });
-        };
+        let base = newest(&read_slots(read, &sb))?;
+        Self::open_at(read, sb, base, options, now, &mut Strictness::Strict)
+    }
+
+    /// Opens a volume at one of its checkpoints and rolls forward from there.
+    ///
+    /// # Errors
+    /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it, unless that is to be noted; `Io`.
+    pub(crate) fn open_at(
+        read: &mut DeviceReader<'_>,
+        sb: Superblock,
+        base: Checkpoint,
+        options: Options,
+        now: TimeNs,
+        strictness: &mut Strictness,
+    ) -> Result<Self, FsError> {
         let geo = Geometry::new(&sb, base.size_bytes);
         if base.segments != geo.segments {
             return Err(FsError::Corrupt {
@@ -158,7 +192,7 @@ impl Lfs {
         }
         check_bounds(&base, &geo)?;
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
-        lfs.roll_forward(read, &base)?;
+        lfs.roll_forward(read, &base, strictness)?;
         if options.read_only {
             lfs.read_only = Some("mounted read-only".to_owned());
         } else {
@@ -251,7 +285,7 @@ impl Lfs {
     }
 
     /// Runs a step of opening to its end, reading what it needs.
-    pub(super) fn drive<T>(
+    pub(crate) fn drive<T>(
         &mut self,
         read: &mut DeviceReader<'_>,
         mut step: impl FnMut(&mut Self) -> Outcome<T>,

@@ -7,7 +7,7 @@
 //! no operation has to be replayed.
 
 use super::Lfs;
-use super::open::DeviceReader;
+use super::open::{DeviceReader, Strictness};
 use super::scan::{Partial, partial_at};
 use super::shelf::verify_stored;
 use crate::error::FsError;
@@ -66,6 +66,7 @@ impl Lfs {
         &mut self,
         read: &mut DeviceReader<'_>,
         base: &Checkpoint,
+        strictness: &mut Strictness,
     ) -> Result<(), FsError> {
         base.tails.iter().flatten().for_each(|tail| self.usage.look_again(tail.segment));
         let mut latest = BTreeMap::new();
@@ -99,7 +100,14 @@ impl Lfs {
         self.log = super::log::Log::new(accepted.tails, accepted.serial, accepted.crc, base.incarnation);
         self.jobs = super::jobs::Jobs::new(accepted.serial);
         for (ino, new) in latest {
-            self.apply_latest(read, ino, new)?;
+            let entry = new.entry;
+            match (self.apply_latest(read, ino, new), &mut *strictness) {
+                (Err(damage @ FsError::Corrupt { .. }), Strictness::Note(noted)) => {
+                    self.imap.set(ino, entry);
+                    noted.push((ino, damage));
+                }
+                (result, _) => result?,
+            }
         }
         self.changed_since_checkpoint = found.partials > 0;
         self.recovered = found;

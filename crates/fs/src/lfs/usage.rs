@@ -114,7 +114,8 @@ impl Usage {
         Ok(self.apply(segment.0, stored))
     }
 
-    fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
+    /// The present state of a segment of which the tree says `stored`.
+    pub fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
         let Some(change) = self.changes.get(&segment) else { return stored };
         let base =
             if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };

@@ -11,7 +11,7 @@
 use crate::error::{FsError, Outcome};
 use crate::inode::Xattrs;
 use crate::store::{Fork, Intent, Op, Store, StoreFacts};
-use crate::ufs::read_whole;
+use crate::ufs::{acl, read_whole};
 use firnfs_format::InodeNo;
 
 /// Longest name with its namespace, in bytes.
@@ -70,6 +70,31 @@ fn entry(set: &[u8], start: usize) -> Result<Entry<'_>, FsError> {
         .filter(|_| name_len > 0)
         .ok_or_else(corrupt)?;
     Ok(Entry { name, value, start, end })
+}
+
+/// Checks a whole set: entries in order, each name once, ACLs that are some. For checkers.
+///
+/// # Errors
+/// `Corrupt` for the first thing that is wrong.
+pub fn verify(set: &[u8]) -> Result<(), FsError> {
+    let mut last: &[u8] = &[];
+    for entry in entries(set) {
+        let entry = entry?;
+        let reason = if entry.name <= last {
+            Some("a name out of order".to_owned())
+        } else if matches!(entry.name, acl::ACCESS | acl::DEFAULT) {
+            acl::Acl::parse(entry.value).err().map(|e| e.to_string())
+        } else {
+            None
+        };
+        if let Some(found) = reason {
+            let what = "extended attributes".to_owned();
+            let at = format!("{} at byte {}", entry.name.escape_ascii(), entry.start);
+            return Err(FsError::Corrupt { what, at, expected: "a valid attribute".to_owned(), found });
+        }
+        last = entry.name;
+    }
+    Ok(())
 }
 
 /// The value of an attribute.
