@@ -4,6 +4,7 @@
 
 use crate::bench::BenchCommand;
 use crate::dump::DumpArgs;
+use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
@@ -25,8 +26,9 @@ Examples:
   firn mount disk.img /mnt            mount it
   firn stat /mnt                      what the volume and its log look like
   firn sync /mnt; firn umount /mnt    make everything durable; unmount
+  firn fsck disk.img                  check it
 
-Exit codes:
+Exit codes (`firn fsck` has those of fsck(8)):
   0  done
   1  tried and failed: I/O, no space, no permission
   2  the command line makes no sense
@@ -56,6 +58,8 @@ pub enum Command {
     Df(DfArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
     Dump(DumpArgs),
+    /// Check a volume that is not mounted
+    Fsck(FsckArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -218,3 +218,62 @@ fn stat_and_df_of_a_mount_say_what_stat_of_the_image_said() {
     assert_eq!(df[0]["log"]["uuid"], before["log"]["uuid"]);
     assert_eq!(json(&["stat", &image, "--json"])["log"]["recovery"]["was_clean"], true);
 }
+
+/// Runs `firn fsck` and gives its exit code, its JSON and what it said of failures.
+fn fsck(args: &[&str]) -> (i32, Value, String) {
+    let output = firn(&[&["fsck", "--json"], args].concat());
+    let view = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code().unwrap(), view, text(&output.stderr))
+}
+
+#[test]
+fn fsck_finds_a_volume_clean_and_leaves_every_byte_alone() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let before = std::fs::read(fixture.image()).unwrap();
+    let (exit, view, said) = fsck(&[&fixture.image()]);
+    assert_eq!((exit, said.as_str()), (0, ""));
+    assert_eq!(view["checks"][0]["clean"], true);
+    assert_eq!(view["checks"][0]["findings"].as_array().unwrap().len(), 0);
+    assert_eq!(view["checks"][0]["totals"]["inodes"], 6);
+    assert_eq!(view["checks"][0]["totals"]["entries"], 5);
+    let (exit, view, _) = fsck(&[&fixture.image(), "--all-checkpoints"]);
+    assert_eq!((exit, view["checks"].as_array().unwrap().len()), (0, 2));
+    assert!(std::fs::read(fixture.image()).unwrap() == before);
+    assert!(ok(&["fsck", &fixture.image()]).contains("6 inodes (3 directories, 5 entries)"));
+}
+
+#[test]
+fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let mut bytes = std::fs::read(fixture.image()).unwrap();
+    let large = std::fs::read(tree.path().join("sub/large")).unwrap();
+    // A block in the middle of the large file: what it holds is nowhere else.
+    let block = &large[100 * 4096..101 * 4096];
+    let at = bytes.chunks_exact(512).position(|sector| *sector == block[..512]).unwrap() * 512;
+    bytes[at + 77] ^= 1;
+    std::fs::write(fixture.image(), &bytes).unwrap();
+    let (exit, view, _) = fsck(&[&fixture.image()]);
+    let findings = view["checks"][0]["findings"].as_array().unwrap();
+    assert_eq!((exit, findings.len()), (4, 1), "{view:#}");
+    assert_eq!(findings[0]["code"], "block-damaged");
+    assert_eq!(findings[0]["path"], "/sub/large");
+    assert!(findings[0]["place"].as_str().unwrap().contains("block "), "{view:#}");
+}
+
+#[test]
+fn fsck_of_what_is_no_volume_is_one_line_and_exit_code_8() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("text"), "hello").unwrap();
+    assert!(refused(&["fsck", &at("text")], 8).contains("not a firnfs volume"));
+    assert!(refused(&["fsck", &at("nothing")], 8).contains("check the path"));
+    let fixture = Fixture::new(&[]);
+    std::fs::OpenOptions::new().write(true).open(fixture.image()).unwrap().set_len(64 << 20).unwrap();
+    assert!(refused(&["fsck", &fixture.image()], 8).contains("cut short"));
+    assert_eq!(firn(&["fsck"]).status.code(), Some(16));
+    assert_eq!(firn(&["fsck", "--no-such-option", "x"]).status.code(), Some(16));
+}

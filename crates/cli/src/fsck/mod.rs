@@ -1,0 +1,143 @@
+//! `firn fsck`: checks a volume that is not mounted, and repairs it if asked. The check itself is `firnfs::check`.
+//!
+//! Exit codes are those of fsck(8), not those of the other commands.
+
+mod view;
+
+use crate::failure::{Done, Exit, Failure};
+use crate::mkfs::open_failed;
+use crate::output::Output;
+use crate::target::mount_of_image;
+use clap::Args;
+use firnfs::check::{CheckError, From, Progress};
+use firnfs::lfs::NotFirnfs;
+use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, ReadOnlyDevice};
+use firnfs_fuse::mount;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use view::{CheckView, FsckView};
+
+/// How long to wait for a daemon that is closing the volume.
+const LOCK_WAIT_MS: u64 = 10_000;
+
+/// fsck(8): errors were left uncorrected.
+const UNCORRECTED: u8 = 4;
+/// fsck(8): operational error.
+const OPERATIONAL: u8 = 8;
+/// fsck(8): usage or syntax error.
+pub const USAGE: u8 = 16;
+
+/// Arguments of `firn fsck`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn fsck disk.img                     check; nothing is written
+  firn fsck disk.img --all-checkpoints   check what each of the two checkpoints leads to
+  firn fsck /dev/sdb1 --json             for scripts
+
+Reads everything that is live and verifies every checksum. A volume that was not unmounted is checked as a mount
+would see it.
+
+Exit codes, as of fsck(8):
+  0   no errors
+  4   errors, left as they are
+  8   the check could not be done: in use, no volume, I/O
+  16  the command line makes no sense")]
+pub struct FsckArgs {
+    /// Image file or block device; not mounted
+    pub image: PathBuf,
+    /// Check what each retained checkpoint leads to, not only the newest
+    #[arg(long)]
+    pub all_checkpoints: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command; its exit code.
+pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
+    match fsck(args) {
+        Ok(view) => match output.show(args.json, &view, |out| describe(out, &view)) {
+            Ok(()) => ExitCode::from(view.exit),
+            Err(failure) => fail(&failure),
+        },
+        Err(failure) => fail(&failure),
+    }
+}
+
+fn fail(failure: &Failure) -> ExitCode {
+    eprintln!("firn: {failure}");
+    ExitCode::from(if failure.exit == Exit::Usage { USAGE } else { OPERATIONAL })
+}
+
+fn fsck(args: &FsckArgs) -> Done<FsckView> {
+    refuse_mounted(&args.image)?;
+    let device = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
+    let slots: &[Option<usize>] = if args.all_checkpoints { &[Some(0), Some(1)] } else { &[None] };
+    let mut checks = Vec::new();
+    let mut failure = None;
+    for slot in slots {
+        match check(&device, &args.image, *slot) {
+            Ok(view) => checks.push(view),
+            Err(why) => failure = Some(why),
+        }
+    }
+    // A slot that a crash tore is a note in the check of the other one.
+    if let Some(why) = failure.filter(|_| checks.is_empty()) {
+        return Err(why);
+    }
+    let exit = if checks.iter().all(|check| check.clean) { 0 } else { UNCORRECTED };
+    Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), exit })
+}
+
+fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()> {
+    let image = view.image.display().to_string();
+    view.checks.iter().try_for_each(|check| check.describe(out, &image))
+}
+
+/// The lock would refuse, too, but without saying where it is mounted.
+fn refuse_mounted(image: &Path) -> Done {
+    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    match mount_of_image(image).map_err(failed)? {
+        Some(mounted) if !mount::is_dead(&mounted.mountpoint) => {
+            let place = mounted.mountpoint.display();
+            let message = format!("{} is mounted on {place}", image.display());
+            Err(Failure::new(Exit::Refused, message).advise(format!("'firn umount {place}' first")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open(image: &Path, access: Access) -> Done<FileDevice> {
+    let lock = if access == Access::ReadOnly { Lock::Shared } else { Lock::Exclusive };
+    let options = FileOptions { access, lock, lock_wait_ms: LOCK_WAIT_MS, ..FileOptions::default() };
+    FileDevice::open(image, &options).map_err(|e| open_failed(&e))
+}
+
+/// One check, with a progress bar.
+fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<CheckView> {
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
+    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut watch = |progress: Progress| {
+        bar.set_length(progress.total_bytes);
+        bar.set_position(progress.done_bytes);
+        bar.set_message(format!("phase {} of 5", progress.phase));
+    };
+    let from = slot.map_or(From::Newest, From::Slot);
+    let report = firnfs_volume::check(device, from, &mut watch);
+    bar.finish_and_clear();
+    report.map(|report| CheckView::new(&report, slot)).map_err(|e| impossible(image, &e))
+}
+
+/// Why there is nothing to check, and what can be done about it.
+fn impossible(image: &Path, error: &CheckError) -> Failure {
+    let failure = Failure::new(Exit::NotAVolume, format!("{}: {error}", image.display()));
+    match error {
+        CheckError::NotFirnfs(NotFirnfs::NoSuperblock(_)) => failure.advise("check the path"),
+        CheckError::NotFirnfs(NotFirnfs::Version(_)) => failure.advise("use a firn that knows this version"),
+        CheckError::NotFirnfs(NotFirnfs::Truncated { .. }) => {
+            failure.advise("copy it again from where it is whole")
+        }
+        CheckError::NotFirnfs(NotFirnfs::Io(_)) | CheckError::Fs(_) => failure,
+    }
+}
