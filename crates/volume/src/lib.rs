@@ -8,12 +8,14 @@ mod check;
 mod driven;
 mod open;
 mod reader;
+mod repair;
 mod volume;
 
 pub use check::{check, check_open};
 pub use driven::Driven;
 pub use open::{OpenError, format, open};
 pub use reader::Reader;
+pub use repair::{Action, Outcome, Repaired, repair};
 pub use volume::Volume;
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.

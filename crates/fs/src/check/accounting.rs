@@ -18,7 +18,7 @@ impl Check<'_, '_> {
         self.totals.segments = segments.len() as u64;
         self.numbers();
         // Where trees could not be followed, what lies below is counted by the table and not here.
-        if !self.is_torn && self.lost_segments.is_empty() {
+        if !self.is_torn && !self.is_stale && self.lost_segments.is_empty() {
             let live_bytes = Versus { stated: self.lfs.live_bytes(), found: self.claims.live_bytes };
             if live_bytes.stated != live_bytes.found {
                 self.report(None, Problem::LiveBytes(live_bytes));
@@ -32,7 +32,7 @@ impl Check<'_, '_> {
         let used = self.imap.iter().filter(|(_, entry)| entry.is_used());
         let highest = used.clone().map(|(number, _)| *number).max().unwrap_or(0);
         let count = Versus { stated: self.lfs.inodes_used(), found: used.count() as u64 };
-        if count.stated != count.found && self.lost_inodes.is_empty() {
+        if count.stated != count.found && self.lost_inodes.is_empty() && !self.is_stale {
             self.report(None, Problem::InodeCount(count));
         }
         let next = Versus { stated: self.lfs.next_ino(), found: InodeNo(highest.saturating_add(1)) };
@@ -64,7 +64,8 @@ impl Check<'_, '_> {
         let live_bytes = Versus { stated: u64::from(entry.live_bytes), found: self.claims.live_in(segment) };
         let wrong = live_bytes.stated != live_bytes.found || live_bytes.found > 0 && !entry.in_use;
         // More than was found may be what lies below something that could not be read.
-        let explained = self.is_torn && live_bytes.stated >= live_bytes.found && entry.in_use;
+        let below = self.is_torn && live_bytes.stated >= live_bytes.found && entry.in_use;
+        let explained = below || self.is_stale;
         if wrong && !explained {
             self.report(None, Problem::Usage { segment, live_bytes, in_use: entry.in_use });
         }

@@ -23,15 +23,19 @@
 
 mod accounting;
 mod claims;
+mod directory;
+mod facts;
 mod finding;
 mod inodes;
 mod names;
 mod paths;
+pub mod repair;
 mod state;
 mod sweep;
 mod tables;
 mod tree;
 
+pub use facts::Facts;
 pub use finding::{Described, EntryPlace, Finding, Problem, Severity, Versus};
 pub use state::{Progress, Totals};
 
@@ -107,6 +111,19 @@ pub fn check(
     from: From,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Report, CheckError> {
+    examine(read, device_bytes, from, watch).map(|(report, _)| report)
+}
+
+/// As [`check`], with what a repair needs to know besides.
+///
+/// # Errors
+/// As [`check`].
+pub fn examine(
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    from: From,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<(Report, Facts), CheckError> {
     let sb = read_superblock(read, device_bytes)?;
     let mut findings = copies(read, &sb, device_bytes);
     let slots = read_slots(read, &sb);
@@ -124,9 +141,24 @@ pub fn check(
         })?,
     };
     let (mut lfs, noted) = open(read, sb, base)?;
-    let mut report = check_store(&mut lfs, read, noted, watch);
+    let (mut report, facts) = check_store(&mut lfs, read, noted, watch);
     findings.append(&mut report.findings);
-    Ok(Report { findings, ..report })
+    Ok((Report { findings, ..report }, facts))
+}
+
+/// Opens a damaged volume to repair it, read-write: roll-forward does what it can.
+///
+/// # Errors
+/// As [`check`].
+pub fn open_to_repair(
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    options: Options,
+    now: TimeNs,
+) -> Result<Lfs, CheckError> {
+    let sb = read_superblock(read, device_bytes)?;
+    let base = newest(&read_slots(read, &sb))?;
+    Ok(Lfs::open_at(read, sb, base, options, now, &mut Strictness::Note(Vec::new()))?)
 }
 
 /// Opens a volume for a check.
@@ -146,7 +178,7 @@ fn open(
 /// checkpoint.
 #[must_use]
 pub fn check_open(lfs: &mut Lfs, read: &mut DeviceReader<'_>) -> Report {
-    check_store(lfs, read, Vec::new(), &mut |_| {})
+    check_store(lfs, read, Vec::new(), &mut |_| {}).0
 }
 
 fn check_store(
@@ -154,10 +186,10 @@ fn check_store(
     read: &mut DeviceReader<'_>,
     noted: Vec<(InodeNo, FsError)>,
     watch: &mut dyn FnMut(Progress),
-) -> Report {
+) -> (Report, Facts) {
     let mut check = Check::new(lfs, read, watch);
     for (ino, reason) in noted {
-        check.is_torn = true;
+        check.is_stale = true;
         check.report(Some(ino), Problem::RollForward { reason });
     }
     check.gather_tables();
@@ -169,7 +201,8 @@ fn check_store(
     }
     check.phase_5();
     check.name_findings();
-    check.finish()
+    let facts = check.facts();
+    (check.finish(), facts)
 }
 
 /// Copies of the superblock that are not what the good one is.

@@ -129,6 +129,8 @@ pub struct Check<'a, 'r> {
     pub with_attributes: Vec<InodeNo>,
     /// Something that has blocks below it could not be read: what the accounting says of those cannot be judged.
     pub is_torn: bool,
+    /// Roll-forward could not bring the accounting up to date: it cannot be judged at all.
+    pub is_stale: bool,
     pub findings: Vec<Finding>,
     /// Findings beyond those kept.
     pub more_findings: u64,
@@ -157,6 +159,7 @@ impl<'a, 'r> Check<'a, 'r> {
             torn_dirs: Vec::new(),
             with_attributes: Vec::new(),
             is_torn: false,
+            is_stale: false,
             findings: Vec::new(),
             more_findings: 0,
             totals: Totals::default(),

@@ -78,6 +78,7 @@ impl Check<'_, '_> {
         let what = || format!("{kind:?} level {level} block {}", branches[at].index);
         let ptr = branches[at].ptr;
         self.geo.check(&ptr, self.geo.block_bytes, what)?;
+        self.table_claims.push(ptr);
         if !self.claims.claim(&ptr) {
             return Err(FsError::Corrupt {
                 what: what(),
@@ -86,7 +87,6 @@ impl Check<'_, '_> {
                 found: "another block's place".to_owned(),
             });
         }
-        self.table_claims.push(ptr);
         let mut ahead = branches[at + 1..].iter().map(|b| b.ptr);
         let mut bytes = self.sweep.stored(&ptr, &mut ahead, what)?;
         bytes.resize(self.geo.block_bytes as usize, 0);

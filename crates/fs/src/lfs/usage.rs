@@ -8,10 +8,10 @@ use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
 use firnfs_format::checkpoint::TableRoot;
-use firnfs_format::table::{Node, UsageEntry};
+use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What changed in a segment since the last checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +40,8 @@ pub struct Usage {
     moving: BTreeSet<u64>,
     /// Leaves that the changes belong to.
     changed_leaves: BTreeSet<u64>,
+    /// What a repair says instead of the tree, which is empty then.
+    restated: FxHashMap<u64, UsageEntry>,
 }
 
 impl Usage {
@@ -54,7 +56,25 @@ impl Usage {
             emptied: vec![(epoch, u64::from(emptied))],
             moving: BTreeSet::new(),
             changed_leaves: BTreeSet::new(),
+            restated: FxHashMap::default(),
         }
+    }
+
+    /// Replaces the whole table: these are all entries that are not blank, by segment. The next checkpoint writes it whole.
+    pub fn restate(&mut self, entries: &[(u64, UsageEntry)]) {
+        let block_bytes = self.table.fan() as u32 * TABLE_ENTRY_BYTES as u32;
+        *self = Self::new(Table::EMPTY, self.segments, block_bytes, Epoch(0), 0);
+        let mut emptied = BTreeMap::new();
+        for (segment, entry) in entries {
+            self.changed_leaves.insert(segment / self.table.fan());
+            self.restated.insert(*segment, *entry);
+            if entry.in_use {
+                self.clean = self.clean.saturating_sub(1);
+            } else {
+                *emptied.entry(entry.epoch.0).or_insert(0) += 1;
+            }
+        }
+        self.emptied = emptied.into_iter().map(|(epoch, count)| (Epoch(epoch), count)).collect();
     }
 
     fn change(&mut self, segment: SegmentId) -> &mut Change {
@@ -92,7 +112,8 @@ impl Usage {
 
     /// Segments changed since the last checkpoint.
     pub fn changed(&self) -> impl Iterator<Item = SegmentId> {
-        self.changes.keys().copied().map(SegmentId)
+        let restated = self.restated.keys().filter(|segment| !self.changes.contains_key(segment));
+        self.changes.keys().chain(restated).copied().map(SegmentId)
     }
 
     /// Leaves with segments that changed since the last checkpoint.
@@ -102,7 +123,7 @@ impl Usage {
 
     /// How many changed since the last checkpoint.
     pub fn changed_len(&self) -> usize {
-        self.changes.len()
+        self.changes.len() + self.restated.len()
     }
 
     /// The present state of a segment, from the tree and what changed since.
@@ -116,6 +137,7 @@ impl Usage {
 
     /// The present state of a segment of which the tree says `stored`.
     pub fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
+        let stored = self.restated.get(&segment).copied().unwrap_or(stored);
         let Some(change) = self.changes.get(&segment) else { return stored };
         let base =
             if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };
@@ -221,7 +243,7 @@ impl Usage {
         epoch: Epoch,
         open: &dyn Fn(SegmentId) -> bool,
     ) -> (Vec<(u64, UsageEntry)>, Vec<SegmentId>) {
-        let mut numbers: Vec<u64> = self.changes.keys().copied().collect();
+        let mut numbers: Vec<u64> = self.changed().map(|segment| segment.0).collect();
         numbers.sort_unstable();
         let mut emptied = Vec::new();
         let entries = numbers
@@ -237,6 +259,7 @@ impl Usage {
             })
             .collect();
         self.changes.clear();
+        self.restated.clear();
         self.moving.clear();
         self.changed_leaves.clear();
         self.clean += emptied.len() as u64;

@@ -97,6 +97,23 @@ pub fn verify(set: &[u8]) -> Result<(), FsError> {
     Ok(())
 }
 
+/// What is sound of a set that [`verify`] refuses, as a set in order. For repairs.
+#[must_use]
+pub fn sound(set: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::new();
+    for entry in entries(set).map_while(Result::ok) {
+        let is_acl = matches!(entry.name, acl::ACCESS | acl::DEFAULT);
+        if !is_acl || acl::Acl::parse(entry.value).is_ok() {
+            // An entry twice: the first one was the one that was found.
+            let is_new = find(&kept, entry.name).is_ok_and(|found| found.is_none());
+            if is_new && put(&mut kept, entry.name, entry.value).is_err() {
+                break;
+            }
+        }
+    }
+    kept
+}
+
 /// The value of an attribute.
 ///
 /// # Errors
