@@ -277,3 +277,30 @@ fn fsck_of_what_is_no_volume_is_one_line_and_exit_code_8() {
     assert_eq!(firn(&["fsck"]).status.code(), Some(16));
     assert_eq!(firn(&["fsck", "--no-such-option", "x"]).status.code(), Some(16));
 }
+
+#[test]
+fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+    let sound = std::fs::read(&image).unwrap();
+    let (exit, view, said) = fsck(&[&image, "--repair", "-y"]);
+    assert_eq!((exit, view["repairs"].as_array().map(Vec::len)), (0, Some(0)), "{said}");
+    assert!(std::fs::read(&image).unwrap() == sound, "a sound volume is left alone");
+
+    let mut bytes = sound;
+    let large = std::fs::read(tree.path().join("sub/large")).unwrap();
+    let block = &large[100 * 4096..101 * 4096];
+    let at = bytes.chunks_exact(512).position(|sector| *sector == block[..512]).unwrap() * 512;
+    bytes[at + 77] ^= 1;
+    std::fs::write(&image, &bytes).unwrap();
+    let unasked = refused(&["fsck", "--repair", &image], 16);
+    assert!(unasked.contains("--yes"), "{unasked}");
+    let (exit, view, said) = fsck(&[&image, "--repair", "--yes"]);
+    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!(view["repairs"][0]["code"], "block-damaged");
+    assert_eq!(view["repairs"][0]["done"], true);
+    assert_eq!(view["checks"][0]["clean"], true);
+    assert_eq!(fsck(&[&image]).0, 0);
+}

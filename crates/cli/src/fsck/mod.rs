@@ -2,6 +2,7 @@
 //!
 //! Exit codes are those of fsck(8), not those of the other commands.
 
+mod repair;
 mod view;
 
 use crate::failure::{Done, Exit, Failure};
@@ -21,6 +22,8 @@ use view::{CheckView, FsckView};
 /// How long to wait for a daemon that is closing the volume.
 const LOCK_WAIT_MS: u64 = 10_000;
 
+/// fsck(8): errors were corrected.
+const CORRECTED: u8 = 1;
 /// fsck(8): errors were left uncorrected.
 const UNCORRECTED: u8 = 4;
 /// fsck(8): operational error.
@@ -33,13 +36,17 @@ pub const USAGE: u8 = 16;
 #[command(after_help = "Examples:
   firn fsck disk.img                     check; nothing is written
   firn fsck disk.img --all-checkpoints   check what each of the two checkpoints leads to
+  firn fsck disk.img --repair            repair what is wrong, asking about each finding
+  firn fsck disk.img --repair -y         without asking
   firn fsck /dev/sdb1 --json             for scripts
 
 Reads everything that is live and verifies every checksum. A volume that was not unmounted is checked as a mount
-would see it.
+would see it. Files and trees that have lost their names get one in lost+found. A repair can be interrupted and run
+again. A sound volume is never written to.
 
 Exit codes, as of fsck(8):
   0   no errors
+  1   errors, all repaired
   4   errors, left as they are
   8   the check could not be done: in use, no volume, I/O
   16  the command line makes no sense")]
@@ -49,7 +56,13 @@ pub struct FsckArgs {
     /// Check what each retained checkpoint leads to, not only the newest
     #[arg(long)]
     pub all_checkpoints: bool,
-    /// Print JSON for programs
+    /// Repair what can be repaired
+    #[arg(long, conflicts_with = "all_checkpoints")]
+    pub repair: bool,
+    /// Do not ask: repair everything
+    #[arg(short, long, requires = "repair")]
+    pub yes: bool,
+    /// Print JSON for programs; repairs need --yes then
     #[arg(long)]
     pub json: bool,
 }
@@ -72,6 +85,9 @@ fn fail(failure: &Failure) -> ExitCode {
 
 fn fsck(args: &FsckArgs) -> Done<FsckView> {
     refuse_mounted(&args.image)?;
+    if args.repair {
+        return repair::run(args);
+    }
     let device = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
     let slots: &[Option<usize>] = if args.all_checkpoints { &[Some(0), Some(1)] } else { &[None] };
     let mut checks = Vec::new();
@@ -92,6 +108,7 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
 
 fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()> {
     let image = view.image.display().to_string();
+    view.repairs.iter().try_for_each(|repair| repair.describe(out))?;
     view.checks.iter().try_for_each(|check| check.describe(out, &image))
 }
 
@@ -116,17 +133,22 @@ fn open(image: &Path, access: Access) -> Done<FileDevice> {
 
 /// One check, with a progress bar.
 fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<CheckView> {
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
-    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let mut watch = |progress: Progress| {
-        bar.set_length(progress.total_bytes);
-        bar.set_position(progress.done_bytes);
-        bar.set_message(format!("phase {} of 5", progress.phase));
-    };
+    let bar = progress_bar();
     let from = slot.map_or(From::Newest, From::Slot);
-    let report = firnfs_volume::check(device, from, &mut watch);
+    let report = firnfs_volume::check(device, from, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     report.map(|report| CheckView::new(&report, slot)).map_err(|e| impossible(image, &e))
+}
+
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total_bytes);
+    bar.set_position(progress.done_bytes);
+    bar.set_message(format!("phase {} of 5", progress.phase));
 }
 
 /// Why there is nothing to check, and what can be done about it.

@@ -2,6 +2,7 @@
 
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
+use firnfs_volume::{Action, Outcome};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -160,6 +161,29 @@ impl CheckView {
             Bytes(self.totals.live_bytes),
             Count(self.totals.segments),
         )
+    }
+}
+
+impl RepairView {
+    /// From what was done.
+    #[must_use]
+    pub fn new(action: &Action) -> Self {
+        let said = action.finding.describe();
+        let (outcome, done) = match &action.outcome {
+            Outcome::Repaired => (said.repair.to_owned(), true),
+            Outcome::Declined => ("left as it is".to_owned(), false),
+            Outcome::Impossible(why) => (format!("could not be repaired: {why}"), false),
+        };
+        Self { code: said.code, place: said.place, outcome, done }
+    }
+
+    /// Writes it as one line.
+    ///
+    /// # Errors
+    /// As writing fails.
+    pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mark = if self.done { "repaired" } else { "NOT repaired" };
+        writeln!(out, "  {mark}: {}: {}", self.place, self.outcome)
     }
 }
 
