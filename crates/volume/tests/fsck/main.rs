@@ -2,6 +2,7 @@
 //! that it shows exactly that, repaired, clean afterwards, with all other files as they were.
 
 mod blocks;
+mod crash;
 mod doctor;
 mod fixture;
 mod names;
