@@ -9,6 +9,7 @@ mod driven;
 mod open;
 mod reader;
 mod repair;
+mod salvage;
 mod volume;
 
 pub use check::{check, check_open};
@@ -16,6 +17,7 @@ pub use driven::Driven;
 pub use open::{OpenError, format, open};
 pub use reader::Reader;
 pub use repair::{Action, Outcome, Repaired, repair};
+pub use salvage::{put_together, write_salvaged};
 pub use volume::Volume;
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.

@@ -9,7 +9,6 @@ use firnfs::FsError;
 use firnfs::check::repair::{Fixed, Fixer, order};
 use firnfs::check::{CheckError, Facts, Finding, From, Problem, Progress, Report, Severity};
 use firnfs::lfs::{Lfs, Options, read_superblock};
-use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
 use firnfs_format::TimeNs;
@@ -125,9 +124,8 @@ fn round(
     for dir in fixer.touched() {
         let _ = settled(volume.run(|vfs, now| Fixer::recount(vfs, now, dir)))?;
     }
-    // What is repaired is durable even if the volume cannot be closed for what is not.
-    volume.sync(Scope::All)?;
-    let _ = settled(volume.close())?;
+    // Orphans are left to the next mount: one of them may be what could not be repaired.
+    volume.clean_checkpoint()?;
     Ok(actions)
 }
 

@@ -373,6 +373,11 @@ impl<S: Driven> Volume<S> {
         }
         self.run(|vfs, now| vfs.release_orphans(now))?;
         self.background()?;
+        self.clean_checkpoint()
+    }
+
+    /// Commits everything, writes a checkpoint that says that nothing is left to do, and waits for it.
+    pub(crate) fn clean_checkpoint(&self) -> Result<(), FsError> {
         self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now))?;
         loop {
             let core = self.core.lock();

@@ -14,6 +14,8 @@ pub struct Facts {
     pub(crate) tables: Option<Restated>,
     /// See [`Facts::charges`].
     pub(crate) charges: Vec<(InodeNo, u64)>,
+    /// Numbers whose part of the inode map could not be read.
+    pub(crate) lost_inodes: Vec<(u64, u64)>,
 }
 
 impl Facts {
@@ -36,7 +38,14 @@ impl Check<'_, '_> {
         let wrong_charge = |inode: &&super::state::InodeFacts| inode.charged_found != inode.charged_stated;
         let charges = self.inodes.iter().filter(wrong_charge).map(|i| (i.ino, i.charged_found)).collect();
         let tables = self.accounting_is_wrong().then(|| self.tables());
-        Facts { tables, charges }
+        Facts { tables, charges, lost_inodes: std::mem::take(&mut self.lost_inodes) }
+    }
+
+    /// Gathers them where there are no tables at all, and logs that have no place yet.
+    pub fn all_facts(&mut self) -> Facts {
+        let facts = self.facts();
+        let tables = facts.tables.unwrap_or_else(|| self.tables());
+        Facts { tables: Some(Restated { move_logs: true, ..tables }), ..facts }
     }
 
     fn accounting_is_wrong(&self) -> bool {
@@ -56,7 +65,7 @@ impl Check<'_, '_> {
                     | Problem::Pointer { .. }
             )
         };
-        self.is_torn || self.findings.iter().any(|finding| is_accounting(&finding.problem))
+        self.is_torn || self.is_stale || self.findings.iter().any(|finding| is_accounting(&finding.problem))
     }
 
     /// Both tables from the pointers of phase 1. The blocks of the old trees are not counted: the trees are written anew;

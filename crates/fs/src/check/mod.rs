@@ -27,9 +27,11 @@ mod directory;
 mod facts;
 mod finding;
 mod inodes;
+mod log_scan;
 mod names;
 mod paths;
 pub mod repair;
+pub mod salvage;
 mod state;
 mod sweep;
 mod tables;
@@ -46,6 +48,7 @@ use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{InodeNo, SegmentId, TimeNs};
+use log_scan::LogScan;
 use state::Check;
 
 /// Memory for what is read a second time: attributes in blocks, names for findings. In bytes.
@@ -140,8 +143,15 @@ pub fn examine(
             found: e.to_string(),
         })?,
     };
+    let (uuid, through) = (sb.uuid, base.serial);
     let (mut lfs, noted) = open(read, sb, base)?;
-    let (mut report, facts) = check_store(&mut lfs, read, noted, watch);
+    let (mut report, mut facts) = check_store(&mut lfs, read, noted.clone(), None, watch);
+    if !facts.lost_inodes.is_empty() {
+        // Blocks of the inode map are gone: the log knows what they held (and the tail is over them in any case).
+        let geo = lfs.geometry();
+        let map = LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo);
+        (report, facts) = check_store(&mut lfs, read, noted, Some(&map), watch);
+    }
     findings.append(&mut report.findings);
     Ok((Report { findings, ..report }, facts))
 }
@@ -178,13 +188,15 @@ fn open(
 /// checkpoint.
 #[must_use]
 pub fn check_open(lfs: &mut Lfs, read: &mut DeviceReader<'_>) -> Report {
-    check_store(lfs, read, Vec::new(), &mut |_| {}).0
+    check_store(lfs, read, Vec::new(), None, &mut |_| {}).0
 }
 
+/// `map`: what the log says of inodes, for those whose part of the inode map cannot be read.
 fn check_store(
     lfs: &mut Lfs,
     read: &mut DeviceReader<'_>,
     noted: Vec<(InodeNo, FsError)>,
+    map: Option<&[(u64, ImapEntry)]>,
     watch: &mut dyn FnMut(Progress),
 ) -> (Report, Facts) {
     let mut check = Check::new(lfs, read, watch);
@@ -192,7 +204,7 @@ fn check_store(
         check.is_stale = true;
         check.report(Some(ino), Problem::RollForward { reason });
     }
-    check.gather_tables();
+    check.gather_tables(map);
     check.phase_1();
     if check.lost_inodes.is_empty() {
         check.phase_2();
@@ -229,7 +241,7 @@ fn copies(read: &mut DeviceReader<'_>, sb: &Superblock, device_bytes: u64) -> Ve
 
 impl Check<'_, '_> {
     /// Reads both tables, and puts what is newer than they are over them.
-    fn gather_tables(&mut self) {
+    fn gather_tables(&mut self, map: Option<&[(u64, ImapEntry)]>) {
         let usage = self.read_table::<UsageEntry>(TableKind::SegmentUsage);
         self.lost_segments = usage.lost;
         self.usage = usage.entries;
@@ -240,9 +252,17 @@ impl Check<'_, '_> {
         }
         let imap = self.read_table::<ImapEntry>(TableKind::InodeMap);
         self.lost_inodes = imap.lost;
-        self.is_torn |= !self.lost_inodes.is_empty();
         self.imap = imap.entries;
         let newer = self.lfs.newer_inodes();
+        if let Some(map) = map {
+            let lost = std::mem::take(&mut self.lost_inodes);
+            let is_lost = |n: u64| lost.iter().any(|&(first, count)| n >= first && n - first < count);
+            let found: Vec<_> = map.iter().copied().filter(|(n, _)| is_lost(*n)).collect();
+            self.lfs.overlay_inodes(&found);
+            merge(&mut self.imap, found.into_iter(), true);
+            self.is_stale = true;
+        }
+        self.is_torn |= !self.lost_inodes.is_empty();
         merge(&mut self.imap, newer.into_iter().map(|(ino, entry)| (ino.0, entry)), false);
     }
 

@@ -32,6 +32,11 @@ pub(crate) struct Restated {
 }
 
 impl Lfs {
+    /// Puts entries over the inode map of a store that is only looked at.
+    pub(crate) fn overlay_inodes(&mut self, entries: &[(u64, ImapEntry)]) {
+        entries.iter().for_each(|(number, entry)| self.imap.set(InodeNo(*number), *entry));
+    }
+
     /// Replaces both tables: the next checkpoint writes them whole. Nothing may be dirty.
     pub(crate) fn restate(&mut self, tables: Restated) {
         debug_assert!(self.dirty_order.is_empty() && self.freed.is_empty(), "restated when nothing is dirty");

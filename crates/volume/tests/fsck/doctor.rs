@@ -84,6 +84,11 @@ impl Fixture {
         }
     }
 
+    /// Changes what the newest checkpoint says of a table.
+    pub fn edit_table_root(&self, table: Table, edit: impl FnOnce(&mut TableRoot)) {
+        self.edit_checkpoint(|slot| edit(Self::root_of(slot, table)));
+    }
+
     /// Changes the only leaf of a table.
     fn edit_leaf(&self, table: Table, edit: impl FnOnce(&mut [u8])) {
         self.edit_checkpoint(|slot| {

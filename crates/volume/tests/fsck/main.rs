@@ -6,4 +6,5 @@ mod crash;
 mod doctor;
 mod fixture;
 mod names;
+mod salvage;
 mod tables;
