@@ -28,12 +28,13 @@ Examples:
   firn sync /mnt; firn umount /mnt    make everything durable; unmount
   firn fsck disk.img                  check it
 
-Exit codes (`firn fsck` has those of fsck(8)):
+Exit codes:
   0  done
   1  tried and failed: I/O, no space, no permission
   2  the command line makes no sense
   3  not a firnfs volume, or of another version, or damaged
-  4  refused for safety: in use, or it would destroy what is there"
+  4  refused for safety: in use, or it would destroy what is there
+`firn fsck` has those of fsck(8) instead."
 )]
 pub struct Cli {
     /// What to do

@@ -304,3 +304,28 @@ fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
     assert_eq!(view["checks"][0]["clean"], true);
     assert_eq!(fsck(&[&image]).0, 0);
 }
+
+#[test]
+fn fsck_salvages_a_volume_that_has_lost_everything_but_its_log() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let (image, new) = (fixture.image(), fixture.path("new.img"));
+    let new = new.to_str().unwrap();
+    let mut bytes = std::fs::read(&image).unwrap();
+    bytes[..2 << 20].fill(0);
+    let end = bytes.len();
+    bytes[end - 4096..].fill(0);
+    std::fs::write(&image, &bytes).unwrap();
+    assert!(refused(&["fsck", &image], 8).contains("--salvage"));
+    assert!(refused(&["fsck", &image, "--salvage", &image], 16).contains("exists"));
+    let (exit, view, said) = fsck(&[&image, "--salvage", new]);
+    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!(view["checks"][0]["totals"]["inodes"], 6);
+    assert_eq!(fsck(&[new]).0, 0);
+    assert!(std::fs::read(&image).unwrap() == bytes, "it was only read");
+    let empty = fixture.path("empty.img");
+    std::fs::File::create(&empty).unwrap().set_len(64 << 20).unwrap();
+    let line = refused(&["fsck", empty.to_str().unwrap(), "--salvage", &format!("{new}2")], 8);
+    assert!(line.contains("segment summaries"), "{line}");
+}

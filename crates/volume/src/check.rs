@@ -15,11 +15,15 @@ pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -
     firnfs::check::check(&mut reading(device), device.geometry().size_bytes, from, watch)
 }
 
-/// Checks a volume that is open, after everything was made durable; nobody may change it meanwhile.
-///
-/// # Errors
-/// Making it durable failed.
-pub fn check_open(volume: &Volume<Lfs>, device: &dyn Device) -> Result<Report, FsError> {
-    volume.sync(firnfs::store::Scope::All)?;
-    volume.run(|vfs, _| Ok(firnfs::check::check_open(vfs.store_mut(), &mut reading(device))))
+impl Volume<Lfs> {
+    /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile.
+    ///
+    /// # Errors
+    /// Making it durable failed.
+    pub fn check(&self) -> Result<Report, FsError> {
+        self.look_when_quiet(|vfs, device| match device {
+            Some(device) => Ok(firnfs::check::check_open(vfs.store_mut(), &mut reading(device))),
+            None => Err(FsError::Unsupported("a check without a device")),
+        })?
+    }
 }

@@ -12,7 +12,7 @@ mod repair;
 mod salvage;
 mod volume;
 
-pub use check::{check, check_open};
+pub use check::check;
 pub use driven::Driven;
 pub use open::{OpenError, format, open};
 pub use reader::Reader;

@@ -392,6 +392,26 @@ impl<S: Driven> Volume<S> {
         }
     }
 
+    /// Makes everything durable, waits until no request is under way, and looks at the core as it is then; nobody else can
+    /// change it meanwhile. The device is at hand for reading.
+    ///
+    /// # Errors
+    /// Making it durable failed.
+    pub(crate) fn look_when_quiet<T>(
+        &self,
+        look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
+    ) -> Result<T, FsError> {
+        self.sync(Scope::All)?;
+        loop {
+            let mut core = self.core.lock();
+            if core.store().is_quiet() {
+                return Ok(look(&mut core, self.device.as_deref()));
+            }
+            drop(core);
+            self.pump_or_wait();
+        }
+    }
+
     /// Ends driving and gives the core back, without closing the volume.
     pub fn into_vfs(self) -> Vfs<S> {
         self.core.into_inner()

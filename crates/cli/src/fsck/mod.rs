@@ -3,13 +3,16 @@
 //! Exit codes are those of fsck(8), not those of the other commands.
 
 mod repair;
+mod salvage;
 mod view;
 
+use crate::args::size;
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::target::mount_of_image;
 use clap::Args;
+use firnfs::FsError;
 use firnfs::check::{CheckError, From, Progress};
 use firnfs::lfs::NotFirnfs;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, ReadOnlyDevice};
@@ -38,11 +41,14 @@ pub const USAGE: u8 = 16;
   firn fsck disk.img --all-checkpoints   check what each of the two checkpoints leads to
   firn fsck disk.img --repair            repair what is wrong, asking about each finding
   firn fsck disk.img --repair -y         without asking
+  firn fsck disk.img --salvage new.img   put together what the log still says, in a new image
   firn fsck /dev/sdb1 --json             for scripts
 
 Reads everything that is live and verifies every checksum. A volume that was not unmounted is checked as a mount
 would see it. Files and trees that have lost their names get one in lost+found. A repair can be interrupted and run
 again. A sound volume is never written to.
+
+--salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 
 Exit codes, as of fsck(8):
   0   no errors
@@ -62,6 +68,15 @@ pub struct FsckArgs {
     /// Do not ask: repair everything
     #[arg(short, long, requires = "repair")]
     pub yes: bool,
+    /// Rebuild the volume in this new image from its segment summaries alone
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["all_checkpoints", "repair"])]
+    pub salvage: Option<PathBuf>,
+    /// Segment size, where no superblock is left and too little of the log to tell
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
+    pub segment_size: Option<u64>,
+    /// Block size, where no superblock is left
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
+    pub block_size: Option<u64>,
     /// Print JSON for programs; repairs need --yes then
     #[arg(long)]
     pub json: bool,
@@ -87,6 +102,9 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
     refuse_mounted(&args.image)?;
     if args.repair {
         return repair::run(args);
+    }
+    if let Some(out) = &args.salvage {
+        return salvage::run(args, out);
     }
     let device = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
     let slots: &[Option<usize>] = if args.all_checkpoints { &[Some(0), Some(1)] } else { &[None] };
@@ -155,11 +173,14 @@ fn show(bar: &ProgressBar, progress: Progress) {
 fn impossible(image: &Path, error: &CheckError) -> Failure {
     let failure = Failure::new(Exit::NotAVolume, format!("{}: {error}", image.display()));
     match error {
-        CheckError::NotFirnfs(NotFirnfs::NoSuperblock(_)) => failure.advise("check the path"),
+        CheckError::NotFirnfs(NotFirnfs::NoSuperblock(_)) => {
+            failure.advise("check the path; if it was one, try --salvage")
+        }
         CheckError::NotFirnfs(NotFirnfs::Version(_)) => failure.advise("use a firn that knows this version"),
         CheckError::NotFirnfs(NotFirnfs::Truncated { .. }) => {
-            failure.advise("copy it again from where it is whole")
+            failure.advise("copy it again from where it is whole, or try --salvage")
         }
+        CheckError::Fs(FsError::Corrupt { .. }) => failure.advise("try --salvage"),
         CheckError::NotFirnfs(NotFirnfs::Io(_)) | CheckError::Fs(_) => failure,
     }
 }

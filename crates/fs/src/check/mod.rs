@@ -36,10 +36,12 @@ mod state;
 mod sweep;
 mod tables;
 mod tree;
+mod words;
 
 pub use facts::Facts;
-pub use finding::{Described, EntryPlace, Finding, Problem, Severity, Versus};
+pub use finding::{EntryPlace, Finding, Problem, Severity, Versus};
 pub use state::{Progress, Totals};
+pub use words::Described;
 
 use crate::error::FsError;
 use crate::lfs::view::TableKind;

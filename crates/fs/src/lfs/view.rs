@@ -1,5 +1,5 @@
-//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs), and what a check of the
-//! accounting adds up.
+//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs), and what the check
+//! judges.
 
 use super::Lfs;
 use super::blockmap::ptr_in;
@@ -161,36 +161,5 @@ impl Lfs {
             self.collect(BlockKey { level: key.level - 1, index, ..key }, ptr_in(&block, slot), found)?;
         }
         Ok(())
-    }
-
-    /// All stored blocks of an internal table, as of the last checkpoint.
-    ///
-    /// # Errors
-    /// `Need`, `Corrupt`.
-    pub fn table_blocks(&mut self, kind: TableKind) -> Outcome<Vec<Placed>> {
-        let (ino, entries) = match kind {
-            TableKind::InodeMap => (InodeNo::INODE_MAP, self.imap.next_ino.0),
-            TableKind::SegmentUsage => (InodeNo::SEGMENT_USAGE, self.geo.segments),
-        };
-        let mut found = Vec::new();
-        let table = match kind {
-            TableKind::InodeMap => &self.imap.table,
-            TableKind::SegmentUsage => &self.usage.table,
-        };
-        let mut blocks = entries.div_ceil(table.fan());
-        for level in 0..=table.root.height {
-            for index in 0..blocks {
-                let ptr = table.ptr(&mut self.shelf, level, index)?;
-                if ptr.is_stored() {
-                    let index = BlockIndex(index);
-                    found.push(Placed {
-                        key: BlockKey { ino, fork: Fork::Data, level: level as u8, index },
-                        ptr,
-                    });
-                }
-            }
-            blocks = blocks.div_ceil(table.fan());
-        }
-        Ok(found)
     }
 }
