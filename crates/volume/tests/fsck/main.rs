@@ -6,5 +6,6 @@ mod crash;
 mod doctor;
 mod fixture;
 mod names;
+mod noise;
 mod salvage;
 mod tables;
