@@ -123,12 +123,14 @@ impl<S: Driven> Volume<S> {
     fn fetch_all(&self, fetches: &[Fetch], patience: &mut Patience) -> Result<(), FsError> {
         let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
         for fetch in fetches {
-            match reader.fetch(fetch) {
-                Ok(bytes) => {
-                    let mut core = self.core.lock();
-                    core.store_mut().supply(fetch.what, &bytes)?;
+            let fetched =
+                reader.fetch(fetch).and_then(|bytes| self.core.lock().store_mut().supply(fetch.what, &bytes));
+            match fetched {
+                Ok(()) => {}
+                Err(e) if patience.fetch_failed(fetch) => {
+                    patience.failed = None;
+                    return self.core.lock().store_mut().fetch_failed(fetch.what, e);
                 }
-                Err(e) if patience.fetch_failed(fetch) => return Err(e),
                 Err(_) => return Ok(()),
             }
         }
@@ -396,7 +398,12 @@ impl<S: Driven> Volume<S> {
         }
         self.run(|vfs, now| vfs.release_orphans(now))?;
         self.background()?;
-        self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now))?;
+        let checkpoint = self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now));
+        if checkpoint.is_err() {
+            // What was committed is in line nevertheless.
+            self.pump();
+        }
+        checkpoint?;
         loop {
             let core = self.core.lock();
             if let Some(why) = core.store().read_only() {

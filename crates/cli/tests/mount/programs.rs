@@ -149,7 +149,10 @@ fn with_the_writeback_cache_programs_agree_and_what_was_synced_survives_a_killed
     mount.mount_image(&["--writeback"]);
     let after = shell(&mount.mnt, "cksum random log tree/fs/Cargo.toml; stat -c '%s %Y' log");
     assert_eq!(after, before);
-    assert_eq!(shell(&mount.mnt, "sqlite3 base.db 'pragma integrity_check; select count(*) from t;'"), "ok\n2\n");
+    assert_eq!(
+        shell(&mount.mnt, "sqlite3 base.db 'pragma integrity_check; select count(*) from t;'"),
+        "ok\n2\n"
+    );
     let differs = format!("diff -r {sources}/fs tree/fs -x Cargo.toml");
     assert_eq!(shell(&mount.mnt, &differs), "");
 }

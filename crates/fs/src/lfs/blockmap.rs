@@ -6,7 +6,7 @@
 use super::Lfs;
 use super::inode::{BlockPlace, CoreInode};
 use crate::cache::{Dirty, Fresh};
-use crate::error::{Fetch, Outcome, Stop};
+use crate::error::{Fetch, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf, Fork};
 use crate::ufs::bmap::{Parent, SLOTS};
 use firnfs_format::pointer::POINTER_BYTES;
@@ -18,6 +18,8 @@ pub(super) struct Pruning {
     pub range: Range<u64>,
     /// Blocks that may still be dropped.
     pub budget: u64,
+    /// Blocks that were looked at.
+    pub seen: u64,
     /// Blocks that have to be read before more can be dropped.
     pub needs: Vec<Fetch>,
 }
@@ -184,14 +186,19 @@ impl Lfs {
     }
 
     pub(super) fn charge(&mut self, ino: InodeNo, bytes: u32) {
-        self.live_bytes += u64::from(bytes);
+        self.recount(0, u64::from(bytes));
         self.core_mut(ino).charged_bytes += u64::from(bytes);
     }
 
     pub(super) fn refund(&mut self, ino: InodeNo, bytes: u32) {
-        self.live_bytes -= u64::from(bytes);
+        let bytes = u64::from(bytes);
+        self.recount(bytes, 0);
         let core = self.core_mut(ino);
-        core.charged_bytes = core.charged_bytes.saturating_sub(u64::from(bytes));
+        let stated = core.charged_bytes;
+        core.charged_bytes = stated.saturating_sub(bytes);
+        if stated < bytes {
+            self.wrong_account(format!("charge of inode {ino}"), bytes, stated);
+        }
     }
 
     /// What a pointer referred to dies.
@@ -239,6 +246,8 @@ impl Lfs {
         if ptr.is_hole() || pruning.is_done() || !self.overlaps(&key, &pruning.range) {
             return Ok(());
         }
+        pruning.seen += 1;
+        self.check_tree(key.ino, pruning.seen)?;
         if key.level > 0 {
             let block = match self.shelf.block(key, *ptr) {
                 Err(Stop::Need(more)) => {
@@ -255,6 +264,21 @@ impl Lfs {
         }
         pruning.budget = pruning.budget.saturating_sub(1);
         Ok(())
+    }
+
+    /// A walk through the block tree of an inode ends: each block in it is charged a sector at least, so a tree in which
+    /// more are met than that leads into itself.
+    pub(super) fn check_tree(&self, ino: InodeNo, seen_blocks: u64) -> Result<(), FsError> {
+        let charged_bytes = self.core(ino).charged_bytes;
+        if seen_blocks <= charged_bytes / u64::from(SECTOR_BYTES) {
+            return Ok(());
+        }
+        Err(FsError::Corrupt {
+            what: format!("block tree of inode {ino}"),
+            at: self.geo.place(self.core(ino).record.addr),
+            expected: format!("no more blocks than the {charged_bytes} bytes charged have room for"),
+            found: format!("{seen_blocks} blocks"),
+        })
     }
 
     fn overlaps(&self, key: &BlockKey, range: &Range<u64>) -> bool {
@@ -355,6 +379,11 @@ enum Pruned {
 }
 
 impl Pruning {
+    /// Nothing seen yet.
+    pub(super) fn new(range: Range<u64>, budget: u64) -> Self {
+        Self { range, budget, seen: 0, needs: Vec::new() }
+    }
+
     fn is_done(&self) -> bool {
         self.budget == 0 || self.needs.len() >= NEEDS_AT_ONCE
     }

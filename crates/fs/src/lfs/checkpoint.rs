@@ -46,6 +46,12 @@ impl Lfs {
         // From here on nothing stops.
         self.write_imap(now, &imap_leaves, &imap_old);
         let emptied = self.write_usage(now, &usage_leaves, &usage_old);
+        if let Some((segment, live_bytes)) = self.usage.take_wrong() {
+            // The accounts on the device are wrong: no checkpoint is built on them.
+            let what = format!("live bytes of segment {segment}");
+            self.wrong_account(what, 0, live_bytes);
+        }
+        self.refuse_failed()?;
         self.queue_slot(now, clean, emptied);
         Ok(())
     }
@@ -154,7 +160,7 @@ impl Lfs {
     fn leave(&mut self, old: &BTreeMap<(u32, u64), BlockPtr>) {
         for ptr in old.values().filter(|p| p.is_stored()) {
             self.usage.sub(self.geo.segment_of(ptr.addr), ptr.stored_bytes());
-            self.live_bytes -= u64::from(ptr.stored_bytes());
+            self.recount(u64::from(ptr.stored_bytes()), 0);
         }
     }
 

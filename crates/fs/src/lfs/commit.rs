@@ -161,7 +161,7 @@ impl Lfs {
         let was_charged = std::mem::replace(&mut core.record_charge_bytes, ptr.stored_bytes());
         let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
         writer.adds_live(&ptr, core.inode.mtime);
-        self.live_bytes = self.live_bytes - u64::from(was_charged) + u64::from(ptr.stored_bytes());
+        self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
         if old.is_stored() {
             self.usage.sub(self.geo.segment_of(old.addr), old.stored_bytes());
         }

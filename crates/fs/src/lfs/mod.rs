@@ -10,6 +10,7 @@
 //! - `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
 //!   replace, at every moment between operations.
 
+mod admit;
 mod blockmap;
 mod checkpoint;
 mod clean;
@@ -32,6 +33,7 @@ mod space;
 mod step;
 mod store;
 mod table;
+mod trouble;
 mod usage;
 pub mod view;
 
@@ -58,6 +60,7 @@ use shelf::Shelf;
 pub use shelf::{verify, verify_stored};
 use std::collections::{BTreeMap, VecDeque};
 pub use step::{Pressure, Step};
+pub use trouble::Thing;
 use usage::Usage;
 
 /// Clean inodes and blocks that stay in memory however much of the rest is dirty: more than one operation needs.
@@ -157,6 +160,8 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    /// Damaged things that background work leaves alone.
+    aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
     gathering: bool,
 }
@@ -332,7 +337,7 @@ impl Lfs {
         }
         let now = core.record_bytes();
         let was = std::mem::replace(&mut core.record_charge_bytes, now);
-        self.live_bytes = self.live_bytes + u64::from(now) - u64::from(was);
+        self.recount(u64::from(was), u64::from(now));
         self.dirty_record_bytes = self.dirty_record_bytes + u64::from(now) - u64::from(was);
     }
 

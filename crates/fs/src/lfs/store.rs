@@ -1,10 +1,12 @@
 //! The seam: `Store` for the log-structured storage manager.
 
 use super::Lfs;
+use super::admit::RECORD_MAX_BYTES;
 use super::blockmap::Pruning;
 use super::inode::CoreInode;
 use super::log::USER_LOG;
 use super::space::INODE_EXTRA_BYTES;
+use super::trouble::Thing;
 use super::{gather_needs, shelf};
 use crate::cache::Fresh;
 use crate::content::{Content, ReadyBlock};
@@ -57,9 +59,9 @@ impl Lfs {
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
                 return Err(FsError::NotFound.into());
             }
-            self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, || format!("inode {ino}"))?;
+            self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
             let Some(bytes) = self.shelf.in_flight_bytes(&entry.ptr) else {
-                return Err(Stop::Need(vec![self.shelf.fetch(FetchKind::Inode(ino, entry.ptr), &entry.ptr)]));
+                return Err(self.shelf.ask(FetchKind::Inode(ino, entry.ptr), &entry.ptr));
             };
             let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
             self.insert_inode(ino, core);
@@ -89,7 +91,10 @@ impl Lfs {
         if core.freed {
             return Err(FsError::NotFound.into());
         }
-        if core.reap_from.is_some() { Err(Stop::Room) } else { Ok(()) }
+        if core.reap_from.is_none() {
+            return Ok(());
+        }
+        Err(self.why_aside(Thing::Inode(ino)).map_or(Stop::Room, |why| Stop::Fail(why.clone())))
     }
 
     fn look_write(
@@ -174,7 +179,7 @@ impl Lfs {
         }
         let in_background = len_bytes == u64::MAX && fork == Fork::Data;
         let budget = if in_background { PRUNE_AT_ONCE } else { u64::MAX };
-        let mut pruning = Pruning { range: whole, budget, needs: Vec::new() };
+        let mut pruning = Pruning::new(whole, budget);
         self.survey(ino, fork, &mut pruning)?;
         if in_background {
             // A truncate leaves what is not at hand to the background.
