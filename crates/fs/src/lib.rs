@@ -7,6 +7,7 @@
 mod cache;
 pub mod check;
 pub mod clean;
+pub mod content;
 pub mod error;
 pub mod inode;
 pub mod lfs;

@@ -2,7 +2,7 @@
 
 use super::finding::Problem;
 use super::state::Check;
-use crate::lfs::Restated;
+use crate::lfs::{INODE_NUMBERS, Restated};
 use firnfs_format::table::UsageEntry;
 use firnfs_format::{InodeNo, SegmentId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,11 +94,8 @@ impl Check<'_, '_> {
         let usage = usage.filter(|(_, entry)| *entry != UsageEntry::default()).collect();
         let move_logs = self.findings.iter().any(|f| matches!(f.problem, Problem::LogWay { .. }));
         let tables: u64 = table_bytes.values().sum();
-        Restated {
-            imap: std::mem::take(&mut self.imap),
-            usage,
-            live_bytes: self.claims.live_bytes.saturating_sub(tables),
-            move_logs,
-        }
+        let mut imap = std::mem::take(&mut self.imap);
+        imap.retain(|(number, _)| *number < INODE_NUMBERS);
+        Restated { imap, usage, live_bytes: self.claims.live_bytes.saturating_sub(tables), move_logs }
     }
 }

@@ -8,8 +8,8 @@ use super::finding::{Problem, Versus};
 use super::state::{Check, DirFacts, IndexNode, InodeFacts};
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
-use crate::lfs::describe;
 use crate::lfs::view::StoredInode;
+use crate::lfs::{admit_block, describe};
 use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
@@ -277,7 +277,10 @@ impl Check<'_, '_> {
     /// An indirect block: its pointers are looked at.
     fn node(&mut self, todo: &Todo, ahead: &mut dyn Iterator<Item = BlockPtr>, pending: &mut Pending) {
         let Todo { key, ptr, .. } = *todo;
-        let bytes = match self.sweep.stored(&ptr, ahead, || describe(&key)) {
+        let read = self.sweep.stored(&ptr, ahead, || describe(&key));
+        // A mount refuses the whole block for one pointer that cannot be: so does the check.
+        let admitted = read.and_then(|bytes| admit_block(&self.geo, &key, &ptr, &bytes).map(|()| bytes));
+        let bytes = match admitted {
             Ok(bytes) => bytes,
             Err(reason) => {
                 self.torn(todo);

@@ -45,7 +45,7 @@ pub use words::Described;
 
 use crate::error::FsError;
 use crate::lfs::view::TableKind;
-use crate::lfs::{DeviceReader, Lfs, NotFirnfs, Options, Strictness, newest, read_slots, read_superblock};
+use crate::lfs::{DeviceReader, Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::table::{ImapEntry, UsageEntry};
@@ -170,7 +170,7 @@ pub fn open_to_repair(
 ) -> Result<Lfs, CheckError> {
     let sb = read_superblock(read, device_bytes)?;
     let base = newest(&read_slots(read, &sb))?;
-    Ok(Lfs::open_at(read, sb, base, options, now, &mut Strictness::Note(Vec::new()))?)
+    Ok(Lfs::open_at(read, sb, base, options, now)?)
 }
 
 /// Opens a volume for a check.
@@ -180,9 +180,12 @@ fn open(
     base: Checkpoint,
 ) -> Result<(Lfs, Vec<(InodeNo, FsError)>), FsError> {
     let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
-    let mut strictness = Strictness::Note(Vec::new());
-    let lfs = Lfs::open_at(read, sb, base, options, TimeNs(0), &mut strictness)?;
-    let Strictness::Note(noted) = strictness else { return Ok((lfs, Vec::new())) };
+    let lfs = Lfs::open_at(read, sb, base, options, TimeNs(0))?;
+    let noted = lfs.set_aside().filter_map(|(thing, why)| match thing {
+        Thing::OldBlocks(ino) => Some((ino, why.clone())),
+        _ => None,
+    });
+    let noted = noted.collect();
     Ok((lfs, noted))
 }
 

@@ -8,7 +8,7 @@ use super::log_scan::LogScan;
 use super::state::{Check, Progress};
 use super::{Facts, Report, open};
 use crate::error::FsError;
-use crate::lfs::{DeviceReader, Geometry, Lfs, NotFirnfs, Options, Strictness, read_superblock};
+use crate::lfs::{DeviceReader, Geometry, Lfs, NotFirnfs, Options, read_superblock};
 use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Span, TableRoot, Tail};
 use firnfs_format::summary::{EntryKind, Summary};
 use firnfs_format::superblock::{
@@ -87,8 +87,7 @@ impl Salvaged {
     /// # Errors
     /// `Io`.
     pub fn open(&self, read: &mut DeviceReader<'_>, options: Options, now: TimeNs) -> Result<Lfs, FsError> {
-        let strictness = &mut Strictness::Note(Vec::new());
-        Lfs::open_at(read, self.superblock.clone(), self.base.clone(), options, now, strictness)
+        Lfs::open_at(read, self.superblock.clone(), self.base.clone(), options, now)
     }
 
     /// The tables of the copy.

@@ -6,9 +6,11 @@ use super::finding::Problem;
 use super::state::Check;
 use crate::error::FsError;
 use crate::lfs::view::TableKind;
+use crate::lfs::{admit_block, describe};
+use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
-use firnfs_format::{BlockPtr, PtrKind};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind};
 
 /// A block of a tree, with what its parent says of it and what was found below.
 struct Branch {
@@ -75,7 +77,13 @@ impl Check<'_, '_> {
         branches: &[Branch],
         at: usize,
     ) -> Result<Vec<u8>, FsError> {
-        let what = || format!("{kind:?} level {level} block {}", branches[at].index);
+        let ino = match kind {
+            TableKind::InodeMap => InodeNo::INODE_MAP,
+            TableKind::SegmentUsage => InodeNo::SEGMENT_USAGE,
+        };
+        let index = BlockIndex(branches[at].index);
+        let key = BlockKey { ino, fork: Fork::Data, level: level as u8, index };
+        let what = || describe(&key);
         let ptr = branches[at].ptr;
         self.geo.check(&ptr, self.geo.block_bytes, what)?;
         self.table_claims.push(ptr);
@@ -89,6 +97,7 @@ impl Check<'_, '_> {
         }
         let mut ahead = branches[at + 1..].iter().map(|b| b.ptr);
         let mut bytes = self.sweep.stored(&ptr, &mut ahead, what)?;
+        admit_block(&self.geo, &key, &ptr, &bytes)?;
         bytes.resize(self.geo.block_bytes as usize, 0);
         Ok(bytes)
     }

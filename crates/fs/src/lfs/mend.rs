@@ -13,7 +13,6 @@ use crate::cache::{BlockCache, ClockMap};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Inode;
 use crate::store::BlockKey;
-use crate::ufs::bmap::Parent;
 use firnfs_format::checkpoint::Tail;
 use firnfs_format::table::{ImapEntry, TableEntry, UsageEntry};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
@@ -45,8 +44,10 @@ impl Lfs {
         self.inode_bytes = 0;
         self.reap.clear();
         self.imap.restate(&tables.imap);
-        self.usage.restate(&tables.usage);
+        self.usage.restate(&self.geo, &tables.usage);
         self.live_bytes = tables.live_bytes;
+        // Should an account have turned the volume read-only when it was opened: now they are right.
+        self.read_only = None;
         self.changed_since_checkpoint = true;
     }
 
@@ -77,7 +78,8 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.
     pub(crate) fn cut(&mut self, key: BlockKey, counted: bool) -> Outcome<()> {
-        self.load_path(key)?;
+        self.load_inode(key.ino)?;
+        self.load_parents(key)?;
         if self.ptr(key)?.is_hole() {
             return Ok(());
         }
@@ -100,23 +102,15 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.
     pub(crate) fn relocate(&mut self, key: BlockKey) -> Outcome<()> {
-        self.load_path(key)?;
-        let Some(content) = self.load(key)? else { return Ok(()) };
+        self.load_inode(key.ino)?;
+        self.load_parents(key)?;
+        if self.load(key)?.is_none() {
+            return Ok(());
+        }
         let charge = self.ptr(key)?.stored_bytes();
-        self.make_dirty(key, Some(content), charge, None);
+        self.make_dirty(key, None, charge, None);
         self.mark_inode(key.ino, true);
         self.settle_record(key.ino);
-        Ok(())
-    }
-
-    /// Brings the inode and all indirect blocks above a block into memory: they are about to turn dirty.
-    fn load_path(&mut self, key: BlockKey) -> Outcome<()> {
-        self.load_inode(key.ino)?;
-        let mut at = key;
-        while let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(at.level, at.index) {
-            at = BlockKey { level, index, ..key };
-            self.load(at)?;
-        }
         Ok(())
     }
 
@@ -144,7 +138,7 @@ impl Lfs {
         }
         if self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, String::new).is_ok() {
             self.usage.sub(self.geo.segment_of(entry.ptr.addr), entry.ptr.stored_bytes());
-            self.live_bytes = self.live_bytes.saturating_sub(u64::from(entry.ptr.stored_bytes()));
+            self.recount(u64::from(entry.ptr.stored_bytes()), 0);
         }
         if let Some(core) = self.inodes.remove(&ino) {
             self.inode_bytes -= core.counted_bytes;

@@ -49,8 +49,8 @@ fn check(options: &MkfsOptions) -> Result<(), FsError> {
         () if options.segment_bytes < options.block_bytes * 16 => {
             Err(FsError::Invalid("segment size: at least 16 blocks"))
         }
-        () if options.physical_block_bytes > 65536 => {
-            Err(FsError::Invalid("physical block: at most 65536 bytes"))
+        () if !options.physical_block_bytes.is_power_of_two() || options.physical_block_bytes > 65536 => {
+            Err(FsError::Invalid("physical block: a power of two, at most 65536 bytes"))
         }
         () if options.inline_max_bytes > 2048 => Err(FsError::Invalid("inline limit: at most 2048 bytes")),
         () if options.label.len() > 64 => Err(FsError::Invalid("label: at most 64 bytes")),

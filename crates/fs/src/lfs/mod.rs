@@ -10,6 +10,7 @@
 //! - `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
 //!   replace, at every moment between operations.
 
+mod admit;
 mod blockmap;
 mod checkpoint;
 mod clean;
@@ -23,6 +24,7 @@ mod log;
 mod mend;
 mod mkfs;
 mod open;
+mod parcel;
 mod pins;
 mod reap;
 mod recovery;
@@ -32,6 +34,7 @@ mod space;
 mod step;
 mod store;
 mod table;
+mod trouble;
 mod usage;
 pub mod view;
 
@@ -39,6 +42,7 @@ use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
+pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
 pub use counters::Counters;
 use firnfs_device::DeviceError;
 use firnfs_format::checkpoint::{Checkpoint, Span};
@@ -53,7 +57,7 @@ use log::Log;
 pub(crate) use mend::Restated;
 pub use mkfs::{MkfsOptions, mkfs};
 pub use open::{DeviceReader, NotFirnfs, read_superblock};
-pub(crate) use open::{Strictness, newest, read_slots};
+pub(crate) use open::{newest, read_slots};
 use pins::Pins;
 pub use recovery::RollForward;
 use shelf::Shelf;
@@ -61,6 +65,7 @@ pub(crate) use shelf::describe;
 pub use shelf::{verify, verify_stored};
 use std::collections::{BTreeMap, VecDeque};
 pub use step::{Pressure, Step};
+pub use trouble::Thing;
 use usage::Usage;
 
 /// Clean inodes and blocks that stay in memory however much of the rest is dirty: more than one operation needs.
@@ -160,6 +165,8 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    /// Damaged things that background work leaves alone.
+    aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
     gathering: bool,
 }
@@ -335,7 +342,7 @@ impl Lfs {
         }
         let now = core.record_bytes();
         let was = std::mem::replace(&mut core.record_charge_bytes, now);
-        self.live_bytes = self.live_bytes + u64::from(now) - u64::from(was);
+        self.recount(u64::from(was), u64::from(now));
         self.dirty_record_bytes = self.dirty_record_bytes + u64::from(now) - u64::from(was);
     }
 
@@ -351,7 +358,8 @@ impl Lfs {
             let Some((_, core)) = gone else { break };
             self.inode_bytes -= core.counted_bytes;
         }
-        let in_flight = self.jobs.in_flight_bytes();
+        // What is in flight, and its copy for the device.
+        let in_flight = 2 * self.jobs.in_flight_bytes();
         let blocks = limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight) + spare;
         let staying = self.shelf.cache.dirty_bytes() + KEPT_BLOCKS * u64::from(self.geo.block_bytes);
         self.shelf.cache.shrink(blocks.max(staying));
@@ -360,7 +368,7 @@ impl Lfs {
     /// Memory in use for blocks, inodes and writes under way, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.shelf.cache.bytes() + self.inode_bytes + self.jobs.in_flight_bytes()
+        self.shelf.cache.bytes() + self.inode_bytes + 2 * self.jobs.in_flight_bytes()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
 //! tail; nothing that grows with the volume.
 
+use super::admit::INODE_NUMBERS;
 use super::counters::Counters;
 use super::geometry::Geometry;
 use super::imap::Imap;
@@ -9,17 +10,18 @@ use super::log::Log;
 use super::pins::Pins;
 use super::recovery::RollForward;
 use super::shelf::Shelf;
+use super::table::Table;
 use super::usage::Usage;
 use super::{Lfs, Options, clean};
 use crate::cache::ClockMap;
 use crate::error::{FsError, Outcome, Stop};
 use crate::mutation::{Mutation, is_on};
-use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, Tail};
+use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
 use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
 const SPANS_DUE: usize = 16;
@@ -118,28 +120,38 @@ pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Che
     })
 }
 
-/// What roll-forward does where it meets damage in the trees that it compares.
-#[derive(Debug)]
-pub(crate) enum Strictness {
-    /// The volume is not opened: its accounting would be wrong.
-    Strict,
-    /// The damage is noted and the log's newer state counts: for the check, which does not trust the accounting.
-    Note(Vec<(InodeNo, FsError)>),
+/// The logs are all open, within the volume, on boundaries of writes, and in no segment twice.
+fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
+    let mut segments = BTreeSet::new();
+    tails.len() >= 2
+        && tails.iter().all(|tail| {
+            tail.is_some_and(|t| {
+                let inside = t.segment.0 < geo.segments && t.next_segment.0 < geo.segments;
+                let on_boundary = t.sector <= geo.segment_sectors && t.sector % geo.unit_sectors == 0;
+                // A log that is about to enter its first segment names it twice.
+                let own = BTreeSet::from([t.segment, t.next_segment]);
+                inside && on_boundary && own.into_iter().all(|segment| segments.insert(segment))
+            })
+        })
 }
 
 /// A checkpoint with a right checksum may still say what cannot be, if somebody made it on purpose.
 fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
-    // Eight levels of tables reach beyond 64 bits of entries even for the smallest block.
-    let heights_ok = base.imap.height <= 8 && base.usage.height <= 8;
-    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0;
-    let numbers_ok =
-        base.epoch.0 < u32::MAX - 8 && base.incarnation.0 < u32::MAX - 8 && base.next_ino.0 < 1 << 48;
-    let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
-    let tail_ok = |t: &Tail| {
-        t.segment.0 < geo.segments && t.next_segment.0 < geo.segments && t.sector <= geo.segment_sectors
+    let height_max = Table::new(InodeNo::INODE_MAP, base.imap, geo.block_bytes).height_for(INODE_NUMBERS);
+    let root_ok = |root: &TableRoot| {
+        let sums_ok = root.special <= root.used && (root.used == 0 || !root.ptr.is_hole());
+        root.height <= height_max && sums_ok
     };
-    let tails_ok = base.tails.len() >= 2 && base.tails.iter().all(|t| t.as_ref().is_some_and(tail_ok));
-    if heights_ok && used_ok && numbers_ok && live_ok && tails_ok {
+    let roots_ok = root_ok(&base.imap) && root_ok(&base.usage);
+    // Each inode in use has a record of a sector at least.
+    let sectors = geo.segments * u64::from(geo.segment_sectors);
+    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0.min(sectors);
+    let numbers_ok = base.epoch.0 < u32::MAX - 8
+        && base.incarnation.0 < u32::MAX - 8
+        && base.serial.0 < 1 << 62
+        && base.next_ino.0 < INODE_NUMBERS;
+    let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
+    if roots_ok && used_ok && numbers_ok && live_ok && are_sound(&base.tails, geo) {
         return Ok(());
     }
     Err(FsError::Corrupt {
@@ -166,21 +178,28 @@ impl Lfs {
         now: TimeNs,
     ) -> Result<Self, FsError> {
         let base = newest(&read_slots(read, &sb))?;
-        Self::open_at(read, sb, base, options, now, &mut Strictness::Strict)
+        Self::open_at(read, sb, base, options, now)
     }
 
     /// Opens a volume at one of its checkpoints and rolls forward from there.
     ///
     /// # Errors
-    /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it, unless that is to be noted; `Io`.
+    /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it; `Io`.
     pub(crate) fn open_at(
         read: &mut DeviceReader<'_>,
         sb: Superblock,
         base: Checkpoint,
         options: Options,
         now: TimeNs,
-        strictness: &mut Strictness,
     ) -> Result<Self, FsError> {
+        if base.size_bytes >= 1 << 57 {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: "a volume below 128 PiB".to_owned(),
+                found: format!("{} bytes", base.size_bytes),
+            });
+        }
         let geo = Geometry::new(&sb, base.size_bytes);
         if base.segments != geo.segments {
             return Err(FsError::Corrupt {
@@ -192,7 +211,7 @@ impl Lfs {
         }
         check_bounds(&base, &geo)?;
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
-        lfs.roll_forward(read, &base, strictness)?;
+        lfs.roll_forward(read, &base)?;
         if options.read_only {
             lfs.read_only = Some("mounted read-only".to_owned());
         } else {
@@ -214,7 +233,7 @@ impl Lfs {
             inodes: ClockMap::default(),
             inode_bytes: 0,
             imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
-            usage: Usage::new(base.usage, geo.segments, geo.block_bytes, base.epoch, base.emptied),
+            usage: Usage::new(base.usage, &geo, base.epoch, base.emptied),
             log: Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation),
             jobs: Jobs::new(base.serial),
             pins: Pins::default(),
@@ -241,6 +260,7 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
+            aside: BTreeMap::new(),
             gathering: false,
             sb,
             geo,

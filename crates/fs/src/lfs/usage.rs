@@ -4,11 +4,12 @@
 //! a checkpoint finds empty becomes clean with that checkpoint's number and may be written again once the following one
 //! is durable: then neither slot, nor roll-forward from either, reaches it.
 
+use super::geometry::Geometry;
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
 use firnfs_format::checkpoint::TableRoot;
-use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, UsageEntry};
+use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,13 +43,17 @@ pub struct Usage {
     changed_leaves: BTreeSet<u64>,
     /// What a repair says instead of the tree, which is empty then.
     restated: FxHashMap<u64, UsageEntry>,
+    segment_bytes: u32,
+    /// A segment that came out with fewer live bytes than none, or more than it has.
+    wrong: Option<(SegmentId, u64)>,
 }
 
 impl Usage {
     /// From the checkpoint: its root, its number, and how many segments it found empty.
-    pub fn new(root: TableRoot, segments: u64, block_bytes: u32, epoch: Epoch, emptied: u32) -> Self {
+    pub fn new(root: TableRoot, geo: &Geometry, epoch: Epoch, emptied: u32) -> Self {
+        let segments = geo.segments;
         Self {
-            table: Table::new(InodeNo::SEGMENT_USAGE, root, block_bytes),
+            table: Table::new(InodeNo::SEGMENT_USAGE, root, geo.block_bytes),
             changes: FxHashMap::default(),
             segments,
             cursor: 0,
@@ -57,13 +62,14 @@ impl Usage {
             moving: BTreeSet::new(),
             changed_leaves: BTreeSet::new(),
             restated: FxHashMap::default(),
+            segment_bytes: geo.segment_bytes,
+            wrong: None,
         }
     }
 
     /// Replaces the whole table: these are all entries that are not blank, by segment. The next checkpoint writes it whole.
-    pub fn restate(&mut self, entries: &[(u64, UsageEntry)]) {
-        let block_bytes = self.table.fan() as u32 * TABLE_ENTRY_BYTES as u32;
-        *self = Self::new(Table::EMPTY, self.segments, block_bytes, Epoch(0), 0);
+    pub fn restate(&mut self, geo: &Geometry, entries: &[(u64, UsageEntry)]) {
+        *self = Self::new(Table::EMPTY, geo, Epoch(0), 0);
         let mut emptied = BTreeMap::new();
         for (segment, entry) in entries {
             self.changed_leaves.insert(segment / self.table.fan());
@@ -135,6 +141,19 @@ impl Usage {
         Ok(self.apply(segment.0, stored))
     }
 
+    /// True if the present state of a segment can be.
+    fn is_sound(&self, segment: u64, stored: &UsageEntry) -> bool {
+        let change = self.changes.get(&segment).copied().unwrap_or_default();
+        let stored = self.restated.get(&segment).unwrap_or(stored);
+        let base = if change.activated { 0 } else { i64::from(stored.live_bytes) };
+        (0..=i64::from(self.segment_bytes)).contains(&(base + change.live_bytes))
+    }
+
+    /// A segment whose account turned out wrong in a merge, and the bytes that its table entry stated; told once.
+    pub fn take_wrong(&mut self) -> Option<(SegmentId, u64)> {
+        self.wrong.take()
+    }
+
     /// The present state of a segment of which the tree says `stored`.
     pub fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
         let stored = self.restated.get(&segment).copied().unwrap_or(stored);
@@ -142,9 +161,9 @@ impl Usage {
         let base =
             if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };
         let live = i64::from(base.live_bytes) + change.live_bytes;
-        debug_assert!(live >= 0, "segment {segment}: {live} live bytes");
         UsageEntry {
-            live_bytes: live.max(0) as u32,
+            // A segment whose account is wrong counts as full: it is neither cleaned nor found empty.
+            live_bytes: u32::try_from(live).unwrap_or(self.segment_bytes).min(self.segment_bytes),
             in_use: base.in_use || change.activated,
             youngest: base.youngest.max(change.youngest),
             written: base.written.max(change.written),
@@ -246,11 +265,16 @@ impl Usage {
         let mut numbers: Vec<u64> = self.changed().map(|segment| segment.0).collect();
         numbers.sort_unstable();
         let mut emptied = Vec::new();
+        let mut wrong = None;
         let entries = numbers
             .into_iter()
             .map(|n| {
-                let mut entry =
-                    self.get(shelf, SegmentId(n)).expect("the checkpoint brought the leaf into memory");
+                let stored: UsageEntry =
+                    self.table.get(shelf, n).expect("the checkpoint brought the leaf into memory");
+                let mut entry = self.apply(n, stored);
+                if !self.is_sound(n, &stored) {
+                    wrong.get_or_insert((SegmentId(n), u64::from(stored.live_bytes)));
+                }
                 if entry.in_use && entry.live_bytes == 0 && !open(SegmentId(n)) {
                     entry = UsageEntry { epoch, ..Default::default() };
                     emptied.push(SegmentId(n));
@@ -258,6 +282,7 @@ impl Usage {
                 (n, entry)
             })
             .collect();
+        self.wrong = self.wrong.or(wrong);
         self.changes.clear();
         self.restated.clear();
         self.moving.clear();

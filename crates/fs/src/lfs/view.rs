@@ -152,6 +152,7 @@ impl Lfs {
             return Ok(());
         }
         found.push(Placed { key, ptr });
+        self.check_tree(key.ino, found.len() as u64)?;
         if key.level == 0 {
             return Ok(());
         }

@@ -39,10 +39,10 @@ fn a_pointer_of_an_unknown_kind_turns_into_a_hole() {
 }
 
 #[test]
-fn a_pointer_beyond_the_volume_turns_into_a_hole() {
+fn a_record_with_a_pointer_beyond_the_volume_is_refused_as_a_mount_refuses_it() {
     let fixture = Fixture::new();
     fixture.edit_record("dir/blocks", |bytes| bytes[POINTERS_AT + 5] = 0xee);
-    fixture.is_repaired(&["block-pointer"], &["dir/blocks"]);
+    fixture.is_repaired(&["inode-record", "entry-dangling"], &["dir/blocks"]);
 }
 
 #[test]
