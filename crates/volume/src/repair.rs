@@ -113,7 +113,12 @@ fn round(
     }
     let mut fixer = Fixer::default();
     for finding in findings {
-        let outcome = match settled(volume.run(|vfs, now| fixer.fix(vfs, now, &finding)))? {
+        let fixed = match volume.run(|vfs, now| fixer.fix(vfs, now, &finding)) {
+            // What it was about is gone with something that another finding was about.
+            Err(FsError::NotFound) => Ok(Fixed::Done),
+            other => other,
+        };
+        let outcome = match settled(fixed)? {
             Ok(Fixed::Done) => Outcome::Repaired,
             Ok(Fixed::Cannot(why)) => Outcome::Impossible(why.to_owned()),
             Err(why) => Outcome::Impossible(why),
@@ -132,7 +137,7 @@ fn round(
 /// Separates what is wrong with the volume, which is no reason to stop, from what keeps it from being written.
 fn settled<T>(result: Result<T, FsError>) -> Result<Result<T, String>, FsError> {
     match result {
-        Err(stop @ (FsError::Io(_) | FsError::ReadOnly(_))) => Err(stop),
+        Err(stop @ FsError::ReadOnly(_)) => Err(stop),
         other => Ok(other.map_err(|e| e.to_string())),
     }
 }

@@ -139,7 +139,12 @@ impl Check<'_, '_> {
             let mine = slice_of(&entries, ino, |entry| entry.dir);
             let nodes = slice_of(&nodes, ino, |node| node.dir);
             self.counts(at, mine);
-            if self.dirs[at].index_blocks > 0 && !self.dirs[at].is_torn {
+            let blocks = self.dirs[at].index_blocks;
+            let behind = nodes.last().map(|node| node.block).filter(|block| *block >= blocks);
+            if let Some(block) = behind {
+                let reason = wrong_index(ino, format!("{blocks} blocks"), format!("a block {block}"));
+                self.report(Some(ino), Problem::Index { reason });
+            } else if blocks > 0 && !self.dirs[at].is_torn {
                 self.index(at, mine, nodes);
             }
         }

@@ -133,6 +133,13 @@ fn an_index_that_leads_elsewhere_is_built_anew() {
 }
 
 #[test]
+fn an_index_that_nobody_knows_of_is_dropped_and_built_anew() {
+    let fixture = Fixture::new();
+    fixture.edit_inode("wide", |inode| inode.index_blocks = 0);
+    fixture.is_repaired(&["directory-index"], &[]);
+}
+
+#[test]
 fn a_damaged_node_of_an_index_is_built_anew_without_loss() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.block("wide", Fork::Index, 0, 3));

@@ -34,7 +34,7 @@ fn any_flipped_bit_of_a_live_block_is_found_and_repaired() {
     live[1] = fixture.checkpoint().usage.ptr;
     let geo = fixture.geometry();
     let bytes = fixture.read(0, crate::fixture::SIZE_BYTES as usize);
-    for round in 0..120 {
+    for round in 0..60 {
         let ptr = live[if round < 2 { round } else { rng.random_range(0..live.len()) }];
         let at = geo.device_bytes(ptr.addr) as usize + rng.random_range(0..ptr.stored_bytes() as usize);
         let mut damaged = bytes.clone();
@@ -53,7 +53,7 @@ fn bytes_that_are_wrong_with_right_checksums_are_judged_without_panic() {
     let mut rng = seeded(2, "lies");
     let paths: Vec<&String> = fixture.tree.keys().filter(|path| !path.contains("name")).collect();
     let bytes = fixture.read(0, crate::fixture::SIZE_BYTES as usize);
-    for round in 0..400 {
+    for round in 0..120 {
         let liar = Fixture { device: copy(&bytes), tree: fixture.tree.clone() };
         // Records first: once the map lies they are not found any more.
         let mut kinds: Vec<u32> = (0..rng.random_range(1..4)).map(|_| rng.random_range(0..6)).collect();
