@@ -206,6 +206,7 @@ impl Lfs {
             live_bytes: self.live_bytes,
             tails: self.log.tails(),
             spans: self.spans.clone(),
+            features: self.features,
             counters: self.counters.encode(),
         }
     }

@@ -16,6 +16,7 @@ mod checkpoint;
 mod clean;
 mod commit;
 mod counters;
+mod evidence;
 mod geometry;
 mod imap;
 mod inode;
@@ -41,8 +42,9 @@ use crate::error::{FetchKind, FsError, Stop};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
+pub use evidence::LostLog;
 use firnfs_device::DeviceError;
-use firnfs_format::checkpoint::{Checkpoint, Span};
+use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
 pub use geometry::Geometry;
@@ -140,6 +142,7 @@ pub struct Lfs {
     epoch: Epoch,
     durable_epoch: Epoch,
     spans: Vec<Span>,
+    features: Features,
     /// Segments found empty, by checkpoint, until they may be discarded.
     emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
     counters: Counters,

@@ -189,6 +189,14 @@ impl Lfs {
         })
     }
 
+    /// Commits everything and puts a checkpoint in line, whether one is due or not.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn checkpoint_now(&mut self, now: TimeNs) -> Outcome<()> {
+        self.checkpoint(now, false)
+    }
+
     /// Clean unmount: commits everything and writes a checkpoint that says so.
     ///
     /// # Errors
