@@ -16,6 +16,7 @@ mod checkpoint;
 mod clean;
 mod commit;
 mod counters;
+mod discard;
 mod evidence;
 mod geometry;
 mod imap;
@@ -39,7 +40,6 @@ pub mod view;
 
 use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
-use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
 pub use evidence::LostLog;
@@ -145,6 +145,7 @@ pub struct Lfs {
     features: Features,
     /// Segments found empty, by checkpoint, until they may be discarded.
     emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
+    discard_scan: discard::DiscardScan,
     counters: Counters,
     read_only: Option<String>,
     next_generation: u64,
@@ -264,17 +265,7 @@ impl Lfs {
             return;
         }
         self.jobs.release_partials();
-        let ready: Vec<_> = self
-            .emptied_by
-            .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
-            .collect();
-        for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
-            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
-            if self.options.discard && is_free {
-                let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-                self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
-            }
-        }
+        self.discard_emptied(epoch);
     }
 
     /// What is durable.

@@ -3,6 +3,7 @@
 
 use super::admit::INODE_NUMBERS;
 use super::counters::Counters;
+use super::discard::DiscardScan;
 use super::geometry::Geometry;
 use super::imap::Imap;
 use super::jobs::Jobs;
@@ -237,6 +238,7 @@ impl Lfs {
             spans: base.spans.clone(),
             features: base.features,
             emptied_by: Vec::new(),
+            discard_scan: DiscardScan::from(base),
             counters: Counters::decode(&base.counters),
             read_only: None,
             next_generation: 0,

@@ -118,6 +118,9 @@ impl Lfs {
         if checkpoint_in == 0 {
             return self.background_checkpoint(now);
         }
+        if self.discard_step()? {
+            return Ok(Step::Worked);
+        }
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
     }
 
