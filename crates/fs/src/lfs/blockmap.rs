@@ -5,7 +5,7 @@
 
 use super::Lfs;
 use super::inode::{BlockPlace, CoreInode};
-use crate::cache::Dirty;
+use crate::cache::{Dirty, Fresh};
 use crate::error::{Fetch, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf, Fork};
 use crate::ufs::bmap::{Parent, SLOTS};
@@ -88,12 +88,34 @@ impl Lfs {
         }
     }
 
+    /// Brings what turns dirty together with a block into memory: the indirect blocks above it, up to one that is dirty
+    /// already. The block itself may be in memory for long when these are not.
+    pub(super) fn load_parents(&mut self, key: BlockKey) -> Outcome<()> {
+        let mut below = key;
+        while let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(below.level, below.index)
+        {
+            let parent = BlockKey { level, index, ..key };
+            match self.shelf.cache.peek(&parent) {
+                Some(block) if block.dirty.is_some() => return Ok(()),
+                Some(_) => {}
+                None => {
+                    let ptr = self.ptr(parent)?;
+                    if !ptr.is_hole() {
+                        self.shelf.block(parent, ptr)?;
+                    }
+                }
+            }
+            below = parent;
+        }
+        Ok(())
+    }
+
     /// Turns a block dirty, its parents with it. `content` replaces what is there; without it the block keeps its
     /// content (in memory: the caller saw to that) or starts as zeros. `charge_bytes` of live space are charged.
     pub(super) fn make_dirty(
         &mut self,
         key: BlockKey,
-        content: Option<Buf>,
+        content: Option<Fresh>,
         charge_bytes: u32,
         birth: Option<firnfs_format::Epoch>,
     ) {
@@ -107,22 +129,22 @@ impl Lfs {
         self.charge(key.ino, charge_bytes);
         let dirty = Dirty { charged_bytes: charge_bytes, birth };
         match content {
-            Some(buf) => self.shelf.cache.insert_dirty(key, buf, dirty),
+            Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
             None if old.is_stored() => self.shelf.cache.set_dirty(&key, dirty),
             None => {
                 let zeros = Buf::new(vec![0; self.geo.block_bytes as usize]);
-                self.shelf.cache.insert_dirty(key, zeros, dirty);
+                self.shelf.cache.insert_dirty(key, Fresh { buf: zeros, crc: None }, dirty);
             }
         }
         self.core_mut(key.ino).dirty_blocks.insert(place);
         self.mark_inode(key.ino, false);
     }
 
-    fn redirty(&mut self, key: BlockKey, content: Option<Buf>, charge_bytes: u32) {
+    fn redirty(&mut self, key: BlockKey, content: Option<Fresh>, charge_bytes: u32) {
         let dirty = self.shelf.cache.peek(&key).and_then(|b| b.dirty).expect("dirty blocks are in memory");
-        if let Some(buf) = content {
+        if let Some(fresh) = content {
             let birth = None;
-            self.shelf.cache.insert_dirty(key, buf, Dirty { birth, ..dirty });
+            self.shelf.cache.insert_dirty(key, fresh, Dirty { birth, ..dirty });
         }
         if charge_bytes > dirty.charged_bytes {
             self.charge(key.ino, charge_bytes - dirty.charged_bytes);
@@ -323,9 +345,8 @@ impl Lfs {
 
     /// Sectors that a block takes when it is stored now: a file's data up to its end, metadata up to its last byte that
     /// is not zero, at least one sector.
-    pub(super) fn stored_sectors(&self, key: &BlockKey, size_bytes: u64) -> u8 {
+    pub(super) fn stored_sectors(&self, key: &BlockKey, is_data: bool, size_bytes: u64) -> u8 {
         let block_bytes = u64::from(self.geo.block_bytes);
-        let is_data = key.level == 0 && key.fork == Fork::Data && !self.is_directory(key.ino);
         let len = if is_data {
             size_bytes.saturating_sub(key.index.0 * block_bytes).min(block_bytes)
         } else {

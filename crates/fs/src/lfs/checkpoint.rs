@@ -96,7 +96,7 @@ impl Lfs {
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
         for plan in self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens) {
-            let mut writer = PartialWriter::new(&plan);
+            let mut writer = PartialWriter::new(&self.geo, &plan);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
@@ -133,7 +133,7 @@ impl Lfs {
         let block_bytes = self.geo.block_bytes;
         let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
         for plan in &plans {
-            let mut writer = PartialWriter::new(plan);
+            let mut writer = PartialWriter::new(&self.geo, plan);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
@@ -153,10 +153,7 @@ impl Lfs {
         len_sectors: u8,
     ) -> BlockPtr {
         let ptr = BlockPtr { len_sectors, birth: self.epoch, ..BlockPtr::HOLE };
-        writer.put(self, ptr, |out| {
-            let len = out.len();
-            out.copy_from_slice(&staged.bytes(level, index)[..len]);
-        })
+        writer.put_copy(ptr, staged.bytes(level, index))
     }
 
     /// Table blocks that are about to be replaced die.

@@ -12,6 +12,7 @@ use super::scan::{partials, stored_bytes};
 use super::shelf::padded;
 use super::trouble::Thing;
 use super::{gather_needs, inode::BlockPlace};
+use crate::cache::Fresh;
 use crate::clean::{Candidate, CostBenefit, Greedy, Policy};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
@@ -219,7 +220,12 @@ impl Lfs {
             return Ok(false);
         }
         self.load_inode(entry.ino)?;
-        self.ptr(block_key(entry.ino, fork, level, index)).map(|ptr| ptr == entry.ptr)
+        let key = block_key(entry.ino, fork, level, index);
+        let is_live = self.ptr(key)? == entry.ptr;
+        if is_live {
+            self.load_parents(key)?;
+        }
+        Ok(is_live)
     }
 
     /// Turns the live blocks dirty and commits them to the cleaner's log. Returns true.
@@ -263,7 +269,8 @@ impl Lfs {
                 if !self.core(ino).dirty_blocks.contains(&place) {
                     let content = padded(stored, self.geo.block_bytes);
                     let charge = entry.ptr.stored_bytes();
-                    self.make_dirty(key, Some(content), charge, Some(entry.ptr.birth));
+                    let fresh = Fresh { buf: content, crc: None };
+                    self.make_dirty(key, Some(fresh), charge, Some(entry.ptr.birth));
                     self.settle_record(ino);
                 }
             }

@@ -4,7 +4,7 @@ use super::admit;
 use super::geometry::Geometry;
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
-use crate::store::Fork;
+use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::DIRECT;
 use firnfs_format::inode::{
     BODY_INLINE, BODY_REAPING, BODY_XATTR_FORK, FORKS, INODE_MAGIC, InodeRaw, Record, Roots, encode_record,
@@ -24,6 +24,13 @@ pub struct BlockPlace {
     pub fork: Fork,
     /// Index at that level.
     pub index: BlockIndex,
+}
+
+impl BlockPlace {
+    /// Names the block of that inode.
+    pub fn key(self, ino: InodeNo) -> BlockKey {
+        BlockKey { ino, fork: self.fork, level: self.level, index: self.index }
+    }
 }
 
 /// Why and since when an inode is dirty.

@@ -25,6 +25,7 @@ mod jobs;
 mod log;
 mod mkfs;
 mod open;
+mod parcel;
 mod pins;
 mod reap;
 mod recovery;
@@ -346,7 +347,8 @@ impl Lfs {
             let Some((_, core)) = gone else { break };
             self.inode_bytes -= core.counted_bytes;
         }
-        let in_flight = self.jobs.in_flight_bytes();
+        // What is in flight, and its copy for the device.
+        let in_flight = 2 * self.jobs.in_flight_bytes();
         let blocks = limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight) + spare;
         let staying = self.shelf.cache.dirty_bytes() + KEPT_BLOCKS * u64::from(self.geo.block_bytes);
         self.shelf.cache.shrink(blocks.max(staying));
@@ -355,7 +357,7 @@ impl Lfs {
     /// Memory in use for blocks, inodes and writes under way, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.shelf.cache.bytes() + self.inode_bytes + self.jobs.in_flight_bytes()
+        self.shelf.cache.bytes() + self.inode_bytes + 2 * self.jobs.in_flight_bytes()
     }
 }
 

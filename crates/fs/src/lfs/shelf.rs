@@ -6,10 +6,10 @@
 
 use super::admit;
 use super::geometry::Geometry;
+use super::parcel::Parcel;
 use crate::cache::BlockCache;
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf};
-use firnfs_device::AlignedBuf;
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Shelf {
     /// Arithmetic of the volume.
     pub geo: Geometry,
     /// Partial segments not yet written, by their first address.
-    in_flight: BTreeMap<SectorAddr, Arc<AlignedBuf>>,
+    in_flight: BTreeMap<SectorAddr, Arc<Parcel>>,
     /// Fetches that failed for good, until the look that asked for them has seen it; oldest first.
     failed: VecDeque<(FetchKind, FsError)>,
 }
@@ -36,8 +36,8 @@ impl Shelf {
     }
 
     /// Notes a partial segment that is to be written; reads of it are served from memory until [`Self::landed`].
-    pub fn launch(&mut self, addr: SectorAddr, data: Arc<AlignedBuf>) {
-        self.in_flight.insert(addr, data);
+    pub fn launch(&mut self, addr: SectorAddr, parcel: Arc<Parcel>) {
+        self.in_flight.insert(addr, parcel);
     }
 
     /// A partial segment is on the device.
@@ -53,9 +53,9 @@ impl Shelf {
 
     /// The stored bytes of a pointer that is still in flight.
     pub fn in_flight_bytes(&self, ptr: &BlockPtr) -> Option<&[u8]> {
-        let (start, data) = self.in_flight.range(..=ptr.addr).next_back()?;
+        let (start, parcel) = self.in_flight.range(..=ptr.addr).next_back()?;
         let from = (ptr.addr.0 - start.0) as usize * SECTOR_BYTES as usize;
-        data.get(from..from + ptr.stored_bytes() as usize)
+        parcel.bytes(from, ptr.stored_bytes() as usize)
     }
 
     /// A block whose current pointer is `ptr` (stored, not pending unless dirty in memory).

@@ -8,6 +8,8 @@ use super::log::USER_LOG;
 use super::space::INODE_EXTRA_BYTES;
 use super::trouble::Thing;
 use super::{gather_needs, shelf};
+use crate::cache::Fresh;
+use crate::content::{Content, ReadyBlock};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
 use crate::store::{
@@ -108,6 +110,7 @@ impl Lfs {
             if self.geo.map.parent(0, key.index).is_none() {
                 return Err(FsError::TooLarge.into());
             }
+            gather_needs(self.load_parents(key), &mut demand.needs)?;
             let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
             let charge = u64::from(self.data_charge(ino, fork, key.index, range.end));
             let had = match self.shelf.cache.peek(&key).and_then(|b| b.dirty) {
@@ -129,6 +132,13 @@ impl Lfs {
                 gather_needs(self.load(key), &mut demand.needs)?;
             }
         }
+        Ok(())
+    }
+
+    /// A block that will be changed in place.
+    fn look_block(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        gather_needs(self.load_parents(key), &mut demand.needs)?;
+        gather_needs(self.load(key), &mut demand.needs)?;
         Ok(())
     }
 
@@ -164,7 +174,7 @@ impl Lfs {
     ) -> Outcome<()> {
         let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
         for edge in edges.into_iter().flatten() {
-            gather_needs(self.load(Self::data_key(ino, fork, edge.0)), &mut demand.needs)?;
+            self.look_block(Self::data_key(ino, fork, edge.0), demand)?;
             demand.log_bytes += u64::from(self.geo.block_bytes);
         }
         let in_background = len_bytes == u64::MAX && fork == Fork::Data;
@@ -211,6 +221,7 @@ impl Lfs {
             if self.geo.map.parent(0, key.index).is_none() {
                 return Err(FsError::TooLarge.into());
             }
+            gather_needs(self.load_parents(key), &mut demand.needs)?;
             let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
             if ptr.is_hole() {
                 demand.growth_bytes += u64::from(self.geo.block_bytes);
@@ -237,10 +248,7 @@ impl Lfs {
             Intent::Edit { ino, fork, at_bytes } => {
                 self.look_inode(ino)?;
                 let block_bytes = u64::from(self.geo.block_bytes);
-                gather_needs(
-                    self.load(Self::data_key(ino, fork, at_bytes / block_bytes)),
-                    &mut demand.needs,
-                )?;
+                self.look_block(Self::data_key(ino, fork, at_bytes / block_bytes), demand)?;
                 // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
                 // more than before.
                 demand.log_bytes += block_bytes + 64;
@@ -263,14 +271,19 @@ impl Lfs {
         }
     }
 
+    /// Overwrites a whole block.
+    fn write_whole_block(&mut self, key: BlockKey, bytes: &[u8], ready: Option<&ReadyBlock>, end_bytes: u64) {
+        let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
+        let fresh = match ready {
+            Some(ready) => Fresh { buf: ready.buf.clone(), crc: Some(ready.crc) },
+            None => Fresh { buf: Buf::new(bytes.to_vec()), crc: None },
+        };
+        self.make_dirty(key, Some(fresh), charge, None);
+    }
+
     /// Overwrites bytes of one block.
     fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
-        if bytes.len() == self.geo.block_bytes as usize {
-            let content = self.shelf.cache.copy_of(bytes);
-            self.make_dirty(key, Some(content), charge, None);
-            return;
-        }
         self.make_dirty(key, None, charge, None);
         let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
         block[skip..skip + bytes.len()].copy_from_slice(bytes);
@@ -421,7 +434,8 @@ impl Store for Lfs {
         self.free_inode(ino, PRUNE_AT_ONCE);
     }
 
-    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
+    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>) {
+        let bytes = content.bytes();
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + bytes.len() as u64;
         let mut done = 0;
@@ -430,7 +444,12 @@ impl Store for Lfs {
             let skip = (at % block_bytes) as usize;
             let len = (block_bytes as usize - skip).min(bytes.len() - done);
             let key = Self::data_key(ino, fork, at / block_bytes);
-            self.write_block_part(key, skip, &bytes[done..done + len], end);
+            let part = &bytes[done..done + len];
+            if len as u64 == block_bytes {
+                self.write_whole_block(key, part, content.ready(key.index.0), end);
+            } else {
+                self.write_block_part(key, skip, part, end);
+            }
             done += len;
         }
         self.counters.user_bytes += bytes.len() as u64;
