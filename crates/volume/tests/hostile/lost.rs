@@ -83,6 +83,18 @@ fn a_last_partial_segment_that_is_torn_is_the_end_of_the_log() {
 }
 
 #[test]
+fn a_summary_of_another_mount_proves_nothing() {
+    let device = crashed(3_000);
+    let doctor = Doctor::new(&device);
+    let batches = doctor.tail_batches();
+    doctor.edit_last_summary(|summary, _| summary.incarnation.0 += 1);
+    doctor.flip_summary(batches[FILES as usize - 2]);
+    let volume = mount(&device);
+    assert_eq!(read_only(&volume), None);
+    volume.close().unwrap();
+}
+
+#[test]
 fn what_a_crashed_mount_left_behind_the_end_is_no_evidence_against_a_later_mount() {
     let device = crashed(3_000);
     let doctor = Doctor::new(&device);
