@@ -40,7 +40,8 @@ pub struct LostLog {
 
 impl LostLog {
     /// For whoever mounts the volume.
-    pub(super) fn as_error(&self, geo: &Geometry) -> FsError {
+    #[must_use]
+    pub fn as_error(&self, geo: &Geometry) -> FsError {
         FsError::Corrupt {
             what: "log".to_owned(),
             at: geo.place(geo.addr(self.segment, self.sector)),
