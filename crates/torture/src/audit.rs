@@ -10,5 +10,10 @@ use firnfs_volume::Volume;
 /// The volume could not be made durable.
 pub fn audit(volume: &Volume<Lfs>) -> Result<Vec<String>, FsError> {
     let report = volume.check()?;
-    Ok(report.findings.iter().map(ToString::to_string).collect())
+    let found = report.findings.iter().map(ToString::to_string);
+    let aside = volume.run(|vfs, _| {
+        let list = vfs.store().set_aside();
+        Ok(list.map(|(thing, why)| format!("{thing} was set aside: {why}")).collect::<Vec<_>>())
+    })?;
+    Ok(found.chain(aside).collect())
 }

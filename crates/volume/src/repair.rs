@@ -103,7 +103,8 @@ fn round(
         return Ok(actions);
     }
     findings.sort_by_key(|finding| order(&finding.problem));
-    let volume = open(device, clock)?;
+    let end_lost_log = findings.iter().any(|f| matches!(f.problem, Problem::LostLog { .. }));
+    let volume = open(device, clock, end_lost_log)?;
     if volume.run(|vfs, _| Ok(Fixer::restate(vfs, &mut facts)))? {
         volume.run(|vfs, _| Fixer::move_logs(vfs))?;
     }
@@ -142,10 +143,14 @@ fn settled<T>(result: Result<T, FsError>) -> Result<Result<T, String>, FsError> 
     }
 }
 
-fn open(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Volume<Lfs>, CheckError> {
+fn open(
+    device: &Arc<dyn Device>,
+    clock: &Arc<dyn Clock>,
+    end_lost_log: bool,
+) -> Result<Volume<Lfs>, CheckError> {
     let size_bytes = device.geometry().size_bytes;
     let (options, now) = (Options::default(), TimeNs(clock.now_ns()));
-    let lfs = firnfs::check::open_to_repair(&mut reading(&**device), size_bytes, options, now)?;
+    let lfs = firnfs::check::open_to_repair(&mut reading(&**device), size_bytes, options, now, end_lost_log)?;
     Ok(Volume::new(Vfs::new(lfs, AtimeMode::Noatime), Some(device.clone()), clock.clone()))
 }
 

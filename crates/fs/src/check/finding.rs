@@ -54,6 +54,11 @@ pub enum Problem {
         /// Why it holds none.
         reason: String,
     },
+    /// A part of the log that was durable is damaged: it and all after it is missing.
+    LostLog {
+        /// Where the log stops, and what should be there.
+        reason: FsError,
+    },
     /// The state before the log's tail of an inode in it is damaged.
     RollForward {
         /// What roll-forward met.

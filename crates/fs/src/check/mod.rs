@@ -147,6 +147,10 @@ pub fn examine(
     };
     let (uuid, through) = (sb.uuid, base.serial);
     let (mut lfs, noted) = open(read, sb, base)?;
+    if let Some(lost) = lfs.recovered().lost {
+        let problem = Problem::LostLog { reason: lost.as_error(&lfs.geometry()) };
+        findings.push(Finding { problem, ino: None, path: None });
+    }
     let (mut report, mut facts) = check_store(&mut lfs, read, noted.clone(), None, watch);
     if !facts.lost_inodes.is_empty() {
         // Blocks of the inode map are gone: the log knows what they held (and the tail is over them in any case).
@@ -158,7 +162,8 @@ pub fn examine(
     Ok((Report { findings, ..report }, facts))
 }
 
-/// Opens a damaged volume to repair it, read-write: roll-forward does what it can.
+/// Opens a damaged volume to repair it, read-write: roll-forward does what it can. `end_lost_log`: where a part of the log
+/// is missing it ends for good.
 ///
 /// # Errors
 /// As [`check`].
@@ -167,10 +172,15 @@ pub fn open_to_repair(
     device_bytes: u64,
     options: Options,
     now: TimeNs,
+    end_lost_log: bool,
 ) -> Result<Lfs, CheckError> {
     let sb = read_superblock(read, device_bytes)?;
     let base = newest(&read_slots(read, &sb))?;
-    Ok(Lfs::open_at(read, sb, base, options, now)?)
+    let mut lfs = Lfs::open_at(read, sb, base.clone(), options, now)?;
+    if end_lost_log && lfs.recovered().lost.is_some() {
+        lfs.end_lost_log(base)?;
+    }
+    Ok(lfs)
 }
 
 /// Opens a volume for a check.

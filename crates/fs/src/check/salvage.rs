@@ -9,7 +9,7 @@ use super::state::{Check, Progress};
 use super::{Facts, Report, open};
 use crate::error::FsError;
 use crate::lfs::{DeviceReader, Geometry, Lfs, NotFirnfs, Options, read_superblock};
-use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Span, TableRoot, Tail};
+use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Features, Span, TableRoot, Tail};
 use firnfs_format::summary::{EntryKind, Summary};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, SUPERBLOCK_BYTES, Superblock,
@@ -127,7 +127,8 @@ fn checkpoint(
         uuid: sb.uuid,
         epoch: Epoch(scan.epoch.0.saturating_add(1)),
         incarnation,
-        clean: false,
+        // Nothing lies behind it.
+        clean: true,
         time: now,
         serial,
         serial_crc: 0,
@@ -138,6 +139,7 @@ fn checkpoint(
         size_bytes: sb.size_bytes,
         segments: geo.segments,
         live_bytes: 0,
+        features: Features::default(),
         tails: vec![tail(0), tail(1)],
         spans: vec![Span { from: Serial(serial.0.saturating_add(1)), incarnation }],
         counters: [0; COUNTERS],

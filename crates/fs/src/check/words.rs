@@ -101,6 +101,12 @@ impl Problem {
 
     fn of_blocks(&self, ino: InodeNo) -> Option<Described> {
         match self {
+            Self::LostLog { reason } => from_error(
+                ("log-lost", 1),
+                "log".to_owned(),
+                reason,
+                "end the log there; before that, --salvage may find what comes after",
+            ),
             Self::RollForward { reason } => from_error(
                 ("roll-forward", 1),
                 format!("inode {ino} as of the last checkpoint"),

@@ -13,7 +13,7 @@ use crate::cache::{BlockCache, ClockMap};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Inode;
 use crate::store::BlockKey;
-use firnfs_format::checkpoint::Tail;
+use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::table::{ImapEntry, TableEntry, UsageEntry};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 
@@ -49,6 +49,16 @@ impl Lfs {
         // Should an account have turned the volume read-only when it was opened: now they are right.
         self.read_only = None;
         self.changed_since_checkpoint = true;
+    }
+
+    /// A volume whose log has lost a part goes on from where it ends: what came after is given up.
+    ///
+    /// # Errors
+    /// `Corrupt` after too many crashed mounts.
+    pub(crate) fn end_lost_log(&mut self, base: Checkpoint) -> Result<(), FsError> {
+        self.recovered.lost = None;
+        self.read_only = None;
+        self.begin_incarnation(base)
     }
 
     /// Lets both logs go on in clean segments: what lies where they were about to write is live.

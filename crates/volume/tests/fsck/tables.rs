@@ -133,3 +133,36 @@ fn a_damaged_usage_table_is_counted_anew() {
     fixture.damage(&fixture.checkpoint().usage.ptr);
     fixture.is_repaired(&["table-block"], &[]);
 }
+
+#[test]
+fn a_log_that_has_lost_a_part_ends_there_and_salvage_finds_what_comes_after() {
+    let fixture = Fixture::new();
+    let volume = crate::fixture::mount(&fixture.device);
+    let mut first = None;
+    for n in 0..4 {
+        let ino = crate::fixture::file(&volume, InodeNo::ROOT, &format!("synced {n}"), &[n + 1; 9000]);
+        volume.sync(firnfs::store::Scope::All).unwrap();
+        let placed = volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap();
+        first.get_or_insert(placed[0].ptr);
+    }
+    drop(volume);
+    // The summary lies just before the first block of its partial segment.
+    let at_bytes = fixture.geometry().device_bytes(first.unwrap().addr) / 4096 * 4096;
+    fixture.write(at_bytes, &[0; 4096]);
+    let assumed = firnfs::check::salvage::Assumed {
+        block_bytes: None,
+        segment_bytes: None,
+        hash_key: [1, 2],
+        now: firnfs_format::TimeNs(0),
+    };
+    let together = firnfs_volume::put_together(&*fixture.device, &assumed, &mut |_| {}).unwrap();
+    let out: std::sync::Arc<dyn firnfs_device::Device> =
+        std::sync::Arc::new(firnfs_device::MemDevice::new(SIZE_BYTES));
+    let clock = crate::fixture::clock();
+    firnfs_volume::write_salvaged(&*fixture.device, together, &out, &clock, &mut |_| {}).unwrap();
+    let salvaged = crate::fixture::walk(&crate::fixture::mount(&out));
+    assert_eq!(salvaged["synced 3"].content, [4; 9000]);
+
+    let tree = fixture.is_repaired(&["log-lost"], &[]);
+    assert!(!tree.keys().any(|path| path.starts_with("synced")), "it ends before the first of them");
+}
