@@ -24,10 +24,8 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     let assumed = assumed(args, &*clock)?;
     let bar = progress_bar();
     let together = put_together(&source, &assumed, &mut |progress| show(&bar, progress));
-    let together =
-        together.map_err(|e| Failure::fs(format_args!("cannot salvage {}", args.image.display()), &e));
-    bar.set_position(0);
-    let together = together?;
+    let cannot = |e| Failure::failed(format!("cannot salvage {}: {e}", args.image.display()));
+    let together = together.inspect_err(|_| bar.finish_and_clear()).map_err(cannot)?;
     let size_bytes = together.superblock.size_bytes;
     let device = FileDevice::create(out, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
     let device: Arc<dyn Device> = Arc::new(device);
