@@ -63,10 +63,14 @@ pub fn repair(
         || firnfs::check::examine(&mut reading(&**device), size_bytes, From::Newest, &mut *watch);
     let (before, mut facts) = examine()?;
     let mut after = before.clone();
-    let mut actions = Vec::new();
+    let mut actions: Vec<Action> = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let mut agreed = Vec::new();
         for finding in after.findings.iter().filter(|finding| finding.severity() > Severity::Note) {
+            let is_declined = |a: &Action| a.outcome == Outcome::Declined && a.finding == *finding;
+            if actions.iter().any(is_declined) {
+                continue;
+            }
             if decide(finding) {
                 agreed.push(finding.clone());
             } else {

@@ -20,6 +20,7 @@ use firnfs_fuse::mount;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use view::{CheckView, FsckView};
 
 /// How long to wait for a daemon that is closing the volume.
@@ -44,16 +45,17 @@ pub const USAGE: u8 = 16;
   firn fsck disk.img --salvage new.img   put together what the log still says, in a new image
   firn fsck /dev/sdb1 --json             for scripts
 
-Reads everything that is live and verifies every checksum. A volume that was not unmounted is checked as a mount
-would see it. Files and trees that have lost their names get one in lost+found. A repair can be interrupted and run
-again. A sound volume is never written to.
+Reads everything that is live and verifies every checksum. A volume that was
+not unmounted is checked as a mount would see it. Files and trees that have lost
+their names get one in lost+found. A repair can be interrupted and run again. A
+sound volume is never written to.
 
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 
 Exit codes, as of fsck(8):
   0   no errors
   1   errors, all repaired
-  4   errors, left as they are
+  4   errors left (5: others were repaired)
   8   the check could not be done: in use, no volume, I/O
   16  the command line makes no sense")]
 pub struct FsckArgs {
@@ -127,7 +129,12 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
 fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()> {
     let image = view.image.display().to_string();
     view.repairs.iter().try_for_each(|repair| repair.describe(out))?;
-    view.checks.iter().try_for_each(|check| check.describe(out, &image))
+    view.checks.iter().try_for_each(|check| check.describe(out, &image))?;
+    let is_damaged = view.checks.iter().any(|check| !check.clean);
+    if is_damaged && view.repairs.is_empty() {
+        writeln!(out, "nothing was changed; 'firn fsck --repair {image}' repairs what can be repaired")?;
+    }
+    Ok(())
 }
 
 /// The lock would refuse, too, but without saying where it is mounted.
@@ -163,7 +170,11 @@ fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
+/// Nobody needs a bar for less than a second.
 fn show(bar: &ProgressBar, progress: Progress) {
+    if bar.elapsed() < Duration::from_secs(1) {
+        return;
+    }
     bar.set_length(progress.total_bytes);
     bar.set_position(progress.done_bytes);
     bar.set_message(format!("phase {} of 5", progress.phase));

@@ -57,6 +57,23 @@ fn a_repair_of_a_sound_volume_changes_no_byte_even_after_a_crash() {
 }
 
 #[test]
+fn what_is_declined_is_asked_once_and_stays_as_it_is() {
+    let fixture = Fixture::new();
+    fixture.damage(&fixture.block("dir/blocks", firnfs::store::Fork::Data, 0, 3));
+    fixture.edit_inode("small", |inode| inode.nlink = 7);
+    let mut asked = Vec::new();
+    let mut decide = |finding: &firnfs::check::Finding| {
+        asked.push(finding.describe().code);
+        finding.describe().code == "link-count"
+    };
+    let clock = crate::fixture::clock();
+    let repaired = firnfs_volume::repair(&fixture.device, &clock, &mut decide, &mut |_| {}).unwrap();
+    assert_eq!(asked, ["block-damaged", "link-count"]);
+    let left: Vec<_> = repaired.after.findings.iter().map(|finding| finding.describe().code).collect();
+    assert_eq!(left, ["block-damaged"]);
+}
+
+#[test]
 fn both_checkpoints_lead_to_a_sound_volume() {
     let fixture = Fixture::new();
     let epochs: Vec<u32> = (0..2)
