@@ -73,10 +73,10 @@ pub struct FsckArgs {
     /// Rebuild the volume in this new image from its segment summaries alone
     #[arg(long, value_name = "OUT", conflicts_with_all = ["all_checkpoints", "repair"])]
     pub salvage: Option<PathBuf>,
-    /// Segment size, where no superblock is left and too little of the log to tell
+    /// Segment size, where no superblock is left [default: what the log says]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
     pub segment_size: Option<u64>,
-    /// Block size, where no superblock is left
+    /// Block size, where no superblock is left [default: what the log says]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
     pub block_size: Option<u64>,
     /// Print JSON for programs; repairs need --yes then

@@ -175,15 +175,18 @@ fn superblock(
     }
     let seen = look_for_summaries(read, device_bytes)?;
     let most = |votes: &BTreeMap<u32, u64>| votes.iter().max_by_key(|(_, count)| **count).map(|(v, _)| *v);
-    let segment_bytes = assumed.segment_bytes.or_else(|| most(&seen.segment_bytes));
-    let segment_bytes = segment_bytes.ok_or_else(|| nothing("more than one segment (say --segment-size)"))?;
     let block_bytes = assumed.block_bytes.unwrap_or_else(|| seen.longest_bytes.next_power_of_two());
+    let block_bytes = block_bytes.clamp(4096, 65536);
+    // A log that never left its first segment does not tell its size, and nothing depends on it.
+    let at_least = seen.first_segment_bytes.max(block_bytes * 16).max(*SEGMENT_BYTES_RANGE.start());
+    let segment_bytes = assumed.segment_bytes.or_else(|| most(&seen.segment_bytes));
+    let segment_bytes = segment_bytes.unwrap_or_else(|| at_least.next_power_of_two());
     let sb = Superblock {
         uuid: seen.uuid,
         label: "salvaged".to_owned(),
         created_ns: assumed.now.0,
         size_bytes: device_bytes,
-        block_bytes: block_bytes.clamp(4096, 65536),
+        block_bytes,
         segment_bytes,
         write_unit_bytes: seen.unit_bytes.clamp(4096, 65536),
         log_start_bytes: LOG_START_BYTES,
@@ -209,6 +212,8 @@ struct Seen {
     /// Largest power of two that all partial segments keep to, in bytes.
     unit_bytes: u32,
     longest_bytes: u32,
+    /// How far the first segment is written.
+    first_segment_bytes: u32,
     count: u64,
 }
 
@@ -243,6 +248,11 @@ impl Seen {
         let size = whole.and_then(|bytes| u32::try_from(bytes).ok()).filter(|b| b.is_power_of_two());
         if let Some(size) = size.filter(|size| SEGMENT_BYTES_RANGE.contains(size)) {
             *self.segment_bytes.entry(size).or_insert(0) += 1;
+        }
+        if summary.segment.0 == 0 {
+            let end_sector = summary.start_sector.saturating_add(summary.len_sectors);
+            let end_bytes = end_sector.saturating_mul(SECTOR_BYTES).min(*SEGMENT_BYTES_RANGE.end());
+            self.first_segment_bytes = self.first_segment_bytes.max(end_bytes);
         }
         for sectors in [summary.start_sector, summary.len_sectors] {
             let bytes = sectors.saturating_mul(SECTOR_BYTES);

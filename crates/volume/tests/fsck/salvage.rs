@@ -154,3 +154,38 @@ fn a_directory_that_lost_its_record_is_found_in_an_older_one_or_in_lost_and_foun
     let content = pattern(3, 3 * BLOCK + 5);
     assert!(tree.values().any(|seen| seen.kind == Kind::Regular && seen.content == content));
 }
+
+#[test]
+fn of_a_full_volume_that_was_cleaned_all_is_found_and_what_was_deleted_at_most_in_lost_and_found() {
+    use firnfs_torture::crash::campaign::prepare;
+    use firnfs_torture::crash::scenario::Scenario;
+    use firnfs_torture::crash::{Explorer, Firn, Limits};
+    let subject = Firn::small();
+    for seed in 0..24 {
+        let explorer = Explorer::new(&subject, Limits::default());
+        let scenario = if seed < 8 { Scenario::Full { seed } } else { Scenario::Long { seed, round: 1 } };
+        let run = prepare(&explorer, &subject, &scenario).unwrap();
+        let end = format!("{}:", run.history.events().len()).parse().unwrap();
+        let image = run.history.image(&end).unwrap();
+        let size_bytes = image.size_bytes();
+        let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image.clone()));
+        let expected = walk(&mount(&device));
+
+        let source = MemDevice::from_image(image);
+        let zeros = firnfs_device::AlignedBuf::zeroed(LOG_START_BYTES as usize);
+        source.write(0, Arc::new(zeros)).unwrap();
+        let last = Superblock::places(size_bytes)[2];
+        source.write(last, Arc::new(firnfs_device::AlignedBuf::zeroed(4096))).unwrap();
+        let together = put_together(&source, &assumed(), &mut |_| {}).unwrap();
+        let out: Arc<dyn Device> = Arc::new(MemDevice::new(size_bytes));
+        let repaired = write_salvaged(&source, together, &out, &clock(), &mut |_| {}).unwrap();
+        assert!(repaired.after.is_clean(), "{scenario}: {:#?}", repaired.after.findings);
+        let tree = walk(&mount(&out));
+        for (path, seen) in &expected {
+            let found = tree.get(path).unwrap_or_else(|| panic!("{scenario}: {path:?} is gone"));
+            assert!((found.ino, &found.content) == (seen.ino, &seen.content), "{scenario}: {path:?}");
+        }
+        let more: Vec<&String> = tree.keys().filter(|path| !expected.contains_key(*path)).collect();
+        assert!(more.iter().all(|path| path.starts_with("lost+found")), "{scenario}: {more:?}");
+    }
+}
