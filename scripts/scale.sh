@@ -12,3 +12,5 @@ say "file system check of a million files"
 cargo test --release --locked -p firnfs-volume --test check_scale -- --ignored --nocapture
 say "cost of operations in a directory of a million entries"
 cargo test --release --locked -p firnfs-volume --test promises -- --ignored --nocapture
+say "a volume filled to 99%, overwritten at random four times over"
+cargo test --release --locked -p firnfs-volume --test endurance -- --ignored --nocapture

@@ -25,6 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const WAITS_MAX: u32 = 8;
 /// Steps without any way forward before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
+/// Background steps that an operation does while it waits for room: far more than room for it can take.
+const WORK_MAX: u32 = 4096;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
 const FETCH_TRIES: u32 = 3;
 /// Bytes of a write that are prepared at once.
@@ -151,8 +153,10 @@ impl<S: Driven> Volume<S> {
         }
         let step = self.core.lock().store_mut().step(self.now(), true);
         match step {
+            Ok(Step::Worked) if patience.worked >= WORK_MAX => Err(FsError::NoSpace),
             Ok(Step::Worked) => {
                 patience.stuck = 0;
+                patience.worked += 1;
                 self.pump();
                 Ok(())
             }
@@ -481,6 +485,8 @@ impl<S: Driven> Volume<S> {
 #[derive(Default)]
 struct Patience {
     stuck: u32,
+    /// Background steps that it did itself.
+    worked: u32,
     /// Times that it waited for the background to make room.
     waited: u32,
     failed: Option<(Fetch, u32)>,
