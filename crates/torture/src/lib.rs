@@ -6,6 +6,7 @@
 //! - [`on_volume`]: a log-structured volume as such a target.
 //! - [`skittish`]: a store that stops at random wherever a store may, to prove that stopping changes nothing.
 //! - [`audit`]: the accounting of a volume added up anew.
+//! - [`survey`]: all that can be read of a volume, with the error in place of what cannot.
 //! - [`crash`]: the crash explorer: power cuts at every point of a recorded history.
 
 pub mod audit;
@@ -15,3 +16,4 @@ pub mod on_volume;
 pub mod ops;
 pub mod run;
 pub mod skittish;
+pub mod survey;

@@ -65,6 +65,11 @@ pub trait Driven: Store {
     /// Drops what memory holds beyond its bound.
     fn shrink_caches(&mut self) {}
 
+    /// Why the store, opened for writing, is read-only by now: what was accepted and not yet durable is lost.
+    fn broken(&self) -> Option<&str> {
+        None
+    }
+
     /// The last thing of a clean unmount.
     ///
     /// # Errors
@@ -107,6 +112,9 @@ impl Driven for Lfs {
     }
     fn shrink_caches(&mut self) {
         self.shrink_caches();
+    }
+    fn broken(&self) -> Option<&str> {
+        self.read_only().filter(|_| !self.options().read_only)
     }
     fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
         self.clean_checkpoint(now)
