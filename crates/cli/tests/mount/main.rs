@@ -2,5 +2,6 @@
 
 mod common;
 mod lifecycle;
+mod live;
 mod posix;
 mod programs;
