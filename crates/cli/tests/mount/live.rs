@@ -29,6 +29,9 @@ struct Acknowledged {
     files: Vec<(u64, usize)>,
 }
 
+/// Writes for ever, below the first, noting in the second.
+type Writer = fn(&Path, &Mutex<Acknowledged>) -> io::Result<()>;
+
 /// A round's workers; they end by themselves once the daemon is dead.
 struct Workers {
     threads: Vec<JoinHandle<()>>,
@@ -37,7 +40,7 @@ struct Workers {
 
 impl Workers {
     fn start(mount: &Mount, outside: &Path, acknowledged: &Arc<Mutex<Acknowledged>>) -> Self {
-        let writers: [fn(&Path, &Mutex<Acknowledged>) -> io::Result<()>; 2] = [append, replace];
+        let writers: [Writer; 2] = [append, replace];
         let threads = writers.map(|writer| {
             let (mnt, acknowledged) = (mount.mnt.clone(), Arc::clone(acknowledged));
             std::thread::spawn(move || {
