@@ -5,3 +5,4 @@ mod lifecycle;
 mod live;
 mod posix;
 mod programs;
+mod traces;
