@@ -106,7 +106,7 @@ fn plain(error: OpenError) -> FsError {
 
 fn put(volume: &Volume<Lfs>, parent: InodeNo, name: &str, len: usize) -> Result<InodeNo, FsError> {
     let ino = make(volume, parent, name, Kind::Regular, b"")?;
-    volume.write(ino, 0, &pattern(ino.0, len), false)?;
+    volume.write_all(ino, 0, &pattern(ino.0, len), false)?;
     Ok(ino)
 }
 
@@ -147,10 +147,10 @@ fn populate(volume: &Volume<Lfs>) -> Result<(), FsError> {
 fn put_sparse(volume: &Volume<Lfs>) -> Result<(), FsError> {
     let ino = make(volume, InodeNo::ROOT, "sparse", Kind::Regular, b"")?;
     for block in [0u64, 12, 13, 268, 269, 600, 66_000, 66_100] {
-        volume.write(ino, block * 4096, &pattern(block, 4096), false)?;
+        volume.write_all(ino, block * 4096, &pattern(block, 4096), false)?;
     }
     let kept = Allocate::KeepSize;
-    volume.run(|vfs, now| vfs.fallocate(now, ino, kept, 20 * 4096, 8 * 4096)).map(drop)
+    volume.run(|vfs, now| vfs.fallocate(now, ino, kept, 20 * 4096, 8 * 4096, false)).map(drop)
 }
 
 fn put_xattrs(volume: &Volume<Lfs>, ino: InodeNo, len: usize) -> Result<(), FsError> {
@@ -168,7 +168,7 @@ fn change(volume: &Volume<Lfs>) -> Result<(), FsError> {
     put(volume, root, "late", 20_000)?;
     volume.sync(Scope::All)?;
     let file = find(b"indirect")?;
-    volume.write(file, 20 * 4096, &pattern(99, 9000), false)?;
+    volume.write_all(file, 20 * 4096, &pattern(99, 9000), false)?;
     volume.sync(Scope::File(file))?;
     volume.run(|vfs, now| vfs.unlink(now, root, b"fragment"))?;
     let mode = firnfs::vfs::RenameMode::Replace;

@@ -126,7 +126,7 @@ impl Clinic {
         let (volume, device) =
             mount(image, Options::default()).unwrap_or_else(|e| panic!("{place}, {owner:?}: {e}"));
         let made = make(&volume, InodeNo::ROOT, "new", Kind::Regular, b"");
-        let written = made.and_then(|ino| volume.write(ino, 0, &pattern(1, 30_000), false));
+        let written = made.and_then(|ino| volume.write_all(ino, 0, &pattern(1, 30_000), false));
         let synced = volume.sync(Scope::All);
         let _sleep_ms = volume.background().unwrap();
         if let Err(error) = volume.close() {

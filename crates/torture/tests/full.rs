@@ -62,7 +62,7 @@ impl Patient {
         let name = format!("f{seed}");
         let made = make(&self.on.volume, InodeNo::ROOT, &name, firnfs::inode::Kind::Regular, b"");
         let Some(ino) = has_space(made) else { return false };
-        if has_space(self.on.volume.write(ino, 0, &pattern(seed, len), false)).is_none() {
+        if has_space(self.on.volume.write_all(ino, 0, &pattern(seed, len), false)).is_none() {
             self.remove(&name);
             return false;
         }
@@ -98,7 +98,7 @@ impl Patient {
             if rng.percent(50) {
                 // All of it anew, under another seed.
                 let new = seed + 1_000_000_000;
-                self.on.volume.write(ino, 0, &pattern(new, len), false).unwrap();
+                self.on.volume.write_all(ino, 0, &pattern(new, len), false).unwrap();
                 self.files.insert(name.clone(), (new, len));
             } else {
                 self.sync();

@@ -114,7 +114,8 @@ impl Driven for Lfs {
         self.shrink_caches();
     }
     fn broken(&self) -> Option<&str> {
-        self.read_only().filter(|_| !self.options().read_only)
+        // A volume that was found damaged when it was opened has accepted nothing.
+        self.read_only().filter(|_| !self.options().read_only && self.recovered().lost.is_none())
     }
     fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
         self.clean_checkpoint(now)

@@ -236,15 +236,44 @@ impl<S: Driven> Volume<S> {
         result.map(|()| len)
     }
 
-    /// Writes all of `bytes`.
+    /// Writes `bytes`; returns how many were written. As with write(2) they are fewer if an error came after the first:
+    /// who asks for the rest meets it.
     ///
     /// # Errors
-    /// `NoSpace`, and those of `Vfs::write`.
-    pub fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8], kill_set_id: bool) -> Result<(), FsError> {
+    /// `NoSpace`, and those of `Vfs::write`, if nothing was written.
+    pub fn write(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
         let mut done = 0;
         while done < bytes.len() {
             let rest = &bytes[done..bytes.len().min(done + PREPARED_BYTES_MAX)];
-            done += self.write_some(ino, at_bytes + done as u64, rest, kill_set_id)?;
+            match self.write_some(ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
+                Ok(written) => done += written,
+                Err(_) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Volume::write`]; a part may be written then.
+    pub fn write_all(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<(), FsError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            done += self.write(ino, at_bytes.saturating_add(done as u64), &bytes[done..], kill_set_id)?;
         }
         Ok(())
     }

@@ -203,6 +203,7 @@ impl Lfs {
             live_bytes: self.live_bytes,
             tails: self.log.tails(),
             spans: self.spans.clone(),
+            features: self.features,
             counters: self.counters.encode(),
         }
     }

@@ -85,7 +85,9 @@ impl Lfs {
                 other => other?,
             };
             for (segment, entry) in entries {
-                let idle = !self.log.is_open(segment) && self.why_aside(Thing::Segment(segment)).is_none();
+                let idle = !self.log.is_open(segment)
+                    && !self.shelf.is_in_flight(segment)
+                    && self.why_aside(Thing::Segment(segment)).is_none();
                 self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {

@@ -16,6 +16,8 @@ mod checkpoint;
 mod clean;
 mod commit;
 mod counters;
+mod discard;
+mod evidence;
 mod geometry;
 mod imap;
 mod inode;
@@ -39,11 +41,11 @@ pub mod view;
 
 use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
-use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
+pub use evidence::LostLog;
 use firnfs_device::DeviceError;
-use firnfs_format::checkpoint::{Checkpoint, Span};
+use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
 pub use geometry::Geometry;
@@ -141,8 +143,10 @@ pub struct Lfs {
     epoch: Epoch,
     durable_epoch: Epoch,
     spans: Vec<Span>,
+    features: Features,
     /// Segments found empty, by checkpoint, until they may be discarded.
     emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
+    discard_scan: discard::DiscardScan,
     counters: Counters,
     read_only: Option<String>,
     next_generation: u64,
@@ -262,17 +266,7 @@ impl Lfs {
             return;
         }
         self.jobs.release_partials();
-        let ready: Vec<_> = self
-            .emptied_by
-            .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
-            .collect();
-        for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
-            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
-            if self.options.discard && is_free {
-                let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-                self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
-            }
-        }
+        self.discard_emptied(epoch);
     }
 
     /// What is durable.

@@ -3,6 +3,7 @@
 
 use super::admit::INODE_NUMBERS;
 use super::counters::Counters;
+use super::discard::DiscardScan;
 use super::geometry::Geometry;
 use super::imap::Imap;
 use super::jobs::Jobs;
@@ -149,7 +150,8 @@ impl Lfs {
     /// incarnation durable.
     ///
     /// # Errors
-    /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `Io`.
+    /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `ReadOnly` if it is to be written and has
+    /// features that only reading may ignore; `Io`.
     pub fn open(
         read: &mut DeviceReader<'_>,
         sb: Superblock,
@@ -186,14 +188,26 @@ impl Lfs {
             });
         }
         check_bounds(&base, &geo)?;
+        if !options.read_only && base.features.ro_compat != 0 {
+            return Err(FsError::ReadOnly(format!(
+                "features {:#x} of a newer version must not be written; mount it read-only",
+                base.features.ro_compat
+            )));
+        }
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
         lfs.roll_forward(read, &base)?;
         if options.read_only {
             lfs.read_only = Some("mounted read-only".to_owned());
-        } else {
+        } else if lfs.recovered.lost.is_none() {
             lfs.begin_incarnation(base)?;
         }
         Ok(lfs)
+    }
+
+    /// Whether so many mounts crashed before their first checkpoint that this one should not wait with its own.
+    #[must_use]
+    pub fn needs_checkpoint_at_mount(&self) -> bool {
+        self.spans.len() > SPANS_DUE
     }
 
     fn at_checkpoint(
@@ -222,7 +236,9 @@ impl Lfs {
             epoch: Epoch(base.epoch.0 + 1),
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
+            features: base.features,
             emptied_by: Vec::new(),
+            discard_scan: DiscardScan::from(base),
             counters: Counters::decode(&base.counters),
             read_only: None,
             next_generation: 0,

@@ -8,6 +8,7 @@
 
 use super::Lfs;
 use super::admit::{self, INODE_NUMBERS, RECORD_MAX_BYTES};
+use super::evidence::{LostLog, incarnation_of};
 use super::open::DeviceReader;
 use super::scan::{Partial, partial_at};
 use super::shelf::{describe, verify_stored};
@@ -37,6 +38,8 @@ pub struct RollForward {
     pub inodes: u64,
     /// Partial segments of a batch that never was completed, and so did not count.
     pub incomplete: u64,
+    /// A part of the log that was durable and is damaged: what it held, and all after it, is missing.
+    pub lost: Option<LostLog>,
 }
 
 /// An inode as the log's tail leaves it.
@@ -61,10 +64,10 @@ type Accepted = BTreeMap<SectorAddr, SectorAddr>;
 
 /// How far the log is read, at the end of a whole batch.
 #[derive(Clone)]
-struct Position {
-    tails: Vec<Option<Tail>>,
-    serial: Serial,
-    crc: u32,
+pub(super) struct Position {
+    pub tails: Vec<Option<Tail>>,
+    pub serial: Serial,
+    pub crc: u32,
 }
 
 /// Changes of the batch being read.
@@ -113,6 +116,7 @@ impl Lfs {
             accepted = at.clone();
         }
         found.incomplete = batch.partials;
+        found.lost = self.find_lost_log(read, base, &at);
         found.inodes = latest.len() as u64;
         found.was_clean = base.clean && found.partials == 0;
         self.log = super::log::Log::new(accepted.tails, accepted.serial, accepted.crc, base.incarnation);
@@ -122,6 +126,9 @@ impl Lfs {
         }
         self.changed_since_checkpoint = found.partials > 0;
         self.recovered = found;
+        if let Some(lost) = found.lost {
+            self.give_up(&lost.as_error(&self.geo));
+        }
         Ok(())
     }
 
@@ -437,9 +444,8 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn matches(&self, header: &Summary) -> bool {
-        let span = self.base.spans.iter().rev().find(|s| s.from <= self.expected);
         let origin = header.prev_crc == self.prev_crc
-            && span.is_some_and(|s| s.incarnation == header.incarnation)
+            && incarnation_of(self.base, self.expected) == Some(header.incarnation)
             || is_on(Mutation::AnyOrigin);
         header.serial == self.expected && header.log == self.log && origin
     }

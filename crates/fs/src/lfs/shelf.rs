@@ -10,7 +10,7 @@ use super::parcel::Parcel;
 use crate::cache::BlockCache;
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf};
-use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -43,6 +43,12 @@ impl Shelf {
     /// A partial segment is on the device.
     pub fn landed(&mut self, addr: SectorAddr) {
         self.in_flight.remove(&addr);
+    }
+
+    /// True while a part of a segment is not on the device yet: reading it there would find what was before.
+    pub fn is_in_flight(&self, segment: SegmentId) -> bool {
+        let (first, behind) = (self.geo.addr(segment, 0), self.geo.addr(SegmentId(segment.0 + 1), 0));
+        self.in_flight.range(first..behind).next().is_some()
     }
 
     /// The stored bytes of a pointer that is still in flight.

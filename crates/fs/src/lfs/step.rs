@@ -118,6 +118,9 @@ impl Lfs {
         if checkpoint_in == 0 {
             return self.background_checkpoint(now);
         }
+        if self.discard_step()? {
+            return Ok(Step::Worked);
+        }
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
     }
 
@@ -187,6 +190,14 @@ impl Lfs {
         self.cleaning.rests_since.is_some_and(|(live_bytes, log_bytes)| {
             self.live_bytes + quarter > live_bytes && self.counters.log_bytes < log_bytes + quarter
         })
+    }
+
+    /// Commits everything and puts a checkpoint in line, whether one is due or not.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn checkpoint_now(&mut self, now: TimeNs) -> Outcome<()> {
+        self.checkpoint(now, false)
     }
 
     /// Clean unmount: commits everything and writes a checkpoint that says so.

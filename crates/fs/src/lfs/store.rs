@@ -528,8 +528,8 @@ impl Store for Lfs {
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
         if self.options.read_only {
-            // Nothing can be dirty, so everything is durable: an fsync on a read-only mount succeeds.
-            return Ok(self.durable());
+            // Nothing was changed, so everything is durable.
+            return Ok(self.jobs.durable());
         }
         let ticket = self.commit_scope(now, scope, USER_LOG, false)?;
         self.jobs.want(self.log.serial);

@@ -75,7 +75,8 @@ impl<S: Store> Vfs<S> {
         Ok(len_bytes)
     }
 
-    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done.
+    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done. With `kill_set_id`
+    /// set-id bits and `security.capability` go.
     ///
     /// # Errors
     /// `Invalid` (an empty range, not a regular file), `IsDirectory`, `TooLarge`, `NoSpace`, `ReadOnly`; `Need`, `Room`,
@@ -87,11 +88,21 @@ impl<S: Store> Vfs<S> {
         mode: Allocate,
         at_bytes: u64,
         len_bytes: u64,
+        kill_set_id: bool,
     ) -> Outcome<Option<u64>> {
         let file = file::view(&mut self.store, ino)?;
         let allocation = file::plan_allocate(&self.store.facts(), file, mode, at_bytes, len_bytes)?;
-        let mut op = self.begin(now, OpKind::File, |intents| allocation.declare(intents))?;
+        let kill = if kill_set_id { self.plan_kill(ino)? } else { None };
+        let mut op = self.begin(now, OpKind::File, |intents| {
+            allocation.declare(intents);
+            if let Some(kill) = &kill {
+                kill.declare(intents);
+            }
+        })?;
         allocation.apply(&mut self.store, &mut op);
+        if let Some(kill) = kill {
+            kill.apply(&mut self.store, &mut op);
+        }
         let inode = self.store.inode_mut(&mut op, ino);
         inode.mtime = now;
         inode.ctime = now;

@@ -157,7 +157,7 @@ fn change(volume: &Volume<Lfs>, found: &Survey, round: u64) -> Result<(), FsErro
     let mut rng = Rng::new(round);
     let made = make(volume, root, &format!("new {round}"), firnfs::inode::Kind::Regular, b"");
     if let Ok(ino) = made {
-        let _written = volume.write(ino, 0, &pattern(round, 100_000), false);
+        let _written = volume.write_all(ino, 0, &pattern(round, 100_000), false);
     }
     let names: Vec<_> = found.paths.iter().filter(|(path, _)| !path.is_empty()).collect();
     for _ in 0..NAMES_MAX.min(names.len()) {
@@ -186,14 +186,14 @@ fn change_one(
             vfs.rename(now, (parent, name), (InodeNo::ROOT, b"renamed"), RenameMode::Replace)
         }),
         3 => volume.run(|vfs, now| vfs.link(now, ino, parent, b"one more name", false)).map(drop),
-        4 | 5 => volume.write(ino, at_bytes, &pattern(at_bytes, 9000), true),
+        4 | 5 => volume.write_all(ino, at_bytes, &pattern(at_bytes, 9000), true),
         6 => {
             let set = SetAttr { size_bytes: Some(at_bytes), ..SetAttr::default() };
             volume.run(|vfs, now| vfs.setattr(now, ino, set)).map(drop)
         }
         7 => {
             let punch = Allocate::PunchHole;
-            volume.run(|vfs, now| vfs.fallocate(now, ino, punch, at_bytes, 50_000)).map(drop)
+            volume.run(|vfs, now| vfs.fallocate(now, ino, punch, at_bytes, 50_000, false)).map(drop)
         }
         8 => volume.run(|vfs, now| vfs.setxattr(now, ino, b"user.new", &[5; 3000], XattrMode::Any)),
         _ => volume.run(|vfs, now| vfs.removexattr(now, ino, b"user.one")),

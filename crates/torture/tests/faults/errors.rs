@@ -39,7 +39,7 @@ fn create(volume: &Volume<Lfs>, name: &str) -> Result<InodeNo, FsError> {
 
 fn put(volume: &Volume<Lfs>, name: &str, bytes: &[u8]) -> InodeNo {
     let ino = create(volume, name).unwrap();
-    volume.write(ino, 0, bytes, false).unwrap();
+    volume.write_all(ino, 0, bytes, false).unwrap();
     ino
 }
 
@@ -82,7 +82,7 @@ fn an_fsync_whose_write_or_flush_fails_is_eio_with_the_place_and_the_volume_read
         for refused in [create(&volume, "more").map(drop), volume.sync(Scope::All)] {
             assert!(matches!(&refused, Err(FsError::ReadOnly(why)) if why.contains(&place)), "{refused:?}");
         }
-        assert!(matches!(volume.write(kept, 0, b"x", false), Err(FsError::ReadOnly(_))));
+        assert!(matches!(volume.write_all(kept, 0, b"x", false), Err(FsError::ReadOnly(_))));
         // Reading goes on, of what is lost as well.
         assert_eq!(get(&volume, kept, 9000).unwrap(), [1; 9000]);
         assert_eq!(get(&volume, lost, 9000).unwrap(), [2; 9000]);
@@ -132,7 +132,7 @@ fn a_read_that_fails_is_eio_with_the_place_of_that_file_alone_and_passes_with_it
     // Only the block in question: what lies before it can be had.
     assert_eq!(get(&volume, ill, 3 * 4096).unwrap(), [1; 3 * 4096]);
     // Overwriting it needs nothing of it, and nobody else noticed.
-    volume.write(ill, 3 * 4096, &[3; 4096], false).unwrap();
+    volume.write_all(ill, 3 * 4096, &[3; 4096], false).unwrap();
     volume.sync(Scope::All).unwrap();
     let mut expected = vec![1; 40_000];
     expected[3 * 4096..4 * 4096].fill(3);
@@ -208,7 +208,7 @@ fn when_the_device_vanishes_under_many_threads_each_is_told_and_none_waits_for_e
                     for n in 0.. {
                         let step = || -> Result<(), FsError> {
                             let ino = create(&volume, &format!("w{worker}-{n}"))?;
-                            volume.write(ino, 0, &vec![worker; 30_000], false)?;
+                            volume.write_all(ino, 0, &vec![worker; 30_000], false)?;
                             volume.sync(Scope::File(ino))
                         };
                         if let Err(error) = step() {

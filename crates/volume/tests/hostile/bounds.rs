@@ -2,8 +2,8 @@
 
 use super::doctor::{Doctor, field, put_ptr, put_u64};
 use super::support::{
-    INDIRECT_FILE_BYTES, assert_in_use, find, is_corrupt, mkfs_options, mount, new_device, pattern, put,
-    set_aside, try_mount, unlink,
+    INDIRECT_FILE_BYTES, assert_in_use, find, is_corrupt, mkfs_options, mount, mount_read_only, new_device,
+    pattern, put, set_aside, try_mount, unlink,
 };
 use firnfs::FsError;
 use firnfs::lfs::{Options, Thing, mkfs};
@@ -176,4 +176,22 @@ fn mkfs_refuses_a_physical_block_that_is_no_power_of_two() {
         assert!(matches!(mkfs(&options), Err(FsError::Invalid(_))), "{physical_block_bytes}");
     }
     assert!(mkfs(&firnfs::lfs::MkfsOptions { physical_block_bytes: 512, ..mkfs_options(64 << 20) }).is_ok());
+}
+
+#[test]
+fn features_that_only_reading_may_ignore_refuse_to_be_written_and_stay() {
+    let (device, _) = patient();
+    let image = device.image();
+    let (compat_at, ro_compat_at) = (184, 192);
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[ro_compat_at] = 4);
+    match try_mount(&device, Options::default()).map(drop) {
+        Err(OpenError::Fs(e @ FsError::ReadOnly(_))) => assert!(e.to_string().contains("read-only"), "{e}"),
+        other => panic!("{other:?}"),
+    }
+    let volume = mount_read_only(&device);
+    assert!(find(&volume, "well").is_ok());
+    let device = Arc::new(MemDevice::from_image(image));
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[compat_at] = 4);
+    mount(&device).close().unwrap();
+    assert_eq!(Doctor::new(&device).checkpoint().features.compat, 4);
 }

@@ -8,7 +8,7 @@ use firnfs_device::{AlignedBuf, Device, MemDevice};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::inode::{Record, Roots, decode_record};
 use firnfs_format::pointer::PtrKind;
-use firnfs_format::summary::{Entry, Summary};
+use firnfs_format::summary::{Entry, FLAG_END, Summary};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_PRIMARY_AT, Superblock};
 use firnfs_format::table::{ImapEntry, TABLE_ENTRY_BYTES, TableEntry, UsageEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
@@ -89,6 +89,19 @@ impl Doctor {
         let slot = checkpoint.epoch.0 as usize % 2;
         change(&mut checkpoint);
         self.write(self.sb.checkpoint_at_bytes[slot], &checkpoint.encode(self.sb.write_unit_bytes));
+    }
+
+    /// Sets a field of the checkpoint's header that this code only reads.
+    pub fn edit_checkpoint_bytes(&self, change: impl FnOnce(&mut [u8])) {
+        let slot = self.checkpoint().epoch.0 as usize % 2;
+        let at_bytes = self.sb.checkpoint_at_bytes[slot];
+        let mut bytes = self.device.read(at_bytes, CHECKPOINT_SLOT_BYTES).unwrap().to_vec();
+        change(&mut bytes);
+        bytes[8..12].fill(0);
+        let len = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+        let crc = firnfs_format::crc32c(&bytes[..len]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        self.write(at_bytes, &bytes);
     }
 
     pub fn imap_entry(&self, ino: InodeNo) -> ImapEntry {
@@ -174,6 +187,38 @@ impl Doctor {
             let entry = entries.iter_mut().find(is_record).expect("a record of it");
             entry.ptr = self.rewrite(&entry.ptr, change);
         });
+    }
+
+    /// Partial segments behind the checkpoint.
+    pub fn tail_len(&self) -> usize {
+        self.tail().len()
+    }
+
+    /// Where, among the partial segments behind the checkpoint, each batch begins.
+    pub fn tail_batches(&self) -> Vec<usize> {
+        let ends = self.tail().into_iter().map(|(_, partial)| partial.summary.flags & FLAG_END != 0);
+        let mut begins = vec![0];
+        begins.extend(ends.enumerate().filter(|(_, is_end)| *is_end).map(|(n, _)| n + 1));
+        begins.pop();
+        begins
+    }
+
+    /// Flips a bit in the summary with the nth serial behind the checkpoint, counted from 0.
+    pub fn flip_summary(&self, nth: usize) -> SegmentId {
+        let (addr, partial) = &self.tail()[nth];
+        let at_bytes = self.geo.device_bytes(*addr);
+        let mut bytes = self.device.read(at_bytes, SECTOR_BYTES).unwrap().to_vec();
+        bytes[90] ^= 1;
+        self.write(at_bytes, &bytes);
+        partial.summary.segment
+    }
+
+    /// Flips a bit in the last block of the partial segment with the nth serial behind the checkpoint.
+    pub fn flip_block_of(&self, nth: usize) -> SegmentId {
+        let (_, partial) = &self.tail()[nth];
+        let stored = partial.entries.iter().rfind(|e| e.ptr.is_stored()).expect("it holds something");
+        self.flip(&stored.ptr);
+        partial.summary.segment
     }
 
     /// A tree of that many levels above `data` in which every pointer of a level leads to the same block.

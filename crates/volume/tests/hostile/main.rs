@@ -7,5 +7,6 @@ mod accounts;
 mod bounds;
 mod confined;
 mod doctor;
+mod lost;
 mod pointers;
 mod support;
