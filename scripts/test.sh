@@ -2,7 +2,7 @@
 # All tests of firnfs: what a change has to pass. Under 25 minutes on two cores from a bare clone.
 #
 #   scripts/test.sh            everything
-#   scripts/test.sh STEP...    only these: format lint unit docs conformance
+#   scripts/test.sh STEP...    only these: format lint unit docs fuzz conformance
 #
 # As root it installs what is missing with apt; conformance (pjdfstest) needs root and /dev/fuse.
 set -euo pipefail
@@ -34,8 +34,13 @@ step_docs() {
         cargo doc --workspace --no-deps --document-private-items --locked
 }
 
+# Every fuzzer for 30 s; what they find is printed with the command that runs it again.
+step_fuzz() {
+    scripts/fuzz.sh 30
+}
+
 step_conformance() {
-    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit docs"
+    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit docs fuzz"
     scripts/conformance.sh
 }
 
@@ -46,7 +51,7 @@ for component in rustfmt clippy; do
 done
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(format lint unit docs conformance)
+[ ${#steps[@]} -gt 0 ] || steps=(format lint unit docs fuzz conformance)
 for step in "${steps[@]}"; do
     declare -F "step_$step" >/dev/null || die "there is no step '$step'; see the head of this script"
 done

@@ -287,7 +287,12 @@ fn probe_open<S: Driven>(adapter: &Adapter<S>, mountpoint: &Path) {
 
 fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
     let mut last_error = None;
+    let mut is_broken = false;
     while !stop.load(Ordering::SeqCst) {
+        if !is_broken && let Some(why) = volume.broken() {
+            tracing::error!("the volume is read-only from now on: {why}");
+            is_broken = true;
+        }
         let sleep_ms = match volume.background() {
             Ok(sleep_ms) => sleep_ms,
             Err(error) => {

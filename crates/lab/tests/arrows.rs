@@ -18,6 +18,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
     ("firnfs-lab", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-sim", "firnfs-volume"]),
     (
+        "firnfs-fuzz",
+        &[
+            "firnfs",
+            "firnfs-device",
+            "firnfs-format",
+            "firnfs-fuse",
+            "firnfs-sim",
+            "firnfs-torture",
+            "firnfs-volume",
+        ],
+    ),
+    (
         "firnfs-cli",
         &[
             "firnfs",

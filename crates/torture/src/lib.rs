@@ -6,12 +6,19 @@
 //! - [`on_volume`]: a log-structured volume as such a target.
 //! - [`skittish`]: a store that stops at random wherever a store may, to prove that stopping changes nothing.
 //! - [`audit`]: the accounting of a volume added up anew.
+//! - [`survey`]: all that can be read of a volume, with the error in place of what cannot.
+//! - [`specimen`], [`anatomy`]: a volume with an object of every kind, and what its live bytes belong to.
+//! - [`export`](mod@export): the tree of a volume copied into a directory, for programs to look at.
 //! - [`crash`]: the crash explorer: power cuts at every point of a recorded history.
 
+pub mod anatomy;
 pub mod audit;
 pub mod crash;
+pub mod export;
 pub mod model;
 pub mod on_volume;
 pub mod ops;
 pub mod run;
 pub mod skittish;
+pub mod specimen;
+pub mod survey;

@@ -65,6 +65,11 @@ pub trait Driven: Store {
     /// Drops what memory holds beyond its bound.
     fn shrink_caches(&mut self) {}
 
+    /// Why the store, opened for writing, is read-only by now: what was accepted and not yet durable is lost.
+    fn broken(&self) -> Option<&str> {
+        None
+    }
+
     /// The last thing of a clean unmount.
     ///
     /// # Errors
@@ -107,6 +112,10 @@ impl Driven for Lfs {
     }
     fn shrink_caches(&mut self) {
         self.shrink_caches();
+    }
+    fn broken(&self) -> Option<&str> {
+        // A volume that was found damaged when it was opened has accepted nothing.
+        self.read_only().filter(|_| !self.options().read_only && self.recovered().lost.is_none())
     }
     fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
         self.clean_checkpoint(now)

@@ -301,7 +301,7 @@ impl<S: Driven> Volume<S> {
     /// Makes a scope durable and waits for it (group commit).
     ///
     /// # Errors
-    /// `Io`, `ReadOnly`.
+    /// `Io` if the log fails meanwhile; `ReadOnly` from then on.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
         let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
         self.wait_durable(ticket)
@@ -315,7 +315,7 @@ impl<S: Driven> Volume<S> {
                 return Ok(());
             }
             if let Some(why) = core.store().read_only() {
-                return Err(FsError::ReadOnly(why.to_owned()));
+                return Err(FsError::Io(why.to_owned()));
             }
             let jobs = Self::take_jobs(&mut core);
             if jobs.is_empty() {
@@ -385,8 +385,13 @@ impl<S: Driven> Volume<S> {
             && let Some((id, tag)) = under_way.pop_front()
         {
             let result = device.wait(tag).map(drop);
+            let failed = result.is_err();
             self.core.lock().store_mut().job_done(id, result);
             self.progress.notify_all();
+            if failed {
+                // Whoever does background work says so, whatever it was about to sleep for.
+                self.wake();
+            }
         }
     }
 
@@ -421,13 +426,25 @@ impl<S: Driven> Volume<S> {
         self.work.notify_all();
     }
 
+    /// Why a volume that was opened for writing is read-only by now.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        self.core.lock().store().broken().map(str::to_owned)
+    }
+
     /// Frees what has no names, commits everything, writes a checkpoint that says so.
     ///
     /// # Errors
-    /// `Io`, `ReadOnly`, `NoSpace`.
+    /// `Io`, `NoSpace`; `ReadOnly` if the volume turned read-only while it was open: what was not durable before is lost.
     pub fn close(&self) -> Result<(), FsError> {
-        if self.core.lock().store().read_only().is_some() {
-            return Ok(());
+        {
+            let core = self.core.lock();
+            if let Some(why) = core.store().broken() {
+                return Err(FsError::ReadOnly(why.to_owned()));
+            }
+            if core.store().read_only().is_some() {
+                return Ok(());
+            }
         }
         self.run(|vfs, now| vfs.release_orphans(now))?;
         self.background()?;

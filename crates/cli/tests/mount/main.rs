@@ -2,5 +2,7 @@
 
 mod common;
 mod lifecycle;
+mod live;
 mod posix;
 mod programs;
+mod traces;

@@ -39,7 +39,7 @@ pub fn partials(segment: &[u8], uuid: &[u8; 16], geo: &Geometry, id: SegmentId) 
     let mut found = Vec::new();
     let (mut sector, mut last) = (0, (Incarnation(0), Serial(0)));
     while sector < geo.segment_sectors {
-        let bytes = &segment[(sector * SECTOR_BYTES) as usize..];
+        let Some(bytes) = segment.get((sector * SECTOR_BYTES) as usize..) else { break };
         let Some(partial) = partial_at(bytes, uuid, geo, sector) else { break };
         let (incarnation, serial) = (partial.summary.incarnation, partial.summary.serial);
         if partial.summary.segment != id || serial <= last.1 || incarnation < last.0 {

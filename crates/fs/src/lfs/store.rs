@@ -56,7 +56,7 @@ impl Lfs {
         if self.inodes.get(&ino).is_none() {
             let entry = self.imap.get(&mut self.shelf, ino)?;
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
-                return Err(FsError::NotFound.into());
+                return Err(no_inode(ino).into());
             }
             self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
             let Some(bytes) = self.shelf.in_flight_bytes(&entry.ptr) else {
@@ -544,6 +544,19 @@ impl Store for Lfs {
 
     fn read_only(&self) -> Option<&str> {
         self.read_only.as_deref()
+    }
+}
+
+/// Why there is no such inode: a volume always has its root, so one without has lost the log that made it.
+fn no_inode(ino: InodeNo) -> FsError {
+    if ino != InodeNo::ROOT {
+        return FsError::NotFound;
+    }
+    FsError::Corrupt {
+        what: "root directory".to_owned(),
+        at: "the inode map".to_owned(),
+        expected: "an inode record".to_owned(),
+        found: "none (run a check of the volume)".to_owned(),
     }
 }
 

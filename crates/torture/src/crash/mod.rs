@@ -9,6 +9,7 @@
 //! * [`Explorer`]: builds them, mounts them, asks the [`Record`] whether what is there may be there.
 //! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories,
 //!   each with a name that replays it.
+//! * [`trace`]: histories that programs on a real mount made, instead of a scenario.
 //! * [`campaign`]: many scenarios, on several threads.
 //! * [`Firn`]: firnfs as the subject.
 //!
@@ -25,6 +26,7 @@ mod record;
 pub mod runner;
 pub mod scenario;
 mod subject;
+pub mod trace;
 mod tree;
 mod world;
 

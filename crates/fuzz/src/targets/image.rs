@@ -1,0 +1,259 @@
+//! Whole images: the specimen with some of its structures changed, mounted, read to the last byte, written to, closed and
+//! mounted again.
+//!
+//! An input is a list of edits, so that it stays small and each mutation of it means something:
+//!
+//! ```text
+//! input := flags u8, edit*              (flags: 1 = the crashed specimen, 2 = checksums stay as they were)
+//! edit  := part u16, offset u16, how u8, value u64
+//! ```
+
+use firnfs::FsError;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::store::{Fork, Scope};
+use firnfs::vfs::{Allocate, AtimeMode, RenameMode, SetAttr, XattrMode};
+use firnfs_device::{Device, MemDevice, SparseImage};
+use firnfs_format::InodeNo;
+use firnfs_sim::VirtualClock;
+use firnfs_torture::anatomy::{Anatomy, Owner, Part};
+use firnfs_torture::ops::Rng;
+use firnfs_torture::specimen::{Left, make, mount, pattern, specimen};
+use firnfs_torture::survey::{Bounds, Survey, survey};
+use firnfs_volume::{Volume, open};
+use std::sync::{Arc, OnceLock};
+
+const EDIT_BYTES: usize = 13;
+const EDITS_MAX: usize = 12;
+const CRASHED: u8 = 1;
+const UNSEALED: u8 = 2;
+/// Enough to meet every kind of object of the specimen, little enough to be quick.
+const BOUNDS: Bounds = Bounds { inodes_max: 200, entries_max: 900, lookup_every: 29, blocks_max: 80 };
+/// Names that are worked on, of those that are found.
+const NAMES_MAX: usize = 12;
+
+struct Base {
+    image: SparseImage,
+    anatomy: Anatomy,
+    /// Parts that belong to directories.
+    directories: Vec<usize>,
+}
+
+fn base(left: Left) -> &'static Base {
+    static BASES: [OnceLock<Base>; 2] = [const { OnceLock::new() }; 2];
+    BASES[usize::from(left == Left::Crashed)].get_or_init(|| {
+        let image = specimen(left).expect("the specimen can be made");
+        let options = Options { read_only: true, ..Options::default() };
+        let (volume, _) = mount(&image, options).expect("the specimen mounts");
+        let anatomy = Anatomy::of(&image, &volume).expect("the specimen is well");
+        let is_directory = |ino: InodeNo| {
+            let attr = volume.run(|vfs, _| vfs.getattr(ino));
+            attr.is_ok_and(|attr| attr.kind == firnfs::inode::Kind::Directory)
+        };
+        let of_directory = |part: &Part| match part.owner {
+            Owner::Block(key) => key.fork == Fork::Index || is_directory(key.ino),
+            Owner::Record(ino) => is_directory(ino),
+            _ => false,
+        };
+        let directories = (0..anatomy.parts.len()).filter(|&at| of_directory(&anatomy.parts[at])).collect();
+        Base { image, anatomy, directories }
+    })
+}
+
+/// Any structure is edited.
+pub fn any(bytes: &[u8]) {
+    run(bytes, false);
+}
+
+/// Blocks and records of directories are edited, indexes among them.
+pub fn directories(bytes: &[u8]) {
+    run(bytes, true);
+}
+
+fn run(bytes: &[u8], directories_only: bool) {
+    exercise(damaged(bytes, directories_only));
+}
+
+/// The specimen as the input has it.
+fn damaged(bytes: &[u8], directories_only: bool) -> SparseImage {
+    let (flags, edits) = bytes.split_first().unwrap_or((&0, &[]));
+    let base = base(if flags & CRASHED != 0 { Left::Crashed } else { Left::Closed });
+    let mut image = base.image.clone();
+    let mut changed = Vec::new();
+    for edit in edits.as_chunks::<EDIT_BYTES>().0.iter().take(EDITS_MAX) {
+        let number = usize::from(u16::from_le_bytes([edit[0], edit[1]]));
+        let index = if directories_only {
+            base.directories[number % base.directories.len()]
+        } else {
+            number % base.anatomy.parts.len()
+        };
+        apply(edit, &base.anatomy.parts[index], &mut image);
+        changed.push(index);
+    }
+    if flags & UNSEALED == 0 {
+        base.anatomy.seal(&mut image, &changed);
+    }
+    image
+}
+
+/// One edit; offsets wrap around within the part.
+fn apply(edit: &[u8; EDIT_BYTES], part: &Part, image: &mut SparseImage) {
+    let len = (part.range.end - part.range.start) as usize;
+    let how = edit[4];
+    let width = [1, 2, 4, 8][usize::from(how & 3)];
+    let offset = usize::from(u16::from_le_bytes([edit[2], edit[3]])) % len / width * width;
+    let mut field = vec![0; width];
+    image.read(part.range.start + offset as u64, &mut field);
+    let mut old = [0; 8];
+    old[..width].copy_from_slice(&field);
+    let (old, value) = (u64::from_le_bytes(old), u64::from_le_bytes(edit[5..].try_into().expect("8 bytes")));
+    let new = match how >> 2 & 3 {
+        0 => value,
+        1 => old ^ value,
+        2 => old.wrapping_add(value),
+        _ => old.wrapping_sub(1 << (value % 64)),
+    };
+    image.write(part.range.start + offset as u64, &new.to_le_bytes()[..width]);
+}
+
+fn try_open(device: &Arc<MemDevice>, read_only: bool) -> Option<(Volume<Lfs>, Arc<VirtualClock>)> {
+    let clock = Arc::new(VirtualClock::at(4_000_000_000));
+    let options = Options {
+        read_only,
+        cache_bytes: 4 << 20,
+        write_threshold_bytes: 64 << 10,
+        checkpoint_bytes: 512 << 10,
+        discard: true,
+        ..Options::default()
+    };
+    let device: Arc<dyn Device> = device.clone();
+    open(device, options, AtimeMode::Relatime, clock.clone()).ok().map(|volume| (volume, clock))
+}
+
+/// Does with a volume what people do.
+fn exercise(image: SparseImage) {
+    let device = Arc::new(MemDevice::from_image(image));
+    if let Some((volume, _)) = try_open(&device, true) {
+        let _found = survey(&volume, BOUNDS);
+    }
+    let Some((volume, clock)) = try_open(&device, false) else { return };
+    let found = survey(&volume, BOUNDS);
+    for round in 0..3 {
+        // Errors are right here; that nothing panics and everything ends is what is looked for.
+        let _done = change(&volume, &found, round);
+        clock.advance_ms(31_000);
+        let _sleep_ms = volume.background();
+        let _synced = volume.sync(Scope::All);
+    }
+    let _closed = volume.close();
+    drop(volume);
+    if let Some((volume, _)) = try_open(&device, true) {
+        let _found = survey(&volume, BOUNDS);
+    }
+}
+
+/// Changes what was found, and adds to it; goes on after errors.
+fn change(volume: &Volume<Lfs>, found: &Survey, round: u64) -> Result<(), FsError> {
+    let root = InodeNo::ROOT;
+    let mut rng = Rng::new(round);
+    let made = make(volume, root, &format!("new {round}"), firnfs::inode::Kind::Regular, b"");
+    if let Ok(ino) = made {
+        let _written = volume.write_all(ino, 0, &pattern(round, 100_000), false);
+    }
+    let names: Vec<_> = found.paths.iter().filter(|(path, _)| !path.is_empty()).collect();
+    for _ in 0..NAMES_MAX.min(names.len()) {
+        let (path, ino) = names[rng.below(names.len() as u64) as usize];
+        let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (found.paths.get(&path[..slash]).copied().unwrap_or(root), &path[slash + 1..]),
+            None => (root, path.as_slice()),
+        };
+        let _changed = change_one(volume, &mut rng, parent, name, *ino);
+    }
+    volume.sync(Scope::All)
+}
+
+fn change_one(
+    volume: &Volume<Lfs>,
+    rng: &mut Rng,
+    parent: InodeNo,
+    name: &[u8],
+    ino: InodeNo,
+) -> Result<(), FsError> {
+    let at_bytes = rng.below(40) * 3000;
+    match rng.below(10) {
+        0 => volume.run(|vfs, now| vfs.unlink(now, parent, name)),
+        1 => volume.run(|vfs, now| vfs.rmdir(now, parent, name)),
+        2 => volume.run(|vfs, now| {
+            vfs.rename(now, (parent, name), (InodeNo::ROOT, b"renamed"), RenameMode::Replace)
+        }),
+        3 => volume.run(|vfs, now| vfs.link(now, ino, parent, b"one more name", false)).map(drop),
+        4 | 5 => volume.write_all(ino, at_bytes, &pattern(at_bytes, 9000), true),
+        6 => {
+            let set = SetAttr { size_bytes: Some(at_bytes), ..SetAttr::default() };
+            volume.run(|vfs, now| vfs.setattr(now, ino, set)).map(drop)
+        }
+        7 => {
+            let punch = Allocate::PunchHole;
+            volume.run(|vfs, now| vfs.fallocate(now, ino, punch, at_bytes, 50_000, false)).map(drop)
+        }
+        8 => volume.run(|vfs, now| vfs.setxattr(now, ino, b"user.new", &[5; 3000], XattrMode::Any)),
+        _ => volume.run(|vfs, now| vfs.removexattr(now, ino, b"user.one")),
+    }
+}
+
+/// Edits here and there, a few at a time.
+pub fn seeds() -> Vec<Vec<u8>> {
+    (0..24u64)
+        .map(|number| {
+            let mut rng = Rng::new(number);
+            let flags = [0, 0, CRASHED, CRASHED, UNSEALED][(number % 5) as usize];
+            let mut bytes = vec![flags];
+            for _ in 0..=number % 4 {
+                bytes.extend((rng.bits() as u16).to_le_bytes());
+                bytes.extend((rng.bits() as u16).to_le_bytes());
+                bytes.push(rng.bits() as u8);
+                let value = rng.bits() >> rng.below(64);
+                bytes.extend(value.to_le_bytes());
+            }
+            bytes
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of damaged images, how many open; each has a few random edits.
+    fn opened(flags: u8) -> u64 {
+        let is_open = |number: u64| {
+            let mut rng = Rng::new(number);
+            let edits = (0..EDIT_BYTES as u64 * (1 + number % 3)).map(|_| rng.bits() as u8);
+            let bytes: Vec<u8> = std::iter::once(flags).chain(edits).collect();
+            let device = Arc::new(MemDevice::from_image(damaged(&bytes, false)));
+            try_open(&device, false).is_some()
+        };
+        (0..100).filter(|&number| is_open(number)).count() as u64
+    }
+
+    #[test]
+    fn most_damage_under_right_checksums_gets_past_the_mount() {
+        assert!(opened(0) > 70, "{} of 100", opened(0));
+        assert!(opened(CRASHED) > 50, "{} of 100", opened(CRASHED));
+    }
+
+    #[test]
+    fn damage_under_right_checksums_reaches_those_who_trust_them() {
+        let base = base(Left::Closed);
+        let record = |part: &Part| matches!(part.owner, Owner::Record(InodeNo::ROOT));
+        let part = base.anatomy.parts.iter().position(record).unwrap() as u16;
+        // The mode of the root directory, which an attribute shows: with the checksum as it was it is an error.
+        let edit = [&part.to_le_bytes()[..], &[4, 0, 0b101], &[0o22, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let mode = |flags: u8| {
+            let image = damaged(&[&[flags][..], &edit].concat(), false);
+            let (volume, _) = try_open(&Arc::new(MemDevice::from_image(image)), true).unwrap();
+            volume.run(|vfs, _| vfs.getattr(InodeNo::ROOT)).map(|attr| attr.mode)
+        };
+        assert_eq!(mode(0), Ok(0o755 ^ 0o22));
+        assert!(matches!(mode(UNSEALED), Err(FsError::Corrupt { .. })));
+    }
+}

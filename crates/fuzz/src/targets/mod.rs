@@ -1,0 +1,83 @@
+//! Targets: what is fed with bytes. Each takes any bytes and returns; what it asserts beyond that is in its own text.
+
+mod canary;
+mod decoders;
+mod image;
+mod wire;
+
+/// Something that takes bytes from outside.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name on the command line, and of its corpus.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Feeds it.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Addresses that the process may use, in bytes: code and stacks included.
+    pub memory_max_bytes: u64,
+}
+
+/// Enough for a decoder: nothing that it decodes is longer than some pages.
+const SMALL_BYTES: u64 = 256 << 20;
+/// Enough for a volume with the smallest cache, which may use 80 MiB beyond it while it cleans.
+const VOLUME_BYTES: u64 = 768 << 20;
+
+const fn decoder(
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[u8]),
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    Target { name, about, run, seeds, memory_max_bytes: SMALL_BYTES }
+}
+
+/// All targets that are to find nothing.
+pub static ALL: &[Target] = &[
+    decoder("superblock", "a copy of the superblock", decoders::superblock, decoders::superblock_seeds),
+    decoder("checkpoint", "a checkpoint slot", decoders::checkpoint, decoders::checkpoint_seeds),
+    decoder("summary", "summaries, and whole segments of them", decoders::summary, decoders::summary_seeds),
+    decoder("record", "inode records with all that is inline", decoders::record, decoders::record_seeds),
+    decoder("table", "blocks of tables, indirect blocks", decoders::table, decoders::table_seeds),
+    decoder("dirent", "blocks of directories", decoders::dirent, decoders::dirent_seeds),
+    decoder("xattr", "sets of extended attributes", decoders::xattr, decoders::xattr_seeds),
+    decoder("acl", "access control lists", decoders::acl, decoders::acl_seeds),
+    decoder("control", "lines of the control socket", wire::control, wire::control_seeds),
+    Target {
+        name: "wire",
+        about: "requests of the kernel, decoded and served",
+        run: wire::requests,
+        seeds: wire::request_seeds,
+        memory_max_bytes: SMALL_BYTES,
+    },
+    Target {
+        name: "directory",
+        about: "images with damaged directories and indexes under right checksums",
+        run: image::directories,
+        seeds: image::seeds,
+        memory_max_bytes: VOLUME_BYTES,
+    },
+    Target {
+        name: "image",
+        about: "images with any structures damaged, mostly under right checksums: mounted, read, written, closed",
+        run: image::any,
+        seeds: image::seeds,
+        memory_max_bytes: VOLUME_BYTES,
+    },
+];
+
+/// Targets with a flaw of each kind that a campaign has to see.
+pub static CANARIES: &[Target] = &[
+    decoder("canary-panic", "trusts a length", canary::panics, canary::seeds),
+    decoder("canary-memory", "trusts a count", canary::allocates, canary::seeds),
+    decoder("canary-loop", "trusts a link", canary::loops, canary::seeds),
+    decoder("canary-stack", "trusts a depth", canary::recurses, canary::seeds),
+];
+
+/// A target or canary by its name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Target> {
+    ALL.iter().chain(CANARIES).find(|target| target.name == name)
+}

@@ -1,0 +1,262 @@
+//! What callers are told when the device fails: a typed error with its place, EIO, at once; and nobody waits for ever.
+
+use firnfs::FsError;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::store::Scope;
+use firnfs::vfs::{AtimeMode, Caller, NewNode};
+use firnfs_device::{Device, MemDevice};
+use firnfs_format::InodeNo;
+use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger, VirtualClock};
+use firnfs_torture::crash::{Firn, Subject};
+use firnfs_torture::survey::{Aspect, Bounds, survey};
+use firnfs_volume::{OpenError, Volume, open};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+type Disk = Arc<FaultyDisk<MemDevice>>;
+
+fn disk() -> Disk {
+    Arc::new(FaultyDisk::new(MemDevice::from_image(Firn::small().format()), 1))
+}
+
+fn try_mount(disk: &Disk, options: Options) -> Result<(Volume<Lfs>, Arc<VirtualClock>), OpenError> {
+    let device: Arc<dyn Device> = disk.clone();
+    let clock = Arc::new(VirtualClock::at(1 << 60));
+    open(device, options, AtimeMode::Noatime, clock.clone()).map(|volume| (volume, clock))
+}
+
+fn mount(disk: &Disk) -> (Volume<Lfs>, Arc<VirtualClock>) {
+    try_mount(disk, Firn::small().options).unwrap()
+}
+
+fn create(volume: &Volume<Lfs>, name: &str) -> Result<InodeNo, FsError> {
+    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
+    let caller = Caller { uid: 0, gid: 0, umask: 0 };
+    let made = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name.as_bytes(), node, false));
+    made.map(|attr| attr.ino)
+}
+
+fn put(volume: &Volume<Lfs>, name: &str, bytes: &[u8]) -> InodeNo {
+    let ino = create(volume, name).unwrap();
+    volume.write_all(ino, 0, bytes, false).unwrap();
+    ino
+}
+
+fn get(volume: &Volume<Lfs>, ino: InodeNo, len: usize) -> Result<Vec<u8>, FsError> {
+    let mut out = vec![0; len];
+    volume.read(ino, 0, &mut out).map(|len| out[..len].to_vec())
+}
+
+fn find(volume: &Volume<Lfs>, name: &str) -> Result<InodeNo, FsError> {
+    volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, name.as_bytes(), false)).map(|attr| attr.ino)
+}
+
+/// Runs something that must come to an end.
+fn ends<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, finished) = mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    finished.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|e| panic!("{what}: {e}"))
+}
+
+#[test]
+fn an_fsync_whose_write_or_flush_fails_is_eio_with_the_place_and_the_volume_read_only() {
+    for on in [On::Write, On::Flush] {
+        let disk = disk();
+        let (volume, _) = mount(&disk);
+        let kept = put(&volume, "kept", &[1; 9000]);
+        volume.sync(Scope::All).unwrap();
+        let lost = put(&volume, "lost", &[2; 9000]);
+        disk.arm(Fault::anywhere(on, Trigger::Once { after: 0 }, Effect::Fail));
+        let error = volume.sync(Scope::File(lost)).unwrap_err();
+        assert_eq!(error.errno_name(), "EIO");
+        let said = error.to_string();
+        let failure = &disk.injected()[0];
+        let place = match on {
+            On::Write => format!("write of {} bytes at byte {}", failure.len_bytes, failure.at_bytes),
+            _ => "flush of memory".to_owned(),
+        };
+        assert!(said.contains("the log could not be written") && said.contains(&place), "{said}");
+        assert!(volume.broken().unwrap().contains(&place));
+        // From now on nothing is accepted, and whoever asks is told why.
+        for refused in [create(&volume, "more").map(drop), volume.sync(Scope::All)] {
+            assert!(matches!(&refused, Err(FsError::ReadOnly(why)) if why.contains(&place)), "{refused:?}");
+        }
+        assert!(matches!(volume.write_all(kept, 0, b"x", false), Err(FsError::ReadOnly(_))));
+        // Reading goes on, of what is lost as well.
+        assert_eq!(get(&volume, kept, 9000).unwrap(), [1; 9000]);
+        assert_eq!(get(&volume, lost, 9000).unwrap(), [2; 9000]);
+        // The end of the mount is no success.
+        assert!(matches!(volume.close(), Err(FsError::ReadOnly(why)) if why.contains(&place)));
+        drop(volume);
+        let (volume, _) = mount(&disk);
+        assert_eq!(get(&volume, find(&volume, "kept").unwrap(), 9000).unwrap(), [1; 9000]);
+        volume.close().unwrap();
+    }
+}
+
+#[test]
+fn a_write_that_fails_in_the_background_is_known_at_once() {
+    let disk = disk();
+    let (volume, clock) = mount(&disk);
+    put(&volume, "file", &[1; 9000]);
+    disk.arm(Fault::anywhere(On::Write, Trigger::Always, Effect::Fail));
+    assert_eq!(volume.broken(), None);
+    clock.advance_ms(6_000);
+    volume.background().unwrap();
+    assert!(volume.broken().unwrap().contains("input/output error"));
+    // Who does the background work is woken to say so, however long it was about to sleep.
+    let volume = Arc::new(volume);
+    let sleeper = volume.clone();
+    ends("sleeping", move || sleeper.wait_for_work(3_600_000));
+}
+
+#[test]
+fn a_read_that_fails_is_eio_with_the_place_of_that_file_alone_and_passes_with_its_cause() {
+    let disk = disk();
+    let (volume, _) = mount(&disk);
+    put(&volume, "ill", &[1; 40_000]);
+    volume.sync(Scope::All).unwrap();
+    put(&volume, "well", &[2; 40_000]);
+    volume.close().unwrap();
+    drop(volume);
+    let (volume, _) = mount(&disk);
+    let (ill, well) = (find(&volume, "ill").unwrap(), find(&volume, "well").unwrap());
+    let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(ill)).unwrap();
+    let at = volume.run(|vfs, _| Ok(vfs.store().geometry().device_bytes(blocks[3].ptr.addr))).unwrap();
+    disk.spoil(at..at + 1);
+    let error = get(&volume, ill, 40_000).unwrap_err();
+    assert_eq!(error.errno_name(), "EIO");
+    assert!(error.to_string().contains(&format!("unreadable sector at byte {at}")), "{error}");
+    assert_eq!(get(&volume, well, 40_000).unwrap(), [2; 40_000]);
+    // Only the block in question: what lies before it can be had.
+    assert_eq!(get(&volume, ill, 3 * 4096).unwrap(), [1; 3 * 4096]);
+    // Overwriting it needs nothing of it, and nobody else noticed.
+    volume.write_all(ill, 3 * 4096, &[3; 4096], false).unwrap();
+    volume.sync(Scope::All).unwrap();
+    let mut expected = vec![1; 40_000];
+    expected[3 * 4096..4 * 4096].fill(3);
+    assert_eq!(get(&volume, ill, 40_000).unwrap(), expected);
+    assert_eq!(volume.broken(), None);
+    volume.close().unwrap();
+}
+
+#[test]
+fn whichever_read_of_a_mount_fails_it_mounts_as_it_was_or_says_io_error() {
+    let disk = disk();
+    let (volume, _) = mount(&disk);
+    for n in 0..40 {
+        put(&volume, &format!("f{n}"), &vec![n as u8 + 1; 3000 * n]);
+    }
+    volume.sync(Scope::All).unwrap();
+    drop(volume);
+    // A crash with a log to roll forward.
+    let whole = survey(&mount_read_only(&disk).unwrap(), Bounds::default());
+    let mut refused = 0;
+    for after in 0.. {
+        disk.arm(Fault::anywhere(On::Read, Trigger::Once { after }, Effect::Fail));
+        let seen = disk.injected().len();
+        let mounted = mount_read_only(&disk);
+        let happened = disk.injected().len() > seen;
+        disk.clear();
+        match mounted {
+            Ok(volume) => assert!(survey(&volume, Bounds::default()) == whole, "read {after}"),
+            Err(error) => {
+                assert!(error.to_string().contains("input/output error (injected)"), "{error}");
+                refused += 1;
+            }
+        }
+        if !happened {
+            break;
+        }
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+fn mount_read_only(disk: &Disk) -> Result<Volume<Lfs>, OpenError> {
+    let options = Options { read_only: true, ..Firn::small().options };
+    try_mount(disk, options).map(|(volume, _)| volume)
+}
+
+#[test]
+fn an_fsync_on_a_volume_mounted_read_only_succeeds() {
+    let disk = disk();
+    let (volume, _) = mount(&disk);
+    let ino = put(&volume, "file", &[1; 9000]);
+    volume.sync(Scope::All).unwrap();
+    drop(volume);
+    let volume = mount_read_only(&disk).unwrap();
+    volume.sync(Scope::File(ino)).unwrap();
+    volume.sync(Scope::All).unwrap();
+    assert_eq!(volume.broken(), None);
+    volume.close().unwrap();
+}
+
+#[test]
+fn when_the_device_vanishes_under_many_threads_each_is_told_and_none_waits_for_ever() {
+    for after in [0, 3, 20, 77] {
+        let disk = disk();
+        let (volume, _) = mount(&disk);
+        let volume = Arc::new(volume);
+        put(&volume, "first", &[7; 50_000]);
+        volume.sync(Scope::All).unwrap();
+        disk.arm(Fault::anywhere(On::Any, Trigger::Once { after }, Effect::Vanish));
+        let workers: Vec<_> = (0..4)
+            .map(|worker| {
+                let volume = volume.clone();
+                move || -> FsError {
+                    for n in 0.. {
+                        let step = || -> Result<(), FsError> {
+                            let ino = create(&volume, &format!("w{worker}-{n}"))?;
+                            volume.write_all(ino, 0, &vec![worker; 30_000], false)?;
+                            volume.sync(Scope::File(ino))
+                        };
+                        if let Err(error) = step() {
+                            return error;
+                        }
+                    }
+                    unreachable!("the volume is full before that")
+                }
+            })
+            .collect();
+        let helper = volume.clone();
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = stop.clone();
+        let background = std::thread::spawn(move || {
+            while !stopped.load(std::sync::atomic::Ordering::SeqCst) {
+                let sleep_ms = helper.background().unwrap_or(1000);
+                helper.wait_for_work(sleep_ms.min(50));
+            }
+        });
+        let errors = ends("the workers", move || {
+            let threads: Vec<_> = workers.into_iter().map(std::thread::spawn).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        background.join().unwrap();
+        for error in errors {
+            assert!(matches!(error, FsError::Io(_) | FsError::ReadOnly(_)), "{error:?}");
+            assert!(error.to_string().contains("no such device (injected)"), "{error}");
+        }
+        assert!(volume.close().is_err());
+        drop(volume);
+        disk.clear();
+        let (volume, _) = mount(&disk);
+        assert_eq!(get(&volume, find(&volume, "first").unwrap(), 50_000).unwrap(), [7; 50_000]);
+        let found = survey(&volume, Bounds::default());
+        assert_eq!(found.errors().count(), 0);
+        // Of each worker's files all but the last were synced: they are whole.
+        let names: Vec<_> = found.paths.iter().filter(|(path, _)| path.starts_with(b"w")).collect();
+        for worker in 0..4u8 {
+            let mine = |path: &[u8]| path.starts_with(format!("w{worker}-").as_bytes());
+            let count = names.iter().filter(|(path, _)| mine(path)).count();
+            for n in 0..count.saturating_sub(1) {
+                let ino = found.paths[format!("w{worker}-{n}").as_bytes()];
+                let blocks =
+                    found.inodes[&ino].iter().filter(|(aspect, _)| matches!(aspect, Aspect::Block(_)));
+                let bytes: Vec<u8> = blocks.flat_map(|(_, answer)| answer.clone().unwrap()).collect();
+                assert!(bytes == vec![worker; 30_000], "file {n} of worker {worker}");
+            }
+        }
+    }
+}
