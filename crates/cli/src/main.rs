@@ -12,6 +12,7 @@ mod manual;
 mod mkfs;
 mod mounting;
 mod output;
+mod sim;
 mod sizes;
 mod stat;
 mod target;
@@ -44,6 +45,7 @@ fn run(cli: Cli) -> Done {
         Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
+        Command::Sim(command) => sim::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
         Command::Man(args) => manual::man(&args, &mut output),
     }

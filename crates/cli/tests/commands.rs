@@ -218,3 +218,22 @@ fn stat_and_df_of_a_mount_say_what_stat_of_the_image_said() {
     assert_eq!(df[0]["log"]["uuid"], before["log"]["uuid"]);
     assert_eq!(json(&["stat", &image, "--json"])["log"]["recovery"]["was_clean"], true);
 }
+
+#[test]
+fn the_cleaning_simulator_shows_every_combination_alike_for_people_and_programs() {
+    let args = "sim cleaning --workload uniform,shift:2 --policy greedy,cost-benefit --placement one,dac:3 \
+                --utilisation 0.6,0.8 --segments 64 --segment-blocks 32 --max-volumes 25";
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let json = json(&[args.as_slice(), &["--json", "--threads", "1"]].concat());
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 16);
+    let table = ok(&[args.as_slice(), &["--threads", "2"]].concat());
+    for row in rows {
+        let amplification = row["write_amplification"]["mean"].as_f64().unwrap();
+        assert!((1.1..4.0).contains(&amplification), "{row}");
+        assert!(table.contains(&format!("| {amplification:.3} ±")), "{amplification} is not in {table}");
+    }
+    assert!(table.contains("million block writes a second"));
+    refused(&["sim", "cleaning", "--utilisation", "0.999", "--segments", "16"], 2);
+    refused(&["sim", "cleaning", "--sprite", "4", "--placement", "dac"], 2);
+}

@@ -11,7 +11,7 @@ use super::log::{CLEANER_LOG, USER_LOG};
 use super::scan::{partials, stored_bytes};
 use super::shelf::padded;
 use super::{gather_needs, inode::BlockPlace};
-use crate::clean::{Candidate, CostBenefit, Greedy, Policy};
+use crate::clean::{Candidate, Policy, Terms};
 use crate::error::{Fetch, FetchKind, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Victims of one pass at most.
 const VICTIMS: usize = 16;
+/// Segments written within a second of each other differ by their utilisation only.
+const AGE_GRAIN_NS: u64 = 1_000_000_000;
 /// Bytes of victims that one pass holds in memory at most.
 const VICTIM_BYTES: u64 = 16 << 20;
 
@@ -83,16 +85,18 @@ impl Lfs {
                         live_bytes: entry.live_bytes,
                         written: entry.written,
                         youngest: entry.youngest,
+                        log: entry.log,
                     });
                 }
             }
         }
         let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
-        let ranked = CostBenefit.choose(&candidates, self.geo.segment_bytes, now, count);
+        let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS);
+        let ranked = Policy::CostBenefit.choose(candidates.iter().copied(), &terms, count);
         self.cleaning.victims = self.worthwhile(ranked);
         if self.cleaning.victims.is_empty() {
             // Age can put segments first that are too full to be worth it.
-            let emptiest = Greedy.choose(&candidates, self.geo.segment_bytes, now, count);
+            let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(emptiest);
         }
         Ok(())
