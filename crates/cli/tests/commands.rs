@@ -237,3 +237,10 @@ fn the_cleaning_simulator_shows_every_combination_alike_for_people_and_programs(
     refused(&["sim", "cleaning", "--utilisation", "0.999", "--segments", "16"], 2);
     refused(&["sim", "cleaning", "--sprite", "4", "--placement", "dac"], 2);
 }
+
+/// The whole of it takes a minute: only how it fails. What it must reproduce is tested where it is simulated.
+#[test]
+fn figures_need_a_directory_that_can_be_made() {
+    let line = refused(&["sim", "figures", "--out", "/dev/null/figures", "--threads", "2"], 1);
+    assert!(line.contains("cannot create /dev/null/figures"), "{line}");
+}

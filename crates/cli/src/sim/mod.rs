@@ -1,6 +1,7 @@
 //! `firn sim`: simulations of cleaning, without a volume. What is simulated lives in the lab.
 
 mod cleaning;
+mod figures;
 
 use crate::failure::Done;
 use crate::output::Output;
@@ -12,6 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub enum SimCommand {
     /// Find the write cost of cleaning policies and placements under a workload
     Cleaning(cleaning::CleaningArgs),
+    /// Draw the cleaning figures of the Sprite LFS paper again, and compare them with what was published
+    Figures(figures::FiguresArgs),
 }
 
 /// Runs the command.
@@ -21,6 +24,7 @@ pub enum SimCommand {
 pub fn run(command: SimCommand, output: &mut Output) -> Done {
     match command {
         SimCommand::Cleaning(args) => cleaning::run(&args, output),
+        SimCommand::Figures(args) => figures::run(&args, output),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod batch;
 mod buckets;
 mod disk;
 mod engine;
+pub mod figures;
 mod histogram;
 pub mod limits;
 mod oracle;
