@@ -57,6 +57,9 @@ pub struct CleaningArgs {
     /// Write the live blocks of a batch oldest first
     #[arg(long)]
     age_sort: bool,
+    /// Write live blocks into the dead places of the oldest segments instead of a log
+    #[arg(long)]
+    plug: bool,
     /// Where the random numbers start
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -165,14 +168,15 @@ fn setups(args: &CleaningArgs) -> Result<Vec<Setup>, Failure> {
 fn regime(args: &CleaningArgs) -> Result<Regime, Failure> {
     let Some(high) = args.sprite else {
         let logs = args.placement.iter().map(|p| p.logs()).max().unwrap_or(1);
-        return Ok(Regime { batch: args.batch, age_sort: args.age_sort, ..Regime::STEADY }.for_logs(logs));
+        let steady = Regime { batch: args.batch, age_sort: args.age_sort, plug: args.plug, ..Regime::STEADY };
+        return Ok(steady.for_logs(logs));
     };
     if args.placement.iter().any(|p| p.logs() > 1) {
         return Err(
             Failure::usage("--sprite keeps no clean segments for several logs").advise("add --placement one")
         );
     }
-    Ok(Regime::sprite(high, args.batch, args.age_sort))
+    Ok(Regime { plug: args.plug, ..Regime::sprite(high, args.batch, args.age_sort) })
 }
 
 fn text(view: &View) -> String {
@@ -191,6 +195,15 @@ fn text(view: &View) -> String {
     ];
     let rows: Vec<Vec<String>> = view.rows.iter().map(cells).collect();
     let mut text = markdown(&header.map(str::to_owned), &rows);
+    if view.rows.iter().any(|row| row.outcome.small_writes > 0.0) {
+        for row in &view.rows {
+            let writes = row.outcome.small_writes;
+            text += &format!(
+                "{} full, {}: {writes:.2} small writes for each block\n",
+                row.utilisation, row.workload
+            );
+        }
+    }
     text += &format!(
         "\n{:.1} million block writes a second on each of {} threads.\n",
         view.blocks_per_second / 1e6,

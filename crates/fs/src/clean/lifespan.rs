@@ -18,10 +18,10 @@ pub struct SepBit {
 impl SepBit {
     /// l: mean age at which the last segments of log 0 were cleaned; unbounded before there was one.
     fn threshold(&self) -> u64 {
-        match self.ages.len() as u64 {
-            0 => u64::MAX,
-            n => self.ages.iter().sum::<u64>() / n,
-        }
+        // Ages come from the device: their sum may need more than 64 bits.
+        let sum: u128 = self.ages.iter().map(|&age| u128::from(age)).sum();
+        let mean = sum.checked_div(self.ages.len() as u128);
+        mean.and_then(|mean| u64::try_from(mean).ok()).unwrap_or(u64::MAX)
     }
 }
 

@@ -10,10 +10,12 @@ mod estimate;
 mod facts;
 mod lifespan;
 mod placement;
+#[cfg(test)]
+mod placement_tests;
 mod policy;
 
 pub use candidate::{Candidate, Terms};
-pub use dac::Dac;
+pub use dac::{Dac, LeapingDac};
 pub use facts::{BlockFacts, Cleaned, Writer};
 pub use lifespan::SepBit;
 pub use placement::{MAX_OPEN_LOGS, Mida, OneLog, Placement, Split};

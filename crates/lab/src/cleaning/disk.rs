@@ -175,6 +175,31 @@ impl Disk {
         self.free(segment);
     }
 
+    /// Writes blocks from the end of `survivors` into the dead places of a closed segment, in order; the segment counts as
+    /// written when it was before. Returns into how many separate runs of places.
+    pub fn plug(&mut self, segment: u32, survivors: &mut Vec<Survivor>) -> u64 {
+        let first = segment << self.shift;
+        let before = self.live[segment as usize];
+        let (mut runs, mut after_last) = (0, None);
+        for slot in first..first + self.segment_blocks {
+            if self.alive[slot as usize / 64] >> (slot % 64) & 1 == 1 {
+                continue;
+            }
+            let Some(survivor) = survivors.pop() else { break };
+            self.alive[slot as usize / 64] |= 1 << (slot % 64);
+            self.owner[slot as usize] = survivor.block;
+            self.place[survivor.block as usize] = slot;
+            self.live[segment as usize] += 1;
+            runs += u64::from(after_last != Some(slot));
+            after_last = Some(slot + 1);
+        }
+        if let Some(buckets) = &mut self.buckets {
+            buckets.remove(segment, before);
+            buckets.insert(segment, self.live[segment as usize]);
+        }
+        runs
+    }
+
     fn free(&mut self, segment: u32) {
         if let Some(buckets) = &mut self.buckets {
             buckets.remove(segment, self.live[segment as usize]);

@@ -22,13 +22,16 @@ pub struct Regime {
     pub batch: u32,
     /// Whether a batch's live blocks are written oldest first (Sprite LFS, section 3.5: age sort).
     pub age_sort: bool,
+    /// Whether live blocks go into the dead places of the oldest segments instead of a log (Sprite LFS, figure 2:
+    /// threading), as far as there are any. A whole segment is gained for each one cleaned, at the price of small writes.
+    pub plug: bool,
     /// Segments that do not count for the utilisation of the disk, because they are always clean.
     pub reserve: u32,
 }
 
 impl Regime {
     /// A few clean segments for the open logs, and each segment cleaned when it is needed: what theory assumes.
-    pub const STEADY: Self = Self { low: 7, high: 8, batch: 1, age_sort: false, reserve: 8 };
+    pub const STEADY: Self = Self { low: 7, high: 8, batch: 1, age_sort: false, plug: false, reserve: 8 };
 
     /// With clean segments for so many logs.
     #[must_use]
@@ -40,9 +43,12 @@ impl Regime {
     /// Sprite LFS's simulator: writes until no segment is clean, then cleans until `high` are.
     #[must_use]
     pub const fn sprite(high: u32, batch: u32, age_sort: bool) -> Self {
-        Self { low: 0, high, batch, age_sort, reserve: 0 }
+        Self { low: 0, high, batch, age_sort, plug: false, reserve: 0 }
     }
 }
+
+/// Segments to plug that are looked for together.
+const PLUGGED_AT_A_TIME: usize = 16;
 
 /// What decides the log of a block.
 pub(super) enum Sorter {
@@ -63,6 +69,8 @@ pub(super) struct Tally {
     pub cleaned: u64,
     /// Segments reused that had become empty by themselves.
     pub emptied: u64,
+    /// Separate writes into dead places.
+    pub runs: u64,
     /// Utilisation of the segments cleaned.
     pub victims: Histogram,
     /// Utilisation of all segments when cleaning starts.
@@ -165,7 +173,26 @@ impl Engine {
             if self.regime.age_sort {
                 self.survivors.sort_by_key(|s| s.born);
             }
+            if self.regime.plug {
+                self.plug_holes();
+            }
             self.write_survivors::<SORTED>();
+        }
+    }
+
+    fn plug_holes(&mut self) {
+        let segment_blocks = self.segment_blocks;
+        let terms = Terms::new(segment_blocks, TimeNs(i64::from(self.disk.now)), 1);
+        while !self.survivors.is_empty() {
+            // The oldest: what is dead there is least likely to be joined by the rest.
+            let with_holes = self.candidates().filter(|c| c.live_bytes < segment_blocks);
+            let targets = Policy::Fifo.choose(with_holes, &terms, PLUGGED_AT_A_TIME);
+            if targets.is_empty() {
+                return;
+            }
+            for target in targets {
+                self.tally.runs += self.disk.plug(target.segment.0 as u32, &mut self.survivors);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::trace::Trace;
 use super::workload::Workload;
-use firnfs::clean::{Dac, MAX_OPEN_LOGS, Mida, OneLog, Placement, Policy, SepBit, Split};
+use firnfs::clean::{Dac, LeapingDac, MAX_OPEN_LOGS, Mida, OneLog, Placement, Policy, SepBit, Split};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -89,6 +89,8 @@ pub enum PlacementName {
     Split,
     /// Temperature, with so many logs.
     Dac(u8),
+    /// Temperature that rises in leaps, with so many logs.
+    LeapingDac(u8),
     /// Number of moves, with so many logs.
     Mida(u8),
     /// Inferred life span.
@@ -98,7 +100,7 @@ pub enum PlacementName {
 }
 
 /// What `firn sim cleaning --help` says of placements.
-pub const PLACEMENTS: &str = "one, split (users, cleaner), dac[:LOGS=6], sepbit, mida[:LOGS=6], oracle[:LOGS=16] (knows the future: a bound)";
+pub const PLACEMENTS: &str = "one, split (users, cleaner), dac[:LOGS=6], dac-leap[:LOGS=6], sepbit, mida[:LOGS=6], oracle[:LOGS=16] (knows the future: a bound)";
 
 impl PlacementName {
     /// The placement; `None` for the oracle, which is none that a file system could have.
@@ -108,6 +110,7 @@ impl PlacementName {
             Self::One => Box::new(OneLog),
             Self::Split => Box::new(Split),
             Self::Dac(logs) => Box::new(Dac { logs, start: logs / 2 }),
+            Self::LeapingDac(logs) => Box::new(LeapingDac::new(Dac { logs, start: logs / 2 })),
             Self::Mida(logs) => Box::new(Mida { logs }),
             Self::SepBit => Box::new(SepBit::default()),
             Self::Oracle(_) => return None,
@@ -139,6 +142,7 @@ impl FromStr for PlacementName {
             ("split", None) => Ok(Self::Split),
             ("sepbit", None) => Ok(Self::SepBit),
             ("dac", _) => Ok(Self::Dac(logs(6, MAX_OPEN_LOGS)?)),
+            ("dac-leap", _) => Ok(Self::LeapingDac(logs(6, MAX_OPEN_LOGS)?)),
             ("mida", _) => Ok(Self::Mida(logs(6, MAX_OPEN_LOGS)?)),
             ("oracle", _) => Ok(Self::Oracle(logs(16, super::disk::MAX_LOGS)?)),
             _ => Err(format!("no placement is called {text}; there are {PLACEMENTS}")),
@@ -153,6 +157,7 @@ impl fmt::Display for PlacementName {
             Self::Split => f.write_str("split"),
             Self::SepBit => f.write_str("sepbit"),
             Self::Dac(logs) => write!(f, "dac:{logs}"),
+            Self::LeapingDac(logs) => write!(f, "dac-leap:{logs}"),
             Self::Mida(logs) => write!(f, "mida:{logs}"),
             Self::Oracle(logs) => write!(f, "oracle:{logs}"),
         }
@@ -244,7 +249,7 @@ mod tests {
         ] {
             assert_eq!(name.parse::<PolicyName>().unwrap().to_string(), name);
         }
-        for name in ["one", "split", "dac:4", "sepbit", "mida:6", "oracle:16"] {
+        for name in ["one", "split", "dac:4", "dac-leap:5", "sepbit", "mida:6", "oracle:16"] {
             assert_eq!(name.parse::<PlacementName>().unwrap().to_string(), name);
         }
     }

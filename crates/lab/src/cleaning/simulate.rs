@@ -53,6 +53,8 @@ pub struct Outcome {
     pub cleaned_utilisation: f64,
     /// Share of the reused segments that had become empty by themselves.
     pub empty_share: f64,
+    /// Separate small writes into dead places, for each block that users wrote; 0 unless [`Regime::plug`].
+    pub small_writes: f64,
     /// Whether it became steady and sure enough before the limit.
     pub is_steady: bool,
     /// Volumes written before measuring began.
@@ -249,6 +251,7 @@ impl Run {
         for window in measured {
             sum.new += window.new;
             sum.cleaned += window.cleaned;
+            sum.runs += window.runs;
             sum.emptied += window.emptied;
             sum.victims.merge(&window.victims);
             sum.at_start.merge(&window.at_start);
@@ -262,6 +265,7 @@ impl Run {
             write_cost: of(cost),
             cleaned_utilisation: sum.victims.mean(),
             empty_share: sum.emptied as f64 / ((sum.emptied + sum.cleaned) as f64).max(1.0),
+            small_writes: sum.runs as f64 / (sum.new as f64).max(1.0),
             is_steady,
             warm_up_volumes: volumes(&self.windows[..skip]),
             measured_volumes: volumes(measured),

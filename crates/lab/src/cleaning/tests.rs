@@ -186,8 +186,9 @@ fn every_policy_and_placement_keeps_every_block() {
             let placement: scheme::PlacementName = placement.parse().unwrap();
             let sorter = Sorter::Placement(placement.placement().unwrap());
             let mut stream = Stream::new(&named.workload, 1200, 7);
+            let plug = policy == Policy::CostBenefit;
             // 70 blocks: neither a power of two nor a multiple of a word of bits.
-            let mut engine = Engine::new(32, 70, 1200, policy, sorter, Regime::STEADY);
+            let mut engine = Engine::new(32, 70, 1200, policy, sorter, Regime { plug, ..Regime::STEADY });
             engine.run(&stream.initial());
             let mut ops = Vec::new();
             for _ in 0..20 {
@@ -234,4 +235,16 @@ fn a_disk_without_room_for_the_cleaner_is_refused() {
     assert!(simulate(&tiny, &mut |_| ()).is_err());
     let vast = Setup { segments: 1 << 20, segment_blocks: 1 << 20, ..full };
     assert!(simulate(&vast, &mut |_| ()).is_err());
+}
+
+#[test]
+fn plugging_holes_moves_less_on_a_nearly_full_disk_and_writes_in_small_pieces() {
+    let of = |plug| {
+        run(&Setup { regime: Regime { plug, ..Regime::STEADY }, ..setup("uniform", "greedy", "one", 0.9) })
+    };
+    let (copied, plugged) = (of(false), of(true));
+    assert!(plugged.write_amplification.mean < 0.6 * copied.write_amplification.mean);
+    let moved = plugged.write_amplification.mean - 1.0;
+    assert!(plugged.small_writes > 0.3 * moved && plugged.small_writes <= moved, "{plugged:?}");
+    assert_eq!(copied.small_writes, 0.0);
 }
