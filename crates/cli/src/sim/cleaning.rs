@@ -34,10 +34,10 @@ pub struct CleaningArgs {
     #[arg(long, value_delimiter = ',', default_value = "hot-cold")]
     workload: Vec<NamedWorkload>,
     /// Which segments are cleaned; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "cost-benefit")]
+    #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()])]
     policy: Vec<PolicyName>,
     /// Which open log a block goes to; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "dac")]
+    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()])]
     placement: Vec<PlacementName>,
     /// Live share of the disk; several with commas
     #[arg(long, value_delimiter = ',', value_parser = utilisation, default_value = "0.75")]
@@ -191,9 +191,10 @@ fn text(view: &View) -> String {
         "cleaned at",
         "empty",
         "to ideal",
+        "to oracle",
         "volumes",
     ];
-    let rows: Vec<Vec<String>> = view.rows.iter().map(cells).collect();
+    let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, to_oracle(row, &view.rows))).collect();
     let mut text = markdown(&header.map(str::to_owned), &rows);
     if view.rows.iter().any(|row| row.outcome.small_writes > 0.0) {
         for row in &view.rows {
@@ -215,7 +216,20 @@ fn text(view: &View) -> String {
     text
 }
 
-fn cells(row: &Row) -> Vec<String> {
+/// Write amplification over that of the oracle in the same place, if it was asked for.
+fn to_oracle(row: &Row, rows: &[Row]) -> Option<f64> {
+    let is_bound = |other: &&Row| {
+        other.placement.starts_with("oracle")
+            && other.workload == row.workload
+            && other.utilisation == row.utilisation
+            && other.segment_blocks == row.segment_blocks
+    };
+    let bounds = rows.iter().filter(is_bound).map(|bound| bound.outcome.write_amplification.mean);
+    bounds.min_by(f64::total_cmp).map(|bound| row.outcome.write_amplification.mean / bound)
+}
+
+fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
+    let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
     let outcome = &row.outcome;
     let amplification = &outcome.write_amplification;
     vec![
@@ -228,7 +242,8 @@ fn cells(row: &Row) -> Vec<String> {
         format!("{:.2}", outcome.write_cost.mean),
         format!("{:.3}", outcome.cleaned_utilisation),
         format!("{:.0}%", outcome.empty_share * 100.0),
-        outcome.ideal_separation.map_or("-".to_owned(), |ideal| format!("{:.3}", amplification.mean / ideal)),
+        ratio(outcome.ideal_separation.map(|ideal| amplification.mean / ideal)),
+        ratio(to_oracle),
         format!(
             "{:.0} + {:.0}{}",
             outcome.warm_up_volumes,

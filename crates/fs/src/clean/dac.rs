@@ -41,6 +41,14 @@ pub struct LeapingDac {
 /// Cleaned segments that a running mean looks back on.
 const MEMORY: f64 = 16.0;
 
+/// As many logs as there may be: the placement to use where nothing is known (docs/decisions/0201).
+impl Default for LeapingDac {
+    fn default() -> Self {
+        let logs = MAX_OPEN_LOGS as u8;
+        Self::new(Dac { logs, start: logs / 2 })
+    }
+}
+
 impl LeapingDac {
     /// With the logs of a [`Dac`].
     #[must_use]

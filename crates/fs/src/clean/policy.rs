@@ -4,7 +4,7 @@ use super::candidate::{Candidate, Terms};
 use super::estimate::DeathRates;
 
 /// A way to choose victims. Ages are those of [`Terms::age`]; u is the live share of a segment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Policy {
     /// The emptiest first (Sprite LFS, section 3.4).
     Greedy,
@@ -22,7 +22,9 @@ pub enum Policy {
     },
     /// Sprite LFS, section 3.5, as its text says: largest (1-u) * age / (1+u), age of the youngest block.
     CostBenefitYoungest,
-    /// Cost-benefit as its published curve needs it: largest (1-u) * age / u, time since the segment was written.
+    /// Cost-benefit as its published curve needs it: largest (1-u) * age / u, time since the segment was written. The
+    /// default: docs/decisions/0201.
+    #[default]
     CostBenefit,
     /// Largest (1-u) / u * sqrt(age): age counts for less.
     CostBenefitSqrt,

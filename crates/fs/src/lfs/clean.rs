@@ -92,7 +92,7 @@ impl Lfs {
         }
         let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS);
-        let ranked = Policy::CostBenefit.choose(candidates.iter().copied(), &terms, count);
+        let ranked = Policy::default().choose(candidates.iter().copied(), &terms, count);
         self.cleaning.victims = self.worthwhile(ranked);
         if self.cleaning.victims.is_empty() {
             // Age can put segments first that are too full to be worth it.

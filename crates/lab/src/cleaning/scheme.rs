@@ -99,6 +99,19 @@ pub enum PlacementName {
     Oracle(u8),
 }
 
+impl Default for PolicyName {
+    fn default() -> Self {
+        Self::Plain(Policy::default())
+    }
+}
+
+/// The one that [`LeapingDac`] is by default.
+impl Default for PlacementName {
+    fn default() -> Self {
+        Self::LeapingDac(LeapingDac::default().logs())
+    }
+}
+
 /// What `firn sim cleaning --help` says of placements.
 pub const PLACEMENTS: &str = "one, split (users, cleaner), dac[:LOGS=6], dac-leap[:LOGS=6], sepbit, mida[:LOGS=6], oracle[:LOGS=16] (knows the future: a bound)";
 

@@ -248,3 +248,37 @@ fn plugging_holes_moves_less_on_a_nearly_full_disk_and_writes_in_small_pieces() 
     assert!(plugged.small_writes > 0.3 * moved && plugged.small_writes <= moved, "{plugged:?}");
     assert_eq!(copied.small_writes, 0.0);
 }
+
+/// Of the default policy and placement, or of others, on a volume of the usual proportions.
+fn usual(workload: &str, placement: scheme::PlacementName, utilisation: f64) -> Setup {
+    Setup {
+        policy: scheme::PolicyName::default(),
+        placement,
+        segments: 800,
+        max_volumes: 250.0,
+        ..setup(workload, "greedy", "one", utilisation)
+    }
+}
+
+#[test]
+fn the_default_comes_close_to_ideal_separation() {
+    for (utilisation, most) in [(0.75, 1.15), (0.9, 1.25)] {
+        let outcome = run(&usual("hot-cold", scheme::PlacementName::default(), utilisation));
+        let ratio = outcome.write_amplification.mean / outcome.ideal_separation.unwrap();
+        assert!((0.99..most).contains(&ratio), "{utilisation}: {ratio}");
+    }
+}
+
+#[test]
+fn the_default_follows_a_hot_set_that_moves_about_as_well_as_any() {
+    for workload in ["shift:2", "shift:10", "shift:50"] {
+        let of = |placement: scheme::PlacementName| {
+            let setup = Setup { segments: 300, segment_blocks: 64, ..usual(workload, placement, 0.85) };
+            simulate(&setup, &mut |_| ()).unwrap().write_amplification.mean
+        };
+        let others = ["one", "split", "dac", "sepbit", "mida"].map(|name| of(name.parse().unwrap()));
+        let best = others.into_iter().fold(f64::INFINITY, f64::min);
+        let ours = of(scheme::PlacementName::default());
+        assert!(ours < 1.1 * best, "{workload}: {ours}, others {others:?}");
+    }
+}
