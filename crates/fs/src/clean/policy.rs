@@ -34,7 +34,7 @@ pub enum Policy {
         age: f64,
     },
     /// Cost-benefit with an estimate of how fast a segment's blocks die that leans on the log it belongs to: see
-    /// [`DeathRates`].
+    /// `estimate.rs`.
     PooledRate {
         /// How much the log's rate counts, in segments' worth of deaths: 0 is `CostBenefit`, infinity is greedy within a log.
         weight: f64,

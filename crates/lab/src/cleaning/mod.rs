@@ -4,7 +4,7 @@
 //! of blocks written. Policies and placements are those of [`firnfs::clean`]. The same setup gives the same result, bit
 //! for bit, however many threads [`batch::run`] uses.
 //!
-//! Read from the top: [`simulate`] (one run), `engine` (writing and cleaning), `disk` (where blocks lie), `workload`.
+//! Read from the top: [`simulate()`] (one run), `engine` (writing and cleaning), `disk` (where blocks lie), `workload`.
 
 pub mod batch;
 mod buckets;

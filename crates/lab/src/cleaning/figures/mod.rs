@@ -67,26 +67,34 @@ const UTILISATION: &str = "disk capacity utilisation";
 const COST: &str = "write cost";
 
 fn plots(results: &Results) -> Vec<Plot> {
-    let cost_plot =
-        |file, title, x, curves| Plot { file, title, x, y: COST, x_max: 1.0, y_max: 14.0, curves };
-    let histogram_plot = |file, title, y_max, curves| Plot {
-        file,
-        title,
-        x: "segment utilisation",
-        y: "share of segments",
-        x_max: 1.0,
-        y_max,
-        curves,
+    let mut plots = cost_plots(results);
+    plots.extend(histogram_plots(results));
+    plots.sort_by_key(|plot| plot.file);
+    plots.push(Plot {
+        file: "at-a-time",
+        title: "Write cost by number of segments cleaned at a time, disk 75% full",
+        x: "segments cleaned at a time (2000 in all)",
+        y: COST,
+        x_max: f64::from(*runs::AT_A_TIME.last().unwrap_or(&1)),
+        y_max: 7.0,
+        curves: runs::BATCHED.iter().map(|series| results.by_batch(series)).collect(),
+    });
+    plots
+}
+
+fn cost_plots(results: &Results) -> Vec<Plot> {
+    let plot = |file, title, x, mut curves: Vec<Curve>| {
+        curves.extend([flat("FFS today", 10.0), flat("FFS improved", 4.0)]);
+        Plot { file, title, x, y: COST, x_max: 1.0, y_max: 14.0, curves }
     };
-    let at_start = |label, name| Curve { label, points: results.at(name, 0.75).at_start.shares() };
     vec![
-        cost_plot(
+        plot(
             "figure-3",
             "Figure 3: write cost of a log, by utilisation of the cleaned segments",
             "fraction alive in segments cleaned",
-            vec![no_variance("log-structured"), flat("FFS today", 10.0), flat("FFS improved", 4.0)],
+            vec![no_variance("log-structured")],
         ),
-        cost_plot(
+        plot(
             "figure-4",
             "Figure 4: greedy cleaning",
             UTILISATION,
@@ -94,32 +102,9 @@ fn plots(results: &Results) -> Vec<Plot> {
                 no_variance("no variance"),
                 results.curve("LFS hot-and-cold", "greedy hot"),
                 results.curve("LFS uniform", "greedy uniform"),
-                flat("FFS today", 10.0),
-                flat("FFS improved", 4.0),
             ],
         ),
-        histogram_plot(
-            "figure-5",
-            "Figure 5: segments when cleaning starts, greedy, disk 75% full",
-            0.12,
-            vec![at_start("hot-and-cold", "greedy hot"), at_start("uniform", "greedy uniform")],
-        ),
-        histogram_plot(
-            "figure-6",
-            "Figure 6: segments when cleaning starts, hot-and-cold, disk 75% full",
-            0.12,
-            vec![at_start("cost-benefit", "cost-benefit"), at_start("greedy", "greedy hot")],
-        ),
-        histogram_plot(
-            "figure-6-cleaned",
-            "Beside figure 6: the segments that are cleaned",
-            0.5,
-            vec![
-                Curve { label: "cost-benefit", points: results.at("cost-benefit", 0.75).victims.shares() },
-                Curve { label: "greedy", points: results.at("greedy hot", 0.75).victims.shares() },
-            ],
-        ),
-        cost_plot(
+        plot(
             "figure-7",
             "Figure 7: cost-benefit, hot-and-cold",
             UTILISATION,
@@ -128,19 +113,43 @@ fn plots(results: &Results) -> Vec<Plot> {
                 results.curve("LFS greedy", "greedy hot"),
                 results.curve("LFS cost-benefit (segment age)", "cost-benefit"),
                 results.curve("LFS cost-benefit (youngest block)", "cost-benefit-youngest"),
-                flat("FFS today", 10.0),
-                flat("FFS improved", 4.0),
             ],
         ),
+    ]
+}
+
+fn histogram_plots(results: &Results) -> Vec<Plot> {
+    let x = "segment utilisation";
+    let plot = |file, title, curves: [Curve; 2]| {
+        let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).fold(0.0, f64::max);
         Plot {
-            file: "at-a-time",
-            title: "Write cost by number of segments cleaned at a time, disk 75% full",
-            x: "segments cleaned at a time (2000 in all)",
-            y: COST,
-            x_max: f64::from(*runs::AT_A_TIME.last().unwrap_or(&1)),
-            y_max: 7.0,
-            curves: runs::BATCHED.iter().map(|series| results.by_batch(series)).collect(),
-        },
+            file,
+            title,
+            x,
+            y: "share of segments",
+            x_max: 1.0,
+            y_max: highest * 1.05,
+            curves: curves.to_vec(),
+        }
+    };
+    let at_start = |label, name| Curve { label, points: results.at(name, 0.75).at_start.shares() };
+    let cleaned = |label, name| Curve { label, points: results.at(name, 0.75).victims.shares() };
+    vec![
+        plot(
+            "figure-5",
+            "Figure 5: segments when cleaning starts, greedy, disk 75% full",
+            [at_start("hot-and-cold", "greedy hot"), at_start("uniform", "greedy uniform")],
+        ),
+        plot(
+            "figure-6",
+            "Figure 6: segments when cleaning starts, hot-and-cold, disk 75% full",
+            [at_start("cost-benefit", "cost-benefit"), at_start("greedy", "greedy hot")],
+        ),
+        plot(
+            "figure-6-cleaned",
+            "Beside figure 6: the segments that are cleaned",
+            [cleaned("cost-benefit", "cost-benefit"), cleaned("greedy", "greedy hot")],
+        ),
     ]
 }
 
