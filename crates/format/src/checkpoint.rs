@@ -111,6 +111,15 @@ layout! {
     }
 }
 
+/// Feature bits that are not in the way of code which does not know them. Those that are refuse the checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// Whoever does not know one may ignore it.
+    pub compat: u64,
+    /// Whoever does not know one may ignore it when only reading.
+    pub ro_compat: u64,
+}
+
 /// Tail of one open log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tail {
@@ -179,6 +188,8 @@ pub struct Checkpoint {
     pub tails: Vec<Option<Tail>>,
     /// Incarnations that roll-forward accepts, by serial.
     pub spans: Vec<Span>,
+    /// Features in use.
+    pub features: Features,
     /// Counters since mkfs; what they count is fs's business.
     pub counters: [u64; COUNTERS],
 }
@@ -257,8 +268,8 @@ impl Checkpoint {
             segments: self.segments.into(),
             live_bytes: self.live_bytes.into(),
             segment_map: 0.into(),
-            features_compat: 0.into(),
-            features_ro_compat: 0.into(),
+            features_compat: self.features.compat.into(),
+            features_ro_compat: self.features.ro_compat.into(),
             features_incompat: 0.into(),
             reserved2: [0; 304],
         }
@@ -343,6 +354,7 @@ impl Checkpoint {
             live_bytes: raw.live_bytes.get(),
             tails,
             spans,
+            features: Features { compat: raw.features_compat.get(), ro_compat: raw.features_ro_compat.get() },
             counters: stored.map(U64::get),
         })
     }

@@ -211,6 +211,10 @@ pub struct Summary {
     pub log: u8,
 }
 
+/// Entries that a summary can have: its length in sectors has 16 bits.
+pub const ENTRIES_MAX: usize =
+    (u16::MAX as usize * SECTOR_BYTES as usize - SUMMARY_HEADER_BYTES) / SUMMARY_ENTRY_BYTES;
+
 /// Length in sectors of a summary with that many entries.
 #[must_use]
 pub fn summary_sectors(entries: usize) -> u32 {
@@ -221,7 +225,8 @@ impl Summary {
     /// Writes header and entries to the start of `out`, sets `crc`.
     ///
     /// # Panics
-    /// If `out` is shorter than the summary: the caller sized it with [`summary_sectors`].
+    /// If `out` is shorter than the summary: the caller sized it with [`summary_sectors`]. If there are more entries than
+    /// [`ENTRIES_MAX`].
     pub fn encode_into(&mut self, entries: &[Entry], out: &mut [u8]) {
         self.entries = entries.len() as u32;
         let raw = SummaryRaw {
@@ -241,7 +246,9 @@ impl Summary {
             start_sector: self.start_sector.into(),
             len_sectors: self.len_sectors.into(),
             entries: self.entries.into(),
-            summary_sectors: (summary_sectors(entries.len()) as u16).into(),
+            summary_sectors: u16::try_from(summary_sectors(entries.len()))
+                .expect("no more than ENTRIES_MAX")
+                .into(),
             log: self.log,
             reserved: 0,
             reserved2: 0.into(),
@@ -267,8 +274,7 @@ impl Summary {
         ensure(raw.magic.get() == SUMMARY_MAGIC, "summary magic", SUMMARY_MAGIC, raw.magic.get())?;
         ensure(raw.version.get() == 1, "summary version", 1, raw.version.get())?;
         let entries = raw.entries.get();
-        let max_entries = (u32::from(u16::MAX) * SECTOR_BYTES) / SUMMARY_ENTRY_BYTES as u32;
-        ensure(entries <= max_entries, "summary entries", max_entries, entries)?;
+        ensure(entries as usize <= ENTRIES_MAX, "summary entries", ENTRIES_MAX, entries)?;
         let sectors = summary_sectors(entries as usize);
         ensure(
             sectors == u32::from(raw.summary_sectors.get()),

@@ -6,6 +6,7 @@
 
 mod cache;
 pub mod clean;
+pub mod content;
 pub mod error;
 pub mod inode;
 pub mod lfs;

@@ -14,6 +14,7 @@
 //!
 //! Everything runs under one lock held by the driver, so there is never more than one open `Op`.
 
+use crate::content::Content;
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
@@ -307,7 +308,7 @@ pub trait Store: Send {
     fn inode_free(&mut self, op: &mut Op, ino: InodeNo);
 
     /// Writes bytes declared with [`Intent::Write`], or into a fork of the inode just made. Does not touch the size.
-    fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]);
+    fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>);
 
     /// One whole block, to change in place, of which a part was declared with [`Intent::Write`] or [`Intent::Edit`]. A
     /// hole gives zeros.

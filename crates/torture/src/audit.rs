@@ -40,6 +40,11 @@ pub fn audit(volume: &Volume<Lfs>) -> Result<Vec<String>, FsError> {
         }
     }
     compare(volume, &geo, &live, &mut wrong)?;
+    let aside = volume.run(|vfs, _| {
+        let list = vfs.store().set_aside();
+        Ok(list.map(|(thing, why)| format!("{thing} was set aside: {why}")).collect::<Vec<_>>())
+    })?;
+    wrong.extend(aside);
     let total: u64 = live.values().sum::<u64>() + reserved_bytes;
     let (stated, space) = volume.run(|vfs, _| Ok((vfs.store().live_bytes(), vfs.statfs())))?;
     if stated != total {

@@ -335,7 +335,7 @@ impl<T: Target> Runner<T> {
     fn allocate(&mut self, now: TimeNs, ino: InodeNo, mode: Allocate, at: u64, len: u64) -> Reply {
         let mut from = at;
         loop {
-            match self.run(|vfs| vfs.fallocate(now, ino, mode, from, len - (from - at))) {
+            match self.run(|vfs| vfs.fallocate(now, ino, mode, from, len - (from - at), false)) {
                 Ok(None) => return Ok(Value::Count(len)),
                 Ok(Some(rest)) => from = rest,
                 Err(_) if from > at => return Ok(Value::Count(from - at)),

@@ -5,6 +5,7 @@
 //! that compares both sees it. Between `begin` and `end` a look is a violation of the seam and panics.
 
 use crate::ops::Rng;
+use firnfs::content::Content;
 use firnfs::inode::Inode;
 use firnfs::store::{
     Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
@@ -108,8 +109,8 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.inode_free(op, ino);
     }
 
-    fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
-        self.inner.write(op, ino, fork, at_bytes, bytes);
+    fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>) {
+        self.inner.write(op, ino, fork, at_bytes, content);
     }
 
     fn block_mut(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {

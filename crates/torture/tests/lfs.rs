@@ -1,18 +1,16 @@
 //! Random histories on a log-structured volume against the model: with remounts and crashes after a sync in between, tiny
 //! caches that force every kind of fetch, and the accounting added up anew at every remount.
 
-use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
-use firnfs::vfs::{AtimeMode, Vfs};
-use firnfs::{FsError, Outcome};
 use firnfs_device::{Device, MemDevice};
-use firnfs_format::{InodeNo, TimeNs};
-use firnfs_sim::VirtualClock;
+use firnfs_format::TimeNs;
 use firnfs_torture::audit::audit;
 use firnfs_torture::model::{Model, Seen};
+use firnfs_torture::on_volume::OnVolume;
 use firnfs_torture::ops::{Generator, Mix, Path};
-use firnfs_torture::run::{Runner, Target};
-use firnfs_volume::{Volume, format, open};
+use firnfs_torture::run::Runner;
+use firnfs_volume::format;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,27 +18,6 @@ const START: TimeNs = TimeNs(1_000_000);
 
 fn time(step: usize) -> TimeNs {
     TimeNs(START.0 + (step as i64 / 2) * 1_000 + (step as i64 / 37) * 90_000_000_000_000)
-}
-
-struct OnDevice {
-    volume: Volume<Lfs>,
-    clock: Arc<VirtualClock>,
-}
-
-impl Target for OnDevice {
-    type Store = Lfs;
-
-    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<Lfs>) -> Outcome<T>) -> Result<T, FsError> {
-        self.volume.run(|vfs, _| op(vfs))
-    }
-
-    fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
-        self.clock.set_ns(now.0);
-        let mut out = vec![0; len_bytes as usize];
-        let len = self.volume.read(ino, at_bytes, &mut out)?;
-        out.truncate(len);
-        Ok(out)
-    }
 }
 
 fn mkfs_options(seed: u64, size_bytes: u64) -> MkfsOptions {
@@ -67,10 +44,8 @@ fn options(seed: u64) -> Options {
     }
 }
 
-fn mount(seed: u64, device: &Arc<dyn Device>, now: TimeNs) -> OnDevice {
-    let clock = Arc::new(VirtualClock::at(now.0));
-    let volume = open(device.clone(), options(seed), AtimeMode::Relatime, clock.clone()).unwrap();
-    OnDevice { volume, clock }
+fn mount(seed: u64, device: &Arc<dyn Device>, now: TimeNs) -> OnVolume {
+    OnVolume::open(device.clone(), options(seed), now).unwrap()
 }
 
 fn same_identities(seed: u64, expected: &mut BTreeMap<Path, Seen>, found: &mut BTreeMap<Path, Seen>) {

@@ -5,16 +5,14 @@
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
-use firnfs::vfs::{AtimeMode, Vfs};
-use firnfs::{FsError, Outcome};
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_sim::VirtualClock;
 use firnfs_torture::audit::audit;
 use firnfs_torture::model::{Model, Seen};
+use firnfs_torture::on_volume::OnVolume;
 use firnfs_torture::ops::{Generator, HANDLES, Mix, Op, Path, Rng};
-use firnfs_torture::run::{Runner, Target};
-use firnfs_volume::{Volume, format, open};
+use firnfs_torture::run::Runner;
+use firnfs_volume::{Volume, format};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,27 +20,6 @@ const START: TimeNs = TimeNs(1_000_000);
 
 fn time(step: usize) -> TimeNs {
     TimeNs(START.0 + (step as i64 / 2) * 1_000_000 + (step as i64 / 37) * 9_000_000_000)
-}
-
-struct OnDevice {
-    volume: Volume<Lfs>,
-    clock: Arc<VirtualClock>,
-}
-
-impl Target for OnDevice {
-    type Store = Lfs;
-
-    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<Lfs>) -> Outcome<T>) -> Result<T, FsError> {
-        self.volume.run(|vfs, _| op(vfs))
-    }
-
-    fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
-        self.clock.set_ns(now.0);
-        let mut out = vec![0; len_bytes as usize];
-        let len = self.volume.read(ino, at_bytes, &mut out)?;
-        out.truncate(len);
-        Ok(out)
-    }
 }
 
 /// The conditions of one history, all drawn from its seed.
@@ -87,10 +64,8 @@ fn conditions(seed: u64) -> Conditions {
     Conditions { mkfs, options, mix }
 }
 
-fn mount(device: &Arc<dyn Device>, options: Options, now: TimeNs) -> OnDevice {
-    let clock = Arc::new(VirtualClock::at(now.0));
-    let volume = open(device.clone(), options, AtimeMode::Relatime, clock.clone()).unwrap();
-    OnDevice { volume, clock }
+fn mount(device: &Arc<dyn Device>, options: Options, now: TimeNs) -> OnVolume {
+    OnVolume::open(device.clone(), options, now).unwrap()
 }
 
 fn find(volume: &Volume<Lfs>, path: &Path) -> InodeNo {
@@ -102,7 +77,7 @@ fn find(volume: &Volume<Lfs>, path: &Path) -> InodeNo {
 fn sync_one_and_crash(
     seed: u64,
     device: &MemDevice,
-    target: &OnDevice,
+    target: &OnVolume,
     model: &Model,
     options: Options,
     (now, draw): (TimeNs, u64),

@@ -65,9 +65,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let volume = mount(&device)?;
     let notes = make(&volume, InodeNo::ROOT, "notes", Kind::Directory)?;
     let file = make(&volume, notes, "first", Kind::Regular)?;
-    volume.write(file, 0, b"what was synced is there, ", false)?;
+    volume.write_all(file, 0, b"what was synced is there, ", false)?;
     volume.sync(Scope::File(file))?;
-    volume.write(file, 26, b"and what was closed as well", false)?;
+    volume.write_all(file, 26, b"and what was closed as well", false)?;
     volume.close()?;
     drop(volume);
 

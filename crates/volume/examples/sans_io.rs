@@ -77,7 +77,7 @@ impl Driver {
     /// Writes, flushes and discards: in the order in which they come, any number at a time.
     fn carry_out_jobs(&mut self) {
         while let Some(job) = self.vfs.store_mut().next_job() {
-            let tag = self.device.submit(job.request);
+            let tag = self.device.submit(job.request());
             let result = self.device.wait(tag).map(drop);
             self.vfs.store_mut().job_done(job.id, result);
         }

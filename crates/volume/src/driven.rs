@@ -22,6 +22,15 @@ pub trait Driven: Store {
         Ok(())
     }
 
+    /// Something that was asked for could not be read or supplied, however often: the operation that asked is tried again
+    /// and finds out. A store that does not want to know gives the error back, which ends the operation.
+    ///
+    /// # Errors
+    /// `error`, if the operation is not to be tried again.
+    fn fetch_failed(&mut self, _what: FetchKind, error: FsError) -> Result<(), FsError> {
+        Err(error)
+    }
+
     /// The next request for the device.
     fn next_job(&mut self) -> Option<Job> {
         None
@@ -73,6 +82,10 @@ impl Driven for Lfs {
     }
     fn supply(&mut self, what: FetchKind, bytes: &[u8]) -> Result<(), FsError> {
         self.supply(what, bytes)
+    }
+    fn fetch_failed(&mut self, what: FetchKind, error: FsError) -> Result<(), FsError> {
+        self.fetch_failed(what, error);
+        Ok(())
     }
     fn next_job(&mut self) -> Option<Job> {
         self.next_job()

@@ -3,6 +3,7 @@
 use crate::volume::Volume;
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs, read_superblock};
+use firnfs::store::Store;
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
 use firnfs_format::TimeNs;
@@ -63,8 +64,13 @@ pub fn open(
     let sb = read_superblock(&mut read, shape.size_bytes)?;
     let lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
     let volume = Volume::new(Vfs::new(lfs, atime_mode), Some(device.clone()), clock);
-    if !options.read_only {
+    let may_write = volume.run(|vfs, _| Ok(vfs.store().read_only().is_none()))?;
+    if may_write {
         volume.run(|vfs, now| vfs.release_orphans(now))?;
+        if volume.run(|vfs, _| Ok(vfs.store().needs_checkpoint_at_mount()))? {
+            volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
+            volume.background()?;
+        }
     }
     Ok(volume)
 }

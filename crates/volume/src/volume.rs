@@ -2,6 +2,7 @@
 
 use crate::driven::Driven;
 use crate::reader::Reader;
+use firnfs::content::{Content, ready_blocks};
 use firnfs::lfs::{Job, JobId, Pressure, Step};
 use firnfs::store::{Scope, Ticket};
 use firnfs::vfs::Vfs;
@@ -26,6 +27,8 @@ const WAITS_MAX: u32 = 8;
 const STUCK_MAX: u32 = 8;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
 const FETCH_TRIES: u32 = 3;
+/// Bytes of a write that are prepared at once.
+const PREPARED_BYTES_MAX: usize = 1 << 20;
 
 /// See the crate's head.
 pub struct Volume<S: Driven> {
@@ -36,6 +39,8 @@ pub struct Volume<S: Driven> {
     reader: Option<Reader>,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
+    /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
+    block_bytes: Option<u32>,
     /// Set once somebody waits for background work: then operations do not do it themselves.
     has_background: AtomicBool,
     work_due: Mutex<bool>,
@@ -46,6 +51,7 @@ impl<S: Driven> Volume<S> {
     /// Drives `vfs`; `device` is `None` for the memory store.
     pub fn new(vfs: Vfs<S>, device: Option<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Self {
         let geo = vfs.store().geometry();
+        let block_bytes = geo.as_ref().map(|geo| geo.block_bytes);
         let before_blocking = Arc::new(OnceLock::new());
         let hook = before_blocking.clone();
         let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo, hook));
@@ -56,6 +62,7 @@ impl<S: Driven> Volume<S> {
             reader,
             clock,
             before_blocking,
+            block_bytes,
             has_background: AtomicBool::new(false),
             work_due: Mutex::new(false),
             work: Condvar::new(),
@@ -116,12 +123,14 @@ impl<S: Driven> Volume<S> {
     fn fetch_all(&self, fetches: &[Fetch], patience: &mut Patience) -> Result<(), FsError> {
         let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
         for fetch in fetches {
-            match reader.fetch(fetch) {
-                Ok(bytes) => {
-                    let mut core = self.core.lock();
-                    core.store_mut().supply(fetch.what, &bytes)?;
+            let fetched =
+                reader.fetch(fetch).and_then(|bytes| self.core.lock().store_mut().supply(fetch.what, &bytes));
+            match fetched {
+                Ok(()) => {}
+                Err(e) if patience.fetch_failed(fetch) => {
+                    patience.failed = None;
+                    return self.core.lock().store_mut().fetch_failed(fetch.what, e);
                 }
-                Err(e) if patience.fetch_failed(fetch) => return Err(e),
                 Err(_) => return Ok(()),
             }
         }
@@ -206,7 +215,7 @@ impl<S: Driven> Volume<S> {
     fn carry_out(&self, jobs: Vec<Job>) {
         let Some(device) = &self.device else { return };
         self.about_to_block();
-        let mut under_way = jobs.into_iter().map(|job| (job.id, device.submit(job.request))).collect();
+        let mut under_way = jobs.into_iter().map(|job| (job.id, device.submit(job.request()))).collect();
         self.finish_until(&mut under_way, 0);
     }
 
@@ -227,17 +236,62 @@ impl<S: Driven> Volume<S> {
         result.map(|()| len)
     }
 
+    /// Writes `bytes`; returns how many were written. As with write(2) they are fewer if an error came after the first:
+    /// who asks for the rest meets it.
+    ///
+    /// # Errors
+    /// `NoSpace`, and those of `Vfs::write`, if nothing was written.
+    pub fn write(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = &bytes[done..bytes.len().min(done + PREPARED_BYTES_MAX)];
+            match self.write_some(ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
+                Ok(written) => done += written,
+                Err(_) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// `NoSpace`, and those of `Vfs::write`.
-    pub fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8], kill_set_id: bool) -> Result<(), FsError> {
+    /// As [`Volume::write`]; a part may be written then.
+    pub fn write_all(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<(), FsError> {
         let mut done = 0;
         while done < bytes.len() {
-            done += self
-                .run(|vfs, now| vfs.write(now, ino, at_bytes + done as u64, &bytes[done..], kill_set_id))?;
+            done += self.write(ino, at_bytes.saturating_add(done as u64), &bytes[done..], kill_set_id)?;
         }
         Ok(())
+    }
+
+    /// Copies and sums up outside the lock, then writes; returns how much was written.
+    fn write_some(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
+        let blocks = match self.block_bytes {
+            Some(block_bytes) => ready_blocks(at_bytes, bytes, block_bytes),
+            None => Vec::new(),
+        };
+        let content = Content::prepared(at_bytes, bytes, &blocks, self.block_bytes.unwrap_or(1));
+        self.run(|vfs, now| vfs.write_content(now, ino, at_bytes, content, kill_set_id))
     }
 
     /// Makes a scope durable and waits for it (group commit).
@@ -316,7 +370,7 @@ impl<S: Driven> Volume<S> {
             if jobs.is_empty() {
                 return;
             }
-            under_way.extend(jobs.into_iter().map(|job| (job.id, device.submit(job.request))));
+            under_way.extend(jobs.into_iter().map(|job| (job.id, device.submit(job.request()))));
         }
     }
 
@@ -373,7 +427,12 @@ impl<S: Driven> Volume<S> {
         }
         self.run(|vfs, now| vfs.release_orphans(now))?;
         self.background()?;
-        self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now))?;
+        let checkpoint = self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now));
+        if checkpoint.is_err() {
+            // What was committed is in line nevertheless.
+            self.pump();
+        }
+        checkpoint?;
         loop {
             let core = self.core.lock();
             if let Some(why) = core.store().read_only() {

@@ -15,6 +15,16 @@ const SIZE_BYTES: u64 = 64 << 20;
 
 #[test]
 fn any_number_of_mounts_may_crash_one_after_the_other() {
+    crash_again_and_again(false);
+}
+
+/// A mount with a thread for background work that is killed before that thread runs writes no checkpoint of its own.
+#[test]
+fn any_number_of_mounts_may_be_killed_before_their_background_work() {
+    crash_again_and_again(true);
+}
+
+fn crash_again_and_again(before_background_work: bool) {
     let device: Arc<dyn Device> = Arc::new(MemDevice::new(SIZE_BYTES));
     let options = MkfsOptions {
         size_bytes: SIZE_BYTES,
@@ -35,6 +45,9 @@ fn any_number_of_mounts_may_crash_one_after_the_other() {
         let clock = Arc::new(VirtualClock::at(0));
         let volume = open(device.clone(), Options::default(), AtimeMode::Noatime, clock)
             .unwrap_or_else(|error| panic!("mount {mount}: {error}"));
+        if before_background_work {
+            volume.wait_for_work(0);
+        }
         for before in 0..mount {
             let name = format!("file {before}");
             volume

@@ -146,7 +146,7 @@ fn fill(s: &Session<'_>) {
     while let Some(at_bytes) = at {
         at = s
             .volume
-            .run(|vfs, now| vfs.fallocate(now, reserved, Allocate::Grow, at_bytes, 20_000 - at_bytes))
+            .run(|vfs, now| vfs.fallocate(now, reserved, Allocate::Grow, at_bytes, 20_000 - at_bytes, false))
             .unwrap();
     }
     let special = s.node(ROOT, "special", Kind::Directory, 0o2775);

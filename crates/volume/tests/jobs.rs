@@ -39,20 +39,21 @@ impl Hand {
 
     fn pump(&mut self) {
         while let Some(job) = self.vfs.store_mut().next_job() {
-            if let Request::Discard { .. } = job.request {
+            let request = job.request();
+            if let Request::Discard { .. } = request {
                 self.held.push(job);
                 continue;
             }
-            if let Request::Write { at_bytes, data } = &job.request {
+            if let Request::Write { at_bytes, data } = &request {
                 self.assert_no_discard_under_way(*at_bytes, data.len() as u64);
             }
-            let failure = || DeviceError::of(&job.request, FailureKind::Io, Arc::from("test"), "no luck");
-            let fails = self.fail_next_flush && matches!(job.request, Request::Flush);
+            let failure = || DeviceError::of(&request, FailureKind::Io, Arc::from("test"), "no luck");
+            let fails = self.fail_next_flush && matches!(request, Request::Flush);
             self.fail_next_flush &= !fails;
             let result = if fails {
                 Err(failure())
             } else {
-                self.device.wait(self.device.submit(job.request.clone())).map(drop)
+                self.device.wait(self.device.submit(request.clone())).map(drop)
             };
             self.vfs.store_mut().job_done(job.id, result);
         }
@@ -60,7 +61,7 @@ impl Hand {
 
     fn assert_no_discard_under_way(&self, from: u64, len: u64) {
         for job in &self.held {
-            let Request::Discard { at_bytes, len_bytes } = job.request else { continue };
+            let Request::Discard { at_bytes, len_bytes } = job.request() else { continue };
             let apart = from >= at_bytes + len_bytes || from + len <= at_bytes;
             assert!(apart, "bytes {from} are written while {at_bytes}..+{len_bytes} is being discarded");
         }
@@ -69,7 +70,7 @@ impl Hand {
     /// The discards come to their end.
     fn let_go(&mut self) {
         for job in std::mem::take(&mut self.held) {
-            self.device.wait(self.device.submit(job.request)).unwrap();
+            self.device.wait(self.device.submit(job.request())).unwrap();
             self.vfs.store_mut().job_done(job.id, Ok(()));
             self.discarded += 1;
         }
@@ -175,7 +176,7 @@ fn a_segment_that_a_reader_holds_is_not_discarded() {
     for _ in 0..4 {
         hand.checkpoint();
     }
-    let held = |job: &Job| match job.request {
+    let held = |job: &Job| match job.request() {
         Request::Discard { at_bytes, len_bytes } => {
             places.iter().any(|at| (at_bytes..at_bytes + len_bytes).contains(at))
         }

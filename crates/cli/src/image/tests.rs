@@ -40,14 +40,16 @@ fn the_first_segment_of_a_fresh_volume_lists_the_root_directory() {
     let file = fresh();
     let image = Image::open(file.path()).unwrap();
     let segment = image.segment(SegmentId(0)).unwrap();
-    assert_eq!(segment.partials.len(), 1);
+    // The root directory, the inode map, the usage table.
+    assert_eq!(segment.partials.len(), 3);
     let partial = &segment.partials[0];
     assert!(partial.bad_blocks.is_empty());
     let is_root = |entry: &firnfs_format::summary::Entry| {
         entry.ino == InodeNo::ROOT && matches!(entry.kind, EntryKind::Inode { orphan: false })
     };
     assert!(partial.entries.iter().any(is_root));
-    assert_eq!(segment.end_sector, partial.summary.len_sectors);
+    let sectors: u32 = segment.partials.iter().map(|partial| partial.summary.len_sectors).sum();
+    assert_eq!(segment.end_sector, sectors);
     assert!(image.segment(SegmentId(1)).unwrap().partials.is_empty());
     assert_eq!(image.segment(SegmentId(10_000)).unwrap_err().exit, Exit::Usage);
 }

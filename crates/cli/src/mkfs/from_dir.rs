@@ -239,7 +239,9 @@ impl<S: Driven> Copier<'_, S> {
                     ))
                     .advise("copy a tree that nobody changes meanwhile"));
                 }
-                self.volume.write(ino, at_bytes, &buffer[..got], false).map_err(|e| copy_failed(path, &e))?;
+                self.volume
+                    .write_all(ino, at_bytes, &buffer[..got], false)
+                    .map_err(|e| copy_failed(path, &e))?;
                 at_bytes += got as u64;
                 self.totals.bytes += got as u64;
             }

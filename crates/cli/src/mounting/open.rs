@@ -9,6 +9,7 @@ use crate::target::mount_of_image;
 use crate::volume;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::mem::{MemOptions, MemStore};
+use firnfs::store::Store;
 use firnfs::vfs::Vfs;
 use firnfs_device::{Access, Clock, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::TimeNs;
@@ -22,6 +23,9 @@ const MEMORY_SOURCE: &str = "firnfs-memory";
 
 /// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
 const LOCK_WAIT_MS: u64 = 10_000;
+
+/// Lines about damage at a mount; `firn stat` has them all.
+const DAMAGE_LINES: usize = 8;
 
 /// Opens the volume and serves it until it is unmounted.
 ///
@@ -70,6 +74,9 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
     if plan.verbose {
         report_recovery(&volume);
     }
+    if !read_only {
+        report_damage(&volume);
+    }
     Ok(volume)
 }
 
@@ -103,6 +110,20 @@ fn report_recovery(volume: &Volume<Lfs>) {
             done.incomplete
         );
     }
+}
+
+/// What keeps a volume from being written that was to be mounted for it, and what was left alone because it is damaged.
+fn report_damage(volume: &Volume<Lfs>) {
+    let told = volume.run(|vfs, _| {
+        let why = vfs.store().read_only().map(str::to_owned);
+        let aside = vfs.store().set_aside().map(|(thing, why)| format!("{thing} is left alone: {why}"));
+        Ok((why, aside.take(DAMAGE_LINES).collect::<Vec<_>>()))
+    });
+    let Ok((read_only, aside)) = told else { return };
+    if let Some(why) = read_only {
+        eprintln!("firn: mounted read-only: {why}");
+    }
+    aside.iter().for_each(|line| eprintln!("firn: {line}"));
 }
 
 /// A new, empty volume in memory; its root belongs to whoever mounts it.

@@ -52,7 +52,7 @@ fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
             Count(recovery.incomplete)
         )?;
     }
-    Ok(())
+    log.damage.iter().try_for_each(|line| writeln!(out, "  damage      {line}"))
 }
 
 fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {

@@ -61,6 +61,9 @@ pub struct LogView {
     pub counters: Vec<(String, u64)>,
     /// What was recovered when the volume was opened.
     pub recovery: RecoveryView,
+    /// What is damaged as far as the mount has met it, a line each: a lost part of the log, things left alone.
+    #[serde(default)]
+    pub damage: Vec<String>,
 }
 
 /// What roll-forward did.
@@ -135,6 +138,13 @@ fn count(view: &mut LogView, entry: &UsageEntry, segment_bytes: u64) {
     view.live_bytes += live_bytes;
 }
 
+/// Damage that the volume has met since it was opened.
+fn damage(lfs: &Lfs) -> Vec<String> {
+    let lost = lfs.recovered().lost.map(|lost| lost.as_error(&lfs.geometry()).to_string());
+    let aside = lfs.set_aside().map(|(thing, why)| format!("{thing} is left alone: {why}"));
+    lost.into_iter().chain(aside).collect()
+}
+
 /// All but what the segments tell.
 fn head(lfs: &Lfs) -> LogView {
     let (superblock, geometry, recovered) = (lfs.superblock(), lfs.geometry(), lfs.recovered());
@@ -159,6 +169,7 @@ fn head(lfs: &Lfs) -> LogView {
             inodes: recovered.inodes,
             incomplete: recovered.incomplete,
         },
+        damage: damage(lfs),
     }
 }
 
@@ -177,5 +188,59 @@ impl StatView {
             inodes_free: space.inodes_free,
         };
         Ok(Self { space, read_only, log: S::log_view(volume)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firnfs::inode::Kind;
+    use firnfs::lfs::{MkfsOptions, Options};
+    use firnfs::vfs::{AtimeMode, Caller, NewNode};
+    use firnfs_device::{AlignedBuf, Device, MemDevice, SystemClock};
+    use firnfs_format::InodeNo;
+    use std::sync::Arc;
+
+    fn open(device: &Arc<MemDevice>) -> Volume<Lfs> {
+        let clock = Arc::new(SystemClock);
+        firnfs_volume::open(device.clone(), Options::default(), AtimeMode::Noatime, clock).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_alone_because_it_is_damaged_is_told() {
+        let device = Arc::new(MemDevice::new(16 << 20));
+        let options = MkfsOptions {
+            size_bytes: 16 << 20,
+            block_bytes: 4096,
+            segment_bytes: 256 << 10,
+            physical_block_bytes: 4096,
+            inline_max_bytes: 2048,
+            label: String::new(),
+            uuid: [3; 16],
+            hash_key: [1, 2],
+            now: TimeNs(0),
+            root_owner: (0, 0),
+        };
+        firnfs_volume::format(&*device, &options).unwrap();
+        let volume = open(&device);
+        let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
+        let caller = Caller { uid: 0, gid: 0, umask: 0 };
+        let ino =
+            volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, b"file", node, false)).unwrap().ino;
+        volume.write_all(ino, 0, &[1; 100_000], false).unwrap();
+        volume.close().unwrap();
+        let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap();
+        let indirect = blocks.iter().find(|block| block.key.level == 1).unwrap().ptr;
+        let at_bytes = volume.run(|vfs, _| Ok(vfs.store().geometry().device_bytes(indirect.addr))).unwrap();
+        let garbage = Arc::new(AlignedBuf::copy_of(&vec![0xdb; indirect.stored_bytes() as usize]));
+        device.write(at_bytes, garbage).unwrap();
+        drop(volume);
+        let volume = open(&device);
+        assert!(StatView::of(&volume).unwrap().log.unwrap().damage.is_empty());
+        volume.run(|vfs, now| vfs.unlink(now, InodeNo::ROOT, b"file")).unwrap();
+        volume.background().unwrap();
+        let damage = StatView::of(&volume).unwrap().log.unwrap().damage;
+        assert_eq!(damage.len(), 1);
+        assert!(damage[0].starts_with(&format!("inode {ino} is left alone: corrupt")), "{damage:?}");
     }
 }

@@ -13,10 +13,30 @@ pub struct Dirty {
     pub birth: Option<Epoch>,
 }
 
+/// New content of a block.
+pub struct Fresh {
+    /// One block long.
+    pub buf: Buf,
+    /// Its CRC-32C, if that is known.
+    pub crc: Option<u32>,
+}
+
+/// A dirty block on its way to the log.
+pub struct LaidOut {
+    /// Its content.
+    pub buf: Buf,
+    /// CRC-32C of all of it, if that is known.
+    pub crc: Option<u32>,
+    /// What it owed.
+    pub dirty: Dirty,
+}
+
 /// One block in memory.
 pub struct CachedBlock {
     /// Its content, one block long.
     pub buf: Buf,
+    /// CRC-32C of all of a dirty block, if that is known.
+    crc: Option<u32>,
     /// Where the content is in the log; a hole for a dirty block.
     pub ptr: BlockPtr,
     /// Set while the content is newer than the log's.
@@ -29,12 +49,7 @@ pub struct BlockCache {
     map: ClockMap<BlockKey, CachedBlock>,
     bytes: u64,
     dirty_bytes: u64,
-    /// Buffers of blocks that left, to be used again.
-    spare: Vec<Vec<u8>>,
 }
-
-/// Spare buffers kept.
-const SPARE_MAX: usize = 4096;
 
 impl BlockCache {
     /// Bytes of all blocks.
@@ -59,17 +74,21 @@ impl BlockCache {
 
     /// The content of a block, to change in place; copied first if somebody else still reads it.
     pub fn content_mut(&mut self, key: &BlockKey) -> Option<&mut Vec<u8>> {
-        self.map.get(key).map(|b| std::sync::Arc::make_mut(&mut b.buf))
+        self.map.get(key).map(|b| {
+            b.crc = None;
+            std::sync::Arc::make_mut(&mut b.buf)
+        })
     }
 
     /// Puts a clean block in.
     pub fn insert_clean(&mut self, key: BlockKey, buf: Buf, ptr: BlockPtr) {
-        self.insert(key, CachedBlock { buf, ptr, dirty: None });
+        self.insert(key, CachedBlock { buf, crc: None, ptr, dirty: None });
     }
 
     /// Puts a dirty block in, in place of what was there.
-    pub fn insert_dirty(&mut self, key: BlockKey, buf: Buf, dirty: Dirty) {
-        self.insert(key, CachedBlock { buf, ptr: BlockPtr::HOLE, dirty: Some(dirty) });
+    pub fn insert_dirty(&mut self, key: BlockKey, fresh: Fresh, dirty: Dirty) {
+        let Fresh { buf, crc } = fresh;
+        self.insert(key, CachedBlock { buf, crc, ptr: BlockPtr::HOLE, dirty: Some(dirty) });
     }
 
     fn insert(&mut self, key: BlockKey, block: CachedBlock) {
@@ -106,13 +125,24 @@ impl BlockCache {
         }
     }
 
-    /// Turns a dirty block clean: its content is at `ptr` now. Returns what it owed.
-    pub fn set_clean(&mut self, key: &BlockKey, ptr: BlockPtr) -> Dirty {
+    /// Turns a dirty block clean: it is being laid out. [`Self::placed`] says where, unless it is not to be kept.
+    pub fn lay_out(&mut self, key: &BlockKey, keep: bool) -> LaidOut {
+        if !keep {
+            let block = self.remove(key).expect("dirty blocks stay in memory");
+            let dirty = block.dirty.expect("only dirty blocks are written");
+            return LaidOut { buf: block.buf, crc: block.crc, dirty };
+        }
         let block = self.map.get(key).expect("dirty blocks stay in memory");
         let dirty = block.dirty.take().expect("only dirty blocks are written");
-        block.ptr = ptr;
         self.dirty_bytes -= block.buf.len() as u64;
-        dirty
+        LaidOut { buf: block.buf.clone(), crc: block.crc.take(), dirty }
+    }
+
+    /// The place of a block that was laid out and kept.
+    pub fn placed(&mut self, key: &BlockKey, ptr: BlockPtr) {
+        if let Some(block) = self.map.get(key) {
+            block.ptr = ptr;
+        }
     }
 
     /// Drops a block, dirty or not.
@@ -120,28 +150,6 @@ impl BlockCache {
         let block = self.map.remove(key);
         self.forget_bytes(block.as_ref());
         block
-    }
-
-    /// A copy of a whole block's bytes, in a spare buffer if there is one.
-    pub fn copy_of(&mut self, bytes: &[u8]) -> Buf {
-        let spare = self.spare.pop().filter(|b| b.len() == bytes.len());
-        Buf::new(spare.map_or_else(
-            || bytes.to_vec(),
-            |mut buf| {
-                buf.copy_from_slice(bytes);
-                buf
-            },
-        ))
-    }
-
-    /// Drops a block whose buffer is wanted again soon.
-    pub fn recycle(&mut self, key: &BlockKey) {
-        if let Some(block) = self.remove(key)
-            && self.spare.len() < SPARE_MAX
-            && let Ok(buf) = std::sync::Arc::try_unwrap(block.buf)
-        {
-            self.spare.push(buf);
-        }
     }
 
     /// Drops cold clean blocks until at most `limit_bytes` are left, or only dirty ones.

@@ -7,5 +7,5 @@
 mod blocks;
 mod clock;
 
-pub use blocks::{BlockCache, Dirty};
+pub use blocks::{BlockCache, Dirty, Fresh, LaidOut};
 pub use clock::ClockMap;

@@ -5,8 +5,8 @@
 
 use super::Lfs;
 use super::inode::{BlockPlace, CoreInode};
-use crate::cache::Dirty;
-use crate::error::{Fetch, Outcome, Stop};
+use crate::cache::{Dirty, Fresh};
+use crate::error::{Fetch, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf, Fork};
 use crate::ufs::bmap::{Parent, SLOTS};
 use firnfs_format::pointer::POINTER_BYTES;
@@ -18,6 +18,8 @@ pub(super) struct Pruning {
     pub range: Range<u64>,
     /// Blocks that may still be dropped.
     pub budget: u64,
+    /// Blocks that were looked at.
+    pub seen: u64,
     /// Blocks that have to be read before more can be dropped.
     pub needs: Vec<Fetch>,
 }
@@ -86,12 +88,34 @@ impl Lfs {
         }
     }
 
+    /// Brings what turns dirty together with a block into memory: the indirect blocks above it, up to one that is dirty
+    /// already. The block itself may be in memory for long when these are not.
+    pub(super) fn load_parents(&mut self, key: BlockKey) -> Outcome<()> {
+        let mut below = key;
+        while let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(below.level, below.index)
+        {
+            let parent = BlockKey { level, index, ..key };
+            match self.shelf.cache.peek(&parent) {
+                Some(block) if block.dirty.is_some() => return Ok(()),
+                Some(_) => {}
+                None => {
+                    let ptr = self.ptr(parent)?;
+                    if !ptr.is_hole() {
+                        self.shelf.block(parent, ptr)?;
+                    }
+                }
+            }
+            below = parent;
+        }
+        Ok(())
+    }
+
     /// Turns a block dirty, its parents with it. `content` replaces what is there; without it the block keeps its
     /// content (in memory: the caller saw to that) or starts as zeros. `charge_bytes` of live space are charged.
     pub(super) fn make_dirty(
         &mut self,
         key: BlockKey,
-        content: Option<Buf>,
+        content: Option<Fresh>,
         charge_bytes: u32,
         birth: Option<firnfs_format::Epoch>,
     ) {
@@ -105,22 +129,22 @@ impl Lfs {
         self.charge(key.ino, charge_bytes);
         let dirty = Dirty { charged_bytes: charge_bytes, birth };
         match content {
-            Some(buf) => self.shelf.cache.insert_dirty(key, buf, dirty),
+            Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
             None if old.is_stored() => self.shelf.cache.set_dirty(&key, dirty),
             None => {
                 let zeros = Buf::new(vec![0; self.geo.block_bytes as usize]);
-                self.shelf.cache.insert_dirty(key, zeros, dirty);
+                self.shelf.cache.insert_dirty(key, Fresh { buf: zeros, crc: None }, dirty);
             }
         }
         self.core_mut(key.ino).dirty_blocks.insert(place);
         self.mark_inode(key.ino, false);
     }
 
-    fn redirty(&mut self, key: BlockKey, content: Option<Buf>, charge_bytes: u32) {
+    fn redirty(&mut self, key: BlockKey, content: Option<Fresh>, charge_bytes: u32) {
         let dirty = self.shelf.cache.peek(&key).and_then(|b| b.dirty).expect("dirty blocks are in memory");
-        if let Some(buf) = content {
+        if let Some(fresh) = content {
             let birth = None;
-            self.shelf.cache.insert_dirty(key, buf, Dirty { birth, ..dirty });
+            self.shelf.cache.insert_dirty(key, fresh, Dirty { birth, ..dirty });
         }
         if charge_bytes > dirty.charged_bytes {
             self.charge(key.ino, charge_bytes - dirty.charged_bytes);
@@ -162,14 +186,19 @@ impl Lfs {
     }
 
     pub(super) fn charge(&mut self, ino: InodeNo, bytes: u32) {
-        self.live_bytes += u64::from(bytes);
+        self.recount(0, u64::from(bytes));
         self.core_mut(ino).charged_bytes += u64::from(bytes);
     }
 
     pub(super) fn refund(&mut self, ino: InodeNo, bytes: u32) {
-        self.live_bytes -= u64::from(bytes);
+        let bytes = u64::from(bytes);
+        self.recount(bytes, 0);
         let core = self.core_mut(ino);
-        core.charged_bytes = core.charged_bytes.saturating_sub(u64::from(bytes));
+        let stated = core.charged_bytes;
+        core.charged_bytes = stated.saturating_sub(bytes);
+        if stated < bytes {
+            self.wrong_account(format!("charge of inode {ino}"), bytes, stated);
+        }
     }
 
     /// What a pointer referred to dies.
@@ -217,6 +246,8 @@ impl Lfs {
         if ptr.is_hole() || pruning.is_done() || !self.overlaps(&key, &pruning.range) {
             return Ok(());
         }
+        pruning.seen += 1;
+        self.check_tree(key.ino, pruning.seen)?;
         if key.level > 0 {
             let block = match self.shelf.block(key, *ptr) {
                 Err(Stop::Need(more)) => {
@@ -233,6 +264,21 @@ impl Lfs {
         }
         pruning.budget = pruning.budget.saturating_sub(1);
         Ok(())
+    }
+
+    /// A walk through the block tree of an inode ends: each block in it is charged a sector at least, so a tree in which
+    /// more are met than that leads into itself.
+    pub(super) fn check_tree(&self, ino: InodeNo, seen_blocks: u64) -> Result<(), FsError> {
+        let charged_bytes = self.core(ino).charged_bytes;
+        if seen_blocks <= charged_bytes / u64::from(SECTOR_BYTES) {
+            return Ok(());
+        }
+        Err(FsError::Corrupt {
+            what: format!("block tree of inode {ino}"),
+            at: self.geo.place(self.core(ino).record.addr),
+            expected: format!("no more blocks than the {charged_bytes} bytes charged have room for"),
+            found: format!("{seen_blocks} blocks"),
+        })
     }
 
     fn overlaps(&self, key: &BlockKey, range: &Range<u64>) -> bool {
@@ -299,9 +345,8 @@ impl Lfs {
 
     /// Sectors that a block takes when it is stored now: a file's data up to its end, metadata up to its last byte that
     /// is not zero, at least one sector.
-    pub(super) fn stored_sectors(&self, key: &BlockKey, size_bytes: u64) -> u8 {
+    pub(super) fn stored_sectors(&self, key: &BlockKey, is_data: bool, size_bytes: u64) -> u8 {
         let block_bytes = u64::from(self.geo.block_bytes);
-        let is_data = key.level == 0 && key.fork == Fork::Data && !self.is_directory(key.ino);
         let len = if is_data {
             size_bytes.saturating_sub(key.index.0 * block_bytes).min(block_bytes)
         } else {
@@ -334,6 +379,11 @@ enum Pruned {
 }
 
 impl Pruning {
+    /// Nothing seen yet.
+    pub(super) fn new(range: Range<u64>, budget: u64) -> Self {
+        Self { range, budget, seen: 0, needs: Vec::new() }
+    }
+
     fn is_done(&self) -> bool {
         self.budget == 0 || self.needs.len() >= NEEDS_AT_ONCE
     }

@@ -46,6 +46,12 @@ impl Lfs {
         // From here on nothing stops.
         self.write_imap(now, &imap_leaves, &imap_old);
         let emptied = self.write_usage(now, &usage_leaves, &usage_old);
+        if let Some((segment, live_bytes)) = self.usage.take_wrong() {
+            // The accounts on the device are wrong: no checkpoint is built on them.
+            let what = format!("live bytes of segment {segment}");
+            self.wrong_account(what, 0, live_bytes);
+        }
+        self.refuse_failed()?;
         self.queue_slot(now, clean, emptied);
         Ok(())
     }
@@ -90,7 +96,7 @@ impl Lfs {
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
         for plan in self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens) {
-            let mut writer = PartialWriter::new(&plan);
+            let mut writer = PartialWriter::new(&self.geo, &plan);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
@@ -127,7 +133,7 @@ impl Lfs {
         let block_bytes = self.geo.block_bytes;
         let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
         for plan in &plans {
-            let mut writer = PartialWriter::new(plan);
+            let mut writer = PartialWriter::new(&self.geo, plan);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
@@ -147,17 +153,14 @@ impl Lfs {
         len_sectors: u8,
     ) -> BlockPtr {
         let ptr = BlockPtr { len_sectors, birth: self.epoch, ..BlockPtr::HOLE };
-        writer.put(self, ptr, |out| {
-            let len = out.len();
-            out.copy_from_slice(&staged.bytes(level, index)[..len]);
-        })
+        writer.put_copy(ptr, staged.bytes(level, index))
     }
 
     /// Table blocks that are about to be replaced die.
     fn leave(&mut self, old: &BTreeMap<(u32, u64), BlockPtr>) {
         for ptr in old.values().filter(|p| p.is_stored()) {
             self.usage.sub(self.geo.segment_of(ptr.addr), ptr.stored_bytes());
-            self.live_bytes -= u64::from(ptr.stored_bytes());
+            self.recount(u64::from(ptr.stored_bytes()), 0);
         }
     }
 
@@ -200,6 +203,7 @@ impl Lfs {
             live_bytes: self.live_bytes,
             tails: self.log.tails(),
             spans: self.spans.clone(),
+            features: self.features,
             counters: self.counters.encode(),
         }
     }

@@ -10,13 +10,15 @@ use super::checkpoint::CHECKPOINT_SEGMENTS;
 use super::log::{CLEANER_LOG, USER_LOG};
 use super::scan::{partials, stored_bytes};
 use super::shelf::padded;
+use super::trouble::Thing;
 use super::{gather_needs, inode::BlockPlace};
+use crate::cache::Fresh;
 use crate::clean::{Candidate, Policy, Terms};
-use crate::error::{Fetch, FetchKind, Outcome, Stop};
+use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{BlockIndex, InodeNo, SegmentId, TimeNs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Victims of one pass at most.
 const VICTIMS: usize = 16;
@@ -30,8 +32,6 @@ const VICTIM_BYTES: u64 = 16 << 20;
 pub(super) struct Cleaning {
     victims: Vec<Candidate>,
     segments: BTreeMap<SegmentId, Vec<u8>>,
-    /// Segments with damaged live blocks: left alone, never freed.
-    damaged: BTreeSet<SegmentId>,
     /// What the last pass emptied waits for checkpoints.
     pub(super) wants_checkpoint: bool,
     /// The last search met segments that a checkpoint will find empty.
@@ -65,6 +65,9 @@ impl Lfs {
             }
         }
         self.fetch_victims()?;
+        if self.cleaning.victims.is_empty() {
+            return Ok(true);
+        }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
         // Users' changes first; then memory is what the log says, and a pass can take its blocks from the segments.
         self.commit_scope(now, Scope::All, USER_LOG, false)?;
@@ -76,8 +79,17 @@ impl Lfs {
         let mut candidates = Vec::new();
         self.cleaning.finds_empty = false;
         for leaf in 0..self.usage.leaves() {
-            for (segment, entry) in self.usage.leaf(&mut self.shelf, leaf)? {
-                let idle = !self.log.is_open(segment) && !self.cleaning.damaged.contains(&segment);
+            let entries = match self.usage.leaf(&mut self.shelf, leaf) {
+                Err(Stop::Fail(why)) => {
+                    self.put_aside(Thing::SegmentUsage, why);
+                    continue;
+                }
+                other => other?,
+            };
+            for (segment, entry) in entries {
+                let idle = !self.log.is_open(segment)
+                    && !self.shelf.is_in_flight(segment)
+                    && self.why_aside(Thing::Segment(segment)).is_none();
                 self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
@@ -124,43 +136,67 @@ impl Lfs {
     }
 
     fn fetch_victims(&mut self) -> Outcome<()> {
-        let missing =
-            self.cleaning.victims.iter().filter(|v| !self.cleaning.segments.contains_key(&v.segment));
-        let needs: Vec<Fetch> = missing
-            .map(|v| Fetch {
-                what: FetchKind::Raw(v.segment),
-                at_bytes: self.geo.device_bytes(self.geo.addr(v.segment, 0)),
-                len_bytes: self.geo.segment_bytes,
-            })
-            .collect();
+        let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
+        let mut needs = Vec::new();
+        for segment in victims {
+            let what = FetchKind::Raw(segment);
+            if self.cleaning.segments.contains_key(&segment) {
+                continue;
+            }
+            if let Some(why) = self.shelf.take_failure(&what) {
+                self.leave_victim(segment, why);
+                continue;
+            }
+            let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
+            needs.push(Fetch { what, at_bytes, len_bytes: self.geo.segment_bytes });
+        }
         if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
     }
 
-    /// Entries of the victims that are still current, in the order of the log. A victim in which they are less than the usage
-    /// table says has damaged summaries: it would be chosen for ever.
+    /// A victim cannot be cleaned for what is damaged in it or on the way to it: the others still can.
+    fn leave_victim(&mut self, segment: SegmentId, why: FsError) {
+        self.cleaning.victims.retain(|v| v.segment != segment);
+        self.cleaning.segments.remove(&segment);
+        self.put_aside(Thing::Segment(segment), why);
+    }
+
+    /// Entries of the victims that are still current, in the order of the log.
     fn find_live(&mut self) -> Outcome<Vec<(SegmentId, Entry)>> {
         let mut needs = Vec::new();
         let mut live = Vec::new();
         let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
         for segment in victims {
-            let bytes =
-                std::mem::take(self.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
-            let found = partials(&bytes, &self.sb.uuid, &self.geo);
-            self.cleaning.segments.insert(segment, bytes);
-            let stated = gather_needs(self.usage.get(&mut self.shelf, segment), &mut needs)?;
-            let mut live_bytes = 0;
-            for entry in found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored()) {
-                if gather_needs(self.is_live(entry), &mut needs)? == Some(true) {
-                    live_bytes += entry.ptr.stored_bytes();
-                    live.push((segment, *entry));
-                }
-            }
-            if needs.is_empty() && stated.is_some_and(|s| s.live_bytes > live_bytes) {
-                self.cleaning.damaged.insert(segment);
+            match self.live_in(segment, &mut needs) {
+                Ok(found) => live.extend(found.into_iter().map(|entry| (segment, entry))),
+                Err(Stop::Fail(why)) => self.leave_victim(segment, why),
+                Err(stop) => return Err(stop),
             }
         }
         needs.dedup();
         if needs.is_empty() { Ok(live) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// Current entries of one victim. A victim in which they are less than the usage table says has damaged summaries: it
+    /// would be chosen for ever, so it is set aside once what was found in it has moved.
+    fn live_in(&mut self, segment: SegmentId, needs: &mut Vec<Fetch>) -> Outcome<Vec<Entry>> {
+        let bytes = std::mem::take(self.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
+        let found = partials(&bytes, &self.sb.uuid, &self.geo, segment);
+        self.cleaning.segments.insert(segment, bytes);
+        let needs_before = needs.len();
+        let stated = gather_needs(self.usage.get(&mut self.shelf, segment), needs)?;
+        let mut live = Vec::new();
+        let mut live_bytes = 0;
+        for entry in found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored()) {
+            if gather_needs(self.is_live(entry), needs)? == Some(true) {
+                live_bytes += u64::from(entry.ptr.stored_bytes());
+                live.push(*entry);
+            }
+        }
+        let stated_bytes = stated.map_or(0, |s| u64::from(s.live_bytes));
+        if needs.len() == needs_before && stated_bytes > live_bytes {
+            self.put_aside(Thing::Segment(segment), damaged(segment, stated_bytes, live_bytes));
+        }
+        Ok(live)
     }
 
     fn is_live(&mut self, entry: &Entry) -> Outcome<bool> {
@@ -188,7 +224,12 @@ impl Lfs {
             return Ok(false);
         }
         self.load_inode(entry.ino)?;
-        self.ptr(block_key(entry.ino, fork, level, index)).map(|ptr| ptr == entry.ptr)
+        let key = block_key(entry.ino, fork, level, index);
+        let is_live = self.ptr(key)? == entry.ptr;
+        if is_live {
+            self.load_parents(key)?;
+        }
+        Ok(is_live)
     }
 
     /// Turns the live blocks dirty and commits them to the cleaner's log. Returns true.
@@ -198,7 +239,8 @@ impl Lfs {
             if self.move_entry(*segment, entry) {
                 moved_bytes += u64::from(entry.ptr.stored_bytes());
             } else {
-                self.cleaning.damaged.insert(*segment);
+                let stored_bytes = u64::from(entry.ptr.stored_bytes());
+                self.put_aside(Thing::Segment(*segment), damaged(*segment, stored_bytes, 0));
             }
         }
         let cleaned = std::mem::take(&mut self.cleaning.victims).len() as u64;
@@ -231,12 +273,23 @@ impl Lfs {
                 if !self.core(ino).dirty_blocks.contains(&place) {
                     let content = padded(stored, self.geo.block_bytes);
                     let charge = entry.ptr.stored_bytes();
-                    self.make_dirty(key, Some(content), charge, Some(entry.ptr.birth));
+                    let fresh = Fresh { buf: content, crc: None };
+                    self.make_dirty(key, Some(fresh), charge, Some(entry.ptr.birth));
                     self.settle_record(ino);
                 }
             }
         }
         true
+    }
+}
+
+/// Why a segment with damaged blocks or summaries is left alone.
+fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError {
+    FsError::Corrupt {
+        what: "live blocks".to_owned(),
+        at: format!("segment {segment}"),
+        expected: format!("{expected_bytes} bytes"),
+        found: format!("{found_bytes} that can be read and found"),
     }
 }
 

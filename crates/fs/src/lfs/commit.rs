@@ -6,23 +6,27 @@
 //! level first, by number, then its record. What an item refers to comes before it.
 
 use super::Lfs;
+use super::geometry::Geometry;
 use super::inode::BlockPlace;
 use super::log::{Log, Planned};
+use super::parcel::Parcel;
+use crate::cache::LaidOut;
 use crate::error::{FsError, Outcome, Stop};
+use crate::inode::Kind;
 use crate::mutation::{Mutation, is_on};
-use crate::store::{BlockKey, Scope, Ticket};
-use firnfs_device::AlignedBuf;
+use crate::store::{Buf, Fork, Scope, Ticket};
 use firnfs_format::summary::{
     Entry, EntryKind, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END, Summary, summary_sectors,
 };
 use firnfs_format::table::ImapEntry;
-use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, TimeNs};
+use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
 use std::sync::Arc;
 
 /// One thing that a batch writes.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    Block(InodeNo, BlockPlace),
+    /// A block; whether it is a file's own data.
+    Block(InodeNo, BlockPlace, bool),
     Record(InodeNo),
     Freed(InodeNo, u32),
 }
@@ -73,10 +77,11 @@ impl Lfs {
                 continue;
             }
             batch.has_names |= names;
+            let is_directory = core.inode.kind == Kind::Directory;
             for &place in &core.dirty_blocks {
-                let key = BlockKey { ino, fork: place.fork, level: place.level, index: place.index };
-                batch.items.push(Item::Block(ino, place));
-                batch.lens.push(self.stored_sectors(&key, core.inode.size_bytes));
+                let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
+                batch.items.push(Item::Block(ino, place, is_data));
+                batch.lens.push(self.stored_sectors(&place.key(ino), is_data, core.inode.size_bytes));
             }
             batch.items.push(Item::Record(ino));
             batch.lens.push((core.record_bytes() / SECTOR_BYTES) as u8);
@@ -94,12 +99,14 @@ impl Lfs {
         let last = plans.len() - 1;
         for (n, plan) in plans.iter().enumerate() {
             let more = if n == last { FLAG_END } else { FLAG_CONT };
-            let mut writer = PartialWriter::new(plan);
+            let mut writer = PartialWriter::new(&self.geo, plan);
             for at in plan.items.clone() {
                 let ptr = BlockPtr { len_sectors: batch.lens[at], ..BlockPtr::HOLE };
                 let entry = match batch.items[at] {
-                    Item::Block(ino, place) => self.write_block(now, ino, place, ptr, &mut writer),
-                    Item::Record(ino) => self.write_record(now, ino, ptr, &mut writer),
+                    Item::Block(ino, place, is_data) => {
+                        self.write_block(ino, place, is_data, ptr, &mut writer)
+                    }
+                    Item::Record(ino) => self.write_record(ino, ptr, &mut writer),
                     Item::Freed(ino, version) => {
                         self.freed.remove(&ino);
                         self.imap.give_back(ino);
@@ -108,67 +115,56 @@ impl Lfs {
                 };
                 writer.entries.push(entry);
             }
+            if writer.live_bytes > 0 {
+                self.usage.add(plan.segment, writer.live_bytes, writer.youngest, now);
+            }
             self.finish_partial(now, plan, writer, log, flags | more);
         }
     }
 
+    /// The inode's own list of dirty blocks is emptied when its record is written.
     fn write_block(
         &mut self,
-        now: TimeNs,
         ino: InodeNo,
         place: BlockPlace,
+        is_data: bool,
         ptr: BlockPtr,
         writer: &mut PartialWriter,
     ) -> Entry {
-        let key = BlockKey { ino, fork: place.fork, level: place.level, index: place.index };
-        let block = self.shelf.cache.peek(&key).expect("dirty blocks are in memory");
-        let birth = block.dirty.and_then(|d| d.birth).unwrap_or(self.epoch);
-        let buf = block.buf.clone();
-        let ptr = writer.put(self, BlockPtr { birth, ..ptr }, |out| {
-            let len = out.len();
-            out.copy_from_slice(&buf[..len]);
-        });
-        drop(buf);
-        let dirty = self.shelf.cache.set_clean(&key, ptr);
-        let is_whole_data =
-            key.level == 0 && ptr.stored_bytes() == self.geo.block_bytes && !self.is_directory(ino);
-        if is_whole_data && !self.options.cache_file_data {
-            self.shelf.cache.recycle(&key);
+        let key = place.key(ino);
+        let is_whole_data = is_data && ptr.stored_bytes() == self.geo.block_bytes;
+        let keep = self.options.cache_file_data || !is_whole_data;
+        let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
+        let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.epoch), ..ptr };
+        let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
+        if keep {
+            self.shelf.cache.placed(&key, ptr);
         }
         self.settle_parent(key, ptr);
-        self.refund(ino, dirty.charged_bytes);
-        self.charge(ino, ptr.stored_bytes());
-        let core = self.core_mut(ino);
-        core.dirty_blocks.remove(&place);
-        let (version, mtime) = (core.version, core.inode.mtime);
-        self.usage.add(self.geo.segment_of(ptr.addr), ptr.stored_bytes(), mtime, now);
+        if dirty.charged_bytes != ptr.stored_bytes() {
+            self.refund(ino, dirty.charged_bytes);
+            self.charge(ino, ptr.stored_bytes());
+        }
+        let core = self.core(ino);
+        writer.adds_live(&ptr, core.inode.mtime);
         let kind = EntryKind::Block { fork: place.fork as u8, level: place.level, index: place.index.0 };
-        Entry { ino, version, kind, ptr }
+        Entry { ino, version: core.version, kind, ptr }
     }
 
-    fn write_record(
-        &mut self,
-        now: TimeNs,
-        ino: InodeNo,
-        ptr: BlockPtr,
-        writer: &mut PartialWriter,
-    ) -> Entry {
+    fn write_record(&mut self, ino: InodeNo, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
         let ptr = BlockPtr { birth: self.epoch, ..ptr };
-        let ptr = writer.put(self, ptr, |out| {
-            out.fill(0);
-            self.core(ino).encode(ino, out);
-        });
+        let ptr = writer.put_own(ptr, |out| self.core(ino).encode(ino, out));
         self.clean_inode(ino);
         let core = self.core_mut(ino);
+        core.dirty_blocks.clear();
         let old = std::mem::replace(&mut core.record, ptr);
         let was_charged = std::mem::replace(&mut core.record_charge_bytes, ptr.stored_bytes());
         let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
-        let mtime = core.inode.mtime;
-        self.live_bytes = self.live_bytes - u64::from(was_charged) + u64::from(ptr.stored_bytes());
+        writer.adds_live(&ptr, core.inode.mtime);
+        self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
         if old.is_stored() {
             self.usage.sub(self.geo.segment_of(old.addr), old.stored_bytes());
         }
-        self.usage.add(self.geo.segment_of(ptr.addr), ptr.stored_bytes(), mtime, now);
         self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
         Entry { ino, version, kind: EntryKind::Inode { orphan }, ptr }
     }
@@ -201,16 +197,15 @@ impl Lfs {
             log,
         };
         debug_assert_eq!(summary_sectors(writer.entries.len()), plan.summary_sectors);
-        writer.clear_gaps();
-        summary.encode_into(&writer.entries, &mut writer.buf);
+        summary.encode_into(&writer.entries, writer.parcel.summary_mut());
         self.log.serial = serial;
         self.log.prev_crc = summary.crc;
         let addr = self.geo.addr(plan.segment, plan.start_sector);
-        let data = Arc::new(writer.buf);
-        self.counters.log_bytes += data.len() as u64;
-        self.log_bytes_since_checkpoint += data.len() as u64;
-        self.shelf.launch(addr, data.clone());
-        self.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), data);
+        let parcel = Arc::new(writer.parcel);
+        self.counters.log_bytes += parcel.len_bytes() as u64;
+        self.log_bytes_since_checkpoint += parcel.len_bytes() as u64;
+        self.shelf.launch(addr, parcel.clone());
+        self.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), parcel);
     }
 
     /// Makes sure that clean segments are at hand for laying out that many.
@@ -236,37 +231,69 @@ impl Lfs {
 
 /// Fills one planned partial segment.
 pub(super) struct PartialWriter {
-    buf: AlignedBuf,
+    parcel: Parcel,
     /// Entries of what was put so far.
     pub entries: Vec<Entry>,
-    plan: Planned,
+    /// Where the partial segment begins.
+    start: SectorAddr,
+    /// Where the next block goes, from the beginning.
     sector: u32,
+    /// What was put so far and is live, in bytes.
+    live_bytes: u32,
+    /// Youngest modification time of that.
+    youngest: TimeNs,
 }
 
 impl PartialWriter {
-    pub(super) fn new(plan: &Planned) -> Self {
+    pub(super) fn new(geo: &Geometry, plan: &Planned) -> Self {
+        let len_bytes = (plan.len_sectors * SECTOR_BYTES) as usize;
         Self {
-            buf: AlignedBuf::scratch((plan.len_sectors * SECTOR_BYTES) as usize),
+            parcel: Parcel::new(len_bytes, (plan.summary_sectors * SECTOR_BYTES) as usize),
             entries: Vec::with_capacity(plan.items.len()),
-            plan: plan.clone(),
+            start: geo.addr(plan.segment, plan.start_sector),
             sector: plan.summary_sectors,
+            live_bytes: 0,
+            youngest: TimeNs::default(),
         }
     }
 
-    /// Zeros what no block fills: the summary's place and the padding at the end.
-    fn clear_gaps(&mut self) {
-        let (first, end) = (self.plan.summary_sectors * SECTOR_BYTES, self.sector * SECTOR_BYTES);
-        self.buf[..first as usize].fill(0);
-        self.buf[end as usize..].fill(0);
+    fn at_bytes(&self) -> usize {
+        (self.sector * SECTOR_BYTES) as usize
     }
 
-    /// Puts the next stored block; `fill` overwrites all its bytes. Returns the pointer with address and checksum.
-    pub(super) fn put(&mut self, lfs: &Lfs, ptr: BlockPtr, fill: impl FnOnce(&mut [u8])) -> BlockPtr {
-        let from = (self.sector * SECTOR_BYTES) as usize;
-        let out = &mut self.buf[from..from + ptr.stored_bytes() as usize];
-        fill(out);
-        let addr = lfs.geo.addr(self.plan.segment, self.plan.start_sector + self.sector);
+    /// Gives what was just put its address.
+    fn place(&mut self, ptr: BlockPtr, crc: u32) -> BlockPtr {
+        let addr = SectorAddr(self.start.0 + u64::from(self.sector));
         self.sector += u32::from(ptr.len_sectors);
-        BlockPtr { addr, kind: PtrKind::Plain, crc: firnfs_format::crc32c(out), ..ptr }
+        BlockPtr { addr, kind: PtrKind::Plain, crc, ..ptr }
+    }
+
+    /// Puts the next stored block; `fill` gets zeros to fill in. Returns the pointer with address and checksum.
+    fn put_own(&mut self, ptr: BlockPtr, fill: impl FnOnce(&mut [u8])) -> BlockPtr {
+        let out = self.parcel.add_own(self.at_bytes(), ptr.stored_bytes() as usize);
+        fill(out);
+        let crc = firnfs_format::crc32c(out);
+        self.place(ptr, crc)
+    }
+
+    /// Puts the next stored block, a copy: metadata changes again soon.
+    pub(super) fn put_copy(&mut self, ptr: BlockPtr, block: &[u8]) -> BlockPtr {
+        self.put_own(ptr, |out| {
+            let len = out.len();
+            out.copy_from_slice(&block[..len]);
+        })
+    }
+
+    /// Puts the next stored block, shared with the cache. `crc` is that of the whole block, if it is known.
+    fn put_data(&mut self, ptr: BlockPtr, block: Buf, crc: Option<u32>) -> BlockPtr {
+        let len = ptr.stored_bytes() as usize;
+        let crc = crc.filter(|_| len == block.len()).unwrap_or_else(|| firnfs_format::crc32c(&block[..len]));
+        self.parcel.add_block(self.at_bytes(), len, block);
+        self.place(ptr, crc)
+    }
+
+    fn adds_live(&mut self, ptr: &BlockPtr, mtime: TimeNs) {
+        self.live_bytes += ptr.stored_bytes();
+        self.youngest = self.youngest.max(mtime);
     }
 }

@@ -19,10 +19,10 @@ macro_rules! counters {
                 out
             }
 
-            /// From the checkpoint.
+            /// From the checkpoint. Counts that no volume can have reached are taken for what can still be added to.
             #[must_use]
             pub fn decode(stored: &[u64; COUNTERS]) -> Self {
-                Self { $($name: stored[$slot],)* }
+                Self { $($name: stored[$slot].min(u64::MAX / 2),)* }
             }
 
             /// Names and values, for people and machines.

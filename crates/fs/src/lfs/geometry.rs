@@ -71,6 +71,13 @@ impl Geometry {
         format!("segment {} sector {}", self.segment_of(addr), self.sector_of(addr))
     }
 
+    /// True if what a pointer says is stored lies within one segment of the volume and is not empty.
+    #[must_use]
+    pub fn is_inside(&self, ptr: &BlockPtr) -> bool {
+        let end = self.sector_of(ptr.addr) + u32::from(ptr.len_sectors);
+        self.segment_of(ptr.addr).0 < self.segments && end <= self.segment_sectors && ptr.len_sectors > 0
+    }
+
     /// Checks that a stored pointer read from the device lies within one segment of the volume and is not longer than
     /// `max_bytes`.
     ///
@@ -82,10 +89,7 @@ impl Geometry {
         max_bytes: u32,
         what: impl FnOnce() -> String,
     ) -> Result<(), FsError> {
-        let end = self.sector_of(ptr.addr) + u32::from(ptr.len_sectors);
-        let fits = self.segment_of(ptr.addr).0 < self.segments && end <= self.segment_sectors;
-        let len_ok = ptr.len_sectors > 0 && ptr.stored_bytes() <= max_bytes;
-        if ptr.kind == PtrKind::Plain && fits && len_ok && !ptr.is_pending() {
+        if ptr.kind == PtrKind::Plain && self.is_inside(ptr) && ptr.stored_bytes() <= max_bytes {
             return Ok(());
         }
         Err(FsError::Corrupt {

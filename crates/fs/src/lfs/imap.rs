@@ -3,9 +3,10 @@
 //! Entries newer than the last checkpoint are kept beside the tree and merged by the next one, so that a commit does
 //! not rewrite map blocks. Roll-forward finds them again in the summaries.
 
+use super::admit::INODE_NUMBERS;
 use super::shelf::Shelf;
 use super::table::Table;
-use crate::error::Outcome;
+use crate::error::{FsError, Outcome, Stop};
 use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
@@ -31,6 +32,17 @@ pub struct Imap {
     stored_through: InodeNo,
     /// Leaves that newer entries belong to.
     changed: BTreeSet<u64>,
+    /// A search for orphans that waits for a block.
+    search: Option<OrphanSearch>,
+}
+
+/// How far the tree was searched for orphans. It survives each stop, so that no leaf is looked at twice.
+#[derive(Default)]
+struct OrphanSearch {
+    found: BTreeSet<u64>,
+    /// Leaf where it goes on.
+    from: u64,
+    damage: Option<FsError>,
 }
 
 impl Imap {
@@ -46,6 +58,7 @@ impl Imap {
             moving: BTreeSet::new(),
             stored_through: next_ino,
             changed: BTreeSet::new(),
+            search: None,
         }
     }
 
@@ -105,14 +118,16 @@ impl Imap {
         }
         // Look for old holes only where they are worth it: an eighth of the map.
         let holes = self.next_ino.0.saturating_sub(InodeNo::FIRST_USER.0 + self.used);
-        if holes > self.next_ino.0 / 8
-            && holes > self.table.fan()
-            && let Some(found) = self.search_holes(shelf, busy)?
-        {
-            return Ok(found);
+        if holes > self.next_ino.0 / 8 && holes > self.table.fan() {
+            match self.search_holes(shelf, busy) {
+                Ok(Some(found)) => return Ok(found),
+                // Numbers never used do as well as those in a damaged part of the map.
+                Ok(None) | Err(Stop::Fail(_)) => self.cursor += 1,
+                Err(stop) => return Err(stop),
+            }
         }
-        let fresh = (self.next_ino.0..).map(InodeNo).find(|&ino| !busy(ino)).expect("64 bits of numbers");
-        Ok((fresh, ImapEntry::default()))
+        let fresh = (self.next_ino.0..INODE_NUMBERS).map(InodeNo).find(|&ino| !busy(ino));
+        Ok((fresh.ok_or(FsError::NoSpace)?, ImapEntry::default()))
     }
 
     fn search_holes(
@@ -158,7 +173,7 @@ impl Imap {
 
     /// An inode is gone; its number may be given out again after [`Self::give_back`].
     pub fn inode_gone(&mut self) {
-        self.used -= 1;
+        self.used = self.used.saturating_sub(1);
     }
 
     /// A number may be given out again.
@@ -179,6 +194,7 @@ impl Imap {
     /// The newer entries, in order, for the checkpoint that merges them.
     pub fn take_newer(&mut self) -> Vec<(u64, ImapEntry)> {
         self.moving.clear();
+        self.search = None;
         self.stored_through = self.next_ino;
         self.changed.clear();
         let mut entries: Vec<_> = std::mem::take(&mut self.newer).into_iter().collect();
@@ -186,25 +202,61 @@ impl Imap {
         entries
     }
 
-    /// Numbers of all orphans.
+    /// Numbers of all orphans, and the damage that may hide more of them.
     ///
     /// # Errors
-    /// `Need`, `Corrupt`.
-    pub fn orphans(&self, shelf: &mut Shelf) -> Outcome<Vec<InodeNo>> {
-        let mut found: BTreeSet<u64> = self.newer.iter().filter(|(_, e)| e.orphan).map(|(n, _)| *n).collect();
-        let end = self.next_ino.0.div_ceil(self.table.fan());
-        let mut from = 0;
-        while self.table.root.special > 0
-            && let Some(leaf) = self.table.find_leaf(shelf, from, end, &|node, _| node.special > 0)?
-        {
-            for (slot, entry) in self.table.leaf::<ImapEntry>(shelf, leaf)?.iter().enumerate() {
-                let n = leaf * self.table.fan() + slot as u64;
-                if entry.orphan && !self.newer.contains_key(&n) {
-                    found.insert(n);
-                }
+    /// `Need`.
+    pub fn orphans(&mut self, shelf: &mut Shelf) -> Outcome<(Vec<InodeNo>, Option<FsError>)> {
+        let mut search = self.search.take().unwrap_or_default();
+        while let Some(leaf) = match self.next_orphans(shelf, &mut search) {
+            Err(Stop::Fail(why)) => {
+                search.damage.get_or_insert(why);
+                None
             }
-            from = leaf + 1;
+            Err(stop) => {
+                self.search = Some(search);
+                return Err(stop);
+            }
+            Ok(leaf) => leaf,
+        } {
+            search.from = leaf + 1;
         }
-        Ok(found.into_iter().map(InodeNo).collect())
+        let newer = self.newer.iter().filter(|(_, e)| e.orphan).map(|(n, _)| *n);
+        let mut found: BTreeSet<u64> = newer.collect();
+        found.extend(search.found.iter().filter(|n| !self.newer.contains_key(n)));
+        Ok((found.into_iter().map(InodeNo).collect(), search.damage))
+    }
+
+    /// Notes the orphans of the next leaf that has some, and returns it. A damaged leaf is passed over; one that has none
+    /// although the sums above it say so ends the search: sums that lie could lead through all numbers that there are.
+    fn next_orphans(&self, shelf: &mut Shelf, search: &mut OrphanSearch) -> Outcome<Option<u64>> {
+        let end = self.next_ino.0.div_ceil(self.table.fan());
+        if search.found.len() as u64 >= self.table.root.special {
+            return Ok(None);
+        }
+        let Some(leaf) = self.table.find_leaf(shelf, search.from, end, &|node, _| node.special > 0)? else {
+            return Ok(None);
+        };
+        let entries = match self.table.leaf::<ImapEntry>(shelf, leaf) {
+            Err(Stop::Fail(why)) => {
+                search.damage.get_or_insert(why);
+                return Ok(Some(leaf));
+            }
+            other => other?,
+        };
+        let before = search.found.len();
+        let first = leaf * self.table.fan();
+        let orphans = entries.iter().enumerate().filter(|(_, entry)| entry.orphan);
+        search.found.extend(orphans.map(|(slot, _)| first + slot as u64));
+        if search.found.len() > before {
+            return Ok(Some(leaf));
+        }
+        Err(FsError::Corrupt {
+            what: "inode map".to_owned(),
+            at: format!("inodes {first} and up"),
+            expected: "an orphan, as the blocks above say".to_owned(),
+            found: "none".to_owned(),
+        }
+        .into())
     }
 }

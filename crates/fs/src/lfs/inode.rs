@@ -1,13 +1,14 @@
 //! `CoreInode`: an inode in memory with its root pointers, and its way to and from the record on disk.
 
+use super::admit;
 use super::geometry::Geometry;
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
-use crate::store::Fork;
+use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::DIRECT;
 use firnfs_format::inode::{
-    BODY_INLINE, BODY_REAPING, BODY_XATTR_FORK, FORKS, INODE_MAGIC, InodeRaw, Record, Roots, decode_record,
-    encode_record, record_bytes,
+    BODY_INLINE, BODY_REAPING, BODY_XATTR_FORK, FORKS, INODE_MAGIC, InodeRaw, Record, Roots, encode_record,
+    record_bytes,
 };
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
@@ -23,6 +24,13 @@ pub struct BlockPlace {
     pub fork: Fork,
     /// Index at that level.
     pub index: BlockIndex,
+}
+
+impl BlockPlace {
+    /// Names the block of that inode.
+    pub fn key(self, ino: InodeNo) -> BlockKey {
+        BlockKey { ino, fork: self.fork, level: self.level, index: self.index }
+    }
 }
 
 /// Why and since when an inode is dirty.
@@ -173,11 +181,7 @@ impl CoreInode {
             expected,
             found,
         };
-        let Record { raw, roots, xattrs, data } =
-            decode_record(bytes).map_err(|e| corrupt(e.expected.clone(), e.to_string()))?;
-        if raw.ino.get() != ino.0 {
-            return Err(corrupt(format!("inode number {ino}"), raw.ino.to_string()));
-        }
+        let Record { raw, roots, xattrs, data } = admit::record(geo, ino, &entry.ptr, bytes)?;
         let kind = Kind::from_code(raw.kind)
             .ok_or_else(|| corrupt("a file type".to_owned(), raw.kind.to_string()))?;
         let size_bytes = raw.size_bytes.get();

@@ -5,6 +5,7 @@
 //! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
 //! more: a device that lost what it had accepted may well report the next flush as done.
 
+use super::parcel::Parcel;
 use crate::mutation::{Mutation, is_on};
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
@@ -21,8 +22,28 @@ pub struct JobId(u64);
 pub struct Job {
     /// For [`Jobs::done`].
     pub id: JobId,
-    /// What to do.
-    pub request: Request,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    /// A partial segment to put together and write.
+    Partial { at_bytes: u64, parcel: Arc<Parcel> },
+    /// Anything else, ready.
+    Ready(Request),
+}
+
+impl Job {
+    /// What to do. Puts the bytes of a segment write together: to be called once, without a lock.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        match &self.work {
+            Work::Partial { at_bytes, parcel } => {
+                Request::Write { at_bytes: *at_bytes, data: Arc::new(parcel.assemble()) }
+            }
+            Work::Ready(request) => request.clone(),
+        }
+    }
 }
 
 /// What a finished job means to the store.
@@ -63,7 +84,7 @@ enum SlotState {
 #[derive(Default)]
 pub struct Jobs {
     next_id: u64,
-    partials: VecDeque<(Serial, SectorAddr, u64, Arc<AlignedBuf>)>,
+    partials: VecDeque<(Serial, SectorAddr, u64, Arc<Parcel>)>,
     doing: BTreeMap<JobId, Doing>,
     /// Serials laid out but not yet written, in order.
     unwritten: BTreeMap<Serial, u64>,
@@ -114,11 +135,11 @@ impl Jobs {
     }
 
     /// Queues a partial segment.
-    pub fn push_partial(&mut self, serial: Serial, addr: SectorAddr, at_bytes: u64, data: Arc<AlignedBuf>) {
-        self.in_flight_bytes += data.len() as u64;
-        self.unwritten.insert(serial, data.len() as u64);
+    pub fn push_partial(&mut self, serial: Serial, addr: SectorAddr, at_bytes: u64, parcel: Arc<Parcel>) {
+        self.in_flight_bytes += parcel.len_bytes() as u64;
+        self.unwritten.insert(serial, parcel.len_bytes() as u64);
         self.last = self.last.max(serial);
-        self.partials.push_back((serial, addr, at_bytes, data));
+        self.partials.push_back((serial, addr, at_bytes, parcel));
     }
 
     /// Queues a checkpoint slot, to be written once `after` is durable.
@@ -156,8 +177,8 @@ impl Jobs {
             return None;
         }
         let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
-        if !held && let Some((serial, addr, at_bytes, data)) = self.partials.pop_front() {
-            return Some(self.start(Doing::Partial(serial, addr), Request::Write { at_bytes, data }));
+        if !held && let Some((serial, addr, at_bytes, parcel)) = self.partials.pop_front() {
+            return Some(self.start(Doing::Partial(serial, addr), Work::Partial { at_bytes, parcel }));
         }
         if let Some(job) = self.next_slot_write() {
             return Some(job);
@@ -168,10 +189,11 @@ impl Jobs {
             self.wanted > self.durable && written >= self.wanted.min(self.last) && written > self.durable;
         if !self.flushing && (asked || slot.is_some()) {
             self.flushing = true;
-            return Some(self.start(Doing::Flush { through: written, slot }, Request::Flush));
+            return Some(self.start(Doing::Flush { through: written, slot }, Work::Ready(Request::Flush)));
         }
         let (at_bytes, len_bytes) = self.discards.pop_front()?;
-        Some(self.start(Doing::Discard { at_bytes }, Request::Discard { at_bytes, len_bytes }))
+        let request = Request::Discard { at_bytes, len_bytes };
+        Some(self.start(Doing::Discard { at_bytes }, Work::Ready(request)))
     }
 
     fn next_slot_write(&mut self) -> Option<Job> {
@@ -182,14 +204,14 @@ impl Jobs {
         }
         slot.state = SlotState::Writing;
         let (at_bytes, data) = (slot.at_bytes, slot.data.clone());
-        Some(self.start(Doing::Slot, Request::Write { at_bytes, data }))
+        Some(self.start(Doing::Slot, Work::Ready(Request::Write { at_bytes, data })))
     }
 
-    fn start(&mut self, doing: Doing, request: Request) -> Job {
+    fn start(&mut self, doing: Doing, work: Work) -> Job {
         self.next_id += 1;
         let id = JobId(self.next_id);
         self.doing.insert(id, doing);
-        Job { id, request }
+        Job { id, work }
     }
 
     /// True if neither a job nor work for one is left.

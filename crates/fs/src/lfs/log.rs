@@ -6,7 +6,7 @@
 use super::geometry::Geometry;
 use super::usage::Usage;
 use firnfs_format::checkpoint::{MAX_LOGS, Tail};
-use firnfs_format::summary::summary_sectors;
+use firnfs_format::summary::{ENTRIES_MAX, summary_sectors};
 use firnfs_format::{Incarnation, SegmentId, Serial};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -108,7 +108,7 @@ impl Log {
             let room = geo.segment_sectors - tail.sector;
             let mut sectors = 0;
             let mut end = at;
-            while end < lens.len() {
+            while end < lens.len() && end - at < ENTRIES_MAX {
                 let with = sectors + u32::from(lens[end]);
                 if summary_sectors(end + 1 - at) + with > room {
                     break;
@@ -153,5 +153,37 @@ impl Log {
 
     fn pop(&mut self) -> SegmentId {
         self.pool.pop_front().expect("the pool was filled before the layout")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ufs::bmap;
+    use firnfs_format::Epoch;
+
+    /// Deleting a million files makes entries and no blocks: in a large segment they would fill a summary beyond what its
+    /// length field can say, and the whole batch would be lost to recovery.
+    #[test]
+    fn a_batch_of_deletions_alone_is_cut_where_a_summary_ends() {
+        let geo = Geometry {
+            block_bytes: 4096,
+            segment_bytes: 64 << 20,
+            segment_sectors: (64 << 20) / 512,
+            segments: 100,
+            unit_sectors: 8,
+            log_start_bytes: 2 << 20,
+            map: bmap::Geometry::new(4096, 16),
+        };
+        let mut usage = Usage::new(super::super::table::Table::EMPTY, &geo, Epoch(1), 0);
+        let tail = Tail { segment: SegmentId(0), sector: 0, next_segment: SegmentId(1) };
+        let mut log = Log::new(vec![Some(tail), Some(tail)], Serial(0), 0, Incarnation(1));
+        log.fill_pool((2..9).map(SegmentId));
+        let lens = vec![0; 1_000_000];
+        let plans = log.plan(USER_LOG, &geo, &mut usage, &lens);
+        assert_eq!(plans.iter().map(|p| p.items.len()).sum::<usize>(), lens.len());
+        for plan in plans {
+            assert!(plan.summary_sectors <= u32::from(u16::MAX), "{} sectors", plan.summary_sectors);
+        }
     }
 }

@@ -3,10 +3,12 @@
 use super::geometry::Geometry;
 use super::space::MIN_SEGMENTS;
 use super::table::Table;
+use super::{Lfs, Options};
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind};
 use crate::lfs::inode::CoreInode;
-use firnfs_format::checkpoint::{Checkpoint, Span, Tail};
+use firnfs_device::Request;
+use firnfs_format::checkpoint::{Checkpoint, Features, Span, Tail};
 use firnfs_format::inode::record_bytes;
 use firnfs_format::summary::{Entry, EntryKind, FLAG_DIROP, FLAG_END, Summary, summary_sectors};
 use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, Superblock};
@@ -49,8 +51,8 @@ fn check(options: &MkfsOptions) -> Result<(), FsError> {
         () if options.segment_bytes < options.block_bytes * 16 => {
             Err(FsError::Invalid("segment size: at least 16 blocks"))
         }
-        () if options.physical_block_bytes > 65536 => {
-            Err(FsError::Invalid("physical block: at most 65536 bytes"))
+        () if !options.physical_block_bytes.is_power_of_two() || options.physical_block_bytes > 65536 => {
+            Err(FsError::Invalid("physical block: a power of two, at most 65536 bytes"))
         }
         () if options.inline_max_bytes > 2048 => Err(FsError::Invalid("inline limit: at most 2048 bytes")),
         () if options.label.len() > 64 => Err(FsError::Invalid("label: at most 64 bytes")),
@@ -92,9 +94,49 @@ pub fn mkfs(options: &MkfsOptions) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
         checkpoint.epoch = Epoch(epoch);
         writes.push((CHECKPOINT_SLOTS_AT[epoch as usize % 2], checkpoint.encode(sb.write_unit_bytes)));
     }
+    complete(&sb, options.now, &mut writes)?;
     // The primary superblock last: it is what makes the bytes a volume.
     writes.extend(Superblock::places(options.size_bytes).iter().rev().map(|&at| (at, sb.encode())));
     Ok(writes)
+}
+
+/// Mounts and unmounts the volume once, in memory: a fresh volume has a whole checkpoint and nothing to recover.
+fn complete(sb: &Superblock, now: TimeNs, writes: &mut Vec<(u64, Vec<u8>)>) -> Result<(), FsError> {
+    let mut lfs =
+        Lfs::open(&mut |at, len| Ok(written(writes, at, len)), sb.clone(), Options::default(), now)?;
+    // The incarnation is made durable before the checkpoint can be laid out, so this ends.
+    while !lfs.is_quiet() {
+        carry_out(&mut lfs, writes);
+    }
+    lfs.drive(&mut |at, len| Ok(written(writes, at, len)), |lfs| lfs.clean_checkpoint(now))?;
+    while !lfs.is_quiet() {
+        carry_out(&mut lfs, writes);
+    }
+    Ok(())
+}
+
+/// Notes what the store wants written.
+fn carry_out(lfs: &mut Lfs, writes: &mut Vec<(u64, Vec<u8>)>) {
+    while let Some(job) = lfs.next_job() {
+        if let Request::Write { at_bytes, data } = job.request() {
+            writes.push((at_bytes, data.to_vec()));
+        }
+        lfs.job_done(job.id, Ok(()));
+    }
+}
+
+/// What a device of zeros holds after those writes.
+fn written(writes: &[(u64, Vec<u8>)], at_bytes: u64, len_bytes: u32) -> Vec<u8> {
+    let mut out = vec![0; len_bytes as usize];
+    let end = at_bytes + u64::from(len_bytes);
+    for (start, bytes) in writes {
+        let (from, to) = (at_bytes.max(*start), end.min(start + bytes.len() as u64));
+        if from < to {
+            let part = &bytes[(from - start) as usize..(to - start) as usize];
+            out[(from - at_bytes) as usize..(to - at_bytes) as usize].copy_from_slice(part);
+        }
+    }
+    out
 }
 
 /// The root directory as the first partial segment, and a checkpoint from which roll-forward finds it.
@@ -143,6 +185,7 @@ fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64,
         live_bytes: 0,
         tails: vec![about_to_enter(SegmentId(0)), about_to_enter(SegmentId(2))],
         spans: vec![Span { from: Serial(1), incarnation: Incarnation(1) }],
+        features: Features::default(),
         counters: [0; firnfs_format::checkpoint::COUNTERS],
     };
     let mut summary = Summary {

@@ -10,11 +10,14 @@
 //! - `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
 //!   replace, at every moment between operations.
 
+mod admit;
 mod blockmap;
 mod checkpoint;
 mod clean;
 mod commit;
 mod counters;
+mod discard;
+mod evidence;
 mod geometry;
 mod imap;
 mod inode;
@@ -22,6 +25,7 @@ mod jobs;
 mod log;
 mod mkfs;
 mod open;
+mod parcel;
 mod pins;
 mod reap;
 mod recovery;
@@ -31,16 +35,17 @@ mod space;
 mod step;
 mod store;
 mod table;
+mod trouble;
 mod usage;
 pub mod view;
 
 use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
-use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Ticket};
 pub use counters::Counters;
+pub use evidence::LostLog;
 use firnfs_device::DeviceError;
-use firnfs_format::checkpoint::{Checkpoint, Span};
+use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
 pub use geometry::Geometry;
@@ -57,6 +62,7 @@ use shelf::Shelf;
 pub use shelf::{verify, verify_stored};
 use std::collections::{BTreeMap, VecDeque};
 pub use step::{Pressure, Step};
+pub use trouble::Thing;
 use usage::Usage;
 
 /// Clean inodes and blocks that stay in memory however much of the rest is dirty: more than one operation needs.
@@ -137,8 +143,10 @@ pub struct Lfs {
     epoch: Epoch,
     durable_epoch: Epoch,
     spans: Vec<Span>,
+    features: Features,
     /// Segments found empty, by checkpoint, until they may be discarded.
     emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
+    discard_scan: discard::DiscardScan,
     counters: Counters,
     read_only: Option<String>,
     next_generation: u64,
@@ -156,6 +164,8 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    /// Damaged things that background work leaves alone.
+    aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
     gathering: bool,
 }
@@ -256,17 +266,7 @@ impl Lfs {
             return;
         }
         self.jobs.release_partials();
-        let ready: Vec<_> = self
-            .emptied_by
-            .extract_if(.., |(e, _)| e.0 < epoch.0 || is_on(Mutation::DiscardAtOnce))
-            .collect();
-        for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
-            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
-            if self.options.discard && is_free {
-                let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-                self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
-            }
-        }
+        self.discard_emptied(epoch);
     }
 
     /// What is durable.
@@ -331,7 +331,7 @@ impl Lfs {
         }
         let now = core.record_bytes();
         let was = std::mem::replace(&mut core.record_charge_bytes, now);
-        self.live_bytes = self.live_bytes + u64::from(now) - u64::from(was);
+        self.recount(u64::from(was), u64::from(now));
         self.dirty_record_bytes = self.dirty_record_bytes + u64::from(now) - u64::from(was);
     }
 
@@ -347,7 +347,8 @@ impl Lfs {
             let Some((_, core)) = gone else { break };
             self.inode_bytes -= core.counted_bytes;
         }
-        let in_flight = self.jobs.in_flight_bytes();
+        // What is in flight, and its copy for the device.
+        let in_flight = 2 * self.jobs.in_flight_bytes();
         let blocks = limit.saturating_sub(self.inode_bytes.min(limit / 2) + in_flight) + spare;
         let staying = self.shelf.cache.dirty_bytes() + KEPT_BLOCKS * u64::from(self.geo.block_bytes);
         self.shelf.cache.shrink(blocks.max(staying));
@@ -356,7 +357,7 @@ impl Lfs {
     /// Memory in use for blocks, inodes and writes under way, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.shelf.cache.bytes() + self.inode_bytes + self.jobs.in_flight_bytes()
+        self.shelf.cache.bytes() + self.inode_bytes + 2 * self.jobs.in_flight_bytes()
     }
 }
 

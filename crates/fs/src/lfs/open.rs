@@ -1,7 +1,9 @@
 //! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
 //! tail; nothing that grows with the volume.
 
+use super::admit::INODE_NUMBERS;
 use super::counters::Counters;
+use super::discard::DiscardScan;
 use super::geometry::Geometry;
 use super::imap::Imap;
 use super::jobs::Jobs;
@@ -9,17 +11,18 @@ use super::log::Log;
 use super::pins::Pins;
 use super::recovery::RollForward;
 use super::shelf::Shelf;
+use super::table::Table;
 use super::usage::Usage;
 use super::{Lfs, Options, clean};
 use crate::cache::ClockMap;
 use crate::error::{FsError, Outcome, Stop};
 use crate::mutation::{Mutation, is_on};
-use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, Tail};
+use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
-use firnfs_format::{DecodeError, Epoch, Incarnation, TimeNs};
-use std::collections::{BTreeMap, VecDeque};
+use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
 const SPANS_DUE: usize = 16;
@@ -97,19 +100,38 @@ pub fn read_slots(read: &mut DeviceReader<'_>, sb: &Superblock) -> [Result<Check
     })
 }
 
+/// The logs are all open, within the volume, on boundaries of writes, and in no segment twice.
+fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
+    let mut segments = BTreeSet::new();
+    tails.len() >= 2
+        && tails.iter().all(|tail| {
+            tail.is_some_and(|t| {
+                let inside = t.segment.0 < geo.segments && t.next_segment.0 < geo.segments;
+                let on_boundary = t.sector <= geo.segment_sectors && t.sector % geo.unit_sectors == 0;
+                // A log that is about to enter its first segment names it twice.
+                let own = BTreeSet::from([t.segment, t.next_segment]);
+                inside && on_boundary && own.into_iter().all(|segment| segments.insert(segment))
+            })
+        })
+}
+
 /// A checkpoint with a right checksum may still say what cannot be, if somebody made it on purpose.
 fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
-    // Eight levels of tables reach beyond 64 bits of entries even for the smallest block.
-    let heights_ok = base.imap.height <= 8 && base.usage.height <= 8;
-    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0;
-    let numbers_ok =
-        base.epoch.0 < u32::MAX - 8 && base.incarnation.0 < u32::MAX - 8 && base.next_ino.0 < 1 << 48;
-    let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
-    let tail_ok = |t: &Tail| {
-        t.segment.0 < geo.segments && t.next_segment.0 < geo.segments && t.sector <= geo.segment_sectors
+    let height_max = Table::new(InodeNo::INODE_MAP, base.imap, geo.block_bytes).height_for(INODE_NUMBERS);
+    let root_ok = |root: &TableRoot| {
+        let sums_ok = root.special <= root.used && (root.used == 0 || !root.ptr.is_hole());
+        root.height <= height_max && sums_ok
     };
-    let tails_ok = base.tails.len() >= 2 && base.tails.iter().all(|t| t.as_ref().is_some_and(tail_ok));
-    if heights_ok && used_ok && numbers_ok && live_ok && tails_ok {
+    let roots_ok = root_ok(&base.imap) && root_ok(&base.usage);
+    // Each inode in use has a record of a sector at least.
+    let sectors = geo.segments * u64::from(geo.segment_sectors);
+    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0.min(sectors);
+    let numbers_ok = base.epoch.0 < u32::MAX - 8
+        && base.incarnation.0 < u32::MAX - 8
+        && base.serial.0 < 1 << 62
+        && base.next_ino.0 < INODE_NUMBERS;
+    let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
+    if roots_ok && used_ok && numbers_ok && live_ok && are_sound(&base.tails, geo) {
         return Ok(());
     }
     Err(FsError::Corrupt {
@@ -128,7 +150,8 @@ impl Lfs {
     /// incarnation durable.
     ///
     /// # Errors
-    /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `Io`.
+    /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `ReadOnly` if it is to be written and has
+    /// features that only reading may ignore; `Io`.
     pub fn open(
         read: &mut DeviceReader<'_>,
         sb: Superblock,
@@ -147,6 +170,14 @@ impl Lfs {
                 found: reasons.join("; "),
             });
         };
+        if base.size_bytes >= 1 << 57 {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: "a volume below 128 PiB".to_owned(),
+                found: format!("{} bytes", base.size_bytes),
+            });
+        }
         let geo = Geometry::new(&sb, base.size_bytes);
         if base.segments != geo.segments {
             return Err(FsError::Corrupt {
@@ -157,14 +188,26 @@ impl Lfs {
             });
         }
         check_bounds(&base, &geo)?;
+        if !options.read_only && base.features.ro_compat != 0 {
+            return Err(FsError::ReadOnly(format!(
+                "features {:#x} of a newer version must not be written; mount it read-only",
+                base.features.ro_compat
+            )));
+        }
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
         lfs.roll_forward(read, &base)?;
         if options.read_only {
             lfs.read_only = Some("mounted read-only".to_owned());
-        } else {
+        } else if lfs.recovered.lost.is_none() {
             lfs.begin_incarnation(base)?;
         }
         Ok(lfs)
+    }
+
+    /// Whether so many mounts crashed before their first checkpoint that this one should not wait with its own.
+    #[must_use]
+    pub fn needs_checkpoint_at_mount(&self) -> bool {
+        self.spans.len() > SPANS_DUE
     }
 
     fn at_checkpoint(
@@ -180,7 +223,7 @@ impl Lfs {
             inodes: ClockMap::default(),
             inode_bytes: 0,
             imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
-            usage: Usage::new(base.usage, geo.segments, geo.block_bytes, base.epoch, base.emptied),
+            usage: Usage::new(base.usage, &geo, base.epoch, base.emptied),
             log: Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation),
             jobs: Jobs::new(base.serial),
             pins: Pins::default(),
@@ -193,7 +236,9 @@ impl Lfs {
             epoch: Epoch(base.epoch.0 + 1),
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
+            features: base.features,
             emptied_by: Vec::new(),
+            discard_scan: DiscardScan::from(base),
             counters: Counters::decode(&base.counters),
             read_only: None,
             next_generation: 0,
@@ -207,6 +252,7 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
+            aside: BTreeMap::new(),
             gathering: false,
             sb,
             geo,

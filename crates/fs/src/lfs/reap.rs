@@ -5,6 +5,7 @@
 
 use super::Lfs;
 use super::blockmap::Pruning;
+use super::trouble::{Thing, is_damage};
 use crate::error::{FsError, Outcome, Stop};
 use crate::store::Fork;
 use firnfs_format::table::ImapEntry;
@@ -22,7 +23,7 @@ impl Lfs {
         if range.is_empty() {
             return;
         }
-        let mut pruning = Pruning { range: range.clone(), budget: u64::MAX, needs: Vec::new() };
+        let mut pruning = Pruning::new(range.clone(), u64::MAX);
         if to_end && fork == Fork::Data {
             pruning.budget = REAP_STEP_BLOCKS;
             // Only memory is looked at: an error here shows again when the background gets there.
@@ -49,7 +50,7 @@ impl Lfs {
 
     /// Frees an inode, now or in the background.
     pub(super) fn free_inode(&mut self, ino: InodeNo, budget: u64) {
-        let mut pruning = Pruning { range: 0..u64::MAX, budget, needs: Vec::new() };
+        let mut pruning = Pruning::new(0..u64::MAX, budget);
         let looked = FORKS.iter().try_for_each(|&fork| self.survey(ino, fork, &mut pruning));
         let core = self.core_mut(ino);
         core.freed = true;
@@ -64,15 +65,17 @@ impl Lfs {
 
     /// All blocks are at hand: drops them and the inode.
     fn free_now(&mut self, ino: InodeNo) {
-        let mut all = Pruning { range: 0..u64::MAX, budget: u64::MAX, needs: Vec::new() };
+        let mut all = Pruning::new(0..u64::MAX, u64::MAX);
         for fork in FORKS {
             self.prune(ino, fork, &mut all);
         }
         self.clean_inode(ino);
         let core = self.inodes.remove(&ino).expect("the inode is in memory");
         self.inode_bytes -= core.counted_bytes;
-        debug_assert_eq!(core.charged_bytes, 0, "inode {ino} leaves blocks behind");
-        self.live_bytes -= u64::from(core.record_charge_bytes);
+        self.recount(u64::from(core.record_charge_bytes), 0);
+        if core.charged_bytes > 0 {
+            self.wrong_account(format!("charge of inode {ino} without blocks"), 0, core.charged_bytes);
+        }
         if core.record.is_stored() {
             self.usage.sub(self.geo.segment_of(core.record.addr), core.record.stored_bytes());
             self.freed.insert(ino, core.version);
@@ -86,17 +89,29 @@ impl Lfs {
         self.changed_since_checkpoint = true;
     }
 
-    /// One background step. Returns false if there is nothing to reap.
+    /// One background step. Returns false if there is nothing to reap. An inode with damaged blocks stays an orphan, for a
+    /// checker to free.
     pub(super) fn reap_step(&mut self) -> Outcome<bool> {
         let Some(&ino) = self.reap.front() else { return Ok(false) };
-        match self.load_inode(ino) {
+        if self.why_aside(Thing::Inode(ino)).is_some() {
+            self.reap.pop_front();
+            return Ok(true);
+        }
+        match self.reap_some(ino) {
             // Freed in the meantime by whoever held it last.
-            Err(Stop::Fail(FsError::NotFound)) => {
-                self.reap.pop_front();
-                return Ok(true);
-            }
-            other => other?,
-        };
+            Err(Stop::Fail(FsError::NotFound)) => {}
+            Err(Stop::Fail(why)) if is_damage(&why) => self.put_aside(Thing::Inode(ino), why),
+            Ok(true) => {}
+            Ok(false) => return Ok(true),
+            Err(stop) => return Err(stop),
+        }
+        self.reap.pop_front();
+        Ok(true)
+    }
+
+    /// Drops some of the blocks of an inode. Returns true if none is left.
+    fn reap_some(&mut self, ino: InodeNo) -> Outcome<bool> {
+        self.load_inode(ino)?;
         let (freed, from) = {
             let core = self.core(ino);
             (core.freed, core.reap_from)
@@ -105,7 +120,7 @@ impl Lfs {
         let forks: &[Fork] = if freed { &FORKS } else { &FORKS[..1] };
         for &fork in forks {
             let start = if fork == Fork::Data { from } else { 0 };
-            let mut pruning = Pruning { range: start..u64::MAX, budget: REAP_STEP_BLOCKS, needs: Vec::new() };
+            let mut pruning = Pruning::new(start..u64::MAX, REAP_STEP_BLOCKS);
             self.survey(ino, fork, &mut pruning)?;
             if !pruning.needs.is_empty() {
                 return Err(Stop::Need(pruning.needs));
@@ -114,10 +129,9 @@ impl Lfs {
             let done = self.prune(ino, fork, &mut pruning);
             self.settle_record(ino);
             if !done {
-                return Ok(true);
+                return Ok(false);
             }
         }
-        self.reap.pop_front();
         if freed {
             self.free_now(ino);
         } else {
@@ -131,19 +145,22 @@ impl Lfs {
     /// Orphans that the users' layer has to free; those that only have blocks to be dropped are put in line by
     /// being loaded.
     pub(super) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
-        let mut orphans = self.imap.orphans(&mut self.shelf)?;
+        let (mut orphans, damage) = self.imap.orphans(&mut self.shelf)?;
+        damage.into_iter().for_each(|why| self.put_aside(Thing::InodeMap, why));
         // Those of this mount may not have reached the inode map yet.
         orphans.extend(self.dirty_order.values().filter(|&&ino| self.core(ino).is_orphan()));
         orphans.sort_unstable();
         orphans.dedup();
         let mut nameless = Vec::new();
         for ino in orphans {
-            let core = self.load_inode(ino)?;
-            if core.freed {
+            if self.why_aside(Thing::Inode(ino)).is_some() {
                 continue;
             }
-            if core.inode.nlink == 0 {
-                nameless.push(ino);
+            match self.load_inode(ino) {
+                Ok(core) if !core.freed && core.inode.nlink == 0 => nameless.push(ino),
+                Ok(_) | Err(Stop::Fail(FsError::NotFound)) => {}
+                Err(Stop::Fail(why)) if is_damage(&why) => self.put_aside(Thing::Inode(ino), why),
+                Err(stop) => return Err(stop),
             }
         }
         Ok(nameless)

@@ -7,17 +7,23 @@
 //! no operation has to be replayed.
 
 use super::Lfs;
+use super::admit::{self, INODE_NUMBERS, RECORD_MAX_BYTES};
+use super::evidence::{LostLog, incarnation_of};
 use super::open::DeviceReader;
 use super::scan::{Partial, partial_at};
-use super::shelf::verify_stored;
+use super::shelf::{describe, verify_stored};
+use super::trouble::{Thing, is_damage};
 use crate::error::FsError;
 use crate::mutation::{Mutation, is_on};
+use crate::store::{BlockKey, Fork};
+use crate::ufs::bmap::{self, SLOTS};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
-use firnfs_format::inode::{DIRECT_POINTERS, FORKS, INDIRECT_POINTERS, Record, Roots, decode_record};
+use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};
 use firnfs_format::table::{ImapEntry, TableEntry};
-use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, Serial, TimeNs};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId, Serial, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// What roll-forward found when the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +38,8 @@ pub struct RollForward {
     pub inodes: u64,
     /// Partial segments of a batch that never was completed, and so did not count.
     pub incomplete: u64,
+    /// A part of the log that was durable and is damaged: what it held, and all after it, is missing.
+    pub lost: Option<LostLog>,
 }
 
 /// An inode as the log's tail leaves it.
@@ -39,15 +47,27 @@ struct Latest {
     entry: ImapEntry,
     /// Root pointers, if it has any.
     roots: Option<Box<[Roots; FORKS]>>,
+    charged_bytes: u64,
     mtime: TimeNs,
 }
 
+/// The block tree of an inode at one time.
+#[derive(Default)]
+struct Tree {
+    roots: [Roots; FORKS],
+    /// What its record says that its blocks take.
+    charged_bytes: u64,
+}
+
+/// Partial segments accepted: first address to the one behind.
+type Accepted = BTreeMap<SectorAddr, SectorAddr>;
+
 /// How far the log is read, at the end of a whole batch.
 #[derive(Clone)]
-struct Position {
-    tails: Vec<Option<Tail>>,
-    serial: Serial,
-    crc: u32,
+pub(super) struct Position {
+    pub tails: Vec<Option<Tail>>,
+    pub serial: Serial,
+    pub crc: u32,
 }
 
 /// Changes of the batch being read.
@@ -55,7 +75,7 @@ struct Position {
 struct Batch {
     inodes: Vec<(InodeNo, Latest)>,
     entered: Vec<(SegmentId, u8)>,
-    written: Vec<(SegmentId, TimeNs)>,
+    written: Vec<(Range<SectorAddr>, TimeNs)>,
     partials: u64,
     bytes: u64,
 }
@@ -74,6 +94,7 @@ impl Lfs {
         let mut at = accepted.clone();
         let mut batch = Batch::default();
         let mut found = RollForward::default();
+        let mut tail = Accepted::new();
         while let Some((partial, bytes)) = self.next_partial(read, base, &mut at)? {
             self.note(&partial, &bytes, &mut batch)?;
             if partial.summary.flags & FLAG_END == 0 && !is_on(Mutation::AnyBatch) {
@@ -87,22 +108,27 @@ impl Lfs {
                     self.usage.activate(segment, log);
                 }
             }
-            for (segment, time) in done.written {
-                self.usage.add(segment, 0, TimeNs(0), time);
+            for (addrs, time) in done.written {
+                self.usage.add(self.geo.segment_of(addrs.start), 0, TimeNs(0), time);
+                tail.insert(addrs.start, addrs.end);
             }
             latest.extend(done.inodes);
             accepted = at.clone();
         }
         found.incomplete = batch.partials;
+        found.lost = self.find_lost_log(read, base, &at);
         found.inodes = latest.len() as u64;
         found.was_clean = base.clean && found.partials == 0;
         self.log = super::log::Log::new(accepted.tails, accepted.serial, accepted.crc, base.incarnation);
         self.jobs = super::jobs::Jobs::new(accepted.serial);
         for (ino, new) in latest {
-            self.apply_latest(read, ino, new)?;
+            self.apply_latest(read, &tail, ino, new)?;
         }
         self.changed_since_checkpoint = found.partials > 0;
         self.recovered = found;
+        if let Some(lost) = found.lost {
+            self.give_up(&lost.as_error(&self.geo));
+        }
         Ok(())
     }
 
@@ -153,12 +179,26 @@ impl Lfs {
         }
         let bytes = read(place, header.len_sectors * SECTOR_BYTES)?;
         let Some(partial) = partial_at(&bytes, &self.sb.uuid, &self.geo, sector) else { return Ok(None) };
+        self.check_way_on(&partial.summary)?;
         // A flush covered everything up to `durable_through`; what lies above may be torn.
         let whole = partial.entries.iter().all(|e| {
             self.stored_in(&bytes, segment, sector, &e.ptr)
                 .is_some_and(|stored| e.ptr.is_hole() || firnfs_format::crc32c(stored) == e.ptr.crc)
         });
         Ok((whole || is_on(Mutation::UncheckedBlocks)).then_some((partial, bytes)))
+    }
+
+    /// A summary whose checksum is right leads on to a segment that there is.
+    fn check_way_on(&self, summary: &Summary) -> Result<(), FsError> {
+        if summary.next_segment.0 < self.geo.segments {
+            return Ok(());
+        }
+        Err(FsError::Corrupt {
+            what: "next segment in a summary".to_owned(),
+            at: self.geo.place(self.geo.addr(summary.segment, summary.start_sector)),
+            expected: format!("one of {} segments", self.geo.segments),
+            found: summary.next_segment.to_string(),
+        })
     }
 
     /// Stored bytes of a pointer within the bytes of its partial segment.
@@ -183,108 +223,183 @@ impl Lfs {
         if summary.start_sector == 0 {
             batch.entered.push((summary.segment, summary.log));
         }
-        batch.written.push((summary.segment, summary.time));
+        let start = self.geo.addr(summary.segment, summary.start_sector);
+        let end = SectorAddr(start.0 + u64::from(summary.len_sectors));
+        batch.written.push((start..end, summary.time));
         if summary.flags & FLAG_CHECKPOINT != 0 {
             return Ok(());
         }
         for entry in &partial.entries {
+            self.check_number(entry.ino, summary)?;
             let orphan = match entry.kind {
                 EntryKind::Block { .. } => continue,
                 EntryKind::Freed => {
                     let gone = ImapEntry { version: entry.version, ..ImapEntry::default() };
-                    batch.inodes.push((entry.ino, Latest { entry: gone, roots: None, mtime: TimeNs(0) }));
+                    let mtime = TimeNs(0);
+                    batch
+                        .inodes
+                        .push((entry.ino, Latest { entry: gone, roots: None, charged_bytes: 0, mtime }));
                     continue;
                 }
                 EntryKind::Inode { orphan } => orphan,
             };
             let stored =
                 self.stored_in(bytes, summary.segment, summary.start_sector, &entry.ptr).unwrap_or(&[]);
-            let record = self.record(entry.ino, &entry.ptr, stored)?;
+            let record = admit::record(&self.geo, entry.ino, &entry.ptr, stored)?;
             let atime = TimeNs(record.raw.atime_ns.get());
             let mtime = TimeNs(record.raw.mtime_ns.get());
+            let charged_bytes = record.raw.charged_bytes.get();
             let has_roots = record.roots.iter().any(|r| r.used() != (0, 0));
             let roots = has_roots.then(|| Box::new(record.roots));
             let entry_now = ImapEntry { ptr: entry.ptr, version: entry.version, orphan, atime };
-            batch.inodes.push((entry.ino, Latest { entry: entry_now, roots, mtime }));
+            batch.inodes.push((entry.ino, Latest { entry: entry_now, roots, charged_bytes, mtime }));
         }
         Ok(())
     }
 
-    fn record<'a>(&self, ino: InodeNo, ptr: &BlockPtr, stored: &'a [u8]) -> Result<Record<'a>, FsError> {
-        decode_record(stored).map_err(|e| FsError::Corrupt {
-            what: format!("inode {ino}"),
-            at: self.geo.place(ptr.addr),
-            expected: e.expected.clone(),
-            found: e.to_string(),
+    /// An inode number in a summary: one that the inode map can have.
+    fn check_number(&self, ino: InodeNo, summary: &Summary) -> Result<(), FsError> {
+        if (InodeNo::ROOT.0..INODE_NUMBERS).contains(&ino.0) {
+            return Ok(());
+        }
+        Err(FsError::Corrupt {
+            what: "inode number in a summary".to_owned(),
+            at: self.geo.place(self.geo.addr(summary.segment, summary.start_sector)),
+            expected: format!("1 to {}", INODE_NUMBERS - 1),
+            found: ino.to_string(),
         })
     }
 
-    /// Replaces an inode's entry by its latest one, and accounts for all blocks that came and went.
+    /// Replaces an inode's entry by its latest one, and accounts for all blocks that came and went. What the inode was before
+    /// may be damaged: then its old blocks stay on the accounts (a checker gives them back), and the new ones come on.
     fn apply_latest(
         &mut self,
         read: &mut DeviceReader<'_>,
+        tail: &Accepted,
         ino: InodeNo,
         new: Latest,
     ) -> Result<(), FsError> {
-        let old = self.drive(read, |lfs| lfs.imap.get(&mut lfs.shelf, ino))?;
-        let empty = [Roots::default(); FORKS];
-        let old_roots = if old.is_used() {
-            let stored = self.read_stored(read, &old.ptr, || format!("inode {ino}"))?;
-            self.record(ino, &old.ptr, &stored)?.roots
-        } else {
-            empty
-        };
-        let new_roots = new.roots.as_deref().unwrap_or(&empty);
-        let mut diff = Diff { ino, mtime: new.mtime, read };
-        self.diff_ptr(&mut diff, 0, &old.ptr, &new.entry.ptr)?;
-        for (before, after) in old_roots.iter().zip(new_roots) {
-            for slot in 0..DIRECT_POINTERS {
-                self.diff_ptr(&mut diff, 0, &before.direct[slot], &after.direct[slot])?;
+        let before = self.before(read, ino);
+        let old_entry = before.as_ref().map_or(None, |(entry, _)| Some(*entry));
+        let after =
+            Tree { roots: new.roots.map_or_else(Default::default, |r| *r), charged_bytes: new.charged_bytes };
+        let mut diff = Diff { ino, mtime: new.mtime, tail, read, old_left: 0, new_left: after.charged_bytes };
+        match before {
+            Ok((entry, old)) => {
+                self.account(&entry.ptr, &new.entry.ptr, diff.mtime);
+                diff.old_left = old.charged_bytes;
+                self.diff_trees(&mut diff, Some(&old), &after)?;
             }
-            for slot in 0..INDIRECT_POINTERS {
-                self.diff_ptr(&mut diff, slot as u8 + 1, &before.indirect[slot], &after.indirect[slot])?;
+            Err(why) if is_damage(&why) => {
+                self.put_aside(Thing::OldBlocks(ino), why);
+                self.account(&BlockPtr::HOLE, &new.entry.ptr, diff.mtime);
+                self.diff_trees(&mut diff, None, &after)?;
             }
+            Err(why) => return Err(why),
         }
-        self.imap.used = self.imap.used + u64::from(new.entry.is_used()) - u64::from(old.is_used());
+        let was_used = old_entry.is_none_or(|e| e.is_used());
+        self.imap.used =
+            (self.imap.used + u64::from(new.entry.is_used())).saturating_sub(u64::from(was_used));
         self.imap.set(ino, new.entry);
         Ok(())
     }
 
-    fn diff_ptr(
-        &mut self,
-        diff: &mut Diff<'_, '_>,
-        level: u8,
-        old: &BlockPtr,
-        new: &BlockPtr,
-    ) -> Result<(), FsError> {
-        if old == new {
-            return Ok(());
+    /// An inode as the checkpoint has it.
+    fn before(&mut self, read: &mut DeviceReader<'_>, ino: InodeNo) -> Result<(ImapEntry, Tree), FsError> {
+        let entry = self.drive(read, |lfs| lfs.imap.get(&mut lfs.shelf, ino))?;
+        if !entry.is_used() {
+            return Ok((entry, Tree::default()));
         }
-        if level > 0 {
-            let before = self.pointers(diff, old)?;
-            let after = self.pointers(diff, new)?;
-            for slot in 0..before.len().max(after.len()) {
-                let hole = BlockPtr::HOLE;
-                let (b, a) = (before.get(slot).unwrap_or(&hole), after.get(slot).unwrap_or(&hole));
-                self.diff_ptr(diff, level - 1, b, a)?;
+        let stored = self.read_stored(read, &entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
+        let record = admit::record(&self.geo, ino, &entry.ptr, &stored)?;
+        Ok((entry, Tree { roots: record.roots, charged_bytes: record.raw.charged_bytes.get() }))
+    }
+
+    fn diff_trees(&mut self, diff: &mut Diff<'_, '_>, old: Option<&Tree>, new: &Tree) -> Result<(), FsError> {
+        for fork in [Fork::Data, Fork::Index, Fork::Xattr] {
+            let (before, after) = (old.map(|tree| &tree.roots[fork as usize]), &new.roots[fork as usize]);
+            for slot in 0..SLOTS {
+                let (level, index) = bmap::Geometry::root(slot);
+                let key = BlockKey { ino: diff.ino, fork, level, index };
+                let ptr_in = |roots: &Roots| match level {
+                    0 => roots.direct[slot],
+                    level => roots.indirect[usize::from(level) - 1],
+                };
+                self.diff_ptr(diff, key, before.map(ptr_in), ptr_in(after))?;
             }
-        }
-        self.live_bytes = self.live_bytes + u64::from(self.charge_of(new)) - u64::from(self.charge_of(old));
-        if old.is_stored() {
-            self.usage.sub(self.geo.segment_of(old.addr), old.stored_bytes());
-        }
-        if new.is_stored() {
-            self.usage.add(self.geo.segment_of(new.addr), new.stored_bytes(), diff.mtime, TimeNs(0));
         }
         Ok(())
     }
 
-    fn pointers(&self, diff: &mut Diff<'_, '_>, ptr: &BlockPtr) -> Result<Vec<BlockPtr>, FsError> {
+    /// Accounts for what differs below one pointer. `old` is `None` where what was there before cannot be known: then only what
+    /// the log's tail wrote is new.
+    fn diff_ptr(
+        &mut self,
+        diff: &mut Diff<'_, '_>,
+        key: BlockKey,
+        old: Option<BlockPtr>,
+        new: BlockPtr,
+    ) -> Result<(), FsError> {
+        if old == Some(new) || old.is_none() && !diff.is_in_tail(&new) {
+            return Ok(());
+        }
+        let hole = BlockPtr::HOLE;
+        diff.old_left = self.spend(diff, &key, diff.old_left, &old.unwrap_or(hole))?;
+        diff.new_left = self.spend(diff, &key, diff.new_left, &new)?;
+        if key.level > 0 {
+            let before = match old.map(|old| self.pointers(diff, &key, &old)).transpose() {
+                Err(why) if is_damage(&why) => {
+                    self.put_aside(Thing::OldBlocks(diff.ino), why);
+                    None
+                }
+                other => other?,
+            };
+            let after = self.pointers(diff, &key, &new)?;
+            for slot in 0..before.as_ref().map_or(0, Vec::len).max(after.len()) {
+                let index = self.geo.map.child(key.level, key.index, slot);
+                let child = BlockKey { level: key.level - 1, index, ..key };
+                let was = before.as_ref().map(|b| b.get(slot).copied().unwrap_or(hole));
+                self.diff_ptr(diff, child, was, after.get(slot).copied().unwrap_or(hole))?;
+            }
+        }
+        self.account(&old.unwrap_or(hole), &new, diff.mtime);
+        Ok(())
+    }
+
+    /// Takes a block from what the tree's record says that all its blocks take: a tree that leads into itself, or has more
+    /// blocks than it was charged for, is not walked to its end.
+    fn spend(&self, diff: &Diff<'_, '_>, key: &BlockKey, left: u64, ptr: &BlockPtr) -> Result<u64, FsError> {
+        let bytes = u64::from(self.charge_of(ptr));
+        left.checked_sub(bytes).ok_or_else(|| FsError::Corrupt {
+            what: format!("block tree of inode {}", diff.ino),
+            at: describe(key),
+            expected: "no more blocks than the record says are charged".to_owned(),
+            found: format!("another {bytes} bytes"),
+        })
+    }
+
+    /// One block died and another came.
+    fn account(&mut self, old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
+        self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
+        if old.is_stored() {
+            self.usage.sub(self.geo.segment_of(old.addr), old.stored_bytes());
+        }
+        if new.is_stored() {
+            self.usage.add(self.geo.segment_of(new.addr), new.stored_bytes(), mtime, TimeNs(0));
+        }
+    }
+
+    fn pointers(
+        &self,
+        diff: &mut Diff<'_, '_>,
+        key: &BlockKey,
+        ptr: &BlockPtr,
+    ) -> Result<Vec<BlockPtr>, FsError> {
         if !ptr.is_stored() {
             return Ok(Vec::new());
         }
-        let ino = diff.ino;
-        let stored = self.read_stored(diff.read, ptr, || format!("indirect block of inode {ino}"))?;
+        let stored = self.read_stored(diff.read, ptr, self.geo.block_bytes, || describe(key))?;
+        admit::block(&self.geo, key, ptr, &stored)?;
         Ok(stored.as_chunks().0.iter().map(BlockPtr::decode).collect())
     }
 
@@ -292,19 +407,32 @@ impl Lfs {
         &self,
         read: &mut DeviceReader<'_>,
         ptr: &BlockPtr,
+        max_bytes: u32,
         name: impl Fn() -> String,
     ) -> Result<Vec<u8>, FsError> {
-        self.geo.check(ptr, self.geo.block_bytes.max(255 * SECTOR_BYTES), &name)?;
+        self.geo.check(ptr, max_bytes, &name)?;
         let bytes = read(self.geo.device_bytes(ptr.addr), ptr.stored_bytes())?;
         verify_stored(ptr, &self.geo, &bytes, name)?;
         Ok(bytes)
     }
 }
 
+/// The comparison of two block trees of one inode.
 struct Diff<'a, 'r> {
     ino: InodeNo,
     mtime: TimeNs,
+    tail: &'a Accepted,
     read: &'a mut DeviceReader<'r>,
+    /// Bytes that blocks of the old and the new tree can still take.
+    old_left: u64,
+    new_left: u64,
+}
+
+impl Diff<'_, '_> {
+    /// True for what was written after the checkpoint. All else the usage table knows already.
+    fn is_in_tail(&self, ptr: &BlockPtr) -> bool {
+        ptr.is_stored() && self.tail.range(..=ptr.addr).next_back().is_some_and(|(_, end)| ptr.addr < *end)
+    }
 }
 
 struct Wanted<'a> {
@@ -316,9 +444,8 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn matches(&self, header: &Summary) -> bool {
-        let span = self.base.spans.iter().rev().find(|s| s.from <= self.expected);
         let origin = header.prev_crc == self.prev_crc
-            && span.is_some_and(|s| s.incarnation == header.incarnation)
+            && incarnation_of(self.base, self.expected) == Some(header.incarnation)
             || is_on(Mutation::AnyOrigin);
         header.serial == self.expected && header.log == self.log && origin
     }

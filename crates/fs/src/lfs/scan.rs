@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use firnfs_format::summary::{Entry, EntryKind, Summary};
-use firnfs_format::{Incarnation, SECTOR_BYTES, Serial};
+use firnfs_format::{Incarnation, SECTOR_BYTES, SegmentId, Serial};
 
 /// A partial segment found in the bytes of its segment.
 #[derive(Clone, Debug)]
@@ -33,16 +33,16 @@ pub fn partial_at(bytes: &[u8], uuid: &[u8; 16], geo: &Geometry, sector: u32) ->
     (summary.segment.0 < geo.segments && entries.iter().all(inside)).then_some(Partial { summary, entries })
 }
 
-/// All partial segments of one life of a segment, from its start: serials grow, the incarnation never falls.
+/// All partial segments of one life of segment `id`, from its start: serials grow, the incarnation never falls.
 #[must_use]
-pub fn partials(segment: &[u8], uuid: &[u8; 16], geo: &Geometry) -> Vec<Partial> {
+pub fn partials(segment: &[u8], uuid: &[u8; 16], geo: &Geometry, id: SegmentId) -> Vec<Partial> {
     let mut found = Vec::new();
     let (mut sector, mut last) = (0, (Incarnation(0), Serial(0)));
     while sector < geo.segment_sectors {
         let bytes = &segment[(sector * SECTOR_BYTES) as usize..];
         let Some(partial) = partial_at(bytes, uuid, geo, sector) else { break };
         let (incarnation, serial) = (partial.summary.incarnation, partial.summary.serial);
-        if serial <= last.1 || incarnation < last.0 {
+        if partial.summary.segment != id || serial <= last.1 || incarnation < last.0 {
             break;
         }
         last = (incarnation, serial);

@@ -4,13 +4,14 @@
 //! and a fetched block is put in only if its pointer is still the current one). So a cached block may be used without
 //! asking its parents for the pointer.
 
+use super::admit;
 use super::geometry::Geometry;
+use super::parcel::Parcel;
 use crate::cache::BlockCache;
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf};
-use firnfs_device::AlignedBuf;
-use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr};
-use std::collections::BTreeMap;
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// See the module's head.
@@ -20,18 +21,23 @@ pub struct Shelf {
     /// Arithmetic of the volume.
     pub geo: Geometry,
     /// Partial segments not yet written, by their first address.
-    in_flight: BTreeMap<SectorAddr, Arc<AlignedBuf>>,
+    in_flight: BTreeMap<SectorAddr, Arc<Parcel>>,
+    /// Fetches that failed for good, until the look that asked for them has seen it; oldest first.
+    failed: VecDeque<(FetchKind, FsError)>,
 }
+
+/// Failed fetches remembered: more than look for one at the same time.
+const FAILED_MAX: usize = 64;
 
 impl Shelf {
     /// Empty.
     pub fn new(geo: Geometry) -> Self {
-        Self { cache: BlockCache::default(), geo, in_flight: BTreeMap::new() }
+        Self { cache: BlockCache::default(), geo, in_flight: BTreeMap::new(), failed: VecDeque::new() }
     }
 
     /// Notes a partial segment that is to be written; reads of it are served from memory until [`Self::landed`].
-    pub fn launch(&mut self, addr: SectorAddr, data: Arc<AlignedBuf>) {
-        self.in_flight.insert(addr, data);
+    pub fn launch(&mut self, addr: SectorAddr, parcel: Arc<Parcel>) {
+        self.in_flight.insert(addr, parcel);
     }
 
     /// A partial segment is on the device.
@@ -39,11 +45,17 @@ impl Shelf {
         self.in_flight.remove(&addr);
     }
 
+    /// True while a part of a segment is not on the device yet: reading it there would find what was before.
+    pub fn is_in_flight(&self, segment: SegmentId) -> bool {
+        let (first, behind) = (self.geo.addr(segment, 0), self.geo.addr(SegmentId(segment.0 + 1), 0));
+        self.in_flight.range(first..behind).next().is_some()
+    }
+
     /// The stored bytes of a pointer that is still in flight.
     pub fn in_flight_bytes(&self, ptr: &BlockPtr) -> Option<&[u8]> {
-        let (start, data) = self.in_flight.range(..=ptr.addr).next_back()?;
+        let (start, parcel) = self.in_flight.range(..=ptr.addr).next_back()?;
         let from = (ptr.addr.0 - start.0) as usize * SECTOR_BYTES as usize;
-        data.get(from..from + ptr.stored_bytes() as usize)
+        parcel.bytes(from, ptr.stored_bytes() as usize)
     }
 
     /// A block whose current pointer is `ptr` (stored, not pending unless dirty in memory).
@@ -60,12 +72,33 @@ impl Shelf {
             self.cache.insert_clean(key, buf.clone(), ptr);
             return Ok(buf);
         }
-        Err(Stop::Need(vec![self.fetch(FetchKind::Block(key, ptr), &ptr)]))
+        Err(self.ask(FetchKind::Block(key, ptr), &ptr))
     }
 
-    /// What to ask the driver for.
-    pub fn fetch(&self, what: FetchKind, ptr: &BlockPtr) -> Fetch {
-        Fetch { what, at_bytes: self.geo.device_bytes(ptr.addr), len_bytes: ptr.stored_bytes() }
+    /// What stops a look that misses something: a request to the driver, or the error that the last one ended with.
+    pub fn ask(&mut self, what: FetchKind, ptr: &BlockPtr) -> Stop {
+        match self.take_failure(&what) {
+            Some(error) => Stop::Fail(error),
+            None => Stop::Need(vec![Fetch {
+                what,
+                at_bytes: self.geo.device_bytes(ptr.addr),
+                len_bytes: ptr.stored_bytes(),
+            }]),
+        }
+    }
+
+    /// Notes that a fetch failed for good.
+    pub fn note_failure(&mut self, what: FetchKind, error: FsError) {
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.pop_front();
+        }
+        self.failed.push_back((what, error));
+    }
+
+    /// The error that a fetch ended with; told once.
+    pub fn take_failure(&mut self, what: &FetchKind) -> Option<FsError> {
+        let at = self.failed.iter().position(|(failed, _)| failed == what)?;
+        self.failed.remove(at).map(|(_, error)| error)
     }
 }
 
@@ -99,17 +132,20 @@ pub fn describe(key: &BlockKey) -> String {
     }
 }
 
-/// Checks the bytes of a fetch against the checksum in its pointer. Runs outside the lock.
+/// Checks the bytes of a fetch against the checksum in its pointer, and that what they say can be. Runs outside the lock.
 ///
 /// # Errors
-/// `Corrupt`, with place, expected and found checksum.
+/// `Corrupt`, with place, expected and found.
 pub fn verify(what: &FetchKind, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
-    let (ptr, name) = match what {
-        FetchKind::Block(key, ptr) => (ptr, describe(key)),
-        FetchKind::Inode(ino, ptr) => (ptr, format!("inode {ino}")),
-        FetchKind::Raw(_) => return Ok(()),
-    };
-    verify_stored(ptr, geo, bytes, || name)
+    match what {
+        FetchKind::Block(key, ptr) => {
+            verify_stored(ptr, geo, bytes, || describe(key))?;
+            admit::block(geo, key, ptr, bytes)
+        }
+        // What is in the record is checked when it is taken apart.
+        FetchKind::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
+        FetchKind::Raw(_) => Ok(()),
+    }
 }
 
 /// Checks stored bytes against the checksum in their pointer.

@@ -71,14 +71,21 @@ impl Lfs {
         self.usage.ready(self.durable_epoch) < self.low_water()
     }
 
-    /// Does one step. `pressed`: an operation waits for room.
+    /// Does one step. `pressed`: an operation waits for room. Damage that it cannot go around makes the volume read-only.
     ///
     /// # Errors
-    /// `Need`, `Corrupt`, `Io`.
+    /// `Need`, `Room`.
     pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
-        if self.read_only.is_some() {
-            return Ok(if pressed { Step::Stuck } else { Step::Idle(1000) });
+        if self.read_only.is_none() {
+            match self.try_step(now, pressed) {
+                Err(Stop::Fail(why)) => self.give_up(&why),
+                other => return other,
+            }
         }
+        Ok(if pressed { Step::Stuck } else { Step::Idle(1000) })
+    }
+
+    fn try_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         self.shrink_caches();
         if self.reap_step()? {
             return Ok(Step::Worked);
@@ -110,6 +117,9 @@ impl Lfs {
         let checkpoint_in = self.due_in(now, changed, self.options.checkpoint_interval_ms);
         if checkpoint_in == 0 {
             return self.background_checkpoint(now);
+        }
+        if self.discard_step()? {
+            return Ok(Step::Worked);
         }
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
     }
@@ -182,11 +192,23 @@ impl Lfs {
         })
     }
 
+    /// Commits everything and puts a checkpoint in line, whether one is due or not.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn checkpoint_now(&mut self, now: TimeNs) -> Outcome<()> {
+        self.checkpoint(now, false)
+    }
+
     /// Clean unmount: commits everything and writes a checkpoint that says so.
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
     pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
-        self.checkpoint(now, true)
+        let result = self.checkpoint(now, true);
+        if let Err(Stop::Fail(why)) = &result {
+            self.give_up(why);
+        }
+        result
     }
 }

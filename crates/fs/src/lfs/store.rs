@@ -1,11 +1,15 @@
 //! The seam: `Store` for the log-structured storage manager.
 
 use super::Lfs;
+use super::admit::RECORD_MAX_BYTES;
 use super::blockmap::Pruning;
 use super::inode::CoreInode;
 use super::log::USER_LOG;
 use super::space::INODE_EXTRA_BYTES;
+use super::trouble::Thing;
 use super::{gather_needs, shelf};
+use crate::cache::Fresh;
+use crate::content::{Content, ReadyBlock};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
 use crate::store::{
@@ -55,9 +59,9 @@ impl Lfs {
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
                 return Err(FsError::NotFound.into());
             }
-            self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, || format!("inode {ino}"))?;
+            self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
             let Some(bytes) = self.shelf.in_flight_bytes(&entry.ptr) else {
-                return Err(Stop::Need(vec![self.shelf.fetch(FetchKind::Inode(ino, entry.ptr), &entry.ptr)]));
+                return Err(self.shelf.ask(FetchKind::Inode(ino, entry.ptr), &entry.ptr));
             };
             let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
             self.insert_inode(ino, core);
@@ -87,7 +91,10 @@ impl Lfs {
         if core.freed {
             return Err(FsError::NotFound.into());
         }
-        if core.reap_from.is_some() { Err(Stop::Room) } else { Ok(()) }
+        if core.reap_from.is_none() {
+            return Ok(());
+        }
+        Err(self.why_aside(Thing::Inode(ino)).map_or(Stop::Room, |why| Stop::Fail(why.clone())))
     }
 
     fn look_write(
@@ -103,6 +110,7 @@ impl Lfs {
             if self.geo.map.parent(0, key.index).is_none() {
                 return Err(FsError::TooLarge.into());
             }
+            gather_needs(self.load_parents(key), &mut demand.needs)?;
             let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
             let charge = u64::from(self.data_charge(ino, fork, key.index, range.end));
             let had = match self.shelf.cache.peek(&key).and_then(|b| b.dirty) {
@@ -124,6 +132,13 @@ impl Lfs {
                 gather_needs(self.load(key), &mut demand.needs)?;
             }
         }
+        Ok(())
+    }
+
+    /// A block that will be changed in place.
+    fn look_block(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        gather_needs(self.load_parents(key), &mut demand.needs)?;
+        gather_needs(self.load(key), &mut demand.needs)?;
         Ok(())
     }
 
@@ -159,12 +174,12 @@ impl Lfs {
     ) -> Outcome<()> {
         let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
         for edge in edges.into_iter().flatten() {
-            gather_needs(self.load(Self::data_key(ino, fork, edge.0)), &mut demand.needs)?;
+            self.look_block(Self::data_key(ino, fork, edge.0), demand)?;
             demand.log_bytes += u64::from(self.geo.block_bytes);
         }
         let in_background = len_bytes == u64::MAX && fork == Fork::Data;
         let budget = if in_background { PRUNE_AT_ONCE } else { u64::MAX };
-        let mut pruning = Pruning { range: whole, budget, needs: Vec::new() };
+        let mut pruning = Pruning::new(whole, budget);
         self.survey(ino, fork, &mut pruning)?;
         if in_background {
             // A truncate leaves what is not at hand to the background.
@@ -206,6 +221,7 @@ impl Lfs {
             if self.geo.map.parent(0, key.index).is_none() {
                 return Err(FsError::TooLarge.into());
             }
+            gather_needs(self.load_parents(key), &mut demand.needs)?;
             let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
             if ptr.is_hole() {
                 demand.growth_bytes += u64::from(self.geo.block_bytes);
@@ -232,10 +248,7 @@ impl Lfs {
             Intent::Edit { ino, fork, at_bytes } => {
                 self.look_inode(ino)?;
                 let block_bytes = u64::from(self.geo.block_bytes);
-                gather_needs(
-                    self.load(Self::data_key(ino, fork, at_bytes / block_bytes)),
-                    &mut demand.needs,
-                )?;
+                self.look_block(Self::data_key(ino, fork, at_bytes / block_bytes), demand)?;
                 // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
                 // more than before.
                 demand.log_bytes += block_bytes + 64;
@@ -258,14 +271,19 @@ impl Lfs {
         }
     }
 
+    /// Overwrites a whole block.
+    fn write_whole_block(&mut self, key: BlockKey, bytes: &[u8], ready: Option<&ReadyBlock>, end_bytes: u64) {
+        let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
+        let fresh = match ready {
+            Some(ready) => Fresh { buf: ready.buf.clone(), crc: Some(ready.crc) },
+            None => Fresh { buf: Buf::new(bytes.to_vec()), crc: None },
+        };
+        self.make_dirty(key, Some(fresh), charge, None);
+    }
+
     /// Overwrites bytes of one block.
     fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
-        if bytes.len() == self.geo.block_bytes as usize {
-            let content = self.shelf.cache.copy_of(bytes);
-            self.make_dirty(key, Some(content), charge, None);
-            return;
-        }
         self.make_dirty(key, None, charge, None);
         let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
         block[skip..skip + bytes.len()].copy_from_slice(bytes);
@@ -416,7 +434,8 @@ impl Store for Lfs {
         self.free_inode(ino, PRUNE_AT_ONCE);
     }
 
-    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
+    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>) {
+        let bytes = content.bytes();
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + bytes.len() as u64;
         let mut done = 0;
@@ -425,7 +444,12 @@ impl Store for Lfs {
             let skip = (at % block_bytes) as usize;
             let len = (block_bytes as usize - skip).min(bytes.len() - done);
             let key = Self::data_key(ino, fork, at / block_bytes);
-            self.write_block_part(key, skip, &bytes[done..done + len], end);
+            let part = &bytes[done..done + len];
+            if len as u64 == block_bytes {
+                self.write_whole_block(key, part, content.ready(key.index.0), end);
+            } else {
+                self.write_block_part(key, skip, part, end);
+            }
             done += len;
         }
         self.counters.user_bytes += bytes.len() as u64;
@@ -503,6 +527,10 @@ impl Store for Lfs {
     }
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
+        if self.options.read_only {
+            // Nothing was changed, so everything is durable.
+            return Ok(self.jobs.durable());
+        }
         let ticket = self.commit_scope(now, scope, USER_LOG, false)?;
         self.jobs.want(self.log.serial);
         if scope == Scope::All {

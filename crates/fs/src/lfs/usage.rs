@@ -4,6 +4,7 @@
 //! a checkpoint finds empty becomes clean with that checkpoint's number and may be written again once the following one
 //! is durable: then neither slot, nor roll-forward from either, reaches it.
 
+use super::geometry::Geometry;
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
@@ -40,13 +41,17 @@ pub struct Usage {
     moving: BTreeSet<u64>,
     /// Leaves that the changes belong to.
     changed_leaves: BTreeSet<u64>,
+    segment_bytes: u32,
+    /// A segment that came out with fewer live bytes than none, or more than it has.
+    wrong: Option<(SegmentId, u64)>,
 }
 
 impl Usage {
     /// From the checkpoint: its root, its number, and how many segments it found empty.
-    pub fn new(root: TableRoot, segments: u64, block_bytes: u32, epoch: Epoch, emptied: u32) -> Self {
+    pub fn new(root: TableRoot, geo: &Geometry, epoch: Epoch, emptied: u32) -> Self {
+        let segments = geo.segments;
         Self {
-            table: Table::new(InodeNo::SEGMENT_USAGE, root, block_bytes),
+            table: Table::new(InodeNo::SEGMENT_USAGE, root, geo.block_bytes),
             changes: FxHashMap::default(),
             segments,
             cursor: 0,
@@ -54,6 +59,8 @@ impl Usage {
             emptied: vec![(epoch, u64::from(emptied))],
             moving: BTreeSet::new(),
             changed_leaves: BTreeSet::new(),
+            segment_bytes: geo.segment_bytes,
+            wrong: None,
         }
     }
 
@@ -114,14 +121,26 @@ impl Usage {
         Ok(self.apply(segment.0, stored))
     }
 
+    /// True if the present state of a segment can be.
+    fn is_sound(&self, segment: u64, stored: &UsageEntry) -> bool {
+        let change = self.changes.get(&segment).copied().unwrap_or_default();
+        let base = if change.activated { 0 } else { i64::from(stored.live_bytes) };
+        (0..=i64::from(self.segment_bytes)).contains(&(base + change.live_bytes))
+    }
+
+    /// A segment whose account turned out wrong in a merge, and the bytes that its table entry stated; told once.
+    pub fn take_wrong(&mut self) -> Option<(SegmentId, u64)> {
+        self.wrong.take()
+    }
+
     fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
         let Some(change) = self.changes.get(&segment) else { return stored };
         let base =
             if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };
         let live = i64::from(base.live_bytes) + change.live_bytes;
-        debug_assert!(live >= 0, "segment {segment}: {live} live bytes");
         UsageEntry {
-            live_bytes: live.max(0) as u32,
+            // A segment whose account is wrong counts as full: it is neither cleaned nor found empty.
+            live_bytes: u32::try_from(live).unwrap_or(self.segment_bytes).min(self.segment_bytes),
             in_use: base.in_use || change.activated,
             youngest: base.youngest.max(change.youngest),
             written: base.written.max(change.written),
@@ -223,11 +242,16 @@ impl Usage {
         let mut numbers: Vec<u64> = self.changes.keys().copied().collect();
         numbers.sort_unstable();
         let mut emptied = Vec::new();
+        let mut wrong = None;
         let entries = numbers
             .into_iter()
             .map(|n| {
-                let mut entry =
-                    self.get(shelf, SegmentId(n)).expect("the checkpoint brought the leaf into memory");
+                let stored: UsageEntry =
+                    self.table.get(shelf, n).expect("the checkpoint brought the leaf into memory");
+                let mut entry = self.apply(n, stored);
+                if !self.is_sound(n, &stored) {
+                    wrong.get_or_insert((SegmentId(n), u64::from(stored.live_bytes)));
+                }
                 if entry.in_use && entry.live_bytes == 0 && !open(SegmentId(n)) {
                     entry = UsageEntry { epoch, ..Default::default() };
                     emptied.push(SegmentId(n));
@@ -235,6 +259,7 @@ impl Usage {
                 (n, entry)
             })
             .collect();
+        self.wrong = self.wrong.or(wrong);
         self.changes.clear();
         self.moving.clear();
         self.changed_leaves.clear();

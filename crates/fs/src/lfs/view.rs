@@ -7,7 +7,7 @@ use crate::error::Outcome;
 use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SegmentId};
+use firnfs_format::{BlockPtr, InodeNo, SegmentId};
 
 /// A block of an inode and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,7 @@ impl Lfs {
             return Ok(());
         }
         found.push(Placed { key, ptr });
+        self.check_tree(key.ino, found.len() as u64)?;
         if key.level == 0 {
             return Ok(());
         }
@@ -89,34 +90,18 @@ impl Lfs {
         Ok(())
     }
 
-    /// All stored blocks of an internal table, as of the last checkpoint.
+    /// All stored blocks of an internal table, as of the last checkpoint, by level and index.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
     pub fn table_blocks(&mut self, kind: TableKind) -> Outcome<Vec<Placed>> {
-        let (ino, entries) = match kind {
-            TableKind::InodeMap => (InodeNo::INODE_MAP, self.imap.next_ino.0),
-            TableKind::SegmentUsage => (InodeNo::SEGMENT_USAGE, self.geo.segments),
-        };
-        let mut found = Vec::new();
         let table = match kind {
             TableKind::InodeMap => &self.imap.table,
             TableKind::SegmentUsage => &self.usage.table,
         };
-        let mut blocks = entries.div_ceil(table.fan());
-        for level in 0..=table.root.height {
-            for index in 0..blocks {
-                let ptr = table.ptr(&mut self.shelf, level, index)?;
-                if ptr.is_stored() {
-                    let index = BlockIndex(index);
-                    found.push(Placed {
-                        key: BlockKey { ino, fork: Fork::Data, level: level as u8, index },
-                        ptr,
-                    });
-                }
-            }
-            blocks = blocks.div_ceil(table.fan());
-        }
+        let most = self.geo.segments * u64::from(self.geo.segment_sectors);
+        let mut found = table.stored_blocks(&mut self.shelf, most)?;
+        found.sort_unstable_by_key(|placed| (placed.key.level, placed.key.index));
         Ok(found)
     }
 }

@@ -14,6 +14,7 @@ mod declared;
 #[cfg(test)]
 mod tests;
 
+use crate::content::Content;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Inode, Kind};
 use crate::store::{
@@ -261,7 +262,8 @@ impl Store for MemStore {
         self.free_numbers.push(ino.0);
     }
 
-    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, bytes: &[u8]) {
+    fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>) {
+        let bytes = content.bytes();
         self.open.check_write(ino, fork, at_bytes, bytes.len() as u64);
         let block_bytes = u64::from(self.facts.block_bytes);
         let added = self.node_mut(ino).forks[fork as usize].write(at_bytes, bytes, block_bytes);

@@ -29,7 +29,9 @@ fn with(store: &mut MemStore, intents: &[Intent], change: impl FnOnce(&mut MemSt
 #[test]
 #[should_panic(expected = "was not declared")]
 fn a_write_beyond_what_was_declared_panics() {
-    with(&mut store(), &[write(0, 100)], |store, op| store.write(op, ROOT, Fork::Data, 50, &[1; 51]));
+    with(&mut store(), &[write(0, 100)], |store, op| {
+        store.write(op, ROOT, Fork::Data, 50, [1; 51][..].into())
+    });
 }
 
 #[test]
@@ -91,7 +93,9 @@ fn two_operations_at_once_panic() {
 fn space_is_counted_block_by_block() {
     let mut store = store();
     let free = store.space().free_bytes;
-    with(&mut store, &[write(100, 8192)], |store, op| store.write(op, ROOT, Fork::Data, 100, &[7; 8192]));
+    with(&mut store, &[write(100, 8192)], |store, op| {
+        store.write(op, ROOT, Fork::Data, 100, [7; 8192][..].into())
+    });
     assert_eq!(free - store.space().free_bytes, 3 * 4096);
     let reserve = Intent::Reserve { ino: ROOT, at_bytes: 0, len_bytes: 5 * 4096 };
     with(&mut store, &[reserve], |store, op| store.reserve(op, ROOT, 0, 5 * 4096));
@@ -112,11 +116,13 @@ fn what_does_not_fit_is_refused_at_begin_and_what_frees_never_is() {
     assert!(matches!(too_much, Err(crate::Stop::Fail(FsError::NoSpace))));
     let bytes = vec![1; free_blocks as usize * 4096];
     with(&mut store, &[write(0, bytes.len() as u64)], |store, op| {
-        store.write(op, ROOT, Fork::Data, 0, &bytes)
+        store.write(op, ROOT, Fork::Data, 0, bytes[..].into())
     });
     let one_more = store.begin(NOW, OpKind::File, &[write(bytes.len() as u64, 1)]);
     assert!(matches!(one_more, Err(crate::Stop::Fail(FsError::NoSpace))));
-    with(&mut store, &[write(0, 4096)], |store, op| store.write(op, ROOT, Fork::Data, 0, &[2; 4096]));
+    with(&mut store, &[write(0, 4096)], |store, op| {
+        store.write(op, ROOT, Fork::Data, 0, [2; 4096][..].into())
+    });
     with(&mut store, &[punch(0, 4096)], |store, op| store.punch(op, ROOT, Fork::Data, 0, 4096));
     assert_eq!(store.space().free_bytes / 4096, 1);
 }
@@ -124,7 +130,9 @@ fn what_does_not_fit_is_refused_at_begin_and_what_frees_never_is() {
 #[test]
 fn reads_and_extents_tell_data_from_holes() {
     let mut store = store();
-    with(&mut store, &[write(8192, 4096)], |store, op| store.write(op, ROOT, Fork::Data, 8192, &[3; 4096]));
+    with(&mut store, &[write(8192, 4096)], |store, op| {
+        store.write(op, ROOT, Fork::Data, 8192, [3; 4096][..].into())
+    });
     let reserve = Intent::Reserve { ino: ROOT, at_bytes: 12_288, len_bytes: 4096 };
     with(&mut store, &[reserve], |store, op| store.reserve(op, ROOT, 12_288, 4096));
     let lens: Vec<(bool, usize)> = store

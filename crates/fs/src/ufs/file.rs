@@ -9,6 +9,7 @@
 //! Callers: [`crate::vfs`] (regular files), [`super::make`] (symbolic links share the bodies).
 
 use super::empty_body;
+use crate::content::Content;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
 use crate::store::{Fork, Intent, Op, Piece, ReadPlan, Store, StoreFacts};
@@ -108,7 +109,7 @@ impl FileView {
         if let Body::Inline(content) = body
             && !content.is_empty()
         {
-            store.write(op, self.ino, Fork::Data, 0, &content);
+            store.write(op, self.ino, Fork::Data, 0, content[..].into());
         }
     }
 }
@@ -168,18 +169,19 @@ impl Write {
         }
     }
 
-    /// Writes `bytes`, which are as many as planned, and sets the size.
-    pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op, bytes: &[u8]) {
+    /// Writes `content`, which is as long as planned, and sets the size.
+    pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op, content: Content<'_>) {
         let ino = self.file.ino;
         if self.home == Home::Inline {
-            let content = inline_mut(store, op, ino);
-            content.resize(self.size_after() as usize, 0);
-            content[self.at_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
+            let bytes = content.bytes();
+            let inline = inline_mut(store, op, ino);
+            inline.resize(self.size_after() as usize, 0);
+            inline[self.at_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
         } else {
             if self.home == Home::Convert {
                 self.file.convert(store, op);
             }
-            store.write(op, ino, Fork::Data, self.at_bytes, bytes);
+            store.write(op, ino, Fork::Data, self.at_bytes, content);
         }
         store.inode_mut(op, ino).size_bytes = self.size_after();
     }

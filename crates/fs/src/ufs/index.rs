@@ -20,6 +20,7 @@ use crate::store::{Buf, Fork, Intent, Op, Store};
 use crate::ufs::{edit, in_place};
 use firnfs_format::{BlockIndex, InodeNo};
 use siphasher::sip::SipHasher13;
+use std::collections::BTreeSet;
 
 /// Levels that an index can have, the leaves included: 8^6 nodes of the smallest fan-out would hold any directory.
 pub const DEPTH_MAX: usize = 6;
@@ -187,13 +188,12 @@ pub fn walk<S: Store>(
     index_blocks: u64,
     visit: &mut dyn FnMut(u32, u32),
 ) -> Outcome<()> {
-    let mut reached = vec![false; index_blocks as usize];
+    let mut reached = BTreeSet::new();
     // Block, its level if known, and the hashes that belong below it.
     let mut todo = vec![(0, None, 0..=u32::MAX)];
     while let Some((block, level, bounds)) = todo.pop() {
-        match reached.get_mut(block as usize) {
-            Some(seen) if !*seen => *seen = true,
-            _ => return Err(corrupt(block, "a node reached once", format!("{index_blocks} blocks")).into()),
+        if u64::from(block) >= index_blocks || !reached.insert(block) {
+            return Err(corrupt(block, "a node reached once", format!("{index_blocks} blocks")).into());
         }
         let here = node(store, dir, block)?;
         check(&here, block, level)?;
@@ -214,7 +214,7 @@ pub fn walk<S: Store>(
             todo.push((child, Some(here[0] - 1), hash..=end));
         }
     }
-    match reached.iter().position(|seen| !seen) {
+    match (0..index_blocks).find(|&block| !reached.contains(&(block as u32))) {
         None => Ok(()),
         Some(lost) => Err(corrupt(lost as u32, "a node that is reached", "no way to it".to_owned()).into()),
     }

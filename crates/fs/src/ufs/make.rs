@@ -127,10 +127,10 @@ impl Made {
     pub fn apply<S: Store>(self, store: &mut S, op: &mut Op) -> InodeNo {
         let ino = store.inode_alloc(op, self.inode);
         if !self.content.is_empty() {
-            store.write(op, ino, Fork::Data, 0, &self.content);
+            store.write(op, ino, Fork::Data, 0, self.content[..].into());
         }
         if !self.xattrs.is_empty() {
-            store.write(op, ino, Fork::Xattr, 0, &self.xattrs);
+            store.write(op, ino, Fork::Xattr, 0, self.xattrs[..].into());
         }
         ino
     }

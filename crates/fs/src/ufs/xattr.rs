@@ -231,7 +231,7 @@ impl Replace {
         let xattrs = if self.is_inline {
             Xattrs::Inline(self.set)
         } else {
-            store.write(op, self.ino, Fork::Xattr, 0, &self.set);
+            store.write(op, self.ino, Fork::Xattr, 0, self.set[..].into());
             Xattrs::Blocks(self.set.len() as u32)
         };
         store.inode_mut(op, self.ino).xattrs = xattrs;

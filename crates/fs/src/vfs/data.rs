@@ -1,6 +1,7 @@
 //! Content of regular files: read, write, fallocate, seek; and access times.
 
 use super::{Allocate, AtimeMode, Seek, Vfs};
+use crate::content::Content;
 use crate::error::Outcome;
 use crate::store::{OpKind, ReadPlan, Store};
 use crate::ufs::file;
@@ -35,11 +36,26 @@ impl<S: Store> Vfs<S> {
         bytes: &[u8],
         kill_set_id: bool,
     ) -> Outcome<usize> {
+        self.write_content(now, ino, at_bytes, bytes.into(), kill_set_id)
+    }
+
+    /// [`Self::write`] for content that may have been prepared for that place in the file.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_content(
+        &mut self,
+        now: TimeNs,
+        ino: InodeNo,
+        at_bytes: u64,
+        content: Content<'_>,
+        kill_set_id: bool,
+    ) -> Outcome<usize> {
         let file = file::view(&mut self.store, ino)?;
-        if bytes.is_empty() {
+        if content.bytes().is_empty() {
             return Ok(0);
         }
-        let write = file::plan_write(&self.store.facts(), file, at_bytes, bytes.len() as u64)?;
+        let write = file::plan_write(&self.store.facts(), file, at_bytes, content.len_bytes() as u64)?;
         let kill = if kill_set_id { self.plan_kill(ino)? } else { None };
         let mut op = self.begin(now, OpKind::File, |intents| {
             write.declare(intents);
@@ -48,7 +64,7 @@ impl<S: Store> Vfs<S> {
             }
         })?;
         let len_bytes = write.len_bytes() as usize;
-        write.apply(&mut self.store, &mut op, &bytes[..len_bytes]);
+        write.apply(&mut self.store, &mut op, content.cut(len_bytes));
         if let Some(kill) = kill {
             kill.apply(&mut self.store, &mut op);
         }
@@ -59,7 +75,8 @@ impl<S: Store> Vfs<S> {
         Ok(len_bytes)
     }
 
-    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done.
+    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done. With `kill_set_id`
+    /// set-id bits and `security.capability` go.
     ///
     /// # Errors
     /// `Invalid` (an empty range, not a regular file), `IsDirectory`, `TooLarge`, `NoSpace`, `ReadOnly`; `Need`, `Room`,
@@ -71,11 +88,21 @@ impl<S: Store> Vfs<S> {
         mode: Allocate,
         at_bytes: u64,
         len_bytes: u64,
+        kill_set_id: bool,
     ) -> Outcome<Option<u64>> {
         let file = file::view(&mut self.store, ino)?;
         let allocation = file::plan_allocate(&self.store.facts(), file, mode, at_bytes, len_bytes)?;
-        let mut op = self.begin(now, OpKind::File, |intents| allocation.declare(intents))?;
+        let kill = if kill_set_id { self.plan_kill(ino)? } else { None };
+        let mut op = self.begin(now, OpKind::File, |intents| {
+            allocation.declare(intents);
+            if let Some(kill) = &kill {
+                kill.declare(intents);
+            }
+        })?;
         allocation.apply(&mut self.store, &mut op);
+        if let Some(kill) = kill {
+            kill.apply(&mut self.store, &mut op);
+        }
         let inode = self.store.inode_mut(&mut op, ino);
         inode.mtime = now;
         inode.ctime = now;

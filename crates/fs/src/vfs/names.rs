@@ -299,6 +299,6 @@ impl<S: Store> Vfs<S> {
         let inode = self.store.inode_mut(op, ino);
         inode.mtime = now;
         inode.ctime = now;
-        inode.nlink = (inode.nlink + came).saturating_sub(went);
+        inode.nlink = inode.nlink.saturating_add(came).saturating_sub(went);
     }
 }

@@ -271,9 +271,12 @@ fn files_end_where_the_store_ends_them() {
     assert_eq!(fails(fs.write(TimeNs(30), file, max, b"d", false)), "EFBIG");
     let set = SetAttr { size_bytes: Some(max + 1), ..SetAttr::default() };
     assert_eq!(fails(fs.setattr(TimeNs(31), file, set)), "EFBIG");
-    assert_eq!(fails(fs.fallocate(TimeNs(32), file, Allocate::Grow, max, 1)), "EFBIG");
-    assert_eq!(fails(fs.fallocate(TimeNs(32), file, Allocate::PunchHole, u64::MAX, u64::MAX)), "EFBIG");
-    assert_eq!(fails(fs.fallocate(TimeNs(32), file, Allocate::Grow, 0, 0)), "EINVAL");
+    assert_eq!(fails(fs.fallocate(TimeNs(32), file, Allocate::Grow, max, 1, false)), "EFBIG");
+    assert_eq!(
+        fails(fs.fallocate(TimeNs(32), file, Allocate::PunchHole, u64::MAX, u64::MAX, false)),
+        "EFBIG"
+    );
+    assert_eq!(fails(fs.fallocate(TimeNs(32), file, Allocate::Grow, 0, 0, false)), "EINVAL");
 }
 
 #[test]
@@ -285,7 +288,7 @@ fn content_belongs_to_regular_files() {
         assert_eq!(fails(fs.write(TimeNs(20), ino, 0, b"x", false)), error);
         assert_eq!(fails(fs.read(TimeNs(20), ino, 0, 1)), error);
         assert_eq!(fails(fs.seek(ino, 0, Seek::Data)), error);
-        assert_eq!(fails(fs.fallocate(TimeNs(20), ino, Allocate::Grow, 0, 1)), error);
+        assert_eq!(fails(fs.fallocate(TimeNs(20), ino, Allocate::Grow, 0, 1, false)), error);
         let set = SetAttr { size_bytes: Some(0), ..SetAttr::default() };
         assert_eq!(fails(fs.setattr(TimeNs(20), ino, set)), error);
     }
@@ -300,13 +303,13 @@ fn holes_and_reserved_room_are_holes_inline_content_is_data() {
     assert_eq!(fs.seek(file, 2, Seek::Hole).unwrap(), 6);
     assert_eq!(fails(fs.seek(file, 6, Seek::Hole)), "ENXIO");
     fs.put(file, 3 * 4096, &[5; 4096]);
-    fs.fallocate(TimeNs(31), file, Allocate::Grow, 0, 10 * 4096).unwrap();
+    fs.fallocate(TimeNs(31), file, Allocate::Grow, 0, 10 * 4096, false).unwrap();
     assert_eq!(fs.getattr(file).unwrap().allocated_bytes, 10 * 4096);
     assert_eq!(fs.seek(file, 0, Seek::Hole).unwrap(), 4096, "reserved room is a hole");
     assert_eq!(fs.seek(file, 5000, Seek::Data).unwrap(), 3 * 4096);
     assert_eq!(fs.seek(file, 3 * 4096, Seek::Hole).unwrap(), 4 * 4096);
     assert_eq!(fails(fs.seek(file, 4 * 4096, Seek::Data)), "ENXIO");
-    fs.fallocate(TimeNs(32), file, Allocate::PunchHole, 0, 10 * 4096).unwrap();
+    fs.fallocate(TimeNs(32), file, Allocate::PunchHole, 0, 10 * 4096, false).unwrap();
     assert_eq!(fs.getattr(file).unwrap().allocated_bytes, 0);
     assert_eq!(fs.getattr(file).unwrap().size_bytes, 10 * 4096);
 }
@@ -315,7 +318,7 @@ fn holes_and_reserved_room_are_holes_inline_content_is_data() {
 fn room_reserved_beyond_the_end_goes_with_a_truncate_to_nothing() {
     let mut fs = vfs();
     let file = fs.file(ROOT, "f");
-    fs.fallocate(TimeNs(31), file, Allocate::KeepSize, 0, 20_000).unwrap();
+    fs.fallocate(TimeNs(31), file, Allocate::KeepSize, 0, 20_000, false).unwrap();
     let attr = fs.getattr(file).unwrap();
     assert_eq!((attr.size_bytes, attr.allocated_bytes), (0, 20_480));
     let set = SetAttr { size_bytes: Some(0), ..SetAttr::default() };
@@ -328,9 +331,12 @@ fn long_operations_are_done_in_parts() {
     let mut fs = Vfs::new(MemStore::new(options, TimeNs(1)), AtimeMode::Relatime);
     let file = fs.file(ROOT, "f");
     assert_eq!(fs.write(TimeNs(30), file, 100, &[1; 30_000], false).unwrap(), 8092, "up to a block's end");
-    assert_eq!(fs.fallocate(TimeNs(31), file, Allocate::Grow, 0, 20_000).unwrap(), Some(8192));
-    assert_eq!(fs.fallocate(TimeNs(31), file, Allocate::Grow, 8192, 20_000 - 8192).unwrap(), Some(16_384));
-    assert_eq!(fs.fallocate(TimeNs(31), file, Allocate::Grow, 16_384, 20_000 - 16_384).unwrap(), None);
+    assert_eq!(fs.fallocate(TimeNs(31), file, Allocate::Grow, 0, 20_000, false).unwrap(), Some(8192));
+    assert_eq!(
+        fs.fallocate(TimeNs(31), file, Allocate::Grow, 8192, 20_000 - 8192, false).unwrap(),
+        Some(16_384)
+    );
+    assert_eq!(fs.fallocate(TimeNs(31), file, Allocate::Grow, 16_384, 20_000 - 16_384, false).unwrap(), None);
     assert_eq!(fs.getattr(file).unwrap().size_bytes, 20_000);
 }
 

@@ -109,14 +109,6 @@ impl<S: Driven> Adapter<S> {
         self.volume.run(|vfs, _| vfs.getattr(ino)).is_ok_and(|attr| set_id_bits(attr.mode) != 0)
     }
 
-    /// What write(2) does to the set-id bits, for operations that `vfs` does not tell who asks.
-    pub(super) fn clear_set_id_bits(&self, ino: InodeNo) -> Handled {
-        if self.clear_mode_bits(ino, set_id_bits)? {
-            self.attributes_changed(ino);
-        }
-        Ok(())
-    }
-
     /// Clears the bits that `select` picks from the mode; tells whether there were any.
     fn clear_mode_bits(&self, ino: InodeNo, select: fn(u16) -> u16) -> Result<bool, Errno> {
         self.volume

@@ -36,12 +36,12 @@ impl<S: Driven> Adapter<S> {
         reply: &mut Reply,
     ) -> Handled {
         let mode_changes = kill_set_id && self.has_set_id_bits(ino);
-        self.volume.write(ino, offset, data, kill_set_id).map_err(|e| log_errno("write", &e))?;
+        let done = self.volume.write(ino, offset, data, kill_set_id).map_err(|e| log_errno("write", &e))?;
         if mode_changes {
             // A WRITE reply carries no attributes: without this exec(2) would still honour the cached mode.
             self.attributes_changed(ino);
         }
-        reply.put(&abi::WriteOut { size: data.len() as u32, padding: 0 });
+        reply.put(&abi::WriteOut { size: done as u32, padding: 0 });
         Ok(())
     }
 
@@ -56,14 +56,19 @@ impl<S: Driven> Adapter<S> {
             _ => return Err(Errno::OPNOTSUPP),
         };
         let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
+        let kill_set_id = header.uid != 0;
+        let mode_changes = kill_set_id && self.has_set_id_bits(ino);
         let mut at = Some(offset);
         while let Some(from) = at {
             at = self
                 .volume
-                .run(|vfs, now| vfs.fallocate(now, ino, mode, from, end.saturating_sub(from)))
+                .run(|vfs, now| vfs.fallocate(now, ino, mode, from, end.saturating_sub(from), kill_set_id))
                 .map_err(|e| log_errno("fallocate", &e))?;
         }
-        if header.uid == 0 { Ok(()) } else { self.clear_set_id_bits(ino) }
+        if mode_changes {
+            self.attributes_changed(ino);
+        }
+        Ok(())
     }
 
     pub(super) fn lseek(&self, ino: InodeNo, offset: u64, whence: u32, reply: &mut Reply) -> Handled {
@@ -96,9 +101,10 @@ impl<S: Driven> Adapter<S> {
         let mut copied = 0;
         while copied < limit {
             let piece = reply.room((limit - copied).min(u64::from(MAX_WRITE_BYTES)) as usize);
-            let step = self.volume.read(InodeNo(header.nodeid), from_offset + copied, piece).and_then(|n| {
-                self.volume.write(InodeNo(to), to_offset + copied, &piece[..n], kill_set_id).map(|()| n)
-            });
+            let step = self
+                .volume
+                .read(InodeNo(header.nodeid), from_offset + copied, piece)
+                .and_then(|n| self.volume.write(InodeNo(to), to_offset + copied, &piece[..n], kill_set_id));
             match step {
                 Ok(0) => break,
                 Ok(n) => copied += n as u64,

@@ -81,7 +81,7 @@ impl Library {
         self.timed(|volume| {
             for i in 0..u64::from(w.small_files) {
                 let ino = make_file(volume, small_name(i).as_bytes())?;
-                volume.write(ino, 0, &bytes, false)?;
+                volume.write_all(ino, 0, &bytes, false)?;
             }
             volume.sync(Scope::All)
         })
@@ -92,7 +92,7 @@ impl Library {
         self.timed(|volume| {
             let ino = make_file(volume, b"sequential")?;
             for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
-                volume.write(ino, at_bytes, &unit, false)?;
+                volume.write_all(ino, at_bytes, &unit, false)?;
             }
             volume.sync(Scope::All)
         })

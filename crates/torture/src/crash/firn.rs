@@ -7,7 +7,7 @@ use super::world::{DIRECTORY_MODE, FILE_MODE};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
-use firnfs::store::Scope;
+use firnfs::store::{Scope, Store};
 use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr, XattrMode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPERBLOCK_BYTES, Superblock};
@@ -76,7 +76,9 @@ impl Firn {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
         let volume = firnfs_volume::open(device, options, AtimeMode::Noatime, shared);
-        Ok(OpenVolume { volume: volume.map_err(|e| e.to_string())?, clock })
+        let open = OpenVolume { volume: volume.map_err(|e| e.to_string())?, clock };
+        open.takes_nothing_for_damage(options.read_only)?;
+        Ok(open)
     }
 }
 
@@ -150,6 +152,20 @@ impl Mounted for OpenVolume {
 }
 
 impl OpenVolume {
+    /// A crash damages nothing: the log is never called damaged, nothing is set aside, and what can be written stays so.
+    fn takes_nothing_for_damage(&self, asked_read_only: bool) -> Result<(), String> {
+        let told = self.volume.run(|vfs, _| {
+            let store = vfs.store();
+            let aside = store.set_aside().map(|(thing, why)| format!("{thing} was set aside: {why}"));
+            let read_only = store.read_only().filter(|_| !asked_read_only).map(str::to_owned);
+            Ok((store.recovered().lost, read_only, aside.collect::<Vec<_>>()))
+        });
+        match told.map_err(|e| e.to_string())? {
+            (None, None, aside) if aside.is_empty() => Ok(()),
+            wrong => Err(format!("taken for damage after a crash: {wrong:?}")),
+        }
+    }
+
     fn carry_out(&self, op: &Op) -> Result<(), FsError> {
         let volume = &self.volume;
         match op {
@@ -173,7 +189,7 @@ impl OpenVolume {
             Op::Rename { from, to } => self.rename(from, to, RenameMode::Replace),
             Op::Exchange { from, to } => self.rename(from, to, RenameMode::Exchange),
             Op::Write { path, at_bytes, len_bytes, tag } => {
-                volume.write(self.find(path)?, *at_bytes, &pattern(*tag, *at_bytes, *len_bytes), false)
+                volume.write_all(self.find(path)?, *at_bytes, &pattern(*tag, *at_bytes, *len_bytes), false)
             }
             Op::Truncate { path, size_bytes } => {
                 self.set_attr(path, SetAttr { size_bytes: Some(*size_bytes), ..SetAttr::default() })
@@ -228,7 +244,9 @@ impl OpenVolume {
     fn punch(&self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<(), FsError> {
         let (mut at, end) = (at_bytes, at_bytes + len_bytes);
         let mode = Allocate::PunchHole;
-        while let Some(rest) = self.volume.run(|vfs, now| vfs.fallocate(now, ino, mode, at, end - at))? {
+        while let Some(rest) =
+            self.volume.run(|vfs, now| vfs.fallocate(now, ino, mode, at, end - at, false))?
+        {
             at = rest;
         }
         Ok(())

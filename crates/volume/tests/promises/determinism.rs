@@ -1,17 +1,14 @@
 //! Same seed, same device trace, byte for byte (one thread).
 
 use crate::support::{KIB, MIB, START_NS, make_volume};
-use firnfs::lfs::{Lfs, Options};
+use firnfs::lfs::Options;
 use firnfs::store::Store;
-use firnfs::vfs::{AtimeMode, Vfs};
-use firnfs::{FsError, Outcome};
-use firnfs_device::{Device, MemDevice, TraceDevice, TraceEntry};
-use firnfs_format::{InodeNo, TimeNs};
-use firnfs_sim::VirtualClock;
+use firnfs_device::{MemDevice, TraceDevice, TraceEntry};
+use firnfs_format::TimeNs;
 use firnfs_torture::model::Model;
+use firnfs_torture::on_volume::OnVolume;
 use firnfs_torture::ops::{Generator, HANDLES, Mix, Op};
 use firnfs_torture::run::{Runner, Target};
-use firnfs_volume::{Volume, open};
 use std::sync::Arc;
 
 /// When mkfs made the volume; the history begins then.
@@ -21,37 +18,14 @@ const VOLUME_BYTES: u64 = 9 * MIB;
 const STEPS: usize = 3_000;
 const REMOUNT_EVERY: usize = 900;
 
-struct Traced {
-    volume: Volume<Lfs>,
-    clock: Arc<VirtualClock>,
-}
-
-impl Target for Traced {
-    type Store = Lfs;
-
-    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<Lfs>) -> Outcome<T>) -> Result<T, FsError> {
-        self.volume.run(|vfs, _| op(vfs))
-    }
-
-    fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
-        self.clock.set_ns(now.0);
-        let mut out = vec![0; len_bytes as usize];
-        let len = self.volume.read(ino, at_bytes, &mut out)?;
-        out.truncate(len);
-        Ok(out)
-    }
-}
-
-fn mount(device: &Arc<TraceDevice<MemDevice>>, now: TimeNs) -> Traced {
+fn mount(device: &Arc<TraceDevice<MemDevice>>, now: TimeNs) -> OnVolume {
     let options = Options {
         cache_bytes: 4 * MIB,
         write_threshold_bytes: 256 * KIB,
         discard: true,
         ..Options::default()
     };
-    let clock = Arc::new(VirtualClock::at(now.0));
-    let device: Arc<dyn Device> = device.clone();
-    Traced { volume: open(device, options, AtimeMode::Relatime, clock.clone()).unwrap(), clock }
+    OnVolume::open(device.clone(), options, now).unwrap()
 }
 
 fn time(step: usize) -> TimeNs {

@@ -125,6 +125,57 @@ fn emptied_segments_are_discarded_and_none_that_a_mount_could_reach() {
 }
 
 #[test]
+fn what_earlier_mounts_emptied_is_discarded_and_nothing_that_a_mount_could_reach() {
+    let device = prepared(MemDevice::new(VOLUME_BYTES));
+    let mut rng = Rng::new(5);
+    for round in 0..8 {
+        let mounted = Mounted::new(device.clone(), options(true));
+        mounted.idle_ms(100);
+        for _ in 0..40 {
+            let n = rng.below(FILES);
+            let ino = mounted.find(InodeNo::ROOT, &format!("f{n}")).unwrap();
+            mounted.write(ino, 0, &version(n, round));
+            mounted.sync();
+        }
+        if round % 3 != 2 {
+            mounted.close();
+        }
+    }
+    let images = std::mem::take(&mut *device.after_discards.lock().unwrap());
+    for (n, image) in images.iter().enumerate().step_by(images.len() / CRASHES) {
+        for image in [image.clone(), without_newest_slot(image)] {
+            let mounted = Mounted::new(Arc::new(MemDevice::from_image(image)), options(false));
+            assert_all_readable(&mounted, &format!("discard {n}"));
+        }
+    }
+}
+
+#[test]
+fn the_next_mount_gives_back_what_the_last_one_emptied_while_it_ended() {
+    for crashes_between in 0..3 {
+        let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
+        make_volume(&*device, SEGMENT_BYTES);
+        let mounted = Mounted::new(device.clone(), options(true));
+        let ino = mounted.create(InodeNo::ROOT, "large");
+        mounted.write(ino, 0, &pattern(1, 30 << 20));
+        mounted.sync();
+        mounted.unlink(InodeNo::ROOT, "large");
+        mounted.close();
+        for n in 0..crashes_between {
+            let mounted = Mounted::new(device.clone(), options(false));
+            mounted.create(InodeNo::ROOT, &format!("small{n}"));
+            mounted.sync();
+        }
+        let kept = device.image().pages();
+        let mounted = Mounted::new(device.clone(), options(true));
+        mounted.idle_ms(100);
+        mounted.close();
+        let left = device.image().pages();
+        assert!(kept > 7_000 && left < kept / 8, "{left} of {kept} pages are left after {crashes_between}");
+    }
+}
+
+#[test]
 fn nothing_is_discarded_unless_asked() {
     let device = prepared(MemDevice::new(VOLUME_BYTES));
     device.after_discards.lock().unwrap().clear();

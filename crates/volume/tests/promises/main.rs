@@ -12,6 +12,7 @@ mod far;
 mod full;
 mod mount_cost;
 mod refusals;
+mod rights;
 mod small_cache;
 mod support;
 mod threads;

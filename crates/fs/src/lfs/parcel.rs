@@ -1,0 +1,128 @@
+//! `Parcel`: a partial segment on its way to the device.
+//!
+//! It holds the blocks themselves, not a copy: bytes are put together only when the request is made, by the driver and
+//! outside the core's lock ([`Parcel::assemble`]). Until it is written, what it holds is read from here.
+//!
+//! Invariants: parts lie in the order of their places and do not overlap; between and after them are zeros; once packed
+//! nothing changes.
+
+use crate::store::Buf;
+use firnfs_device::AlignedBuf;
+use std::ops::Range;
+
+enum Source {
+    /// A range of [`Parcel::own`].
+    Own(Range<usize>),
+    /// The beginning of a block that the cache or its writer may share.
+    Block(Buf),
+}
+
+struct Part {
+    at_bytes: usize,
+    len_bytes: usize,
+    source: Source,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Parcel {
+    len_bytes: usize,
+    /// Summary, records, metadata: what is small, or would change after it was laid out.
+    own: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+impl Parcel {
+    /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to.
+    pub fn new(len_bytes: usize, summary_bytes: usize) -> Self {
+        let source = Source::Own(0..summary_bytes);
+        let summary = Part { at_bytes: 0, len_bytes: summary_bytes, source };
+        Self { len_bytes, own: vec![0; summary_bytes], parts: vec![summary] }
+    }
+
+    /// The place of the summary.
+    pub fn summary_mut(&mut self) -> &mut [u8] {
+        let len_bytes = self.parts[0].len_bytes;
+        &mut self.own[..len_bytes]
+    }
+
+    /// Adds `len_bytes` zeros at a place behind all others, to fill in.
+    pub fn add_own(&mut self, at_bytes: usize, len_bytes: usize) -> &mut [u8] {
+        let from = self.own.len();
+        self.own.resize(from + len_bytes, 0);
+        let source = Source::Own(from..from + len_bytes);
+        self.parts.push(Part { at_bytes, len_bytes, source });
+        &mut self.own[from..]
+    }
+
+    /// Adds the first `len_bytes` of a block at a place behind all others.
+    pub fn add_block(&mut self, at_bytes: usize, len_bytes: usize, block: Buf) {
+        self.parts.push(Part { at_bytes, len_bytes, source: Source::Block(block) });
+    }
+
+    /// Length of the partial segment in bytes.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    fn content<'a>(&'a self, part: &'a Part) -> &'a [u8] {
+        match &part.source {
+            Source::Own(range) => &self.own[range.clone()],
+            Source::Block(block) => &block[..part.len_bytes],
+        }
+    }
+
+    /// The bytes that begin at a place; `None` unless one part holds them all.
+    pub fn bytes(&self, at_bytes: usize, len_bytes: usize) -> Option<&[u8]> {
+        let after = self.parts.partition_point(|part| part.at_bytes <= at_bytes);
+        let part = &self.parts[after.checked_sub(1)?];
+        let skip = at_bytes - part.at_bytes;
+        self.content(part).get(skip..skip + len_bytes)
+    }
+
+    /// All bytes, for the device.
+    pub fn assemble(&self) -> AlignedBuf {
+        let mut out = AlignedBuf::scratch(self.len_bytes);
+        let mut end = 0;
+        for part in &self.parts {
+            out[end..part.at_bytes].fill(0);
+            end = part.at_bytes + part.len_bytes;
+            out[part.at_bytes..end].copy_from_slice(self.content(part));
+        }
+        out[end..].fill(0);
+        out
+    }
+}
+
+impl std::fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Parcel({} bytes in {} parts)", self.len_bytes, self.parts.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_read_back_from_its_place_and_the_rest_is_zero() {
+        // Whoever had the memory before must not show through.
+        drop(AlignedBuf::copy_of(&[0xee; 1 << 17]));
+        let mut parcel = Parcel::new(1 << 17, 512);
+        parcel.summary_mut().fill(1);
+        parcel.add_own(512, 100).fill(2);
+        parcel.add_block(4096, 512, Buf::new(vec![3; 4096]));
+        let bytes = parcel.assemble();
+        let expected = |at: usize| match at {
+            0..512 => 1,
+            512..612 => 2,
+            4096..4608 => 3,
+            _ => 0,
+        };
+        assert!((0..bytes.len()).all(|at| bytes[at] == expected(at)));
+        assert_eq!(parcel.bytes(512, 100), Some(&[2; 100][..]));
+        assert_eq!(parcel.bytes(4100, 508), Some(&[3; 508][..]));
+        assert_eq!(parcel.bytes(4100, 509), None);
+        assert_eq!(parcel.bytes(700, 1), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! `OnVolume`: an open log-structured volume as a [`Target`], on virtual time.
+
+use crate::run::Target;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs::{FsError, Outcome};
+use firnfs_device::Device;
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::{OpenError, Volume, open};
+use std::sync::Arc;
+
+/// See the module's head.
+pub struct OnVolume {
+    /// The volume.
+    pub volume: Volume<Lfs>,
+    /// Its clock.
+    pub clock: Arc<VirtualClock>,
+}
+
+impl OnVolume {
+    /// Opens the volume on `device` (relatime) with a clock that shows `now`.
+    ///
+    /// # Errors
+    /// As [`firnfs_volume::open`].
+    pub fn open(device: Arc<dyn Device>, options: Options, now: TimeNs) -> Result<Self, OpenError> {
+        let clock = Arc::new(VirtualClock::at(now.0));
+        let volume = open(device, options, AtimeMode::Relatime, clock.clone())?;
+        Ok(Self { volume, clock })
+    }
+}
+
+impl Target for OnVolume {
+    type Store = Lfs;
+
+    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<Lfs>) -> Outcome<T>) -> Result<T, FsError> {
+        self.volume.run(|vfs, _| op(vfs))
+    }
+
+    fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        self.clock.set_ns(now.0);
+        let mut out = vec![0; len_bytes as usize];
+        let len = self.volume.read(ino, at_bytes, &mut out)?;
+        out.truncate(len);
+        Ok(out)
+    }
+}
