@@ -234,6 +234,11 @@ fn the_cleaning_simulator_shows_every_combination_alike_for_people_and_programs(
         assert!(table.contains(&format!("| {amplification:.3} ±")), "{amplification} is not in {table}");
     }
     assert!(table.contains("million block writes a second"));
+    let oracle =
+        ["--placement", "one,oracle", "--segments", "128", "--segment-blocks", "32", "--max-volumes", "25"];
+    let table = ok(&[&["sim", "cleaning"], oracle.as_slice()].concat());
+    let of_oracle = table.lines().find(|line| line.contains("oracle:16")).unwrap();
+    assert!(of_oracle.contains("| 1.000 "), "{of_oracle}");
     refused(&["sim", "cleaning", "--utilisation", "0.999", "--segments", "16"], 2);
     refused(&["sim", "cleaning", "--sprite", "4", "--placement", "dac"], 2);
 }

@@ -20,15 +20,16 @@ Policies:   {POLICIES}
 Placements: {PLACEMENTS}
 
 Examples:
-  firn sim cleaning                                        the default policy, hot and cold, 75% full
-  firn sim cleaning --policy greedy,cost-benefit --placement one,split --utilisation 0.5,0.75,0.9
-  firn sim cleaning --workload zipf:1,shift:2,shift:50 --placement dac,sepbit,mida,oracle --json
-  firn sim cleaning --workload trace:writes.txt            lines \"w BLOCK [COUNT]\" and \"d BLOCK [COUNT]\"
-  firn sim cleaning --sprite 20 --batch 10 --age-sort      as Sprite LFS's simulator cleans
-  firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   its speed on one core
+  firn sim cleaning                              the default on hot and cold data, 75% full
+  firn sim cleaning --policy greedy,cost-benefit --placement one,split --utilisation 0.5,0.75
+  firn sim cleaning --workload zipf:1,shift:2 --placement dac,sepbit,mida,oracle --json
+  firn sim cleaning --workload trace:writes.txt  lines \"w BLOCK [COUNT]\" and \"d BLOCK [COUNT]\"
+  firn sim cleaning --sprite 20 --batch 10 --age-sort --placement one   as Sprite LFS's simulator
+  firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   its speed
 
-Every combination is run until its write cost is steady and known to --precision, or --max-volumes are written. All
-runs with one workload and size see the same writes; the result does not depend on --threads."))]
+Every combination runs until its write cost is steady and known to --precision, or --max-volumes
+are written. All runs with one workload and size see the same writes. The result does not depend
+on --threads. Some segments stay clean and do not count: 8, or two more than logs."))]
 pub struct CleaningArgs {
     /// What users do; several with commas
     #[arg(long, value_delimiter = ',', default_value = "hot-cold")]

@@ -137,8 +137,8 @@ impl Size {
             f64::from(setup.regime.high.max(setup.regime.low + 1) + u32::from(setup.placement.logs()) + 1);
         if spare <= needed {
             return refuse(format!(
-                "{spare:.1} segments are spare at utilisation {}; more than {needed} are needed: take more segments or \
-                 clean fewer at a time",
+                "{spare:.1} segments are spare at utilisation {}; more than {needed} are needed: take more or smaller \
+                 segments, or clean until fewer are clean",
                 setup.utilisation
             ));
         }
