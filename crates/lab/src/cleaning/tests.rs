@@ -44,7 +44,7 @@ fn greedy_under_uniform_writes_costs_what_theory_says() {
     for utilisation in [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95] {
         // The limit is one of large segments: small ones differ in utilisation, and greedy gains by that.
         let outcome = run(&Setup {
-            segments: 1000,
+            segments: 400,
             segment_blocks: 1024,
             ..setup("uniform", "greedy", "one", utilisation)
         });
