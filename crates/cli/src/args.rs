@@ -8,6 +8,7 @@ use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
 use clap::{Parser, Subcommand};
@@ -64,6 +65,9 @@ pub enum Command {
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Simulate cleaning
+    #[command(subcommand)]
+    Sim(SimCommand),
     /// Write the completion script of a shell to standard output
     Completions(CompletionsArgs),
     /// Write the man pages

@@ -13,6 +13,7 @@ mod manual;
 mod mkfs;
 mod mounting;
 mod output;
+mod sim;
 mod sizes;
 mod stat;
 mod target;
@@ -57,6 +58,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
         Command::Bench(command) => bench::run(command, &mut output),
+        Command::Sim(command) => sim::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
         Command::Man(args) => manual::man(&args, &mut output),
     }?;

@@ -329,3 +329,34 @@ fn fsck_salvages_a_volume_that_has_lost_everything_but_its_log() {
     let line = refused(&["fsck", empty.to_str().unwrap(), "--salvage", &format!("{new}2")], 8);
     assert!(line.contains("segment summaries"), "{line}");
 }
+
+#[test]
+fn the_cleaning_simulator_shows_every_combination_alike_for_people_and_programs() {
+    let args = "sim cleaning --workload uniform,shift:2 --policy greedy,cost-benefit --placement one,dac:3 \
+                --utilisation 0.6,0.8 --segments 64 --segment-blocks 32 --max-volumes 25";
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let json = json(&[args.as_slice(), &["--json", "--threads", "1"]].concat());
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 16);
+    let table = ok(&[args.as_slice(), &["--threads", "2"]].concat());
+    for row in rows {
+        let amplification = row["write_amplification"]["mean"].as_f64().unwrap();
+        assert!((1.1..4.0).contains(&amplification), "{row}");
+        assert!(table.contains(&format!("| {amplification:.3} ±")), "{amplification} is not in {table}");
+    }
+    assert!(table.contains("million block writes a second"));
+    let oracle =
+        ["--placement", "one,oracle", "--segments", "128", "--segment-blocks", "32", "--max-volumes", "25"];
+    let table = ok(&[&["sim", "cleaning"], oracle.as_slice()].concat());
+    let of_oracle = table.lines().find(|line| line.contains("oracle:16")).unwrap();
+    assert!(of_oracle.contains("| 1.000 "), "{of_oracle}");
+    refused(&["sim", "cleaning", "--utilisation", "0.999", "--segments", "16"], 2);
+    refused(&["sim", "cleaning", "--sprite", "4", "--placement", "dac"], 2);
+}
+
+/// The whole of it takes a minute: only how it fails. What it must reproduce is tested where it is simulated.
+#[test]
+fn figures_need_a_directory_that_can_be_made() {
+    let line = refused(&["sim", "figures", "--out", "/dev/null/figures", "--threads", "2"], 1);
+    assert!(line.contains("cannot create /dev/null/figures"), "{line}");
+}

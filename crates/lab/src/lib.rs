@@ -2,8 +2,11 @@
 //!
 //! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls and
 //! firnfs also through its library. Unlike the core, the lab reads clocks: measuring is its purpose.
+//!
+//! [`cleaning`] simulates segment cleaning (`firn sim`), on blocks and segments alone.
 
 pub mod calendar;
+pub mod cleaning;
 pub mod error;
 pub mod micro;
 

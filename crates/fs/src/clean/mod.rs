@@ -1,6 +1,22 @@
-//! Cleaning policies: pure functions from what is known of the segments to the ones to clean. The cleaner in the file
-//! system and the simulator run the same code.
+//! Cleaning decisions as pure functions: which segments to clean ([`Policy`]) and which open log a block goes to
+//! ([`Placement`]). The cleaner in the file system and the cleaning simulator run this code, and no other.
+//!
+//! Nothing here reads a clock or draws randomness: moments, ages and feedback are parameters. Units of age are the
+//! caller's (the file system's are times, the simulator's are blocks written by users); policies only compare them.
 
+mod candidate;
+mod dac;
+mod estimate;
+mod facts;
+mod lifespan;
+mod placement;
+#[cfg(test)]
+mod placement_tests;
 mod policy;
 
-pub use policy::{Candidate, CostBenefit, Greedy, Policy};
+pub use candidate::{Candidate, Terms};
+pub use dac::{Dac, LeapingDac};
+pub use facts::{BlockFacts, Cleaned, Writer};
+pub use lifespan::SepBit;
+pub use placement::{MAX_OPEN_LOGS, Mida, OneLog, Placement, Split};
+pub use policy::Policy;

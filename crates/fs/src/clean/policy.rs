@@ -1,93 +1,137 @@
 //! Victim selection.
 
-use firnfs_format::{SegmentId, TimeNs};
+use super::candidate::{Candidate, Terms};
+use super::estimate::DeathRates;
 
-/// A segment that could be cleaned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Which.
-    pub segment: SegmentId,
-    /// Live bytes.
-    pub live_bytes: u32,
-    /// When it was last written.
-    pub written: TimeNs,
-    /// Youngest modification time of its blocks.
-    pub youngest: TimeNs,
+/// A way to choose victims. Ages are those of [`Terms::age`]; u is the live share of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Policy {
+    /// The emptiest first (Sprite LFS, section 3.4).
+    Greedy,
+    /// The one written longest ago first, whatever it holds.
+    Fifo,
+    /// The emptiest of `d` drawn at random (a fresh draw for each [`Terms::with_turn`]).
+    DChoices {
+        /// How many are drawn, at least 1.
+        d: u32,
+    },
+    /// The emptiest of the `window` written longest ago.
+    WindowedGreedy {
+        /// How many, as a share of all candidates, 0 to 1.
+        window: f64,
+    },
+    /// Sprite LFS, section 3.5, as its text says: largest (1-u) * age / (1+u), age of the youngest block.
+    CostBenefitYoungest,
+    /// Cost-benefit as its published curve needs it: largest (1-u) * age / u, time since the segment was written. The
+    /// default: docs/decisions/0201.
+    #[default]
+    CostBenefit,
+    /// Largest (1-u) / u * sqrt(age): age counts for less.
+    CostBenefitSqrt,
+    /// The emptiest of those at least so old, all if none is (F2FS's age threshold).
+    AgeThreshold {
+        /// The threshold, in grains.
+        age: f64,
+    },
+    /// Cost-benefit with an estimate of how fast a segment's blocks die that leans on the log it belongs to: see
+    /// `estimate.rs`.
+    PooledRate {
+        /// How much the log's rate counts, in segments' worth of deaths: 0 is `CostBenefit`, infinity is greedy within a log.
+        weight: f64,
+    },
 }
 
-/// A way to choose victims.
-pub trait Policy: Send {
-    /// The candidates to clean, best first; at most `count`.
-    fn choose(
-        &self,
-        candidates: &[Candidate],
-        segment_bytes: u32,
-        now: TimeNs,
-        count: usize,
-    ) -> Vec<Candidate>;
-}
-
-/// Cost-benefit (Sprite LFS, section 3.5) by the age of the segment: largest (1-u) * age / u first. Ages are counted from a
-/// second on, so that what was just written still differs by its utilisation.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CostBenefit;
-
-impl Policy for CostBenefit {
-    fn choose(
-        &self,
-        candidates: &[Candidate],
-        segment_bytes: u32,
-        now: TimeNs,
-        count: usize,
-    ) -> Vec<Candidate> {
-        let benefit = |c: &Candidate| {
-            let u = f64::from(c.live_bytes) / f64::from(segment_bytes);
-            let age_s = now.millis_since(c.written) as f64 / 1000.0 + 1.0;
-            (1.0 - u).max(0.0) * age_s / u.max(1e-9)
-        };
-        let mut ranked: Vec<_> = candidates.iter().map(|c| (benefit(c), *c)).collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.segment.cmp(&b.1.segment)));
-        ranked.truncate(count);
-        ranked.into_iter().map(|(_, c)| c).collect()
+impl Policy {
+    /// The candidates to clean, best first; at most `count`. Ties go to the lower segment number.
+    pub fn choose<I>(&self, candidates: I, terms: &Terms, count: usize) -> Vec<Candidate>
+    where
+        I: Iterator<Item = Candidate> + Clone,
+    {
+        let u = |c: &Candidate| terms.utilisation(c);
+        match *self {
+            Self::Greedy => best(candidates, count, |c| -f64::from(c.live_bytes)),
+            Self::Fifo => best(candidates, count, |c| terms.age(c.written)),
+            Self::DChoices { d } => {
+                let drawn = best(candidates, d.max(1) as usize, |c| lot(c.segment.0, terms.turn()));
+                best(drawn.into_iter(), count, |c| -f64::from(c.live_bytes))
+            }
+            Self::WindowedGreedy { window } => {
+                let all = candidates.clone().count() as f64;
+                let oldest =
+                    best(candidates, ((all * window).ceil() as usize).max(count), |c| terms.age(c.written));
+                best(oldest.into_iter(), count, |c| -f64::from(c.live_bytes))
+            }
+            Self::CostBenefitYoungest => {
+                best(candidates, count, |c| (1.0 - u(c)).max(0.0) * terms.age(c.youngest) / (1.0 + u(c)))
+            }
+            Self::CostBenefit => best(candidates, count, |c| emptiness(u(c)) * terms.age(c.written)),
+            Self::CostBenefitSqrt => {
+                best(candidates, count, |c| emptiness(u(c)) * terms.age(c.written).sqrt())
+            }
+            Self::AgeThreshold { age } => {
+                let old = |c: &Candidate| terms.age(c.written) >= age;
+                best(candidates, count, |c| f64::from(u8::from(old(c))) * 2.0 - u(c))
+            }
+            Self::PooledRate { weight } => {
+                let rates = DeathRates::of(candidates.clone(), terms, weight);
+                best(candidates, count, |c| rates.score(c, terms))
+            }
+        }
     }
 }
 
-/// The emptiest first (Sprite LFS, section 3.4).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Greedy;
+/// Free space gained for each block moved.
+fn emptiness(u: f64) -> f64 {
+    (1.0 - u).max(0.0) / u.max(1e-9)
+}
 
-impl Policy for Greedy {
-    fn choose(
-        &self,
-        candidates: &[Candidate],
-        _segment_bytes: u32,
-        _now: TimeNs,
-        count: usize,
-    ) -> Vec<Candidate> {
-        let mut ranked = candidates.to_vec();
-        ranked.sort_by_key(|c| (c.live_bytes, c.segment));
-        ranked.truncate(count);
-        ranked
+/// The `count` highest scores, highest first.
+fn best<I>(candidates: I, count: usize, score: impl Fn(&Candidate) -> f64) -> Vec<Candidate>
+where
+    I: Iterator<Item = Candidate>,
+{
+    let before = |a: &(f64, Candidate), b: &(f64, Candidate)| {
+        b.0.total_cmp(&a.0).then_with(|| a.1.segment.cmp(&b.1.segment))
+    };
+    let scored = candidates.map(|c| (score(&c), c));
+    if count == 1 {
+        return first(scored).into_iter().collect();
     }
+    let mut ranked: Vec<_> = scored.collect();
+    if count == 0 {
+        return Vec::new();
+    }
+    if count < ranked.len() {
+        ranked.select_nth_unstable_by(count - 1, before);
+        ranked.truncate(count);
+    }
+    ranked.sort_unstable_by(before);
+    ranked.into_iter().map(|(_, c)| c).collect()
+}
+
+/// The highest score: one comparison for each candidate, for callers that clean one segment at a time.
+fn first(scored: impl Iterator<Item = (f64, Candidate)>) -> Option<Candidate> {
+    let mut highest = f64::NEG_INFINITY;
+    let mut found: Option<Candidate> = None;
+    for (score, candidate) in scored {
+        let ties = || score == highest && found.is_none_or(|f| candidate.segment < f.segment);
+        if score > highest || ties() {
+            highest = score;
+            found = Some(candidate);
+        }
+    }
+    found
+}
+
+/// A number in 0..1 that looks random (SplitMix64 of segment and turn): the draw of d-choices, without a generator.
+fn lot(segment: u64, turn: u64) -> f64 {
+    let mut word = segment.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ turn.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^= word >> 31;
+    (word >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_and_empty_goes_before_young_and_full() {
-        let candidate = |n, live_bytes, written_s: i64| Candidate {
-            segment: SegmentId(n),
-            live_bytes,
-            written: TimeNs(written_s * 1_000_000_000),
-            youngest: TimeNs(0),
-        };
-        // u, age: (.5, 10 s), (.5, 90 s), (.9, 90 s), (.1, 10 s)
-        let all =
-            [candidate(0, 500, 90), candidate(1, 500, 10), candidate(2, 900, 10), candidate(3, 100, 90)];
-        let order: Vec<u64> =
-            CostBenefit.choose(&all, 1000, TimeNs(100_000_000_000), 4).iter().map(|c| c.segment.0).collect();
-        assert_eq!(order, [3, 1, 0, 2]);
-    }
-}
+#[path = "policy_tests.rs"]
+mod tests;

@@ -14,7 +14,7 @@ use super::space::usable_bytes;
 use super::trouble::Thing;
 use super::{gather_needs, inode::BlockPlace};
 use crate::cache::Fresh;
-use crate::clean::{Candidate, CostBenefit, Greedy, Policy};
+use crate::clean::{Candidate, Policy, Terms};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
@@ -25,6 +25,8 @@ use std::collections::BTreeMap;
 const VICTIMS: usize = 16;
 /// Logs in use.
 const OPEN_LOGS: u64 = 3;
+/// Segments written within a second of each other differ by their utilisation only.
+const AGE_GRAIN_NS: u64 = 1_000_000_000;
 /// Bytes of victims that one pass holds in memory at most.
 const VICTIM_BYTES: u64 = 16 << 20;
 
@@ -98,20 +100,22 @@ impl Lfs {
                         live_bytes: entry.live_bytes,
                         written: entry.written,
                         youngest: entry.youngest,
+                        log: entry.log,
                     });
                 }
             }
         }
         let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
+        let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
         // comes free now.
         if self.usage.ready(self.durable_epoch) >= self.reserve_segments() {
-            let ranked = CostBenefit.choose(&candidates, self.geo.segment_bytes, now, count);
+            let ranked = Policy::default().choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(ranked);
         }
         if self.cleaning.victims.is_empty() {
             // Age can put segments first that are too full to be worth it.
-            let emptiest = Greedy.choose(&candidates, self.geo.segment_bytes, now, count);
+            let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(emptiest);
         }
         Ok(())

@@ -147,6 +147,21 @@ impl Lfs {
         Ok(found)
     }
 
+    /// All stored blocks of an internal table, as of the last checkpoint, by level and index.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn table_blocks(&mut self, kind: TableKind) -> Outcome<Vec<Placed>> {
+        let table = match kind {
+            TableKind::InodeMap => &self.imap.table,
+            TableKind::SegmentUsage => &self.usage.table,
+        };
+        let most = self.geo.segments * u64::from(self.geo.segment_sectors);
+        let mut found = table.stored_blocks(&mut self.shelf, most)?;
+        found.sort_unstable_by_key(|placed| (placed.key.level, placed.key.index));
+        Ok(found)
+    }
+
     fn collect(&mut self, key: BlockKey, ptr: BlockPtr, found: &mut Vec<Placed>) -> Outcome<()> {
         if ptr.is_hole() {
             return Ok(());

@@ -1,0 +1,255 @@
+//! `firn sim cleaning`: every combination of the given workloads, policies, placements and utilisations.
+
+use super::{progress_bar, threads};
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use clap::Args;
+use firnfs_lab::cleaning::scheme::{
+    NamedWorkload, PLACEMENTS, POLICIES, PlacementName, PolicyName, WORKLOADS,
+};
+use firnfs_lab::cleaning::{Outcome, Regime, Setup, batch};
+use firnfs_lab::micro::table::markdown;
+use serde::Serialize;
+use std::time::Instant;
+
+/// Arguments of `firn sim cleaning`.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Workloads:  {WORKLOADS}
+Policies:   {POLICIES}
+Placements: {PLACEMENTS}
+
+Examples:
+  firn sim cleaning                              the default on hot and cold data, 75% full
+  firn sim cleaning --policy greedy,cost-benefit --placement one,split --utilisation 0.5,0.75
+  firn sim cleaning --workload zipf:1,shift:2 --placement dac,sepbit,mida,oracle --json
+  firn sim cleaning --workload trace:writes.txt  lines \"w BLOCK [COUNT]\" and \"d BLOCK [COUNT]\"
+  firn sim cleaning --sprite 20 --batch 10 --age-sort --placement one   as Sprite LFS's simulator
+  firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   its speed
+
+Every combination runs until its write cost is steady and known to --precision, or --max-volumes
+are written. All runs with one workload and size see the same writes. The result does not depend
+on --threads. Some segments stay clean and do not count: 8, or two more than logs."))]
+pub struct CleaningArgs {
+    /// What users do; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "hot-cold")]
+    workload: Vec<NamedWorkload>,
+    /// Which segments are cleaned; several with commas
+    #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()])]
+    policy: Vec<PolicyName>,
+    /// Which open log a block goes to; several with commas
+    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()])]
+    placement: Vec<PlacementName>,
+    /// Live share of the disk; several with commas
+    #[arg(long, value_delimiter = ',', value_parser = utilisation, default_value = "0.75")]
+    utilisation: Vec<f64>,
+    /// Segments of the disk
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(16..=1 << 20))]
+    segments: u32,
+    /// Blocks of a segment; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    segment_blocks: Vec<u32>,
+    /// Clean only when no segment is clean, then until so many are (one log only)
+    #[arg(long, value_name = "CLEAN", value_parser = clap::value_parser!(u32).range(1..))]
+    sprite: Option<u32>,
+    /// Segments cleaned at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    batch: u32,
+    /// Write the live blocks of a batch oldest first
+    #[arg(long)]
+    age_sort: bool,
+    /// Write live blocks into the dead places of the oldest segments instead of a log
+    #[arg(long)]
+    plug: bool,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Half width of the 95% confidence interval to stop at, as a share of the cost
+    #[arg(long, default_value_t = 0.005)]
+    precision: f64,
+    /// Stop after so many times the volume is written
+    #[arg(long, default_value_t = 200.0)]
+    max_volumes: f64,
+    /// Threads [default: one for each core]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Print JSON for programs
+    #[arg(long)]
+    json: bool,
+}
+
+fn utilisation(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|u| *u > 0.0 && *u < 1.0)
+        .ok_or_else(|| "a utilisation is a number above 0 and below 1".to_owned())
+}
+
+/// One row of the result.
+#[derive(Serialize)]
+struct Row {
+    workload: String,
+    policy: String,
+    placement: String,
+    utilisation: f64,
+    segments: u32,
+    segment_blocks: u32,
+    seed: u64,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+#[derive(Serialize)]
+struct View {
+    rows: Vec<Row>,
+    /// Blocks written by users and the cleaner, a second and a thread.
+    #[serde(skip)]
+    blocks_per_second: f64,
+    #[serde(skip)]
+    threads: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A combination cannot be run.
+pub(super) fn run(args: &CleaningArgs, output: &mut Output) -> Done {
+    let setups = setups(args)?;
+    let threads = threads(args.threads).min(setups.len());
+    let bar = progress_bar(setups.len());
+    let start = Instant::now();
+    let outcomes = batch::run(&setups, threads, &mut |done| bar.set_position((done * 1000.0) as u64));
+    let seconds = start.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    let outcomes = outcomes.map_err(|e| Failure::usage(e.to_string()))?;
+    let blocks: u64 = outcomes.iter().map(|o| o.blocks_written).sum();
+    let rows = setups.iter().zip(outcomes).map(|(setup, outcome)| Row {
+        workload: setup.workload.name.clone(),
+        policy: setup.policy.to_string(),
+        placement: setup.placement.to_string(),
+        utilisation: setup.utilisation,
+        segments: setup.segments,
+        segment_blocks: setup.segment_blocks,
+        seed: setup.seed,
+        outcome,
+    });
+    let view =
+        View { rows: rows.collect(), blocks_per_second: blocks as f64 / seconds / threads as f64, threads };
+    output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))
+}
+
+fn setups(args: &CleaningArgs) -> Result<Vec<Setup>, Failure> {
+    let regime = regime(args)?;
+    let mut setups = Vec::new();
+    for workload in &args.workload {
+        for &segment_blocks in &args.segment_blocks {
+            for &utilisation in &args.utilisation {
+                for &policy in &args.policy {
+                    for &placement in &args.placement {
+                        setups.push(Setup {
+                            workload: workload.clone(),
+                            policy,
+                            placement,
+                            utilisation,
+                            segments: args.segments,
+                            segment_blocks,
+                            regime,
+                            seed: args.seed,
+                            precision: args.precision,
+                            max_volumes: args.max_volumes,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(setups)
+}
+
+fn regime(args: &CleaningArgs) -> Result<Regime, Failure> {
+    let Some(high) = args.sprite else {
+        let logs = args.placement.iter().map(|p| p.logs()).max().unwrap_or(1);
+        let steady = Regime { batch: args.batch, age_sort: args.age_sort, plug: args.plug, ..Regime::STEADY };
+        return Ok(steady.for_logs(logs));
+    };
+    if args.placement.iter().any(|p| p.logs() > 1) {
+        return Err(
+            Failure::usage("--sprite keeps no clean segments for several logs").advise("add --placement one")
+        );
+    }
+    Ok(Regime { plug: args.plug, ..Regime::sprite(high, args.batch, args.age_sort) })
+}
+
+fn text(view: &View) -> String {
+    let header = [
+        "workload",
+        "full",
+        "blocks",
+        "policy",
+        "placement",
+        "write amplification",
+        "write cost",
+        "cleaned at",
+        "empty",
+        "to ideal",
+        "to oracle",
+        "volumes",
+    ];
+    let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, to_oracle(row, &view.rows))).collect();
+    let mut text = markdown(&header.map(str::to_owned), &rows);
+    if view.rows.iter().any(|row| row.outcome.small_writes > 0.0) {
+        for row in &view.rows {
+            let writes = row.outcome.small_writes;
+            text += &format!(
+                "{} full, {}: {writes:.2} small writes for each block\n",
+                row.utilisation, row.workload
+            );
+        }
+    }
+    text += &format!(
+        "\n{:.1} million block writes a second on each of {} threads.\n",
+        view.blocks_per_second / 1e6,
+        view.threads
+    );
+    if view.rows.iter().any(|row| !row.outcome.is_steady) {
+        text += "! Not steady, or not known to --precision, within --max-volumes.\n";
+    }
+    text
+}
+
+/// Write amplification over that of the oracle in the same place, if it was asked for.
+fn to_oracle(row: &Row, rows: &[Row]) -> Option<f64> {
+    let is_bound = |other: &&Row| {
+        other.placement.starts_with("oracle")
+            && other.workload == row.workload
+            && other.utilisation == row.utilisation
+            && other.segment_blocks == row.segment_blocks
+    };
+    let bounds = rows.iter().filter(is_bound).map(|bound| bound.outcome.write_amplification.mean);
+    bounds.min_by(f64::total_cmp).map(|bound| row.outcome.write_amplification.mean / bound)
+}
+
+fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
+    let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
+    let outcome = &row.outcome;
+    let amplification = &outcome.write_amplification;
+    vec![
+        row.workload.clone(),
+        format!("{}", row.utilisation),
+        format!("{}", row.segment_blocks),
+        row.policy.clone(),
+        row.placement.clone(),
+        format!("{:.3} ± {:.3}", amplification.mean, amplification.half_width),
+        format!("{:.2}", outcome.write_cost.mean),
+        format!("{:.3}", outcome.cleaned_utilisation),
+        format!("{:.0}%", outcome.empty_share * 100.0),
+        ratio(outcome.ideal_separation.map(|ideal| amplification.mean / ideal)),
+        ratio(to_oracle),
+        format!(
+            "{:.0} + {:.0}{}",
+            outcome.warm_up_volumes,
+            outcome.measured_volumes,
+            if outcome.is_steady { "" } else { " !" }
+        ),
+    ]
+}

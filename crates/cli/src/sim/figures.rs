@@ -1,0 +1,40 @@
+//! `firn sim figures`: the figures of the paper, drawn from simulations.
+
+use super::{progress_bar, threads};
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use clap::Args;
+use firnfs_lab::cleaning::figures;
+use std::path::PathBuf;
+
+/// Arguments of `firn sim figures`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  firn sim figures --out figures      figures 3 to 7 as SVG, and report.md with published values beside ours
+
+Takes a minute or two. Prints the report, and fails if something published is not reproduced.")]
+pub struct FiguresArgs {
+    /// Directory for the SVG files and report.md; made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Threads [default: one for each core]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file cannot be written, or a published value is not reproduced.
+pub(super) fn run(args: &FiguresArgs, output: &mut Output) -> Done {
+    let bar = progress_bar(figures::run_count());
+    let made =
+        figures::make(&args.out, threads(args.threads), &mut |done| bar.set_position((done * 1000.0) as u64));
+    bar.finish_and_clear();
+    let (report, all_hold) = made.map_err(|e| Failure::failed(e.to_string()))?;
+    output.text(|out| out.write_all(report.as_bytes()))?;
+    if all_hold {
+        return Ok(());
+    }
+    Err(Failure::failed("not every published value was reproduced").advise("see the lines that say NO above"))
+}

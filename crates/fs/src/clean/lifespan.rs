@@ -1,0 +1,53 @@
+//! SepBIT (Wang et al., FAST 2022): how long a block will live is inferred from how long its last version did (users'
+//! writes) or how old it is (moves), against the life span of short-lived segments.
+
+use super::facts::{BlockFacts, Cleaned, Writer};
+use super::placement::Placement;
+use std::collections::VecDeque;
+
+/// Cleaned segments of log 0 that the threshold is the mean of.
+const REMEMBERED: usize = 16;
+
+/// See the module's head. Users' blocks go to log 0 if the version they replace lived shorter than l, else to 1; what is
+/// moved goes from log 0 to 2, else by age: below 4 l to 3, below 16 l to 4, older to 5.
+#[derive(Clone, Debug, Default)]
+pub struct SepBit {
+    ages: VecDeque<u64>,
+}
+
+impl SepBit {
+    /// l: mean age at which the last segments of log 0 were cleaned; unbounded before there was one.
+    fn threshold(&self) -> u64 {
+        // Ages come from the device: their sum may need more than 64 bits.
+        let sum: u128 = self.ages.iter().map(|&age| u128::from(age)).sum();
+        let mean = sum.checked_div(self.ages.len() as u128);
+        mean.and_then(|mean| u64::try_from(mean).ok()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Placement for SepBit {
+    fn logs(&self) -> u8 {
+        6
+    }
+
+    fn log_for(&self, block: &BlockFacts) -> u8 {
+        let l = self.threshold();
+        match (block.writer, block.age) {
+            (Writer::User, Some(life_span)) if life_span < l => 0,
+            (Writer::User, _) => 1,
+            (Writer::Cleaner, _) if block.log == Some(0) => 2,
+            (Writer::Cleaner, Some(age)) if age < l.saturating_mul(4) => 3,
+            (Writer::Cleaner, Some(age)) if age < l.saturating_mul(16) => 4,
+            (Writer::Cleaner, _) => 5,
+        }
+    }
+
+    fn segment_cleaned(&mut self, cleaned: &Cleaned) {
+        if cleaned.log == 0 {
+            self.ages.push_back(cleaned.age);
+            if self.ages.len() > REMEMBERED {
+                self.ages.pop_front();
+            }
+        }
+    }
+}

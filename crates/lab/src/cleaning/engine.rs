@@ -1,0 +1,294 @@
+//! Users' writes and the cleaner, on a [`Disk`].
+//!
+//! The cleaner starts when clean segments are down to [`Regime::low`] and a log needs one, and stops at [`Regime::high`].
+//! It takes victims in batches, holds their live blocks in memory, frees them, and writes the blocks to their logs; so it
+//! needs no clean segment of its own but one for each log.
+
+use super::disk::{Disk, MAX_LOGS, State, Survivor};
+use super::histogram::Histogram;
+use super::oracle::Oracle;
+use super::workload::Op;
+use firnfs::clean::{BlockFacts, Candidate, Cleaned, Placement, Policy, Terms, Writer};
+use firnfs_format::{SegmentId, TimeNs};
+
+/// When and how much the cleaner cleans.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Regime {
+    /// Clean segments at which it starts; at least the number of logs plus one if there are several.
+    pub low: u32,
+    /// Clean segments at which it stops.
+    pub high: u32,
+    /// Segments cleaned at a time.
+    pub batch: u32,
+    /// Whether a batch's live blocks are written oldest first (Sprite LFS, section 3.5: age sort).
+    pub age_sort: bool,
+    /// Whether live blocks go into the dead places of the oldest segments instead of a log (Sprite LFS, figure 2:
+    /// threading), as far as there are any. A whole segment is gained for each one cleaned, at the price of small writes.
+    pub plug: bool,
+    /// Segments that do not count for the utilisation of the disk, because they are always clean.
+    pub reserve: u32,
+}
+
+impl Regime {
+    /// A few clean segments for the open logs, and each segment cleaned when it is needed: what theory assumes.
+    pub const STEADY: Self = Self { low: 7, high: 8, batch: 1, age_sort: false, plug: false, reserve: 8 };
+
+    /// With clean segments for so many logs.
+    #[must_use]
+    pub fn for_logs(self, logs: u8) -> Self {
+        let more = (u32::from(logs) + 1).saturating_sub(self.low);
+        Self { low: self.low + more, high: self.high + more, reserve: self.reserve + more, ..self }
+    }
+
+    /// Sprite LFS's simulator: writes until no segment is clean, then cleans until `high` are.
+    #[must_use]
+    pub const fn sprite(high: u32, batch: u32, age_sort: bool) -> Self {
+        Self { low: 0, high, batch, age_sort, plug: false, reserve: 0 }
+    }
+}
+
+/// Segments to plug that are looked for together.
+const PLUGGED_AT_A_TIME: usize = 16;
+
+/// What decides the log of a block.
+pub(super) enum Sorter {
+    Placement(Box<dyn Placement>),
+    Oracle(Oracle),
+}
+
+/// What happened since the last look.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Blocks written by users.
+    pub new: u64,
+    /// Blocks moved by the cleaner.
+    pub moved: u64,
+    /// Blocks read by the cleaner.
+    pub read: u64,
+    /// Segments cleaned, not those that were empty.
+    pub cleaned: u64,
+    /// Segments reused that had become empty by themselves.
+    pub emptied: u64,
+    /// Separate writes into dead places.
+    pub runs: u64,
+    /// Utilisation of the segments cleaned.
+    pub victims: Histogram,
+    /// Utilisation of all segments when cleaning starts.
+    pub at_start: Histogram,
+}
+
+/// See the module's head.
+pub(super) struct Engine {
+    pub disk: Disk,
+    policy: Policy,
+    sorter: Sorter,
+    logs: u8,
+    regime: Regime,
+    segment_blocks: u32,
+    survivors: Vec<Survivor>,
+    /// Choices made.
+    turn: u64,
+    pub tally: Tally,
+}
+
+impl Engine {
+    /// `blocks`: how many can exist. The regime must fit the number of logs.
+    pub fn new(
+        segments: u32,
+        segment_blocks: u32,
+        blocks: u32,
+        policy: Policy,
+        sorter: Sorter,
+        regime: Regime,
+    ) -> Self {
+        let logs = match &sorter {
+            Sorter::Placement(placement) => placement.logs(),
+            Sorter::Oracle(oracle) => oracle.logs(),
+        };
+        assert!(usize::from(logs) <= MAX_LOGS && (logs == 1 || u32::from(logs) < regime.low));
+        Self {
+            disk: Disk::new(segments, segment_blocks, blocks, policy == Policy::Greedy),
+            policy,
+            sorter,
+            logs,
+            regime,
+            segment_blocks,
+            survivors: Vec::new(),
+            turn: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Carries out what users do.
+    pub fn run(&mut self, ops: &[Op]) {
+        // One log needs to know nothing of its blocks; that is worth a loop of its own.
+        if self.logs == 1 { self.run_with::<false>(ops) } else { self.run_with::<true>(ops) }
+    }
+
+    fn run_with<const SORTED: bool>(&mut self, ops: &[Op]) {
+        for op in ops {
+            let block = op.block();
+            if op.is_delete() {
+                self.disk.kill(block);
+                continue;
+            }
+            let log = if SORTED { self.log_for_user(block) } else { 0 };
+            self.disk.kill(block);
+            if self.disk.is_full(log) && self.disk.clean.len() as u32 <= self.regime.low {
+                self.clean::<SORTED>();
+            }
+            self.disk.now += 1;
+            self.disk.born[block as usize] = self.disk.now;
+            if SORTED {
+                self.disk.moves[block as usize] = 0;
+            }
+            self.disk.append(log, block, self.disk.now);
+            self.tally.new += 1;
+        }
+    }
+
+    fn log_for_user(&mut self, block: u32) -> u8 {
+        match &mut self.sorter {
+            Sorter::Oracle(oracle) => oracle.log_for_user(block, self.disk.now),
+            Sorter::Placement(placement) => {
+                let log = self.disk.log_of(block);
+                let age = log.map(|_| u64::from(self.disk.now - self.disk.born[block as usize]));
+                let moves = self.disk.moves[block as usize];
+                placement.log_for(&BlockFacts { writer: Writer::User, age, log, moves })
+            }
+        }
+    }
+
+    fn clean<const SORTED: bool>(&mut self) {
+        self.note_utilisations();
+        let mut victims = Vec::with_capacity(self.regime.batch as usize);
+        while (self.disk.clean.len() as u32) < self.regime.high.max(self.regime.low + 1) {
+            self.choose(&mut victims);
+            assert!(!victims.is_empty(), "the disk is not full, so a segment has dead blocks");
+            // Read as they lie on the disk: the order of the policy would sort the blocks by age already.
+            victims.sort_unstable();
+            for &segment in &victims {
+                self.take_out(segment);
+            }
+            if self.regime.age_sort {
+                self.survivors.sort_by_key(|s| s.born);
+            }
+            if self.regime.plug {
+                self.plug_holes();
+            }
+            self.write_survivors::<SORTED>();
+        }
+    }
+
+    fn plug_holes(&mut self) {
+        let segment_blocks = self.segment_blocks;
+        let terms = Terms::new(segment_blocks, TimeNs(i64::from(self.disk.now)), 1);
+        while !self.survivors.is_empty() {
+            // The oldest: what is dead there is least likely to be joined by the rest.
+            let with_holes = self.candidates().filter(|c| c.live_bytes < segment_blocks);
+            let targets = Policy::Fifo.choose(with_holes, &terms, PLUGGED_AT_A_TIME);
+            if targets.is_empty() {
+                return;
+            }
+            for target in targets {
+                self.tally.runs += self.disk.plug(target.segment.0 as u32, &mut self.survivors);
+            }
+        }
+    }
+
+    fn choose(&mut self, victims: &mut Vec<u32>) {
+        victims.clear();
+        let batch = self.regime.batch as usize;
+        if let Some(buckets) = &mut self.disk.buckets {
+            // What `Policy::Greedy` chooses, without looking at every segment.
+            while let Some(segment) = buckets.emptiest().filter(|_| victims.len() < batch) {
+                buckets.remove(segment, self.disk.live[segment as usize]);
+                victims.push(segment);
+            }
+            for &segment in victims.iter() {
+                buckets.insert(segment, self.disk.live[segment as usize]);
+            }
+            return;
+        }
+        let terms = Terms::new(self.segment_blocks, TimeNs(i64::from(self.disk.now)), 1).with_turn(self.turn);
+        self.turn += 1;
+        let chosen = self.policy.choose(self.candidates(), &terms, batch);
+        victims.extend(chosen.iter().map(|c| c.segment.0 as u32));
+    }
+
+    /// Closed segments. A block counts as one byte, and one written by a user as one nanosecond.
+    fn candidates(&self) -> impl Iterator<Item = Candidate> + Clone + '_ {
+        let segments = self.disk.segments.iter().zip(&self.disk.live).enumerate();
+        segments.filter(|(_, (segment, _))| segment.state == State::Closed).map(
+            |(number, (segment, &live))| Candidate {
+                segment: SegmentId(number as u64),
+                live_bytes: live,
+                written: TimeNs(i64::from(segment.written)),
+                youngest: TimeNs(i64::from(segment.youngest)),
+                log: segment.log,
+            },
+        )
+    }
+
+    fn take_out(&mut self, segment: u32) {
+        let entry = self.disk.segments[segment as usize];
+        let live = self.disk.live[segment as usize];
+        self.tally.cleaned += 1;
+        self.tally.read += u64::from(self.segment_blocks);
+        self.tally.moved += u64::from(live);
+        self.tally.victims.add(live, self.segment_blocks);
+        if let Sorter::Placement(placement) = &mut self.sorter {
+            placement
+                .segment_cleaned(&Cleaned { log: entry.log, age: u64::from(self.disk.now - entry.written) });
+        }
+        self.disk.evacuate(segment, &mut self.survivors);
+    }
+
+    fn write_survivors<const SORTED: bool>(&mut self) {
+        let survivors = std::mem::take(&mut self.survivors);
+        for survivor in &survivors {
+            let block = survivor.block as usize;
+            let log = if SORTED {
+                let moves = self.disk.moves[block];
+                self.disk.moves[block] = moves.saturating_add(1);
+                self.log_for_cleaner(survivor, moves)
+            } else {
+                0
+            };
+            self.disk.append(log, survivor.block, survivor.born);
+        }
+        self.survivors = survivors;
+        self.survivors.clear();
+    }
+
+    fn log_for_cleaner(&self, survivor: &Survivor, moves: u8) -> u8 {
+        match &self.sorter {
+            Sorter::Oracle(oracle) => oracle.log_for(survivor.block, self.disk.now),
+            Sorter::Placement(placement) => placement.log_for(&BlockFacts {
+                writer: Writer::Cleaner,
+                age: Some(u64::from(self.disk.now - survivor.born)),
+                log: Some(survivor.log),
+                moves,
+            }),
+        }
+    }
+
+    fn note_utilisations(&mut self) {
+        // Cleaning one segment after the other would make this most of the work; a sample does.
+        if self.regime.high <= self.regime.low + 1 && self.tally.cleaned > 0 {
+            return;
+        }
+        for (segment, &live) in self.disk.segments.iter().zip(&self.disk.live) {
+            if segment.state == State::Closed {
+                self.tally.at_start.add(live, self.segment_blocks);
+            }
+        }
+    }
+
+    /// What happened since the last call.
+    pub fn take_tally(&mut self) -> Tally {
+        let mut tally = std::mem::take(&mut self.tally);
+        tally.emptied = std::mem::take(&mut self.disk.emptied);
+        tally
+    }
+}

@@ -1,0 +1,61 @@
+//! Plots as SVG.
+
+use super::Plot;
+use crate::error::LabError;
+use plotters::prelude::{ChartBuilder, Color, IntoDrawingArea, LineSeries, PathElement, SVGBackend};
+use plotters::style::RGBColor;
+
+const SIZE: (u32, u32) = (760, 480);
+const FONT: (&str, u32) = ("sans-serif", 18);
+/// Distinct also for those who do not see all colours (Okabe and Ito 2008).
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 0, 0),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+];
+
+/// The plot as the text of an SVG file.
+pub(super) fn svg(plot: &Plot) -> Result<String, LabError> {
+    let mut text = String::new();
+    draw(plot, &mut text).map_err(|e| LabError::Setup(format!("cannot draw {}: {e}", plot.file)))?;
+    Ok(text)
+}
+
+fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    area.fill(&plotters::style::WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(plot.title, ("sans-serif", 22))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(52)
+        .build_cartesian_2d(0.0..plot.x_max, 0.0..plot.y_max)?;
+    chart
+        .configure_mesh()
+        .x_desc(plot.x)
+        .y_desc(plot.y)
+        .light_line_style(plotters::style::TRANSPARENT)
+        .label_style(FONT)
+        .axis_desc_style(FONT)
+        .draw()?;
+    for (curve, colour) in plot.curves.iter().zip(COLOURS.iter().cycle()) {
+        // What is above the plot is cut where it leaves it.
+        let inside = curve.points.iter().copied().take_while(|(_, y)| *y <= plot.y_max);
+        chart
+            .draw_series(LineSeries::new(inside, colour.stroke_width(2)))?
+            .label(curve.label)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .label_font(FONT)
+        .position(plotters::chart::SeriesLabelPosition::UpperLeft)
+        .background_style(plotters::style::WHITE.mix(0.85))
+        .border_style(RGBColor(160, 160, 160))
+        .draw()?;
+    area.present()?;
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! The cleaning simulator: write cost of any victim policy and placement under any workload, without a file system.
+//!
+//! It simulates blocks and segments only (Sprite LFS, section 3.5): no metadata, no reads by users, no time but the number
+//! of blocks written. Policies and placements are those of [`firnfs::clean`]. The same setup gives the same result, bit
+//! for bit, however many threads [`batch::run`] uses.
+//!
+//! Read from the top: [`simulate()`] (one run), `engine` (writing and cleaning), `disk` (where blocks lie), `workload`.
+
+pub mod batch;
+mod buckets;
+mod disk;
+mod engine;
+pub mod figures;
+mod histogram;
+pub mod limits;
+mod oracle;
+pub mod scheme;
+pub mod simulate;
+pub mod steady;
+pub mod trace;
+pub mod workload;
+mod zipf;
+
+pub use engine::Regime;
+pub use histogram::Histogram;
+pub use simulate::{Outcome, Setup, simulate};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! What the simulator must reproduce, and what it must never do.
+
+use super::engine::{Engine, Sorter};
+use super::workload::Stream;
+use super::*;
+use firnfs::clean::Policy;
+
+fn setup(workload: &str, policy: &str, placement: &str, utilisation: f64) -> Setup {
+    Setup {
+        workload: workload.parse().unwrap(),
+        policy: policy.parse().unwrap(),
+        placement: placement.parse().unwrap(),
+        utilisation,
+        segments: 500,
+        segment_blocks: 128,
+        regime: Regime::STEADY,
+        seed: 1,
+        precision: 0.01,
+        max_volumes: 60.0,
+    }
+}
+
+fn run(setup: &Setup) -> Outcome {
+    let outcome = simulate(setup, &mut |_| ()).unwrap();
+    assert!(outcome.is_steady, "{setup:?}");
+    outcome
+}
+
+fn cost(setup: &Setup) -> f64 {
+    run(setup).write_cost.mean
+}
+
+/// Sprite LFS's simulator as far as its text tells; how many segments it cleans at a time, it does not.
+fn sprite(workload: &str, policy: &str, utilisation: f64, at_a_time: u32) -> Setup {
+    Setup {
+        segments: 1000,
+        regime: Regime::sprite(at_a_time, at_a_time, true),
+        ..setup(workload, policy, "one", utilisation)
+    }
+}
+
+#[test]
+fn greedy_under_uniform_writes_costs_what_theory_says() {
+    for utilisation in [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95] {
+        // The limit is one of large segments: small ones differ in utilisation, and greedy gains by that.
+        let outcome = run(&Setup {
+            segments: 400,
+            segment_blocks: 1024,
+            ..setup("uniform", "greedy", "one", utilisation)
+        });
+        let limit = limits::amplification(limits::cleaned_utilisation(utilisation));
+        let error = outcome.write_amplification.mean / limit - 1.0;
+        assert!(error.abs() < 0.02, "{utilisation}: {error:+.3}");
+        assert!((outcome.write_cost.mean / outcome.write_amplification.mean - 2.0).abs() < 0.01);
+    }
+}
+
+#[test]
+fn first_in_first_out_costs_the_same_whatever_the_segment_size() {
+    for segment_blocks in [16, 100, 512] {
+        let outcome = run(&Setup { segment_blocks, ..setup("uniform", "fifo", "one", 0.8) });
+        let limit = limits::amplification(limits::cleaned_utilisation(0.8));
+        assert!((outcome.write_amplification.mean / limit - 1.0).abs() < 0.02, "{segment_blocks}");
+    }
+}
+
+#[test]
+fn sprite_cleans_segments_at_55_percent_when_the_disk_is_75_percent_full() {
+    let outcome = run(&sprite("uniform", "greedy", 0.75, 8));
+    assert!((outcome.cleaned_utilisation - 0.55).abs() < 0.02, "{}", outcome.cleaned_utilisation);
+}
+
+#[test]
+fn greedy_does_worse_when_some_files_are_hot() {
+    let at = |workload: &str, utilisation| {
+        cost(&Setup { segment_blocks: 256, ..sprite(workload, "greedy", utilisation, 4) })
+    };
+    for utilisation in [0.4, 0.6, 0.75] {
+        assert!(at("hot-cold", utilisation) > 1.08 * at("uniform", utilisation), "{utilisation}");
+    }
+}
+
+#[test]
+fn greedy_does_the_worse_the_hotter_they_are_if_blocks_of_one_age_are_not_collected() {
+    // One segment at a time: there is nothing to sort.
+    let cost =
+        |w: &str| cost(&Setup { segment_blocks: 256, max_volumes: 200.0, ..sprite(w, "greedy", 0.75, 1) });
+    let costs = ["uniform", "hot-cold:20/80", "hot-cold:10/90", "hot-cold:5/95"].map(cost);
+    assert!(costs.windows(2).all(|pair| pair[0] < pair[1]), "{costs:?}");
+}
+
+#[test]
+fn cost_benefit_cleans_hot_segments_nearly_empty_and_cold_ones_nearly_full() {
+    let share = |histogram: &Histogram, from: f64, to: f64| -> f64 {
+        histogram.shares().iter().filter(|(u, _)| (from..to).contains(u)).map(|(_, share)| share).sum()
+    };
+    let by = |policy: &str| run(&sprite("hot-cold", policy, 0.75, 8));
+    let (cost_benefit, greedy) = (by("cost-benefit"), by("greedy"));
+    // Two peaks, around .2 and .75, each of them above all that lies between.
+    let victims = &cost_benefit.victims;
+    let (hot, between, cold) =
+        (share(victims, 0.14, 0.26), share(victims, 0.3, 0.66), share(victims, 0.7, 0.8));
+    assert!(hot > 2.0 * between && cold > between, "{hot:.3} {between:.3} {cold:.3}");
+    // Greedy has one, between them.
+    assert!(share(&greedy.victims, 0.5, 0.62) > 0.95, "{:?}", greedy.victims.shares());
+    // So cold segments stay full, and hold less dead space.
+    assert!(share(&cost_benefit.at_start, 0.75, 1.01) > 1.15 * share(&greedy.at_start, 0.75, 1.01));
+}
+
+#[test]
+fn cost_benefit_halves_the_cost_of_greedy() {
+    let by = |policy: &str| cost(&sprite("hot-cold", policy, 0.8, 4));
+    assert!(by("cost-benefit") < 4.0);
+    assert!(by("cost-benefit") < 0.72 * by("greedy"));
+}
+
+#[test]
+fn the_published_costs_at_95_percent_are_those_of_segment_age() {
+    let at_95 = |policy: &str, age_sort| {
+        let setup = sprite("hot-cold", policy, 0.95, 27);
+        cost(&Setup { regime: Regime { age_sort, ..setup.regime }, ..setup })
+    };
+    let (sorted, unsorted) = (at_95("cost-benefit", true), at_95("cost-benefit", false));
+    assert!((sorted / 11.8 - 1.0).abs() < 0.1, "{sorted}");
+    assert!((unsorted / 16.6 - 1.0).abs() < 0.1, "{unsorted}");
+    // What the text says, the age of the youngest block, does not give the published curve.
+    assert!(at_95("cost-benefit-youngest", true) > 1.5 * 11.8);
+}
+
+#[test]
+fn the_index_of_segments_chooses_what_the_greedy_policy_chooses() {
+    // A window of everything is greedy, without the index.
+    for utilisation in [0.6, 0.9] {
+        let [index, scan] =
+            ["greedy", "windowed:1"].map(|policy| run(&setup("uniform", policy, "one", utilisation)));
+        assert!((index.cleaned_utilisation - scan.cleaned_utilisation).abs() < 1e-3);
+        let bars = |outcome: &Outcome| outcome.victims.shares();
+        for ((u, a), (_, b)) in bars(&index).into_iter().zip(bars(&scan)) {
+            assert!((a - b).abs() < 0.05, "victims at {u}: {a} and {b}");
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_threads_and_depend_on_the_seed() {
+    let setups: Vec<Setup> = ["uniform", "zipf", "shift:2", "files"]
+        .into_iter()
+        .flat_map(|workload| {
+            [("greedy", "one"), ("d-choices", "dac"), ("cost-benefit", "sepbit"), ("pooled", "oracle:8")]
+                .map(|(policy, placement)| setup(workload, policy, placement, 0.8))
+        })
+        .map(|setup| Setup { segments: 100, segment_blocks: 32, max_volumes: 30.0, ..setup })
+        .map(|setup| Setup { regime: setup.regime.for_logs(setup.placement.logs()), ..setup })
+        .collect();
+    let on = |threads, setups: &[Setup]| {
+        serde_json::to_string(&batch::run(setups, threads, &mut |_| ()).unwrap()).unwrap()
+    };
+    let one = on(1, &setups);
+    assert_eq!(on(5, &setups), one);
+    let other: Vec<Setup> = setups.iter().map(|setup| Setup { seed: 2, ..setup.clone() }).collect();
+    assert_ne!(on(2, &other), one);
+}
+
+#[test]
+fn every_policy_and_placement_keeps_every_block() {
+    let policies = [
+        Policy::Greedy,
+        Policy::Fifo,
+        Policy::DChoices { d: 3 },
+        Policy::WindowedGreedy { window: 0.3 },
+        Policy::CostBenefitYoungest,
+        Policy::CostBenefit,
+        Policy::CostBenefitSqrt,
+        Policy::AgeThreshold { age: 500.0 },
+        Policy::PooledRate { weight: 0.1 },
+    ];
+    for (workload, placement) in [
+        ("hot-cold", "one"),
+        ("zipf", "split"),
+        ("shift:1", "dac"),
+        ("files:9", "sepbit"),
+        ("files:40", "mida:3"),
+    ] {
+        for policy in policies {
+            let named: scheme::NamedWorkload = workload.parse().unwrap();
+            let placement: scheme::PlacementName = placement.parse().unwrap();
+            let sorter = Sorter::Placement(placement.placement().unwrap());
+            let mut stream = Stream::new(&named.workload, 1200, 7);
+            let plug = policy == Policy::CostBenefit;
+            // 70 blocks: neither a power of two nor a multiple of a word of bits.
+            let mut engine = Engine::new(32, 70, 1200, policy, sorter, Regime { plug, ..Regime::STEADY });
+            engine.run(&stream.initial());
+            let mut ops = Vec::new();
+            for _ in 0..20 {
+                stream.fill(&mut ops, 500);
+                engine.run(&ops);
+                engine.disk.assert_consistent();
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_knows_the_future_does_best() {
+    let of = |placement: &str| {
+        let setup = setup("hot-cold", "cost-benefit", placement, 0.85);
+        run(&Setup { max_volumes: 150.0, regime: setup.regime.for_logs(setup.placement.logs()), ..setup })
+            .write_amplification
+            .mean
+    };
+    let (oracle, dac, one) = (of("oracle"), of("dac"), of("one"));
+    assert!(oracle < 0.8 * dac && dac < 0.9 * one, "{oracle} {dac} {one}");
+}
+
+#[test]
+fn a_trace_is_a_workload_like_the_others() {
+    // Four files of 300 blocks, written and deleted in turn: segments empty by themselves, nothing is ever moved far.
+    let mut text = String::new();
+    for file in 0..4 {
+        text += &format!("d {at} 300\nw {at} 300\n", at = file * 1000);
+    }
+    let trace = trace::Trace::parse(&text).unwrap();
+    let workload = workload::Workload::Trace(std::sync::Arc::new(trace));
+    let named = scheme::NamedWorkload { name: "trace".into(), workload };
+    let setup = Setup { workload: named, segment_blocks: 10, ..setup("uniform", "cost-benefit", "one", 0.9) };
+    let outcome = simulate(&setup, &mut |_| ()).unwrap();
+    assert!(outcome.write_amplification.mean < 1.05 && outcome.empty_share > 0.9, "{outcome:?}");
+}
+
+#[test]
+fn a_disk_without_room_for_the_cleaner_is_refused() {
+    let full = setup("uniform", "greedy", "one", 0.999);
+    assert!(simulate(&full, &mut |_| ()).is_err());
+    let tiny = Setup { segments: 9, segment_blocks: 1, ..setup("uniform", "greedy", "one", 0.5) };
+    assert!(simulate(&tiny, &mut |_| ()).is_err());
+    let vast = Setup { segments: 1 << 20, segment_blocks: 1 << 20, ..full };
+    assert!(simulate(&vast, &mut |_| ()).is_err());
+}
+
+#[test]
+fn plugging_holes_moves_less_on_a_nearly_full_disk_and_writes_in_small_pieces() {
+    let of = |plug| {
+        run(&Setup { regime: Regime { plug, ..Regime::STEADY }, ..setup("uniform", "greedy", "one", 0.9) })
+    };
+    let (copied, plugged) = (of(false), of(true));
+    assert!(plugged.write_amplification.mean < 0.6 * copied.write_amplification.mean);
+    let moved = plugged.write_amplification.mean - 1.0;
+    assert!(plugged.small_writes > 0.3 * moved && plugged.small_writes <= moved, "{plugged:?}");
+    assert_eq!(copied.small_writes, 0.0);
+}
+
+/// Of the default policy and placement, or of others, on a volume of the usual proportions.
+fn usual(workload: &str, placement: scheme::PlacementName, utilisation: f64) -> Setup {
+    Setup {
+        policy: scheme::PolicyName::default(),
+        placement,
+        segments: 800,
+        max_volumes: 250.0,
+        ..setup(workload, "greedy", "one", utilisation)
+    }
+}
+
+#[test]
+fn the_default_comes_close_to_ideal_separation() {
+    for (utilisation, most) in [(0.75, 1.15), (0.9, 1.25)] {
+        let outcome = run(&usual("hot-cold", scheme::PlacementName::default(), utilisation));
+        let ratio = outcome.write_amplification.mean / outcome.ideal_separation.unwrap();
+        assert!((0.99..most).contains(&ratio), "{utilisation}: {ratio}");
+    }
+}
+
+#[test]
+fn the_default_follows_a_hot_set_that_moves_about_as_well_as_any() {
+    for workload in ["shift:2", "shift:10", "shift:50"] {
+        let of = |placement: scheme::PlacementName| {
+            let setup = Setup { segments: 300, segment_blocks: 64, ..usual(workload, placement, 0.85) };
+            simulate(&setup, &mut |_| ()).unwrap().write_amplification.mean
+        };
+        let others = ["one", "split", "dac", "sepbit", "mida"].map(|name| of(name.parse().unwrap()));
+        let best = others.into_iter().fold(f64::INFINITY, f64::min);
+        let ours = of(scheme::PlacementName::default());
+        assert!(ours < 1.1 * best, "{workload}: {ours}, others {others:?}");
+    }
+}
