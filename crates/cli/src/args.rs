@@ -8,6 +8,7 @@ use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
@@ -28,6 +29,7 @@ Examples:
   firn stat /mnt                      what the volume and its log look like
   firn sync /mnt; firn umount /mnt    make everything durable; unmount
   firn fsck disk.img                  check it
+  firn scrub /mnt                     check it while it is mounted
 
 Exit codes:
   0  done
@@ -62,6 +64,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Check a volume that is not mounted
     Fsck(FsckArgs),
+    /// Check a mounted volume while it is in use
+    Scrub(ScrubArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

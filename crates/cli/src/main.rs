@@ -13,6 +13,7 @@ mod manual;
 mod mkfs;
 mod mounting;
 mod output;
+mod scrub;
 mod sim;
 mod sizes;
 mod stat;
@@ -57,6 +58,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
+        Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

@@ -60,6 +60,7 @@ pub struct Session<S: Driven + 'static> {
     config: SessionConfig,
     registry: Registry,
     release: Arc<Release>,
+    before_close: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 /// Lets control connections wait until the volume is closed.
@@ -124,6 +125,7 @@ impl<S: Driven + 'static> Session<S> {
             config,
             registry: Registry::default(),
             release: Arc::new(Release::default()),
+            before_close: Vec::new(),
         };
         session.register_operations();
         Ok(session)
@@ -134,12 +136,18 @@ impl<S: Driven + 'static> Session<S> {
         &mut self.registry
     }
 
+    /// Has `hook` called after the unmount, before the volume is closed: for threads that use the volume. When it returns
+    /// they have let go of it.
+    pub fn before_close(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.before_close.push(Box::new(hook));
+    }
+
     /// Serves until unmounted, then closes the volume. `ready` runs once the mount answers.
     ///
     /// # Errors
     /// The transport or the closing of the volume failed; the mount is gone in any case.
     pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
-        let Self { adapter, transport, request, config, registry, release } = self;
+        let Self { adapter, transport, request, config, registry, release, before_close } = self;
         let mut server = start_control(&request, registry).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
@@ -151,6 +159,7 @@ impl<S: Driven + 'static> Session<S> {
         drop(transport);
         // The kernel may give the device number, and with it the socket's name, to the next mount from now on.
         server.stop_listening();
+        before_close.into_iter().for_each(|hook| hook());
         let closed = adapter.close();
         // The volume goes with its last reference, and its device lock with it; only then is it released.
         drop(adapter);

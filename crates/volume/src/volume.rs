@@ -308,7 +308,7 @@ impl<S: Driven> Volume<S> {
     }
 
     /// Whoever waits does the work that is ready; one flush serves all who wait.
-    fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
+    pub(crate) fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
         loop {
             let mut core = self.core.lock();
             if core.store().durable() >= ticket {
@@ -490,6 +490,11 @@ impl<S: Driven> Volume<S> {
             drop(core);
             self.pump_or_wait();
         }
+    }
+
+    /// The device, for reading.
+    pub(crate) fn device(&self) -> Option<&dyn Device> {
+        self.device.as_deref()
     }
 
     /// Ends driving and gives the core back, without closing the volume.

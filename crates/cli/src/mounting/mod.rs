@@ -51,14 +51,21 @@ pub fn mount(args: &MountArgs) -> Done {
     }
 }
 
-/// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
-fn serve<S: Inspect + 'static>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
+/// Mounts an open volume and serves it to the end. `source` is what `mount` shows; `prepare` adds what only volumes of that
+/// kind can do.
+fn serve<S: Inspect + 'static>(
+    volume: Arc<Volume<S>>,
+    source: PathBuf,
+    plan: &MountPlan,
+    prepare: impl FnOnce(&mut Session<S>),
+) -> Done {
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
     let weak = Arc::downgrade(&volume);
     let mut session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
     crate::stat::register(session.registry_mut(), weak);
+    prepare(&mut session);
     // A daemon keeps no directory busy. The session knows its paths in full by now.
     std::env::set_current_dir("/")
         .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;

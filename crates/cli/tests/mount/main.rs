@@ -5,4 +5,5 @@ mod lifecycle;
 mod live;
 mod posix;
 mod programs;
+mod scrub;
 mod traces;

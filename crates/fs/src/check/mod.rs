@@ -19,7 +19,9 @@
 //!
 //! Memory: about 200 bytes an inode and 40 an entry.
 //!
-//! Callers: the drivers (`firnfs_volume`), for `firn fsck`, the crash explorer and tests.
+//! A volume in use is checked as it was at one moment (`still`).
+//!
+//! Callers: the drivers (`firnfs_volume`), for `firn fsck`, `firn scrub`, mounts after a crash, the crash explorer and tests.
 
 mod accounting;
 mod claims;
@@ -33,6 +35,7 @@ mod paths;
 pub mod repair;
 pub mod salvage;
 mod state;
+mod still;
 mod sweep;
 mod tables;
 mod tree;
@@ -40,7 +43,8 @@ mod words;
 
 pub use facts::Facts;
 pub use finding::{EntryPlace, Finding, Problem, Severity, Versus};
-pub use state::{Progress, Totals};
+pub use state::{Depth, Progress, Totals};
+pub use still::{Subject, check_still, subject_of};
 pub use words::Described;
 
 use crate::error::FsError;
@@ -151,12 +155,12 @@ pub fn examine(
         let problem = Problem::LostLog { reason: lost.as_error(&lfs.geometry()) };
         findings.push(Finding { problem, ino: None, path: None });
     }
-    let (mut report, mut facts) = check_store(&mut lfs, read, noted.clone(), None, watch);
+    let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
     if !facts.lost_inodes.is_empty() {
         // Blocks of the inode map are gone: the log knows what they held (and the tail is over them in any case).
         let geo = lfs.geometry();
         let map = LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo);
-        (report, facts) = check_store(&mut lfs, read, noted, Some(&map), watch);
+        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, Some(&map), watch);
     }
     findings.append(&mut report.findings);
     Ok((Report { findings, ..report }, facts))
@@ -203,18 +207,20 @@ fn open(
 /// checkpoint.
 #[must_use]
 pub fn check_open(lfs: &mut Lfs, read: &mut DeviceReader<'_>) -> Report {
-    check_store(lfs, read, Vec::new(), None, &mut |_| {}).0
+    check_store(lfs, read, Depth::Everything, Vec::new(), None, &mut |_| {}).0
 }
 
 /// `map`: what the log says of inodes, for those whose part of the inode map cannot be read.
 fn check_store(
     lfs: &mut Lfs,
     read: &mut DeviceReader<'_>,
+    depth: Depth,
     noted: Vec<(InodeNo, FsError)>,
     map: Option<&[(u64, ImapEntry)]>,
     watch: &mut dyn FnMut(Progress),
 ) -> (Report, Facts) {
     let mut check = Check::new(lfs, read, watch);
+    check.depth = depth;
     for (ino, reason) in noted {
         check.is_stale = true;
         check.report(Some(ino), Problem::RollForward { reason });

@@ -22,6 +22,16 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
+/// How much of what is live a check reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Depth {
+    /// All of it.
+    #[default]
+    Everything,
+    /// All but the content of files: every pointer is judged, what it leads to only if it leads on.
+    Structure,
+}
+
 /// What was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
@@ -108,6 +118,7 @@ pub struct IndexNode {
 pub struct Check<'a, 'r> {
     pub lfs: &'a mut Lfs,
     pub geo: Geometry,
+    pub depth: Depth,
     pub sweep: Sweep<'a, 'r>,
     pub claims: Claims,
     /// Blocks of the tables' trees.
@@ -145,6 +156,7 @@ impl<'a, 'r> Check<'a, 'r> {
         Self {
             lfs,
             geo,
+            depth: Depth::Everything,
             sweep: Sweep::new(read, geo),
             claims: Claims::new(geo),
             table_claims: Vec::new(),

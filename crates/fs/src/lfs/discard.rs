@@ -44,9 +44,10 @@ impl Lfs {
 
     /// Discards what checkpoints before the one that is durable now found empty.
     pub(super) fn discard_emptied(&mut self, durable: Epoch) {
+        let reusable = self.usage.reusable_before(durable);
         let ready: Vec<_> = self
             .emptied_by
-            .extract_if(.., |(e, _)| e.0 < durable.0 || is_on(Mutation::DiscardAtOnce))
+            .extract_if(.., |(e, _)| e.0 < reusable.0 || is_on(Mutation::DiscardAtOnce))
             .collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
             self.discard_segment(segment);

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// See the module's head.
+#[derive(Clone)]
 pub struct Imap {
     /// The tree as of the last checkpoint.
     pub table: Table,
@@ -37,7 +38,7 @@ pub struct Imap {
 }
 
 /// How far the tree was searched for orphans. It survives each stop, so that no leaf is looked at twice.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OrphanSearch {
     found: BTreeSet<u64>,
     /// Leaf where it goes on.

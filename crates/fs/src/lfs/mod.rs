@@ -34,6 +34,7 @@ pub mod scan;
 mod shelf;
 mod space;
 mod step;
+mod still;
 mod store;
 mod table;
 mod trouble;
@@ -67,6 +68,7 @@ pub(crate) use shelf::describe;
 pub use shelf::{verify, verify_stored};
 use std::collections::{BTreeMap, VecDeque};
 pub use step::{Pressure, Step};
+pub use still::Still;
 pub use trouble::Thing;
 use usage::Usage;
 

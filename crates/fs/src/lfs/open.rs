@@ -234,7 +234,7 @@ impl Lfs {
         self.spans.len() > SPANS_DUE
     }
 
-    fn at_checkpoint(
+    pub(super) fn at_checkpoint(
         sb: Superblock,
         geo: Geometry,
         options: Options,

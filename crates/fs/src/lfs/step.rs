@@ -170,6 +170,11 @@ impl Lfs {
         if !self.is_low() && !pressed {
             return Ok(None);
         }
+        if self.usage.hold_costs(self.durable_epoch) {
+            // Users come first: who reads the state held notices and begins again.
+            self.usage.release();
+            return Ok(Some(Step::Worked));
+        }
         if self.jobs.checkpoint_under_way() {
             return Ok(Some(Step::Waiting));
         }

@@ -26,6 +26,7 @@ struct Change {
 }
 
 /// See the module's head.
+#[derive(Clone)]
 pub struct Usage {
     /// The tree as of the last checkpoint.
     pub table: Table,
@@ -46,6 +47,8 @@ pub struct Usage {
     segment_bytes: u32,
     /// A segment that came out with fewer live bytes than none, or more than it has.
     wrong: Option<(SegmentId, u64)>,
+    /// What checkpoints from this one on find empty is not written again: somebody reads the state before.
+    held: Option<Epoch>,
 }
 
 impl Usage {
@@ -64,6 +67,7 @@ impl Usage {
             restated: FxHashMap::default(),
             segment_bytes: geo.segment_bytes,
             wrong: None,
+            held: None,
         }
     }
 
@@ -194,8 +198,37 @@ impl Usage {
 
     /// Clean segments that may be written once `durable` is the newest durable checkpoint.
     pub fn ready(&self, durable: Epoch) -> u64 {
+        let durable = self.reusable_before(durable);
         let waiting: u64 = self.emptied.iter().filter(|(e, _)| !is_ready(*e, durable)).map(|(_, n)| n).sum();
         self.clean.saturating_sub(waiting)
+    }
+
+    /// Segments that are live now, or die from now on, are not written again before [`Self::release`].
+    pub fn hold(&mut self, durable: Epoch) {
+        self.held = Some(durable);
+    }
+
+    /// Ends a [`Self::hold`]; true if there was one.
+    pub fn release(&mut self) -> bool {
+        self.held.take().is_some()
+    }
+
+    /// True during a [`Self::hold`].
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// True if a hold keeps clean segments from being written.
+    pub fn hold_costs(&self, durable: Epoch) -> bool {
+        let kept = |(epoch, count): &(Epoch, u64)| {
+            *count > 0 && is_ready(*epoch, durable) && !is_ready(*epoch, self.reusable_before(durable))
+        };
+        self.emptied.iter().any(kept)
+    }
+
+    /// Segments found empty before this checkpoint may be written once `durable` is the newest durable one.
+    pub fn reusable_before(&self, durable: Epoch) -> Epoch {
+        self.held.map_or(durable, |held| held.min(durable))
     }
 
     /// Clean segments that have to wait for checkpoints.
@@ -214,6 +247,7 @@ impl Usage {
         count: usize,
         taken: &dyn Fn(SegmentId) -> bool,
     ) -> Outcome<Vec<SegmentId>> {
+        let durable = self.reusable_before(durable);
         let mut found = Vec::new();
         let (start, leaves, fan) = (self.cursor, self.leaves(), self.table.fan());
         let has_clean = |node: &Node, capacity: u64| node.used < capacity;
@@ -288,8 +322,9 @@ impl Usage {
         self.moving.clear();
         self.changed_leaves.clear();
         self.clean += emptied.len() as u64;
-        // Older than the last two checkpoints: ready whatever comes.
-        self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0);
+        // Older than the last two checkpoints: ready whatever comes, unless they are held.
+        let held = self.held;
+        self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0 || held.is_some_and(|held| *e >= held));
         self.emptied.push((epoch, emptied.len() as u64));
         (entries, emptied)
     }

@@ -1,0 +1,159 @@
+//! `firn scrub`: has the daemon of a mount check the volume while it is in use. `service` is the daemon's side, `view` what
+//! goes between.
+
+pub mod service;
+pub mod view;
+
+use crate::args::size;
+use crate::failure::{Done, Exit, Failure};
+use crate::output::Output;
+use clap::Args;
+use firnfs_fuse::control::{Client, ClientError, ErrorKind};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use service::{START_OP, STATUS_OP, STOP_OP};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use view::{ProgressView, ScrubView, StatusView};
+
+/// Time between two looks at how far it is, in milliseconds.
+const LOOK_EVERY_MS: u64 = 200;
+/// As shells have it for a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Arguments of `firn scrub`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn scrub /mnt               verify everything on a mounted volume
+  firn scrub /mnt --rate 20M    reading at most 20 MiB a second
+  firn scrub /mnt --json        for scripts
+
+Reads everything that is live, verifies every checksum, and checks directories, link counts and
+accounting, as 'firn fsck' does, of the volume as it was at one moment; those who use it are not held
+up. Damaged files are listed by path. What is overwritten meanwhile is no finding. Nothing is repaired:
+overwrite or delete what is damaged, or unmount and 'firn fsck --repair'. Ctrl-C stops it. A scrub that
+is under way already is joined.
+
+Exit codes:
+  0    sound
+  1    it could not be done, or too much was written meanwhile to see all of it
+  3    damaged
+  130  stopped")]
+pub struct ScrubArgs {
+    /// Any path on the mount
+    pub path: PathBuf,
+    /// What it may read a second
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "100M")]
+    pub rate: u64,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    number: u64,
+    joined: bool,
+}
+
+/// Runs the command; its exit code.
+///
+/// # Errors
+/// Not a mount, the daemon cannot be asked, or the check could not be done.
+pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
+    if args.rate == 0 {
+        return Err(
+            Failure::usage("--rate 0 would never end").advise("give what it may read a second, such as 100M")
+        );
+    }
+    let (mut client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    let interrupted = on_interrupt()?;
+    let started: Started = answer(&mut client, START_OP, json!({ "rate_bytes": args.rate }))?;
+    if started.joined && !args.json {
+        eprintln!("firn: a scrub is under way already: joined; Ctrl-C leaves it alone");
+    }
+    let view = follow(&mut client, &started, &interrupted)?;
+    let place = mount.mountpoint.display().to_string();
+    output.show(args.json, &view, |out| view.describe(out, &place))?;
+    Ok(ExitCode::from(exit_of(&view)))
+}
+
+fn exit_of(view: &ScrubView) -> u8 {
+    match (view.stopped, view.clean, view.complete) {
+        (true, ..) => INTERRUPTED,
+        (_, false, _) => Exit::NotAVolume as u8,
+        (_, true, true) => 0,
+        (_, true, false) => Exit::Failed as u8,
+    }
+}
+
+/// A flag that Ctrl-C sets.
+fn on_interrupt() -> Done<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))
+            .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
+    }
+    Ok(flag)
+}
+
+/// Shows progress until the check ends. Who joined it only leaves when interrupted.
+fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> Done<ScrubView> {
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
+    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut is_told = false;
+    loop {
+        if interrupted.load(Ordering::SeqCst) && !std::mem::replace(&mut is_told, true) {
+            if started.joined {
+                bar.finish_and_clear();
+                return Err(Failure::failed("stopped watching; the scrub goes on"));
+            }
+            answer::<Value>(client, STOP_OP, json!({ "number": started.number }))?;
+        }
+        let arguments = json!({ "number": started.number, "wait_ms": LOOK_EVERY_MS });
+        let status: StatusView = answer(client, STATUS_OP, arguments)?;
+        if let Some(running) = status.running.filter(|running| running.number == started.number) {
+            running.progress.iter().for_each(|progress| show(&bar, progress));
+            continue;
+        }
+        bar.finish_and_clear();
+        return match status.ended.filter(|ended| ended.number == started.number) {
+            Some(ended) => ended.outcome.map_err(|why| Failure::failed(format!("the scrub failed: {why}"))),
+            None => Err(Failure::failed("another scrub ran since; its outcome is not this one's")),
+        };
+    }
+}
+
+/// Nobody needs a bar for less than a second.
+fn show(bar: &ProgressBar, progress: &ProgressView) {
+    if bar.elapsed() < Duration::from_secs(1) {
+        return;
+    }
+    bar.set_length(progress.total_bytes);
+    bar.set_position(progress.done_bytes);
+    bar.set_message(format!("phase {} of 5", progress.phase));
+}
+
+fn answer<T: serde::de::DeserializeOwned>(client: &mut Client, op: &str, arguments: Value) -> Done<T> {
+    let value = client.call(op, arguments).map_err(|e| failure_of(&e))?;
+    serde_json::from_value(value).map_err(|e| {
+        Failure::failed(format!("the daemon answers oddly: {e}"))
+            .advise("mount the volume with the firn that you ask with")
+    })
+}
+
+fn failure_of(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
+            Failure::failed("this mount cannot be checked: it is in memory, or its daemon is an older firn")
+        }
+        ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string())
+            .advise("'firn fsck' checks one that is not mounted"),
+        _ => Failure::failed(error.to_string()),
+    }
+}

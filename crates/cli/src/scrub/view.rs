@@ -1,0 +1,190 @@
+//! What the daemon says of checks of a mounted volume, and how `firn scrub` shows it. Field names are part of the interface.
+
+use crate::sizes::{Bytes, Count};
+use firnfs::check::{Depth, Finding, Progress, Severity};
+use firnfs_volume::Scrubbed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Findings sent to a client; more are counted. Keeps the answer well below the longest line of the control socket.
+const FINDINGS_MAX: usize = 5_000;
+
+/// Why a check runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// `firn scrub`: everything.
+    Scrub,
+    /// The mount before crashed: the structure.
+    AfterCrash,
+}
+
+impl Purpose {
+    /// How much is read for it.
+    #[must_use]
+    pub fn depth(self) -> Depth {
+        match self {
+            Self::Scrub => Depth::Everything,
+            Self::AfterCrash => Depth::Structure,
+        }
+    }
+}
+
+/// How far a check has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProgressView {
+    /// 1 to 5.
+    pub phase: u8,
+    /// Live bytes checked.
+    pub done_bytes: u64,
+    /// Live bytes.
+    pub total_bytes: u64,
+}
+
+impl From<Progress> for ProgressView {
+    fn from(progress: Progress) -> Self {
+        let Progress { phase, done_bytes, total_bytes } = progress;
+        Self { phase, done_bytes, total_bytes }
+    }
+}
+
+/// A check that runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunningView {
+    /// Counts the checks of a mount.
+    pub number: u64,
+    /// Why it runs.
+    pub purpose: Purpose,
+    /// How far it has come.
+    pub progress: Option<ProgressView>,
+}
+
+/// A check that ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EndedView {
+    /// Counts the checks of a mount.
+    pub number: u64,
+    /// Why it ran.
+    pub purpose: Purpose,
+    /// What it came to, or why it could not be done.
+    pub outcome: Result<ScrubView, String>,
+}
+
+/// Answer of `scrub_status`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct StatusView {
+    /// The check that runs now.
+    pub running: Option<RunningView>,
+    /// The last one that ended.
+    pub ended: Option<EndedView>,
+}
+
+/// What a check came to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ScrubView {
+    /// Nothing is damaged, as far as was looked.
+    pub clean: bool,
+    /// Everything was looked at.
+    pub complete: bool,
+    /// It was stopped before its end.
+    pub stopped: bool,
+    /// Inodes checked.
+    pub inodes: u64,
+    /// Live bytes checked.
+    pub live_bytes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Paths of what is damaged, each once, from the volume's root.
+    pub damaged: Vec<String>,
+    /// What is damaged.
+    pub findings: Vec<DamageView>,
+    /// Findings beyond those listed.
+    pub more_findings: u64,
+}
+
+/// Something damaged.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DamageView {
+    /// Short and stable.
+    pub code: String,
+    /// Where.
+    pub place: String,
+    /// What had to be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+    /// Whose it is.
+    pub inode: Option<u64>,
+    /// A name of that inode, where one is known.
+    pub path: Option<String>,
+}
+
+impl From<&Finding> for DamageView {
+    fn from(finding: &Finding) -> Self {
+        let said = finding.describe();
+        Self {
+            code: said.code.to_owned(),
+            place: said.place,
+            expected: said.expected,
+            found: said.found,
+            inode: finding.ino.map(|ino| ino.0),
+            path: finding.path.as_ref().map(|path| String::from_utf8_lossy(path).into_owned()),
+        }
+    }
+}
+
+impl DamageView {
+    /// In one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let name = self.path.as_ref().map_or(String::new(), |path| format!(" ({})", path.escape_debug()));
+        format!("{}: expected {}, found {}{name}", self.place, self.expected, self.found)
+    }
+}
+
+impl From<&Scrubbed> for ScrubView {
+    fn from(done: &Scrubbed) -> Self {
+        let report = &done.report;
+        let wrong: Vec<&Finding> =
+            report.findings.iter().filter(|finding| finding.severity() > Severity::Note).collect();
+        let findings: Vec<_> = wrong.iter().take(FINDINGS_MAX).map(|finding| (*finding).into()).collect();
+        let paths: BTreeSet<String> = findings.iter().filter_map(|f: &DamageView| f.path.clone()).collect();
+        Self {
+            clean: wrong.is_empty(),
+            complete: done.is_complete,
+            stopped: done.is_stopped,
+            inodes: report.totals.inodes,
+            live_bytes: report.totals.live_bytes,
+            read_bytes: report.totals.read_bytes,
+            damaged: paths.into_iter().collect(),
+            more_findings: report.more_findings + (wrong.len() - findings.len()) as u64,
+            findings,
+        }
+    }
+}
+
+impl ScrubView {
+    /// As text.
+    ///
+    /// # Errors
+    /// As writing reports.
+    pub fn describe(&self, out: &mut dyn Write, volume: &str) -> io::Result<()> {
+        self.findings.iter().try_for_each(|finding| writeln!(out, "  {}", finding.line()))?;
+        if self.more_findings > 0 {
+            writeln!(out, "  and {} more", Count(self.more_findings))?;
+        }
+        if !self.damaged.is_empty() {
+            writeln!(out, "damaged:")?;
+            self.damaged.iter().try_for_each(|path| writeln!(out, "  {}", path.escape_debug()))?;
+        }
+        let state = match (self.stopped, self.clean, self.complete) {
+            (true, ..) => "STOPPED before the end",
+            (_, false, _) => "DAMAGED",
+            (_, true, true) => "sound",
+            (_, true, false) => "no damage found, but too much was written meanwhile to see all of it",
+        };
+        let (inodes, live_bytes) = (Count(self.inodes), Bytes(self.live_bytes));
+        writeln!(out, "{volume}: {inodes} inodes, {live_bytes} checked: {state}")
+    }
+}

@@ -1,0 +1,86 @@
+//! Checking a volume in use: the state of one moment ([`crate::lfs::Still`]) is checked while the volume goes on, and what was
+//! found damaged is looked up again in the present state before anybody hears of it.
+//!
+//! Caller: the driver's scrub.
+
+use super::finding::{Finding, Problem};
+use super::state::{Depth, Progress};
+use super::{Report, check_store, copies};
+use crate::error::{FetchKind, FsError, Outcome};
+use crate::lfs::view::TableKind;
+use crate::lfs::{DeviceReader, Geometry, Lfs, verify};
+use crate::store::{BlockKey, Fork};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo};
+
+/// A thing with a checksum that was found damaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// A block of an inode, or of a table.
+    Block(BlockKey),
+    /// The record of an inode.
+    Record(InodeNo),
+}
+
+impl Subject {
+    /// Where it is in a store.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn place_in(&self, lfs: &mut Lfs) -> Outcome<Option<BlockPtr>> {
+        match *self {
+            Self::Block(key) => lfs.place_of_block(key),
+            Self::Record(ino) => lfs.place_of_record(ino),
+        }
+    }
+
+    /// Judges its bytes as a fetch does.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn verify(&self, place: &BlockPtr, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
+        let what = match *self {
+            Self::Block(key) => FetchKind::Block(key, *place),
+            Self::Record(ino) => FetchKind::Inode(ino, *place),
+        };
+        verify(&what, geo, bytes)
+    }
+}
+
+/// Checks a still and the copies of the superblock. The checkpoint slots are left out: they are being written.
+#[must_use]
+pub fn check_still(
+    still: &mut Lfs,
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    depth: Depth,
+    watch: &mut dyn FnMut(Progress),
+) -> Report {
+    let mut findings = copies(read, still.superblock(), device_bytes);
+    let (mut report, _) = check_store(still, read, depth, Vec::new(), None, watch);
+    findings.append(&mut report.findings);
+    Report { findings, ..report }
+}
+
+/// What a finding of damaged bytes is about, and where that was in the still; `None` for findings of any other kind, and where
+/// that cannot be told any more.
+pub fn subject_of(
+    still: &mut Lfs,
+    read: &mut DeviceReader<'_>,
+    finding: &Finding,
+) -> Option<(Subject, BlockPtr)> {
+    let subject = match &finding.problem {
+        Problem::Block { key, .. } => Subject::Block(*key),
+        Problem::Record { .. } => Subject::Record(finding.ino?),
+        Problem::TableBlock { table, level, index, .. } => {
+            let ino = match table {
+                TableKind::InodeMap => InodeNo::INODE_MAP,
+                TableKind::SegmentUsage => InodeNo::SEGMENT_USAGE,
+            };
+            let level = u8::try_from(*level).ok()?;
+            Subject::Block(BlockKey { ino, fork: Fork::Data, level, index: BlockIndex(*index) })
+        }
+        _ => return None,
+    };
+    let place = still.drive(read, |lfs| subject.place_in(lfs)).ok()??;
+    Some((subject, place))
+}

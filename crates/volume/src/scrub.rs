@@ -1,0 +1,141 @@
+//! Scrub: checks a volume while it is in use, at whatever pace the caller sets.
+//!
+//! The state of one moment is checked (`firnfs::lfs::Still`): the lock is held while that is taken, and while a finding is looked
+//! up, not in between. Should the volume run short of clean segments meanwhile the hold on that moment ends, and the scrub
+//! begins again with a newer one; after [`ATTEMPTS`] it reports what it is sure of and that it is not complete.
+//!
+//! Callers: `firn scrub` and mounts after a crash, each on a thread of its own.
+
+use crate::open::reading;
+use crate::volume::Volume;
+use firnfs::FsError;
+use firnfs::check::{Depth, Finding, Progress, Report, Severity, Subject, check_still, subject_of};
+use firnfs::lfs::{DeviceReader, Lfs, Still};
+use firnfs_format::BlockPtr;
+use std::cell::Cell;
+
+/// Moments that are tried.
+const ATTEMPTS: u32 = 3;
+
+/// What the caller has a say in.
+pub struct Scrub<'a> {
+    /// How much is read.
+    pub depth: Depth,
+    /// Called before so many bytes are read; waits as long as it likes. `false` stops the scrub.
+    pub pace: &'a mut dyn FnMut(u64) -> bool,
+    /// Is told how far it has come.
+    pub watch: &'a mut dyn FnMut(Progress),
+}
+
+/// What a scrub came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scrubbed {
+    /// Findings are confirmed. The totals are those of the moment that was checked last.
+    pub report: Report,
+    /// Everything was looked at as it was at one moment.
+    pub is_complete: bool,
+    /// The caller stopped it: there are no findings then.
+    pub is_stopped: bool,
+}
+
+impl Volume<Lfs> {
+    /// Checks the volume while others use it.
+    ///
+    /// # Errors
+    /// `Io`; `ReadOnly` if the volume turned read-only with changes in memory that are not in the log.
+    pub fn scrub(&self, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
+        let device = self.device().ok_or(FsError::Unsupported("a scrub without a device"))?;
+        let is_stopped = Cell::new(false);
+        let mut plain = reading(device);
+        let pace = &mut scrub.pace;
+        let mut read = |at_bytes: u64, len_bytes: u32| {
+            if is_stopped.get() || !pace(u64::from(len_bytes)) {
+                is_stopped.set(true);
+                return Err(FsError::Io("the scrub was stopped".to_owned()));
+            }
+            plain(at_bytes, len_bytes)
+        };
+        let mut attempt = 1;
+        loop {
+            let Still { mut lfs, ticket } = self.run(|vfs, now| vfs.store_mut().hold_still(now))?;
+            let durable = self.wait_durable(ticket);
+            if durable.is_err() {
+                self.end_hold()?;
+            }
+            durable?;
+            let device_bytes = device.geometry().size_bytes;
+            let mut report = check_still(&mut lfs, &mut read, device_bytes, scrub.depth, scrub.watch);
+            let found = std::mem::take(&mut report.findings);
+            if is_stopped.get() {
+                self.end_hold()?;
+                return Ok(Scrubbed { report, is_complete: false, is_stopped: true });
+            }
+            let (was_held, confirmed) = self.confirm(&mut lfs, &mut read, found)?;
+            let is_complete = was_held && confirmed.is_complete;
+            if is_complete || attempt >= ATTEMPTS {
+                report.findings = confirmed.findings;
+                return Ok(Scrubbed { report, is_complete, is_stopped: false });
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Ends the hold; true if it lasted until now.
+    fn end_hold(&self) -> Result<bool, FsError> {
+        self.run(|vfs, _| Ok(vfs.store_mut().release_still()))
+    }
+
+    /// Of what was found, that which is so at present; and whether the still stood still up to the end of the check.
+    fn confirm(
+        &self,
+        still: &mut Lfs,
+        read: &mut DeviceReader<'_>,
+        found: Vec<Finding>,
+    ) -> Result<(bool, Confirmed), FsError> {
+        let mut confirmed = Confirmed { findings: Vec::new(), is_complete: true };
+        // Where things were is looked up while that still can be read.
+        let found: Vec<_> = found.into_iter().map(|f| (subject_of(still, read, &f), f)).collect();
+        let was_held = self.end_hold()?;
+        for (subject, finding) in found {
+            let is_so = match subject {
+                None => was_held || finding.severity() == Severity::Copy,
+                Some((subject, place)) => self.is_still_bad(subject, place, was_held, still, read),
+            };
+            if is_so {
+                confirmed.findings.push(finding);
+            } else {
+                // What it led to was not looked at.
+                confirmed.is_complete = false;
+            }
+        }
+        Ok((was_held, confirmed))
+    }
+}
+
+impl Volume<Lfs> {
+    /// Looks again: what was written anew meanwhile is no finding, nor what reads well now.
+    fn is_still_bad(
+        &self,
+        subject: Subject,
+        place: BlockPtr,
+        was_held: bool,
+        still: &Lfs,
+        read: &mut DeviceReader<'_>,
+    ) -> bool {
+        let now = self.run(|vfs, _| subject.place_in(vfs.store_mut()));
+        // Should something above be damaged, too, it is still there as far as anybody can tell.
+        if now.is_ok_and(|now| now != Some(place)) {
+            return false;
+        }
+        let geo = still.geometry();
+        let bytes = read(geo.device_bytes(place.addr), place.stored_bytes());
+        let is_bad = bytes.and_then(|bytes| subject.verify(&place, &geo, &bytes)).is_err();
+        // A record can be wrong with the right checksum.
+        is_bad || was_held && matches!(subject, Subject::Record(_))
+    }
+}
+
+struct Confirmed {
+    findings: Vec<Finding>,
+    is_complete: bool,
+}

@@ -1,0 +1,130 @@
+//! A volume is checked while it is written: what changes meanwhile is no damage, what is damaged is found with its path.
+
+mod common;
+
+use common::{create, mount, new_device, pattern, unlink};
+use firnfs::check::{Depth, Problem};
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::store::{BlockKey, Fork, Scope};
+use firnfs_device::{AlignedBuf, Device};
+use firnfs_format::{BlockIndex, InodeNo};
+use firnfs_volume::{Scrub, Scrubbed, Volume};
+
+fn scrub(volume: &Volume<Lfs>, depth: Depth, mut pace: impl FnMut(u64) -> bool) -> Scrubbed {
+    volume.scrub(&mut Scrub { depth, pace: &mut pace, watch: &mut |_| {} }).unwrap()
+}
+
+/// Files of various sizes in two directories; their inodes.
+fn populate(volume: &Volume<Lfs>, files: u64) -> Vec<InodeNo> {
+    let dir = create(volume, InodeNo::ROOT, "dir", Kind::Directory);
+    (0..files)
+        .map(|n| {
+            let parent = if n % 2 == 0 { dir } else { InodeNo::ROOT };
+            let ino = create(volume, parent, &format!("file number {n}"), Kind::Regular);
+            volume.write_all(ino, 0, &pattern(n, 3000 * n as usize % 200_000), false).unwrap();
+            ino
+        })
+        .collect()
+}
+
+fn damage(device: &dyn Device, volume: &Volume<Lfs>, key: BlockKey) {
+    let place = volume.run(|vfs, _| vfs.store_mut().place_of_block(key)).unwrap().unwrap();
+    let at_bytes = volume.run(|vfs, _| Ok(vfs.store().geometry().device_bytes(place.addr))).unwrap();
+    let mut bytes = device.read(at_bytes, place.stored_bytes()).unwrap().to_vec();
+    bytes[100] ^= 1;
+    device.write(at_bytes, std::sync::Arc::new(AlignedBuf::copy_of(&bytes))).unwrap();
+}
+
+fn data(ino: InodeNo, index: u64) -> BlockKey {
+    BlockKey { ino, fork: Fork::Data, level: 0, index: BlockIndex(index) }
+}
+
+#[test]
+fn what_changes_during_a_scrub_is_no_finding() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options { checkpoint_bytes: 1 << 20, ..Options::default() });
+    let files = populate(&volume, 120);
+    let mut reads = 0;
+    let done = scrub(&volume, Depth::Everything, |_| {
+        reads += 1;
+        let ino = files[reads % files.len()];
+        volume.write_all(ino, 4096 * (reads as u64 % 7), &pattern(reads as u64, 9000), false).unwrap();
+        let name = format!("made meanwhile {reads}");
+        create(&volume, InodeNo::ROOT, &name, Kind::Regular);
+        if reads % 3 == 0 {
+            unlink(&volume, InodeNo::ROOT, &name).unwrap();
+        }
+        volume.sync(Scope::All).unwrap();
+        volume.background().unwrap();
+        true
+    });
+    assert!(reads > 20, "{reads} reads");
+    assert_eq!(done.report.findings, []);
+    assert!(done.is_complete);
+    assert_eq!(done.report.totals.inodes, 122, "the state of the moment when it began");
+    assert!(volume.check().unwrap().is_clean());
+}
+
+#[test]
+fn damage_is_found_with_its_path_and_what_is_overwritten_meanwhile_is_not() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options::default());
+    let files = populate(&volume, 60);
+    volume.sync(Scope::All).unwrap();
+    damage(&*device, &volume, data(files[40], 3));
+    damage(&*device, &volume, data(files[50], 2));
+    let mut is_first = true;
+    let done = scrub(&volume, Depth::Everything, |_| {
+        if std::mem::take(&mut is_first) {
+            volume.write_all(files[50], 2 * 4096, &pattern(1, 4096), false).unwrap();
+        }
+        true
+    });
+    let paths: Vec<_> = done.report.findings.iter().map(|f| f.path.clone().unwrap()).collect();
+    assert_eq!(paths, [b"/dir/file number 40".to_vec()]);
+    assert!(
+        matches!(done.report.findings[0].problem, Problem::Block { key, .. } if key == data(files[40], 3))
+    );
+    assert!(done.is_complete, "a second moment was free of what was overwritten");
+    // The structure is sound, whatever the content.
+    assert_eq!(scrub(&volume, Depth::Structure, |_| true).report.findings, []);
+}
+
+#[test]
+fn a_scrub_holds_up_nobody_on_a_volume_that_is_overwritten_again_and_again() {
+    let device = new_device(24 << 20, 2048);
+    let (volume, _) = mount(&device, Options { checkpoint_bytes: 1 << 20, ..Options::default() });
+    let files = populate(&volume, 60);
+    let mut written_bytes = 0_u64;
+    let done = scrub(&volume, Depth::Everything, |_| {
+        // Far more than the clean segments could take if none were given back.
+        for n in 0..40 {
+            volume.write_all(files[7], 0, &pattern(written_bytes + n, 300_000), false).unwrap();
+            volume.sync(Scope::File(files[7])).unwrap();
+            written_bytes += 300_000;
+        }
+        true
+    });
+    assert!(written_bytes > 100 << 20);
+    assert_eq!(done.report.findings, []);
+    assert!(!done.is_complete, "no moment lasted");
+    assert!(volume.check().unwrap().is_clean());
+    // Left in peace it is complete.
+    assert!(scrub(&volume, Depth::Everything, |_| true).is_complete);
+}
+
+#[test]
+fn a_stopped_scrub_reads_no_more_and_lets_go() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options::default());
+    populate(&volume, 60);
+    let mut reads = 0;
+    let done = scrub(&volume, Depth::Everything, |_| {
+        reads += 1;
+        reads < 5
+    });
+    assert!(done.is_stopped && !done.is_complete && done.report.findings.is_empty());
+    assert_eq!(reads, 5);
+    assert!(!volume.run(|vfs, _| Ok(vfs.store().is_held())).unwrap());
+}
