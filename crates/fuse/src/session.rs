@@ -298,9 +298,16 @@ fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
     let mut last_error = None;
     let mut is_broken = false;
     while !stop.load(Ordering::SeqCst) {
-        if !is_broken && let Some(why) = volume.broken() {
-            tracing::error!("the volume is read-only from now on: {why}");
-            is_broken = true;
+        match volume.broken() {
+            Some(why) if !is_broken => {
+                tracing::error!("the volume is read-only from now on: {why}");
+                is_broken = true;
+            }
+            None if is_broken => {
+                tracing::warn!("the volume is writable again");
+                is_broken = false;
+            }
+            _ => {}
         }
         let sleep_ms = match volume.background() {
             Ok(sleep_ms) => sleep_ms,

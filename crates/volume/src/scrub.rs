@@ -9,8 +9,11 @@
 use crate::open::reading;
 use crate::volume::Volume;
 use firnfs::FsError;
-use firnfs::check::{Depth, Finding, Progress, Report, Severity, Subject, check_still, subject_of};
+use firnfs::check::{
+    CheckError, Depth, Finding, Progress, Report, Severity, Subject, check_recovered, check_still, subject_of,
+};
 use firnfs::lfs::{DeviceReader, Lfs, Still};
+use firnfs::store::Store;
 use firnfs_format::BlockPtr;
 use std::cell::Cell;
 
@@ -46,15 +49,7 @@ impl Volume<Lfs> {
     pub fn scrub(&self, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
         let device = self.device().ok_or(FsError::Unsupported("a scrub without a device"))?;
         let is_stopped = Cell::new(false);
-        let mut plain = reading(device);
-        let pace = &mut scrub.pace;
-        let mut read = |at_bytes: u64, len_bytes: u32| {
-            if is_stopped.get() || !pace(u64::from(len_bytes)) {
-                is_stopped.set(true);
-                return Err(FsError::Io("the scrub was stopped".to_owned()));
-            }
-            plain(at_bytes, len_bytes)
-        };
+        let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
         let mut attempt = 1;
         loop {
             let Still { mut lfs, ticket } = self.run(|vfs, now| vfs.store_mut().hold_still(now))?;
@@ -78,6 +73,55 @@ impl Volume<Lfs> {
             }
             attempt += 1;
         }
+    }
+
+    /// Turns the volume read-only: its structure is wrong.
+    pub fn doubt(&self, why: &str) {
+        // It cannot stop, and needs nothing.
+        let _never = self.run(|vfs, _| {
+            vfs.store_mut().doubt(why.to_owned());
+            Ok(())
+        });
+        self.wake();
+    }
+
+    /// Makes a volume writable again that a check or a failed write of the log made read-only while it was open. What could not
+    /// be written is written now; then the device is checked as a mount would find it. It stays read-only if anything is wrong, or
+    /// if the log on the device does not end where memory has its end. One that is writable is only checked.
+    ///
+    /// # Errors
+    /// `ReadOnly` with the reason; `Io`, `Corrupt` if the device cannot be checked.
+    pub fn make_writable(&self, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
+        if self.run(|vfs, _| Ok(vfs.store().read_only().is_none()))? {
+            return self.scrub(scrub);
+        }
+        let device = self.device().ok_or(FsError::Unsupported("a check without a device"))?;
+        while !self.run(|vfs, _| Ok(vfs.store_mut().try_writes()?))? {
+            self.pump_or_wait();
+        }
+        while self.run(|vfs, _| Ok(!vfs.store().is_quiet() && !vfs.store().is_log_stopped()))? {
+            self.pump_or_wait();
+        }
+        if self.run(|vfs, _| Ok(vfs.store().is_log_stopped()))? {
+            return Err(FsError::ReadOnly("the device still fails".to_owned()));
+        }
+        self.pump();
+        let is_stopped = Cell::new(false);
+        let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
+        let device_bytes = device.geometry().size_bytes;
+        let checked = check_recovered(&mut read, device_bytes, scrub.depth, scrub.watch);
+        if is_stopped.get() {
+            return Ok(Scrubbed { report: Report::default(), is_complete: false, is_stopped: true });
+        }
+        let (report, end) = checked.map_err(|error| match error {
+            CheckError::Fs(error) => error,
+            other => FsError::Io(other.to_string()),
+        })?;
+        if report.is_clean() {
+            self.run(|vfs, _| Ok(vfs.store_mut().allow_writes(end)?))?;
+            self.wake();
+        }
+        Ok(Scrubbed { report, is_complete: true, is_stopped: false })
     }
 
     /// Ends the hold; true if it lasted until now.
@@ -132,6 +176,21 @@ impl Volume<Lfs> {
         let is_bad = bytes.and_then(|bytes| subject.verify(&place, &geo, &bytes)).is_err();
         // A record can be wrong with the right checksum.
         is_bad || was_held && matches!(subject, Subject::Record(_))
+    }
+}
+
+/// Reads at the caller's pace; once that says no nothing is read any more.
+fn paced<'a>(
+    mut read: impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a,
+    pace: &'a mut dyn FnMut(u64) -> bool,
+    is_stopped: &'a Cell<bool>,
+) -> impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a {
+    move |at_bytes, len_bytes| {
+        if is_stopped.get() || !pace(u64::from(len_bytes)) {
+            is_stopped.set(true);
+            return Err(FsError::Io("the check was stopped".to_owned()));
+        }
+        read(at_bytes, len_bytes)
     }
 }
 

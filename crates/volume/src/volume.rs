@@ -193,7 +193,7 @@ impl<S: Driven> Volume<S> {
     }
 
     /// Carries out what is ready, until nothing is.
-    fn pump(&self) {
+    pub(crate) fn pump(&self) {
         loop {
             let jobs = Self::take_jobs(&mut self.core.lock());
             if jobs.is_empty() {
@@ -204,7 +204,7 @@ impl<S: Driven> Volume<S> {
     }
 
     /// Carries out what is ready; if nothing is, waits a moment for other callers' requests.
-    fn pump_or_wait(&self) {
+    pub(crate) fn pump_or_wait(&self) {
         let mut core = self.core.lock();
         let jobs = Self::take_jobs(&mut core);
         if jobs.is_empty() {

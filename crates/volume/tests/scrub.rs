@@ -3,13 +3,16 @@
 mod common;
 
 use common::{create, mount, new_device, pattern, unlink};
+use firnfs::FsError;
 use firnfs::check::{Depth, Problem};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
-use firnfs::store::{BlockKey, Fork, Scope};
+use firnfs::store::{BlockKey, Fork, Scope, Store};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::{BlockIndex, InodeNo};
+use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger};
 use firnfs_volume::{Scrub, Scrubbed, Volume};
+use std::sync::Arc;
 
 fn scrub(volume: &Volume<Lfs>, depth: Depth, mut pace: impl FnMut(u64) -> bool) -> Scrubbed {
     volume.scrub(&mut Scrub { depth, pace: &mut pace, watch: &mut |_| {} }).unwrap()
@@ -127,4 +130,154 @@ fn a_stopped_scrub_reads_no_more_and_lets_go() {
     assert!(done.is_stopped && !done.is_complete && done.report.findings.is_empty());
     assert_eq!(reads, 5);
     assert!(!volume.run(|vfs, _| Ok(vfs.store().is_held())).unwrap());
+}
+
+fn make_writable(volume: &Volume<Lfs>) -> Result<Scrubbed, FsError> {
+    let (mut pace, mut watch) = (|_| true, |_| {});
+    volume.make_writable(&mut Scrub { depth: Depth::Structure, pace: &mut pace, watch: &mut watch })
+}
+
+fn is_writable(volume: &Volume<Lfs>) -> bool {
+    volume.run(|vfs, _| Ok(vfs.store().read_only().is_none())).unwrap()
+}
+
+/// The content of all files that were made by [`populate`], after a crash now.
+fn assert_all_there(device: &Arc<dyn Device>, files: &[InodeNo]) {
+    let (volume, _) = mount(device, Options { read_only: true, ..Options::default() });
+    for (n, ino) in files.iter().enumerate() {
+        let expected = pattern(n as u64, 3000 * n % 200_000);
+        let mut content = vec![0; expected.len() + 1];
+        assert_eq!(volume.read(*ino, 0, &mut content).unwrap(), expected.len(), "file {n}");
+        assert!(content[..expected.len()] == expected, "file {n}");
+    }
+    assert!(volume.check().unwrap().is_clean());
+}
+
+#[test]
+fn a_false_alarm_is_taken_back_and_what_was_waiting_is_written() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options::default());
+    // Still in memory.
+    let files = populate(&volume, 60);
+    volume.doubt("a test says so");
+    assert!(!is_writable(&volume));
+    assert!(matches!(volume.sync(Scope::All), Err(FsError::ReadOnly(why)) if why.contains("a test says so")));
+    let done = make_writable(&volume).unwrap();
+    assert!(done.is_complete && done.report.findings.is_empty());
+    assert!(is_writable(&volume));
+    volume.sync(Scope::All).unwrap();
+    assert_all_there(&device, &files);
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_volume_whose_structure_is_wrong_stays_read_only_until_it_is_right() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options::default());
+    let files = populate(&volume, 61);
+    volume.sync(Scope::All).unwrap();
+    let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(files[60])).unwrap();
+    let indirect = blocks.iter().map(|placed| placed.key).find(|key| key.level == 1).unwrap();
+    // In the log's tail: a mount now would not roll forward to where memory is.
+    damage(&*device, &volume, indirect);
+    volume.doubt("a test says so");
+    let why = make_writable(&volume).unwrap_err().to_string();
+    assert!(why.contains("the log on the device ends at"), "{why}");
+    assert!(!is_writable(&volume));
+    damage(&*device, &volume, indirect);
+    assert!(make_writable(&volume).unwrap().report.findings.is_empty());
+    assert!(is_writable(&volume));
+    // Behind a checkpoint.
+    volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+    volume.background().unwrap();
+    damage(&*device, &volume, indirect);
+    assert_eq!(scrub(&volume, Depth::Structure, |_| true).report.findings.len(), 1);
+    volume.doubt("a check says so");
+    assert_eq!(make_writable(&volume).unwrap().report.findings.len(), 1);
+    assert!(!is_writable(&volume));
+    damage(&*device, &volume, indirect);
+    assert!(make_writable(&volume).unwrap().report.findings.is_empty());
+    assert!(is_writable(&volume));
+}
+
+#[test]
+fn after_a_failed_log_write_the_volume_is_writable_again_once_the_device_works() {
+    let disk = Arc::new(FaultyDisk::new(new_device(64 << 20, 2048), 1));
+    let device: Arc<dyn Device> = disk.clone();
+    let (volume, _) = mount(&device, Options::default());
+    let files = populate(&volume, 60);
+    disk.arm(Fault::anywhere(On::Write, Trigger::Always, Effect::Fail));
+    assert!(matches!(volume.sync(Scope::All), Err(FsError::Io(_))));
+    assert!(!is_writable(&volume));
+    let why = make_writable(&volume).unwrap_err().to_string();
+    assert!(why.contains("still fails"), "{why}");
+    assert!(!is_writable(&volume));
+    disk.clear();
+    assert!(make_writable(&volume).unwrap().is_complete);
+    assert!(is_writable(&volume));
+    assert_all_there(&device, &files);
+    // And it goes on from there.
+    let more = create(&volume, InodeNo::ROOT, "more", Kind::Regular);
+    volume.write_all(more, 0, &pattern(99, 100_000), false).unwrap();
+    volume.close().unwrap();
+    assert_all_there(&device, &files);
+}
+
+#[test]
+fn after_a_failed_flush_nobody_knows_what_the_device_holds_and_the_volume_stays_read_only() {
+    let disk = Arc::new(FaultyDisk::new(new_device(64 << 20, 2048), 1));
+    let device: Arc<dyn Device> = disk.clone();
+    let (volume, _) = mount(&device, Options::default());
+    populate(&volume, 60);
+    disk.arm(Fault::anywhere(On::Flush, Trigger::Always, Effect::Fail));
+    assert!(volume.sync(Scope::All).is_err());
+    disk.clear();
+    let why = make_writable(&volume).unwrap_err().to_string();
+    assert!(why.contains("flush"), "{why}");
+    assert!(!is_writable(&volume));
+}
+
+#[test]
+fn what_dies_during_a_scrub_is_not_written_over() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options { checkpoint_bytes: 1 << 20, ..Options::default() });
+    let rewrite = |ino, bytes: usize| {
+        for from in (0..bytes).step_by(1 << 20) {
+            volume
+                .write_all(ino, from as u64, &pattern(from as u64, (bytes - from).min(1 << 20)), false)
+                .unwrap();
+            volume.sync(Scope::All).unwrap();
+            volume.background().unwrap();
+        }
+    };
+    // The files lie behind room for 16 MiB, and the log goes on before it.
+    let filler = ["before", "after"].map(|name| create(&volume, InodeNo::ROOT, name, Kind::Regular));
+    rewrite(filler[0], 16 << 20);
+    let files = populate(&volume, 60);
+    volume.sync(Scope::All).unwrap();
+    rewrite(filler[1], 22 << 20);
+    for name in ["before", "after"] {
+        unlink(&volume, InodeNo::ROOT, name).unwrap();
+    }
+    let settle = || {
+        volume.background().unwrap();
+        volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+        volume.background().unwrap();
+    };
+    (0..4).for_each(|_| settle());
+    let mut is_first = true;
+    let done = scrub(&volume, Depth::Everything, |_| {
+        if std::mem::take(&mut is_first) {
+            let one_more = create(&volume, InodeNo::ROOT, "made meanwhile", Kind::Regular);
+            for ino in &files {
+                volume.write_all(*ino, 0, &pattern(5, 200_000), false).unwrap();
+            }
+            (0..2).for_each(|_| settle());
+            rewrite(one_more, 30 << 20);
+        }
+        true
+    });
+    assert!(done.is_complete);
+    assert_eq!(done.report.findings, []);
+    assert_eq!(done.report.totals.inodes, 62, "the first moment lasted");
 }

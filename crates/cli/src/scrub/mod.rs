@@ -32,6 +32,7 @@ const INTERRUPTED: u8 = 130;
   firn scrub /mnt               verify everything on a mounted volume
   firn scrub /mnt --rate 20M    reading at most 20 MiB a second
   firn scrub /mnt --json        for scripts
+  firn scrub /mnt --writable    make a mount writable again that turned read-only
 
 Reads everything that is live, verifies every checksum, and checks directories, link counts and
 accounting, as 'firn fsck' does, of the volume as it was at one moment; those who use it are not held
@@ -39,10 +40,16 @@ up. Damaged files are listed by path. What is overwritten meanwhile is no findin
 overwrite or delete what is damaged, or unmount and 'firn fsck --repair'. Ctrl-C stops it. A scrub that
 is under way already is joined.
 
+A mount turns read-only when the log cannot be written, and when the check that follows a crash finds the
+structure damaged. --writable, once the cause is gone, writes what could not be written, checks the structure
+as a mount would find it on the device, and makes the volume writable again if that is sound and what memory
+has. Otherwise it says why not, and nothing is lost by that: unmount, and 'firn fsck'.
+
 Exit codes:
   0    sound
   1    it could not be done, or too much was written meanwhile to see all of it
   3    damaged
+  4    not made writable
   130  stopped")]
 pub struct ScrubArgs {
     /// Any path on the mount
@@ -50,6 +57,9 @@ pub struct ScrubArgs {
     /// What it may read a second
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "100M")]
     pub rate: u64,
+    /// Make the volume writable again if its structure is sound
+    #[arg(long)]
+    pub writable: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -73,14 +83,23 @@ pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
     }
     let (mut client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
     let interrupted = on_interrupt()?;
-    let started: Started = answer(&mut client, START_OP, json!({ "rate_bytes": args.rate }))?;
+    let started: Started =
+        answer(&mut client, START_OP, json!({ "rate_bytes": args.rate, "writable": args.writable }))?;
     if started.joined && !args.json {
         eprintln!("firn: a scrub is under way already: joined; Ctrl-C leaves it alone");
     }
-    let view = follow(&mut client, &started, &interrupted)?;
+    let view = follow(&mut client, &started, &interrupted).map_err(|failure| refused(failure, args))?;
     let place = mount.mountpoint.display().to_string();
     output.show(args.json, &view, |out| view.describe(out, &place))?;
     Ok(ExitCode::from(exit_of(&view)))
+}
+
+/// A volume that stays read-only is a refusal, and needs advice.
+fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
+    if !args.writable {
+        return failure;
+    }
+    Failure { exit: Exit::Refused, ..failure }.advise("unmount it, and mount it again or 'firn fsck' it")
 }
 
 fn exit_of(view: &ScrubView) -> u8 {
@@ -123,7 +142,7 @@ fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> D
         }
         bar.finish_and_clear();
         return match status.ended.filter(|ended| ended.number == started.number) {
-            Some(ended) => ended.outcome.map_err(|why| Failure::failed(format!("the scrub failed: {why}"))),
+            Some(ended) => ended.outcome.map_err(|why| Failure::failed(format!("the check ended: {why}"))),
             None => Err(Failure::failed("another scrub ran since; its outcome is not this one's")),
         };
     }

@@ -14,7 +14,8 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Starts a check, or joins the one that runs: `{rate_bytes}` (a second) to `{number, joined}`.
+/// Starts a check, or joins the one that runs: `{rate_bytes}` (a second) to `{number, joined}`. With `writable` it is the one
+/// that makes a volume writable again.
 pub const START_OP: &str = "scrub_start";
 /// Answers with a [`StatusView`] when the check `number` ended, at the latest after `wait_ms`.
 pub const STATUS_OP: &str = "scrub_status";
@@ -59,7 +60,9 @@ impl Service {
             "checks the whole volume in the background, at most rate_bytes a second; joins a check under way";
         registry.register(START_OP, help, move |request| {
             let rate_bytes = request.get("rate_bytes").and_then(Value::as_u64);
-            let (number, joined) = service.start(Purpose::Scrub, rate_bytes)?;
+            let is_writable = request.get("writable").and_then(Value::as_bool).unwrap_or(false);
+            let purpose = if is_writable { Purpose::Writable } else { Purpose::Scrub };
+            let (number, joined) = service.start(purpose, rate_bytes)?;
             Ok(json!({ "number": number, "joined": joined }))
         });
         let service = Arc::clone(self);
@@ -78,7 +81,7 @@ impl Service {
         });
     }
 
-    /// After a crash: checks the structure.
+    /// After a crash: checks the structure; damage turns the volume read-only.
     pub fn check_after_crash(self: &Arc<Self>) {
         if let Err(error) = self.start(Purpose::AfterCrash, Some(AFTER_CRASH_RATE_BYTES)) {
             tracing::warn!("the check after the crash could not be started: {error}");
@@ -94,7 +97,7 @@ impl Service {
         match state.status.running {
             Some(running) if running.purpose == purpose => return Ok((running.number, true)),
             Some(_) => {
-                let message = "the check after the crash is still under way; try again when it is done";
+                let message = "another check is still under way (after a crash a mount does one); try again when it is done";
                 return Err(OpError::new(ErrorKind::Failed, message));
             }
             None => {}
@@ -139,10 +142,17 @@ impl Service {
             }
         };
         let mut scrub = Scrub { depth: purpose.depth(), pace: &mut pace, watch: &mut watch };
-        let done = volume.scrub(&mut scrub).map_err(|error| error.to_string())?;
+        let done = match purpose {
+            Purpose::Writable => volume.make_writable(&mut scrub),
+            Purpose::Scrub | Purpose::AfterCrash => volume.scrub(&mut scrub),
+        };
+        let done = done.map_err(|error| error.to_string())?;
         let view = ScrubView::from(&done);
         for damage in &view.findings {
             tracing::error!("check: {}", damage.line());
+        }
+        if let (Purpose::AfterCrash, Some(worst)) = (purpose, ScrubView::why_not_to_write(&done.report)) {
+            volume.doubt(&format!("the check after the crash found damage: {worst}"));
         }
         Ok(view)
     }

@@ -1,7 +1,7 @@
 //! What the daemon says of checks of a mounted volume, and how `firn scrub` shows it. Field names are part of the interface.
 
 use crate::sizes::{Bytes, Count};
-use firnfs::check::{Depth, Finding, Progress, Severity};
+use firnfs::check::{Depth, Finding, Progress, Report, Severity};
 use firnfs_volume::Scrubbed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -18,6 +18,8 @@ pub enum Purpose {
     Scrub,
     /// The mount before crashed: the structure.
     AfterCrash,
+    /// `firn scrub --writable`: the structure, before the volume is written again.
+    Writable,
 }
 
 impl Purpose {
@@ -26,7 +28,7 @@ impl Purpose {
     pub fn depth(self) -> Depth {
         match self {
             Self::Scrub => Depth::Everything,
-            Self::AfterCrash => Depth::Structure,
+            Self::AfterCrash | Self::Writable => Depth::Structure,
         }
     }
 }
@@ -165,6 +167,16 @@ impl From<&Scrubbed> for ScrubView {
 }
 
 impl ScrubView {
+    /// What keeps a volume from being written, in a line; `None` if nothing does. A damaged copy of the superblock does not.
+    #[must_use]
+    pub fn why_not_to_write(report: &Report) -> Option<String> {
+        let is_error = |finding: &&Finding| finding.severity() == Severity::Error;
+        let first = report.findings.iter().find(is_error)?;
+        let others = report.findings.iter().filter(is_error).count() as u64 - 1 + report.more_findings;
+        let more = if others > 0 { format!(", and {} more", Count(others)) } else { String::new() };
+        Some(format!("{}{more}", DamageView::from(first).line()))
+    }
+
     /// As text.
     ///
     /// # Errors

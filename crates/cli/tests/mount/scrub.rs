@@ -1,6 +1,6 @@
 //! `firn scrub` on real mounts, and the check that follows a crash.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, pattern};
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern, shell};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -125,5 +125,116 @@ fn what_cannot_be_scrubbed_is_refused_in_one_line() {
         let line = String::from_utf8(output.stderr).unwrap();
         assert!(line.contains(named) && line.lines().count() == 1, "{line}");
         assert_eq!(output.status.code(), Some(code));
+    }
+}
+
+fn why_read_only(mount: &Mount) -> Option<String> {
+    mount.control(r#"{"op":"statfs"}"#)["read_only"].as_str().map(str::to_owned)
+}
+
+fn kill_and_wait(mount: &Mount) {
+    kill_process(mount.daemon_pid(), Signal::KILL).unwrap();
+    eventually("the mount is dead", || rustix::fs::statvfs(&mount.mnt).is_err());
+}
+
+fn check_ended(mount: &Mount) {
+    eventually("the check after the crash ends", || {
+        mount.control(r#"{"op":"scrub_status"}"#)["ended"]["purpose"] == "after_crash"
+    });
+}
+
+#[test]
+fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_only() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap().to_owned();
+    fs::create_dir(mount.path("dir")).unwrap();
+    for n in 0..200 {
+        fs::write(mount.path(&format!("dir/a name of its own {n}")), "x").unwrap();
+    }
+    mount.remount_image();
+    fs::write(mount.path("before"), "the crash").unwrap();
+    mount.sync();
+    kill_and_wait(&mount);
+    // A sound volume is checked and stays writable.
+    mount.mount_image(&[]);
+    check_ended(&mount);
+    assert_eq!(why_read_only(&mount), None);
+    fs::write(mount.path("again"), "writable").unwrap();
+    mount.sync();
+    kill_and_wait(&mount);
+
+    let name = b"a name of its own 150";
+    assert!(flip(&mount, name) > 0);
+    let log = mount.image.with_extension("log");
+    mount.mount_image(&["--log", log.to_str().unwrap()]);
+    // Served, whatever the check will say.
+    assert_eq!(fs::read(mount.path("before")).unwrap(), b"the crash");
+    eventually("the volume is read-only", || why_read_only(&mount).is_some());
+    let why = why_read_only(&mount).unwrap();
+    assert!(why.contains("the check after the crash found damage") && why.contains("/dir"), "{why}");
+    let refused = fs::write(mount.path("new"), "").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
+    assert!(firn_ok(&["stat", &mnt]).contains(&why));
+    eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
+
+    // Still wrong: it stays as it is.
+    let output = firn(&["scrub", &mnt, "--writable"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("DAMAGED") && why_read_only(&mount).is_some(), "{text}");
+    // The other bit again: what was wrong is right.
+    let mut wrong = name.to_vec();
+    wrong[0] ^= 4;
+    assert!(flip(&mount, &wrong) > 0);
+    firn_ok(&["scrub", &mnt, "--writable"]);
+    assert_eq!(why_read_only(&mount), None);
+    fs::write(mount.path("new"), "written").unwrap();
+    mount.umount();
+    assert!(firn_ok(&["fsck", mount.image.to_str().unwrap()]).contains("clean"));
+}
+
+#[test]
+fn a_volume_whose_device_had_no_room_is_writable_again_once_there_is_some() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let small = directory.path().join("small");
+    let mnt = directory.path().join("mnt");
+    fs::create_dir(&small).unwrap();
+    fs::create_dir(&mnt).unwrap();
+    let (small, mnt) = (small.to_str().unwrap(), mnt.to_str().unwrap());
+    shell(directory.path(), &format!("mount -t tmpfs -o size=12M none {small}"));
+    let outcome = std::panic::catch_unwind(|| {
+        let image = format!("{small}/disk.img");
+        firn_ok(&["mkfs", &image, "--size", "64M"]);
+        firn_ok(&["mount", &image, mnt]);
+        fs::write(format!("{mnt}/kept"), pattern(1, 1 << 20)).unwrap();
+        firn_ok(&["sync", mnt]);
+        fs::write(format!("{mnt}/large"), pattern(2, 20 << 20)).unwrap();
+        assert!(!firn(&["sync", mnt]).status.success(), "the image cannot grow");
+        assert!(firn_ok(&["stat", mnt]).contains("read-only"));
+        let refused = firn(&["scrub", mnt, "--writable"]);
+        let line = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(4), "{line}");
+        assert!(line.contains("the device still fails") && line.lines().count() == 1, "{line}");
+        shell(directory.path(), &format!("mount -o remount,size=200M {small}"));
+        firn_ok(&["scrub", mnt, "--writable"]);
+        // Nothing that was accepted is lost.
+        firn_ok(&["sync", mnt]);
+        assert!(fs::read(format!("{mnt}/large")).unwrap() == pattern(2, 20 << 20));
+        firn_ok(&["umount", mnt]);
+        assert!(firn_ok(&["fsck", &image]).contains("clean"));
+        firn_ok(&["mount", &image, mnt]);
+        assert!(fs::read(format!("{mnt}/large")).unwrap() == pattern(2, 20 << 20));
+        assert!(fs::read(format!("{mnt}/kept")).unwrap() == pattern(1, 1 << 20));
+        firn_ok(&["umount", mnt]);
+    });
+    shell(directory.path(), &format!("umount -l {mnt} 2>/dev/null || true; umount -l {small}"));
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
     }
 }

@@ -44,7 +44,7 @@ mod words;
 pub use facts::Facts;
 pub use finding::{EntryPlace, Finding, Problem, Severity, Versus};
 pub use state::{Depth, Progress, Totals};
-pub use still::{Subject, check_still, subject_of};
+pub use still::{Subject, check_recovered, check_still, subject_of};
 pub use words::Described;
 
 use crate::error::FsError;

@@ -5,10 +5,10 @@
 
 use super::finding::{Finding, Problem};
 use super::state::{Depth, Progress};
-use super::{Report, check_store, copies};
+use super::{CheckError, Report, check_store, copies, open};
 use crate::error::{FetchKind, FsError, Outcome};
 use crate::lfs::view::TableKind;
-use crate::lfs::{DeviceReader, Geometry, Lfs, verify};
+use crate::lfs::{DeviceReader, Geometry, Lfs, LogEnd, newest, read_slots, read_superblock, verify};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo};
 
@@ -59,6 +59,29 @@ pub fn check_still(
     let (mut report, _) = check_store(still, read, depth, Vec::new(), None, watch);
     findings.append(&mut report.findings);
     Report { findings, ..report }
+}
+
+/// Checks a device that nobody writes to, as a mount would find it, and says where its log ends.
+///
+/// # Errors
+/// There is nothing to check: neither checkpoint can be used, or the device failed.
+pub fn check_recovered(
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    depth: Depth,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<(Report, LogEnd), CheckError> {
+    let sb = read_superblock(read, device_bytes)?;
+    let base = newest(&read_slots(read, &sb))?;
+    let (mut lfs, noted) = open(read, sb, base)?;
+    let lost = lfs.recovered().lost.map(|lost| Finding {
+        problem: Problem::LostLog { reason: lost.as_error(&lfs.geometry()) },
+        ino: None,
+        path: None,
+    });
+    let (mut report, _) = check_store(&mut lfs, read, depth, noted, None, watch);
+    report.findings.extend(lost);
+    Ok((report, lfs.log_end()))
 }
 
 /// What a finding of damaged bytes is about, and where that was in the still; `None` for findings of any other kind, and where

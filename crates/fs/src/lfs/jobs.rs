@@ -57,12 +57,19 @@ pub enum Landed {
     Nothing,
 }
 
-#[derive(Clone, Copy)]
 enum Doing {
-    Partial(Serial, SectorAddr),
+    Partial(Queued),
     Flush { through: Serial, slot: Option<Epoch> },
     Slot,
     Discard { at_bytes: u64 },
+}
+
+/// A partial segment to be written.
+struct Queued {
+    serial: Serial,
+    addr: SectorAddr,
+    at_bytes: u64,
+    parcel: Arc<Parcel>,
 }
 
 struct Slot {
@@ -84,7 +91,7 @@ enum SlotState {
 #[derive(Default)]
 pub struct Jobs {
     next_id: u64,
-    partials: VecDeque<(Serial, SectorAddr, u64, Arc<Parcel>)>,
+    partials: VecDeque<Queued>,
     doing: BTreeMap<JobId, Doing>,
     /// Serials laid out but not yet written, in order.
     unwritten: BTreeMap<Serial, u64>,
@@ -101,6 +108,8 @@ pub struct Jobs {
     partials_held: bool,
     /// A write or flush of the log failed.
     stopped: bool,
+    /// A flush failed: what the device had accepted may be gone, and nobody can tell.
+    flush_failed: bool,
 }
 
 impl Jobs {
@@ -139,7 +148,7 @@ impl Jobs {
         self.in_flight_bytes += parcel.len_bytes() as u64;
         self.unwritten.insert(serial, parcel.len_bytes() as u64);
         self.last = self.last.max(serial);
-        self.partials.push_back((serial, addr, at_bytes, parcel));
+        self.partials.push_back(Queued { serial, addr, at_bytes, parcel });
     }
 
     /// Queues a checkpoint slot, to be written once `after` is durable.
@@ -177,8 +186,9 @@ impl Jobs {
             return None;
         }
         let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
-        if !held && let Some((serial, addr, at_bytes, parcel)) = self.partials.pop_front() {
-            return Some(self.start(Doing::Partial(serial, addr), Work::Partial { at_bytes, parcel }));
+        if !held && let Some(queued) = self.partials.pop_front() {
+            let work = Work::Partial { at_bytes: queued.at_bytes, parcel: queued.parcel.clone() };
+            return Some(self.start(Doing::Partial(queued), work));
         }
         if let Some(job) = self.next_slot_write() {
             return Some(job);
@@ -222,10 +232,10 @@ impl Jobs {
     /// A job succeeded.
     pub fn done(&mut self, id: JobId) -> Landed {
         match self.doing.remove(&id) {
-            Some(Doing::Partial(serial, addr)) => {
-                let bytes = self.unwritten.remove(&serial).unwrap_or(0);
+            Some(Doing::Partial(queued)) => {
+                let bytes = self.unwritten.remove(&queued.serial).unwrap_or(0);
                 self.in_flight_bytes -= bytes;
-                Landed::Partial(addr)
+                Landed::Partial(queued.addr)
             }
             Some(Doing::Flush { through, slot }) => {
                 self.flushing = false;
@@ -248,7 +258,25 @@ impl Jobs {
         }
     }
 
-    /// A job failed. Returns false if that harms nothing (a discard).
+    /// After a failure, once nothing is under way: hands out again what failed, and all that was held back. `false` if a flush
+    /// failed: a device that lost what it had accepted may well report the next flush as done.
+    pub fn go_on(&mut self) -> bool {
+        let may = !self.flush_failed && self.doing.is_empty();
+        self.stopped &= !may;
+        may
+    }
+
+    /// True after a failure.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// True if no job is under way.
+    pub fn is_still(&self) -> bool {
+        self.doing.is_empty()
+    }
+
+    /// A job failed; what it was to write is kept for [`Self::go_on`]. Returns false if that harms nothing (a discard).
     pub fn failed(&mut self, id: JobId) -> bool {
         match self.doing.remove(&id) {
             Some(Doing::Discard { at_bytes }) => {
@@ -256,8 +284,21 @@ impl Jobs {
                 false
             }
             None => false,
-            Some(Doing::Flush { .. } | Doing::Partial(..) | Doing::Slot) => {
+            Some(log) => {
                 self.stopped = true;
+                match log {
+                    Doing::Partial(queued) => {
+                        let at = self.partials.partition_point(|other| other.serial < queued.serial);
+                        self.partials.insert(at, queued);
+                    }
+                    Doing::Slot => {
+                        self.slot.iter_mut().for_each(|slot| slot.state = SlotState::Waiting);
+                    }
+                    Doing::Flush { .. } | Doing::Discard { .. } => {
+                        self.flushing = false;
+                        self.flush_failed = true;
+                    }
+                }
                 true
             }
         }

@@ -50,7 +50,7 @@ pub use evidence::LostLog;
 use firnfs_device::DeviceError;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use firnfs_format::superblock::Superblock;
-use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
+use firnfs_format::{Epoch, InodeNo, SegmentId, Serial, TimeNs};
 pub use geometry::Geometry;
 use imap::Imap;
 use inode::{CoreInode, DirtyInode};
@@ -123,6 +123,15 @@ impl Options {
     }
 }
 
+/// Where a log ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogEnd {
+    /// Its last serial.
+    pub serial: Serial,
+    /// CRC of that serial's summary, which covers those of all before.
+    pub crc: u32,
+}
+
 /// See the module's head.
 pub struct Lfs {
     sb: Superblock,
@@ -156,6 +165,10 @@ pub struct Lfs {
     discard_scan: discard::DiscardScan,
     counters: Counters,
     read_only: Option<String>,
+    /// Read-only because of a check, and for no other reason.
+    is_doubted: bool,
+    /// Read-only because the log could not be written, and for no other reason.
+    log_failed: bool,
     next_generation: u64,
     /// The number that `begin` found for the operation's new inode.
     chosen_ino: Option<(InodeNo, u32)>,
@@ -260,6 +273,7 @@ impl Lfs {
             Err(e) => {
                 if self.jobs.failed(id) && self.read_only.is_none() {
                     self.read_only = Some(format!("the log could not be written: {e}"));
+                    self.log_failed = true;
                 }
             }
         }

@@ -265,6 +265,8 @@ impl Lfs {
             discard_scan: DiscardScan::from(base),
             counters: Counters::decode(&base.counters),
             read_only: None,
+            is_doubted: false,
+            log_failed: false,
             next_generation: 0,
             chosen_ino: None,
             touched: Vec::new(),

@@ -7,9 +7,13 @@
 //! - An account that cannot be right, and damage that background work cannot go around, make the volume read-only: from
 //!   there on writing could only make it worse.
 //!
+//! - A check of the volume in use that finds its structure wrong makes it read-only in the same way ([`Lfs::doubt`]). That, and a
+//!   failed write of the log, can be taken back ([`Lfs::allow_writes`]): memory is as good as before. After anything else it is
+//!   not.
+//!
 //! Invariant: nothing that was set aside is tried again before the next mount, so background work always ends.
 
-use super::Lfs;
+use super::{Lfs, LogEnd};
 use crate::error::{FetchKind, FsError};
 use firnfs_format::{InodeNo, SegmentId};
 use std::collections::BTreeMap;
@@ -66,10 +70,81 @@ impl Lfs {
 
     /// Writing cannot go on. What is in line for the device is still written.
     pub(super) fn give_up(&mut self, why: &FsError) {
+        (self.is_doubted, self.log_failed) = (false, false);
         if self.read_only.is_none() {
             self.read_only = Some(why.to_string());
             self.jobs.want(self.log.serial);
         }
+    }
+
+    /// A check found the structure wrong: nothing is written from here on.
+    pub fn doubt(&mut self, why: String) {
+        if self.read_only.is_none() {
+            self.read_only = Some(why);
+            self.is_doubted = true;
+            self.jobs.want(self.log.serial);
+        }
+    }
+
+    /// Where the log ends as memory has it.
+    #[must_use]
+    pub fn log_end(&self) -> LogEnd {
+        LogEnd { serial: self.log.serial, crc: self.log.prev_crc }
+    }
+
+    /// First half of making the volume writable again: hands out again what could not be written. False while requests are
+    /// under way: look again.
+    ///
+    /// # Errors
+    /// `ReadOnly`: it cannot be made writable, and why.
+    pub fn try_writes(&mut self) -> Result<bool, FsError> {
+        let refuse = |why: &str| Err(FsError::ReadOnly(why.to_owned()));
+        if self.options.read_only {
+            return refuse("it was mounted for reading only");
+        }
+        if self.recovered.lost.is_some() {
+            return refuse("a part of its log is lost");
+        }
+        if self.read_only.is_some() && !self.is_doubted && !self.log_failed {
+            return refuse("damage was met that memory may have built on");
+        }
+        if !self.jobs.is_still() {
+            return Ok(false);
+        }
+        if self.jobs.is_stopped() && !self.jobs.go_on() {
+            return refuse("a flush of the device failed: what it had accepted may be lost");
+        }
+        self.jobs.want(self.log.serial);
+        Ok(true)
+    }
+
+    /// True if a write of the log failed and nobody has tried again.
+    #[must_use]
+    pub fn is_log_stopped(&self) -> bool {
+        self.jobs.is_stopped()
+    }
+
+    /// Second half: the device was read as a mount reads it and found sound, and its log ends at `found`. Writing goes on if
+    /// that is where memory has the end, and nothing failed meanwhile.
+    ///
+    /// # Errors
+    /// `ReadOnly`: it cannot be made writable, and why.
+    pub fn allow_writes(&mut self, found: LogEnd) -> Result<(), FsError> {
+        let refuse = |why: &str| Err(FsError::ReadOnly(why.to_owned()));
+        if self.jobs.is_stopped() {
+            return refuse("the device still fails");
+        }
+        if found != self.log_end() || self.jobs.durable_serial() != found.serial {
+            let (serial, durable) = (self.log.serial, self.jobs.durable_serial());
+            return Err(FsError::ReadOnly(format!(
+                "the log on the device ends at serial {} (summary CRC {:08x}), in memory at {serial} ({:08x}), durable is {durable}",
+                found.serial, found.crc, self.log.prev_crc
+            )));
+        }
+        self.read_only = None;
+        self.is_doubted = false;
+        self.log_failed = false;
+        Ok(())
     }
 
     /// Live bytes died and came. Should more die than there are, an account on the device is wrong.
