@@ -77,6 +77,8 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         cache_file_data: false,
         cache_bytes: plan.cache_bytes,
         commit_interval_ms: plan.commit_interval_ms,
+        checkpoint_interval_ms: plan.checkpoint_interval_ms,
+        checkpoint_bytes: plan.checkpoint_bytes,
         discard: plan.discard,
         read_only,
         ..Options::default()

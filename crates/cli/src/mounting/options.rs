@@ -10,6 +10,13 @@ use std::path::PathBuf;
 const DEFAULT_CACHE_BYTES: u64 = 256 << 20;
 /// Default of `--commit-interval`, in milliseconds.
 const DEFAULT_COMMIT_INTERVAL_MS: u64 = 5000;
+/// Default of `--checkpoint-interval`, in milliseconds.
+const DEFAULT_CHECKPOINT_INTERVAL_MS: u64 = 30_000;
+/// Default of `--checkpoint-bytes`.
+const DEFAULT_CHECKPOINT_BYTES: u64 = 256 << 20;
+/// Bounds of `--checkpoint-bytes`: below, checkpoints would be most of what is written; above, nobody waits for a recovery.
+const CHECKPOINT_BYTES_MIN: u64 = 1 << 20;
+const CHECKPOINT_BYTES_MAX: u64 = 1 << 40;
 /// More workers than this help nobody.
 const MAX_THREADS: usize = 256;
 
@@ -21,6 +28,8 @@ const MAX_THREADS: usize = 256;
   firn mount disk.img /mnt              an image file
   firn mount /dev/sdb1 /mnt -o noatime  a block device
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
+  firn mount -v disk.img /mnt --checkpoint-bytes 32M
+                                        recover quickly, and tell what was recovered
 
 It runs in the background once the volume is served, and ends when that is unmounted: firn umount, umount(8),
 fusermount3 -u, or SIGTERM. Root mounts directly and for everybody, ordinary users through fusermount3 and for
@@ -35,7 +44,8 @@ pub struct MountArgs {
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
-    /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, writeback, discard (tell the device which segments are free)
+    /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE, writeback,
+    /// discard (tell the device which segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground
@@ -57,6 +67,12 @@ pub struct MountArgs {
     /// What is not synced before becomes durable after this many seconds [default: 5]
     #[arg(long, value_name = "SECONDS")]
     commit_interval: Option<f64>,
+    /// While there are changes, a checkpoint is written after this many seconds [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    checkpoint_interval: Option<f64>,
+    /// And after this much log: about what a mount after a crash reads at most [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
+    checkpoint_bytes: Option<u64>,
     /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -91,6 +107,10 @@ pub struct MountPlan {
     pub settings: Settings,
     /// Longest time until a change is durable by itself, in milliseconds.
     pub commit_interval_ms: u64,
+    /// Longest time between checkpoints while there are changes, in milliseconds.
+    pub checkpoint_interval_ms: u64,
+    /// Log between checkpoints, in bytes.
+    pub checkpoint_bytes: u64,
     /// Free segments are discarded.
     pub discard: bool,
     /// Messages go here.
@@ -118,6 +138,8 @@ impl MountArgs {
             threads: default_threads(),
             settings: Settings { writeback_cache: self.writeback },
             commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
+            checkpoint_interval_ms: DEFAULT_CHECKPOINT_INTERVAL_MS,
+            checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
             discard: false,
             log: self.log.clone(),
             foreground: self.foreground,
@@ -136,6 +158,12 @@ impl MountArgs {
         }
         if let Some(seconds) = self.commit_interval {
             plan.set_commit_interval(seconds)?;
+        }
+        if let Some(seconds) = self.checkpoint_interval {
+            plan.set_checkpoint_interval(seconds)?;
+        }
+        if let Some(bytes) = self.checkpoint_bytes {
+            plan.set_checkpoint_bytes(bytes)?;
         }
         Ok(plan)
     }
@@ -169,6 +197,15 @@ impl MountPlan {
                     seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
                 self.set_commit_interval(seconds)
             }
+            ("checkpoint", seconds) => {
+                let seconds =
+                    seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
+                self.set_checkpoint_interval(seconds)
+            }
+            ("checkpoint_bytes", size) => {
+                let bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                self.set_checkpoint_bytes(bytes)
+            }
             ("discard", "") => {
                 self.discard = true;
                 Ok(())
@@ -196,6 +233,23 @@ impl MountPlan {
         self.commit_interval_ms = (seconds * 1000.0) as u64;
         Ok(())
     }
+
+    fn set_checkpoint_interval(&mut self, seconds: f64) -> Done {
+        if !(1.0..=86_400.0).contains(&seconds) {
+            let message = format!("checkpoint interval: {seconds} s is not between 1 and 86400");
+            return Err(Failure::usage(message));
+        }
+        self.checkpoint_interval_ms = (seconds * 1000.0) as u64;
+        Ok(())
+    }
+
+    fn set_checkpoint_bytes(&mut self, bytes: u64) -> Done {
+        if !(CHECKPOINT_BYTES_MIN..=CHECKPOINT_BYTES_MAX).contains(&bytes) {
+            return Err(Failure::usage(format!("checkpoint bytes: {bytes} is not between 1M and 1T")));
+        }
+        self.checkpoint_bytes = bytes;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -218,9 +272,15 @@ mod tests {
 
     #[test]
     fn options_of_fstab_and_of_the_command_line_mean_the_same() {
-        let from_fstab = resolve("a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail").unwrap();
-        let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback";
+        let from_fstab = resolve(
+            "a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail,\
+                                  checkpoint=9,checkpoint_bytes=8M",
+        )
+        .unwrap();
+        let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback \
+                    --checkpoint-interval 9 --checkpoint-bytes 8M";
         assert_eq!(from_fstab, resolve(line).unwrap());
+        assert_eq!((from_fstab.checkpoint_interval_ms, from_fstab.checkpoint_bytes), (9000, 8 << 20));
         assert_eq!((from_fstab.cache_bytes, from_fstab.commit_interval_ms), (1 << 30, 2000));
     }
 
@@ -237,6 +297,9 @@ mod tests {
             ("a.img /mnt --threads 0", "threads"),
             ("a.img /mnt --cache lots", "cache"),
             ("a.img /mnt --commit-interval 0", "commit interval"),
+            ("a.img /mnt --checkpoint-interval 0.5", "checkpoint interval"),
+            ("a.img /mnt --checkpoint-bytes 4K", "checkpoint bytes"),
+            ("a.img /mnt -o checkpoint=soon", "checkpoint=soon"),
             ("a.img", "mountpoint"),
             ("--memory 1G a.img /mnt", "--memory"),
             ("--memory many /mnt", "--memory"),

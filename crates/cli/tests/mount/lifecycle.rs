@@ -376,3 +376,36 @@ fn fsck_waits_for_whoever_holds_the_volume_and_says_who_it_is() {
     drop(file);
     firn_ok(&["fsck", image]);
 }
+
+#[test]
+fn recovery_reads_no_more_log_than_the_options_allow_and_tells_what_it_found() {
+    if !can_mount() {
+        return;
+    }
+    let recovered_bytes = |options: &[&str]| {
+        let mount = Mount::with(Kind::Image, "256M", options);
+        for n in 0..160 {
+            write_synced(&mount.path(&format!("f{n}")), &pattern(n, 256 << 10));
+        }
+        kill_process(mount.daemon_pid(), Signal::KILL).unwrap();
+        eventually("the mount is dead", || rustix::fs::statvfs(&mount.mnt).is_err());
+        let (image, mnt) = (mount.image.to_str().unwrap(), mount.mnt.to_str().unwrap());
+        let told = firn(&["mount", "-v", image, mnt]);
+        assert!(told.status.success());
+        let stat: serde_json::Value = serde_json::from_str(&firn_ok(&["stat", mnt, "--json"])).unwrap();
+        let recovery = &stat["log"]["recovery"];
+        assert_eq!(recovery["was_clean"], false);
+        let line = String::from_utf8(told.stderr).unwrap();
+        assert!(line.contains(&format!("recovered {} files", recovery["inodes"])), "{line}: {recovery}");
+        assert!(firn_ok(&["stat", mnt]).contains("recovered"));
+        for n in 0..160 {
+            assert!(fs::read(mount.path(&format!("f{n}"))).unwrap() == pattern(n, 256 << 10), "f{n}");
+        }
+        recovery["bytes"].as_u64().unwrap()
+    };
+    let never = ["--checkpoint-bytes", "1T", "--checkpoint-interval", "3600"];
+    let all = recovered_bytes(&never);
+    assert!(all >= 40 << 20, "{all} bytes");
+    let some = recovered_bytes(&["--checkpoint-bytes", "2M", "--checkpoint-interval", "3600"]);
+    assert!((1..10 << 20).contains(&some), "{some} bytes");
+}
