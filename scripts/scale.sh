@@ -8,5 +8,9 @@ cd "$(dirname "$0")/.."
 need_rust
 say "memory with a million files on a volume of 1 TiB"
 cargo test --release --locked -p firnfs-volume --test memory -- --ignored --nocapture
+say "file system check of a million files"
+cargo test --release --locked -p firnfs-volume --test check_scale -- --ignored --nocapture
 say "cost of operations in a directory of a million entries"
 cargo test --release --locked -p firnfs-volume --test promises -- --ignored --nocapture
+say "a volume filled to 99%, overwritten at random four times over"
+cargo test --release --locked -p firnfs-volume --test endurance -- --ignored --nocapture

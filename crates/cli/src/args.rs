@@ -4,6 +4,7 @@
 
 use crate::bench::BenchCommand;
 use crate::dump::DumpArgs;
+use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
@@ -25,13 +26,15 @@ Examples:
   firn mount disk.img /mnt            mount it
   firn stat /mnt                      what the volume and its log look like
   firn sync /mnt; firn umount /mnt    make everything durable; unmount
+  firn fsck disk.img                  check it
 
 Exit codes:
   0  done
   1  tried and failed: I/O, no space, no permission
   2  the command line makes no sense
   3  not a firnfs volume, or of another version, or damaged
-  4  refused for safety: in use, or it would destroy what is there"
+  4  refused for safety: in use, or it would destroy what is there
+`firn fsck` has those of fsck(8) instead."
 )]
 pub struct Cli {
     /// What to do
@@ -56,6 +59,8 @@ pub enum Command {
     Df(DfArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
     Dump(DumpArgs),
+    /// Check a volume that is not mounted
+    Fsck(FsckArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

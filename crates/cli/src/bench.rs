@@ -5,6 +5,7 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
+use firnfs_lab::micro::fsck::Fsck;
 use firnfs_lab::micro::library::Library;
 use firnfs_lab::micro::report::{Report, Roles};
 use firnfs_lab::micro::scale::Scale;
@@ -62,7 +63,7 @@ pub struct MicroArgs {
     /// Leave out the rows that bypass the mount: the library, the raw device
     #[arg(long)]
     pub no_library: bool,
-    /// Also fill a directory with a million files and time creates among them (minutes, 2 GiB)
+    /// Also fill a directory with a million files and time creates among them, and check as many (minutes, 4 GiB)
     #[arg(long)]
     pub million: bool,
     /// Divide all sizes by this, for a quick look; goals mean nothing then
@@ -188,15 +189,17 @@ fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
         chosen => chosen.iter().map(|&arg| arg.into()).collect(),
     };
     let beside = args.image.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let beside = beside.unwrap_or(Path::new("."));
     let library = if args.no_library || args.subject.is_some() {
         None
     } else {
         let sequential_bytes = SEQUENTIAL_BYTES / u64::from(args.shrink);
-        Some(Library::prepare(beside.unwrap_or(Path::new(".")), sequential_bytes)?)
+        Some(Library::prepare(beside, sequential_bytes)?)
     };
     let scale = args.million.then(Scale::default);
+    let fsck = (args.million && args.subject.is_none()).then(|| Fsck::in_directory(beside));
     let workload = shrunk(args.shrink);
-    Ok(Plan { targets, roles, workload, rounds: args.rounds, scenarios, library, scale })
+    Ok(Plan { targets, roles, workload, rounds: args.rounds, scenarios, library, scale, fsck })
 }
 
 fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {

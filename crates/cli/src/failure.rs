@@ -77,7 +77,7 @@ impl Failure {
         match error {
             FsError::NoSpace => failure.advise("make the volume larger (--size)"),
             FsError::Corrupt { .. } => Self { exit: Exit::NotAVolume, ..failure }
-                .advise("the volume is damaged: restore it from a copy"),
+                .advise("the volume is damaged: check it with `firn fsck`, or restore it from a copy"),
             _ => failure,
         }
     }

@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod dump;
 mod failure;
+mod fsck;
 mod image;
 mod manual;
 mod mkfs;
@@ -19,13 +20,24 @@ mod volume;
 
 use args::{Cli, Command};
 use clap::Parser;
-use failure::Done;
+use failure::{Done, Exit};
 use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match run(Cli::parse_from(mounting::command_line(std::env::args_os()))) {
-        Ok(()) => ExitCode::SUCCESS,
+    let words: Vec<_> = mounting::command_line(std::env::args_os()).into_iter().collect();
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
+            // Nobody is left to tell if not even that can be printed.
+            let _ = error.print();
+            let usage = if is_fsck { fsck::USAGE } else { Exit::Usage as u8 };
+            return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };
+        }
+    };
+    match run(cli) {
+        Ok(exit) => exit,
         Err(failure) => {
             eprintln!("firn: {failure}");
             ExitCode::from(failure.exit as u8)
@@ -33,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Done {
+fn run(cli: Cli) -> Done<ExitCode> {
     let mut output = Output::stdout();
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &mut output),
@@ -43,8 +55,10 @@ fn run(cli: Cli) -> Done {
         Command::Stat(args) => stat::stat(&args, &mut output),
         Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),
+        Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
         Command::Man(args) => manual::man(&args, &mut output),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -218,3 +218,114 @@ fn stat_and_df_of_a_mount_say_what_stat_of_the_image_said() {
     assert_eq!(df[0]["log"]["uuid"], before["log"]["uuid"]);
     assert_eq!(json(&["stat", &image, "--json"])["log"]["recovery"]["was_clean"], true);
 }
+
+/// Runs `firn fsck` and gives its exit code, its JSON and what it said of failures.
+fn fsck(args: &[&str]) -> (i32, Value, String) {
+    let output = firn(&[&["fsck", "--json"], args].concat());
+    let view = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code().unwrap(), view, text(&output.stderr))
+}
+
+#[test]
+fn fsck_finds_a_volume_clean_and_leaves_every_byte_alone() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let before = std::fs::read(fixture.image()).unwrap();
+    let (exit, view, said) = fsck(&[&fixture.image()]);
+    assert_eq!((exit, said.as_str()), (0, ""));
+    assert_eq!(view["checks"][0]["clean"], true);
+    assert_eq!(view["checks"][0]["findings"].as_array().unwrap().len(), 0);
+    assert_eq!(view["checks"][0]["totals"]["inodes"], 6);
+    assert_eq!(view["checks"][0]["totals"]["entries"], 5);
+    let (exit, view, _) = fsck(&[&fixture.image(), "--all-checkpoints"]);
+    assert_eq!((exit, view["checks"].as_array().unwrap().len()), (0, 2));
+    assert!(std::fs::read(fixture.image()).unwrap() == before);
+    assert!(ok(&["fsck", &fixture.image()]).contains("6 inodes (3 directories, 5 entries)"));
+}
+
+#[test]
+fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let mut bytes = std::fs::read(fixture.image()).unwrap();
+    let large = std::fs::read(tree.path().join("sub/large")).unwrap();
+    // A block in the middle of the large file: what it holds is nowhere else.
+    let block = &large[100 * 4096..101 * 4096];
+    let at = bytes.chunks_exact(512).position(|sector| *sector == block[..512]).unwrap() * 512;
+    bytes[at + 77] ^= 1;
+    std::fs::write(fixture.image(), &bytes).unwrap();
+    let (exit, view, _) = fsck(&[&fixture.image()]);
+    let findings = view["checks"][0]["findings"].as_array().unwrap();
+    assert_eq!((exit, findings.len()), (4, 1), "{view:#}");
+    assert_eq!(findings[0]["code"], "block-damaged");
+    assert_eq!(findings[0]["path"], "/sub/large");
+    assert!(findings[0]["place"].as_str().unwrap().contains("block "), "{view:#}");
+}
+
+#[test]
+fn fsck_of_what_is_no_volume_is_one_line_and_exit_code_8() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("text"), "hello").unwrap();
+    assert!(refused(&["fsck", &at("text")], 8).contains("not a firnfs volume"));
+    assert!(refused(&["fsck", &at("nothing")], 8).contains("check the path"));
+    let fixture = Fixture::new(&[]);
+    std::fs::OpenOptions::new().write(true).open(fixture.image()).unwrap().set_len(64 << 20).unwrap();
+    assert!(refused(&["fsck", &fixture.image()], 8).contains("cut short"));
+    assert_eq!(firn(&["fsck"]).status.code(), Some(16));
+    assert_eq!(firn(&["fsck", "--no-such-option", "x"]).status.code(), Some(16));
+}
+
+#[test]
+fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+    let sound = std::fs::read(&image).unwrap();
+    let (exit, view, said) = fsck(&[&image, "--repair", "-y"]);
+    assert_eq!((exit, view["repairs"].as_array().map(Vec::len)), (0, Some(0)), "{said}");
+    assert!(std::fs::read(&image).unwrap() == sound, "a sound volume is left alone");
+
+    let mut bytes = sound;
+    let large = std::fs::read(tree.path().join("sub/large")).unwrap();
+    let block = &large[100 * 4096..101 * 4096];
+    let at = bytes.chunks_exact(512).position(|sector| *sector == block[..512]).unwrap() * 512;
+    bytes[at + 77] ^= 1;
+    std::fs::write(&image, &bytes).unwrap();
+    let unasked = refused(&["fsck", "--repair", &image], 16);
+    assert!(unasked.contains("--yes"), "{unasked}");
+    let (exit, view, said) = fsck(&[&image, "--repair", "--yes"]);
+    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!(view["repairs"][0]["code"], "block-damaged");
+    assert_eq!(view["repairs"][0]["done"], true);
+    assert_eq!(view["checks"][0]["clean"], true);
+    assert_eq!(fsck(&[&image]).0, 0);
+}
+
+#[test]
+fn fsck_salvages_a_volume_that_has_lost_everything_but_its_log() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let (image, new) = (fixture.image(), fixture.path("new.img"));
+    let new = new.to_str().unwrap();
+    let mut bytes = std::fs::read(&image).unwrap();
+    bytes[..2 << 20].fill(0);
+    let end = bytes.len();
+    bytes[end - 4096..].fill(0);
+    std::fs::write(&image, &bytes).unwrap();
+    assert!(refused(&["fsck", &image], 8).contains("--salvage"));
+    assert!(refused(&["fsck", &image, "--salvage", &image], 16).contains("exists"));
+    let (exit, view, said) = fsck(&[&image, "--salvage", new]);
+    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!(view["checks"][0]["totals"]["inodes"], 6);
+    assert_eq!(fsck(&[new]).0, 0);
+    assert!(std::fs::read(&image).unwrap() == bytes, "it was only read");
+    let empty = fixture.path("empty.img");
+    std::fs::File::create(&empty).unwrap().set_len(64 << 20).unwrap();
+    let line = refused(&["fsck", empty.to_str().unwrap(), "--salvage", &format!("{new}2")], 8);
+    assert!(line.contains("segment summaries"), "{line}");
+}

@@ -5,6 +5,7 @@
 //! the storage managers [`lfs`] and [`mem`].
 
 mod cache;
+pub mod check;
 pub mod clean;
 pub mod content;
 pub mod error;

@@ -4,14 +4,20 @@
 //! background work advanced (`Room`). No thread of its own: whoever calls does the work; an adapter with threads calls
 //! [`Volume::background`] from one of them.
 
+mod check;
 mod driven;
 mod open;
 mod reader;
+mod repair;
+mod salvage;
 mod volume;
 
+pub use check::check;
 pub use driven::Driven;
 pub use open::{OpenError, format, open};
 pub use reader::Reader;
+pub use repair::{Action, Outcome, Repaired, repair};
+pub use salvage::{put_together, write_salvaged};
 pub use volume::Volume;
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.

@@ -52,18 +52,11 @@ pub fn open(
     atime_mode: AtimeMode,
     clock: Arc<dyn Clock>,
 ) -> Result<Volume<Lfs>, OpenError> {
-    let shape = device.geometry();
-    let unit = u64::from(shape.logical_block_bytes.max(512));
-    let mut read = |at_bytes: u64, len_bytes: u32| {
-        let start = at_bytes / unit * unit;
-        let end = (at_bytes + u64::from(len_bytes)).next_multiple_of(unit);
-        let data = device.read(start, (end - start) as u32).map_err(|e| FsError::Io(e.to_string()))?;
-        let from = (at_bytes - start) as usize;
-        Ok(data[from..from + len_bytes as usize].to_vec())
-    };
-    let sb = read_superblock(&mut read, shape.size_bytes)?;
+    let mut read = reading(&*device);
+    let sb = read_superblock(&mut read, device.geometry().size_bytes)?;
     let lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
-    let volume = Volume::new(Vfs::new(lfs, atime_mode), Some(device.clone()), clock);
+    drop(read);
+    let volume = Volume::new(Vfs::new(lfs, atime_mode), Some(device), clock);
     let may_write = volume.run(|vfs, _| Ok(vfs.store().read_only().is_none()))?;
     if may_write {
         volume.run(|vfs, now| vfs.release_orphans(now))?;
@@ -73,4 +66,16 @@ pub fn open(
         }
     }
     Ok(volume)
+}
+
+/// Reads any range of a device, aligned outwards to its blocks.
+pub(crate) fn reading(device: &dyn Device) -> impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> {
+    let unit = u64::from(device.geometry().logical_block_bytes.max(512));
+    move |at_bytes, len_bytes| {
+        let start = at_bytes / unit * unit;
+        let end = (at_bytes + u64::from(len_bytes)).next_multiple_of(unit);
+        let data = device.read(start, (end - start) as u32).map_err(|e| FsError::Io(e.to_string()))?;
+        let from = (at_bytes - start) as usize;
+        Ok(data[from..from + len_bytes as usize].to_vec())
+    }
 }

@@ -25,6 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const WAITS_MAX: u32 = 8;
 /// Steps without any way forward before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
+/// Background steps that an operation does while it waits for room: far more than room for it can take.
+const WORK_MAX: u32 = 4096;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
 const FETCH_TRIES: u32 = 3;
 /// Bytes of a write that are prepared at once.
@@ -151,8 +153,10 @@ impl<S: Driven> Volume<S> {
         }
         let step = self.core.lock().store_mut().step(self.now(), true);
         match step {
+            Ok(Step::Worked) if patience.worked >= WORK_MAX => Err(FsError::NoSpace),
             Ok(Step::Worked) => {
                 patience.stuck = 0;
+                patience.worked += 1;
                 self.pump();
                 Ok(())
             }
@@ -444,6 +448,11 @@ impl<S: Driven> Volume<S> {
         }
         self.run(|vfs, now| vfs.release_orphans(now))?;
         self.background()?;
+        self.clean_checkpoint()
+    }
+
+    /// Commits everything, writes a checkpoint that says that nothing is left to do, and waits for it.
+    pub(crate) fn clean_checkpoint(&self) -> Result<(), FsError> {
         let checkpoint = self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now));
         if checkpoint.is_err() {
             // What was committed is in line nevertheless.
@@ -463,6 +472,26 @@ impl<S: Driven> Volume<S> {
         }
     }
 
+    /// Makes everything durable, waits until no request is under way, and looks at the core as it is then; nobody else can
+    /// change it meanwhile. The device is at hand for reading.
+    ///
+    /// # Errors
+    /// Making it durable failed.
+    pub(crate) fn look_when_quiet<T>(
+        &self,
+        look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
+    ) -> Result<T, FsError> {
+        self.sync(Scope::All)?;
+        loop {
+            let mut core = self.core.lock();
+            if core.store().is_quiet() {
+                return Ok(look(&mut core, self.device.as_deref()));
+            }
+            drop(core);
+            self.pump_or_wait();
+        }
+    }
+
     /// Ends driving and gives the core back, without closing the volume.
     pub fn into_vfs(self) -> Vfs<S> {
         self.core.into_inner()
@@ -473,6 +502,8 @@ impl<S: Driven> Volume<S> {
 #[derive(Default)]
 struct Patience {
     stuck: u32,
+    /// Background steps that it did itself.
+    worked: u32,
     /// Times that it waited for the background to make room.
     waited: u32,
     failed: Option<(Fetch, u32)>,

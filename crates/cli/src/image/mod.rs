@@ -143,7 +143,7 @@ impl Image {
     /// A failure that says what is damaged.
     pub fn damaged(&self, what: impl std::fmt::Display) -> Failure {
         Failure::new(Exit::NotAVolume, format!("{} is damaged: {what}", self.path.display()))
-            .advise("restore it from a copy")
+            .advise("check it with `firn fsck`, or restore it from a copy")
     }
 }
 
@@ -180,7 +180,7 @@ fn not_a_volume(path: &Path, primary: &[u8], copies: Vec<Result<Superblock, Deco
     match reasons.into_iter().next() {
         Some(reason) if primary.starts_with(&SUPERBLOCK_MAGIC) => {
             Failure::new(Exit::NotAVolume, format!("{}: all superblocks are bad ({reason})", path.display()))
-                .advise("restore it from a copy")
+                .advise("try `firn fsck --salvage`, or restore it from a copy")
         }
         _ => Failure::new(Exit::NotAVolume, format!("{} is not a firnfs volume", path.display()))
             .advise("make one with `firn mkfs`, or check the path"),

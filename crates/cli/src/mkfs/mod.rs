@@ -147,11 +147,19 @@ fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
     })
 }
 
-fn narrow(bytes: u64, option: &str) -> Done<u32> {
+/// A size that has to fit 32 bits.
+///
+/// # Errors
+/// Usage, naming the option.
+pub fn narrow(bytes: u64, option: &str) -> Done<u32> {
     u32::try_from(bytes).map_err(|_| Failure::usage(format!("{option} {} is too large", Bytes(bytes))))
 }
 
-fn fill_random(out: &mut [u8]) -> Done {
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The system gives none.
+pub fn fill_random(out: &mut [u8]) -> Done {
     use std::io::Read;
     let path = std::path::Path::new("/dev/urandom");
     std::fs::File::open(path)

@@ -293,6 +293,7 @@ fn sync_reaches_the_daemon_and_umount_waits_where_the_mount_is_fuseblk() {
         let stat = firn_ok(&["stat", &device, "--json"]);
         let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
         assert_eq!(stat["log"]["recovery"]["was_clean"], true, "{stat}");
+        assert!(firn_ok(&["fsck", &device]).contains("clean"));
         firn_ok(&["mount", &device, mnt]);
         assert!(fs::read(mount.path("g")).unwrap() == pattern(2, 1 << 20));
         mount.umount();
@@ -345,4 +346,33 @@ fn fstab_style_mounts_and_remounts_go_through_the_helper() {
         env!("CARGO_BIN_EXE_firn")
     );
     assert_eq!(shell(directory, &script), "1\nf\ng\n");
+}
+
+#[test]
+fn fsck_refuses_what_is_mounted_and_says_where() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(Kind::Image);
+    let image = mount.image.to_str().unwrap();
+    let line = complaint(&["fsck", image]);
+    assert!(line.contains("is mounted on") && line.contains("firn umount"), "{line}");
+    assert_eq!(firn(&["fsck", image]).status.code(), Some(8));
+    fs::write(mount.path("f"), pattern(1, 100_000)).unwrap();
+    mount.umount();
+    assert!(firn_ok(&["fsck", image]).contains("clean"));
+}
+
+#[test]
+fn fsck_waits_for_whoever_holds_the_volume_and_says_who_it_is() {
+    let mount = tempfile::tempdir().unwrap();
+    let image = mount.path().join("disk.img");
+    let image = image.to_str().unwrap();
+    firn_ok(&["mkfs", image, "--size", "64M"]);
+    let file = File::open(image).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let line = complaint(&["fsck", image]);
+    assert!(line.contains(&format!("process {}", std::process::id())), "{line}");
+    drop(file);
+    firn_ok(&["fsck", image]);
 }

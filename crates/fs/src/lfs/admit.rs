@@ -7,7 +7,7 @@
 //! of the volume with a length that a block can have; none is pending; sums in table nodes are within what their subtree can
 //! hold. Whoever finds a pointer in memory may compute with it without looking again.
 //!
-//! Callers: [`super::verify`] (each fetch), `CoreInode::decode`, recovery.
+//! Callers: [`super::verify`] (each fetch), `CoreInode::decode`, recovery, the check.
 
 use super::blockmap::ptr_in;
 use super::geometry::Geometry;
@@ -20,7 +20,7 @@ use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry, Usage
 use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 
 /// One past the largest inode number: what a 64-bit map of the volume can be asked for.
-pub(super) const INODE_NUMBERS: u64 = 1 << 48;
+pub(crate) const INODE_NUMBERS: u64 = 1 << 48;
 
 /// Longest record that a pointer's length can say, in bytes.
 pub(super) const RECORD_MAX_BYTES: u32 = 255 * SECTOR_BYTES;
@@ -29,7 +29,7 @@ pub(super) const RECORD_MAX_BYTES: u32 = 255 * SECTOR_BYTES;
 ///
 /// # Errors
 /// `Corrupt`, naming the block, its place and the first thing in it that cannot be.
-pub(super) fn block(geo: &Geometry, key: &BlockKey, ptr: &BlockPtr, bytes: &[u8]) -> Result<(), FsError> {
+pub(crate) fn block(geo: &Geometry, key: &BlockKey, ptr: &BlockPtr, bytes: &[u8]) -> Result<(), FsError> {
     let found = match key.ino {
         InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE if key.level > 0 => first_bad_node(geo, key.level, bytes),
         InodeNo::INODE_MAP => first_bad_entry(bytes, |e: &ImapEntry| {

@@ -6,7 +6,7 @@
 
 use super::Lfs;
 use super::commit::PartialWriter;
-use super::log::{Log, USER_LOG};
+use super::log::Log;
 use super::table::Staged;
 use crate::error::{Outcome, Stop};
 use crate::mutation::{Mutation, is_on};
@@ -37,7 +37,7 @@ impl Lfs {
         if self.jobs.checkpoint_under_way() {
             return Err(Stop::Room);
         }
-        self.commit_scope(now, Scope::All, USER_LOG, false)?;
+        self.commit_scope(now, Scope::All, false)?;
         let imap_leaves = self.imap.changed_leaves();
         let imap_old = self.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
         let imap_blocks = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0).len();
@@ -76,7 +76,7 @@ impl Lfs {
             let sectors = blocks as u64 * u64::from(self.geo.block_bytes / SECTOR_BYTES);
             let needed = Log::segments_needed(&self.geo, blocks, sectors);
             self.ensure_pool(needed)?;
-            segments.extend(self.log.upcoming(USER_LOG, needed));
+            segments.extend(self.log.upcoming(self.log.meta_log(), needed));
             if segments.len() == before {
                 return Ok((leaves, old));
             }
@@ -95,7 +95,8 @@ impl Lfs {
         self.leave(old);
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
-        for plan in self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens) {
+        let log = self.log.meta_log();
+        for plan in self.log.plan(log, &self.geo, &mut self.usage, &lens) {
             let mut writer = PartialWriter::new(&self.geo, &plan);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
@@ -105,7 +106,7 @@ impl Lfs {
                 self.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::INODE_MAP, level, index, ptr));
             }
-            self.finish_partial(now, &plan, writer, USER_LOG, FLAG_CHECKPOINT | FLAG_END);
+            self.finish_partial(now, &plan, writer, log, FLAG_CHECKPOINT | FLAG_END);
         }
     }
 
@@ -121,7 +122,8 @@ impl Lfs {
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.usage.table.stored_sectors(l, i, limit)).collect();
         self.leave(old);
-        let plans = self.log.plan(USER_LOG, &self.geo, &mut self.usage, &lens);
+        let own_log = self.log.meta_log();
+        let plans = self.log.plan(own_log, &self.geo, &mut self.usage, &lens);
         for plan in &plans {
             let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * SECTOR_BYTES).sum();
             self.usage.add(plan.segment, bytes, now, now);
@@ -140,7 +142,7 @@ impl Lfs {
                 self.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::SEGMENT_USAGE, level, index, ptr));
             }
-            self.finish_partial(now, plan, writer, USER_LOG, FLAG_CHECKPOINT | FLAG_END);
+            self.finish_partial(now, plan, writer, own_log, FLAG_CHECKPOINT | FLAG_END);
         }
         emptied
     }

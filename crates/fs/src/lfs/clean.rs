@@ -7,9 +7,10 @@
 
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
-use super::log::{CLEANER_LOG, USER_LOG};
+use super::log::Log;
 use super::scan::{partials, stored_bytes};
 use super::shelf::padded;
+use super::space::usable_bytes;
 use super::trouble::Thing;
 use super::{gather_needs, inode::BlockPlace};
 use crate::cache::Fresh;
@@ -17,11 +18,13 @@ use crate::clean::{Candidate, CostBenefit, Greedy, Policy};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
-use firnfs_format::{BlockIndex, InodeNo, SegmentId, TimeNs};
+use firnfs_format::{BlockIndex, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::BTreeMap;
 
 /// Victims of one pass at most.
 const VICTIMS: usize = 16;
+/// Logs in use.
+const OPEN_LOGS: u64 = 3;
 /// Bytes of victims that one pass holds in memory at most.
 const VICTIM_BYTES: u64 = 16 << 20;
 
@@ -68,7 +71,7 @@ impl Lfs {
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
         // Users' changes first; then memory is what the log says, and a pass can take its blocks from the segments.
-        self.commit_scope(now, Scope::All, USER_LOG, false)?;
+        self.commit_scope(now, Scope::All, false)?;
         let live = self.find_live()?;
         self.move_live(now, &live)
     }
@@ -100,8 +103,12 @@ impl Lfs {
             }
         }
         let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
-        let ranked = CostBenefit.choose(&candidates, self.geo.segment_bytes, now, count);
-        self.cleaning.victims = self.worthwhile(ranked);
+        // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
+        // comes free now.
+        if self.usage.ready(self.durable_epoch) >= self.reserve_segments() {
+            let ranked = CostBenefit.choose(&candidates, self.geo.segment_bytes, now, count);
+            self.cleaning.victims = self.worthwhile(ranked);
+        }
         if self.cleaning.victims.is_empty() {
             // Age can put segments first that are too full to be worth it.
             let emptiest = Greedy.choose(&candidates, self.geo.segment_bytes, now, count);
@@ -110,25 +117,38 @@ impl Lfs {
         Ok(())
     }
 
-    /// As many of the ranked victims as the clean segments at hand can take, if what is dead in them exceeds the metadata
-    /// that moving the rest drags along; else none.
+    /// As many of the ranked victims as the clean segments at hand can take, if something is gained; else none.
+    ///
+    /// What is moved drags along the metadata that leads to it. That goes to a log of its own and the next pass writes most of
+    /// it again, so its segments come free by themselves: it takes room (see [`Self::move_live`]), but it is no loss. The
+    /// loss is the summaries.
     fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let ready = self.usage.ready(self.durable_epoch).saturating_sub(CHECKPOINT_SEGMENTS as u64 + 2);
-        let room = ready.min(VICTIMS as u64) * segment_bytes / 2;
+        let room = self.spare_segments() * usable_bytes(&self.geo);
         let (mut live, mut dead) = (0, 0);
         let mut victims = Vec::new();
         for victim in ranked {
             let bytes = u64::from(victim.live_bytes);
-            // A moved block may drag an indirect block and an inode record along: a quarter is plenty for whole files.
-            if (live + bytes) * 5 / 4 > room.max(segment_bytes) {
+            if live + bytes > room {
                 break;
             }
             live += bytes;
             dead += segment_bytes - bytes;
             victims.push(victim);
         }
-        if dead > live / 8 + segment_bytes / 4 { victims } else { Vec::new() }
+        let summaries = live / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES);
+        if dead > summaries { victims } else { Vec::new() }
+    }
+
+    /// Clean segments that a pass may fill: not those that the logs will go on in, that what is dirty takes, which is written
+    /// first, and that the ends of the pass's and the checkpoint's writes may leave unused.
+    fn spare_segments(&self) -> u64 {
+        let ends = Log::segments_needed(&self.geo, 0, 0) as u64;
+        let dirty = match self.dirty_bytes() {
+            0 => 0,
+            bytes => bytes.div_ceil(usable_bytes(&self.geo)) + 2 * ends,
+        };
+        self.usage.ready(self.durable_epoch).saturating_sub(OPEN_LOGS + 3 * ends + dirty)
     }
 
     fn fetch_victims(&mut self) -> Outcome<()> {
@@ -228,26 +248,43 @@ impl Lfs {
         Ok(is_live)
     }
 
-    /// Turns the live blocks dirty and commits them to the cleaner's log. Returns true.
+    /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them to the cleaner's log. Returns
+    /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        let mut moved_bytes = 0;
-        for (segment, entry) in live {
-            if self.move_entry(*segment, entry) {
-                moved_bytes += u64::from(entry.ptr.stored_bytes());
-            } else {
-                let stored_bytes = u64::from(entry.ptr.stored_bytes());
-                self.put_aside(Thing::Segment(*segment), damaged(*segment, stored_bytes, 0));
+        let room_bytes = self.spare_segments() * usable_bytes(&self.geo);
+        let victims = std::mem::take(&mut self.cleaning.victims);
+        let (mut moved_bytes, mut cleaned) = (0, 0);
+        for victim in victims {
+            // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
+            let taken_bytes = self.dirty_bytes() + self.changed_table_bytes();
+            if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
+                break;
             }
+            moved_bytes += self.move_segment(victim.segment, live);
+            cleaned += 1;
         }
-        let cleaned = std::mem::take(&mut self.cleaning.victims).len() as u64;
         self.cleaning.segments.clear();
         self.cleaning.wants_checkpoint = true;
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
-        self.commit_scope(now, Scope::All, CLEANER_LOG, true)?;
+        self.commit_scope(now, Scope::All, true)?;
         self.counters.segments_cleaned += cleaned;
         self.counters.cleaner_moved_bytes += moved_bytes;
         self.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
         Ok(true)
+    }
+
+    /// Turns the live blocks of one victim dirty; returns how many bytes they are.
+    fn move_segment(&mut self, segment: SegmentId, live: &[(SegmentId, Entry)]) -> u64 {
+        let mut moved_bytes = 0;
+        for (_, entry) in live.iter().filter(|(s, _)| *s == segment) {
+            let stored_bytes = u64::from(entry.ptr.stored_bytes());
+            if self.move_entry(segment, entry) {
+                moved_bytes += stored_bytes;
+            } else {
+                self.put_aside(Thing::Segment(segment), damaged(segment, stored_bytes, 0));
+            }
+        }
+        moved_bytes
     }
 
     /// Turns one live block dirty. Returns false if its bytes are damaged.

@@ -7,12 +7,12 @@
 
 use super::Lfs;
 use super::geometry::Geometry;
-use super::inode::BlockPlace;
-use super::log::{Log, Planned};
+use super::inode::{BlockPlace, CoreInode};
+use super::log::{CLEANER_LOG, Log, Planned, USER_LOG};
 use super::parcel::Parcel;
 use crate::cache::LaidOut;
 use crate::error::{FsError, Outcome, Stop};
-use crate::inode::Kind;
+use crate::inode::{Body, Kind};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{Buf, Fork, Scope, Ticket};
 use firnfs_format::summary::{
@@ -36,26 +36,54 @@ enum Item {
 struct Batch {
     items: Vec<Item>,
     lens: Vec<u8>,
+}
+
+impl Batch {
+    fn push(&mut self, item: Item, len_sectors: u8) {
+        self.items.push(item);
+        self.lens.push(len_sectors);
+    }
+
+    fn sectors(&self) -> u64 {
+        self.lens.iter().map(|&len| u64::from(len)).sum()
+    }
+}
+
+/// What a commit writes, by how long it is likely to live.
+#[derive(Default)]
+struct Gathered {
+    /// Content of files. It refers to nothing in `meta`.
+    data: Batch,
+    /// What leads to content, and directories: the next change of a file writes it again.
+    meta: Batch,
     has_names: bool,
 }
 
 impl Lfs {
     /// Lays a scope out for writing. Returns the serial that makes it durable.
-    pub(super) fn commit_scope(
-        &mut self,
-        now: TimeNs,
-        scope: Scope,
-        log: u8,
-        cleaner: bool,
-    ) -> Outcome<Ticket> {
+    ///
+    /// What somebody may be waiting for goes to one log: it is one write. Larger batches, and all that the cleaner moves,
+    /// are separated. Else a block moved would leave its indirect block, about to die, among blocks that live long, and on a
+    /// full volume under random overwrites the cleaner would write more than it frees.
+    pub(super) fn commit_scope(&mut self, now: TimeNs, scope: Scope, cleaner: bool) -> Outcome<Ticket> {
         self.refuse_failed()?;
-        let batch = self.gather(scope);
-        if !batch.items.is_empty() {
-            let sectors = batch.lens.iter().map(|&l| u64::from(l)).sum();
-            let needed = Log::segments_needed(&self.geo, batch.items.len(), sectors);
-            self.ensure_pool(needed)?;
-            let flags = if batch.has_names { FLAG_DIROP } else { 0 } | if cleaner { FLAG_CLEANER } else { 0 };
-            self.write_batch(now, &batch, log, flags);
+        let Gathered { mut data, mut meta, has_names } = self.gather(scope);
+        let is_small = data.sectors() + meta.sectors() < u64::from(self.geo.segment_sectors);
+        if !cleaner && (is_small || scope != Scope::All) {
+            data.items.append(&mut meta.items);
+            data.lens.append(&mut meta.lens);
+        }
+        let data_log = if cleaner { CLEANER_LOG } else { USER_LOG };
+        let parts: Vec<_> = [(data_log, data), (self.log.meta_log(), meta)]
+            .into_iter()
+            .filter(|(_, batch)| !batch.items.is_empty())
+            .collect();
+        let needed = parts.iter().map(|(_, b)| Log::segments_needed(&self.geo, b.items.len(), b.sectors()));
+        self.ensure_pool(needed.sum())?;
+        let flags = if has_names { FLAG_DIROP } else { 0 } | if cleaner { FLAG_CLEANER } else { 0 };
+        for (n, (log, batch)) in parts.iter().enumerate() {
+            let end = if n + 1 == parts.len() { FLAG_END } else { FLAG_CONT };
+            self.write_batch(now, batch, *log, flags, end);
         }
         Ok(Ticket(self.log.serial.0))
     }
@@ -68,37 +96,46 @@ impl Lfs {
         }
     }
 
-    fn gather(&self, scope: Scope) -> Batch {
-        let mut batch = Batch::default();
+    fn gather(&self, scope: Scope) -> Gathered {
+        let mut gathered = Gathered::default();
         for &ino in self.dirty_order.values() {
             let core = self.core(ino);
             let names = core.dirty.is_some_and(|d| d.names) && !is_on(Mutation::FsyncWithoutNames);
             if !names && matches!(scope, Scope::File(only) if only != ino) {
                 continue;
             }
-            batch.has_names |= names;
-            let is_directory = core.inode.kind == Kind::Directory;
-            for &place in &core.dirty_blocks {
-                let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
-                batch.items.push(Item::Block(ino, place, is_data));
-                batch.lens.push(self.stored_sectors(&place.key(ino), is_data, core.inode.size_bytes));
-            }
-            batch.items.push(Item::Record(ino));
-            batch.lens.push((core.record_bytes() / SECTOR_BYTES) as u8);
+            gathered.has_names |= names;
+            self.gather_inode(ino, core, &mut gathered);
         }
         for (&ino, &version) in &self.freed {
-            batch.items.push(Item::Freed(ino, version));
-            batch.lens.push(0);
-            batch.has_names = true;
+            gathered.meta.push(Item::Freed(ino, version), 0);
+            gathered.has_names = true;
         }
-        batch
+        gathered
     }
 
-    fn write_batch(&mut self, now: TimeNs, batch: &Batch, log: u8, flags: u16) {
+    /// The dirty blocks of an inode, lowest level first, then its record.
+    fn gather_inode(&self, ino: InodeNo, core: &CoreInode, gathered: &mut Gathered) {
+        let is_directory = core.inode.kind == Kind::Directory;
+        let mut leads_on = is_directory || matches!(core.inode.body, Body::Blocks);
+        for &place in &core.dirty_blocks {
+            let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
+            let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory;
+            leads_on |= !is_content;
+            let len_sectors = self.stored_sectors(&place.key(ino), is_data, core.inode.size_bytes);
+            let part = if is_content { &mut gathered.data } else { &mut gathered.meta };
+            part.push(Item::Block(ino, place, is_data), len_sectors);
+        }
+        let part = if leads_on { &mut gathered.meta } else { &mut gathered.data };
+        part.push(Item::Record(ino), (core.record_bytes() / SECTOR_BYTES) as u8);
+    }
+
+    /// Writes a batch or a part of one, whose last partial segment is marked with `end`.
+    fn write_batch(&mut self, now: TimeNs, batch: &Batch, log: u8, flags: u16, end: u16) {
         let plans = self.log.plan(log, &self.geo, &mut self.usage, &batch.lens);
         let last = plans.len() - 1;
         for (n, plan) in plans.iter().enumerate() {
-            let more = if n == last { FLAG_END } else { FLAG_CONT };
+            let more = if n == last { end } else { FLAG_CONT };
             let mut writer = PartialWriter::new(&self.geo, plan);
             for at in plan.items.clone() {
                 let ptr = BlockPtr { len_sectors: batch.lens[at], ..BlockPtr::HOLE };

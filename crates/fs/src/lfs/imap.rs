@@ -82,6 +82,26 @@ impl Imap {
         self.table.get(shelf, ino.0)
     }
 
+    /// Replaces the whole map: these are all entries that are not blank, by number. The next checkpoint writes it whole.
+    pub fn restate(&mut self, entries: &[(u64, ImapEntry)]) {
+        let next = entries.last().map_or(InodeNo::FIRST_USER.0, |last| last.0 + 1);
+        let block_bytes = self.table.fan() as u32 * TABLE_ENTRY_BYTES as u32;
+        // Blocks of the table will be charged when they are written: until then they are growth.
+        *self = Self { stored_through: InodeNo(0), ..Self::new(Table::EMPTY, self.next_ino, block_bytes) };
+        self.next_ino = self.next_ino.max(InodeNo(next));
+        self.used = entries.iter().filter(|(_, entry)| entry.is_used()).count() as u64;
+        for (number, entry) in entries {
+            self.set(InodeNo(*number), *entry);
+        }
+    }
+
+    /// Entries newer than the tree, by number.
+    pub fn newer_entries(&self) -> Vec<(InodeNo, ImapEntry)> {
+        let mut entries: Vec<_> = self.newer.iter().map(|(&n, &entry)| (InodeNo(n), entry)).collect();
+        entries.sort_unstable_by_key(|e| e.0);
+        entries
+    }
+
     /// Sets an entry.
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));

@@ -15,6 +15,8 @@ use std::ops::Range;
 pub const USER_LOG: u8 = 0;
 /// Log of what the cleaner moves.
 pub const CLEANER_LOG: u8 = 1;
+/// Log of what dies soon whatever it belongs to: indirect blocks, records of files in blocks, directories, the tables.
+pub const META_LOG: u8 = 2;
 
 /// See the module's head.
 pub struct Log {
@@ -62,6 +64,11 @@ impl Log {
     pub fn tails(&self) -> Vec<Option<Tail>> {
         let open = self.tails.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.tails[..open].to_vec()
+    }
+
+    /// Where short-lived metadata goes: to a log of its own, unless the volume was made without one.
+    pub fn meta_log(&self) -> u8 {
+        if self.tails[usize::from(META_LOG)].is_some() { META_LOG } else { USER_LOG }
     }
 
     /// True for segments that a log is in or will go on in: they are not clean whatever their usage says.

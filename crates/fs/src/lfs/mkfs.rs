@@ -84,7 +84,7 @@ pub fn mkfs(options: &MkfsOptions) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
     let geo = Geometry::new(&sb, options.size_bytes);
     if geo.segments < MIN_SEGMENTS {
         return Err(FsError::Invalid(
-            "size: too small for 24 segments and 2 MiB (try a smaller segment size)",
+            "size: too small for 26 segments and 2 MiB (try a smaller segment size)",
         ));
     }
     let (root_write, mut checkpoint) = first_write(options, &sb, &geo);
@@ -166,7 +166,7 @@ fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64,
         crc: firnfs_format::crc32c(record),
         birth: Epoch(1),
     };
-    // Both logs are about to enter their first segment.
+    // All logs are about to enter their first segment.
     let about_to_enter = |segment| Some(Tail { segment, sector: geo.segment_sectors, next_segment: segment });
     let checkpoint = Checkpoint {
         uuid: sb.uuid,
@@ -183,7 +183,7 @@ fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64,
         size_bytes: options.size_bytes,
         segments: geo.segments,
         live_bytes: 0,
-        tails: vec![about_to_enter(SegmentId(0)), about_to_enter(SegmentId(2))],
+        tails: vec![about_to_enter(SegmentId(0)), about_to_enter(SegmentId(2)), about_to_enter(SegmentId(3))],
         spans: vec![Span { from: Serial(1), incarnation: Incarnation(1) }],
         features: Features::default(),
         counters: [0; firnfs_format::checkpoint::COUNTERS],

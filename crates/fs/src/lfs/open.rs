@@ -92,11 +92,32 @@ pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result
 ///
 /// # Errors
 /// `Io` if neither can be read.
-pub fn read_slots(read: &mut DeviceReader<'_>, sb: &Superblock) -> [Result<Checkpoint, DecodeError>; 2] {
+pub(crate) fn read_slots(
+    read: &mut DeviceReader<'_>,
+    sb: &Superblock,
+) -> [Result<Checkpoint, DecodeError>; 2] {
     sb.checkpoint_at_bytes.map(|at| {
         let bytes = read(at, CHECKPOINT_SLOT_BYTES)
             .map_err(|e| DecodeError::new("checkpoint slot", "readable sectors", e))?;
         Checkpoint::decode(&bytes, &sb.uuid)
+    })
+}
+
+/// The checkpoint that counts.
+///
+/// # Errors
+/// `Corrupt` if neither slot holds one.
+pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Checkpoint, FsError> {
+    let valid = slots.iter().filter_map(|s| s.as_ref().ok());
+    valid.max_by_key(|c| c.epoch).cloned().ok_or_else(|| {
+        let reasons: Vec<String> =
+            slots.iter().filter_map(|s| s.as_ref().err()).map(ToString::to_string).collect();
+        FsError::Corrupt {
+            what: "checkpoint".to_owned(),
+            at: "both slots".to_owned(),
+            expected: "at least one valid slot".to_owned(),
+            found: reasons.join("; "),
+        }
     })
 }
 
@@ -158,18 +179,21 @@ impl Lfs {
         options: Options,
         now: TimeNs,
     ) -> Result<Self, FsError> {
-        let slots = read_slots(read, &sb);
-        let newest = slots.iter().filter_map(|s| s.as_ref().ok()).max_by_key(|c| c.epoch).cloned();
-        let Some(base) = newest else {
-            let reasons: Vec<String> =
-                slots.iter().filter_map(|s| s.as_ref().err()).map(ToString::to_string).collect();
-            return Err(FsError::Corrupt {
-                what: "checkpoint".to_owned(),
-                at: "both slots".to_owned(),
-                expected: "at least one valid slot".to_owned(),
-                found: reasons.join("; "),
-            });
-        };
+        let base = newest(&read_slots(read, &sb))?;
+        Self::open_at(read, sb, base, options, now)
+    }
+
+    /// Opens a volume at one of its checkpoints and rolls forward from there.
+    ///
+    /// # Errors
+    /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it; `Io`.
+    pub(crate) fn open_at(
+        read: &mut DeviceReader<'_>,
+        sb: Superblock,
+        base: Checkpoint,
+        options: Options,
+        now: TimeNs,
+    ) -> Result<Self, FsError> {
         if base.size_bytes >= 1 << 57 {
             return Err(FsError::Corrupt {
                 what: "checkpoint".to_owned(),
@@ -262,7 +286,7 @@ impl Lfs {
 
     /// Makes a new incarnation durable in both slots, one after the other, before the first log write: the old
     /// checkpoint under new numbers, from which roll-forward accepts the old and the new incarnation's log.
-    fn begin_incarnation(&mut self, base: Checkpoint) -> Result<(), FsError> {
+    pub(super) fn begin_incarnation(&mut self, base: Checkpoint) -> Result<(), FsError> {
         let incarnation = Incarnation(base.incarnation.0 + 1);
         let from = self.log.serial.next();
         let mut spans = base.spans.clone();
@@ -297,7 +321,7 @@ impl Lfs {
     }
 
     /// Runs a step of opening to its end, reading what it needs.
-    pub(super) fn drive<T>(
+    pub(crate) fn drive<T>(
         &mut self,
         read: &mut DeviceReader<'_>,
         mut step: impl FnMut(&mut Self) -> Outcome<T>,

@@ -18,8 +18,8 @@ const OVER_PROVISION_PERCENT: u64 = 7;
 /// Log bytes that saying of an inode that it was freed takes at most.
 const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
-pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 6;
-/// Fewest segments a volume can have: the reserve, two open logs, and something to live in.
+pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 8;
+/// Fewest segments a volume can have: the reserve, three open logs, and something to live in.
 pub const MIN_SEGMENTS: u64 = RESERVE_SEGMENTS + 14;
 
 /// Live bytes that users can fill on a volume of that geometry.
@@ -30,9 +30,18 @@ pub(super) fn capacity_bytes(geo: &Geometry) -> u64 {
 }
 
 /// Bytes of a segment that can hold live data.
-fn usable_bytes(geo: &Geometry) -> u64 {
+pub(super) fn usable_bytes(geo: &Geometry) -> u64 {
     u64::from(geo.segment_bytes) * (1024 - SUMMARY_SHARE) / 1024
 }
+
+/// Room for what the cleaner itself lets die: a block moved has its indirect block written again, a record moved its block of
+/// the inode map. Those need about three times their size to live in, or cleaning a full volume would gain nothing.
+fn churn_bytes(live_bytes: u64, inodes: u64, geo: &Geometry) -> u64 {
+    2 * (live_bytes / geo.map.pointers_per_block() + inodes * TABLE_ENTRY_BYTES as u64)
+}
+
+/// Blocks of the inode map that one pass of the cleaner can touch, in bytes.
+const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 
 impl Lfs {
     /// True if that many more live bytes fit.
@@ -43,7 +52,10 @@ impl Lfs {
     /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with
     /// their summaries and with the inode map, until nothing is left to move in and deletes have no room.
     fn taken_bytes(&self) -> u64 {
-        self.live_bytes + self.imap.used * INODE_SUMMARY_BYTES + self.imap.growth_bytes()
+        self.live_bytes
+            + self.imap.used * INODE_SUMMARY_BYTES
+            + self.imap.growth_bytes()
+            + churn_bytes(self.live_bytes, self.imap.used, &self.geo)
     }
 
     /// Dirty bytes, as they will go to the log.
@@ -52,9 +64,21 @@ impl Lfs {
         self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
     }
 
+    /// Clean segments that users' writes leave to checkpoints and the cleaner.
+    pub(super) fn reserve_segments(&self) -> u64 {
+        RESERVE_SEGMENTS + 2 * self.checkpoint_segments()
+    }
+
+    /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves has a
+    /// block of it written again, at worst all of them.
+    pub(super) fn checkpoint_segments(&self) -> u64 {
+        let map_bytes = self.imap.used * TABLE_ENTRY_BYTES as u64;
+        map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
+    }
+
     /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
     pub(super) fn has_log_room(&self, more_bytes: u64) -> bool {
-        let free = self.usage.ready(self.durable_epoch).saturating_sub(RESERVE_SEGMENTS);
+        let free = self.usage.ready(self.durable_epoch).saturating_sub(self.reserve_segments());
         let tables = self.changed_table_bytes().saturating_sub(self.table_reserve_bytes());
         self.dirty_bytes() + more_bytes + tables <= free * usable_bytes(&self.geo) * 3 / 4
     }
@@ -77,7 +101,7 @@ impl Lfs {
             total_bytes,
             free_bytes,
             inodes_used: self.imap.used,
-            inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + INODE_EXTRA_BYTES))
+            inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + 3 * INODE_EXTRA_BYTES))
                 .min(u64::MAX - InodeNo::FIRST_USER.0),
         }
     }

@@ -1,8 +1,6 @@
 //! Background work, one bounded step at a time: who calls decides on which thread and when.
 
 use super::Lfs;
-use super::log::USER_LOG;
-use super::space::RESERVE_SEGMENTS;
 use crate::error::{Outcome, Stop};
 use crate::store::Scope;
 use firnfs_format::TimeNs;
@@ -59,12 +57,14 @@ impl Lfs {
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
     }
 
-    /// Clean segments below which the cleaner starts.
+    /// Clean segments below which the cleaner starts: enough for a few commits, but no more than a quarter of what is not
+    /// live beyond the reserve. On a full volume each clean segment more makes all others fuller, and cleaning them dearer.
     fn low_water(&self) -> u64 {
-        RESERVE_SEGMENTS
-            + 4
-            + (2 * self.options.write_threshold_bytes / u64::from(self.geo.segment_bytes))
-                .min(self.geo.segments / 32)
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let commits = (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32);
+        let dead = self.geo.segments.saturating_sub(self.live_bytes.div_ceil(segment_bytes));
+        let reserve = self.reserve_segments();
+        reserve + (4 + commits).min(dead.saturating_sub(reserve) / 4).max(1)
     }
 
     fn is_low(&self) -> bool {
@@ -93,8 +93,7 @@ impl Lfs {
         if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Ok(Step::Waiting);
         }
-        let threshold = self.options.write_threshold_bytes / if pressed { 4 } else { 1 };
-        if self.dirty_bytes() >= threshold.max(1) {
+        if self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1) {
             return self.background_commit(now);
         }
         let is_due = self.checkpoint_due_by_size() && !self.jobs.checkpoint_under_way();
@@ -124,12 +123,25 @@ impl Lfs {
         Ok(Step::Idle(commit_in.min(checkpoint_in)))
     }
 
+    /// Dirty bytes from which a commit is due. When clean segments are short they go out a little at a time: the cleaner has
+    /// only what they leave, and somebody who waits for room need not wait until there is room for all of them.
+    fn commit_from_bytes(&self, pressed: bool) -> u64 {
+        let threshold = self.options.write_threshold_bytes;
+        if self.is_low() {
+            (threshold / 4).min(u64::from(self.geo.segment_bytes) / 2)
+        } else if pressed {
+            threshold / 4
+        } else {
+            threshold
+        }
+    }
+
     fn due_in(&self, now: TimeNs, since: Option<TimeNs>, interval_ms: u64) -> u64 {
         since.map_or(interval_ms.min(1000), |since| interval_ms.saturating_sub(now.millis_since(since)))
     }
 
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
-        match self.commit_scope(now, Scope::All, USER_LOG, false) {
+        match self.commit_scope(now, Scope::All, false) {
             Ok(_) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
             Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),

@@ -4,7 +4,6 @@ use super::Lfs;
 use super::admit::RECORD_MAX_BYTES;
 use super::blockmap::Pruning;
 use super::inode::CoreInode;
-use super::log::USER_LOG;
 use super::space::INODE_EXTRA_BYTES;
 use super::trouble::Thing;
 use super::{gather_needs, shelf};
@@ -531,7 +530,7 @@ impl Store for Lfs {
             // Nothing was changed, so everything is durable.
             return Ok(self.jobs.durable());
         }
-        let ticket = self.commit_scope(now, scope, USER_LOG, false)?;
+        let ticket = self.commit_scope(now, scope, false)?;
         self.jobs.want(self.log.serial);
         if scope == Scope::All {
             self.dirty_since = None;

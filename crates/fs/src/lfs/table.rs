@@ -4,9 +4,8 @@
 //! checkpoints the newer entries are kept beside the tree by its users (`imap`, `usage`).
 //! A block is stored up to its last possible entry, so its stored length is known before its content.
 
-use super::shelf::{Shelf, describe};
-use super::view::Placed;
-use crate::error::{FsError, Outcome, Stop};
+use super::shelf::Shelf;
+use crate::error::{Outcome, Stop};
 use crate::store::{BlockKey, Buf, Fork};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
@@ -168,34 +167,6 @@ impl Table {
             }
         }
         Ok(None)
-    }
-
-    /// All stored blocks of the tree; `Corrupt` if they are more than `most`, as in a tree that leads into itself.
-    ///
-    /// # Errors
-    /// `Need`, `Corrupt`.
-    pub fn stored_blocks(&self, shelf: &mut Shelf, most: u64) -> Outcome<Vec<Placed>> {
-        let mut found: Vec<Placed> = Vec::new();
-        let mut todo = vec![(self.root.height, 0, self.root.ptr)];
-        while let Some((level, index, ptr)) = todo.pop() {
-            if !ptr.is_stored() {
-                continue;
-            }
-            let key = self.key(level, index);
-            found.push(Placed { key, ptr });
-            if found.len() as u64 > most {
-                let (expected, found) = (format!("at most {most} blocks"), "more".to_owned());
-                let at = shelf.geo.place(self.root.ptr.addr);
-                return Err(FsError::Corrupt { what: describe(&key), at, expected, found }.into());
-            }
-            if level > 0 {
-                let block = shelf.block(key, ptr)?;
-                let children =
-                    (0..self.fan).map(|slot| (slot, Node::decode(entry_at(&block, slot as usize)).ptr));
-                todo.extend(children.map(|(slot, child)| (level - 1, index * self.fan + slot, child)));
-            }
-        }
-        Ok(found)
     }
 
     /// The blocks that have to be rewritten when those leaves change: the leaves and all above them, with the pointers

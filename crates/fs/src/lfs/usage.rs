@@ -12,7 +12,7 @@ use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What changed in a segment since the last checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +41,8 @@ pub struct Usage {
     moving: BTreeSet<u64>,
     /// Leaves that the changes belong to.
     changed_leaves: BTreeSet<u64>,
+    /// What a repair says instead of the tree, which is empty then.
+    restated: FxHashMap<u64, UsageEntry>,
     segment_bytes: u32,
     /// A segment that came out with fewer live bytes than none, or more than it has.
     wrong: Option<(SegmentId, u64)>,
@@ -59,9 +61,26 @@ impl Usage {
             emptied: vec![(epoch, u64::from(emptied))],
             moving: BTreeSet::new(),
             changed_leaves: BTreeSet::new(),
+            restated: FxHashMap::default(),
             segment_bytes: geo.segment_bytes,
             wrong: None,
         }
+    }
+
+    /// Replaces the whole table: these are all entries that are not blank, by segment. The next checkpoint writes it whole.
+    pub fn restate(&mut self, geo: &Geometry, entries: &[(u64, UsageEntry)]) {
+        *self = Self::new(Table::EMPTY, geo, Epoch(0), 0);
+        let mut emptied = BTreeMap::new();
+        for (segment, entry) in entries {
+            self.changed_leaves.insert(segment / self.table.fan());
+            self.restated.insert(*segment, *entry);
+            if entry.in_use {
+                self.clean = self.clean.saturating_sub(1);
+            } else {
+                *emptied.entry(entry.epoch.0).or_insert(0) += 1;
+            }
+        }
+        self.emptied = emptied.into_iter().map(|(epoch, count)| (Epoch(epoch), count)).collect();
     }
 
     fn change(&mut self, segment: SegmentId) -> &mut Change {
@@ -99,7 +118,8 @@ impl Usage {
 
     /// Segments changed since the last checkpoint.
     pub fn changed(&self) -> impl Iterator<Item = SegmentId> {
-        self.changes.keys().copied().map(SegmentId)
+        let restated = self.restated.keys().filter(|segment| !self.changes.contains_key(segment));
+        self.changes.keys().chain(restated).copied().map(SegmentId)
     }
 
     /// Leaves with segments that changed since the last checkpoint.
@@ -109,7 +129,7 @@ impl Usage {
 
     /// How many changed since the last checkpoint.
     pub fn changed_len(&self) -> usize {
-        self.changes.len()
+        self.changes.len() + self.restated.len()
     }
 
     /// The present state of a segment, from the tree and what changed since.
@@ -124,6 +144,7 @@ impl Usage {
     /// True if the present state of a segment can be.
     fn is_sound(&self, segment: u64, stored: &UsageEntry) -> bool {
         let change = self.changes.get(&segment).copied().unwrap_or_default();
+        let stored = self.restated.get(&segment).unwrap_or(stored);
         let base = if change.activated { 0 } else { i64::from(stored.live_bytes) };
         (0..=i64::from(self.segment_bytes)).contains(&(base + change.live_bytes))
     }
@@ -133,7 +154,9 @@ impl Usage {
         self.wrong.take()
     }
 
-    fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
+    /// The present state of a segment of which the tree says `stored`.
+    pub fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
+        let stored = self.restated.get(&segment).copied().unwrap_or(stored);
         let Some(change) = self.changes.get(&segment) else { return stored };
         let base =
             if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };
@@ -239,7 +262,7 @@ impl Usage {
         epoch: Epoch,
         open: &dyn Fn(SegmentId) -> bool,
     ) -> (Vec<(u64, UsageEntry)>, Vec<SegmentId>) {
-        let mut numbers: Vec<u64> = self.changes.keys().copied().collect();
+        let mut numbers: Vec<u64> = self.changed().map(|segment| segment.0).collect();
         numbers.sort_unstable();
         let mut emptied = Vec::new();
         let mut wrong = None;
@@ -261,6 +284,7 @@ impl Usage {
             .collect();
         self.wrong = self.wrong.or(wrong);
         self.changes.clear();
+        self.restated.clear();
         self.moving.clear();
         self.changed_leaves.clear();
         self.clean += emptied.len() as u64;

@@ -1,13 +1,18 @@
-//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs), and what a check of the
-//! accounting adds up.
+//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs), and what the check
+//! judges.
 
 use super::Lfs;
 use super::blockmap::ptr_in;
-use crate::error::Outcome;
+use super::geometry::Geometry;
+use super::inode::CoreInode;
+use crate::error::{FsError, Outcome};
+use crate::inode::Inode;
 use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::{Geometry as Map, SLOTS};
+use firnfs_format::checkpoint::{TableRoot, Tail};
+use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{BlockPtr, InodeNo, SegmentId};
+use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId};
 
 /// A block of an inode and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +30,75 @@ pub enum TableKind {
     InodeMap,
     /// The segment usage table.
     SegmentUsage,
+}
+
+/// An inode record taken apart as a mount takes it apart, for the check.
+pub(crate) struct StoredInode {
+    /// What UFS sees.
+    pub inode: Inode,
+    /// Version, to be that of the inode map.
+    pub version: u32,
+    /// Root pointers by fork.
+    pub roots: [Roots; FORKS],
+    /// Live bytes that the record says are charged for blocks.
+    pub charged_bytes: u64,
+    /// Data blocks from here on are still to be freed.
+    pub reap_from: Option<BlockIndex>,
+}
+
+impl StoredInode {
+    /// Reads the record that the inode map's entry refers to; its checksum has been verified.
+    ///
+    /// # Errors
+    /// `Corrupt`, as a mount would report it.
+    pub fn decode(ino: InodeNo, entry: &ImapEntry, bytes: &[u8], geo: &Geometry) -> Result<Self, FsError> {
+        let core = CoreInode::decode(ino, entry, bytes, geo)?;
+        let CoreInode { inode, version, roots, charged_bytes, reap_from, .. } = core;
+        Ok(Self { inode, version, roots, charged_bytes, reap_from })
+    }
+}
+
+/// For the check: what is kept beside the trees, which it reads by itself.
+impl Lfs {
+    /// Root of a table as the checkpoint has it.
+    pub(crate) fn table_root(&self, kind: TableKind) -> TableRoot {
+        match kind {
+            TableKind::InodeMap => self.imap.table.root,
+            TableKind::SegmentUsage => self.usage.table.root,
+        }
+    }
+
+    /// Inode map entries newer than the tree, by number.
+    pub(crate) fn newer_inodes(&self) -> Vec<(InodeNo, ImapEntry)> {
+        self.imap.newer_entries()
+    }
+
+    /// The present state of a segment, given what the tree says of it.
+    pub(crate) fn usage_now(&self, segment: SegmentId, stored: UsageEntry) -> UsageEntry {
+        self.usage.apply(segment.0, stored)
+    }
+
+    /// Segments whose state is newer than the tree, in order.
+    pub(crate) fn newer_segments(&self) -> Vec<SegmentId> {
+        let mut changed: Vec<SegmentId> = self.usage.changed().collect();
+        changed.sort_unstable();
+        changed
+    }
+
+    /// Where the logs go on.
+    pub(crate) fn tails(&self) -> Vec<Option<Tail>> {
+        self.log.tails()
+    }
+
+    /// Inodes in use, as the volume counts them.
+    pub(crate) fn inodes_used(&self) -> u64 {
+        self.imap.used
+    }
+
+    /// The newest durable checkpoint.
+    pub(crate) fn durable_epoch(&self) -> Epoch {
+        self.durable_epoch
+    }
 }
 
 impl Lfs {
@@ -88,20 +162,5 @@ impl Lfs {
             self.collect(BlockKey { level: key.level - 1, index, ..key }, ptr_in(&block, slot), found)?;
         }
         Ok(())
-    }
-
-    /// All stored blocks of an internal table, as of the last checkpoint, by level and index.
-    ///
-    /// # Errors
-    /// `Need`, `Corrupt`.
-    pub fn table_blocks(&mut self, kind: TableKind) -> Outcome<Vec<Placed>> {
-        let table = match kind {
-            TableKind::InodeMap => &self.imap.table,
-            TableKind::SegmentUsage => &self.usage.table,
-        };
-        let most = self.geo.segments * u64::from(self.geo.segment_sectors);
-        let mut found = table.stored_blocks(&mut self.shelf, most)?;
-        found.sort_unstable_by_key(|placed| (placed.key.level, placed.key.index));
-        Ok(found)
     }
 }

@@ -34,7 +34,13 @@ type Pair = (u32, u32);
 /// The index hash of a name.
 #[must_use]
 pub fn hash(key: [u64; 2], name: &[u8]) -> u32 {
-    SipHasher13::new_with_keys(key[0], key[1]).hash(name) as u32
+    hash64(key, name) as u32
+}
+
+/// The hash of a name of which the index keeps the low half.
+#[must_use]
+pub fn hash64(key: [u64; 2], name: &[u8]) -> u64 {
+    SipHasher13::new_with_keys(key[0], key[1]).hash(name)
 }
 
 /// Pairs that fit a node.
@@ -188,6 +194,18 @@ pub fn walk<S: Store>(
     index_blocks: u64,
     visit: &mut dyn FnMut(u32, u32),
 ) -> Outcome<()> {
+    walk_nodes(index_blocks, &mut |block| node(store, dir, block), visit)
+}
+
+/// As [`walk`], over nodes that `node` gives by their block number.
+///
+/// # Errors
+/// `Corrupt`, and what `node` returns.
+pub fn walk_nodes(
+    index_blocks: u64,
+    node: &mut dyn FnMut(u32) -> Outcome<Buf>,
+    visit: &mut dyn FnMut(u32, u32),
+) -> Outcome<()> {
     let mut reached = BTreeSet::new();
     // Block, its level if known, and the hashes that belong below it.
     let mut todo = vec![(0, None, 0..=u32::MAX)];
@@ -195,7 +213,7 @@ pub fn walk<S: Store>(
         if u64::from(block) >= index_blocks || !reached.insert(block) {
             return Err(corrupt(block, "a node reached once", format!("{index_blocks} blocks")).into());
         }
-        let here = node(store, dir, block)?;
+        let here = node(block)?;
         check(&here, block, level)?;
         let pairs: Vec<Pair> = (0..count(&here)).map(|slot| pair(&here, slot)).collect();
         let sorted =

@@ -11,7 +11,7 @@
 use crate::error::{FsError, Outcome};
 use crate::inode::Xattrs;
 use crate::store::{Fork, Intent, Op, Store, StoreFacts};
-use crate::ufs::read_whole;
+use crate::ufs::{acl, read_whole};
 use firnfs_format::InodeNo;
 
 /// Longest name with its namespace, in bytes.
@@ -70,6 +70,48 @@ fn entry(set: &[u8], start: usize) -> Result<Entry<'_>, FsError> {
         .filter(|_| name_len > 0)
         .ok_or_else(corrupt)?;
     Ok(Entry { name, value, start, end })
+}
+
+/// Checks a whole set: entries in order, each name once, ACLs that are some. For checkers.
+///
+/// # Errors
+/// `Corrupt` for the first thing that is wrong.
+pub fn verify(set: &[u8]) -> Result<(), FsError> {
+    let mut last: &[u8] = &[];
+    for entry in entries(set) {
+        let entry = entry?;
+        let reason = if entry.name <= last {
+            Some("a name out of order".to_owned())
+        } else if matches!(entry.name, acl::ACCESS | acl::DEFAULT) {
+            acl::Acl::parse(entry.value).err().map(|e| e.to_string())
+        } else {
+            None
+        };
+        if let Some(found) = reason {
+            let what = "extended attributes".to_owned();
+            let at = format!("{} at byte {}", entry.name.escape_ascii(), entry.start);
+            return Err(FsError::Corrupt { what, at, expected: "a valid attribute".to_owned(), found });
+        }
+        last = entry.name;
+    }
+    Ok(())
+}
+
+/// What is sound of a set that [`verify`] refuses, as a set in order. For repairs.
+#[must_use]
+pub fn sound(set: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::new();
+    for entry in entries(set).map_while(Result::ok) {
+        let is_acl = matches!(entry.name, acl::ACCESS | acl::DEFAULT);
+        if !is_acl || acl::Acl::parse(entry.value).is_ok() {
+            // An entry twice: the first one was the one that was found.
+            let is_new = find(&kept, entry.name).is_ok_and(|found| found.is_none());
+            if is_new && put(&mut kept, entry.name, entry.value).is_err() {
+                break;
+            }
+        }
+    }
+    kept
 }
 
 /// The value of an attribute.

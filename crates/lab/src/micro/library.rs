@@ -112,7 +112,7 @@ impl Library {
     /// Makes a fresh volume, times `work` on it, and closes it.
     fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), firnfs::FsError>) -> Result<u64, LabError> {
         let failed = |action| move |source| LabError::Volume { action, source };
-        let volume = self.fresh()?;
+        let volume = fresh_volume(&self.image)?;
         let stop = AtomicBool::new(false);
         let elapsed = std::thread::scope(|scope| {
             scope.spawn(|| run_background(&volume, &stop));
@@ -127,28 +127,32 @@ impl Library {
         volume.close().map_err(failed("closing the library's volume"))?;
         Ok(elapsed)
     }
+}
 
-    fn fresh(&self) -> Result<Volume<Lfs>, LabError> {
-        let setup = |e: &dyn std::fmt::Display| LabError::Setup(e.to_string());
-        let device = FileDevice::open(&self.image, &FileOptions::default()).map_err(|e| setup(&e))?;
-        let geometry = device.geometry();
-        let options = MkfsOptions {
-            size_bytes: geometry.size_bytes,
-            block_bytes: 4096,
-            segment_bytes: UNIT_BYTES as u32,
-            physical_block_bytes: geometry.physical_block_bytes,
-            inline_max_bytes: 2048,
-            label: "bench".to_owned(),
-            uuid: content(now_ns() as u64, 16).try_into().unwrap_or_default(),
-            hash_key: [1, 2],
-            now: TimeNs(now_ns()),
-            root_owner: (0, 0),
-        };
-        firnfs_volume::format(&device, &options)
-            .map_err(|source| LabError::Volume { action: "making the library's volume", source })?;
-        firnfs_volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
-            .map_err(|e| setup(&e))
-    }
+/// A fresh volume on an image that is there, opened.
+///
+/// # Errors
+/// The image cannot be opened or is too small.
+pub fn fresh_volume(image: &Path) -> Result<Volume<Lfs>, LabError> {
+    let setup = |e: &dyn std::fmt::Display| LabError::Setup(e.to_string());
+    let device = FileDevice::open(image, &FileOptions::default()).map_err(|e| setup(&e))?;
+    let geometry = device.geometry();
+    let options = MkfsOptions {
+        size_bytes: geometry.size_bytes,
+        block_bytes: 4096,
+        segment_bytes: UNIT_BYTES as u32,
+        physical_block_bytes: geometry.physical_block_bytes,
+        inline_max_bytes: 2048,
+        label: "bench".to_owned(),
+        uuid: content(now_ns() as u64, 16).try_into().unwrap_or_default(),
+        hash_key: [1, 2],
+        now: TimeNs(now_ns()),
+        root_owner: (0, 0),
+    };
+    firnfs_volume::format(&device, &options)
+        .map_err(|source| LabError::Volume { action: "making the library's volume", source })?;
+    firnfs_volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
+        .map_err(|e| setup(&e))
 }
 
 impl Drop for Library {

@@ -9,6 +9,7 @@
 
 pub mod environment;
 pub mod figures;
+pub mod fsck;
 pub mod library;
 pub mod report;
 pub mod scale;
@@ -71,6 +72,8 @@ pub struct Plan {
     pub library: Option<Library>,
     /// How a directory's size bears on the cost of a create, on the subject, if wanted.
     pub scale: Option<scale::Scale>,
+    /// How long the file system check takes, if wanted.
+    pub fsck: Option<fsck::Fsck>,
 }
 
 /// Where a run stands, for a progress bar.
@@ -122,10 +125,18 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
         }
         _ => None,
     };
+    let checked = match &plan.fsck {
+        Some(fsck) => {
+            progress(&Step { done, total, what: format!("checking {} files", fsck.files) });
+            Some(fsck.measure()?)
+        }
+        None => None,
+    };
     progress(&Step { done, total, what: "done".to_owned() });
     let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
     let mut report = Report::new(environment, roles, plan.rounds, workload, samples);
     report.figures.extend(figures::from_samples(&report.roles, &report.samples));
     report.figures.extend(scaled);
+    report.figures.extend(checked);
     Ok(report)
 }

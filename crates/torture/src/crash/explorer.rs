@@ -262,7 +262,7 @@ impl<'s> Explorer<'s> {
             return Ok(());
         }
         let recovery = self.recovery(image);
-        for nested in self.spread(&recovery) {
+        for nested in self.states_during(&recovery) {
             let image = recovery.image(&nested).expect("a state of this history");
             self.totals.states += 1;
             self.totals.nested += 1;
@@ -322,8 +322,10 @@ impl<'s> Explorer<'s> {
         disk.history()
     }
 
-    /// Some of the planned states of a recovery, spread evenly over all of them.
-    fn spread(&self, recovery: &History) -> Vec<CrashState> {
+    /// Some of the planned states of a recovery, or of anything else that was done to a disk, spread evenly over all of
+    /// them: [`Limits::nested_states`] at most, or a few more.
+    #[must_use]
+    pub fn states_during(&self, recovery: &History) -> Vec<CrashState> {
         let mut replay = Replay::new(recovery, DiscardMode::Zeros);
         let mut seen = FxHashSet::default();
         let mut all = Vec::new();

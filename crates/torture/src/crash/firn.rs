@@ -5,6 +5,7 @@ use super::subject::{Mounted, Refusal, Subject};
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{DIRECTORY_MODE, FILE_MODE};
 use firnfs::FsError;
+use firnfs::check::{From, Severity};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
@@ -13,7 +14,7 @@ use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::VirtualClock;
-use firnfs_volume::Volume;
+use firnfs_volume::{Volume, check};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,8 +103,18 @@ impl Subject for Firn {
 
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
         // A read-only mount recovers in memory and must see a whole tree as well.
-        self.open(device, Options { read_only: true, ..self.options })?.tree().map(drop)
+        self.open(device.clone(), Options { read_only: true, ..self.options })?.tree()?;
+        check_is_clean(&*device)
     }
+}
+
+/// Demands that the file system check finds nothing but what a crash explains. A damaged copy of the superblock is the
+/// explorer's own doing (see [`Subject::replicated`]).
+fn check_is_clean(device: &dyn Device) -> Result<(), String> {
+    let report = check(device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
+    let errors = report.findings.iter().filter(|finding| finding.severity() == Severity::Error);
+    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
 struct OpenVolume {

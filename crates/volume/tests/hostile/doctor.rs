@@ -5,7 +5,7 @@
 use firnfs::lfs::Geometry;
 use firnfs::lfs::scan::{Partial, partial_at};
 use firnfs_device::{AlignedBuf, Device, MemDevice};
-use firnfs_format::checkpoint::Checkpoint;
+use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{Record, Roots, decode_record};
 use firnfs_format::pointer::PtrKind;
 use firnfs_format::summary::{Entry, FLAG_END, Summary};
@@ -143,31 +143,32 @@ impl Doctor {
         self.edit_record(ino, |record| put_ptr(record, field::POINTERS + 12 * 16, &ptr));
     }
 
-    /// Partial segments of the users' log behind the checkpoint, with their places.
+    /// Partial segments of all logs behind the checkpoint, by serial, with their places.
     fn tail(&self) -> Vec<(SectorAddr, Partial)> {
         let checkpoint = self.checkpoint();
-        let mut at = checkpoint.tails[0].unwrap();
-        let mut found = Vec::new();
-        let mut serial = checkpoint.serial;
+        let mut tails: Vec<_> = checkpoint.tails.iter().flatten().copied().collect();
+        let mut found: Vec<(SectorAddr, Partial)> = Vec::new();
         loop {
-            let next =
-                [(at.segment, at.sector), (at.next_segment, 0)].into_iter().find_map(|(segment, sector)| {
-                    let left = self.geo.segment_sectors.checked_sub(sector).filter(|&left| left > 0)?;
-                    let addr = self.geo.addr(segment, sector);
-                    let bytes = self.device.read(self.geo.device_bytes(addr), left * SECTOR_BYTES).unwrap();
-                    let partial = partial_at(&bytes, &self.sb.uuid, &self.geo, sector)?;
-                    (partial.summary.serial == serial.next()).then_some((addr, partial))
-                });
-            let Some((addr, partial)) = next else { return found };
-            serial = partial.summary.serial;
-            at.segment = partial.summary.segment;
-            at.sector = partial.summary.start_sector + partial.summary.len_sectors;
-            at.next_segment = partial.summary.next_segment;
+            let serial = found.last().map_or(checkpoint.serial, |(_, partial)| partial.summary.serial).next();
+            let places = tails
+                .iter()
+                .enumerate()
+                .flat_map(|(n, at)| [(n, at.segment, at.sector), (n, at.next_segment, 0)]);
+            let next = places.into_iter().find_map(|(n, segment, sector)| {
+                let left = self.geo.segment_sectors.checked_sub(sector).filter(|&left| left > 0)?;
+                let addr = self.geo.addr(segment, sector);
+                let bytes = self.device.read(self.geo.device_bytes(addr), left * SECTOR_BYTES).unwrap();
+                let partial = partial_at(&bytes, &self.sb.uuid, &self.geo, sector)?;
+                (partial.summary.serial == serial).then_some((n, addr, partial))
+            });
+            let Some((n, addr, partial)) = next else { return found };
+            let Summary { segment, start_sector, len_sectors, next_segment, .. } = partial.summary;
+            tails[n] = Tail { segment, sector: start_sector + len_sectors, next_segment };
             found.push((addr, partial));
         }
     }
 
-    /// Changes the last summary of the users' log: nothing refers to its checksum yet.
+    /// Changes the last summary of the log: nothing refers to its checksum yet.
     pub fn edit_last_summary(&self, change: impl FnOnce(&mut Summary, &mut Vec<Entry>)) {
         let (addr, Partial { mut summary, mut entries }) = self.tail().pop().expect("a log to roll forward");
         change(&mut summary, &mut entries);

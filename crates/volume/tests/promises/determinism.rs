@@ -15,7 +15,7 @@ use std::sync::Arc;
 const START: TimeNs = TimeNs(START_NS);
 /// Small enough that a history fills it, so that the cleaner has to work.
 const VOLUME_BYTES: u64 = 9 * MIB;
-const STEPS: usize = 3_000;
+const STEPS: usize = 6_000;
 const REMOUNT_EVERY: usize = 900;
 
 fn mount(device: &Arc<TraceDevice<MemDevice>>, now: TimeNs) -> OnVolume {

@@ -22,7 +22,7 @@ mod verify;
 pub use insert::{Insert, PROBE_BLOCKS, plan_insert};
 pub use list::{FIRST_COOKIE, Listed, list};
 pub use remove::{Remove, plan_remove};
-pub use verify::verify;
+pub use verify::{each_entry, verify};
 
 use super::dirent::{self, Record};
 use super::{edit, index};
@@ -59,7 +59,13 @@ pub struct DirView {
 }
 
 impl DirView {
-    fn blocks(&self) -> u64 {
+    /// True if it has a hash index.
+    pub(crate) fn has_index(&self) -> bool {
+        self.index_blocks > 0
+    }
+
+    /// Blocks of its content; none if that is inline.
+    pub(crate) fn blocks(&self) -> u64 {
         if self.is_inline { 0 } else { self.size_bytes / u64::from(self.block_bytes) }
     }
 

@@ -5,6 +5,7 @@
 use super::{DirView, block, corrupt, in_block, inline, place_of, view};
 use crate::error::Outcome;
 use crate::store::Store;
+use crate::ufs::dirent::Record;
 use crate::ufs::{dirent, index};
 use firnfs_format::InodeNo;
 
@@ -42,6 +43,31 @@ pub fn verify<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<()> {
     Ok(())
 }
 
+/// Hands out all entries of a directory, in order, with their offsets in its content. Reads all of it.
+///
+/// # Errors
+/// `Corrupt` for the first record that breaks the grammar; `Need`, `NotFound`.
+pub fn each_entry<S: Store>(
+    store: &mut S,
+    dir: &DirView,
+    visit: &mut dyn FnMut(&Record<'_>, u64),
+) -> Outcome<()> {
+    let mut each = |at: u64, bytes: &[u8]| -> Outcome<()> {
+        for record in dirent::records(bytes) {
+            let record = in_block(record, dir.ino, at)?;
+            if !record.is_free() {
+                visit(&record, at * u64::from(dir.block_bytes) + record.at as u64);
+            }
+        }
+        Ok(())
+    };
+    if dir.is_inline {
+        let content = inline(store, dir.ino)?.to_vec();
+        return each(0, &content);
+    }
+    (0..dir.blocks()).try_for_each(|at| each(at, &block(store, dir, at)?))
+}
+
 struct Entry {
     name: Vec<u8>,
     at_bytes: u64,
@@ -50,27 +76,16 @@ struct Entry {
 
 fn collect<S: Store>(store: &mut S, dir: &DirView) -> Outcome<Vec<Entry>> {
     let mut entries = Vec::new();
-    if dir.is_inline {
-        let content = inline(store, dir.ino)?.to_vec();
-        collect_block(dir, 0, &content, &mut entries)?;
-    }
-    for at in 0..dir.blocks() {
-        let bytes = block(store, dir, at)?;
-        collect_block(dir, at, &bytes, &mut entries)?;
-    }
-    Ok(entries)
-}
-
-fn collect_block(dir: &DirView, at: u64, bytes: &[u8], entries: &mut Vec<Entry>) -> Outcome<()> {
-    for record in dirent::records(bytes) {
-        let checked = record.and_then(|record| record.check_name().map(|()| record));
-        let record = in_block(checked, dir.ino, at)?;
-        if !record.is_free() {
-            in_block(record.kind(), dir.ino, at)?;
-            let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;
-            let (name, used_bytes) = (record.name.to_vec(), record.used_bytes() as u64);
-            entries.push(Entry { name, at_bytes, used_bytes });
+    let mut wrong = None;
+    each_entry(store, dir, &mut |record, at_bytes| {
+        if let Err(error) = record.check_name().and_then(|()| record.kind()) {
+            wrong.get_or_insert((error, at_bytes / u64::from(dir.block_bytes)));
         }
+        let (name, used_bytes) = (record.name.to_vec(), record.used_bytes() as u64);
+        entries.push(Entry { name, at_bytes, used_bytes });
+    })?;
+    match wrong {
+        Some((error, at)) => in_block(Err(error), dir.ino, at),
+        None => Ok(entries),
     }
-    Ok(())
 }

@@ -1,0 +1,197 @@
+//! `firn fsck`: checks a volume that is not mounted, and repairs it if asked. The check itself is `firnfs::check`.
+//!
+//! Exit codes are those of fsck(8), not those of the other commands.
+
+mod repair;
+mod salvage;
+mod view;
+
+use crate::args::size;
+use crate::failure::{Done, Exit, Failure};
+use crate::mkfs::open_failed;
+use crate::output::Output;
+use crate::target::mount_of_image;
+use clap::Args;
+use firnfs::FsError;
+use firnfs::check::{CheckError, From, Progress};
+use firnfs::lfs::NotFirnfs;
+use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, ReadOnlyDevice};
+use firnfs_fuse::mount;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use view::{CheckView, FsckView};
+
+/// How long to wait for a daemon that is closing the volume.
+const LOCK_WAIT_MS: u64 = 10_000;
+
+/// fsck(8): errors were corrected.
+const CORRECTED: u8 = 1;
+/// fsck(8): errors were left uncorrected.
+const UNCORRECTED: u8 = 4;
+/// fsck(8): operational error.
+const OPERATIONAL: u8 = 8;
+/// fsck(8): usage or syntax error.
+pub const USAGE: u8 = 16;
+
+/// Arguments of `firn fsck`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn fsck disk.img                     check; nothing is written
+  firn fsck disk.img --all-checkpoints   check what each of the two checkpoints leads to
+  firn fsck disk.img --repair            repair what is wrong, asking about each finding
+  firn fsck disk.img --repair -y         without asking
+  firn fsck disk.img --salvage new.img   put together what the log still says, in a new image
+  firn fsck /dev/sdb1 --json             for scripts
+
+Reads everything that is live and verifies every checksum. A volume that was
+not unmounted is checked as a mount would see it. Files and trees that have lost
+their names get one in lost+found. A repair can be interrupted and run again. A
+sound volume is never written to.
+
+--salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
+
+Exit codes, as of fsck(8):
+  0   no errors
+  1   errors, all repaired
+  4   errors left (5: others were repaired)
+  8   the check could not be done: in use, no volume, I/O
+  16  the command line makes no sense")]
+pub struct FsckArgs {
+    /// Image file or block device; not mounted
+    pub image: PathBuf,
+    /// Check what each retained checkpoint leads to, not only the newest
+    #[arg(long)]
+    pub all_checkpoints: bool,
+    /// Repair what can be repaired
+    #[arg(long, conflicts_with = "all_checkpoints")]
+    pub repair: bool,
+    /// Do not ask: repair everything
+    #[arg(short, long, requires = "repair")]
+    pub yes: bool,
+    /// Rebuild the volume in this new image from its segment summaries alone
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["all_checkpoints", "repair"])]
+    pub salvage: Option<PathBuf>,
+    /// Segment size, where no superblock is left [default: what the log says]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
+    pub segment_size: Option<u64>,
+    /// Block size, where no superblock is left [default: what the log says]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
+    pub block_size: Option<u64>,
+    /// Print JSON for programs; repairs need --yes then
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command; its exit code.
+pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
+    match fsck(args) {
+        Ok(view) => match output.show(args.json, &view, |out| describe(out, &view)) {
+            Ok(()) => ExitCode::from(view.exit),
+            Err(failure) => fail(&failure),
+        },
+        Err(failure) => fail(&failure),
+    }
+}
+
+fn fail(failure: &Failure) -> ExitCode {
+    eprintln!("firn: {failure}");
+    ExitCode::from(if failure.exit == Exit::Usage { USAGE } else { OPERATIONAL })
+}
+
+fn fsck(args: &FsckArgs) -> Done<FsckView> {
+    refuse_mounted(&args.image)?;
+    if args.repair {
+        return repair::run(args);
+    }
+    if let Some(out) = &args.salvage {
+        return salvage::run(args, out);
+    }
+    let device = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
+    let slots: &[Option<usize>] = if args.all_checkpoints { &[Some(0), Some(1)] } else { &[None] };
+    let mut checks = Vec::new();
+    let mut failure = None;
+    for slot in slots {
+        match check(&device, &args.image, *slot) {
+            Ok(view) => checks.push(view),
+            Err(why) => failure = Some(why),
+        }
+    }
+    // A slot that a crash tore is a note in the check of the other one.
+    if let Some(why) = failure.filter(|_| checks.is_empty()) {
+        return Err(why);
+    }
+    let exit = if checks.iter().all(|check| check.clean) { 0 } else { UNCORRECTED };
+    Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), exit })
+}
+
+fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()> {
+    let image = view.image.display().to_string();
+    view.repairs.iter().try_for_each(|repair| repair.describe(out))?;
+    view.checks.iter().try_for_each(|check| check.describe(out, &image))?;
+    let is_damaged = view.checks.iter().any(|check| !check.clean);
+    if is_damaged && view.repairs.is_empty() {
+        writeln!(out, "nothing was changed; 'firn fsck --repair {image}' repairs what can be repaired")?;
+    }
+    Ok(())
+}
+
+/// The lock would refuse, too, but without saying where it is mounted.
+fn refuse_mounted(image: &Path) -> Done {
+    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    match mount_of_image(image).map_err(failed)? {
+        Some(mounted) if !mount::is_dead(&mounted.mountpoint) => {
+            let place = mounted.mountpoint.display();
+            let message = format!("{} is mounted on {place}", image.display());
+            Err(Failure::new(Exit::Refused, message).advise(format!("'firn umount {place}' first")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open(image: &Path, access: Access) -> Done<FileDevice> {
+    let lock = if access == Access::ReadOnly { Lock::Shared } else { Lock::Exclusive };
+    let options = FileOptions { access, lock, lock_wait_ms: LOCK_WAIT_MS, ..FileOptions::default() };
+    FileDevice::open(image, &options).map_err(|e| open_failed(&e))
+}
+
+/// One check, with a progress bar.
+fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<CheckView> {
+    let bar = progress_bar();
+    let from = slot.map_or(From::Newest, From::Slot);
+    let report = firnfs_volume::check(device, from, &mut |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    report.map(|report| CheckView::new(&report, slot)).map_err(|e| impossible(image, &e))
+}
+
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Nobody needs a bar for less than a second.
+fn show(bar: &ProgressBar, progress: Progress) {
+    if bar.elapsed() < Duration::from_secs(1) {
+        return;
+    }
+    bar.set_length(progress.total_bytes);
+    bar.set_position(progress.done_bytes);
+    bar.set_message(format!("phase {} of 5", progress.phase));
+}
+
+/// Why there is nothing to check, and what can be done about it.
+fn impossible(image: &Path, error: &CheckError) -> Failure {
+    let failure = Failure::new(Exit::NotAVolume, format!("{}: {error}", image.display()));
+    match error {
+        CheckError::NotFirnfs(NotFirnfs::NoSuperblock(_)) => {
+            failure.advise("check the path; if it was one, try --salvage")
+        }
+        CheckError::NotFirnfs(NotFirnfs::Version(_)) => failure.advise("use a firn that knows this version"),
+        CheckError::NotFirnfs(NotFirnfs::Truncated { .. }) => {
+            failure.advise("copy it again from where it is whole, or try --salvage")
+        }
+        CheckError::Fs(FsError::Corrupt { .. }) => failure.advise("try --salvage"),
+        CheckError::NotFirnfs(NotFirnfs::Io(_)) | CheckError::Fs(_) => failure,
+    }
+}

@@ -1,0 +1,69 @@
+//! `firn fsck --repair`: asks about each finding, repairs, and shows what the last check says.
+
+use super::view::{CheckView, FindingView, FsckView, RepairView};
+use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, progress_bar, show};
+use crate::failure::{Done, Failure};
+use firnfs::check::Finding;
+use firnfs_device::{Access, Clock, Device, SystemClock};
+use firnfs_volume::Outcome;
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::sync::Arc;
+
+/// Runs it.
+///
+/// # Errors
+/// Nobody can be asked, the volume is in use or none, or writing fails.
+pub fn run(args: &FsckArgs) -> Done<FsckView> {
+    if !args.yes && (args.json || !stdin().is_terminal()) {
+        return Err(Failure::usage("--repair asks about each finding, and nobody is there to answer")
+            .advise("add --yes to repair without asking"));
+    }
+    let device: Arc<dyn Device> = Arc::new(open(&args.image, Access::ReadWrite)?);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let bar = progress_bar();
+    let mut answer = Answer { all: args.yes };
+    let repaired = firnfs_volume::repair(
+        &device,
+        &clock,
+        &mut |finding| bar.suspend(|| answer.to(finding)),
+        &mut |progress| show(&bar, progress),
+    );
+    bar.finish_and_clear();
+    let repaired = repaired.map_err(|e| impossible(&args.image, &e))?;
+    let did_something = repaired.actions.iter().any(|action| action.outcome == Outcome::Repaired);
+    let corrected = if did_something { CORRECTED } else { 0 };
+    let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
+    Ok(FsckView {
+        image: args.image.clone(),
+        checks: vec![CheckView::new(&repaired.after, None)],
+        repairs: repaired.actions.iter().map(RepairView::new).collect(),
+        exit: corrected | left,
+    })
+}
+
+/// Asks on the terminal.
+struct Answer {
+    all: bool,
+}
+
+impl Answer {
+    fn to(&mut self, finding: &Finding) -> bool {
+        if self.all {
+            return true;
+        }
+        let view = FindingView::from(finding);
+        let mut err = stderr();
+        // Who cannot read the question cannot answer it: then it is no.
+        if view.describe(&mut err).is_err() || write!(err, "  {}? [y]es, [N]o, [a]ll ", view.repair).is_err()
+        {
+            return false;
+        }
+        let mut line = String::new();
+        if stdin().read_line(&mut line).is_err() {
+            return false;
+        }
+        let answer = line.trim().to_ascii_lowercase();
+        self.all = matches!(answer.as_str(), "a" | "all");
+        self.all || matches!(answer.as_str(), "y" | "yes")
+    }
+}

@@ -1,0 +1,55 @@
+//! `firn fsck --salvage OUT`: puts a volume together from its log, in a new image.
+
+use super::view::{CheckView, FsckView, RepairView};
+use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, progress_bar, show};
+use crate::failure::{Done, Failure};
+use crate::mkfs::{fill_random, narrow, open_failed};
+use firnfs::check::salvage::Assumed;
+use firnfs_device::{Access, Clock, Device, FileDevice, FileOptions, ReadOnlyDevice, SystemClock};
+use firnfs_format::TimeNs;
+use firnfs_volume::{put_together, write_salvaged};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Runs it.
+///
+/// # Errors
+/// There is no log, `out` exists, or reading or writing fails.
+pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
+    if out.exists() {
+        return Err(Failure::usage(format!("{} exists", out.display())).advise("name a new image"));
+    }
+    let source = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let assumed = assumed(args, &*clock)?;
+    let bar = progress_bar();
+    let together = put_together(&source, &assumed, &mut |progress| show(&bar, progress));
+    let cannot = |e| Failure::failed(format!("cannot salvage {}: {e}", args.image.display()));
+    let together = together.inspect_err(|_| bar.finish_and_clear()).map_err(cannot)?;
+    let size_bytes = together.superblock.size_bytes;
+    let device = FileDevice::create(out, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
+    let device: Arc<dyn Device> = Arc::new(device);
+    let written = write_salvaged(&source, together, &device, &clock, &mut |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let repaired = written.map_err(|e| impossible(out, &e))?;
+    let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
+    Ok(FsckView {
+        image: out.to_owned(),
+        checks: vec![CheckView::new(&repaired.after, None)],
+        repairs: repaired.actions.iter().map(RepairView::new).collect(),
+        exit: CORRECTED | left,
+    })
+}
+
+fn assumed(args: &FsckArgs, clock: &dyn Clock) -> Done<Assumed> {
+    let mut random = [0; 16];
+    fill_random(&mut random)?;
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| random[at + i]));
+    let narrowed = |size: Option<u64>, option| size.map(|bytes| narrow(bytes, option)).transpose();
+    Ok(Assumed {
+        block_bytes: narrowed(args.block_size, "--block-size")?,
+        segment_bytes: narrowed(args.segment_size, "--segment-size")?,
+        hash_key: [word(0), word(8)],
+        now: TimeNs(clock.now_ns()),
+    })
+}

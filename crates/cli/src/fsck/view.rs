@@ -1,0 +1,214 @@
+//! What `firn fsck` shows, as JSON and as text.
+
+use crate::sizes::{Bytes, Count};
+use firnfs::check::{Finding, Report, Severity};
+use firnfs_volume::{Action, Outcome};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// What came of it all.
+#[derive(Clone, Debug, Serialize)]
+pub struct FsckView {
+    /// Image or device.
+    pub image: PathBuf,
+    /// One check for each checkpoint that was looked at; after a repair, the last one.
+    pub checks: Vec<CheckView>,
+    /// What a repair did, in order.
+    pub repairs: Vec<RepairView>,
+    /// The exit code, as fsck(8) defines it.
+    pub exit: u8,
+}
+
+/// One check.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckView {
+    /// Slot of the checkpoint, where one was named.
+    pub slot: Option<usize>,
+    /// Number of the checkpoint.
+    pub checkpoint: u32,
+    /// Partial segments behind it that count.
+    pub rolled_forward: u64,
+    /// Nothing is wrong that a crash alone does not explain.
+    pub clean: bool,
+    /// What was looked at.
+    pub totals: TotalsView,
+    /// What is wrong.
+    pub findings: Vec<FindingView>,
+    /// Findings beyond those listed.
+    pub more_findings: u64,
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TotalsView {
+    inodes: u64,
+    directories: u64,
+    entries: u64,
+    blocks: u64,
+    live_bytes: u64,
+    segments: u64,
+    read_bytes: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, Serialize)]
+pub struct FindingView {
+    /// 0 for what opening a volume needs, then 1 to 5.
+    pub phase: u8,
+    /// Short and stable.
+    pub code: &'static str,
+    /// "note", "copy" or "error".
+    pub severity: &'static str,
+    /// Where.
+    pub place: String,
+    /// What had to be there.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+    /// Whose it is.
+    pub inode: Option<u64>,
+    /// A name of that inode, where one is known.
+    pub path: Option<String>,
+    /// What a repair does about it.
+    pub repair: &'static str,
+}
+
+/// Something that a repair did.
+#[derive(Clone, Debug, Serialize)]
+pub struct RepairView {
+    /// What it was done about.
+    pub code: &'static str,
+    /// Where.
+    pub place: String,
+    /// What was done, or why not.
+    pub outcome: String,
+    /// It is done.
+    pub done: bool,
+}
+
+impl From<&Finding> for FindingView {
+    fn from(finding: &Finding) -> Self {
+        let said = finding.describe();
+        let severity = match finding.severity() {
+            Severity::Note => "note",
+            Severity::Copy => "copy",
+            Severity::Error => "error",
+        };
+        Self {
+            phase: said.phase,
+            code: said.code,
+            severity,
+            place: said.place,
+            expected: said.expected,
+            found: said.found,
+            inode: finding.ino.map(|ino| ino.0),
+            path: finding.path.as_ref().map(|path| String::from_utf8_lossy(path).into_owned()),
+            repair: said.repair,
+        }
+    }
+}
+
+impl CheckView {
+    /// From a report.
+    #[must_use]
+    pub fn new(report: &Report, slot: Option<usize>) -> Self {
+        let totals = report.totals;
+        Self {
+            slot,
+            checkpoint: report.epoch,
+            rolled_forward: report.rolled_forward,
+            clean: report.is_clean(),
+            totals: TotalsView {
+                inodes: totals.inodes,
+                directories: totals.directories,
+                entries: totals.entries,
+                blocks: totals.blocks,
+                live_bytes: totals.live_bytes,
+                segments: totals.segments,
+                read_bytes: totals.read_bytes,
+            },
+            findings: report.findings.iter().map(FindingView::from).collect(),
+            more_findings: report.more_findings,
+        }
+    }
+
+    /// Writes it as text.
+    ///
+    /// # Errors
+    /// As writing fails.
+    pub fn describe(&self, out: &mut dyn Write, image: &str) -> io::Result<()> {
+        let mut phase = None;
+        for finding in &self.findings {
+            if phase != Some(finding.phase) {
+                writeln!(out, "{}", phase_title(finding.phase))?;
+                phase = Some(finding.phase);
+            }
+            finding.describe(out)?;
+        }
+        if self.more_findings > 0 {
+            writeln!(out, "  and {} more", Count(self.more_findings))?;
+        }
+        let slot = self.slot.map_or(String::new(), |slot| format!(" (slot {slot})"));
+        let state = if self.clean { "clean" } else { "DAMAGED" };
+        writeln!(
+            out,
+            "{image}: checkpoint {}{slot}: {} inodes ({} directories, {} entries), {} in {} segments: {state}",
+            self.checkpoint,
+            Count(self.totals.inodes),
+            Count(self.totals.directories),
+            Count(self.totals.entries),
+            Bytes(self.totals.live_bytes),
+            Count(self.totals.segments),
+        )
+    }
+}
+
+impl RepairView {
+    /// From what was done.
+    #[must_use]
+    pub fn new(action: &Action) -> Self {
+        let said = action.finding.describe();
+        let (outcome, done) = match &action.outcome {
+            Outcome::Repaired => (said.repair.to_owned(), true),
+            Outcome::Declined => ("left as it is".to_owned(), false),
+            Outcome::Impossible(why) => (format!("could not be repaired: {why}"), false),
+        };
+        Self { code: said.code, place: said.place, outcome, done }
+    }
+
+    /// Writes it as one line.
+    ///
+    /// # Errors
+    /// As writing fails.
+    pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mark = if self.done { "repaired" } else { "NOT repaired" };
+        writeln!(out, "  {mark}: {}: {}", self.place, self.outcome)
+    }
+}
+
+impl FindingView {
+    /// Writes it as one line.
+    ///
+    /// # Errors
+    /// As writing fails.
+    pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mark = if self.severity == "note" { "note: " } else { "" };
+        write!(out, "  {mark}{}: expected {}, found {}", self.place, self.expected, self.found)?;
+        match &self.path {
+            Some(path) => writeln!(out, " ({})", path.escape_debug()),
+            None => writeln!(out),
+        }
+    }
+}
+
+fn phase_title(phase: u8) -> &'static str {
+    match phase {
+        0 => "Superblocks and checkpoints",
+        1 => "Phase 1: inodes and blocks",
+        2 => "Phase 2: directories",
+        3 => "Phase 3: trees and files that nothing leads to",
+        4 => "Phase 4: link counts",
+        _ => "Phase 5: inode map, segment usage, counts",
+    }
+}

@@ -1,0 +1,88 @@
+//! Phase 5: live bytes of segments and of the volume, counts, and what the logs will write over - added up anew from the
+//! pointers of phase 1.
+//!
+//! This is the rule by which the accounting is judged, for the check and for whoever audits a mounted volume in tests: a
+//! segment's live bytes are the stored bytes of all current pointers into it.
+
+use super::finding::{Problem, Versus};
+use super::state::Check;
+use firnfs_format::table::{TableEntry, UsageEntry};
+use firnfs_format::{InodeNo, SegmentId};
+
+impl Check<'_, '_> {
+    /// Runs the phase.
+    pub fn phase_5(&mut self) {
+        self.tell(5);
+        self.totals.live_bytes = self.claims.live_bytes;
+        let segments = self.claims.segments();
+        self.totals.segments = segments.len() as u64;
+        self.numbers();
+        // Where trees could not be followed, what lies below is counted by the table and not here.
+        if !self.is_torn && !self.is_stale && self.lost_segments.is_empty() {
+            let live_bytes = Versus { stated: self.lfs.live_bytes(), found: self.claims.live_bytes };
+            if live_bytes.stated != live_bytes.found {
+                self.report(None, Problem::LiveBytes(live_bytes));
+            }
+        }
+        self.segments(&segments);
+        self.log_ways();
+    }
+
+    fn numbers(&mut self) {
+        let used = self.imap.iter().filter(|(_, entry)| entry.is_used());
+        let highest = used.clone().map(|(number, _)| *number).max().unwrap_or(0);
+        let count = Versus { stated: self.lfs.inodes_used(), found: used.count() as u64 };
+        if count.stated != count.found && self.lost_inodes.is_empty() && !self.is_stale {
+            self.report(None, Problem::InodeCount(count));
+        }
+        let next = Versus { stated: self.lfs.next_ino(), found: InodeNo(highest.saturating_add(1)) };
+        if next.found > next.stated {
+            self.report(None, Problem::NextIno(next));
+        }
+    }
+
+    fn segments(&mut self, live: &[SegmentId]) {
+        let usage = std::mem::take(&mut self.usage);
+        let stated = usage.iter().map(|(segment, _)| SegmentId(*segment));
+        let mut segments: Vec<SegmentId> = stated.chain(live.iter().copied()).collect();
+        segments.sort_unstable();
+        segments.dedup();
+        for segment in segments {
+            if !self
+                .lost_segments
+                .iter()
+                .any(|&(first, count)| segment.0 >= first && segment.0 - first < count)
+            {
+                let entry = usage.binary_search_by_key(&segment.0, |entry| entry.0);
+                self.segment(segment, entry.map_or_else(|_| UsageEntry::default(), |at| usage[at].1));
+            }
+        }
+        self.usage = usage;
+    }
+
+    fn segment(&mut self, segment: SegmentId, entry: UsageEntry) {
+        let live_bytes = Versus { stated: u64::from(entry.live_bytes), found: self.claims.live_in(segment) };
+        let wrong = live_bytes.stated != live_bytes.found || live_bytes.found > 0 && !entry.in_use;
+        // More than was found may be what lies below something that could not be read.
+        let below = self.is_torn && live_bytes.stated >= live_bytes.found && entry.in_use;
+        let explained = below || self.is_stale;
+        if wrong && !explained {
+            self.report(None, Problem::Usage { segment, live_bytes, in_use: entry.in_use });
+        }
+        let epoch = Versus { stated: entry.epoch, found: self.lfs.durable_epoch() };
+        if !entry.in_use && epoch.stated > epoch.found {
+            self.report(None, Problem::UsageEpoch { segment, epoch });
+        }
+    }
+
+    fn log_ways(&mut self) {
+        for (log, tail) in self.lfs.tails().into_iter().enumerate() {
+            let Some(tail) = tail else { continue };
+            for (segment, sector) in [(tail.segment, tail.sector), (tail.next_segment, 0)] {
+                if self.claims.any_from(segment, sector) && (segment != tail.segment || sector > 0) {
+                    self.report(None, Problem::LogWay { log, segment });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Which sectors belong to somebody, and how much of every segment is live by the pointers that lead there.
+//!
+//! One bit a sector, for segments that hold anything: 1/4096 of the live bytes. Two claims on one sector contradict each
+//! other; and what was claimed already is not followed again, so that no image can make the check go round in circles or
+//! gather more than the device holds.
+
+use crate::lfs::Geometry;
+use firnfs_format::{BlockPtr, SegmentId};
+use rustc_hash::FxHashMap;
+
+/// See the module's head.
+pub struct Claims {
+    geo: Geometry,
+    segments: FxHashMap<SegmentId, Claimed>,
+    /// Live bytes of the volume: stored ones, and a block for each reserved pointer.
+    pub live_bytes: u64,
+}
+
+struct Claimed {
+    live_bytes: u64,
+    sectors: Box<[u64]>,
+}
+
+impl Claims {
+    /// None yet.
+    pub fn new(geo: Geometry) -> Self {
+        Self { geo, segments: FxHashMap::default(), live_bytes: 0 }
+    }
+
+    /// Claims and counts what a stored pointer refers to; it lies within one segment of the volume. False if some of it was
+    /// claimed before: it counts all the same, as the accounting counts pointers.
+    pub fn claim(&mut self, ptr: &BlockPtr) -> bool {
+        let bytes = u64::from(ptr.stored_bytes());
+        self.live_bytes += bytes;
+        let words = self.geo.segment_sectors.div_ceil(64) as usize;
+        let segment = self
+            .segments
+            .entry(self.geo.segment_of(ptr.addr))
+            .or_insert_with(|| Claimed { live_bytes: 0, sectors: vec![0; words].into_boxed_slice() });
+        segment.live_bytes += bytes;
+        let first = self.geo.sector_of(ptr.addr);
+        let mut is_first = true;
+        for sector in first..first + u32::from(ptr.len_sectors) {
+            let (word, bit) = ((sector / 64) as usize, 1 << (sector % 64));
+            is_first &= segment.sectors[word] & bit == 0;
+            segment.sectors[word] |= bit;
+        }
+        is_first
+    }
+
+    /// Counts a reserved pointer.
+    pub fn reserve(&mut self) {
+        self.live_bytes += u64::from(self.geo.block_bytes);
+    }
+
+    /// Live bytes of a segment.
+    pub fn live_in(&self, segment: SegmentId) -> u64 {
+        self.segments.get(&segment).map_or(0, |claimed| claimed.live_bytes)
+    }
+
+    /// True if something from that sector of a segment on is claimed.
+    pub fn any_from(&self, segment: SegmentId, sector: u32) -> bool {
+        self.segments.get(&segment).is_some_and(|claimed| {
+            (sector..self.geo.segment_sectors)
+                .any(|at| claimed.sectors[(at / 64) as usize] & 1 << (at % 64) != 0)
+        })
+    }
+
+    /// Segments with live bytes, in order.
+    pub fn segments(&self) -> Vec<SegmentId> {
+        let mut segments: Vec<SegmentId> = self.segments.keys().copied().collect();
+        segments.sort_unstable();
+        segments
+    }
+}

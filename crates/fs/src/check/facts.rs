@@ -1,0 +1,101 @@
+//! What a repair needs to know beyond the findings: both tables as they have to be.
+
+use super::finding::Problem;
+use super::state::Check;
+use crate::lfs::{INODE_NUMBERS, Restated};
+use firnfs_format::table::UsageEntry;
+use firnfs_format::{InodeNo, SegmentId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See the module's head.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The tables, if anything is wrong with the accounting.
+    pub(crate) tables: Option<Restated>,
+    /// See [`Facts::charges`].
+    pub(crate) charges: Vec<(InodeNo, u64)>,
+    /// Numbers whose part of the inode map could not be read.
+    pub(crate) lost_inodes: Vec<(u64, u64)>,
+}
+
+impl Facts {
+    /// Inodes with the bytes that are really charged to them, where that is not what their records say.
+    #[must_use]
+    pub fn charges(&self) -> &[(InodeNo, u64)] {
+        &self.charges
+    }
+
+    /// True if the tables have to be written anew.
+    #[must_use]
+    pub fn restates(&self) -> bool {
+        self.tables.is_some()
+    }
+}
+
+impl Check<'_, '_> {
+    /// Gathers them; the check is over.
+    pub fn facts(&mut self) -> Facts {
+        let wrong_charge = |inode: &&super::state::InodeFacts| inode.charged_found != inode.charged_stated;
+        let charges = self.inodes.iter().filter(wrong_charge).map(|i| (i.ino, i.charged_found)).collect();
+        let tables = self.accounting_is_wrong().then(|| self.tables());
+        Facts { tables, charges, lost_inodes: std::mem::take(&mut self.lost_inodes) }
+    }
+
+    /// Gathers them where there are no tables at all, and logs that have no place yet.
+    pub fn all_facts(&mut self) -> Facts {
+        let facts = self.facts();
+        let tables = facts.tables.unwrap_or_else(|| self.tables());
+        Facts { tables: Some(Restated { move_logs: true, ..tables }), ..facts }
+    }
+
+    fn accounting_is_wrong(&self) -> bool {
+        let is_accounting = |problem: &Problem| {
+            matches!(
+                problem,
+                Problem::TableBlock { .. }
+                    | Problem::RollForward { .. }
+                    | Problem::Sums { .. }
+                    | Problem::Usage { .. }
+                    | Problem::UsageEpoch { .. }
+                    | Problem::LiveBytes(_)
+                    | Problem::InodeCount(_)
+                    | Problem::NextIno(_)
+                    | Problem::LogWay { .. }
+                    | Problem::Shared { .. }
+                    | Problem::Pointer { .. }
+            )
+        };
+        self.is_torn || self.is_stale || self.findings.iter().any(|finding| is_accounting(&finding.problem))
+    }
+
+    /// Both tables from the pointers of phase 1. The blocks of the old trees are not counted: the trees are written anew;
+    /// but until the next checkpoint the segments that hold them stay in use.
+    fn tables(&mut self) -> Restated {
+        let mut table_bytes: BTreeMap<SegmentId, u64> = BTreeMap::new();
+        for ptr in &self.table_claims {
+            *table_bytes.entry(self.geo.segment_of(ptr.addr)).or_default() += u64::from(ptr.stored_bytes());
+        }
+        let stated: BTreeMap<u64, UsageEntry> = self.usage.iter().copied().collect();
+        let live = self.claims.segments();
+        let segments: BTreeSet<u64> =
+            stated.keys().copied().chain(live.iter().map(|segment| segment.0)).collect();
+        let newest = self.lfs.durable_epoch();
+        let usage = segments.into_iter().map(|segment| {
+            let id = SegmentId(segment);
+            let entry = stated.get(&segment).copied().unwrap_or_default();
+            let claimed = self.claims.live_in(id);
+            let live_bytes = claimed - table_bytes.get(&id).copied().unwrap_or(0).min(claimed);
+            let in_use = entry.in_use || claimed > 0;
+            // A checkpoint yet to come has found nothing.
+            let epoch = if in_use { firnfs_format::Epoch(0) } else { entry.epoch.min(newest) };
+            let live_bytes = u32::try_from(live_bytes).unwrap_or(u32::MAX);
+            (segment, UsageEntry { live_bytes, in_use, epoch, ..entry })
+        });
+        let usage = usage.filter(|(_, entry)| *entry != UsageEntry::default()).collect();
+        let move_logs = self.findings.iter().any(|f| matches!(f.problem, Problem::LogWay { .. }));
+        let tables: u64 = table_bytes.values().sum();
+        let mut imap = std::mem::take(&mut self.imap);
+        imap.retain(|(number, _)| *number < INODE_NUMBERS);
+        Restated { imap, usage, live_bytes: self.claims.live_bytes.saturating_sub(tables), move_logs }
+    }
+}

@@ -1,0 +1,339 @@
+//! Phase 1: every inode, and every block pointer with the checksum of what it leads to.
+//!
+//! Records are read in the order of the device. The blocks that they lead to are looked at right away where they are at
+//! hand - they lie before their record in the log - and otherwise gathered and read in the order of the device, so many at a
+//! time. Directories' blocks are handed on to phase 2 as they come by, so nothing is read twice.
+
+use super::finding::{Problem, Versus};
+use super::state::{Check, DirFacts, IndexNode, InodeFacts};
+use crate::error::FsError;
+use crate::inode::{Body, Inode, Kind, Xattrs};
+use crate::lfs::view::StoredInode;
+use crate::lfs::{admit_block, describe};
+use crate::store::{BlockKey, Fork};
+use crate::ufs::bmap::{Geometry as Map, SLOTS};
+use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
+use firnfs_format::table::{ImapEntry, TableEntry};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
+
+/// Blocks gathered before they are read in the order of the device.
+const GATHER_MAX: usize = 256 << 10;
+/// Indirect blocks expanded at a time.
+const EXPAND_MAX: usize = 1024;
+/// Records between two reports of progress.
+const TELL_EVERY: usize = 4096;
+
+const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
+
+/// A block to be looked at.
+#[derive(Clone, Copy, Debug)]
+struct Todo {
+    key: BlockKey,
+    ptr: BlockPtr,
+    /// Where its inode is in `inodes`.
+    owner: usize,
+    /// Its data are directory records.
+    is_dir: bool,
+}
+
+/// Blocks whose turn has not come.
+#[derive(Default)]
+pub struct Pending {
+    /// Indirect blocks, deepest last.
+    nodes: Vec<Todo>,
+    leaves: Vec<Todo>,
+}
+
+impl Check<'_, '_> {
+    /// Runs the phase over the inode map as it was gathered.
+    pub fn phase_1(&mut self) {
+        let mut order: Vec<usize> = (0..self.imap.len()).filter(|&n| self.imap[n].1.is_used()).collect();
+        order.sort_unstable_by_key(|&n| self.imap[n].1.ptr.addr);
+        self.inodes.reserve_exact(order.len());
+        let mut pending = Pending::default();
+        for at in 0..order.len() {
+            self.record(&order, at, &mut pending);
+            if pending.nodes.len() >= EXPAND_MAX || pending.leaves.len() >= GATHER_MAX {
+                self.settle(&mut pending);
+            }
+            if at % TELL_EVERY == 0 {
+                self.tell(1);
+            }
+        }
+        self.settle(&mut pending);
+        self.charges();
+        self.inodes.sort_unstable_by_key(|inode| inode.ino);
+        self.dirs.sort_unstable_by_key(|dir| dir.ino);
+    }
+
+    fn record(&mut self, order: &[usize], at: usize, pending: &mut Pending) {
+        let (number, entry) = self.imap[order[at]];
+        let ino = InodeNo(number);
+        let stored = match self.read_record(ino, &entry, order, at) {
+            Ok(stored) => stored,
+            Err(reason) => {
+                self.is_torn = true;
+                self.report(Some(ino), Problem::Record { reason });
+                return;
+            }
+        };
+        self.totals.inodes += 1;
+        if stored.version != entry.version {
+            let version = Versus { stated: entry.version, found: stored.version };
+            self.report(Some(ino), Problem::Version(version));
+        }
+        let is_orphan = stored.inode.nlink == 0 || stored.reap_from.is_some();
+        if is_orphan != entry.orphan {
+            let orphan = Versus { stated: entry.orphan, found: is_orphan };
+            self.report(Some(ino), Problem::Orphan(orphan));
+        }
+        self.form(ino, &stored.inode, &stored.roots);
+        self.note_inode(ino, &stored);
+        self.roots(ino, &stored, pending);
+    }
+
+    fn read_record(
+        &mut self,
+        ino: InodeNo,
+        entry: &ImapEntry,
+        order: &[usize],
+        at: usize,
+    ) -> Result<StoredInode, FsError> {
+        let what = || format!("inode {ino}");
+        self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, what)?;
+        self.totals.blocks += 1;
+        if !self.claims.claim(&entry.ptr) {
+            return Err(FsError::Corrupt {
+                what: what(),
+                at: self.geo.place(entry.ptr.addr),
+                expected: "a place of its own".to_owned(),
+                found: "another block's place".to_owned(),
+            });
+        }
+        let mut ahead = order[at + 1..].iter().map(|&n| self.imap[n].1.ptr);
+        let bytes = self.sweep.stored(&entry.ptr, &mut ahead, what)?;
+        StoredInode::decode(ino, entry, &bytes, &self.geo)
+    }
+
+    fn note_inode(&mut self, ino: InodeNo, stored: &StoredInode) {
+        let inode = &stored.inode;
+        let is_inline = matches!(inode.body, Body::Inline(_));
+        self.inodes.push(InodeFacts {
+            ino,
+            parent: inode.parent,
+            size_bytes: inode.size_bytes,
+            reap_from: stored.reap_from.map(|block| block.0),
+            charged_stated: stored.charged_bytes,
+            charged_found: 0,
+            nlink: inode.nlink,
+            names: 0,
+            kind: inode.kind as u8,
+            is_torn: false,
+            is_inline,
+        });
+        match &inode.xattrs {
+            Xattrs::Inline(set) => self.attributes(ino, set),
+            Xattrs::Blocks(_) => self.with_attributes.push(ino),
+        }
+        if inode.kind == Kind::Directory {
+            self.totals.directories += 1;
+            self.dirs.push(DirFacts {
+                ino,
+                entries: inode.entries,
+                entry_bytes: inode.entry_bytes,
+                index_blocks: inode.index_blocks,
+                found_entries: 0,
+                found_bytes: 0,
+                subdirectories: 0,
+                named_at: None,
+                is_torn: false,
+                is_reached: false,
+            });
+            if let Body::Inline(content) = &inode.body {
+                self.directory_bytes(ino, 0, content);
+            }
+        }
+    }
+
+    /// What an inode cannot say, whatever else is on the volume.
+    fn form(&mut self, ino: InodeNo, inode: &Inode, roots: &[Roots; FORKS]) {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let is_dir = inode.kind == Kind::Directory;
+        let is_inline = matches!(inode.body, Body::Inline(_));
+        let content = inode.size_bytes;
+        let wrong = if is_dir && !is_inline && !content.is_multiple_of(block_bytes) {
+            Some(("whole blocks of directory content", format!("{content} bytes")))
+        } else if is_dir && (content > 32 << 30 || inode.index_blocks > (32 << 30) / block_bytes) {
+            let found = format!("{content} bytes, {} index blocks", inode.index_blocks);
+            Some(("at most 32 GiB of directory content and index", found))
+        } else if !is_dir && (roots[Fork::Index as usize].used() != (0, 0) || inode.index_blocks > 0) {
+            Some(("no hash index: it is no directory", format!("{:?} with one", inode.kind)))
+        } else {
+            None
+        };
+        if let Some((expected, found)) = wrong {
+            self.report(Some(ino), Problem::Form { expected, found });
+        }
+    }
+
+    fn roots(&mut self, ino: InodeNo, stored: &StoredInode, pending: &mut Pending) {
+        let is_dir = stored.inode.kind == Kind::Directory;
+        let owner = self.inodes.len() - 1;
+        for (fork, roots) in FORK_KINDS.into_iter().zip(&stored.roots) {
+            if roots.used() == (0, 0) {
+                continue;
+            }
+            for slot in (0..SLOTS).rev() {
+                let (level, index) = Map::root(slot);
+                let ptr = match slot.checked_sub(DIRECT_POINTERS) {
+                    None => roots.direct[slot],
+                    Some(indirect) => roots.indirect[indirect],
+                };
+                let key = BlockKey { ino, fork, level, index };
+                self.pointer(Todo { key, ptr, owner, is_dir }, pending);
+            }
+        }
+    }
+
+    /// Judges a pointer, counts it, and puts what it leads to in line.
+    fn pointer(&mut self, mut todo: Todo, pending: &mut Pending) {
+        let Todo { key, ptr, .. } = todo;
+        let inode = &mut self.inodes[todo.owner];
+        match ptr.kind {
+            PtrKind::Hole => return,
+            PtrKind::Reserved if key.level == 0 => {
+                inode.charged_found += u64::from(self.geo.block_bytes);
+                self.claims.reserve();
+                return;
+            }
+            PtrKind::Plain | PtrKind::Reserved | PtrKind::Unknown(_) => {}
+        }
+        if let Err(reason) = self.geo.check(&ptr, self.geo.block_bytes, || describe(&key)) {
+            self.torn(&todo);
+            self.report(Some(key.ino), Problem::Pointer { key, reason });
+            return;
+        }
+        inode.charged_found += u64::from(ptr.stored_bytes());
+        if let Some(size_bytes) = beyond_end(inode, &key, self.geo.block_bytes) {
+            todo.is_dir = false;
+            self.report(Some(key.ino), Problem::BeyondEnd { key, size_bytes });
+        }
+        self.totals.blocks += 1;
+        if !self.claims.claim(&ptr) {
+            let place = self.geo.place(ptr.addr);
+            self.report(Some(key.ino), Problem::Shared { key, place });
+            if key.level > 0 {
+                // What it leads to belongs to whoever claimed it first; it may even lead back to itself.
+                self.torn(&todo);
+                return;
+            }
+        }
+        if key.level > 0 {
+            pending.nodes.push(todo);
+        } else if self.sweep.is_at_hand(&ptr) {
+            self.leaf(&todo, &mut std::iter::empty());
+        } else {
+            pending.leaves.push(todo);
+        }
+    }
+
+    /// Something that leads to more could not be followed.
+    fn torn(&mut self, todo: &Todo) {
+        self.is_torn = true;
+        self.inodes[todo.owner].is_torn = true;
+        if todo.is_dir {
+            self.torn_dirs.push(todo.key.ino);
+        }
+    }
+
+    /// Looks at everything in line, in the order of the device as far as memory allows.
+    fn settle(&mut self, pending: &mut Pending) {
+        while !pending.nodes.is_empty() || !pending.leaves.is_empty() {
+            if pending.nodes.is_empty() || pending.leaves.len() >= GATHER_MAX {
+                self.leaves(&mut pending.leaves);
+                continue;
+            }
+            let mut nodes = pending.nodes.split_off(pending.nodes.len().saturating_sub(EXPAND_MAX));
+            nodes.sort_unstable_by_key(|todo| todo.ptr.addr);
+            for at in 0..nodes.len() {
+                let mut ahead = nodes[at + 1..].iter().map(|todo| todo.ptr);
+                self.node(&nodes[at], &mut ahead, pending);
+            }
+        }
+    }
+
+    fn leaves(&mut self, leaves: &mut Vec<Todo>) {
+        let mut leaves = std::mem::take(leaves);
+        leaves.sort_unstable_by_key(|todo| todo.ptr.addr);
+        for at in 0..leaves.len() {
+            let mut ahead = leaves[at + 1..].iter().map(|todo| todo.ptr);
+            self.leaf(&leaves[at], &mut ahead);
+            if at % TELL_EVERY == 0 {
+                self.tell(1);
+            }
+        }
+    }
+
+    /// An indirect block: its pointers are looked at.
+    fn node(&mut self, todo: &Todo, ahead: &mut dyn Iterator<Item = BlockPtr>, pending: &mut Pending) {
+        let Todo { key, ptr, .. } = *todo;
+        let read = self.sweep.stored(&ptr, ahead, || describe(&key));
+        // A mount refuses the whole block for one pointer that cannot be: so does the check.
+        let admitted = read.and_then(|bytes| admit_block(&self.geo, &key, &ptr, &bytes).map(|()| bytes));
+        let bytes = match admitted {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                self.torn(todo);
+                self.report(Some(key.ino), Problem::Block { key, reason });
+                return;
+            }
+        };
+        for (slot, bytes) in bytes.as_chunks().0.iter().enumerate() {
+            let index = self.geo.map.child(key.level, key.index, slot);
+            let key = BlockKey { level: key.level - 1, index, ..key };
+            self.pointer(Todo { key, ptr: BlockPtr::decode(bytes), ..*todo }, pending);
+        }
+    }
+
+    fn leaf(&mut self, todo: &Todo, ahead: &mut dyn Iterator<Item = BlockPtr>) {
+        let Todo { key, ptr, is_dir, .. } = *todo;
+        let bytes = match self.sweep.stored(&ptr, ahead, || describe(&key)) {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                if is_dir {
+                    self.torn_dirs.push(key.ino);
+                }
+                self.report(Some(key.ino), Problem::Block { key, reason });
+                return;
+            }
+        };
+        match key.fork {
+            Fork::Data if is_dir => self.directory_block(key.ino, key.index.0, bytes),
+            Fork::Index if is_dir => {
+                self.index_nodes.push(IndexNode { dir: key.ino, block: key.index.0, bytes });
+            }
+            Fork::Data | Fork::Index | Fork::Xattr => {}
+        }
+    }
+
+    /// Bytes charged to each inode.
+    fn charges(&mut self) {
+        for at in 0..self.inodes.len() {
+            let inode = self.inodes[at];
+            if inode.charged_found != inode.charged_stated && !inode.is_torn {
+                let bytes = Versus { stated: inode.charged_stated, found: inode.charged_found };
+                self.report(Some(inode.ino), Problem::Charge(bytes));
+            }
+        }
+    }
+}
+
+/// The size of the file, if a block has no business behind it.
+fn beyond_end(inode: &InodeFacts, key: &BlockKey, block_bytes: u32) -> Option<u64> {
+    if key.fork != Fork::Data || key.level > 0 || inode.reap_from.is_some_and(|from| key.index.0 >= from) {
+        return None;
+    }
+    let end_bytes = if inode.is_inline { 0 } else { inode.size_bytes };
+    let BlockIndex(index) = key.index;
+    (index.saturating_mul(u64::from(block_bytes)) >= end_bytes).then_some(inode.size_bytes)
+}

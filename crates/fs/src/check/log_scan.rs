@@ -1,0 +1,192 @@
+//! What the log itself says of inodes: every summary of every segment is read, and of each inode the newest word counts.
+//!
+//! So the inode map can be rebuilt from the segment summaries (BSD-LFS, section 4.2, of the ifile). Old inode map blocks,
+//! which lie in the log too, say besides what had been freed by then; the summaries alone cannot, once the one that said so
+//! has been written over.
+//!
+//! Order is by incarnation, then serial: what a crashed mount left behind, and the next mount did not accept, is older than
+//! all that the next one wrote.
+
+use super::state::Progress;
+use crate::lfs::scan::{Partial, partial_at, stored_bytes};
+use crate::lfs::{DeviceReader, Geometry};
+use firnfs_format::inode::decode_record;
+use firnfs_format::summary::{Entry, EntryKind, FLAG_END};
+use firnfs_format::table::{ImapEntry, TABLE_ENTRY_BYTES, TableEntry};
+use firnfs_format::{Epoch, Incarnation, InodeNo, SECTOR_BYTES, SegmentId, Serial, TimeNs};
+use std::collections::BTreeMap;
+
+/// When something was written to the log.
+pub type Moment = (Incarnation, Serial);
+
+/// What was said of an inode, and when.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    when: Moment,
+    entry: ImapEntry,
+}
+
+/// A leaf of the inode map, as a checkpoint wrote it.
+struct Leaf {
+    when: Moment,
+    bytes: Vec<u8>,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct LogScan {
+    /// The two newest words on each inode: the last one may belong to a batch that never was complete.
+    words: BTreeMap<u64, [Option<Word>; 2]>,
+    leaves: BTreeMap<u64, Leaf>,
+    /// End of the last complete batch.
+    last_end: Option<Moment>,
+    /// First serial seen of each incarnation.
+    first_serial: BTreeMap<Incarnation, Serial>,
+    /// The last partial segment of all.
+    pub last: Option<Moment>,
+    /// The highest number of a checkpoint to come.
+    pub epoch: Epoch,
+    /// Partial segments read.
+    pub partials: u64,
+}
+
+impl LogScan {
+    /// Reads the whole log of a volume. `through`: the last serial that counts, where that is known.
+    pub fn run(
+        read: &mut DeviceReader<'_>,
+        uuid: &[u8; 16],
+        geo: &Geometry,
+        through: Option<Serial>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Self {
+        let mut scan = Self::default();
+        for segment in (0..geo.segments).map(SegmentId) {
+            scan.segment(read, uuid, geo, segment, through);
+            let done_bytes = (segment.0 + 1) * u64::from(geo.segment_bytes);
+            let total_bytes = geo.segments * u64::from(geo.segment_bytes);
+            watch(Progress { phase: 0, done_bytes, total_bytes });
+        }
+        scan
+    }
+
+    fn segment(
+        &mut self,
+        read: &mut DeviceReader<'_>,
+        uuid: &[u8; 16],
+        geo: &Geometry,
+        segment: SegmentId,
+        through: Option<Serial>,
+    ) {
+        let start = geo.device_bytes(geo.addr(segment, 0));
+        let bytes = read(start, geo.segment_bytes).unwrap_or_else(|_| piecewise(read, start, geo));
+        let (mut sector, mut last) = (0, Serial(0));
+        while sector < geo.segment_sectors {
+            let at = (sector * SECTOR_BYTES) as usize;
+            let found = partial_at(&bytes[at..], uuid, geo, sector);
+            // What is left of an earlier life of the segment has lower serials.
+            match found.filter(|p| p.summary.segment == segment && p.summary.serial > last) {
+                Some(partial) => {
+                    last = partial.summary.serial;
+                    sector += partial.summary.len_sectors;
+                    if through.is_none_or(|through| last <= through) {
+                        self.partial(&partial, &bytes, geo);
+                    }
+                }
+                None => sector += geo.unit_sectors,
+            }
+        }
+    }
+
+    fn partial(&mut self, partial: &Partial, bytes: &[u8], geo: &Geometry) {
+        let summary = &partial.summary;
+        let when = (summary.incarnation, summary.serial);
+        self.partials += 1;
+        self.last = self.last.max(Some(when));
+        self.epoch = self.epoch.max(summary.epoch);
+        let first = self.first_serial.entry(summary.incarnation).or_insert(summary.serial);
+        *first = (*first).min(summary.serial);
+        if summary.flags & FLAG_END != 0 {
+            self.last_end = self.last_end.max(Some(when));
+        }
+        for entry in &partial.entries {
+            match entry.kind {
+                EntryKind::Freed => {
+                    let entry_now = ImapEntry { version: entry.version, ..ImapEntry::default() };
+                    self.hear(entry.ino, Word { when, entry: entry_now });
+                }
+                EntryKind::Inode { orphan } => self.record(entry, orphan, when, bytes, geo),
+                EntryKind::Block { fork: 0, level: 0, index } if entry.ino == InodeNo::INODE_MAP => {
+                    self.leaf(entry, index, when, bytes, geo);
+                }
+                EntryKind::Block { .. } => {}
+            }
+        }
+    }
+
+    fn record(&mut self, entry: &Entry, orphan: bool, when: Moment, bytes: &[u8], geo: &Geometry) {
+        let stored = stored_bytes(bytes, geo, entry).filter(|b| firnfs_format::crc32c(b) == entry.ptr.crc);
+        let Some(record) = stored.and_then(|stored| decode_record(stored).ok()) else { return };
+        if record.raw.ino.get() == entry.ino.0 {
+            let atime = TimeNs(record.raw.atime_ns.get());
+            let entry_now = ImapEntry { ptr: entry.ptr, version: entry.version, orphan, atime };
+            self.hear(entry.ino, Word { when, entry: entry_now });
+        }
+    }
+
+    fn leaf(&mut self, entry: &Entry, index: u64, when: Moment, bytes: &[u8], geo: &Geometry) {
+        let stored = stored_bytes(bytes, geo, entry).filter(|b| firnfs_format::crc32c(b) == entry.ptr.crc);
+        let is_newer = self.leaves.get(&index).is_none_or(|leaf| leaf.when < when);
+        if let Some(stored) = stored.filter(|_| is_newer) {
+            self.leaves.insert(index, Leaf { when, bytes: stored.to_vec() });
+        }
+    }
+
+    fn hear(&mut self, ino: InodeNo, word: Word) {
+        let [newest, second] = self.words.entry(ino.0).or_default();
+        if newest.is_none_or(|old| old.when < word.when) {
+            *second = newest.replace(word);
+        } else if second.is_none_or(|old| old.when < word.when) {
+            *second = Some(word);
+        }
+    }
+
+    /// Whether something written at that moment counts: not if its batch never was complete, nor if the next mount went on
+    /// before it.
+    fn counts(&self, when: Moment) -> bool {
+        let mut later = self.first_serial.range(Incarnation(when.0.0.saturating_add(1))..);
+        Some(when) <= self.last_end && later.all(|(_, first)| when.1 < *first)
+    }
+
+    /// The inode map as the log has it: all entries that are not blank, by number.
+    #[must_use]
+    pub fn inode_map(&self, geo: &Geometry) -> Vec<(u64, ImapEntry)> {
+        let fan = u64::from(geo.block_bytes) / TABLE_ENTRY_BYTES as u64;
+        let mut map: BTreeMap<u64, Word> = BTreeMap::new();
+        for (index, leaf) in self.leaves.iter().filter(|(_, leaf)| self.counts(leaf.when)) {
+            for (slot, bytes) in leaf.bytes.as_chunks::<TABLE_ENTRY_BYTES>().0.iter().enumerate() {
+                let number = index.saturating_mul(fan).saturating_add(slot as u64);
+                map.insert(number, Word { when: leaf.when, entry: ImapEntry::decode(bytes) });
+            }
+        }
+        for (number, words) in &self.words {
+            let Some(word) = words.iter().flatten().find(|word| self.counts(word.when)) else { continue };
+            // A leaf of the map tells what had become of the inode by then.
+            if map.get(number).is_none_or(|known| known.when < word.when) {
+                map.insert(*number, *word);
+            }
+        }
+        let real = |number: &u64| *number == InodeNo::ROOT.0 || *number >= InodeNo::FIRST_USER.0;
+        let entries = map.into_iter().filter(|(number, _)| real(number));
+        entries
+            .map(|(number, word)| (number, word.entry))
+            .filter(|(_, e)| *e != ImapEntry::default())
+            .collect()
+    }
+}
+
+/// A segment of which some cannot be read: zeros there.
+fn piecewise(read: &mut DeviceReader<'_>, start: u64, geo: &Geometry) -> Vec<u8> {
+    let unit_bytes = geo.unit_sectors * SECTOR_BYTES;
+    let units = (0..geo.segment_bytes / unit_bytes).map(|unit| start + u64::from(unit * unit_bytes));
+    units.flat_map(|at| read(at, unit_bytes).unwrap_or_else(|_| vec![0; unit_bytes as usize])).collect()
+}

@@ -1,0 +1,309 @@
+//! The file system check: reads everything that is live, with its checksums, and sets all that is said twice against each
+//! other. The five phases are those of BSD-LFS's Table 2, for a log:
+//!
+//! 1. inodes: every record, every block pointer (`tables`, `inodes`);
+//! 2. directories: `..`, types, entries, counts, hash index (`names`);
+//! 3. trees and files that no path leads to (`tree`);
+//! 4. link counts (`tree`);
+//! 5. inode map, segment usage, counts: added up anew (`accounting`, `claims`).
+//!
+//! Like opening a volume it reads through a function that the driver gives, and nothing else happens: no clock, no thread,
+//! nothing is written. A crashed volume is checked as a mount would see it: rolled forward, in memory.
+//!
+//! Invariants:
+//! - bytes from the device are judged, never believed: nothing panics, and nothing is followed twice ([`claims`]), so time
+//!   and memory are bounded by what the device really holds;
+//! - a volume that is sound gives no [`Finding`] of severity [`Severity::Error`], whatever moment it crashed at: the crash
+//!   explorer holds the check to that;
+//! - a finding is reported where the damage is; what merely follows from it is not, where that can be told.
+//!
+//! Memory: about 200 bytes an inode and 40 an entry.
+//!
+//! Callers: the drivers (`firnfs_volume`), for `firn fsck`, the crash explorer and tests.
+
+mod accounting;
+mod claims;
+mod directory;
+mod facts;
+mod finding;
+mod inodes;
+mod log_scan;
+mod names;
+mod paths;
+pub mod repair;
+pub mod salvage;
+mod state;
+mod sweep;
+mod tables;
+mod tree;
+mod words;
+
+pub use facts::Facts;
+pub use finding::{EntryPlace, Finding, Problem, Severity, Versus};
+pub use state::{Progress, Totals};
+pub use words::Described;
+
+use crate::error::FsError;
+use crate::lfs::view::TableKind;
+use crate::lfs::{DeviceReader, Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
+use firnfs_format::checkpoint::Checkpoint;
+use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
+use firnfs_format::table::{ImapEntry, UsageEntry};
+use firnfs_format::{InodeNo, SegmentId, TimeNs};
+use log_scan::LogScan;
+use state::Check;
+
+/// Memory for what is read a second time: attributes in blocks, names for findings. In bytes.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// What a check came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// What is wrong, by phase.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those that are kept.
+    pub more_findings: u64,
+    /// What was looked at.
+    pub totals: Totals,
+    /// Number of the checkpoint that was checked.
+    pub epoch: u32,
+    /// Partial segments behind that checkpoint that count.
+    pub rolled_forward: u64,
+}
+
+impl Report {
+    /// The worst of the findings.
+    #[must_use]
+    pub fn severity(&self) -> Option<Severity> {
+        self.findings.iter().map(Finding::severity).max()
+    }
+
+    /// True if nothing is wrong that a crash alone does not explain.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.severity().is_none_or(|worst| worst == Severity::Note)
+    }
+}
+
+/// Why a volume could not be checked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// It is none, or cut short.
+    #[error(transparent)]
+    NotFirnfs(#[from] NotFirnfs),
+    /// Neither checkpoint can be used, or the device failed.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+/// Which checkpoint to start from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum From {
+    /// The newest, as a mount does.
+    #[default]
+    Newest,
+    /// The one in that slot, 0 or 1.
+    Slot(usize),
+}
+
+/// Checks the volume on a device that nobody writes to.
+///
+/// # Errors
+/// [`CheckError`]: there is nothing to check. All that is merely wrong is a finding.
+pub fn check(
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    from: From,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Report, CheckError> {
+    examine(read, device_bytes, from, watch).map(|(report, _)| report)
+}
+
+/// As [`check`], with what a repair needs to know besides.
+///
+/// # Errors
+/// As [`check`].
+pub fn examine(
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    from: From,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<(Report, Facts), CheckError> {
+    let sb = read_superblock(read, device_bytes)?;
+    let mut findings = copies(read, &sb, device_bytes);
+    let slots = read_slots(read, &sb);
+    for (slot, reason) in slots.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.as_ref().err()?))) {
+        let problem = Problem::CheckpointSlot { slot: slot as u8, reason: reason.to_string() };
+        findings.push(Finding { problem, ino: None, path: None });
+    }
+    let base = match from {
+        From::Newest => newest(&slots)?,
+        From::Slot(slot) => slots[slot].clone().map_err(|e| FsError::Corrupt {
+            what: "checkpoint".to_owned(),
+            at: format!("slot {slot}"),
+            expected: e.expected.clone(),
+            found: e.to_string(),
+        })?,
+    };
+    let (uuid, through) = (sb.uuid, base.serial);
+    let (mut lfs, noted) = open(read, sb, base)?;
+    if let Some(lost) = lfs.recovered().lost {
+        let problem = Problem::LostLog { reason: lost.as_error(&lfs.geometry()) };
+        findings.push(Finding { problem, ino: None, path: None });
+    }
+    let (mut report, mut facts) = check_store(&mut lfs, read, noted.clone(), None, watch);
+    if !facts.lost_inodes.is_empty() {
+        // Blocks of the inode map are gone: the log knows what they held (and the tail is over them in any case).
+        let geo = lfs.geometry();
+        let map = LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo);
+        (report, facts) = check_store(&mut lfs, read, noted, Some(&map), watch);
+    }
+    findings.append(&mut report.findings);
+    Ok((Report { findings, ..report }, facts))
+}
+
+/// Opens a damaged volume to repair it, read-write: roll-forward does what it can. `end_lost_log`: where a part of the log
+/// is missing it ends for good.
+///
+/// # Errors
+/// As [`check`].
+pub fn open_to_repair(
+    read: &mut DeviceReader<'_>,
+    device_bytes: u64,
+    options: Options,
+    now: TimeNs,
+    end_lost_log: bool,
+) -> Result<Lfs, CheckError> {
+    let sb = read_superblock(read, device_bytes)?;
+    let base = newest(&read_slots(read, &sb))?;
+    let mut lfs = Lfs::open_at(read, sb, base.clone(), options, now)?;
+    if end_lost_log && lfs.recovered().lost.is_some() {
+        lfs.end_lost_log(base)?;
+    }
+    Ok(lfs)
+}
+
+/// Opens a volume for a check.
+fn open(
+    read: &mut DeviceReader<'_>,
+    sb: Superblock,
+    base: Checkpoint,
+) -> Result<(Lfs, Vec<(InodeNo, FsError)>), FsError> {
+    let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
+    let lfs = Lfs::open_at(read, sb, base, options, TimeNs(0))?;
+    let noted = lfs.set_aside().filter_map(|(thing, why)| match thing {
+        Thing::OldBlocks(ino) => Some((ino, why.clone())),
+        _ => None,
+    });
+    let noted = noted.collect();
+    Ok((lfs, noted))
+}
+
+/// Checks an open store that has nothing dirty and nothing under way: everything but the copies of superblock and
+/// checkpoint.
+#[must_use]
+pub fn check_open(lfs: &mut Lfs, read: &mut DeviceReader<'_>) -> Report {
+    check_store(lfs, read, Vec::new(), None, &mut |_| {}).0
+}
+
+/// `map`: what the log says of inodes, for those whose part of the inode map cannot be read.
+fn check_store(
+    lfs: &mut Lfs,
+    read: &mut DeviceReader<'_>,
+    noted: Vec<(InodeNo, FsError)>,
+    map: Option<&[(u64, ImapEntry)]>,
+    watch: &mut dyn FnMut(Progress),
+) -> (Report, Facts) {
+    let mut check = Check::new(lfs, read, watch);
+    for (ino, reason) in noted {
+        check.is_stale = true;
+        check.report(Some(ino), Problem::RollForward { reason });
+    }
+    check.gather_tables(map);
+    check.phase_1();
+    if check.lost_inodes.is_empty() {
+        check.phase_2();
+        check.phase_3();
+        check.phase_4();
+    }
+    check.phase_5();
+    check.name_findings();
+    let facts = check.facts();
+    (check.finish(), facts)
+}
+
+/// Copies of the superblock that are not what the good one is.
+fn copies(read: &mut DeviceReader<'_>, sb: &Superblock, device_bytes: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let places = Superblock::places(sb.size_bytes);
+    for (copy, at_bytes) in places.into_iter().enumerate() {
+        if at_bytes + SUPERBLOCK_BYTES as u64 > device_bytes {
+            continue;
+        }
+        let decoded = read(at_bytes, SUPERBLOCK_BYTES as u32)
+            .map_err(|e| e.to_string())
+            .and_then(|bytes| Superblock::decode(&bytes).map_err(|e| e.to_string()));
+        let reason = match decoded {
+            Ok(other) if other == *sb => continue,
+            Ok(_) => "that of another volume".to_owned(),
+            Err(reason) => reason,
+        };
+        let problem = Problem::SuperblockCopy { copy: copy as u8, at_bytes, reason };
+        findings.push(Finding { problem, ino: None, path: None });
+    }
+    findings
+}
+
+impl Check<'_, '_> {
+    /// Reads both tables, and puts what is newer than they are over them.
+    fn gather_tables(&mut self, map: Option<&[(u64, ImapEntry)]>) {
+        let usage = self.read_table::<UsageEntry>(TableKind::SegmentUsage);
+        self.lost_segments = usage.lost;
+        self.usage = usage.entries;
+        let newer = self.lfs.newer_segments();
+        merge(&mut self.usage, newer.into_iter().map(|segment| (segment.0, UsageEntry::default())), true);
+        for (segment, entry) in &mut self.usage {
+            *entry = self.lfs.usage_now(SegmentId(*segment), *entry);
+        }
+        let imap = self.read_table::<ImapEntry>(TableKind::InodeMap);
+        self.lost_inodes = imap.lost;
+        self.imap = imap.entries;
+        let newer = self.lfs.newer_inodes();
+        if let Some(map) = map {
+            let lost = std::mem::take(&mut self.lost_inodes);
+            let is_lost = |n: u64| lost.iter().any(|&(first, count)| n >= first && n - first < count);
+            let found: Vec<_> = map.iter().copied().filter(|(n, _)| is_lost(*n)).collect();
+            self.lfs.overlay_inodes(&found);
+            merge(&mut self.imap, found.into_iter(), true);
+            self.is_stale = true;
+        }
+        self.is_torn |= !self.lost_inodes.is_empty();
+        merge(&mut self.imap, newer.into_iter().map(|(ino, entry)| (ino.0, entry)), false);
+    }
+
+    fn finish(mut self) -> Report {
+        self.totals.read_bytes = self.sweep.read_bytes;
+        Report {
+            findings: std::mem::take(&mut self.findings),
+            more_findings: self.more_findings,
+            totals: self.totals,
+            epoch: self.lfs.durable_epoch().0,
+            rolled_forward: self.lfs.recovered().partials,
+        }
+    }
+}
+
+/// Puts entries, in order, into a list in order; where both have a number, `keep` says that the old one stays.
+fn merge<E: Copy>(list: &mut Vec<(u64, E)>, newer: impl Iterator<Item = (u64, E)>, keep: bool) {
+    let old = std::mem::take(list);
+    let mut old = old.into_iter().peekable();
+    for (number, entry) in newer {
+        while let Some(before) = old.next_if(|(n, _)| *n < number) {
+            list.push(before);
+        }
+        let same = old.next_if(|(n, _)| *n == number).filter(|_| keep);
+        list.push(same.unwrap_or((number, entry)));
+    }
+    list.extend(old);
+    list.dedup_by_key(|(number, _)| *number);
+}

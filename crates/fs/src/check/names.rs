@@ -1,0 +1,238 @@
+//! Phase 2: directories. Their blocks come by in phase 1; here the entries are set against the inodes, against each
+//! other, against the counts, and against the hash index.
+
+use super::finding::{EntryPlace, Problem, Versus};
+use super::state::{Check, EntryFacts, IndexNode, place_of};
+use crate::error::{FsError, Stop};
+use crate::inode::Kind;
+use crate::store::{Buf, Store};
+use crate::ufs::dirent::{self, UNIT_BYTES};
+use crate::ufs::{index, xattr};
+use firnfs_format::InodeNo;
+
+impl Check<'_, '_> {
+    /// A block of a directory's content, as it is stored.
+    pub fn directory_block(&mut self, dir: InodeNo, block: u64, mut bytes: Vec<u8>) {
+        bytes.resize(self.geo.block_bytes as usize, 0);
+        self.directory_bytes(dir, block, &bytes);
+    }
+
+    /// Takes the entries of a directory's block or inline content.
+    pub fn directory_bytes(&mut self, dir: InodeNo, block: u64, bytes: &[u8]) {
+        let hash_key = self.lfs.facts().hash_key;
+        let start = block.saturating_mul(u64::from(self.geo.block_bytes));
+        for record in dirent::records(bytes) {
+            let record = match record {
+                Ok(record) if record.is_free() => continue,
+                Ok(record) => record,
+                Err(reason) => {
+                    self.torn_dirs.push(dir);
+                    self.report(Some(dir), Problem::DirectoryBlock { block, reason });
+                    return;
+                }
+            };
+            let at_bytes = start + record.at as u64;
+            if record.check_name().is_err() {
+                let at = EntryPlace { dir, at_bytes };
+                self.report(Some(dir), Problem::EntryName { at, name: record.name.to_vec() });
+            }
+            self.entries.push(EntryFacts {
+                dir,
+                target: record.ino,
+                hash: index::hash64(hash_key, record.name),
+                place: (at_bytes / UNIT_BYTES as u64) as u32,
+                kind: record.kind_code,
+                used_units: (record.used_bytes() / UNIT_BYTES) as u8,
+            });
+        }
+    }
+
+    /// Runs the phase.
+    pub fn phase_2(&mut self) {
+        self.tell(2);
+        for dir in std::mem::take(&mut self.torn_dirs) {
+            if let Some(at) = self.dir_at(dir) {
+                self.dirs[at].is_torn = true;
+            }
+        }
+        self.check_root();
+        self.totals.entries = self.entries.len() as u64;
+        self.entries.sort_unstable_by_key(|entry| (entry.dir, entry.hash, entry.place));
+        for at in 0..self.entries.len() {
+            self.entry(at);
+        }
+        self.index_nodes.sort_unstable_by_key(|node| (node.dir, node.block));
+        self.each_directory();
+        self.attributes_in_blocks();
+    }
+
+    fn check_root(&mut self) {
+        let found = match self.inode_at(InodeNo::ROOT).map(|at| self.inodes[at]) {
+            None => "none".to_owned(),
+            Some(root) if root.kind != Kind::Directory as u8 => format!("an inode of type {}", root.kind),
+            Some(root) if root.nlink == 0 => "a directory without names".to_owned(),
+            Some(root) => {
+                if root.parent != InodeNo::ROOT {
+                    let parent = Versus { stated: root.parent, found: InodeNo::ROOT };
+                    self.report(Some(InodeNo::ROOT), Problem::DotDot(parent));
+                }
+                return;
+            }
+        };
+        self.report(Some(InodeNo::ROOT), Problem::Root { found });
+    }
+
+    fn entry(&mut self, at: usize) {
+        let entry = self.entries[at];
+        let twin = at.checked_sub(1).map(|before| self.entries[before]);
+        if twin.is_some_and(|twin| (twin.dir, twin.hash) == (entry.dir, entry.hash)) {
+            self.report(Some(entry.dir), Problem::EntryTwice { at: place_of(entry.dir, entry.place) });
+            return;
+        }
+        let target = entry.target;
+        let Some(number) = self.inode_at(target) else {
+            self.report(
+                Some(entry.dir),
+                Problem::EntryDangling { at: place_of(entry.dir, entry.place), target },
+            );
+            return;
+        };
+        let kind = self.inodes[number].kind;
+        if kind != entry.kind {
+            let kind = Versus { stated: entry.kind, found: kind };
+            self.report(
+                Some(entry.dir),
+                Problem::EntryKind { at: place_of(entry.dir, entry.place), target, kind },
+            );
+        }
+        if kind == Kind::Directory as u8 {
+            self.subdirectory(number, &entry);
+        } else {
+            self.inodes[number].names = self.inodes[number].names.saturating_add(1);
+        }
+    }
+
+    /// An entry that names a directory: it may have but one, and it is the one that `..` leads to.
+    fn subdirectory(&mut self, number: usize, entry: &EntryFacts) {
+        let (at, target) = (place_of(entry.dir, entry.place), entry.target);
+        let Some(dir) = self.dir_at(target) else { return };
+        if self.dirs[dir].named_at.is_some() || target == InodeNo::ROOT {
+            self.report(Some(entry.dir), Problem::EntrySecond { at, target });
+            return;
+        }
+        self.dirs[dir].named_at = Some((entry.dir, entry.place));
+        self.inodes[number].names = 1;
+        if let Some(parent) = self.dir_at(entry.dir) {
+            self.dirs[parent].subdirectories = self.dirs[parent].subdirectories.saturating_add(1);
+        }
+        let stated = self.inodes[number].parent;
+        if stated != entry.dir {
+            self.report(Some(target), Problem::DotDot(Versus { stated, found: entry.dir }));
+        }
+    }
+
+    fn each_directory(&mut self) {
+        let entries = std::mem::take(&mut self.entries);
+        let nodes = std::mem::take(&mut self.index_nodes);
+        for at in 0..self.dirs.len() {
+            let ino = self.dirs[at].ino;
+            let mine = slice_of(&entries, ino, |entry| entry.dir);
+            let nodes = slice_of(&nodes, ino, |node| node.dir);
+            self.counts(at, mine);
+            let blocks = self.dirs[at].index_blocks;
+            let behind = nodes.last().map(|node| node.block).filter(|block| *block >= blocks);
+            if let Some(block) = behind {
+                let reason = wrong_index(ino, format!("{blocks} blocks"), format!("a block {block}"));
+                self.report(Some(ino), Problem::Index { reason });
+            } else if blocks > 0 && !self.dirs[at].is_torn {
+                self.index(at, mine, nodes);
+            }
+        }
+        self.entries = entries;
+    }
+
+    fn counts(&mut self, at: usize, entries: &[EntryFacts]) {
+        let found_bytes = entries.iter().map(|entry| u64::from(entry.used_units) * UNIT_BYTES as u64).sum();
+        let dir = &mut self.dirs[at];
+        (dir.found_entries, dir.found_bytes) = (entries.len() as u64, found_bytes);
+        let dir = *dir;
+        if (dir.entries, dir.entry_bytes) != (dir.found_entries, found_bytes) && !dir.is_torn {
+            let entries = Versus { stated: dir.entries, found: dir.found_entries };
+            let bytes = Versus { stated: dir.entry_bytes, found: found_bytes };
+            self.report(Some(dir.ino), Problem::Counts { entries, bytes });
+        }
+    }
+
+    fn index(&mut self, at: usize, entries: &[EntryFacts], nodes: &[IndexNode]) {
+        let (ino, blocks) = (self.dirs[at].ino, self.dirs[at].index_blocks);
+        let block_bytes = self.geo.block_bytes as usize;
+        let mut indexed = Vec::with_capacity(entries.len());
+        let mut node = |block: u32| {
+            let stored = nodes.binary_search_by_key(&u64::from(block), |node| node.block);
+            let mut bytes = stored.map_or_else(|_| Vec::new(), |n| nodes[n].bytes.clone());
+            bytes.resize(block_bytes, 0);
+            Ok(Buf::new(bytes))
+        };
+        let limit = nodes.last().map_or(0, |node| node.block + 1);
+        let walked = if blocks > limit + u64::from(u16::MAX) {
+            // So many emptied leaves at the end there cannot be; and they would all be looked for.
+            Err(wrong_index(ino, format!("{limit} blocks"), blocks.to_string()))
+        } else {
+            index::walk_nodes(blocks, &mut node, &mut |hash, place| indexed.push((hash, place))).map_err(
+                |stop| match stop {
+                    Stop::Fail(error) => error,
+                    other => wrong_index(ino, "nodes in memory".to_owned(), format!("{other:?}")),
+                },
+            )
+        };
+        let reason = match walked {
+            Err(reason) => reason,
+            Ok(()) => {
+                let mut expected: Vec<_> = entries.iter().map(|e| (e.hash as u32, e.place)).collect();
+                expected.sort_unstable();
+                indexed.sort_unstable();
+                if expected == indexed {
+                    return;
+                }
+                wrong_index(
+                    ino,
+                    format!("{} entries", expected.len()),
+                    format!("{} pairs, not theirs", indexed.len()),
+                )
+            }
+        };
+        self.report(Some(ino), Problem::Index { reason });
+    }
+
+    /// Judges a set of extended attributes.
+    pub fn attributes(&mut self, ino: InodeNo, set: &[u8]) {
+        if let Err(reason) = xattr::verify(set) {
+            self.report(Some(ino), Problem::Attributes { reason });
+        }
+    }
+
+    /// Sets of attributes that are in blocks: few, so they are read one by one.
+    fn attributes_in_blocks(&mut self) {
+        for ino in std::mem::take(&mut self.with_attributes) {
+            let read = self.lfs.drive(self.sweep.read, |lfs| xattr::load(lfs, ino));
+            match read {
+                Ok(set) => self.attributes(ino, &set),
+                // A damaged block was found in phase 1.
+                Err(FsError::Corrupt { ref what, .. }) if what.contains(" attribute ") => {}
+                Err(reason) => self.report(Some(ino), Problem::Attributes { reason }),
+            }
+            self.lfs.shrink_caches();
+        }
+    }
+}
+
+fn wrong_index(dir: InodeNo, expected: String, found: String) -> FsError {
+    FsError::Corrupt { what: "directory index".to_owned(), at: format!("directory {dir}"), expected, found }
+}
+
+/// The part of a list, sorted by inode, that belongs to one.
+fn slice_of<T>(list: &[T], ino: InodeNo, of: impl Fn(&T) -> InodeNo) -> &[T] {
+    let start = list.partition_point(|item| of(item) < ino);
+    let len = list[start..].partition_point(|item| of(item) == ino);
+    &list[start..start + len]
+}

@@ -1,0 +1,313 @@
+//! Repairs: what is done about each finding. Most are ordinary operations of the file system; what no operation does is in
+//! `lfs/mend`. Each is atomic across a crash, and the order is such that a repair cut short leaves findings for the next
+//! one, but none that were not there.
+//!
+//! Whoever drives it checks again afterwards: a repair may bring to light what lay behind it.
+
+use super::directory as dirs;
+use super::facts::Facts;
+use super::finding::{EntryPlace, Finding, Problem};
+use crate::error::{FsError, Outcome, Stop};
+use crate::inode::{Inode, Kind};
+use crate::lfs::Lfs;
+use crate::store::{Fork, Intent, OpKind, Store};
+use crate::ufs::dir::{self, Hints};
+use crate::ufs::{self, xattr};
+use crate::vfs::{Caller, NewNode, Vfs};
+use firnfs_format::{InodeNo, TimeNs};
+use std::collections::BTreeSet;
+
+/// Where lost files and trees go, in the root.
+pub const LOST_AND_FOUND: &[u8] = b"lost+found";
+/// Other names for it, where something else has that one.
+const NAMES_MAX: u32 = 1000;
+
+/// What came of a repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fixed {
+    /// It is done, or was done with another one.
+    Done,
+    /// There is no repair for it; says why.
+    Cannot(&'static str),
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Fixer {
+    hints: Hints,
+    lost_and_found: Option<InodeNo>,
+    /// Directories to be counted, and indexed, at the end.
+    touched: BTreeSet<InodeNo>,
+    /// Entries that are gone: an entry is taken out once, however much is wrong with it.
+    removed: BTreeSet<(InodeNo, u64)>,
+}
+
+/// The order of repairs: what can be read at all comes first; link counts before what changes them.
+#[must_use]
+pub fn order(problem: &Problem) -> u8 {
+    match problem {
+        Problem::Record { .. } => 0,
+        Problem::Root { .. } => 1,
+        Problem::Block { key, .. } | Problem::Pointer { key, .. } | Problem::Shared { key, .. } => {
+            // Deeper blocks go with those above them.
+            8 - key.level.min(5)
+        }
+        Problem::BeyondEnd { .. } | Problem::Form { .. } => 10,
+        Problem::DirectoryBlock { .. } => 11,
+        Problem::Links(_) => 13,
+        Problem::LostTree { .. } => 14,
+        Problem::LostFile { .. } => 15,
+        _ => 12,
+    }
+}
+
+impl Fixer {
+    /// Brings the accounting up to what the check counted: first of all, before anything else turns dirty. Returns whether
+    /// the logs have to move.
+    pub fn restate(vfs: &mut Vfs<Lfs>, facts: &mut Facts) -> bool {
+        facts.tables.take().is_some_and(|tables| {
+            let move_logs = tables.move_logs;
+            vfs.store_mut().restate(tables);
+            move_logs
+        })
+    }
+
+    /// Lets the logs go on where nothing is live.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`; `NoSpace` if there is no clean segment to go on in.
+    pub fn move_logs(vfs: &mut Vfs<Lfs>) -> Outcome<()> {
+        vfs.store_mut().move_logs()
+    }
+
+    /// Charges an inode with what is really charged to it.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn charge(vfs: &mut Vfs<Lfs>, now: TimeNs, (ino, charged_bytes): (InodeNo, u64)) -> Outcome<()> {
+        vfs.store_mut().note_change(now);
+        vfs.store_mut().rewrite_inode(ino, Some(charged_bytes))
+    }
+
+    /// Repairs one finding.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `NoSpace`, `Corrupt`.
+    pub fn fix(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs, finding: &Finding) -> Outcome<Fixed> {
+        let ino = finding.ino.unwrap_or(InodeNo(0));
+        let lfs = vfs.store_mut();
+        lfs.note_change(now);
+        match &finding.problem {
+            Problem::Record { .. } => lfs.forget_inode(ino)?,
+            Problem::Root { .. } => self.make_root(vfs, now)?,
+            Problem::Block { key, .. } => {
+                lfs.cut(*key, true)?;
+                self.touch_directory(lfs, ino)?;
+            }
+            Problem::Pointer { key, .. } => {
+                lfs.cut(*key, false)?;
+                self.touch_directory(lfs, ino)?;
+            }
+            Problem::Shared { key, .. } if key.level == 0 => lfs.relocate(*key)?,
+            Problem::Shared { key, .. } => {
+                lfs.cut(*key, true)?;
+                self.touch_directory(lfs, ino)?;
+            }
+            Problem::BeyondEnd { key, .. } => lfs.cut(*key, true)?,
+            Problem::Version(_) | Problem::Orphan(_) => lfs.rewrite_inode(ino, None)?,
+            Problem::Form { .. } => return self.fix_form(lfs, now, ino),
+            Problem::Attributes { .. } => fix_attributes(lfs, now, ino)?,
+            Problem::LostTree { named_at } => {
+                if let Some(at) = named_at {
+                    self.remove_entry(lfs, now, *at)?;
+                }
+                self.adopt(vfs, now, ino)?;
+            }
+            Problem::LostFile { .. } => self.adopt(vfs, now, ino)?,
+            Problem::Links(links) => set(lfs, now, ino, |inode| inode.nlink = links.found)?,
+            Problem::SuperblockCopy { .. } => return Ok(Fixed::Cannot("the driver writes it")),
+            // Counted anew, or written by the mount itself.
+            _ => return self.fix_names(lfs, now, finding),
+        }
+        Ok(Fixed::Done)
+    }
+
+    fn fix_names(&mut self, lfs: &mut Lfs, now: TimeNs, finding: &Finding) -> Outcome<Fixed> {
+        let ino = finding.ino.unwrap_or(InodeNo(0));
+        match &finding.problem {
+            Problem::DirectoryBlock { block, .. } => {
+                dirs::keep_readable(lfs, now, ino, *block)?;
+                self.touched.insert(ino);
+            }
+            Problem::EntryName { at, .. }
+            | Problem::EntryTwice { at }
+            | Problem::EntryDangling { at, .. }
+            | Problem::EntrySecond { at, .. } => self.remove_entry(lfs, now, *at)?,
+            Problem::EntryKind { at, .. } if self.removed.contains(&(at.dir, at.at_bytes)) => {}
+            Problem::EntryKind { at, target, .. } => dirs::retype_entry(lfs, now, *at, *target)?,
+            Problem::DotDot(parent) => set(lfs, now, ino, |inode| inode.parent = parent.found)?,
+            Problem::Counts { .. } => {
+                self.touched.insert(ino);
+            }
+            Problem::Index { .. } => {
+                dirs::forget_index(lfs, now, ino)?;
+                self.touched.insert(ino);
+            }
+            _ => {}
+        }
+        Ok(Fixed::Done)
+    }
+
+    fn remove_entry(&mut self, lfs: &mut Lfs, now: TimeNs, at: EntryPlace) -> Outcome<()> {
+        if !self.removed.contains(&(at.dir, at.at_bytes)) {
+            dirs::remove_entry(lfs, now, at)?;
+            self.removed.insert((at.dir, at.at_bytes));
+            self.touched.insert(at.dir);
+        }
+        Ok(())
+    }
+
+    /// Directories that are to be counted at the end.
+    #[must_use]
+    pub fn touched(&self) -> Vec<InodeNo> {
+        self.touched.iter().copied().collect()
+    }
+
+    /// Counts a directory anew, and builds its index if it needs one and has none.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `Corrupt`.
+    pub fn recount(vfs: &mut Vfs<Lfs>, now: TimeNs, dir: InodeNo) -> Outcome<()> {
+        match dirs::recount(vfs.store_mut(), now, dir) {
+            Err(Stop::Fail(FsError::NotFound)) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// What a directory lost blocks of: its index, which may lead there, goes; it is counted at the end.
+    fn touch_directory(&mut self, lfs: &mut Lfs, ino: InodeNo) -> Outcome<()> {
+        if lfs.inode(ino)?.kind == Kind::Directory {
+            self.touched.insert(ino);
+        }
+        Ok(())
+    }
+
+    fn make_root(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs) -> Outcome<()> {
+        let lfs = vfs.store_mut();
+        match lfs.inode(InodeNo::ROOT) {
+            Ok(inode) if inode.kind == Kind::Directory => {
+                return set(lfs, now, InodeNo::ROOT, |root| root.nlink = 2);
+            }
+            Err(Stop::Fail(FsError::NotFound)) => {}
+            // Whatever it is, the root it is not.
+            Ok(_) | Err(Stop::Fail(_)) => lfs.forget_inode(InodeNo::ROOT)?,
+            Err(stop) => return Err(stop),
+        }
+        let root = ufs::root_inode(&lfs.facts(), now);
+        lfs.make_root(root)
+    }
+
+    fn fix_form(&mut self, lfs: &mut Lfs, now: TimeNs, ino: InodeNo) -> Outcome<Fixed> {
+        if lfs.inode(ino)?.kind != Kind::Directory {
+            dirs::forget_index(lfs, now, ino)?;
+            return Ok(Fixed::Done);
+        }
+        match dirs::round_size(lfs, now, ino) {
+            Err(Stop::Fail(FsError::Invalid(why))) => return Ok(Fixed::Cannot(why)),
+            other => other?,
+        }
+        self.touched.insert(ino);
+        Ok(Fixed::Done)
+    }
+
+    /// The directory of lost files, made if it is not there.
+    fn lost_and_found(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs) -> Outcome<InodeNo> {
+        if let Some(ino) = self.lost_and_found {
+            return Ok(ino);
+        }
+        for number in 0..NAMES_MAX {
+            let mut name = LOST_AND_FOUND.to_vec();
+            if number > 0 {
+                name.extend(format!(".{number}").into_bytes());
+            }
+            let found = match vfs.lookup(now, InodeNo::ROOT, &name, false) {
+                Ok(attr) if attr.kind == Kind::Directory => attr.ino,
+                Ok(_) => continue,
+                Err(Stop::Fail(FsError::NotFound)) => {
+                    let node = NewNode { kind: Kind::Directory, mode: 0o700, rdev: 0, target: b"" };
+                    let caller = Caller { uid: 0, gid: 0, umask: 0 };
+                    vfs.make(now, caller, InodeNo::ROOT, &name, node, false)?.ino
+                }
+                Err(stop) => return Err(stop),
+            };
+            self.lost_and_found = Some(found);
+            return Ok(found);
+        }
+        Err(FsError::Exists.into())
+    }
+
+    /// Gives an inode a name in `lost+found`: `#` and its number.
+    fn adopt(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs, ino: InodeNo) -> Outcome<()> {
+        let home = self.lost_and_found(vfs, now)?;
+        let lfs = vfs.store_mut();
+        let inode = lfs.inode(ino)?;
+        let (kind, is_dir) = (inode.kind, inode.kind == Kind::Directory);
+        let view = dir::view(lfs, home)?;
+        let mut name = format!("#{ino}");
+        let lookup = loop {
+            let lookup = dir::lookup(lfs, &view, name.as_bytes())?;
+            match lookup.found {
+                None => break lookup,
+                Some(found) if found.ino == ino => return Ok(()),
+                Some(_) => name.push('~'),
+            }
+        };
+        let insert = dir::plan_insert(lfs, &self.hints, view, lookup, name.as_bytes(), None)?;
+        let mut intents = vec![Intent::Change { ino, grow_bytes: 0 }];
+        insert.declare(name.len(), &mut intents);
+        let mut op = lfs.begin(now, OpKind::Names, &intents)?;
+        insert.apply(lfs, &mut op, &mut self.hints, name.as_bytes(), (ino, kind));
+        let parent = lfs.inode_mut(&mut op, home);
+        parent.nlink = parent.nlink.saturating_add(u32::from(is_dir));
+        (parent.mtime, parent.ctime) = (now, now);
+        let inode = lfs.inode_mut(&mut op, ino);
+        inode.ctime = now;
+        if is_dir {
+            inode.parent = home;
+            inode.nlink = inode.nlink.max(2);
+        } else {
+            inode.nlink = 1;
+        }
+        lfs.end(op);
+        Ok(())
+    }
+}
+
+/// Changes something in an inode.
+fn set(lfs: &mut Lfs, now: TimeNs, ino: InodeNo, change: impl FnOnce(&mut Inode)) -> Outcome<()> {
+    let mut op = lfs.begin(now, OpKind::Names, &[Intent::Change { ino, grow_bytes: 0 }])?;
+    let inode = lfs.inode_mut(&mut op, ino);
+    change(inode);
+    inode.ctime = now;
+    lfs.end(op);
+    Ok(())
+}
+
+/// Keeps the attributes that are sound.
+fn fix_attributes(lfs: &mut Lfs, now: TimeNs, ino: InodeNo) -> Outcome<()> {
+    let set = match xattr::load(lfs, ino) {
+        Ok(set) => set,
+        Err(Stop::Fail(_)) => Vec::new(),
+        Err(stop) => return Err(stop),
+    };
+    let replace = xattr::plan_replace(lfs, ino, xattr::sound(&set))?;
+    let mut intents = Vec::new();
+    replace.declare(&mut intents);
+    // A damaged length says nothing of what is there.
+    intents.push(Intent::Punch { ino, fork: Fork::Xattr, at_bytes: 0, len_bytes: u64::MAX });
+    let mut op = lfs.begin(now, OpKind::Names, &intents)?;
+    lfs.punch(&mut op, ino, Fork::Xattr, 0, u64::MAX);
+    replace.apply(lfs, &mut op);
+    lfs.end(op);
+    Ok(())
+}
