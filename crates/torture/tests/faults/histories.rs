@@ -76,6 +76,7 @@ impl<'s> Trial<'s> {
             (Err(Refusal::Invalid(_)), Err(_)) => {
                 self.record.push(op.clone(), false, self.record.world().clone());
             }
+            (Err(Refusal::NoSpace), _) => self.assert_unchanged(op),
             (Err(Refusal::Broken(why)), _) => {
                 self.assert_tells(why);
                 self.disk.clear();
