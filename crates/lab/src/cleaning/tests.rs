@@ -45,7 +45,7 @@ fn greedy_under_uniform_writes_costs_what_theory_says() {
         // The limit is one of large segments, since small ones differ in utilisation and greedy gains by that, and of many,
         // since one of them is half empty.
         let outcome = run(&Setup {
-            segments: 400,
+            segments: 1000,
             segment_blocks: 1024,
             ..setup("uniform", "greedy", "one", utilisation)
         });
