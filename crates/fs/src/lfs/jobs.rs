@@ -3,7 +3,8 @@
 //! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
 //! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
 //! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
-//! more: a device that lost what it had accepted may well report the next flush as done.
+//! more until somebody says so ([`Jobs::go_on`]), and after a failed flush never: a device that lost what it had accepted may well
+//! report the next one as done.
 
 use super::parcel::Parcel;
 use crate::mutation::{Mutation, is_on};
