@@ -5,6 +5,7 @@ use super::Lfs;
 use super::blockmap::ptr_in;
 use super::geometry::Geometry;
 use super::inode::CoreInode;
+use super::kinds::KindBytes;
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::store::{BlockKey, Fork};
@@ -93,6 +94,12 @@ impl Lfs {
     /// Inodes in use, as the volume counts them.
     pub(crate) fn inodes_used(&self) -> u64 {
         self.imap.used
+    }
+
+    /// Live bytes in the log by kind; `None` on a volume of a version that did not keep them.
+    #[must_use]
+    pub fn live_kinds(&self) -> Option<KindBytes> {
+        self.usage.live()
     }
 
     /// The newest durable checkpoint.
