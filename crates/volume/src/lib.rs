@@ -10,6 +10,7 @@ mod open;
 mod reader;
 mod repair;
 mod salvage;
+mod stalls;
 mod volume;
 
 pub use check::check;
@@ -18,6 +19,7 @@ pub use open::{OpenError, format, open};
 pub use reader::Reader;
 pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};
+pub use stalls::Stalls;
 pub use volume::Volume;
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.

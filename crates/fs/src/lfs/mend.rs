@@ -11,7 +11,7 @@ use super::inode::CoreInode;
 use super::kinds::{KindBytes, LogKind};
 use super::log::Log;
 use crate::cache::{BlockCache, ClockMap};
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::store::BlockKey;
 use firnfs_format::checkpoint::{Checkpoint, Tail};
@@ -170,12 +170,11 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(crate) fn make_root(&mut self, root: Inode) -> Outcome<()> {
-        match self.load_inode(InodeNo::ROOT) {
-            Ok(_) => return Ok(()),
-            Err(Stop::Fail(FsError::NotFound)) => {}
-            Err(stop) => return Err(stop),
+        let entry = self.imap.get(&mut self.shelf, InodeNo::ROOT)?;
+        if self.inodes.peek(&InodeNo::ROOT).is_some() || entry.is_used() {
+            return self.load_inode(InodeNo::ROOT).map(drop);
         }
-        let version = self.imap.get(&mut self.shelf, InodeNo::ROOT)?.version.wrapping_add(1);
+        let version = entry.version.wrapping_add(1);
         self.freed.remove(&InodeNo::ROOT);
         let mut core = CoreInode::fresh(root, version);
         self.next_generation += 1;

@@ -225,6 +225,11 @@ impl Usage {
         self.clean.saturating_sub(waiting)
     }
 
+    /// Whether a clean segment may be written.
+    pub fn is_ready(&self, entry: &UsageEntry, durable: Epoch) -> bool {
+        is_ready(entry.epoch, durable)
+    }
+
     /// Clean segments that have to wait for checkpoints.
     pub fn waiting(&self, durable: Epoch) -> u64 {
         self.clean - self.ready(durable)
