@@ -1,6 +1,8 @@
 //! `firn stat` and `firn df`: what a volume and its log look like, mounted or not.
 
 pub mod cleaning;
+#[cfg(test)]
+mod cleaning_tests;
 pub mod cleaning_text;
 pub mod text;
 pub mod view;
