@@ -5,14 +5,13 @@
 
 use firnfs::FsError;
 use firnfs::lfs::scan::partials;
-use firnfs::lfs::view::TableKind;
 use firnfs::lfs::{Geometry, Lfs};
 use firnfs::store::BlockKey;
 use firnfs_device::SparseImage;
-use firnfs_format::checkpoint::Checkpoint;
+use firnfs_format::checkpoint::{Checkpoint, TableRoot};
 use firnfs_format::summary::{SUMMARY_ENTRY_BYTES, SUMMARY_HEADER_BYTES, Summary};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPERBLOCK_BYTES, Superblock};
-use firnfs_format::table::TableEntry;
+use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, Serial, crc32c};
 use firnfs_volume::Volume;
 use std::collections::BTreeMap;
@@ -82,7 +81,10 @@ impl Anatomy {
         }
         let newest = found.slots(image, &uuid);
         let mut places = BTreeMap::new();
-        found.tables(volume, &geo, &mut places)?;
+        if let Some(newest) = &newest {
+            found.table(image, &geo, &newest.usage, false, &mut places);
+            found.table(image, &geo, &newest.imap, true, &mut places);
+        }
         found.inodes(volume, &geo, &mut places)?;
         if let Some(newest) = newest {
             found.tail(image, &geo, &uuid, &newest);
@@ -119,17 +121,29 @@ impl Anatomy {
         newest
     }
 
-    fn tables(&mut self, volume: &Volume<Lfs>, geo: &Geometry, places: &mut Places) -> Result<(), FsError> {
-        let entries = u64::from(geo.block_bytes) / 32;
-        for placed in volume.run(|vfs, _| vfs.store_mut().table_blocks(TableKind::SegmentUsage))? {
-            self.add_stored(geo, &placed.ptr, Owner::Usage, places);
+    /// Blocks of a table from its root down, as the checkpoint has it.
+    fn table(
+        &mut self,
+        image: &SparseImage,
+        geo: &Geometry,
+        root: &TableRoot,
+        is_map: bool,
+        places: &mut Places,
+    ) {
+        let entries = u64::from(geo.block_bytes) / TABLE_ENTRY_BYTES as u64;
+        let mut pending = vec![(root.height, 0, root.ptr)];
+        while let Some((level, index, ptr)) = pending.pop() {
+            let span = entries.pow(level + 1);
+            let owner = if is_map { Owner::Map(index * span, (index + 1) * span) } else { Owner::Usage };
+            self.add_stored(geo, &ptr, owner, places);
+            if level == 0 || !ptr.is_stored() {
+                continue;
+            }
+            let at = geo.device_bytes(ptr.addr);
+            let block = bytes_of(image, &(at..at + u64::from(ptr.stored_bytes())));
+            let nodes = block.as_chunks::<TABLE_ENTRY_BYTES>().0.iter().map(Node::decode);
+            pending.extend(nodes.zip(index * entries..).map(|(node, child)| (level - 1, child, node.ptr)));
         }
-        for placed in volume.run(|vfs, _| vfs.store_mut().table_blocks(TableKind::InodeMap))? {
-            let span = entries.pow(u32::from(placed.key.level) + 1);
-            let first = placed.key.index.0 * span;
-            self.add_stored(geo, &placed.ptr, Owner::Map(first, first + span), places);
-        }
-        Ok(())
     }
 
     fn inodes(&mut self, volume: &Volume<Lfs>, geo: &Geometry, places: &mut Places) -> Result<(), FsError> {

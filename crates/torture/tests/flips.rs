@@ -280,3 +280,79 @@ fn damage_under_right_checksums_does_not_escape_the_judge() {
     anatomy.seal(&mut image, &[index]);
     clinic.judge(&look(&image).unwrap(), Owner::Record(ino), "canary");
 }
+
+/// What a read-only and a read-write mount tell of damage to the log, and all that can be read.
+struct Seen {
+    lost: bool,
+    found: BTreeMap<InodeNo, Answers>,
+}
+
+fn see(image: &SparseImage, options: Options) -> Result<Seen, OpenError> {
+    let (volume, _) = mount(image, options)?;
+    let lost = volume.run(|vfs, _| Ok(vfs.store().recovered().lost.is_some())).unwrap();
+    assert!(
+        !lost || volume.sync(Scope::All).is_err() || options.read_only,
+        "nothing is promised on a damaged log"
+    );
+    Ok(Seen { lost, found: survey(&volume, BOUNDS).inodes })
+}
+
+/// Serials of a crashed volume's log tail, and how the tree was after each batch: with all that follows it cut off.
+fn tail_of(image: &SparseImage, parts: &[Part]) -> (Vec<Range<u64>>, Vec<BTreeMap<InodeNo, Answers>>) {
+    let mut summaries: Vec<_> = parts.iter().filter(|p| matches!(p.owner, Owner::Summary(_))).collect();
+    summaries.sort_by_key(|part| if let Owner::Summary(serial) = part.owner { serial.0 } else { 0 });
+    let mut trees = Vec::new();
+    for cut in 0..=summaries.len() {
+        let mut shorter = image.clone();
+        summaries[cut..].iter().for_each(|p| shorter.zero(p.range.start, p.range.end - p.range.start));
+        trees.push(see(&shorter, read_only()).unwrap().found);
+    }
+    // Each partial segment up to the end of its last live part.
+    let ranges = summaries.iter().map(|summary| {
+        let start = summary.range.start;
+        let next = summaries.iter().map(|p| p.range.start).filter(|&at| at > start).min().unwrap_or(u64::MAX);
+        let inside = parts.iter().filter(|p| p.range.start >= start && p.range.start < next);
+        start..inside.map(|p| p.range.end).max().unwrap_or(summary.range.end)
+    });
+    (ranges.collect(), trees)
+}
+
+#[test]
+fn damage_to_the_log_behind_the_checkpoint_is_told_and_never_costs_synced_data_without_a_word() {
+    let image = specimen(Left::Crashed).unwrap();
+    let parts = Anatomy::of(&image, &look(&image).unwrap()).unwrap().parts;
+    let (ranges, trees) = tail_of(&image, &parts);
+    assert!(ranges.len() >= 3, "{} partial segments to roll forward", ranges.len());
+    let whole = trees.last().unwrap();
+    let (mut told, mut refused) = (0, 0);
+    for (number, range) in ranges.iter().enumerate() {
+        // The search for what tells of the loss takes its time.
+        for at_bytes in range.clone().step_by(3 * SECTOR_BYTES as usize) {
+            let mut sector = vec![0; SECTOR_BYTES as usize];
+            image.read(at_bytes, &mut sector);
+            let mut damaged = image.clone();
+            damaged.write(at_bytes, &flipped(&sector, at_bytes));
+            let options =
+                if (at_bytes / SECTOR_BYTES).is_multiple_of(2) { read_only() } else { Options::default() };
+            let seen = match see(&damaged, options) {
+                Ok(seen) => seen,
+                Err(OpenError::Fs(error)) => {
+                    assert_eq!(error.errno_name(), "EIO", "byte {at_bytes}: {error}");
+                    refused += 1;
+                    continue;
+                }
+                Err(error) => panic!("byte {at_bytes}: {error}"),
+            };
+            // Of the last partial segment nothing durable tells: it may as well have been torn.
+            let is_last = number + 1 == ranges.len();
+            let right = |answers: &BTreeMap<InodeNo, Answers>| seen.found == *answers;
+            assert!(
+                right(whole) || (seen.lost || is_last) && trees.iter().any(right),
+                "bit flipped at byte {at_bytes}, in partial segment {number}: lost without a word"
+            );
+            told += u64::from(seen.lost);
+        }
+    }
+    println!("{} partial segments, {told} times told, {refused} times refused", ranges.len());
+    assert!(told > 0);
+}

@@ -34,14 +34,16 @@ struct Patient {
     on: OnVolume,
     now: TimeNs,
     files: Files,
+    /// Overwrites of what was there that ended with ENOSPC.
+    refused: u64,
 }
 
 impl Patient {
-    fn mount(image: SparseImage, now: TimeNs, files: Files) -> Self {
+    fn mount(image: SparseImage, now: TimeNs, files: Files, refused: u64) -> Self {
         let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
         let device: Arc<dyn Device> = disk.clone();
         let options = Options { write_threshold_bytes: 512 << 10, ..Firn::small().options };
-        Self { disk, on: OnVolume::open(device, options, now).unwrap(), now, files }
+        Self { disk, on: OnVolume::open(device, options, now).unwrap(), now, files, refused }
     }
 
     fn space(&self) -> Space {
@@ -98,8 +100,14 @@ impl Patient {
             if rng.percent(50) {
                 // All of it anew, under another seed.
                 let new = seed + 1_000_000_000;
-                self.on.volume.write_all(ino, 0, &pattern(new, len), false).unwrap();
-                self.files.insert(name.clone(), (new, len));
+                if has_space(self.on.volume.write_all(ino, 0, &pattern(new, len), false)).is_some() {
+                    self.files.insert(name.clone(), (new, len));
+                } else {
+                    // Part of it may be written: what it holds is not known.
+                    self.refused += 1;
+                    self.remove(name);
+                    break;
+                }
             } else {
                 self.sync();
                 let shorter = rng.below(len as u64 + 1);
@@ -121,7 +129,7 @@ impl Patient {
     /// Cuts the power at some moment since that many events of the disk: of what was written since the last flush before it each
     /// write is there, missing or torn, as `rng` draws.
     fn crash(self, since: usize, rng: &mut Rng) -> Self {
-        let Self { disk, on, now, files } = self;
+        let Self { disk, on, now, files, refused } = self;
         drop(on);
         let history = disk.history();
         let discards = DiscardMode::Mixed(rng.bits());
@@ -130,15 +138,15 @@ impl Patient {
         replay.seek(cut);
         let fates: Vec<Fate> = (0..replay.volatile().len()).map(|_| fate(rng)).collect();
         let image = history.image(&CrashState { cut, fates, discards }).unwrap();
-        Self::mount(image, TimeNs(now.0 + 60_000_000_000), files)
+        Self::mount(image, TimeNs(now.0 + 60_000_000_000), files, refused)
     }
 
     /// As a clean unmount.
     fn remount(self) -> Self {
-        let Self { disk, on, now, files } = self;
+        let Self { disk, on, now, files, refused } = self;
         on.volume.close().unwrap();
         drop(on);
-        Self::mount(disk.live_image(), TimeNs(now.0 + 60_000_000_000), files)
+        Self::mount(disk.live_image(), TimeNs(now.0 + 60_000_000_000), files, refused)
     }
 
     /// Long enough for a commit and a checkpoint.
@@ -185,11 +193,21 @@ fn fate(rng: &mut Rng) -> Fate {
 fn filled_and_emptied_a_hundred_times_with_the_power_cut_in_between_the_accounts_stay_exact() {
     let rounds =
         std::env::var("FIRNFS_FULL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    fill_and_empty(rounds);
+}
+
+#[test]
+fn overwriting_in_place_is_never_refused_on_a_full_volume() {
+    assert_eq!(fill_and_empty(ROUNDS), 0);
+}
+
+/// Returns how many overwrites were refused.
+fn fill_and_empty(rounds: u64) -> u64 {
     let mut rng = Rng::new(100);
     let mut seed = 0;
     // Rounds of which the cut let some deletions through and others not.
     let mut partly = 0;
-    let mut patient = Patient::mount(Firn::small().format(), TimeNs(1 << 60), Files::new());
+    let mut patient = Patient::mount(Firn::small().format(), TimeNs(1 << 60), Files::new(), 0);
     let capacity_bytes = patient.space().free_bytes;
     for round in 0..rounds {
         let when = format!("round {round}");
@@ -249,4 +267,5 @@ fn filled_and_emptied_a_hundred_times_with_the_power_cut_in_between_the_accounts
         }
     }
     assert!(partly > rounds / 10, "the power was cut between deletions in {partly} rounds");
+    patient.refused
 }

@@ -32,7 +32,7 @@ struct Conditions {
 fn conditions(seed: u64) -> Conditions {
     let mut rng = Rng::new(seed ^ 0x5eed);
     let segment_bytes = rng.pick(&[256 << 10, 256 << 10, 256 << 10, 512 << 10]);
-    let segments = 26 + rng.below(17);
+    let segments = 28 + rng.below(17);
     let block_bytes = rng.pick(&[4096, 4096, 4096, 16384]);
     let mkfs = MkfsOptions {
         size_bytes: (2 << 20) + (64 << 10) + segments * u64::from(segment_bytes),

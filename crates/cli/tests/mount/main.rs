@@ -1,6 +1,8 @@
 //! End-to-end tests: the real program, real mounts. One program, so that the helpers have one home.
 
 mod common;
+mod failing;
+mod in_process;
 mod lifecycle;
 mod live;
 mod posix;

@@ -3,21 +3,19 @@
 //!
 //! `FIRNFS_TRACE_STATES` sets how many states of each trace are judged.
 
-use crate::common::{can_mount, eventually, shell};
-use firnfs::lfs::{MkfsOptions, Options};
+use crate::common::{can_mount, shell};
+use crate::in_process::{Served, VOLUME_BYTES, volume_image};
+use firnfs::lfs::Options;
 use firnfs::vfs::AtimeMode;
-use firnfs_device::{Clock, Device, MemDevice, SparseImage, SystemClock};
-use firnfs_format::TimeNs;
-use firnfs_fuse::{MountOptions, MountRequest, Session, SessionConfig, Settings, mount};
+use firnfs_device::{Device, MemDevice, SparseImage, SystemClock};
 use firnfs_sim::{CrashDisk, History};
 use firnfs_torture::audit::audit;
 use firnfs_torture::crash::trace::explore_trace;
 use firnfs_torture::crash::{Plan, Window};
 use firnfs_torture::export::export;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::path::Path;
+use std::sync::Arc;
 
-const VOLUME_BYTES: u64 = 64 << 20;
 /// States of each trace that are judged, by default.
 const STATES: u64 = 250;
 
@@ -33,54 +31,16 @@ fn options() -> Options {
     }
 }
 
-fn volume_image() -> SparseImage {
-    let device = MemDevice::new(VOLUME_BYTES);
-    let mkfs = MkfsOptions {
-        size_bytes: VOLUME_BYTES,
-        block_bytes: 4096,
-        segment_bytes: 256 << 10,
-        physical_block_bytes: 4096,
-        inline_max_bytes: 1024,
-        label: "trace".to_owned(),
-        uuid: *b"programs' traces",
-        hash_key: [3, 4],
-        now: TimeNs(SystemClock.now_ns()),
-        root_owner: (0, 0),
-    };
-    firnfs_volume::format(&device, &mkfs).unwrap();
-    device.image()
-}
-
 /// Runs the steps, shell scripts, one after the other in the root of a mount; the trace has a mark before and after each.
 fn record(steps: &[String]) -> History {
     let disk = Arc::new(CrashDisk::new(volume_image(), 4096));
-    let device: Arc<dyn Device> = disk.clone();
-    let volume = firnfs_volume::open(device, options(), AtimeMode::Relatime, Arc::new(SystemClock)).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let mnt = directory.path().canonicalize().unwrap();
-    let request = MountRequest {
-        source: PathBuf::from("crash disk"),
-        mountpoint: mnt.clone(),
-        options: MountOptions::default(),
-    };
-    let config = SessionConfig { threads: 2, settings: Settings::default(), handle_signals: false };
-    let session = Session::mount(Arc::new(volume), request, config).unwrap();
-    let (ready, is_ready) = mpsc::channel();
-    let serving = std::thread::spawn(move || session.serve(move || ready.send(()).unwrap()));
-    is_ready.recv().unwrap();
-    // A thread of its own: its panic must not leave the mount behind.
-    let run_all = || {
-        for (step, script) in steps.iter().enumerate() {
-            disk.mark(2 * step as u64);
-            shell(&mnt, script);
-            disk.mark(2 * step as u64 + 1);
-        }
-    };
-    let ran = std::thread::scope(|scope| scope.spawn(run_all).join());
-    // Whatever happened: no mount stays behind.
-    eventually("the mount is free", || mount::unmount(&mnt, false).is_ok());
-    serving.join().unwrap().unwrap();
-    ran.unwrap();
+    let served = Served::start(disk.clone(), options());
+    for (step, script) in steps.iter().enumerate() {
+        disk.mark(2 * step as u64);
+        shell(&served.mnt, script);
+        disk.mark(2 * step as u64 + 1);
+    }
+    served.end().unwrap();
     disk.history()
 }
 

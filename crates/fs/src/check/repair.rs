@@ -198,9 +198,12 @@ impl Fixer {
             Ok(inode) if inode.kind == Kind::Directory => {
                 return set(lfs, now, InodeNo::ROOT, |root| root.nlink = 2);
             }
-            Err(Stop::Fail(FsError::NotFound)) => {}
             // Whatever it is, the root it is not.
-            Ok(_) | Err(Stop::Fail(_)) => lfs.forget_inode(InodeNo::ROOT)?,
+            Ok(_) | Err(Stop::Fail(_)) => {
+                if !lfs.imap_entry(InodeNo::ROOT)?.ptr.is_hole() {
+                    lfs.forget_inode(InodeNo::ROOT)?;
+                }
+            }
             Err(stop) => return Err(stop),
         }
         let root = ufs::root_inode(&lfs.facts(), now);

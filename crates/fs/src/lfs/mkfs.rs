@@ -84,7 +84,7 @@ pub fn mkfs(options: &MkfsOptions) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
     let geo = Geometry::new(&sb, options.size_bytes);
     if geo.segments < MIN_SEGMENTS {
         return Err(FsError::Invalid(
-            "size: too small for 26 segments and 2 MiB (try a smaller segment size)",
+            "size: too small for 28 segments and 2 MiB (try a smaller segment size)",
         ));
     }
     let (root_write, mut checkpoint) = first_write(options, &sb, &geo);

@@ -3,6 +3,7 @@
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
 use super::geometry::Geometry;
+use super::store::OP_MAX_BYTES;
 use firnfs_format::table::TABLE_ENTRY_BYTES;
 use firnfs_format::{InodeNo, SECTOR_BYTES};
 
@@ -20,12 +21,15 @@ const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
 pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 8;
 /// Fewest segments a volume can have: the reserve, three open logs, and something to live in.
-pub const MIN_SEGMENTS: u64 = RESERVE_SEGMENTS + 14;
+pub const MIN_SEGMENTS: u64 = RESERVE_SEGMENTS + 16;
 
 /// Live bytes that users can fill on a volume of that geometry.
 #[must_use]
 pub(super) fn capacity_bytes(geo: &Geometry) -> u64 {
-    let over = (geo.segments * OVER_PROVISION_PERCENT).div_ceil(100).max(RESERVE_SEGMENTS + 6);
+    // However full it is, what is not live has to hold the reserve, the unused ends of the open logs, and room for one operation.
+    let operation = (OP_MAX_BYTES * 4 / 3).div_ceil(u64::from(geo.segment_bytes));
+    let least = RESERVE_SEGMENTS + 4 + operation;
+    let over = (geo.segments * OVER_PROVISION_PERCENT).div_ceil(100).max(least);
     geo.segments.saturating_sub(over) * usable_bytes(geo)
 }
 

@@ -24,7 +24,7 @@ const PRUNE_AT_ONCE: u64 = 2048;
 /// Inodes waiting to be freed in the background before operations wait for it.
 const REAP_BACKLOG: usize = 4096;
 /// Largest range of one operation.
-const OP_MAX_BYTES: u64 = 1 << 20;
+pub(super) const OP_MAX_BYTES: u64 = 1 << 20;
 /// Largest attribute set kept in the inode.
 const INLINE_XATTR_MAX_BYTES: u32 = 1024;
 
@@ -56,7 +56,7 @@ impl Lfs {
         if self.inodes.get(&ino).is_none() {
             let entry = self.imap.get(&mut self.shelf, ino)?;
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
-                return Err(no_inode(ino).into());
+                return Err(FsError::NotFound.into());
             }
             self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
             let Some(bytes) = self.shelf.in_flight_bytes(&entry.ptr) else {
@@ -323,7 +323,10 @@ impl Store for Lfs {
     }
 
     fn inode(&mut self, ino: InodeNo) -> Outcome<&Inode> {
-        let core = self.load_inode(ino)?;
+        let core = self.load_inode(ino).map_err(|stop| match stop {
+            Stop::Fail(FsError::NotFound) => no_inode(ino).into(),
+            other => other,
+        })?;
         if core.freed { Err(FsError::NotFound.into()) } else { Ok(&core.inode) }
     }
 

@@ -1,5 +1,5 @@
-//! Whole images: the specimen with some of its structures changed, mounted, read to the last byte, written to, closed and
-//! mounted again.
+//! Whole images: the specimen with some of its structures changed, checked and repaired; and besides, as they are,
+//! mounted, read to the last byte, written to, closed and mounted again.
 //!
 //! An input is a list of edits, so that it stays small and each mutation of it means something:
 //!
@@ -12,14 +12,14 @@ use firnfs::FsError;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Fork, Scope};
 use firnfs::vfs::{Allocate, AtimeMode, RenameMode, SetAttr, XattrMode};
-use firnfs_device::{Device, MemDevice, SparseImage};
+use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
 use firnfs_sim::VirtualClock;
 use firnfs_torture::anatomy::{Anatomy, Owner, Part};
 use firnfs_torture::ops::Rng;
 use firnfs_torture::specimen::{Left, make, mount, pattern, specimen};
 use firnfs_torture::survey::{Bounds, Survey, survey};
-use firnfs_volume::{Volume, open};
+use firnfs_volume::{Volume, open, repair};
 use std::sync::{Arc, OnceLock};
 
 const EDIT_BYTES: usize = 13;
@@ -129,8 +129,21 @@ fn try_open(device: &Arc<MemDevice>, read_only: bool) -> Option<(Volume<Lfs>, Ar
     open(device, options, AtimeMode::Relatime, clock.clone()).ok().map(|volume| (volume, clock))
 }
 
+/// Checks and repairs a damaged volume; what is repaired opens, and is not found worse than before.
+fn repaired(image: &SparseImage) {
+    let memory = Arc::new(MemDevice::from_image(image.clone()));
+    let device: Arc<dyn Device> = memory.clone();
+    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::at(4_000_000_000));
+    let Ok(done) = repair(&device, &clock, &mut |_| true, &mut |_| {}) else { return };
+    if done.after.is_clean() {
+        assert!(try_open(&memory, false).is_some(), "a volume that is called sound does not open");
+    }
+    assert!(!done.before.is_clean() || done.actions.is_empty(), "a sound volume was repaired");
+}
+
 /// Does with a volume what people do.
 fn exercise(image: SparseImage) {
+    repaired(&image);
     let device = Arc::new(MemDevice::from_image(image));
     if let Some((volume, _)) = try_open(&device, true) {
         let _found = survey(&volume, BOUNDS);

@@ -1,5 +1,6 @@
 //! What callers are told when the device fails: a typed error with its place, EIO, at once; and nobody waits for ever.
 
+use crate::ends;
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
@@ -11,8 +12,7 @@ use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger, VirtualClock};
 use firnfs_torture::crash::{Firn, Subject};
 use firnfs_torture::survey::{Aspect, Bounds, survey};
 use firnfs_volume::{OpenError, Volume, open};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 type Disk = Arc<FaultyDisk<MemDevice>>;
 
@@ -50,13 +50,6 @@ fn get(volume: &Volume<Lfs>, ino: InodeNo, len: usize) -> Result<Vec<u8>, FsErro
 
 fn find(volume: &Volume<Lfs>, name: &str) -> Result<InodeNo, FsError> {
     volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, name.as_bytes(), false)).map(|attr| attr.ino)
-}
-
-/// Runs something that must come to an end.
-fn ends<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, finished) = mpsc::channel();
-    std::thread::spawn(move || done.send(work()));
-    finished.recv_timeout(Duration::from_secs(120)).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
 #[test]

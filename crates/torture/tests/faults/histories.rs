@@ -4,6 +4,7 @@
 //! a write or flush of the log failed, nothing may be promised any more. In the end the power is cut: every state that the
 //! disk may be in - what followed the last flush there, missing or torn - is judged as the crash explorer does.
 
+use crate::ends;
 use firnfs_device::SparseImage;
 use firnfs_sim::{CrashDisk, Effect, Fault, FaultyDisk, On, Trigger};
 use firnfs_torture::crash::runner::{PHYSICAL_BLOCK_BYTES, Run};
@@ -75,6 +76,7 @@ impl<'s> Trial<'s> {
             (Err(Refusal::Invalid(_)), Err(_)) => {
                 self.record.push(op.clone(), false, self.record.world().clone());
             }
+            (Err(Refusal::NoSpace), _) => self.assert_unchanged(op),
             (Err(Refusal::Broken(why)), _) => {
                 self.assert_tells(why);
                 self.disk.clear();
@@ -144,7 +146,11 @@ fn ops(seed: u64, remount_every: usize) -> Vec<Op> {
 }
 
 /// Runs histories under a fault made for each; returns how many had it happen.
-fn survive(remount_every: usize, fault: impl Fn(u64) -> Fault) -> u64 {
+fn survive(remount_every: usize, fault: impl Fn(u64) -> Fault + Send + 'static) -> u64 {
+    ends("histories", move || survive_here(remount_every, fault))
+}
+
+fn survive_here(remount_every: usize, fault: impl Fn(u64) -> Fault) -> u64 {
     let subject = Firn::small();
     let image = subject.format();
     let mut happened = 0;
@@ -197,7 +203,7 @@ fn a_disk_that_vanishes_loses_nothing_synced() {
 #[test]
 fn reads_that_fail_now_and_then_change_nothing() {
     for (chance, remount_every) in [(0.02, 5), (0.3, 7), (0.9, 3)] {
-        let fault = |_| Fault::anywhere(On::Read, Trigger::Chance(chance), Effect::Fail);
+        let fault = move |_| Fault::anywhere(On::Read, Trigger::Chance(chance), Effect::Fail);
         assert!(survive(remount_every, fault) > SEEDS / 2, "{chance}");
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// When mkfs made the volume; the history begins then.
 const START: TimeNs = TimeNs(START_NS);
 /// Small enough that a history fills it, so that the cleaner has to work.
-const VOLUME_BYTES: u64 = 9 * MIB;
+const VOLUME_BYTES: u64 = 10 * MIB;
 const STEPS: usize = 6_000;
 const REMOUNT_EVERY: usize = 900;
 

@@ -1,0 +1,77 @@
+//! A mount served by the test itself, over a device of its choice.
+
+use crate::common::eventually;
+use firnfs::lfs::{MkfsOptions, Options};
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{Clock, Device, MemDevice, SparseImage, SystemClock};
+use firnfs_format::TimeNs;
+use firnfs_fuse::{MountOptions, MountRequest, Session, SessionConfig, SessionError, Settings, mount};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+pub const VOLUME_BYTES: u64 = 64 << 20;
+
+/// An empty volume.
+pub fn volume_image() -> SparseImage {
+    let device = MemDevice::new(VOLUME_BYTES);
+    let mkfs = MkfsOptions {
+        size_bytes: VOLUME_BYTES,
+        block_bytes: 4096,
+        segment_bytes: 256 << 10,
+        physical_block_bytes: 4096,
+        inline_max_bytes: 1024,
+        label: "in process".to_owned(),
+        uuid: *b"a test's volume.",
+        hash_key: [3, 4],
+        now: TimeNs(SystemClock.now_ns()),
+        root_owner: (0, 0),
+    };
+    firnfs_volume::format(&device, &mkfs).unwrap();
+    device.image()
+}
+
+/// A mount that is served by a thread of this process. Nothing here may touch it without a timeout of its own but from
+/// threads that do not serve it.
+pub struct Served {
+    _directory: tempfile::TempDir,
+    pub mnt: PathBuf,
+    serving: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+impl Served {
+    /// Mounts the volume on a device.
+    pub fn start(device: Arc<dyn Device>, options: Options) -> Self {
+        let clock = Arc::new(SystemClock);
+        let volume = firnfs_volume::open(device, options, AtimeMode::Relatime, clock).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mnt = directory.path().canonicalize().unwrap();
+        let request = MountRequest {
+            source: PathBuf::from("in-process"),
+            mountpoint: mnt.clone(),
+            options: MountOptions::default(),
+        };
+        let config = SessionConfig { threads: 2, settings: Settings::default(), handle_signals: false };
+        let session = Session::mount(Arc::new(volume), request, config).unwrap();
+        let (ready, is_ready) = mpsc::channel();
+        let serving = std::thread::spawn(move || session.serve(move || ready.send(()).unwrap()));
+        is_ready.recv().unwrap();
+        Self { _directory: directory, mnt, serving: Some(serving) }
+    }
+
+    /// Unmounts; what serving it came to.
+    pub fn end(mut self) -> Result<(), SessionError> {
+        eventually("the mount is free", || mount::unmount(&self.mnt, false).is_ok());
+        self.serving.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A test failed: no mount stays behind.
+        if let Some(serving) = self.serving.take() {
+            let _gone_already = mount::unmount(&self.mnt, true);
+            let _outcome = serving.join();
+        }
+    }
+}
