@@ -91,7 +91,7 @@ fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
         let shown =
             if name.ends_with("_bytes") { Bytes(*value).to_string() } else { Count(*value).to_string() };
         let words = name.trim_end_matches("_bytes").replace('_', " ");
-        writeln!(out, "  {words:<24} {shown} since mkfs")?;
+        writeln!(out, "  {words:<27} {shown} since mkfs")?;
     }
     histogram(out, log)
 }
