@@ -80,6 +80,15 @@ fn a_volume_made_from_a_tree_shows_it_in_stat_and_dump() {
     let in_buckets = sum(&stat["log"]["utilisation"], Value::as_u64);
     assert_eq!(Some(in_buckets), stat["log"]["segments_in_use"].as_u64());
 
+    let cleaning = json(&["stat", &image, "--cleaning", "--json"]);
+    let live_of_kinds = sum(&cleaning["kinds"], |row| row["live_bytes"].as_u64());
+    assert_eq!(Some(live_of_kinds), stat["log"]["live_bytes"].as_u64());
+    assert!(cleaning["kinds"][0]["live_bytes"].as_u64() >= Some(3_000_000), "{cleaning}");
+    assert_eq!((&cleaning["since_mount"], &cleaning["stalls"]), (&Value::Null, &Value::Null));
+    let shown = ok(&["stat", &image, "--cleaning"]);
+    assert!(shown.contains("write cost") && shown.contains("usage table"), "{shown}");
+    assert!(ok(&["df", &image]).contains(" reclaimable + "));
+
     let ifile = json(&["dump", &image, "--ifile", "--json"]);
     let listed = ifile["inodes"].as_array().unwrap();
     assert_eq!(listed.len() as u64, inodes);

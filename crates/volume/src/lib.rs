@@ -11,6 +11,7 @@ mod reader;
 mod repair;
 mod salvage;
 mod scrub;
+mod stalls;
 mod volume;
 
 pub use check::check;
@@ -20,6 +21,7 @@ pub use reader::Reader;
 pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};
+pub use stalls::Stalls;
 pub use volume::Volume;
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.

@@ -2,6 +2,7 @@
 
 use crate::driven::Driven;
 use crate::reader::Reader;
+use crate::stalls::{StallCount, Stalls};
 use firnfs::content::{Content, ready_blocks};
 use firnfs::lfs::{Job, JobId, Pressure, Step};
 use firnfs::store::{Scope, Ticket};
@@ -43,6 +44,7 @@ pub struct Volume<S: Driven> {
     before_blocking: Arc<OnceLock<fn()>>,
     /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
     block_bytes: Option<u32>,
+    stalls: StallCount,
     /// Set once somebody waits for background work: then operations do not do it themselves.
     has_background: AtomicBool,
     work_due: Mutex<bool>,
@@ -65,6 +67,7 @@ impl<S: Driven> Volume<S> {
             clock,
             before_blocking,
             block_bytes,
+            stalls: StallCount::default(),
             has_background: AtomicBool::new(false),
             work_due: Mutex::new(false),
             work: Condvar::new(),
@@ -91,9 +94,21 @@ impl<S: Driven> Volume<S> {
     ///
     /// # Errors
     /// The operation's own; `NoSpace` if there is no way to make room for it.
-    pub fn run<T>(&self, mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
-        let now = self.now();
+    pub fn run<T>(&self, op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
         let mut patience = Patience::default();
+        let result = self.run_to_end(op, &mut patience);
+        if let Some(since) = patience.stalled_since {
+            self.stalls.add(self.now().0.saturating_sub(since.0));
+        }
+        result
+    }
+
+    fn run_to_end<T>(
+        &self,
+        mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>,
+        patience: &mut Patience,
+    ) -> Result<T, FsError> {
+        let now = self.now();
         loop {
             let mut core = self.core.lock();
             match op(&mut core, now) {
@@ -107,7 +122,7 @@ impl<S: Driven> Volume<S> {
                 }
                 Err(stop) => {
                     drop(core);
-                    self.overcome(stop, &mut patience)?;
+                    self.overcome(stop, patience)?;
                 }
             }
         }
@@ -118,7 +133,10 @@ impl<S: Driven> Volume<S> {
         match stop {
             Stop::Fail(e) => Err(e),
             Stop::Need(fetches) => self.fetch_all(&fetches, patience),
-            Stop::Room => self.make_room(patience),
+            Stop::Room => {
+                patience.stalled_since.get_or_insert_with(|| self.now());
+                self.make_room(patience)
+            }
         }
     }
 
@@ -426,6 +444,12 @@ impl<S: Driven> Volume<S> {
         self.work.notify_all();
     }
 
+    /// How operations waited for room since the volume was opened.
+    #[must_use]
+    pub fn stalls(&self) -> Stalls {
+        self.stalls.so_far()
+    }
+
     /// Why a volume that was opened for writing is read-only by now.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
@@ -506,6 +530,8 @@ impl<S: Driven> Volume<S> {
 /// How often one operation was turned away for the same reason.
 #[derive(Default)]
 struct Patience {
+    /// When it was first turned away for want of room.
+    stalled_since: Option<TimeNs>,
     stuck: u32,
     /// Background steps that it did itself.
     worked: u32,

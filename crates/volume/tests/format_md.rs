@@ -3,7 +3,7 @@
 //! A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. Setting `FIRNFS_REGENERATE=1` writes the blocks
 //! anew instead of comparing them; everything else in the file is left alone.
 
-use firnfs::lfs::Counters;
+use firnfs::lfs::{Counters, LIVE_SLOT, LogKind};
 use firnfs::ufs::{bmap, dirent, index, xattr};
 use firnfs_format::checkpoint::{COUNTERS, MAX_LOGS, MAX_SPANS};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, INDIRECT_POINTERS};
@@ -230,6 +230,13 @@ fn counters() -> String {
             named.list().iter().filter(|c| c.1 == 1).map(|c| (slot.to_string(), format!("`{}`", c.0))),
         );
     }
+    rows.extend(LogKind::ALL.into_iter().enumerate().map(|(n, kind)| {
+        (
+            (LIVE_SLOT + n).to_string(),
+            format!("live bytes now, of kind `{}`; all zero: not kept", kind.name()),
+        )
+    }));
+    rows.sort_by_key(|(slot, _)| slot.parse::<usize>().unwrap());
     table(["slot", "counter"], &rows)
 }
 

@@ -1,5 +1,9 @@
 //! `firn stat` and `firn df`: what a volume and its log look like, mounted or not.
 
+pub mod cleaning;
+#[cfg(test)]
+mod cleaning_tests;
+pub mod cleaning_text;
 pub mod text;
 pub mod view;
 
@@ -21,7 +25,11 @@ use view::{CONTROL_OP, Inspect, StatView};
 #[command(after_help = "Examples:
   firn stat /mnt              a mounted volume, from any path on it
   firn stat disk.img --json   an image, for scripts
+  firn stat /mnt --cleaning   what cleaning costs, and what the log was spent on
   firn stat /mnt --requests   what the kernel has asked the daemon since the mount
+
+--cleaning: segments cleaned, the share of them that was empty and the utilisation of the others give the write cost: bytes
+read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout, 1992, tables 2 and 4).
 
 An image that is not mounted is opened read-only; what a crash left in the log is recovered in
 memory only.")]
@@ -31,6 +39,9 @@ pub struct StatArgs {
     /// Show the requests that the kernel has sent since the mount instead
     #[arg(long)]
     pub requests: bool,
+    /// Show what cleaning costs and what the log was spent on instead
+    #[arg(long, conflicts_with = "requests")]
+    pub cleaning: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -42,8 +53,9 @@ pub struct StatArgs {
   firn df                     all mounted volumes
   firn df /mnt disk.img       these
 
-size, used and free are what df(1) shows. log live and log dead are what the segments in use hold: cleaning gains
-at most what is dead.")]
+size, used and free are what df(1) shows. The second line says where all bytes of the volume are, and adds up:
+live; reclaimable by cleaning now; pinned (where a log is being written, or empty but waiting for checkpoints);
+clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
     pub paths: Vec<PathBuf>,
@@ -71,13 +83,23 @@ pub enum Source {
 }
 
 /// A volume and what it looks like.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Volume {
     /// Where it was found.
     pub source: Source,
     /// What it looks like.
     #[serde(flatten)]
     pub stat: StatView,
+}
+
+/// What `firn stat --cleaning` shows.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Cleaning<'a> {
+    source: &'a Source,
+    /// Segments in use by utilisation: below 10%, below 20%, ... up to 100%.
+    utilisation: &'a [u64; view::BUCKETS],
+    #[serde(flatten)]
+    cleaning: &'a cleaning::CleaningView,
 }
 
 /// Runs `firn stat`.
@@ -95,7 +117,26 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
         return output.show(args.json, &answer, |out| text::requests(out, &answer));
     }
     let volume = look(target)?;
+    if args.cleaning {
+        return cleaning(&volume, args.json, output);
+    }
     output.show(args.json, &volume, |out| text::stat(out, &volume))
+}
+
+fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
+    let log = volume.stat.log.as_ref();
+    let Some((log, view)) = log.and_then(|log| Some((log, log.cleaning.as_ref()?))) else {
+        return Err(Failure::failed(
+            "there is no count of cleaning: the volume has no log, or its daemon is older",
+        )
+        .advise("ask about an image or device, mounted with this firn"));
+    };
+    let answer = Cleaning { source: &volume.source, utilisation: &log.utilisation, cleaning: view };
+    output.show(json, &answer, |out| {
+        text::place(out, &volume.source)?;
+        cleaning_text::cleaning(out, view)?;
+        text::histogram(out, log)
+    })
 }
 
 /// Runs `firn df`.

@@ -1,5 +1,6 @@
 //! `firn stat` and `firn df` for people.
 
+use super::cleaning::RoomView;
 use super::view::{BUCKETS, LogView, SpaceView, StatView};
 use super::{Source, Volume};
 use crate::sizes::{Bytes, Count};
@@ -13,12 +14,7 @@ const BAR_COLUMNS: u64 = 50;
 /// # Errors
 /// As writing reports.
 pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
-    match &volume.source {
-        Source::Mounted { mountpoint, image } => {
-            writeln!(out, "{} mounted on {}", image.display(), mountpoint.display())?;
-        }
-        Source::Image { image } => writeln!(out, "{}, not mounted", image.display())?,
-    }
+    place(out, &volume.source)?;
     let view = &volume.stat;
     let is_mounted = matches!(volume.source, Source::Mounted { .. });
     if let (Some(why), true) = (&view.read_only, is_mounted) {
@@ -29,6 +25,19 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     }
     space(out, &view.space)?;
     view.log.as_ref().map_or(Ok(()), |log| segments(out, log))
+}
+
+/// Where a volume was found.
+///
+/// # Errors
+/// As writing reports.
+pub fn place(out: &mut dyn Write, source: &Source) -> io::Result<()> {
+    match source {
+        Source::Mounted { mountpoint, image } => {
+            writeln!(out, "{} mounted on {}", image.display(), mountpoint.display())
+        }
+        Source::Image { image } => writeln!(out, "{}, not mounted", image.display()),
+    }
 }
 
 fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
@@ -77,12 +86,21 @@ fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
         Bytes(log.live_bytes),
         Bytes(log.dead_bytes)
     )?;
-    for (name, value) in &log.counters {
+    let is_of_kind = |name: &str| name.starts_with("log_") && name != "log_bytes";
+    for (name, value) in log.counters.iter().filter(|(name, _)| !is_of_kind(name)) {
         let shown =
             if name.ends_with("_bytes") { Bytes(*value).to_string() } else { Count(*value).to_string() };
         let words = name.trim_end_matches("_bytes").replace('_', " ");
-        writeln!(out, "  {words:<24} {shown} since mkfs")?;
+        writeln!(out, "  {words:<27} {shown} since mkfs")?;
     }
+    histogram(out, log)
+}
+
+/// Segments in use by utilisation, as bars.
+///
+/// # Errors
+/// As writing reports.
+pub fn histogram(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     if log.segments_in_use == 0 {
         return Ok(());
     }
@@ -102,20 +120,13 @@ fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
 /// # Errors
 /// As writing reports.
 pub fn df(out: &mut dyn Write, volumes: &[Volume]) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>10} {:>10} {:>10} {:>5} {:>12} {:>10} {:>10}  volume",
-        "size", "used", "free", "use%", "inodes", "log live", "log dead"
-    )?;
+    writeln!(out, "{:>10} {:>10} {:>10} {:>5} {:>12}  volume", "size", "used", "free", "use%", "inodes")?;
     volumes.iter().try_for_each(|volume| df_line(out, volume))
 }
 
 fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     let StatView { space, log, .. } = &volume.stat;
     let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
-    let of_log = |pick: fn(&LogView) -> u64| {
-        log.as_ref().map_or_else(|| "-".to_owned(), |log| Bytes(pick(log)).to_string())
-    };
     let place = match &volume.source {
         Source::Mounted { mountpoint, image } => {
             format!("{} on {}", image.display(), mountpoint.display())
@@ -124,14 +135,27 @@ fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{:>10} {:>10} {:>10} {:>4}% {:>12} {:>10} {:>10}  {place}",
+        "{:>10} {:>10} {:>10} {:>4}% {:>12}  {place}",
         Bytes(space.total_bytes),
         Bytes(used_bytes),
         Bytes(space.free_bytes),
         percent(used_bytes, space.total_bytes),
-        Count(space.inodes_used),
-        of_log(|log| log.live_bytes),
-        of_log(|log| log.dead_bytes)
+        Count(space.inodes_used)
+    )?;
+    log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| room_line(out, room))
+}
+
+fn room_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>10} = {} live + {} reclaimable + {} pinned + {} clean + {} reserve + {} fixed",
+        Bytes(room.size_bytes),
+        Bytes(room.live_bytes),
+        Bytes(room.reclaimable_bytes),
+        Bytes(room.pinned_bytes),
+        Bytes(room.clean_bytes),
+        Bytes(room.reserve_bytes),
+        Bytes(room.fixed_bytes)
     )
 }
 

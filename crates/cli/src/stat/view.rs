@@ -3,6 +3,7 @@
 //!
 //! Field names are part of the command's interface; new ones may come, old ones stay.
 
+use super::cleaning::{CleaningView, RoomView};
 use crate::dump::views::uuid_text;
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
@@ -33,7 +34,7 @@ pub struct SpaceView {
 }
 
 /// The log.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LogView {
     /// Volume uuid.
     pub uuid: String,
@@ -64,6 +65,12 @@ pub struct LogView {
     /// What is damaged as far as the mount has met it, a line each: a lost part of the log, things left alone.
     #[serde(default)]
     pub damage: Vec<String>,
+    /// Where the bytes of the volume are; null from a daemon of a version that did not tell.
+    #[serde(default)]
+    pub room: Option<RoomView>,
+    /// What cleaning costs; null from a daemon of a version that did not tell.
+    #[serde(default)]
+    pub cleaning: Option<CleaningView>,
 }
 
 /// What roll-forward did.
@@ -82,7 +89,7 @@ pub struct RecoveryView {
 }
 
 /// Everything.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StatView {
     /// Space.
     pub space: SpaceView,
@@ -109,21 +116,35 @@ impl Inspect for MemStore {
 
 impl Inspect for Lfs {
     fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
+        let stalls = volume.stalls();
         let mut view = volume.run(|vfs, _| Ok(head(vfs.store())))?;
+        let (mut room, reserve_bytes, cleaning) = volume.run(|vfs, _| {
+            let lfs = vfs.store();
+            Ok((RoomView::new(lfs), lfs.reserve_bytes(), CleaningView::of(lfs, stalls)))
+        })?;
         let segment_bytes = u64::from(view.segment_bytes);
         let mut seen = 0;
         for leaf in 0.. {
-            let entries = volume.run(|vfs, _| vfs.store_mut().usage_leaf(leaf))?;
+            let entries = volume.run(|vfs, _| {
+                let entries = vfs.store_mut().usage_leaf(leaf)?;
+                let lfs = vfs.store();
+                Ok(entries
+                    .into_iter()
+                    .map(|(segment, entry)| (entry, lfs.segment_room(segment, &entry)))
+                    .collect::<Vec<_>>())
+            })?;
             if entries.is_empty() {
                 break;
             }
-            for (_, entry) in entries.iter().take((view.segments - seen) as usize) {
+            for (entry, segment_room) in entries.iter().take((view.segments - seen) as usize) {
                 count(&mut view, entry, segment_bytes);
+                room.add(segment_room);
             }
             seen += (entries.len() as u64).min(view.segments - seen);
         }
         view.dead_bytes = (view.segments_in_use * segment_bytes).saturating_sub(view.live_bytes);
-        Ok(Some(view))
+        room.set_reserve(reserve_bytes);
+        Ok(Some(LogView { room: Some(room), cleaning: Some(cleaning), ..view }))
     }
 }
 
@@ -170,6 +191,8 @@ fn head(lfs: &Lfs) -> LogView {
             incomplete: recovered.incomplete,
         },
         damage: damage(lfs),
+        room: None,
+        cleaning: None,
     }
 }
 

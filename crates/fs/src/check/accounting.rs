@@ -23,9 +23,21 @@ impl Check<'_, '_> {
             if live_bytes.stated != live_bytes.found {
                 self.report(None, Problem::LiveBytes(live_bytes));
             }
+            self.kinds();
         }
         self.segments(&segments);
         self.log_ways();
+    }
+
+    /// Versions that did not keep live bytes by kind left none.
+    fn kinds(&mut self) {
+        let Some(stated) = self.lfs.live_kinds() else { return };
+        for (kind, found) in self.claims.live_kinds.iter() {
+            let live_bytes = Versus { stated: stated.of(kind), found };
+            if live_bytes.stated != live_bytes.found {
+                self.report(None, Problem::LiveKind { kind, live_bytes });
+            }
+        }
     }
 
     fn numbers(&mut self) {

@@ -4,7 +4,7 @@
 //! other; and what was claimed already is not followed again, so that no image can make the check go round in circles or
 //! gather more than the device holds.
 
-use crate::lfs::Geometry;
+use crate::lfs::{Geometry, KindBytes, LogKind};
 use firnfs_format::{BlockPtr, SegmentId};
 use rustc_hash::FxHashMap;
 
@@ -14,6 +14,8 @@ pub struct Claims {
     segments: FxHashMap<SegmentId, Claimed>,
     /// Live bytes of the volume: stored ones, and a block for each reserved pointer.
     pub live_bytes: u64,
+    /// Stored ones by kind.
+    pub live_kinds: KindBytes,
 }
 
 struct Claimed {
@@ -24,12 +26,13 @@ struct Claimed {
 impl Claims {
     /// None yet.
     pub fn new(geo: Geometry) -> Self {
-        Self { geo, segments: FxHashMap::default(), live_bytes: 0 }
+        Self { geo, segments: FxHashMap::default(), live_bytes: 0, live_kinds: KindBytes::default() }
     }
 
     /// Claims and counts what a stored pointer refers to; it lies within one segment of the volume. False if some of it was
     /// claimed before: it counts all the same, as the accounting counts pointers.
-    pub fn claim(&mut self, ptr: &BlockPtr) -> bool {
+    pub fn claim(&mut self, kind: LogKind, ptr: &BlockPtr) -> bool {
+        self.live_kinds.add(kind, ptr.stored_bytes());
         let bytes = u64::from(ptr.stored_bytes());
         self.live_bytes += bytes;
         let words = self.geo.segment_sectors.div_ceil(64) as usize;

@@ -58,6 +58,7 @@ impl Check<'_, '_> {
                     | Problem::Usage { .. }
                     | Problem::UsageEpoch { .. }
                     | Problem::LiveBytes(_)
+                    | Problem::LiveKind { .. }
                     | Problem::InodeCount(_)
                     | Problem::NextIno(_)
                     | Problem::LogWay { .. }
@@ -96,6 +97,12 @@ impl Check<'_, '_> {
         let tables: u64 = table_bytes.values().sum();
         let mut imap = std::mem::take(&mut self.imap);
         imap.retain(|(number, _)| *number < INODE_NUMBERS);
-        Restated { imap, usage, live_bytes: self.claims.live_bytes.saturating_sub(tables), move_logs }
+        Restated {
+            imap,
+            usage,
+            live_bytes: self.claims.live_bytes.saturating_sub(tables),
+            live_kinds: self.claims.live_kinds.without_tables(),
+            move_logs,
+        }
     }
 }

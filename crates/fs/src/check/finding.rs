@@ -2,6 +2,7 @@
 
 use crate::error::FsError;
 use crate::inode::Kind;
+use crate::lfs::LogKind;
 use crate::lfs::view::TableKind;
 use crate::store::BlockKey;
 use firnfs_format::{Epoch, InodeNo, SegmentId};
@@ -228,6 +229,13 @@ pub enum Problem {
     },
     /// Live bytes of the volume.
     LiveBytes(Versus<u64>),
+    /// Live bytes of one kind of blocks.
+    LiveKind {
+        /// Which kind.
+        kind: LogKind,
+        /// Live bytes.
+        live_bytes: Versus<u64>,
+    },
     /// Inodes in use on the volume.
     InodeCount(Versus<u64>),
     /// The first number never used is in use.

@@ -9,7 +9,7 @@ use super::state::{Check, Depth, DirFacts, IndexNode, InodeFacts};
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
 use crate::lfs::view::StoredInode;
-use crate::lfs::{admit_block, describe};
+use crate::lfs::{LogKind, admit_block, describe};
 use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
@@ -102,7 +102,7 @@ impl Check<'_, '_> {
         let what = || format!("inode {ino}");
         self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, what)?;
         self.totals.blocks += 1;
-        if !self.claims.claim(&entry.ptr) {
+        if !self.claims.claim(LogKind::Inode, &entry.ptr) {
             return Err(FsError::Corrupt {
                 what: what(),
                 at: self.geo.place(entry.ptr.addr),
@@ -199,6 +199,7 @@ impl Check<'_, '_> {
     fn pointer(&mut self, mut todo: Todo, pending: &mut Pending) {
         let Todo { key, ptr, .. } = todo;
         let inode = &mut self.inodes[todo.owner];
+        let is_directory = inode.kind == Kind::Directory as u8;
         match ptr.kind {
             PtrKind::Hole => return,
             PtrKind::Reserved if key.level == 0 => {
@@ -219,7 +220,8 @@ impl Check<'_, '_> {
             self.report(Some(key.ino), Problem::BeyondEnd { key, size_bytes });
         }
         self.totals.blocks += 1;
-        if !self.claims.claim(&ptr) {
+        let kind = LogKind::of_block(key.fork, key.level, is_directory);
+        if !self.claims.claim(kind, &ptr) {
             let place = self.geo.place(ptr.addr);
             self.report(Some(key.ino), Problem::Shared { key, place });
             if key.level > 0 {

@@ -6,7 +6,7 @@ use super::finding::Problem;
 use super::state::Check;
 use crate::error::FsError;
 use crate::lfs::view::TableKind;
-use crate::lfs::{admit_block, describe};
+use crate::lfs::{LogKind, admit_block, describe};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
@@ -77,9 +77,9 @@ impl Check<'_, '_> {
         branches: &[Branch],
         at: usize,
     ) -> Result<Vec<u8>, FsError> {
-        let ino = match kind {
-            TableKind::InodeMap => InodeNo::INODE_MAP,
-            TableKind::SegmentUsage => InodeNo::SEGMENT_USAGE,
+        let (ino, log_kind) = match kind {
+            TableKind::InodeMap => (InodeNo::INODE_MAP, LogKind::InodeMap),
+            TableKind::SegmentUsage => (InodeNo::SEGMENT_USAGE, LogKind::UsageTable),
         };
         let index = BlockIndex(branches[at].index);
         let key = BlockKey { ino, fork: Fork::Data, level: level as u8, index };
@@ -87,7 +87,7 @@ impl Check<'_, '_> {
         let ptr = branches[at].ptr;
         self.geo.check(&ptr, self.geo.block_bytes, what)?;
         self.table_claims.push(ptr);
-        if !self.claims.claim(&ptr) {
+        if !self.claims.claim(log_kind, &ptr) {
             return Err(FsError::Corrupt {
                 what: what(),
                 at: self.geo.place(ptr.addr),

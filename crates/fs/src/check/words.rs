@@ -317,6 +317,13 @@ impl Problem {
                 bytes.stated,
                 REPAIR,
             ),
+            Self::LiveKind { kind, live_bytes } => words(
+                ("live-kind", 5),
+                format!("live bytes of kind {}", kind.name()),
+                live_bytes.found,
+                live_bytes.stated,
+                REPAIR,
+            ),
             Self::InodeCount(count) => {
                 words(("inode-count", 5), "inodes in use".to_owned(), count.found, count.stated, REPAIR)
             }

@@ -5,6 +5,7 @@
 
 use super::Lfs;
 use super::inode::{BlockPlace, CoreInode};
+use super::kinds::LogKind;
 use crate::cache::{Dirty, Fresh};
 use crate::error::{Fetch, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Buf, Fork};
@@ -125,7 +126,7 @@ impl Lfs {
             return;
         }
         let old = self.point_parent(key, BlockPtr::PENDING);
-        self.release(key.ino, &old);
+        self.release(&key, &old);
         self.charge(key.ino, charge_bytes);
         let dirty = Dirty { charged_bytes: charge_bytes, birth };
         match content {
@@ -202,12 +203,12 @@ impl Lfs {
     }
 
     /// What a pointer referred to dies.
-    fn release(&mut self, ino: InodeNo, ptr: &BlockPtr) {
+    fn release(&mut self, key: &BlockKey, ptr: &BlockPtr) {
         let bytes = self.charge_of(ptr);
         if ptr.is_stored() {
-            self.usage.sub(self.geo.segment_of(ptr.addr), bytes);
+            self.usage.sub(self.geo.segment_of(ptr.addr), self.kind_of(key), bytes);
         }
-        self.refund(ino, bytes);
+        self.refund(key.ino, bytes);
     }
 
     /// Live bytes charged for what a pointer (not a pending one) refers to.
@@ -228,7 +229,7 @@ impl Lfs {
             let place = BlockPlace { level: key.level, fork: key.fork, index: key.index };
             self.core_mut(key.ino).dirty_blocks.remove(&place);
         } else {
-            self.release(key.ino, ptr);
+            self.release(&key, ptr);
         }
     }
 
@@ -354,6 +355,11 @@ impl Lfs {
             used_bytes(&block.buf) as u64
         };
         len.div_ceil(u64::from(SECTOR_BYTES)).max(1) as u8
+    }
+
+    /// What a block of an inode in memory is.
+    pub(super) fn kind_of(&self, key: &BlockKey) -> LogKind {
+        LogKind::of_block(key.fork, key.level, self.is_directory(key.ino))
     }
 
     pub(super) fn is_directory(&self, ino: InodeNo) -> bool {

@@ -6,6 +6,7 @@
 
 use super::Lfs;
 use super::commit::PartialWriter;
+use super::kinds::LogKind;
 use super::log::Log;
 use super::table::Staged;
 use crate::error::{Outcome, Stop};
@@ -92,7 +93,7 @@ impl Lfs {
         let updates = self.imap.take_newer();
         let mut staged =
             self.imap.table.stage(&mut self.shelf, leaves, &updates, limit, self.geo.block_bytes);
-        self.leave(old);
+        self.leave(LogKind::InodeMap, old);
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
         let log = self.log.meta_log();
@@ -101,7 +102,8 @@ impl Lfs {
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
-                self.usage.add(plan.segment, ptr.stored_bytes(), now, now);
+                writer.adds_live(LogKind::InodeMap, &ptr, now);
+                self.usage.add(plan.segment, LogKind::InodeMap, ptr.stored_bytes(), now, now);
                 self.live_bytes += u64::from(ptr.stored_bytes());
                 self.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::INODE_MAP, level, index, ptr));
@@ -121,17 +123,18 @@ impl Lfs {
         let written = self.usage.table.blocks_written(leaves, limit);
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.usage.table.stored_sectors(l, i, limit)).collect();
-        self.leave(old);
+        self.leave(LogKind::UsageTable, old);
         let own_log = self.log.meta_log();
         let plans = self.log.plan(own_log, &self.geo, &mut self.usage, &lens);
         for plan in &plans {
             let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * SECTOR_BYTES).sum();
-            self.usage.add(plan.segment, bytes, now, now);
+            self.usage.add(plan.segment, LogKind::UsageTable, bytes, now, now);
             self.live_bytes += u64::from(bytes);
         }
         let log = &self.log;
         let open = |segment| log.is_open(segment);
         let (updates, emptied) = self.usage.merge(&mut self.shelf, self.epoch, &open);
+        self.count_died(&emptied);
         let block_bytes = self.geo.block_bytes;
         let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
         for plan in &plans {
@@ -139,6 +142,7 @@ impl Lfs {
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
+                writer.adds_live(LogKind::UsageTable, &ptr, now);
                 self.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::SEGMENT_USAGE, level, index, ptr));
             }
@@ -158,10 +162,17 @@ impl Lfs {
         writer.put_copy(ptr, staged.bytes(level, index))
     }
 
+    /// Of the segments that a checkpoint finds empty, those that the cleaner did not empty came free by themselves.
+    fn count_died(&mut self, emptied: &[SegmentId]) {
+        let cleaned = std::mem::take(&mut self.cleaning.cleaned);
+        self.counters.segments_cleaned_empty +=
+            emptied.iter().filter(|s| !cleaned.contains(s)).count() as u64;
+    }
+
     /// Table blocks that are about to be replaced die.
-    fn leave(&mut self, old: &BTreeMap<(u32, u64), BlockPtr>) {
+    fn leave(&mut self, kind: LogKind, old: &BTreeMap<(u32, u64), BlockPtr>) {
         for ptr in old.values().filter(|p| p.is_stored()) {
-            self.usage.sub(self.geo.segment_of(ptr.addr), ptr.stored_bytes());
+            self.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
             self.recount(u64::from(ptr.stored_bytes()), 0);
         }
     }
@@ -188,6 +199,10 @@ impl Lfs {
         imap: TableRoot,
         usage: TableRoot,
     ) -> Checkpoint {
+        let mut counters = self.counters.encode();
+        if let Some(live) = self.usage.live() {
+            live.put_live(&mut counters);
+        }
         Checkpoint {
             uuid: self.sb.uuid,
             epoch: self.epoch,
@@ -206,7 +221,7 @@ impl Lfs {
             tails: self.log.tails(),
             spans: self.spans.clone(),
             features: self.features,
-            counters: self.counters.encode(),
+            counters,
         }
     }
 

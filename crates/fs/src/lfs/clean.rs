@@ -19,7 +19,7 @@ use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{BlockIndex, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Victims of one pass at most.
 const VICTIMS: usize = 16;
@@ -39,6 +39,10 @@ pub(super) struct Cleaning {
     pub(super) wants_checkpoint: bool,
     /// The last search met segments that a checkpoint will find empty.
     pub(super) finds_empty: bool,
+    /// Emptied since the last checkpoint, which will find them so.
+    pub(super) cleaned: BTreeSet<SegmentId>,
+    /// An operation waits for the room that a pass makes.
+    pub(super) is_on_demand: bool,
     /// Live bytes and log bytes when the last search found nothing worth doing.
     pub(super) rests_since: Option<(u64, u64)>,
 }
@@ -265,6 +269,7 @@ impl Lfs {
                 break;
             }
             moved_bytes += self.move_segment(victim.segment, live);
+            self.cleaning.cleaned.insert(victim.segment);
             cleaned += 1;
         }
         self.cleaning.segments.clear();
@@ -272,6 +277,9 @@ impl Lfs {
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
         self.commit_scope(now, Scope::All, true)?;
         self.counters.segments_cleaned += cleaned;
+        if self.cleaning.is_on_demand {
+            self.counters.segments_cleaned_on_demand += cleaned;
+        }
         self.counters.cleaner_moved_bytes += moved_bytes;
         self.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
         Ok(true)

@@ -8,6 +8,7 @@
 use super::Lfs;
 use super::geometry::Geometry;
 use super::inode::{BlockPlace, CoreInode};
+use super::kinds::{KindBytes, LogKind};
 use super::log::{CLEANER_LOG, Log, Planned, USER_LOG};
 use super::parcel::Parcel;
 use crate::cache::LaidOut;
@@ -152,8 +153,8 @@ impl Lfs {
                 };
                 writer.entries.push(entry);
             }
-            if writer.live_bytes > 0 {
-                self.usage.add(plan.segment, writer.live_bytes, writer.youngest, now);
+            for (kind, bytes) in writer.placed.iter().filter(|(_, bytes)| *bytes > 0) {
+                self.usage.add(plan.segment, kind, bytes as u32, writer.youngest, now);
             }
             self.finish_partial(now, plan, writer, log, flags | more);
         }
@@ -183,7 +184,9 @@ impl Lfs {
             self.charge(ino, ptr.stored_bytes());
         }
         let core = self.core(ino);
-        writer.adds_live(&ptr, core.inode.mtime);
+        let is_directory = core.inode.kind == Kind::Directory;
+        let log_kind = LogKind::of_block(place.fork, place.level, is_directory);
+        writer.adds_live(log_kind, &ptr, core.inode.mtime);
         let kind = EntryKind::Block { fork: place.fork as u8, level: place.level, index: place.index.0 };
         Entry { ino, version: core.version, kind, ptr }
     }
@@ -197,10 +200,10 @@ impl Lfs {
         let old = std::mem::replace(&mut core.record, ptr);
         let was_charged = std::mem::replace(&mut core.record_charge_bytes, ptr.stored_bytes());
         let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
-        writer.adds_live(&ptr, core.inode.mtime);
+        writer.adds_live(LogKind::Inode, &ptr, core.inode.mtime);
         self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
         if old.is_stored() {
-            self.usage.sub(self.geo.segment_of(old.addr), old.stored_bytes());
+            self.usage.sub(self.geo.segment_of(old.addr), LogKind::Inode, old.stored_bytes());
         }
         self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
         Entry { ino, version, kind: EntryKind::Inode { orphan }, ptr }
@@ -239,7 +242,7 @@ impl Lfs {
         self.log.prev_crc = summary.crc;
         let addr = self.geo.addr(plan.segment, plan.start_sector);
         let parcel = Arc::new(writer.parcel);
-        self.counters.log_bytes += parcel.len_bytes() as u64;
+        self.counters.count_partial(parcel.len_bytes() as u64, &writer.placed);
         self.log_bytes_since_checkpoint += parcel.len_bytes() as u64;
         self.shelf.launch(addr, parcel.clone());
         self.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), parcel);
@@ -275,8 +278,8 @@ pub(super) struct PartialWriter {
     start: SectorAddr,
     /// Where the next block goes, from the beginning.
     sector: u32,
-    /// What was put so far and is live, in bytes.
-    live_bytes: u32,
+    /// What was put so far, in bytes.
+    placed: KindBytes,
     /// Youngest modification time of that.
     youngest: TimeNs,
 }
@@ -289,7 +292,7 @@ impl PartialWriter {
             entries: Vec::with_capacity(plan.items.len()),
             start: geo.addr(plan.segment, plan.start_sector),
             sector: plan.summary_sectors,
-            live_bytes: 0,
+            placed: KindBytes::default(),
             youngest: TimeNs::default(),
         }
     }
@@ -329,8 +332,9 @@ impl PartialWriter {
         self.place(ptr, crc)
     }
 
-    fn adds_live(&mut self, ptr: &BlockPtr, mtime: TimeNs) {
-        self.live_bytes += ptr.stored_bytes();
+    /// Counts what was just put.
+    pub(super) fn adds_live(&mut self, kind: LogKind, ptr: &BlockPtr, mtime: TimeNs) {
+        self.placed.add(kind, ptr.stored_bytes());
         self.youngest = self.youngest.max(mtime);
     }
 }

@@ -1,5 +1,6 @@
 //! Counts since mkfs, kept in the checkpoint.
 
+use super::kinds::{KindBytes, LogKind};
 use firnfs_format::checkpoint::COUNTERS;
 
 macro_rules! counters {
@@ -25,6 +26,12 @@ macro_rules! counters {
                 Self { $($name: stored[$slot].min(u64::MAX / 2),)* }
             }
 
+            /// What was counted since an earlier moment.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(earlier.$name),)* }
+            }
+
             /// Names and values, for people and machines.
             #[must_use]
             pub fn list(&self) -> Vec<(&'static str, u64)> {
@@ -39,9 +46,9 @@ counters! {
     0 log_bytes,
     /// Checkpoints made durable.
     1 checkpoints,
-    /// Segments cleaned.
+    /// Segments that the cleaner emptied.
     2 segments_cleaned,
-    /// Of those, found empty.
+    /// Segments that checkpoints found empty: all in them had died, and the cleaner had not been there.
     3 segments_cleaned_empty,
     /// Live bytes that the cleaner moved.
     4 cleaner_moved_bytes,
@@ -49,4 +56,51 @@ counters! {
     5 cleaner_read_bytes,
     /// Bytes that users wrote.
     6 user_bytes,
+    /// Bytes of files' content written to the log. These and those of the following kinds make up `log_bytes`.
+    16 log_file_bytes,
+    /// Bytes of directories' content and indexes.
+    17 log_directory_bytes,
+    /// Bytes of attributes in blocks.
+    18 log_attributes_bytes,
+    /// Bytes of indirect blocks.
+    19 log_indirect_bytes,
+    /// Bytes of inodes.
+    20 log_inode_bytes,
+    /// Bytes of the inode map.
+    21 log_inode_map_bytes,
+    /// Bytes of the segment usage table.
+    22 log_usage_table_bytes,
+    /// Bytes of summaries and padding.
+    23 log_summary_bytes,
+    /// Segments that the cleaner emptied while an operation waited for room.
+    32 segments_cleaned_on_demand,
+}
+
+impl Counters {
+    /// Bytes written to the log, by kind; summaries and padding are `log_summary_bytes`.
+    #[must_use]
+    pub fn log_kind_bytes(&self, kind: LogKind) -> u64 {
+        match kind {
+            LogKind::File => self.log_file_bytes,
+            LogKind::Directory => self.log_directory_bytes,
+            LogKind::Attributes => self.log_attributes_bytes,
+            LogKind::Indirect => self.log_indirect_bytes,
+            LogKind::Inode => self.log_inode_bytes,
+            LogKind::InodeMap => self.log_inode_map_bytes,
+            LogKind::UsageTable => self.log_usage_table_bytes,
+        }
+    }
+
+    /// Counts a partial segment that is laid out.
+    pub(super) fn count_partial(&mut self, len_bytes: u64, placed: &KindBytes) {
+        self.log_bytes += len_bytes;
+        self.log_file_bytes += placed.of(LogKind::File);
+        self.log_directory_bytes += placed.of(LogKind::Directory);
+        self.log_attributes_bytes += placed.of(LogKind::Attributes);
+        self.log_indirect_bytes += placed.of(LogKind::Indirect);
+        self.log_inode_bytes += placed.of(LogKind::Inode);
+        self.log_inode_map_bytes += placed.of(LogKind::InodeMap);
+        self.log_usage_table_bytes += placed.of(LogKind::UsageTable);
+        self.log_summary_bytes += len_bytes.saturating_sub(placed.sum());
+    }
 }

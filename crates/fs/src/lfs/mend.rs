@@ -8,9 +8,10 @@
 
 use super::Lfs;
 use super::inode::CoreInode;
+use super::kinds::{KindBytes, LogKind};
 use super::log::Log;
 use crate::cache::{BlockCache, ClockMap};
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::store::BlockKey;
 use firnfs_format::checkpoint::{Checkpoint, Tail};
@@ -26,6 +27,8 @@ pub(crate) struct Restated {
     pub usage: Vec<(u64, UsageEntry)>,
     /// Live bytes of the volume, the tables' own blocks not counted.
     pub live_bytes: u64,
+    /// What of that is stored, by kind.
+    pub live_kinds: KindBytes,
     /// Something live lies where the logs would go on.
     pub move_logs: bool,
 }
@@ -44,7 +47,7 @@ impl Lfs {
         self.inode_bytes = 0;
         self.reap.clear();
         self.imap.restate(&tables.imap);
-        self.usage.restate(&self.geo, &tables.usage);
+        self.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
         self.live_bytes = tables.live_bytes;
         // Should an account have turned the volume read-only when it was opened: now they are right.
         self.read_only = None;
@@ -98,7 +101,7 @@ impl Lfs {
         if counted {
             let bytes = self.charge_of(&old);
             if old.is_stored() {
-                self.usage.sub(self.geo.segment_of(old.addr), bytes);
+                self.usage.sub(self.geo.segment_of(old.addr), self.kind_of(&key), bytes);
             }
             self.refund(key.ino, bytes);
         }
@@ -147,7 +150,8 @@ impl Lfs {
             return Ok(());
         }
         if self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, String::new).is_ok() {
-            self.usage.sub(self.geo.segment_of(entry.ptr.addr), entry.ptr.stored_bytes());
+            let segment = self.geo.segment_of(entry.ptr.addr);
+            self.usage.sub(segment, LogKind::Inode, entry.ptr.stored_bytes());
             self.recount(u64::from(entry.ptr.stored_bytes()), 0);
         }
         if let Some(core) = self.inodes.remove(&ino) {
@@ -166,12 +170,11 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(crate) fn make_root(&mut self, root: Inode) -> Outcome<()> {
-        match self.load_inode(InodeNo::ROOT) {
-            Ok(_) => return Ok(()),
-            Err(Stop::Fail(FsError::NotFound)) => {}
-            Err(stop) => return Err(stop),
+        let entry = self.imap.get(&mut self.shelf, InodeNo::ROOT)?;
+        if self.inodes.peek(&InodeNo::ROOT).is_some() || entry.is_used() {
+            return self.load_inode(InodeNo::ROOT).map(drop);
         }
-        let version = self.imap.get(&mut self.shelf, InodeNo::ROOT)?.version.wrapping_add(1);
+        let version = entry.version.wrapping_add(1);
         self.freed.remove(&InodeNo::ROOT);
         let mut core = CoreInode::fresh(root, version);
         self.next_generation += 1;

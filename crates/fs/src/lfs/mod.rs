@@ -22,6 +22,7 @@ mod geometry;
 mod imap;
 mod inode;
 mod jobs;
+mod kinds;
 mod log;
 mod mend;
 mod mkfs;
@@ -56,6 +57,7 @@ use imap::Imap;
 use inode::{CoreInode, DirtyInode};
 pub use jobs::{Job, JobId};
 use jobs::{Jobs, Landed};
+pub use kinds::{KindBytes, LIVE_SLOT, LogKind};
 use log::Log;
 pub(crate) use mend::Restated;
 pub use mkfs::{MkfsOptions, mkfs};
@@ -164,6 +166,7 @@ pub struct Lfs {
     emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
     discard_scan: discard::DiscardScan,
     counters: Counters,
+    counters_at_mount: Counters,
     read_only: Option<String>,
     /// Read-only because of a check, and for no other reason.
     is_doubted: bool,
@@ -219,6 +222,12 @@ impl Lfs {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Counts since the volume was opened.
+    #[must_use]
+    pub fn counters_since_mount(&self) -> Counters {
+        self.counters.since(&self.counters_at_mount)
     }
 
     /// Puts in what was fetched; its checksum was verified outside the lock (see [`verify`]).

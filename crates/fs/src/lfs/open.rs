@@ -7,6 +7,7 @@ use super::discard::DiscardScan;
 use super::geometry::Geometry;
 use super::imap::Imap;
 use super::jobs::Jobs;
+use super::kinds::KindBytes;
 use super::log::Log;
 use super::pins::Pins;
 use super::recovery::RollForward;
@@ -247,7 +248,8 @@ impl Lfs {
             inodes: ClockMap::default(),
             inode_bytes: 0,
             imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
-            usage: Usage::new(base.usage, &geo, base.epoch, base.emptied),
+            usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
+                .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
             log: Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation),
             jobs: Jobs::new(base.serial),
             pins: Pins::default(),
@@ -264,6 +266,7 @@ impl Lfs {
             emptied_by: Vec::new(),
             discard_scan: DiscardScan::from(base),
             counters: Counters::decode(&base.counters),
+            counters_at_mount: Counters::decode(&base.counters),
             read_only: None,
             is_doubted: false,
             log_failed: false,

@@ -5,6 +5,7 @@
 
 use super::Lfs;
 use super::blockmap::Pruning;
+use super::kinds::LogKind;
 use super::trouble::{Thing, is_damage};
 use crate::error::{FsError, Outcome, Stop};
 use crate::store::Fork;
@@ -77,7 +78,8 @@ impl Lfs {
             self.wrong_account(format!("charge of inode {ino} without blocks"), 0, core.charged_bytes);
         }
         if core.record.is_stored() {
-            self.usage.sub(self.geo.segment_of(core.record.addr), core.record.stored_bytes());
+            let segment = self.geo.segment_of(core.record.addr);
+            self.usage.sub(segment, LogKind::Inode, core.record.stored_bytes());
             self.freed.insert(ino, core.version);
         } else {
             self.imap.give_back(ino);

@@ -9,16 +9,18 @@
 use super::Lfs;
 use super::admit::{self, INODE_NUMBERS, RECORD_MAX_BYTES};
 use super::evidence::{LostLog, incarnation_of};
+use super::kinds::LogKind;
 use super::open::DeviceReader;
 use super::scan::{Partial, partial_at};
 use super::shelf::{describe, verify_stored};
 use super::trouble::{Thing, is_damage};
 use crate::error::FsError;
+use crate::inode::Kind;
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::{self, SLOTS};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
-use firnfs_format::inode::{FORKS, Roots};
+use firnfs_format::inode::{FORKS, Record, Roots};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};
 use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId, Serial, TimeNs};
@@ -45,15 +47,28 @@ pub struct RollForward {
 /// An inode as the log's tail leaves it.
 struct Latest {
     entry: ImapEntry,
+    is_directory: bool,
     /// Root pointers, if it has any.
     roots: Option<Box<[Roots; FORKS]>>,
     charged_bytes: u64,
     mtime: TimeNs,
 }
 
+impl Latest {
+    /// An inode that was freed.
+    fn gone(entry: ImapEntry) -> Self {
+        Self { entry, is_directory: false, roots: None, charged_bytes: 0, mtime: TimeNs(0) }
+    }
+}
+
+fn is_directory(record: &Record<'_>) -> bool {
+    record.raw.kind == Kind::Directory as u8
+}
+
 /// The block tree of an inode at one time.
 #[derive(Default)]
 struct Tree {
+    is_directory: bool,
     roots: [Roots; FORKS],
     /// What its record says that its blocks take.
     charged_bytes: u64,
@@ -109,7 +124,7 @@ impl Lfs {
                 }
             }
             for (addrs, time) in done.written {
-                self.usage.add(self.geo.segment_of(addrs.start), 0, TimeNs(0), time);
+                self.usage.note_write(self.geo.segment_of(addrs.start), time);
                 tail.insert(addrs.start, addrs.end);
             }
             latest.extend(done.inodes);
@@ -235,10 +250,7 @@ impl Lfs {
                 EntryKind::Block { .. } => continue,
                 EntryKind::Freed => {
                     let gone = ImapEntry { version: entry.version, ..ImapEntry::default() };
-                    let mtime = TimeNs(0);
-                    batch
-                        .inodes
-                        .push((entry.ino, Latest { entry: gone, roots: None, charged_bytes: 0, mtime }));
+                    batch.inodes.push((entry.ino, Latest::gone(gone)));
                     continue;
                 }
                 EntryKind::Inode { orphan } => orphan,
@@ -249,10 +261,12 @@ impl Lfs {
             let atime = TimeNs(record.raw.atime_ns.get());
             let mtime = TimeNs(record.raw.mtime_ns.get());
             let charged_bytes = record.raw.charged_bytes.get();
+            let is_directory = is_directory(&record);
             let has_roots = record.roots.iter().any(|r| r.used() != (0, 0));
             let roots = has_roots.then(|| Box::new(record.roots));
             let entry_now = ImapEntry { ptr: entry.ptr, version: entry.version, orphan, atime };
-            batch.inodes.push((entry.ino, Latest { entry: entry_now, roots, charged_bytes, mtime }));
+            let latest = Latest { entry: entry_now, is_directory, roots, charged_bytes, mtime };
+            batch.inodes.push((entry.ino, latest));
         }
         Ok(())
     }
@@ -281,18 +295,31 @@ impl Lfs {
     ) -> Result<(), FsError> {
         let before = self.before(read, ino);
         let old_entry = before.as_ref().map_or(None, |(entry, _)| Some(*entry));
-        let after =
-            Tree { roots: new.roots.map_or_else(Default::default, |r| *r), charged_bytes: new.charged_bytes };
-        let mut diff = Diff { ino, mtime: new.mtime, tail, read, old_left: 0, new_left: after.charged_bytes };
+        let after = Tree {
+            is_directory: new.is_directory,
+            roots: new.roots.map_or_else(Default::default, |r| *r),
+            charged_bytes: new.charged_bytes,
+        };
+        let mut diff = Diff {
+            ino,
+            mtime: new.mtime,
+            tail,
+            read,
+            is_directory: (false, new.is_directory),
+            old_left: 0,
+            new_left: after.charged_bytes,
+        };
+        let records = (LogKind::Inode, LogKind::Inode);
         match before {
             Ok((entry, old)) => {
-                self.account(&entry.ptr, &new.entry.ptr, diff.mtime);
+                self.account(records, &entry.ptr, &new.entry.ptr, diff.mtime);
                 diff.old_left = old.charged_bytes;
+                diff.is_directory.0 = old.is_directory;
                 self.diff_trees(&mut diff, Some(&old), &after)?;
             }
             Err(why) if is_damage(&why) => {
                 self.put_aside(Thing::OldBlocks(ino), why);
-                self.account(&BlockPtr::HOLE, &new.entry.ptr, diff.mtime);
+                self.account(records, &BlockPtr::HOLE, &new.entry.ptr, diff.mtime);
                 self.diff_trees(&mut diff, None, &after)?;
             }
             Err(why) => return Err(why),
@@ -312,7 +339,9 @@ impl Lfs {
         }
         let stored = self.read_stored(read, &entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
         let record = admit::record(&self.geo, ino, &entry.ptr, &stored)?;
-        Ok((entry, Tree { roots: record.roots, charged_bytes: record.raw.charged_bytes.get() }))
+        let is_directory = is_directory(&record);
+        let charged_bytes = record.raw.charged_bytes.get();
+        Ok((entry, Tree { is_directory, roots: record.roots, charged_bytes }))
     }
 
     fn diff_trees(&mut self, diff: &mut Diff<'_, '_>, old: Option<&Tree>, new: &Tree) -> Result<(), FsError> {
@@ -362,7 +391,9 @@ impl Lfs {
                 self.diff_ptr(diff, child, was, after.get(slot).copied().unwrap_or(hole))?;
             }
         }
-        self.account(&old.unwrap_or(hole), &new, diff.mtime);
+        let kind = |is_directory| LogKind::of_block(key.fork, key.level, is_directory);
+        let kinds = (kind(diff.is_directory.0), kind(diff.is_directory.1));
+        self.account(kinds, &old.unwrap_or(hole), &new, diff.mtime);
         Ok(())
     }
 
@@ -378,14 +409,15 @@ impl Lfs {
         })
     }
 
-    /// One block died and another came.
-    fn account(&mut self, old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
+    /// One block died and another came, of those kinds.
+    fn account(&mut self, kinds: (LogKind, LogKind), old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
         self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
         if old.is_stored() {
-            self.usage.sub(self.geo.segment_of(old.addr), old.stored_bytes());
+            self.usage.sub(self.geo.segment_of(old.addr), kinds.0, old.stored_bytes());
         }
         if new.is_stored() {
-            self.usage.add(self.geo.segment_of(new.addr), new.stored_bytes(), mtime, TimeNs(0));
+            let segment = self.geo.segment_of(new.addr);
+            self.usage.add(segment, kinds.1, new.stored_bytes(), mtime, TimeNs(0));
         }
     }
 
@@ -423,6 +455,8 @@ struct Diff<'a, 'r> {
     mtime: TimeNs,
     tail: &'a Accepted,
     read: &'a mut DeviceReader<'r>,
+    /// Whether the inode was a directory, and is one: its number may have come to be used again.
+    is_directory: (bool, bool),
     /// Bytes that blocks of the old and the new tree can still take.
     old_left: u64,
     new_left: u64,

@@ -5,6 +5,7 @@
 //! is durable: then neither slot, nor roll-forward from either, reaches it.
 
 use super::geometry::Geometry;
+use super::kinds::{KindBytes, LogKind};
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
@@ -45,6 +46,8 @@ pub struct Usage {
     /// What a repair says instead of the tree, which is empty then.
     restated: FxHashMap<u64, UsageEntry>,
     segment_bytes: u32,
+    /// Live bytes of all segments by kind; `None` on a volume of a version that did not keep them.
+    live: Option<KindBytes>,
     /// A segment that came out with fewer live bytes than none, or more than it has.
     wrong: Option<(SegmentId, u64)>,
     /// What checkpoints from this one on find empty is not written again: somebody reads the state before.
@@ -66,14 +69,26 @@ impl Usage {
             changed_leaves: BTreeSet::new(),
             restated: FxHashMap::default(),
             segment_bytes: geo.segment_bytes,
+            live: None,
             wrong: None,
             held: None,
         }
     }
 
-    /// Replaces the whole table: these are all entries that are not blank, by segment. The next checkpoint writes it whole.
-    pub fn restate(&mut self, geo: &Geometry, entries: &[(u64, UsageEntry)]) {
-        *self = Self::new(Table::EMPTY, geo, Epoch(0), 0);
+    /// With the live bytes by kind, as far as they are known.
+    pub fn with_live(self, live: Option<KindBytes>) -> Self {
+        Self { live, ..self }
+    }
+
+    /// Live bytes of all segments by kind, if they are known.
+    pub fn live(&self) -> Option<KindBytes> {
+        self.live
+    }
+
+    /// Replaces the whole table: these are all entries that are not blank, by segment, and what is live by kind. The next
+    /// checkpoint writes it whole.
+    pub fn restate(&mut self, geo: &Geometry, entries: &[(u64, UsageEntry)], live: KindBytes) {
+        *self = Self::new(Table::EMPTY, geo, Epoch(0), 0).with_live(Some(live));
         let mut emptied = BTreeMap::new();
         for (segment, entry) in entries {
             self.changed_leaves.insert(segment / self.table.fan());
@@ -94,16 +109,28 @@ impl Usage {
         })
     }
 
-    /// Bytes became live in a segment that is being written.
-    pub fn add(&mut self, segment: SegmentId, bytes: u32, youngest: TimeNs, written: TimeNs) {
+    /// Bytes of a kind became live in a segment that is being written.
+    pub fn add(&mut self, segment: SegmentId, kind: LogKind, bytes: u32, youngest: TimeNs, written: TimeNs) {
+        if let Some(live) = &mut self.live {
+            live.add(kind, bytes);
+        }
         let change = self.change(segment);
         change.live_bytes += i64::from(bytes);
         change.youngest = change.youngest.max(youngest);
         change.written = change.written.max(written);
     }
 
-    /// Bytes died.
-    pub fn sub(&mut self, segment: SegmentId, bytes: u32) {
+    /// A segment was written at that time.
+    pub fn note_write(&mut self, segment: SegmentId, written: TimeNs) {
+        let change = self.change(segment);
+        change.written = change.written.max(written);
+    }
+
+    /// Bytes of a kind died.
+    pub fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
+        if let Some(live) = &mut self.live {
+            live.sub(kind, bytes);
+        }
         self.change(segment).live_bytes -= i64::from(bytes);
     }
 
@@ -229,6 +256,11 @@ impl Usage {
     /// Segments found empty before this checkpoint may be written once `durable` is the newest durable one.
     pub fn reusable_before(&self, durable: Epoch) -> Epoch {
         self.held.map_or(durable, |held| held.min(durable))
+    }
+
+    /// Whether a clean segment may be written.
+    pub fn is_ready(&self, entry: &UsageEntry, durable: Epoch) -> bool {
+        is_ready(entry.epoch, self.reusable_before(durable))
     }
 
     /// Clean segments that have to wait for checkpoints.

@@ -5,6 +5,7 @@ use super::Lfs;
 use super::blockmap::ptr_in;
 use super::geometry::Geometry;
 use super::inode::CoreInode;
+use super::kinds::KindBytes;
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::store::{BlockKey, Fork};
@@ -21,6 +22,20 @@ pub struct Placed {
     pub key: BlockKey,
     /// Where; pending while it is dirty.
     pub ptr: BlockPtr,
+}
+
+/// The bytes of a segment by what they are there for; they add up to its size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentRoom {
+    /// Live.
+    pub live_bytes: u64,
+    /// Not live (summaries and padding among it): free once the segment is cleaned.
+    pub dead_bytes: u64,
+    /// Neither live nor free for now: the rest of a segment that a log is in or a reader uses, or a segment found empty that
+    /// has to wait for checkpoints.
+    pub pinned_bytes: u64,
+    /// Free to be written.
+    pub clean_bytes: u64,
 }
 
 /// Which internal table.
@@ -95,6 +110,12 @@ impl Lfs {
         self.imap.used
     }
 
+    /// Live bytes in the log by kind; `None` on a volume of a version that did not keep them.
+    #[must_use]
+    pub fn live_kinds(&self) -> Option<KindBytes> {
+        self.usage.live()
+    }
+
     /// The newest durable checkpoint.
     pub(crate) fn durable_epoch(&self) -> Epoch {
         self.durable_epoch
@@ -108,6 +129,27 @@ impl Lfs {
     /// `Need`, `Corrupt`.
     pub fn usage_leaf(&mut self, leaf: u64) -> Outcome<Vec<(SegmentId, UsageEntry)>> {
         if leaf >= self.usage.leaves() { Ok(Vec::new()) } else { self.usage.leaf(&mut self.shelf, leaf) }
+    }
+
+    /// What the room in a segment is there for, given its present state.
+    #[must_use]
+    pub fn segment_room(&self, segment: SegmentId, entry: &UsageEntry) -> SegmentRoom {
+        let is_held = self.pins.is_pinned(segment) || self.log.is_open(segment) && entry.in_use;
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let is_ready = entry.in_use || self.usage.is_ready(entry, self.durable_epoch);
+        let live_bytes = u64::from(entry.live_bytes).min(segment_bytes);
+        let rest_bytes = segment_bytes - live_bytes;
+        match (entry.in_use, is_held || !is_ready) {
+            (_, true) => SegmentRoom { live_bytes, pinned_bytes: rest_bytes, ..SegmentRoom::default() },
+            (true, false) => SegmentRoom { live_bytes, dead_bytes: rest_bytes, ..SegmentRoom::default() },
+            (false, false) => SegmentRoom { live_bytes, clean_bytes: rest_bytes, ..SegmentRoom::default() },
+        }
+    }
+
+    /// Clean segments that users' writes leave to checkpoints and the cleaner, in bytes.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_segments() * u64::from(self.geo.segment_bytes)
     }
 
     /// The inode map's entry of an inode.

@@ -2,6 +2,7 @@
 
 use crate::fixture::{Fixture, SIZE_BYTES};
 use firnfs::check::{From, Severity};
+use firnfs::lfs::{LIVE_SLOT, LogKind};
 use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, Superblock};
 use firnfs_format::{Epoch, InodeNo, SegmentId};
 use firnfs_volume::check;
@@ -134,6 +135,27 @@ fn counts_of_the_checkpoint_are_counted_anew() {
     assert!(codes.contains("next-inode"), "{codes:?}");
     let repaired = fixture.repair();
     assert!(repaired.after.is_clean(), "{:#?}", repaired.after.findings);
+}
+
+#[test]
+fn live_bytes_by_kind_are_counted_anew() {
+    for kind in LogKind::ALL {
+        let fixture = Fixture::new();
+        fixture.edit_checkpoint(|slot| slot.counters[LIVE_SLOT + kind as usize] += 512);
+        fixture.is_repaired(&["live-kind"], &[]);
+    }
+}
+
+#[test]
+fn a_volume_of_a_version_that_kept_no_live_bytes_by_kind_is_sound_and_stays_without() {
+    let fixture = Fixture::new();
+    fixture.edit_checkpoint(|slot| slot.counters[LIVE_SLOT..][..LogKind::ALL.len()].fill(0));
+    assert!(fixture.check().findings.is_empty());
+    let volume = crate::fixture::mount(&fixture.device);
+    crate::fixture::file(&volume, InodeNo::ROOT, "more", &[7; 100_000]);
+    volume.close().unwrap();
+    assert_eq!(volume.run(|vfs, _| Ok(vfs.store().live_kinds())).unwrap(), None);
+    assert!(fixture.check().findings.is_empty());
 }
 
 #[test]

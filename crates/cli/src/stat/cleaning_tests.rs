@@ -1,0 +1,153 @@
+//! What `firn stat --cleaning` and `firn df` say of a volume under work is what was done to it.
+
+use super::cleaning::{CleaningView, RoomView};
+use super::view::StatView;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, LogKind, MkfsOptions, Options};
+use firnfs::vfs::{AtimeMode, Caller, NewNode, XattrMode};
+use firnfs_device::{Device, MemDevice, SystemClock};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+const SIZE_BYTES: u64 = 24 << 20;
+const FILE_BYTES: u64 = 1 << 20;
+
+fn new_device() -> Arc<MemDevice> {
+    let device = Arc::new(MemDevice::new(SIZE_BYTES));
+    let options = MkfsOptions {
+        size_bytes: SIZE_BYTES,
+        block_bytes: 4096,
+        segment_bytes: 256 << 10,
+        physical_block_bytes: 4096,
+        inline_max_bytes: 128,
+        label: String::new(),
+        uuid: [3; 16],
+        hash_key: [1, 2],
+        now: TimeNs(0),
+        root_owner: (0, 0),
+    };
+    firnfs_volume::format(&*device, &options).unwrap();
+    device
+}
+
+fn open(device: &Arc<MemDevice>, read_only: bool) -> Volume<Lfs> {
+    let options = Options { write_threshold_bytes: 256 << 10, read_only, ..Options::default() };
+    let device: Arc<dyn Device> = device.clone();
+    firnfs_volume::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock)).unwrap()
+}
+
+fn make(volume: &Volume<Lfs>, dir: InodeNo, name: &str, kind: Kind) -> InodeNo {
+    let node = NewNode { kind, mode: 0o755, rdev: 0, target: b"" };
+    let caller = Caller { uid: 0, gid: 0, umask: 0 };
+    volume.run(|vfs, now| vfs.make(now, caller, dir, name.as_bytes(), node, false)).unwrap().ino
+}
+
+fn look(volume: &Volume<Lfs>) -> (RoomView, CleaningView) {
+    let log = StatView::of(volume).unwrap().log.unwrap();
+    (log.room.unwrap(), log.cleaning.unwrap())
+}
+
+fn assert_adds_up(volume: &Volume<Lfs>) -> CleaningView {
+    let (room, cleaning) = look(volume);
+    let RoomView {
+        live_bytes, reclaimable_bytes, pinned_bytes, clean_bytes, reserve_bytes, fixed_bytes, ..
+    } = room;
+    let parts = [live_bytes, reclaimable_bytes, pinned_bytes, clean_bytes, reserve_bytes, fixed_bytes];
+    assert_eq!(parts.iter().sum::<u64>(), room.size_bytes, "{room:?}");
+    assert_eq!(room.size_bytes, SIZE_BYTES);
+    assert!(parts.iter().all(|&bytes| bytes > 0), "{room:?}");
+    let live: u64 = cleaning.kinds.iter().map(|row| row.live_bytes.unwrap()).sum();
+    assert_eq!(live, live_bytes, "{cleaning:?}");
+    let written: u64 = cleaning.kinds.iter().map(|row| row.log_bytes).sum();
+    assert_eq!(written, cleaning.since_mkfs.log_bytes);
+    cleaning
+}
+
+/// More than half full, then overwritten here and there that many times.
+fn work(volume: &Volume<Lfs>, overwrites: u64) {
+    let dir = make(volume, InodeNo::ROOT, "dir", Kind::Directory);
+    for n in 0..300 {
+        make(volume, dir, &format!("a file with a name of some length, number {n}"), Kind::Regular);
+    }
+    volume.run(|vfs, now| vfs.setxattr(now, dir, b"user.large", &[7; 8000], XattrMode::Any)).unwrap();
+    let files: Vec<_> = (0..13).map(|n| make(volume, dir, &format!("f{n}"), Kind::Regular)).collect();
+    for &file in &files {
+        volume.write_all(file, 0, &vec![1; FILE_BYTES as usize], false).unwrap();
+    }
+    let mut at = 1u64;
+    for _ in 0..overwrites {
+        at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let block = (at >> 33) % (FILE_BYTES / 4096);
+        let file = files[(at >> 50) as usize % files.len()];
+        volume.write_all(file, block * 4096, &[at as u8; 4096], false).unwrap();
+    }
+}
+
+#[test]
+fn a_volume_under_work_adds_up_and_tells_what_its_cleaning_did() {
+    let device = new_device();
+    let volume = open(&device, false);
+    work(&volume, 12_000);
+    volume.sync(firnfs::store::Scope::All).unwrap();
+    let cleaning = assert_adds_up(&volume);
+    let all = cleaning.since_mkfs;
+    assert!(all.segments_empty > 0 && all.segments_background + all.segments_on_demand > 0, "{all:?}");
+    assert_eq!(all.segments_cleaned, all.segments_empty + all.segments_background + all.segments_on_demand);
+    assert!(all.utilisation.is_some_and(|u| u > 0.1 && u < 1.0), "{all:?}");
+    assert!(
+        all.write_cost.is_some_and(|cost| cost > 1.0) && all.measured_cost.is_some_and(|c| c > 1.0),
+        "{all:?}"
+    );
+    for row in &cleaning.kinds {
+        assert!(row.log_bytes > 0, "{row:?}");
+        assert!(row.live_bytes.unwrap() > 0 || row.kind == "summary", "{row:?}");
+    }
+    let of = |kind: LogKind| cleaning.kinds.iter().find(|row| row.kind == kind.name()).unwrap();
+    assert_eq!(of(LogKind::File).live_bytes, Some(13 * FILE_BYTES));
+    assert_eq!(of(LogKind::Attributes).live_bytes, Some(8192));
+    drop(volume);
+    // After the crash roll-forward comes to the same.
+    let volume = open(&device, true);
+    let again = look(&volume).1;
+    let live = |view: &CleaningView| view.kinds[..3].iter().map(|row| row.live_bytes).collect::<Vec<_>>();
+    assert_eq!(live(&again), live(&cleaning));
+    assert_eq!((again.since_mount, again.stalls), (None, None));
+}
+
+#[test]
+fn counts_since_mkfs_outlive_the_mount_and_those_since_the_mount_do_not() {
+    let device = new_device();
+    let volume = open(&device, false);
+    work(&volume, 12_000);
+    volume.close().unwrap();
+    let (_, before) = look(&volume);
+    drop(volume);
+    let volume = open(&device, false);
+    let (_, after) = look(&volume);
+    assert_eq!(after.since_mkfs, before.since_mkfs);
+    assert_eq!(after.since_mount.unwrap().log_bytes, 0);
+    assert!(after.kinds.iter().all(|row| row.log_bytes_since_mount == Some(0)));
+    make(&volume, InodeNo::ROOT, "one more", Kind::Regular);
+    volume.sync(firnfs::store::Scope::All).unwrap();
+    let (_, now) = look(&volume);
+    let grown = now.since_mkfs.log_bytes - before.since_mkfs.log_bytes;
+    assert!(grown > 0);
+    assert_eq!(now.since_mount.unwrap().log_bytes, grown);
+}
+
+#[test]
+fn a_writer_that_waits_for_room_has_stalled() {
+    let device = new_device();
+    let volume = open(&device, false);
+    assert_eq!(look(&volume).1.stalls.unwrap().count, 0);
+    // From now on background work is somebody else's, who never does it.
+    volume.wait_for_work(0);
+    work(&volume, 3000);
+    let (_, cleaning) = look(&volume);
+    let stalls = cleaning.stalls.unwrap();
+    assert!(stalls.count > 0 && stalls.longest_us > 0, "{stalls:?}");
+    assert!(stalls.total_us >= stalls.longest_us, "{stalls:?}");
+    assert!(cleaning.since_mkfs.segments_on_demand > 0, "{cleaning:?}");
+    assert_eq!(cleaning.since_mkfs.segments_background, 0, "{cleaning:?}");
+}
