@@ -3,6 +3,7 @@
 use super::explorer::{Explorer, Limits, Totals};
 use super::runner::{Run, run};
 use super::scenario::{ROUNDS, Scenario};
+use super::shape::Shape;
 use super::subject::Subject;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -130,15 +131,21 @@ pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     bounded.chain(mixed(seed))
 }
 
-/// Long histories with their rounds, samples of three operations, and now and then a full volume, endlessly.
+/// Long histories with their rounds, samples of three operations, large directories, open files without names, and now
+/// and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     let mut rng = seeded(seed, "campaign");
     (0..).flat_map(move |group: u64| {
         let long = (0..ROUNDS).map(|round| Scenario::Long { seed: seed.wrapping_add(group), round });
         let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
+        let seed = seed.wrapping_add(group);
+        scenarios.extend([Shape::Wide, Shape::Open].map(|shape| Scenario::Shaped { shape, seed }));
+        if group % 8 == 4 {
+            scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
+        }
         if group.is_multiple_of(8) {
-            scenarios.push(Scenario::Full { seed: seed.wrapping_add(group) });
+            scenarios.push(Scenario::Full { seed });
         }
         scenarios
     })

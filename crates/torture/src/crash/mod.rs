@@ -24,6 +24,7 @@ mod plan;
 mod record;
 pub mod runner;
 pub mod scenario;
+pub mod shape;
 mod subject;
 mod tree;
 mod world;
