@@ -39,7 +39,7 @@ pub fn prepare(explorer: &Explorer<'_>, subject: &dyn Subject, scenario: &Scenar
         Some(before) => {
             let earlier = prepare(explorer, subject, &before)?;
             let (image, tree) = explorer
-                .pick(&earlier, before.pick_seed())
+                .pick(&earlier, before.pick_seed(), before.ends_late())
                 .map_err(|why| format!("the round before ({before}): {why}"))?;
             (image, World::of_tree(&tree))
         }
@@ -131,7 +131,7 @@ pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     bounded.chain(mixed(seed))
 }
 
-/// Long histories with their rounds, samples of three operations, large directories, open files without names, and now
+/// Long histories with their rounds, samples of three operations, large directories, open files without names, remains of an earlier mount, and now
 /// and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     let mut rng = seeded(seed, "campaign");
@@ -140,6 +140,7 @@ pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
         let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
         let seed = seed.wrapping_add(group);
+        scenarios.extend((0..2).map(|round| Scenario::Stale { seed, round }));
         scenarios.extend([Shape::Wide, Shape::Open].map(|shape| Scenario::Shaped { shape, seed }));
         if group % 8 == 4 {
             scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });

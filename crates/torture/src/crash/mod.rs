@@ -25,6 +25,7 @@ mod record;
 pub mod runner;
 pub mod scenario;
 pub mod shape;
+pub mod stale;
 mod subject;
 mod tree;
 mod world;

@@ -6,10 +6,12 @@
 //! * `long-N`: a long random history from seed N, with everything; `long-N.R` is its round R: what is written after R
 //!   crashes, each at a state drawn from the round before.
 //! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
+//! * `stale-N.1`: what is written over the remains of `stale-N`, see [`stale`](super::stale).
 //! * `wide-N`, `open-N`, `tight-N`: histories with a shape of their own, see [`Shape`].
 
 use super::op::Op;
 use super::shape::Shape;
+use super::stale;
 use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -41,6 +43,13 @@ pub enum Scenario {
         /// Seed.
         seed: u64,
     },
+    /// Two mounts, the second beside the remains of the first.
+    Stale {
+        /// Seed.
+        seed: u64,
+        /// Crashes before, 0 or 1.
+        round: u32,
+    },
     /// Random history with one thing in the foreground.
     Shaped {
         /// Which.
@@ -71,6 +80,7 @@ impl Scenario {
             Self::Ace { length, number } => ace(*length, *number),
             Self::Long { seed, round } => random_ops(world, seed << 2 | u64::from(*round), LONG_OPS),
             Self::Full { seed } => full(*seed),
+            Self::Stale { seed, round } => stale::ops(*seed, *round),
             Self::Shaped { shape, seed } => shape.ops(*seed),
         }
     }
@@ -82,6 +92,7 @@ impl Scenario {
         match self {
             Self::Full { .. } => 300,
             Self::Shaped { shape, .. } => shape.states_max(),
+            Self::Stale { .. } => 3000,
             Self::Ace { .. } | Self::Long { .. } => u64::MAX,
         }
     }
@@ -91,15 +102,22 @@ impl Scenario {
     pub fn before(&self) -> Option<Self> {
         match self {
             Self::Long { seed, round } => Some(Self::Long { seed: *seed, round: round.checked_sub(1)? }),
+            Self::Stale { seed, round } => Some(Self::Stale { seed: *seed, round: round.checked_sub(1)? }),
             Self::Ace { .. } | Self::Full { .. } | Self::Shaped { .. } => None,
         }
+    }
+
+    /// Whether the state drawn for the next round is one of the last: else it may be any.
+    #[must_use]
+    pub fn ends_late(&self) -> bool {
+        matches!(self, Self::Stale { .. })
     }
 
     /// Draws the state at which this scenario ends if it is the round before another.
     #[must_use]
     pub fn pick_seed(&self) -> u64 {
         match self {
-            Self::Long { seed, round } => seed << 2 | u64::from(*round),
+            Self::Long { seed, round } | Self::Stale { seed, round } => seed << 2 | u64::from(*round),
             Self::Ace { number, .. } | Self::Full { seed: number } | Self::Shaped { seed: number, .. } => {
                 *number
             }
@@ -112,6 +130,8 @@ impl fmt::Display for Scenario {
         match self {
             Self::Ace { length, number } => write!(f, "ace{length}-{number}"),
             Self::Long { seed, round: 0 } => write!(f, "long-{seed}"),
+            Self::Stale { seed, round: 0 } => write!(f, "stale-{seed}"),
+            Self::Stale { seed, round } => write!(f, "stale-{seed}.{round}"),
             Self::Long { seed, round } => write!(f, "long-{seed}.{round}"),
             Self::Full { seed } => write!(f, "full-{seed}"),
             Self::Shaped { shape, seed } => write!(f, "{}-{seed}", shape.name()),
@@ -122,7 +142,7 @@ impl fmt::Display for Scenario {
 /// The text names no scenario.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, wide-SEED, open-SEED or \
+    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, wide-SEED, open-SEED or \
          tight-SEED)"
 )]
 pub struct UnknownScenario(String);
@@ -138,6 +158,7 @@ impl FromStr for Scenario {
         let round: u32 = round.parse().map_err(|_| refuse())?;
         let length = match kind {
             "long" if round < ROUNDS => return Ok(Self::Long { seed: number, round }),
+            "stale" if round < 2 => return Ok(Self::Stale { seed: number, round }),
             _ if round > 0 => return Err(refuse()),
             "full" => return Ok(Self::Full { seed: number }),
             "ace1" => 1,
@@ -382,9 +403,19 @@ mod tests {
     #[test]
     fn a_name_makes_the_same_scenario_again() {
         let world = World::new();
-        for name in
-            ["ace1-0", "ace2-17", "ace3-99999", "long-7", "long-7.2", "full-3", "wide-1", "open-2", "tight-3"]
-        {
+        for name in [
+            "ace1-0",
+            "ace2-17",
+            "ace3-99999",
+            "long-7",
+            "long-7.2",
+            "full-3",
+            "stale-4",
+            "stale-4.1",
+            "wide-1",
+            "open-2",
+            "tight-3",
+        ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);
             assert_eq!(scenario.ops(&world), name.parse::<Scenario>().unwrap().ops(&world));
@@ -399,6 +430,7 @@ mod tests {
             "full-1.1",
             "ace1-0.1",
             "wide-1.1",
+            "stale-1.2",
             "narrow-1",
         ] {
             assert!(name.parse::<Scenario>().is_err(), "{name}");
