@@ -16,15 +16,24 @@ pub enum Mutation {
     IncarnationInOneSlot,
     /// Both checkpoints go to the same slot.
     OneSlot,
-    /// Roll-forward accepts any incarnation and any predecessor. (Either alone is enough: the CRC of the predecessor's
-    /// summary covers its incarnation.)
+    /// Roll-forward accepts any incarnation and any predecessor.
     AnyOrigin,
+    /// Roll-forward accepts any incarnation.
+    AnyIncarnation,
+    /// Roll-forward accepts any predecessor.
+    AnyPredecessor,
     /// Roll-forward does not check the blocks of a partial segment.
     UncheckedBlocks,
     /// Roll-forward applies batches without their end.
     AnyBatch,
     /// Segments are discarded as soon as they are empty.
     DiscardAtOnce,
+    /// A segment that a checkpoint found empty is written again without waiting for the next one.
+    ReuseAtOnce,
+    /// What was read is not compared with the checksum in its pointer.
+    UncheckedReads,
+    /// Segments are written again while somebody reads them.
+    NoPins,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,
 }

@@ -2,6 +2,7 @@
 
 use firnfs_torture::crash::campaign::{Report, explore, mixed, prepare};
 use firnfs_torture::crash::scenario::Scenario;
+use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::{Explorer, Firn, Limits};
 
 const THREADS: usize = 2;
@@ -35,14 +36,29 @@ fn no_cut_after_two_operations_breaks_a_promise() {
 }
 
 #[test]
+fn no_cut_of_histories_with_a_shape_breaks_a_promise() {
+    let some = |shape, seeds| (0..seeds).map(move |seed| Scenario::Shaped { shape, seed });
+    let all = some(Shape::Wide, 3).chain(some(Shape::Open, 6)).chain(some(Shape::Tight, 2));
+    assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 6_000);
+}
+
+#[test]
 fn full_volumes_are_cleaned_while_they_are_explored() {
-    let subject = Firn::small();
-    for seed in 0..3 {
-        let explorer = Explorer::new(&subject, Limits::default());
-        let run = prepare(&explorer, &subject, &Scenario::Full { seed }).unwrap();
-        let end = format!("{}:", run.history.events().len()).parse().unwrap();
-        let counters = subject.counters(run.history.image(&end).unwrap()).unwrap();
-        let cleaned = counters.iter().find(|(name, _)| *name == "segments_cleaned");
-        assert!(cleaned.is_some_and(|(_, count)| *count > 0), "full-{seed}: {counters:?}");
+    let tight = |seed| Scenario::Shaped { shape: Shape::Tight, seed };
+    for scenario in (0..3).map(|seed| Scenario::Full { seed }).chain((0..2).map(tight)) {
+        let counters = counters_after(&scenario);
+        assert!(count_of(&counters, "segments_cleaned") > 0, "{scenario}: {counters:?}");
     }
+}
+
+/// What the volume has counted by the end of a scenario.
+fn counters_after(scenario: &Scenario) -> Vec<(&'static str, u64)> {
+    let subject = Firn::small();
+    let run = prepare(&Explorer::new(&subject, Limits::default()), &subject, scenario).unwrap();
+    let end = format!("{}:", run.history.events().len()).parse().unwrap();
+    subject.counters(run.history.image(&end).unwrap()).unwrap()
+}
+
+fn count_of(counters: &[(&'static str, u64)], wanted: &str) -> u64 {
+    counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count)
 }

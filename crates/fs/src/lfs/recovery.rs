@@ -478,9 +478,11 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn matches(&self, header: &Summary) -> bool {
-        let origin = header.prev_crc == self.prev_crc
-            && incarnation_of(self.base, self.expected) == Some(header.incarnation)
+        let follows =
+            header.prev_crc == self.prev_crc || is_on(Mutation::AnyPredecessor) || is_on(Mutation::AnyOrigin);
+        let is_of_its_time = incarnation_of(self.base, self.expected) == Some(header.incarnation)
+            || is_on(Mutation::AnyIncarnation)
             || is_on(Mutation::AnyOrigin);
-        header.serial == self.expected && header.log == self.log && origin
+        header.serial == self.expected && header.log == self.log && follows && is_of_its_time
     }
 }

@@ -9,6 +9,7 @@ use super::kinds::{KindBytes, LogKind};
 use super::shelf::Shelf;
 use super::table::Table;
 use crate::error::Outcome;
+use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, UsageEntry};
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
@@ -363,5 +364,5 @@ impl Usage {
 }
 
 fn is_ready(emptied: Epoch, durable: Epoch) -> bool {
-    emptied.0 == 0 || emptied.0 < durable.0
+    emptied.0 == 0 || emptied.0 < durable.0 || is_on(Mutation::ReuseAtOnce)
 }

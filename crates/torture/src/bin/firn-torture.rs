@@ -39,7 +39,7 @@ enum What {
         #[arg(long, default_value_t = 50_000)]
         states: u64,
     },
-    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1.
+    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, wide-2, open-5, tight-1.
     Run {
         /// Names.
         #[arg(required = true)]
@@ -77,27 +77,27 @@ fn campaign(
     let progress = |totals: &Totals| {
         let period = started.elapsed().as_secs() / REPORT_EVERY_S;
         if reported.fetch_max(period, Relaxed) < period {
-            eprintln!("{totals}, {:.0} states a second", rate(totals, started));
+            eprintln!("{totals}, {:.0} states a second and thread", rate(totals, started, threads));
         }
     };
     let report = explore(&Firn::small(), limits, scenarios, threads, states, &progress);
-    print(&report, started)
+    print(&report, started, threads)
 }
 
-fn rate(totals: &Totals, since: Instant) -> f64 {
-    totals.states as f64 / since.elapsed().as_secs_f64()
+fn rate(totals: &Totals, since: Instant, threads: usize) -> f64 {
+    totals.states as f64 / since.elapsed().as_secs_f64() / threads.max(1) as f64
 }
 
-fn print(report: &Report, started: Instant) -> ExitCode {
+fn print(report: &Report, started: Instant, threads: usize) -> ExitCode {
     for finding in &report.findings {
         println!("FAILED {}\n       {}", finding.token, finding.reason);
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(
-        "{}, {} findings, {seconds:.1} s, {:.0} states a second",
+        "{}, {} findings, {seconds:.1} s, {:.0} states a second and thread",
         report.totals,
         report.findings.len(),
-        rate(&report.totals, started)
+        rate(&report.totals, started, threads)
     );
     if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

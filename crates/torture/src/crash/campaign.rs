@@ -3,6 +3,7 @@
 use super::explorer::{Explorer, Limits, Totals};
 use super::runner::{Run, run};
 use super::scenario::{ROUNDS, Scenario};
+use super::shape::Shape;
 use super::subject::Subject;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -38,7 +39,7 @@ pub fn prepare(explorer: &Explorer<'_>, subject: &dyn Subject, scenario: &Scenar
         Some(before) => {
             let earlier = prepare(explorer, subject, &before)?;
             let (image, tree) = explorer
-                .pick(&earlier, before.pick_seed())
+                .pick(&earlier, before.pick_seed(), before.ends_late())
                 .map_err(|why| format!("the round before ({before}): {why}"))?;
             (image, World::of_tree(&tree))
         }
@@ -130,15 +131,22 @@ pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     bounded.chain(mixed(seed))
 }
 
-/// Long histories with their rounds, samples of three operations, and now and then a full volume, endlessly.
+/// Long histories with their rounds, samples of three operations, large directories, open files without names, remains of an earlier mount, and now
+/// and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     let mut rng = seeded(seed, "campaign");
     (0..).flat_map(move |group: u64| {
         let long = (0..ROUNDS).map(|round| Scenario::Long { seed: seed.wrapping_add(group), round });
         let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
+        let seed = seed.wrapping_add(group);
+        scenarios.extend((0..2).map(|round| Scenario::Stale { seed, round }));
+        scenarios.extend([Shape::Wide, Shape::Open].map(|shape| Scenario::Shaped { shape, seed }));
+        if group % 8 == 4 {
+            scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
+        }
         if group.is_multiple_of(8) {
-            scenarios.push(Scenario::Full { seed: seed.wrapping_add(group) });
+            scenarios.push(Scenario::Full { seed });
         }
         scenarios
     })

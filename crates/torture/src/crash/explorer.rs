@@ -18,6 +18,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Stretches at the end of a run that count as late: about the last batch.
+const LATE_STRETCHES: usize = 10;
+
 /// Bounds of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -196,13 +199,16 @@ impl<'s> Explorer<'s> {
         self.verdict(image, &run.record, window).map(drop)
     }
 
-    /// A random state of a run, and what a mount finds there: where the next round of crash - write - crash begins.
+    /// A random state of a run (one of its last, if `late`), and what a mount finds there: where the next round of
+    /// crash - write - crash begins.
     ///
     /// # Errors
     /// If the state does not mount.
-    pub fn pick(&self, run: &Run, seed: u64) -> Result<(SparseImage, Tree), String> {
+    pub fn pick(&self, run: &Run, seed: u64, late: bool) -> Result<(SparseImage, Tree), String> {
         let mut rng = seeded(seed, "pick");
-        let stretches = stretches(&run.history);
+        let mut stretches = stretches(&run.history);
+        let skipped = if late { stretches.len().saturating_sub(LATE_STRETCHES) } else { 0 };
+        stretches.drain(..skipped);
         let stretch = stretches[rng.random_range(0..stretches.len())];
         let mut replay = Replay::new(&run.history, DiscardMode::Mixed(seed));
         replay.seek(stretch.cut);

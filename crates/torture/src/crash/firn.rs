@@ -1,5 +1,7 @@
 //! firnfs as the explorer's subject: the log-structured store behind the real driver, in virtual time, on one thread.
 
+mod nameless;
+
 use super::op::{Op, pattern};
 use super::subject::{Mounted, Refusal, Subject};
 use super::tree::{Entry, NodeKind, Tree};
@@ -77,7 +79,7 @@ impl Firn {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
         let volume = firnfs_volume::open(device, options, AtimeMode::Noatime, shared);
-        let open = OpenVolume { volume: volume.map_err(|e| e.to_string())?, clock };
+        let open = OpenVolume { volume: volume.map_err(|e| e.to_string())?, clock, nameless: Vec::new() };
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
     }
@@ -120,6 +122,8 @@ fn check_is_clean(device: &dyn Device) -> Result<(), String> {
 struct OpenVolume {
     volume: Volume<Lfs>,
     clock: Arc<VirtualClock>,
+    /// Files held open that have lost a name; with their content, once they have none left and were used.
+    nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
 }
 
 impl Mounted for OpenVolume {
@@ -177,7 +181,13 @@ impl OpenVolume {
         }
     }
 
-    fn carry_out(&self, op: &Op) -> Result<(), FsError> {
+    fn carry_out(&mut self, op: &Op) -> Result<(), FsError> {
+        match op {
+            Op::UnlinkOpen(path) => return self.unlink_open(path),
+            Op::UseOpen { len_bytes, tag } => return self.use_open(*len_bytes, *tag),
+            Op::CloseOpen => return self.close_open(),
+            _ => {}
+        }
         let volume = &self.volume;
         match op {
             Op::Create(path) => self.make(path, Kind::Regular, FILE_MODE, b""),
@@ -220,6 +230,7 @@ impl OpenVolume {
                 self.clock.advance_ms(*ms as i64);
                 volume.background().map(drop)
             }
+            Op::UnlinkOpen(_) | Op::UseOpen { .. } | Op::CloseOpen => unreachable!("done above"),
             Op::Remount => Err(FsError::Invalid("a mounted volume does not mount itself")),
         }
     }
@@ -263,17 +274,26 @@ impl OpenVolume {
         Ok(())
     }
 
+    /// All names in a directory: a call ends early where blocks must be read first, so the end is where one finds nothing.
     fn children(&self, ino: InodeNo) -> Result<Vec<(String, InodeNo)>, FsError> {
-        self.volume.run(|vfs, now| {
-            let mut children = Vec::new();
-            vfs.readdir(now, ino, 0, &mut |entry| {
-                if entry.name != b"." && entry.name != b".." {
-                    children.push((String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
-                }
-                true
+        let mut children = Vec::new();
+        let mut cookie = 0;
+        loop {
+            let (found, next) = self.volume.run(|vfs, now| {
+                let (mut found, mut next) = (Vec::new(), cookie);
+                vfs.readdir(now, ino, cookie, &mut |entry| {
+                    next = entry.next;
+                    found.push((String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
+                    true
+                })?;
+                Ok((found, next))
             })?;
-            Ok(children)
-        })
+            if found.is_empty() {
+                return Ok(children);
+            }
+            children.extend(found.into_iter().filter(|(name, _)| name != "." && name != ".."));
+            cookie = next;
+        }
     }
 
     fn entry(&self, path: String, attr: &Attr) -> Result<Entry, FsError> {
@@ -284,12 +304,7 @@ impl OpenVolume {
             _ if attr.size_bytes > SIZE_MAX_BYTES => {
                 return Err(FsError::Invalid("a size that no scenario makes"));
             }
-            _ => {
-                let mut content = vec![0; attr.size_bytes as usize];
-                let len = self.volume.read(attr.ino, 0, &mut content)?;
-                content.truncate(len);
-                (NodeKind::File, content)
-            }
+            _ => (NodeKind::File, self.content(attr.ino)?),
         };
         let (ino, nlink, mode) = (attr.ino.0, attr.nlink, attr.mode);
         Ok(Entry { path, kind, ino, nlink, mode, content, xattrs: self.xattrs(attr.ino)? })

@@ -25,6 +25,8 @@ mod plan;
 mod record;
 pub mod runner;
 pub mod scenario;
+pub mod shape;
+pub mod stale;
 mod subject;
 pub mod trace;
 mod tree;

@@ -27,6 +27,17 @@ pub enum Op {
     },
     /// Removes a name of anything but a directory.
     Unlink(String),
+    /// Opens a regular file and removes this name of it. It stays open until [`Op::CloseOpen`] or a remount.
+    UnlinkOpen(String),
+    /// Appends to every file that [`Op::UnlinkOpen`] holds open, and reads all of it back.
+    UseOpen {
+        /// Number of bytes.
+        len_bytes: u64,
+        /// As in `Write`.
+        tag: u64,
+    },
+    /// Closes those files.
+    CloseOpen,
     /// Removes an empty directory.
     Rmdir(String),
     /// Renames, replacing what is there.
@@ -134,6 +145,9 @@ impl fmt::Display for Op {
             Self::Symlink { target, path } => write!(f, "symlink {target} {path}"),
             Self::Link { from, to } => write!(f, "link {from} {to}"),
             Self::Unlink(path) => write!(f, "unlink {path}"),
+            Self::UnlinkOpen(path) => write!(f, "unlink-open {path}"),
+            Self::UseOpen { len_bytes, tag } => write!(f, "use-open {len_bytes} tag {tag}"),
+            Self::CloseOpen => f.write_str("close-open"),
             Self::Rmdir(path) => write!(f, "rmdir {path}"),
             Self::Rename { from, to } => write!(f, "rename {from} {to}"),
             Self::Exchange { from, to } => write!(f, "exchange {from} {to}"),

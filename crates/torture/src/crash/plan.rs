@@ -10,6 +10,10 @@ use firnfs_sim::{Fate, seeded};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
+/// Writes of so many sectors at most are torn sector by sector in so many ways more: that reaches every part of a summary.
+const SMALL_SECTORS: u64 = 16;
+const SMALL_MIXTURES: usize = 4;
+
 /// How thorough to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
@@ -87,6 +91,10 @@ fn subset(count: usize, lands: impl Fn(usize) -> bool) -> Vec<Fate> {
 /// garbage.
 fn tears(item: &Item, rng: &mut Pcg64) -> Vec<Fate> {
     let mut fates = vec![Fate::Garbage(rng.random_range(0..1 << 16))];
+    if item.sectors().end - item.sectors().start <= SMALL_SECTORS {
+        let mixed = || Fate::Mixed { seed: rng.random_range(0..1 << 32), unit_bytes: 512 };
+        fates.extend(std::iter::repeat_with(mixed).take(SMALL_MIXTURES));
+    }
     for unit_bytes in [512u32, 4096] {
         let unit_sectors = u64::from(unit_bytes) / SECTOR_BYTES;
         let units = (item.sectors().end.div_ceil(unit_sectors) - item.sectors().start / unit_sectors) as u32;

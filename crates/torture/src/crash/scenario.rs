@@ -6,8 +6,12 @@
 //! * `long-N`: a long random history from seed N, with everything; `long-N.R` is its round R: what is written after R
 //!   crashes, each at a state drawn from the round before.
 //! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
+//! * `stale-N.1`: what is written over the remains of `stale-N`, see [`stale`](super::stale).
+//! * `wide-N`, `open-N`, `tight-N`: histories with a shape of their own, see [`Shape`].
 
 use super::op::Op;
+use super::shape::Shape;
+use super::stale;
 use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -39,6 +43,20 @@ pub enum Scenario {
         /// Seed.
         seed: u64,
     },
+    /// Two mounts, the second beside the remains of the first.
+    Stale {
+        /// Seed.
+        seed: u64,
+        /// Crashes before, 0 or 1.
+        round: u32,
+    },
+    /// Random history with one thing in the foreground.
+    Shaped {
+        /// Which.
+        shape: Shape,
+        /// Seed.
+        seed: u64,
+    },
 }
 
 /// Persistence operations that may follow a core operation: none, fsync of the file, fsync of its directory, sync.
@@ -62,13 +80,21 @@ impl Scenario {
             Self::Ace { length, number } => ace(*length, *number),
             Self::Long { seed, round } => random_ops(world, seed << 2 | u64::from(*round), LONG_OPS),
             Self::Full { seed } => full(*seed),
+            Self::Stale { seed, round } => stale::ops(*seed, *round),
+            Self::Shaped { shape, seed } => shape.ops(*seed),
         }
     }
 
-    /// How many of its planned states are worth the time: each state of a full volume takes long to read.
+    /// How many of its planned states are worth the time: each state of a full volume or of a large directory
+    /// takes long to read.
     #[must_use]
     pub fn states_max(&self) -> u64 {
-        if let Self::Full { .. } = self { 300 } else { u64::MAX }
+        match self {
+            Self::Full { .. } => 300,
+            Self::Shaped { shape, .. } => shape.states_max(),
+            Self::Stale { .. } => 3000,
+            Self::Ace { .. } | Self::Long { .. } => u64::MAX,
+        }
     }
 
     /// The round before, if there is one.
@@ -76,16 +102,25 @@ impl Scenario {
     pub fn before(&self) -> Option<Self> {
         match self {
             Self::Long { seed, round } => Some(Self::Long { seed: *seed, round: round.checked_sub(1)? }),
-            Self::Ace { .. } | Self::Full { .. } => None,
+            Self::Stale { seed, round } => Some(Self::Stale { seed: *seed, round: round.checked_sub(1)? }),
+            Self::Ace { .. } | Self::Full { .. } | Self::Shaped { .. } => None,
         }
+    }
+
+    /// Whether the state drawn for the next round is one of the last: else it may be any.
+    #[must_use]
+    pub fn ends_late(&self) -> bool {
+        matches!(self, Self::Stale { .. })
     }
 
     /// Draws the state at which this scenario ends if it is the round before another.
     #[must_use]
     pub fn pick_seed(&self) -> u64 {
         match self {
-            Self::Long { seed, round } => seed << 2 | u64::from(*round),
-            Self::Ace { number, .. } | Self::Full { seed: number } => *number,
+            Self::Long { seed, round } | Self::Stale { seed, round } => seed << 2 | u64::from(*round),
+            Self::Ace { number, .. } | Self::Full { seed: number } | Self::Shaped { seed: number, .. } => {
+                *number
+            }
         }
     }
 }
@@ -95,15 +130,21 @@ impl fmt::Display for Scenario {
         match self {
             Self::Ace { length, number } => write!(f, "ace{length}-{number}"),
             Self::Long { seed, round: 0 } => write!(f, "long-{seed}"),
+            Self::Stale { seed, round: 0 } => write!(f, "stale-{seed}"),
+            Self::Stale { seed, round } => write!(f, "stale-{seed}.{round}"),
             Self::Long { seed, round } => write!(f, "long-{seed}.{round}"),
             Self::Full { seed } => write!(f, "full-{seed}"),
+            Self::Shaped { shape, seed } => write!(f, "{}-{seed}", shape.name()),
         }
     }
 }
 
 /// The text names no scenario.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND or full-SEED)")]
+#[error(
+    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, wide-SEED, open-SEED or \
+         tight-SEED)"
+)]
 pub struct UnknownScenario(String);
 
 impl FromStr for Scenario {
@@ -117,12 +158,16 @@ impl FromStr for Scenario {
         let round: u32 = round.parse().map_err(|_| refuse())?;
         let length = match kind {
             "long" if round < ROUNDS => return Ok(Self::Long { seed: number, round }),
+            "stale" if round < 2 => return Ok(Self::Stale { seed: number, round }),
             _ if round > 0 => return Err(refuse()),
             "full" => return Ok(Self::Full { seed: number }),
             "ace1" => 1,
             "ace2" => 2,
             "ace3" => 3,
-            _ => return Err(refuse()),
+            _ => {
+                let shape = Shape::named(kind).ok_or_else(refuse)?;
+                return Ok(Self::Shaped { shape, seed: number });
+            }
         };
         let scenario = Self::Ace { length, number };
         (number < Self::ace_count(length)).then_some(scenario).ok_or_else(refuse)
@@ -226,7 +271,9 @@ fn target(op: &Op) -> &str {
     match op {
         Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) => path,
         // What is gone cannot be synced: the directory it was in can.
-        Op::Unlink(path) | Op::Rmdir(path) => path.rsplit_once('/').map_or("", |(parent, _)| parent),
+        Op::Unlink(path) | Op::UnlinkOpen(path) | Op::Rmdir(path) => {
+            path.rsplit_once('/').map_or("", |(parent, _)| parent)
+        }
         Op::Symlink { path, .. }
         | Op::Write { path, .. }
         | Op::Truncate { path, .. }
@@ -234,7 +281,7 @@ fn target(op: &Op) -> &str {
         | Op::Chmod { path, .. }
         | Op::SetXattr { path, .. } => path,
         Op::Link { to, .. } | Op::Rename { to, .. } | Op::Exchange { to, .. } => to,
-        Op::Sync | Op::Idle { .. } | Op::Remount => "",
+        Op::UseOpen { .. } | Op::CloseOpen | Op::Sync | Op::Idle { .. } | Op::Remount => "",
     }
 }
 
@@ -255,7 +302,7 @@ pub fn random_ops(world: &World, seed: u64, count: usize) -> Vec<Op> {
     ops
 }
 
-fn random_op(world: &World, rng: &mut Pcg64, tag: u64) -> Op {
+pub(super) fn random_op(world: &World, rng: &mut Pcg64, tag: u64) -> Op {
     let list = world.list();
     let of = |wanted: NodeKind| -> Vec<&str> {
         list.iter().filter(|(_, kind, _)| *kind == wanted).map(|(path, ..)| path.as_str()).collect()
@@ -356,12 +403,36 @@ mod tests {
     #[test]
     fn a_name_makes_the_same_scenario_again() {
         let world = World::new();
-        for name in ["ace1-0", "ace2-17", "ace3-99999", "long-7", "long-7.2", "full-3"] {
+        for name in [
+            "ace1-0",
+            "ace2-17",
+            "ace3-99999",
+            "long-7",
+            "long-7.2",
+            "full-3",
+            "stale-4",
+            "stale-4.1",
+            "wide-1",
+            "open-2",
+            "tight-3",
+        ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);
             assert_eq!(scenario.ops(&world), name.parse::<Scenario>().unwrap().ops(&world));
         }
-        for name in ["", "ace4-1", "long", "long-x", "ace1-99999999", "long-7.3", "full-1.1", "ace1-0.1"] {
+        for name in [
+            "",
+            "ace4-1",
+            "long",
+            "long-x",
+            "ace1-99999999",
+            "long-7.3",
+            "full-1.1",
+            "ace1-0.1",
+            "wide-1.1",
+            "stale-1.2",
+            "narrow-1",
+        ] {
             assert!(name.parse::<Scenario>().is_err(), "{name}");
         }
     }

@@ -82,6 +82,10 @@ impl World {
             }
             Op::Link { from, to } => self.link(from, to),
             Op::Unlink(path) => self.remove(path, false),
+            Op::UnlinkOpen(path) => {
+                self.file_mut(path)?;
+                self.remove(path, false)
+            }
             Op::Rmdir(path) => self.remove(path, true),
             Op::Rename { from, to } => self.rename(from, to),
             Op::Exchange { from, to } => self.exchange(from, to),
@@ -120,7 +124,8 @@ impl World {
                 Ok(())
             }
             Op::Fsync(path) => self.find(path).map(drop).ok_or("no such file"),
-            Op::Sync | Op::Idle { .. } | Op::Remount => Ok(()),
+            // Files that are open without a name are nowhere to be seen; what they hold is for the subject to check.
+            Op::UseOpen { .. } | Op::CloseOpen | Op::Sync | Op::Idle { .. } | Op::Remount => Ok(()),
         }
     }
 

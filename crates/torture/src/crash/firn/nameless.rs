@@ -1,0 +1,62 @@
+//! Files that stay open after they lost a name: they keep their content while they are held, and a crash frees them.
+
+use super::OpenVolume;
+use crate::crash::op::pattern;
+use firnfs::FsError;
+use firnfs::inode::Kind;
+use firnfs_format::InodeNo;
+
+impl OpenVolume {
+    pub(super) fn unlink_open(&mut self, path: &str) -> Result<(), FsError> {
+        let ino = self.find(path)?;
+        if self.volume.run(|vfs, _| vfs.getattr(ino))?.kind != Kind::Regular {
+            return Err(FsError::Invalid("not a regular file"));
+        }
+        let (parent, name) = self.parent(path)?;
+        if self.nameless.iter().all(|(held, _)| *held != ino) {
+            self.volume.run(|vfs, _| vfs.hold(ino))?;
+            self.nameless.push((ino, None));
+        }
+        self.volume.run(|vfs, now| vfs.unlink(now, parent, name))
+    }
+
+    /// Appends to each that has no name left, and compares all of it with what was there when this was first done. After a
+    /// refused write a part may be there.
+    pub(super) fn use_open(&mut self, len_bytes: u64, tag: u64) -> Result<(), FsError> {
+        let mut nameless = std::mem::take(&mut self.nameless);
+        let done = nameless.iter_mut().try_for_each(|(ino, known)| {
+            if self.volume.run(|vfs, _| vfs.getattr(*ino))?.nlink > 0 {
+                return Ok(());
+            }
+            let mut content = known.take().map_or_else(|| self.content(*ino), Ok)?;
+            let at_bytes = content.len() as u64;
+            let bytes = pattern(tag, at_bytes, len_bytes);
+            let written = self.volume.write_all(*ino, at_bytes, &bytes, false);
+            content.extend(bytes);
+            let found = self.content(*ino)?;
+            let is_whole = written.is_err() || found.len() == content.len();
+            if !is_whole || !content.starts_with(&found) {
+                return Err(FsError::Io(format!("inode {ino}, open without a name, lost its content")));
+            }
+            *known = Some(found);
+            written
+        });
+        self.nameless = nameless;
+        done
+    }
+
+    pub(super) fn close_open(&mut self) -> Result<(), FsError> {
+        while let Some((ino, _)) = self.nameless.pop() {
+            self.volume.run(|vfs, now| vfs.forget(now, ino, 1))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn content(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {
+        let attr = self.volume.run(|vfs, _| vfs.getattr(ino))?;
+        let mut content = vec![0; attr.size_bytes as usize];
+        let len = self.volume.read(ino, 0, &mut content)?;
+        content.truncate(len);
+        Ok(content)
+    }
+}

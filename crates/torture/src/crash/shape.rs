@@ -1,0 +1,186 @@
+//! Histories with one thing in the foreground that neither bounded enumeration nor an even mixture reaches: directories of
+//! many blocks, open files without names, volumes with hardly any room while all three logs are written.
+
+use super::op::Op;
+use super::scenario::random_op;
+use super::tree::NodeKind;
+use super::world::World;
+use firnfs_sim::seeded;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_pcg::Pcg64;
+
+/// What a history is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Shape {
+    /// A directory of several blocks with its hash index: long names come, go and move, and others fill their places.
+    Wide,
+    /// Files lose their names while they are open, grow on, and are given back by closing, by an unmount or by the crash.
+    Open,
+    /// A volume filled to the last file that it takes; then batches larger than a segment, which go to the logs of data and
+    /// of metadata, beside the fsync of single files and a cleaner that never rests.
+    Tight,
+}
+
+/// All of them, by name.
+const NAMES: [(&str, Shape); 3] = [("wide", Shape::Wide), ("open", Shape::Open), ("tight", Shape::Tight)];
+
+impl Shape {
+    /// As scenarios are named.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, shape)| *shape == self).map_or("", |(name, _)| name)
+    }
+
+    /// By [`Shape::name`].
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, shape)| *shape)
+    }
+
+    pub(super) fn ops(self, seed: u64) -> Vec<Op> {
+        match self {
+            Self::Wide => wide(seed),
+            Self::Open => open(seed),
+            Self::Tight => tight(seed),
+        }
+    }
+
+    pub(super) fn states_max(self) -> u64 {
+        match self {
+            Self::Wide => 1500,
+            Self::Open => 5000,
+            Self::Tight => 300,
+        }
+    }
+}
+
+/// Operations with the world that they lead to.
+#[derive(Default)]
+struct History {
+    ops: Vec<Op>,
+    world: World,
+}
+
+impl History {
+    /// Leaves out what makes no sense.
+    fn push(&mut self, op: Op) {
+        if self.world.apply(&op).is_ok() {
+            self.ops.push(op);
+        }
+    }
+
+    fn files(&self, under: &str) -> Vec<String> {
+        let files = self
+            .world
+            .list()
+            .into_iter()
+            .filter(|(path, kind, _)| *kind == NodeKind::File && path.starts_with(under));
+        files.map(|(path, ..)| path).collect()
+    }
+}
+
+/// So long that a block holds about twenty.
+fn long_name(number: u32) -> String {
+    format!("D/{number:03}-{}", "n".repeat(170))
+}
+
+fn wide(seed: u64) -> Vec<Op> {
+    const NAMES: u32 = 120;
+    const OPS: usize = 220;
+    let mut rng = seeded(seed, "wide directory");
+    let mut history = History::default();
+    history.push(Op::Mkdir("D".into()));
+    history.push(Op::Mkdir("E".into()));
+    for number in 0..NAMES {
+        history.push(Op::Create(long_name(number)));
+    }
+    history.push(Op::Sync);
+    while history.ops.len() < OPS {
+        let op = wide_op(&history, &mut rng, seed << 20 | history.ops.len() as u64);
+        history.push(op);
+    }
+    history.ops
+}
+
+fn wide_op(history: &History, rng: &mut Pcg64, tag: u64) -> Op {
+    let files = history.files("");
+    let Some(file) = files.choose(rng).cloned() else { return Op::Create(long_name(0)) };
+    let fresh = long_name(rng.random_range(0..1000));
+    match rng.random_range(0..100) {
+        0..22 => Op::Create(fresh),
+        22..44 => Op::Unlink(file),
+        44..56 => Op::Rename { from: file, to: fresh },
+        56..60 => Op::Rename { from: file, to: format!("E/{}", rng.random_range(0..20)) },
+        60..66 => Op::Link { from: file, to: fresh },
+        66..70 => Op::Mkdir(fresh),
+        70..73 => Op::Exchange { from: file, to: files.choose(rng).cloned().unwrap_or_default() },
+        73..80 => Op::Write { path: file, at_bytes: 0, len_bytes: rng.random_range(1..6000), tag },
+        80..90 => Op::Fsync(if rng.random_bool(0.5) { file } else { "D".into() }),
+        90..93 => Op::Sync,
+        93..98 => Op::Idle { ms: rng.random_range(1..12_000) },
+        _ => Op::Remount,
+    }
+}
+
+fn open(seed: u64) -> Vec<Op> {
+    const OPS: usize = 60;
+    let mut rng = seeded(seed, "open files");
+    let mut history = History::default();
+    while history.ops.len() < OPS {
+        let tag = seed << 20 | history.ops.len() as u64;
+        let op = match rng.random_range(0..10) {
+            0..2 => history.files("").choose(&mut rng).cloned().map(Op::UnlinkOpen),
+            2 => Some(Op::UseOpen { len_bytes: rng.random_range(1..40_000), tag }),
+            3 if rng.random_bool(0.3) => Some(Op::CloseOpen),
+            _ => Some(random_op(&history.world, &mut rng, tag)),
+        };
+        op.into_iter().for_each(|op| history.push(op));
+    }
+    history.ops
+}
+
+fn tight(seed: u64) -> Vec<Op> {
+    const FILES: u64 = 28;
+    const FILE_BYTES: u64 = 480 << 10;
+    const ROUNDS: u64 = 110;
+    let mut rng = seeded(seed, "tight volume");
+    let mut history = History::default();
+    for file in 0..FILES {
+        history.push(Op::Create(format!("f{file}")));
+        history.push(Op::Write { path: format!("f{file}"), at_bytes: 0, len_bytes: FILE_BYTES, tag: file });
+    }
+    history.push(Op::Sync);
+    for round in 0..ROUNDS {
+        let (path, tag) = (format!("f{}", rng.random_range(0..FILES)), FILES + round);
+        match rng.random_range(0..100) {
+            0..35 => history.push(overwrite(&mut rng, path, 60 << 10, FILE_BYTES, tag)),
+            35..50 => history.push(overwrite(&mut rng, path, FILE_BYTES, FILE_BYTES, tag)),
+            50..60 => {
+                history.push(overwrite(&mut rng, path.clone(), 8 << 10, FILE_BYTES, tag));
+                history.push(Op::Fsync(path));
+            }
+            60..66 => {
+                let small = format!("s{}", rng.random_range(0..12));
+                history.push(Op::Create(small.clone()));
+                history.push(Op::Write { path: small.clone(), at_bytes: 0, len_bytes: 700, tag });
+                history.push(Op::Fsync(small));
+            }
+            66..70 => history.push(Op::Rename { from: format!("s{}", rng.random_range(0..12)), to: path }),
+            70..74 => {
+                history.push(Op::Unlink(path.clone()));
+                history.push(Op::Create(path.clone()));
+                history.push(Op::Write { path, at_bytes: 0, len_bytes: FILE_BYTES, tag });
+            }
+            74..80 => history.push(Op::Fsync(path)),
+            80..87 => history.push(Op::Sync),
+            _ => history.push(Op::Idle { ms: rng.random_range(1000..40_000) }),
+        }
+    }
+    history.ops
+}
+
+fn overwrite(rng: &mut Pcg64, path: String, len_max_bytes: u64, file_bytes: u64, tag: u64) -> Op {
+    let len_bytes = rng.random_range(1..len_max_bytes);
+    Op::Write { path, at_bytes: rng.random_range(0..file_bytes - len_bytes), len_bytes, tag }
+}
