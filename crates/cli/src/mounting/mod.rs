@@ -16,6 +16,7 @@ pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
 use crate::stat::view::Inspect;
+use firnfs_fuse::port::Cleanable;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
 use firnfs_volume::Volume;
 use options::MountPlan;
@@ -52,13 +53,18 @@ pub fn mount(args: &MountArgs) -> Done {
 }
 
 /// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
-fn serve<S: Inspect + 'static>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
+fn serve<S: Inspect + Cleanable + 'static>(
+    volume: Arc<Volume<S>>,
+    source: PathBuf,
+    plan: &MountPlan,
+) -> Done {
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
     let weak = Arc::downgrade(&volume);
     let mut session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
-    crate::stat::register(session.registry_mut(), weak);
+    crate::stat::register(session.registry_mut(), weak.clone());
+    S::register_port(session.registry_mut(), weak);
     // A daemon keeps no directory busy. The session knows its paths in full by now.
     std::env::set_current_dir("/")
         .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
