@@ -3,6 +3,7 @@
 //! Each command's own arguments live beside its code; this file only puts them together.
 
 use crate::bench::BenchCommand;
+use crate::clean::CleanArgs;
 use crate::dump::DumpArgs;
 use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
@@ -62,6 +63,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Check a volume that is not mounted
     Fsck(FsckArgs),
+    /// Clean segments of a mounted volume from outside its daemon
+    Clean(CleanArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),
