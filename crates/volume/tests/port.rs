@@ -210,16 +210,35 @@ fn lies_move_nothing_and_harm_nothing() {
 #[test]
 fn moving_a_part_of_every_segment_for_ever_leaves_the_reserve_to_others() {
     within_two_minutes(|| {
-        let mut fixture = Fixture::new(24 << 20);
-        for round in 0..40 {
-            for victim in fixture.candidates() {
+        let mut fixture = Fixture::new(17 << 20);
+        let mut refused = 0;
+        for round in 0..30 {
+            let victims: Vec<SegmentId> = fixture.candidates().into_iter().rev().take(16).collect();
+            let mut halves = Vec::new();
+            let mut segments = BTreeMap::new();
+            for victim in victims {
                 let blocks = fixture.blocks(victim);
-                fixture.volume.markv(&blocks[..blocks.len() / 2]).unwrap();
+                halves.extend_from_slice(&blocks[..blocks.len() / 2]);
+                let geo = fixture.volume.run(|vfs, _| Ok(vfs.store().geometry())).unwrap();
+                let at_bytes = geo.device_bytes(geo.addr(victim, 0));
+                segments.insert(victim, fixture.device.read(at_bytes, geo.segment_bytes).unwrap().to_vec());
             }
-            if round % 10 == 0 {
+            // Looked at before background work makes room again.
+            let (marked, room) = fixture
+                .volume
+                .run(|vfs, now| {
+                    let marked = vfs.store_mut().markv(now, &halves, &segments)?;
+                    Ok((marked, vfs.store().room()))
+                })
+                .unwrap();
+            refused += marked.fates.iter().filter(|fate| **fate == Fate::NoRoom).count();
+            let is_kept = room.ready_segments >= room.reserve_segments || marked.moved_bytes == 0;
+            assert!(is_kept, "round {round}: {} moved, {room:?}", marked.moved_bytes);
+            if round % 10 == 9 {
                 fixture.overwrite(round);
             }
         }
+        assert!(refused > 0, "there was always room");
         // Users' writes still find room.
         fixture.overwrite(1000);
         fixture.assert_intact();

@@ -129,6 +129,8 @@ pub struct Room {
     pub waiting_segments: u64,
     /// Clean segments below which the inside cleaner starts.
     pub low_segments: u64,
+    /// Of the clean ones, those kept for checkpoints and the cleaner.
+    pub reserve_segments: u64,
     /// Segments of the volume.
     pub segments: u64,
 }
@@ -142,6 +144,7 @@ impl Lfs {
             ready_segments: self.usage.ready(self.durable_epoch),
             waiting_segments: self.usage.waiting(self.durable_epoch),
             low_segments: self.low_water(),
+            reserve_segments: self.reserve_segments(),
             segments: self.geo.segments,
         }
     }
