@@ -3,6 +3,7 @@
 //! Each command's own arguments live beside its code; this file only puts them together.
 
 use crate::bench::BenchCommand;
+use crate::clean::CleanArgs;
 use crate::dump::DumpArgs;
 use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
@@ -66,6 +67,8 @@ pub enum Command {
     Fsck(FsckArgs),
     /// Check a mounted volume while it is in use
     Scrub(ScrubArgs),
+    /// Clean segments of a mounted volume from outside its daemon
+    Clean(CleanArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod clean;
 mod dump;
 mod failure;
 mod fsck;
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Dump(args) => dump::run(&args, &mut output),
         Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
         Command::Scrub(args) => return scrub::run(&args, &mut output),
+        Command::Clean(args) => clean::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

@@ -7,6 +7,7 @@
 mod check;
 mod driven;
 mod open;
+mod port;
 mod reader;
 mod repair;
 mod salvage;

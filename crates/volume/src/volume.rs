@@ -241,6 +241,18 @@ impl<S: Driven> Volume<S> {
         self.finish_until(&mut under_way, 0);
     }
 
+    /// Bytes of the device, unverified.
+    pub(crate) fn read_raw(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
+        reader.exact(at_bytes, len_bytes)
+    }
+
+    /// Sleeps until some request to the device is complete, at most `timeout`.
+    pub(crate) fn wait_for_progress(&self, timeout: Duration) {
+        self.about_to_block();
+        self.progress.wait_for(&mut self.core.lock(), timeout);
+    }
+
     /// Reads into `out`; returns how much (less than asked for only at the end of the file).
     ///
     /// # Errors

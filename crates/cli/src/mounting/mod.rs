@@ -16,6 +16,7 @@ pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
 use crate::stat::view::Inspect;
+use firnfs_fuse::port::Cleanable;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
 use firnfs_volume::Volume;
 use options::MountPlan;
@@ -53,7 +54,7 @@ pub fn mount(args: &MountArgs) -> Done {
 
 /// Mounts an open volume and serves it to the end. `source` is what `mount` shows; `prepare` adds what only volumes of that
 /// kind can do.
-fn serve<S: Inspect + 'static>(
+fn serve<S: Inspect + Cleanable + 'static>(
     volume: Arc<Volume<S>>,
     source: PathBuf,
     plan: &MountPlan,
@@ -64,7 +65,8 @@ fn serve<S: Inspect + 'static>(
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
     let weak = Arc::downgrade(&volume);
     let mut session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
-    crate::stat::register(session.registry_mut(), weak);
+    crate::stat::register(session.registry_mut(), weak.clone());
+    S::register_port(session.registry_mut(), weak);
     prepare(&mut session);
     // A daemon keeps no directory busy. The session knows its paths in full by now.
     std::env::set_current_dir("/")

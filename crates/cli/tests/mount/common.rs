@@ -117,6 +117,19 @@ impl Mount {
 
     /// One operation of the control socket.
     pub fn control(&self, request: &str) -> serde_json::Value {
+        let answer = self.control_answer(request);
+        assert!(answer.get("ok").is_some(), "{request}: {answer}");
+        answer["ok"].clone()
+    }
+
+    /// One that is refused.
+    pub fn control_error(&self, request: &str) -> serde_json::Value {
+        let answer = self.control_answer(request);
+        assert!(answer.get("error").is_some(), "{request}: {answer}");
+        answer["error"].clone()
+    }
+
+    fn control_answer(&self, request: &str) -> serde_json::Value {
         let dev = std::fs::metadata(&self.mnt).unwrap().dev();
         let uid = rustix::process::geteuid().as_raw();
         let directory = match uid {
@@ -131,9 +144,7 @@ impl Mount {
         writeln!(stream, "{request}").unwrap();
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).unwrap();
-        let answer: serde_json::Value = serde_json::from_str(&line).unwrap();
-        assert!(answer.get("ok").is_some(), "{request}: {answer}");
-        answer["ok"].clone()
+        serde_json::from_str(&line).unwrap()
     }
 
     pub fn daemon_pid(&self) -> rustix::process::Pid {

@@ -7,6 +7,7 @@
 
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
+use super::geometry::Geometry;
 use super::log::Log;
 use super::scan::{partials, stored_bytes};
 use super::shelf::padded;
@@ -18,7 +19,7 @@ use crate::clean::{Candidate, Policy, Terms};
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::store::{BlockKey, Fork, Scope};
 use firnfs_format::summary::{Entry, EntryKind};
-use firnfs_format::{BlockIndex, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Victims of one pass at most.
@@ -94,9 +95,7 @@ impl Lfs {
                 other => other?,
             };
             for (segment, entry) in entries {
-                let idle = !self.log.is_open(segment)
-                    && !self.shelf.is_in_flight(segment)
-                    && self.why_aside(Thing::Segment(segment)).is_none();
+                let idle = self.is_idle(segment);
                 self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
@@ -109,7 +108,7 @@ impl Lfs {
                 }
             }
         }
-        let count = VICTIMS.min((VICTIM_BYTES / u64::from(self.geo.segment_bytes)).max(2) as usize);
+        let count = victims_at_once(&self.geo);
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
         // comes free now.
@@ -123,6 +122,13 @@ impl Lfs {
             self.cleaning.victims = self.worthwhile(emptiest);
         }
         Ok(())
+    }
+
+    /// True for segments that no log writes to, whose bytes are all on the device, and that are not known to be damaged.
+    pub(super) fn is_idle(&self, segment: SegmentId) -> bool {
+        !self.log.is_open(segment)
+            && !self.shelf.is_in_flight(segment)
+            && self.why_aside(Thing::Segment(segment)).is_none()
     }
 
     /// As many of the ranked victims as the clean segments at hand can take, if something is gained; else none.
@@ -144,13 +150,18 @@ impl Lfs {
             dead += segment_bytes - bytes;
             victims.push(victim);
         }
-        let summaries = live / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES);
-        if dead > summaries { victims } else { Vec::new() }
+        if self.is_gain(live, dead) { victims } else { Vec::new() }
+    }
+
+    /// Whether emptying segments gains more than the summaries of what moves: the dead bytes of segments that hold so many
+    /// live ones.
+    pub(super) fn is_gain(&self, live_bytes: u64, dead_bytes: u64) -> bool {
+        dead_bytes > live_bytes / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES)
     }
 
     /// Clean segments that a pass may fill: not those that the logs will go on in, that what is dirty takes, which is written
     /// first, and that the ends of the pass's and the checkpoint's writes may leave unused.
-    fn spare_segments(&self) -> u64 {
+    pub(super) fn spare_segments(&self) -> u64 {
         let ends = Log::segments_needed(&self.geo, 0, 0) as u64;
         let dirty = match self.dirty_bytes() {
             0 => 0,
@@ -223,37 +234,42 @@ impl Lfs {
         Ok(live)
     }
 
-    fn is_live(&mut self, entry: &Entry) -> Outcome<bool> {
-        let EntryKind::Block { fork, level, index } = entry.kind else {
-            let is_record = matches!(entry.kind, EntryKind::Inode { .. });
-            let is_live = is_record && self.imap.get(&mut self.shelf, entry.ino)?.ptr == entry.ptr;
-            if is_live {
+    /// Whether an entry is current; if it is, what turns dirty when it moves is in memory.
+    pub(super) fn is_live(&mut self, entry: &Entry) -> Outcome<bool> {
+        if !entry.ptr.is_stored() || self.current_ptr(entry.ino, entry.version, entry.kind)? != entry.ptr {
+            return Ok(false);
+        }
+        match entry.kind {
+            EntryKind::Inode { .. } => {
                 self.load_inode(entry.ino)?;
             }
-            return Ok(is_live);
+            EntryKind::Block { fork, level, index } if !is_table(entry.ino) => {
+                self.load_parents(block_key(entry.ino, fork, level, index))?;
+            }
+            EntryKind::Block { .. } | EntryKind::Freed => {}
+        }
+        Ok(true)
+    }
+
+    /// Where something is now; a hole if it is nowhere or its inode has another version, pending while it is dirty.
+    pub(super) fn current_ptr(&mut self, ino: InodeNo, version: u32, kind: EntryKind) -> Outcome<BlockPtr> {
+        let EntryKind::Block { fork, level, index } = kind else {
+            let is_record = matches!(kind, EntryKind::Inode { .. });
+            return if is_record { Ok(self.imap.get(&mut self.shelf, ino)?.ptr) } else { Ok(BlockPtr::HOLE) };
         };
-        match entry.ino {
-            InodeNo::INODE_MAP => {
-                return Ok(self.imap.table.ptr(&mut self.shelf, u32::from(level), index)? == entry.ptr);
-            }
-            InodeNo::SEGMENT_USAGE => {
-                return Ok(self.usage.table.ptr(&mut self.shelf, u32::from(level), index)? == entry.ptr);
-            }
+        match ino {
+            InodeNo::INODE_MAP => return self.imap.table.ptr(&mut self.shelf, u32::from(level), index),
+            InodeNo::SEGMENT_USAGE => return self.usage.table.ptr(&mut self.shelf, u32::from(level), index),
             _ => {}
         }
         // Versions first: a file deleted or truncated to zero needs no inode read (Sprite LFS, section 3.3).
-        let map = self.imap.get(&mut self.shelf, entry.ino)?;
-        let in_memory = self.inodes.peek(&entry.ino).map(|c| c.version);
-        if map.ptr.is_hole() || in_memory.unwrap_or(map.version) != entry.version {
-            return Ok(false);
+        let map = self.imap.get(&mut self.shelf, ino)?;
+        let in_memory = self.inodes.peek(&ino).map(|c| c.version);
+        if map.ptr.is_hole() || in_memory.unwrap_or(map.version) != version {
+            return Ok(BlockPtr::HOLE);
         }
-        self.load_inode(entry.ino)?;
-        let key = block_key(entry.ino, fork, level, index);
-        let is_live = self.ptr(key)? == entry.ptr;
-        if is_live {
-            self.load_parents(key)?;
-        }
-        Ok(is_live)
+        self.load_inode(ino)?;
+        self.ptr(block_key(ino, fork, level, index))
     }
 
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them to the cleaner's log. Returns
@@ -261,6 +277,7 @@ impl Lfs {
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
         let room_bytes = self.spare_segments() * usable_bytes(&self.geo);
         let victims = std::mem::take(&mut self.cleaning.victims);
+        let segments = std::mem::take(&mut self.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);
         for victim in victims {
             // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
@@ -268,11 +285,10 @@ impl Lfs {
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
                 break;
             }
-            moved_bytes += self.move_segment(victim.segment, live);
+            moved_bytes += self.move_segment(victim.segment, &segments[&victim.segment], live);
             self.cleaning.cleaned.insert(victim.segment);
             cleaned += 1;
         }
-        self.cleaning.segments.clear();
         self.cleaning.wants_checkpoint = true;
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
         self.commit_scope(now, Scope::All, true)?;
@@ -286,23 +302,25 @@ impl Lfs {
     }
 
     /// Turns the live blocks of one victim dirty; returns how many bytes they are.
-    fn move_segment(&mut self, segment: SegmentId, live: &[(SegmentId, Entry)]) -> u64 {
+    fn move_segment(&mut self, segment: SegmentId, bytes: &[u8], live: &[(SegmentId, Entry)]) -> u64 {
         let mut moved_bytes = 0;
         for (_, entry) in live.iter().filter(|(s, _)| *s == segment) {
-            let stored_bytes = u64::from(entry.ptr.stored_bytes());
-            if self.move_entry(segment, entry) {
-                moved_bytes += stored_bytes;
-            } else {
-                self.put_aside(Thing::Segment(segment), damaged(segment, stored_bytes, 0));
+            if self.move_entry(segment, bytes, entry) {
+                moved_bytes += u64::from(entry.ptr.stored_bytes());
             }
         }
         moved_bytes
     }
 
-    /// Turns one live block dirty. Returns false if its bytes are damaged.
-    fn move_entry(&mut self, segment: SegmentId, entry: &Entry) -> bool {
-        let stored = self.cleaning.segments.get(&segment).and_then(|b| stored_bytes(b, &self.geo, entry));
-        let Some(stored) = stored.filter(|s| firnfs_format::crc32c(s) == entry.ptr.crc) else { return false };
+    /// Turns one live block dirty, whose segment's bytes are given. If they are damaged it stays, the segment is set aside,
+    /// and the answer is false.
+    pub(super) fn move_entry(&mut self, segment: SegmentId, bytes: &[u8], entry: &Entry) -> bool {
+        let stored = stored_bytes(bytes, &self.geo, entry);
+        let Some(stored) = stored.filter(|s| firnfs_format::crc32c(s) == entry.ptr.crc) else {
+            let expected_bytes = u64::from(entry.ptr.stored_bytes());
+            self.put_aside(Thing::Segment(segment), damaged(segment, expected_bytes, 0));
+            return false;
+        };
         let EntryKind::Block { fork, level, index } = entry.kind else {
             self.mark_inode(entry.ino, false);
             self.settle_record(entry.ino);
@@ -328,6 +346,11 @@ impl Lfs {
     }
 }
 
+/// Segments that one pass reads whole at most.
+pub(super) fn victims_at_once(geo: &Geometry) -> usize {
+    VICTIMS.min((VICTIM_BYTES / u64::from(geo.segment_bytes)).max(2) as usize)
+}
+
 /// Why a segment with damaged blocks or summaries is left alone.
 fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError {
     FsError::Corrupt {
@@ -336,6 +359,10 @@ fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError
         expected: format!("{expected_bytes} bytes"),
         found: format!("{found_bytes} that can be read and found"),
     }
+}
+
+fn is_table(ino: InodeNo) -> bool {
+    matches!(ino, InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE)
 }
 
 fn block_key(ino: InodeNo, fork: u8, level: u8, index: u64) -> BlockKey {

@@ -29,6 +29,7 @@ mod mkfs;
 mod open;
 mod parcel;
 mod pins;
+pub mod port;
 mod reap;
 mod recovery;
 pub mod scan;
@@ -191,6 +192,8 @@ pub struct Lfs {
     aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
     gathering: bool,
+    /// The same for a cleaner outside, whose requests come between background steps.
+    port_gathering: bool,
 }
 
 impl Lfs {
@@ -367,7 +370,7 @@ impl Lfs {
 
     /// Keeps memory within its bound by dropping what is clean and cold.
     pub fn shrink_caches(&mut self) {
-        let spare = if self.gathering { GATHER_BYTES } else { 0 };
+        let spare = if self.gathering || self.port_gathering { GATHER_BYTES } else { 0 };
         let limit = self.options.cache_bytes;
         // What cannot go leaves some that were just fetched: else the operation that waits for them never ends.
         let staying = self.dirty_order.len() + self.reap.len() + KEPT_INODES;

@@ -283,6 +283,7 @@ impl Lfs {
             cleaning: clean::Cleaning::default(),
             aside: BTreeMap::new(),
             gathering: false,
+            port_gathering: false,
             sb,
             geo,
             options: options.within_bounds(),

@@ -59,7 +59,7 @@ impl Lfs {
 
     /// Clean segments below which the cleaner starts: enough for a few commits, but no more than a quarter of what is not
     /// live beyond the reserve. On a full volume each clean segment more makes all others fuller, and cleaning them dearer.
-    fn low_water(&self) -> u64 {
+    pub(super) fn low_water(&self) -> u64 {
         let segment_bytes = u64::from(self.geo.segment_bytes);
         let commits = (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32);
         let dead = self.geo.segments.saturating_sub(self.live_bytes.div_ceil(segment_bytes));

@@ -219,6 +219,11 @@ impl Usage {
             .collect())
     }
 
+    /// The leaf that has a segment.
+    pub fn leaf_of(&self, segment: SegmentId) -> u64 {
+        segment.0 / self.table.fan()
+    }
+
     /// Leaves of the table.
     pub fn leaves(&self) -> u64 {
         self.segments.div_ceil(self.table.fan())

@@ -1,0 +1,164 @@
+//! A cleaner's work over the port: choose, look, move, say so (the four steps of BSD-LFS, section 3.5).
+//!
+//! Invariant: a segment that could not be emptied is not chosen again before something else was done, so that a cleaner does
+//! not turn on the spot.
+
+use firnfs::clean::{Candidate, Policy, Terms};
+use firnfs_format::{SegmentId, TimeNs};
+use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
+use firnfs_fuse::port::wire::{Block, Cleaned, Contents, Marked, Room, Segment, Segments, State, WireFate};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::ops::AddAssign;
+
+/// Segments of one pass at most, and bytes of them: what the daemon moves at once.
+const SEGMENTS: u64 = 16;
+const SEGMENT_BYTES: u64 = 16 << 20;
+/// Segments written within a second of each other differ by their utilisation only, as for the daemon.
+const AGE_GRAIN_NS: u64 = 1_000_000_000;
+/// Bytes that moving a segment costs by itself, in summaries: what gains less is left alone.
+const OVERHEAD_BYTES: u64 = 8192;
+
+/// What a pass did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Pass {
+    /// Segments that are clean now and were not.
+    pub segments: u64,
+    /// Blocks moved.
+    pub moved_blocks: u64,
+    /// Bytes of them, as stored.
+    pub moved_bytes: u64,
+}
+
+impl Pass {
+    /// Nothing came of it.
+    pub fn is_idle(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl AddAssign for Pass {
+    fn add_assign(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.moved_blocks += other.moved_blocks;
+        self.moved_bytes += other.moved_bytes;
+    }
+}
+
+/// A connection to the daemon, and how to decide.
+pub struct Cleaner {
+    client: Client,
+    policy: Policy,
+    turn: u64,
+    /// Not emptied by the last passes.
+    stubborn: BTreeSet<u64>,
+}
+
+impl Cleaner {
+    /// Cleans over that connection.
+    pub fn new(client: Client, policy: Policy) -> Self {
+        Self { client, policy, turn: 0, stubborn: BTreeSet::new() }
+    }
+
+    /// How much room there is.
+    pub fn room(&mut self) -> Result<Room, ClientError> {
+        self.ask("segwait", json!({ "timeout_ms": 0 }))
+    }
+
+    /// Waits until a segment was written since `room` was told, a minute at most.
+    pub fn wait(&mut self, room: Room) -> Result<(), ClientError> {
+        let _room: Room = self.ask("segwait", json!({ "log_bytes": room.log_bytes }))?;
+        self.stubborn.clear();
+        Ok(())
+    }
+
+    /// Cleans segments once, at most so many.
+    pub fn pass(&mut self, at_most: u64) -> Result<Pass, ClientError> {
+        self.turn += 1;
+        let (list, segment_bytes, now_ns) = self.segments()?;
+        let count = SEGMENTS.min((SEGMENT_BYTES / u64::from(segment_bytes)).max(2)).min(at_most);
+        let idle = list.iter().filter(|s| s.in_use && !s.busy && !self.stubborn.contains(&s.segment));
+        let mut victims: Vec<u64> =
+            idle.clone().filter(|s| s.live_bytes == 0).map(|s| s.segment).take(count as usize).collect();
+        let candidates: Vec<Candidate> =
+            idle.filter(|s| is_worthwhile(s, segment_bytes)).map(candidate).collect();
+        let terms = Terms::new(segment_bytes, TimeNs(now_ns), AGE_GRAIN_NS).with_turn(self.turn);
+        let chosen = self.policy.choose(candidates.into_iter(), &terms, count as usize - victims.len());
+        let mut blocks = Vec::new();
+        for victim in &chosen {
+            blocks.extend(self.live_blocks(victim.segment.0)?);
+        }
+        victims.extend(chosen.iter().map(|c| c.segment.0));
+        let marked: Marked = self.ask("markv", json!({ "blocks": blocks }))?;
+        let cleaned: Cleaned = self.ask("segclean", json!({ "segments": victims }))?;
+        let is_clean = |state: &State| matches!(state, State::Clean | State::Empty);
+        let pass = Pass {
+            segments: cleaned.states.iter().filter(|state| **state == State::Clean).count() as u64,
+            moved_blocks: marked.fates.iter().filter(|fate| **fate == WireFate::Moved).count() as u64,
+            moved_bytes: marked.moved_bytes,
+        };
+        // For want of room they may be tried again.
+        if !marked.fates.contains(&WireFate::NoRoom) {
+            let left = victims.iter().zip(&cleaned.states).filter(|(_, state)| !is_clean(state));
+            self.stubborn.extend(left.map(|(segment, _)| *segment));
+        }
+        Ok(pass)
+    }
+
+    /// All segments, the segment size, and the daemon's time.
+    fn segments(&mut self) -> Result<(Vec<Segment>, u32, i64), ClientError> {
+        let mut list = Vec::new();
+        let mut from = 0;
+        loop {
+            let page: Segments = self.ask("segments", json!({ "from": from }))?;
+            list.extend(page.list);
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok((list, page.segment_bytes, page.now_ns)),
+            }
+        }
+    }
+
+    /// What in a segment is live, as far as can be told from here.
+    fn live_blocks(&mut self, segment: u64) -> Result<Vec<Block>, ClientError> {
+        let mut live = Vec::new();
+        let mut from = 0;
+        loop {
+            let page: Contents = self.ask("segment_read", json!({ "segment": segment, "from": from }))?;
+            let now_at: Vec<Option<u64>> = self.ask("bmapv", json!({ "blocks": page.blocks }))?;
+            let pairs = page.blocks.into_iter().zip(now_at);
+            live.extend(pairs.filter(|(block, at)| *at == Some(block.addr)).map(|(block, _)| block));
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(live),
+            }
+        }
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
+        let answer = self.client.call(op, arguments)?;
+        serde_json::from_value(answer).map_err(|e| {
+            let message =
+                format!("the daemon answers oddly ({e}); mount the volume with the firn that cleans it");
+            ClientError::Refused(OpError::new(ErrorKind::Failed, message))
+        })
+    }
+}
+
+fn is_worthwhile(segment: &Segment, segment_bytes: u32) -> bool {
+    let live_bytes = u64::from(segment.live_bytes);
+    let dead_bytes = u64::from(segment_bytes).saturating_sub(live_bytes);
+    live_bytes > 0 && dead_bytes > live_bytes / 64 + OVERHEAD_BYTES
+}
+
+fn candidate(segment: &Segment) -> Candidate {
+    Candidate {
+        segment: SegmentId(segment.segment),
+        live_bytes: segment.live_bytes,
+        written: TimeNs(segment.written_ns),
+        youngest: TimeNs(segment.youngest_ns),
+        log: segment.log,
+    }
+}

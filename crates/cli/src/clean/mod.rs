@@ -1,0 +1,210 @@
+//! `firn clean`: a cleaner outside the daemon (BSD-LFS, section 3.5). It decides with the policies of the file system and of
+//! `firn sim cleaning`; the daemon checks and moves.
+//!
+//! `cleaner` is the work; here is when to stop, and what is told. Several may run on one mount at once.
+
+mod cleaner;
+
+use crate::failure::{Done, Exit, Failure};
+use crate::output::Output;
+use clap::{ArgGroup, Args};
+use cleaner::{Cleaner, Pass};
+use firnfs::clean::Policy;
+use firnfs_fuse::control::{Client, ClientError, ErrorKind};
+use firnfs_fuse::port::wire::Room;
+use firnfs_lab::cleaning::scheme::{POLICIES, PolicyName};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Passes without any progress after which nothing more is expected of a goal.
+const IDLE_PASSES: u32 = 3;
+/// Pause after a pass without progress: writes and checkpoints may be under way.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Arguments of `firn clean`.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("goal"), after_help = format!("\
+Policies: {POLICIES}
+(not age-threshold: it counts in volumes written)
+
+Examples:
+  firn clean /mnt                                run as a cleaner until the unmount
+  firn clean /mnt --until 200 --policy greedy    until 200 segments are clean
+  firn clean /mnt --segments 50                  at most 50 segments
+  firn clean /mnt --once --json                  one pass, for scripts
+
+Without a goal it waits for writes and keeps twice as many segments clean as those below which
+the daemon cleans by itself. The daemon checks every request: stopping or killing this command
+at any point is safe. Exit code 1 says that --until could not be reached."))]
+pub struct CleanArgs {
+    /// Any path on the mount
+    pub path: PathBuf,
+    /// Which segments are cleaned
+    #[arg(long, default_value_t = PolicyName::default())]
+    pub policy: PolicyName,
+    /// Clean at most so many segments
+    #[arg(long, group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
+    pub segments: Option<u64>,
+    /// Clean until so many segments are clean
+    #[arg(long, value_name = "CLEAN", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
+    pub until: Option<u64>,
+    /// Make one pass: as many segments as are moved at once
+    #[arg(long, group = "goal")]
+    pub once: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    /// The policy, as on the command line.
+    policy: String,
+    /// Passes that did something.
+    passes: u64,
+    #[serde(flatten)]
+    total: Pass,
+    /// How much room there is now; null if the volume was unmounted.
+    room: Option<Room>,
+}
+
+/// When to stop.
+enum Goal {
+    Segments(u64),
+    Until(u64),
+    Once,
+    Forever,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Not a mount, a volume without a log, a policy that a volume does not have, or a goal that cannot be reached.
+pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
+    let policy = policy_of(args.policy)?;
+    let (client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    let goal = match (args.segments, args.until) {
+        (Some(count), _) => Goal::Segments(count),
+        (_, Some(clean)) => Goal::Until(clean),
+        _ if args.once => Goal::Once,
+        _ => Goal::Forever,
+    };
+    let mut summary =
+        Summary { policy: args.policy.to_string(), passes: 0, total: Pass::default(), room: None };
+    let bar = progress_bar(&goal);
+    let cleaned = clean(&mut Cleaner::new(client, policy), &goal, &mut summary, &bar);
+    bar.finish_and_clear();
+    match cleaned {
+        // Told or met: the volume is gone, and a cleaner's work with it.
+        Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
+        other => other.map_err(|e| failure_of(&e))?,
+    }
+    output.show(args.json, &summary, |out| {
+        let total = &summary.total;
+        writeln!(out, "{} segments cleaned with {}", total.segments, summary.policy)?;
+        writeln!(out, "{} blocks moved, {}", total.moved_blocks, crate::sizes::Bytes(total.moved_bytes))?;
+        match summary.room {
+            Some(room) => writeln!(out, "{} of {} segments are clean", room.clean, room.segments),
+            None => Ok(()),
+        }
+    })?;
+    match (goal, summary.room) {
+        (Goal::Until(clean), Some(room)) if room.clean < clean => {
+            let message = format!("only {} segments are clean; nothing left is worth cleaning", room.clean);
+            Err(Failure::failed(message).advise("ask for fewer, or delete some files"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn clean(
+    cleaner: &mut Cleaner,
+    goal: &Goal,
+    summary: &mut Summary,
+    bar: &ProgressBar,
+) -> Result<(), ClientError> {
+    let mut idle_passes = 0;
+    loop {
+        let at_most = match goal {
+            Goal::Segments(count) => count.saturating_sub(summary.total.segments),
+            _ => u64::MAX,
+        };
+        let room = cleaner.room()?;
+        summary.room = Some(room);
+        show(bar, goal, summary, room);
+        let is_reached = match goal {
+            Goal::Until(clean) => room.clean >= *clean,
+            Goal::Segments(_) => at_most == 0,
+            Goal::Once => false,
+            Goal::Forever => room.clean >= 2 * room.low,
+        };
+        match goal {
+            Goal::Forever if is_reached => {
+                cleaner.wait(room)?;
+                continue;
+            }
+            _ if is_reached => return Ok(()),
+            _ => {}
+        }
+        let pass = cleaner.pass(at_most)?;
+        summary.passes += u64::from(!pass.is_idle());
+        summary.total += pass;
+        idle_passes = if pass.is_idle() { idle_passes + 1 } else { 0 };
+        match goal {
+            Goal::Once => {
+                summary.room = Some(cleaner.room()?);
+                return Ok(());
+            }
+            Goal::Forever if pass.is_idle() => cleaner.wait(room)?,
+            _ if idle_passes >= IDLE_PASSES => return Ok(()),
+            _ if pass.is_idle() => std::thread::sleep(PAUSE),
+            _ => {}
+        }
+    }
+}
+
+fn policy_of(name: PolicyName) -> Done<Policy> {
+    match name {
+        PolicyName::Plain(policy) => Ok(policy),
+        PolicyName::AgeThreshold(_) => {
+            Err(Failure::usage("age-threshold counts in volumes written, which a mounted volume does not")
+                .advise("choose another policy"))
+        }
+    }
+}
+
+/// Whether the mount is still there, and its daemon alive.
+fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
+    Client::for_mount(mount).is_ok()
+}
+
+fn progress_bar(goal: &Goal) -> ProgressBar {
+    let length = match goal {
+        Goal::Segments(count) | Goal::Until(count) => Some(*count),
+        Goal::Once | Goal::Forever => None,
+    };
+    let template = if length.is_some() { "{bar:30} {pos}/{len} segments, {msg}" } else { "{spinner} {msg}" };
+    let style = ProgressStyle::with_template(template);
+    let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn show(bar: &ProgressBar, goal: &Goal, summary: &Summary, room: Room) {
+    bar.set_position(if matches!(goal, Goal::Until(_)) { room.clean } else { summary.total.segments });
+    let (cleaned, clean) = (summary.total.segments, room.clean);
+    bar.set_message(format!("{cleaned} cleaned, {clean} of {} clean", room.segments));
+}
+
+fn failure_of(error: &ClientError) -> Failure {
+    match error {
+        ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
+            Failure::new(Exit::NotAVolume, "this volume has no log to clean")
+                .advise("volumes in memory need no cleaning; mount others with this firn")
+        }
+        _ => Failure::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,204 @@
+//! Cleaners outside the daemon: `firn clean`, the example, and the port as any program meets it.
+
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, pattern};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FILES: u64 = 600;
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/cleaner.py");
+
+fn content(n: u64) -> Vec<u8> {
+    pattern(n, 60_000 + n as usize)
+}
+
+/// A volume whose segments are half dead: of files written one after the other every second is gone.
+fn half_dead() -> Mount {
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    (0..FILES).for_each(|n| fs::write(mount.path(&format!("f{n}")), content(n)).unwrap());
+    mount.sync();
+    (1..FILES).step_by(2).for_each(|n| fs::remove_file(mount.path(&format!("f{n}"))).unwrap());
+    mount.sync();
+    // What is freed is freed in the background.
+    eventually("the blocks of deleted files are dead", || {
+        let live_bytes = segments(&mount).iter().map(|s| s["live_bytes"].as_u64().unwrap()).sum::<u64>();
+        live_bytes < FILES / 2 * 70_000
+    });
+    mount
+}
+
+fn segments(mount: &Mount) -> Vec<Value> {
+    mount.control(r#"{"op":"segments"}"#)["list"].as_array().unwrap().clone()
+}
+
+fn clean_segments(mount: &Mount) -> u64 {
+    segments(mount).iter().filter(|s| s["in_use"] == false).count() as u64
+}
+
+fn assert_intact(mount: &Mount) {
+    for n in (0..FILES).step_by(2) {
+        assert!(fs::read(mount.path(&format!("f{n}"))).unwrap() == content(n), "f{n}");
+    }
+}
+
+/// Content as another mount finds it, and the check.
+fn assert_sound(mount: &Mount) {
+    assert_intact(mount);
+    mount.remount_image();
+    assert_intact(mount);
+    mount.umount();
+    firn_ok(&["fsck", mount.image.to_str().unwrap()]);
+}
+
+fn start(mount: &Mount, words: &[&str]) -> std::process::Child {
+    let command = ["clean", mount.mnt.to_str().unwrap()];
+    Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(command)
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn firn_clean_reaches_its_goals_and_says_so_where_it_cannot() {
+    if !can_mount() {
+        return;
+    }
+    let mount = half_dead();
+    let mnt = mount.mnt.to_str().unwrap();
+    let before = clean_segments(&mount);
+    let told: Value =
+        serde_json::from_str(&firn_ok(&["clean", mnt, "--segments", "6", "--policy", "fifo", "--json"]))
+            .unwrap();
+    assert_eq!((&told["segments"], &told["policy"]), (&json!(6), &json!("fifo")), "{told}");
+    assert!(told["moved_bytes"].as_u64().unwrap() > 1 << 20, "{told}");
+    assert!(clean_segments(&mount) > before, "{told}");
+    let goal = clean_segments(&mount) + 8;
+    firn_ok(&["clean", mnt, "--until", &goal.to_string(), "--policy", "greedy"]);
+    assert!(clean_segments(&mount) >= goal);
+    firn_ok(&["clean", mnt, "--once"]);
+    let beyond = firn(&["clean", mnt, "--until", "1000000"]);
+    assert_eq!(beyond.status.code(), Some(1));
+    let line = String::from_utf8(beyond.stderr).unwrap();
+    assert!(line.contains("nothing left is worth cleaning") && line.lines().count() == 1, "{line}");
+    assert_eq!(firn(&["clean", mnt, "--policy", "age-threshold"]).status.code(), Some(2));
+    assert_sound(&mount);
+}
+
+#[test]
+fn what_cannot_be_cleaned_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    assert_eq!(firn(&["clean", "/proc"]).status.code(), Some(3));
+    let memory = Mount::with(Kind::Memory, "32M", &[]);
+    let refused = firn(&["clean", memory.mnt.to_str().unwrap(), "--once"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+#[test]
+fn cleaners_of_different_policies_at_once_one_of_them_killed_lose_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let mount = half_dead();
+    let others = ["greedy", "fifo"].map(|policy| start(&mount, &["--segments", "15", "--policy", policy]));
+    let mut killed = start(&mount, &["--until", "1000000", "--policy", "d-choices"]);
+    for n in 0..20 {
+        fs::write(mount.path(&format!("new{n}")), content(n)).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    for other in others {
+        let output = other.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for n in 0..20 {
+        assert!(fs::read(mount.path(&format!("new{n}"))).unwrap() == content(n));
+    }
+    assert_sound(&mount);
+}
+
+#[test]
+fn the_example_with_a_policy_of_its_own_cleans() {
+    if !can_mount() {
+        return;
+    }
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: NOT TESTED: python3 is missing");
+        return;
+    }
+    let mount = half_dead();
+    let before = clean_segments(&mount);
+    let output = Command::new("python3").arg(EXAMPLE).arg(&mount.mnt).arg("12").output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stdout, "12 segments cleaned\n", "{stderr}");
+    assert!(clean_segments(&mount) > before + 3);
+    assert_sound(&mount);
+}
+
+#[test]
+fn a_waiting_cleaner_wakes_for_writes_and_ends_with_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let room = mount.control(r#"{"op":"segwait","timeout_ms":0}"#);
+    let since = room["log_bytes"].as_u64().unwrap();
+    let begin = Instant::now();
+    let request = format!(r#"{{"op":"segwait","log_bytes":{since},"timeout_ms":50000}}"#);
+    let woken = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| mount.control(&request));
+        fs::write(mount.path("large"), pattern(1, 4 << 20)).unwrap();
+        mount.sync();
+        waiting.join().unwrap()
+    });
+    assert!(begin.elapsed() < Duration::from_secs(40));
+    assert!(woken["log_bytes"].as_u64().unwrap() >= since + (1 << 20), "{woken}");
+    let cleaner = start(&mount, &[]);
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    mount.umount();
+    assert!(begin.elapsed() < Duration::from_secs(30), "the unmount waited for the cleaner");
+    let output = cleaner.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_port_answers_nonsense_with_a_refusal_and_pages_the_ifile() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    fs::write(mount.path("file"), pattern(1, 100_000)).unwrap();
+    mount.sync();
+    let refused =
+        |request: &str| -> String { mount.control_error(request)["kind"].as_str().unwrap().to_owned() };
+    for nonsense in [
+        r#"{"op":"segment_read"}"#,
+        r#"{"op":"segment_read","segment":-1}"#,
+        r#"{"op":"segment_read","segment":18446744073709551615}"#,
+        r#"{"op":"bmapv","blocks":[{"ino":5,"version":1,"part":"data","level":9,"addr":1}]}"#,
+        r#"{"op":"bmapv","blocks":[{"ino":5,"version":1,"part":"heart","addr":1}]}"#,
+        r#"{"op":"markv","blocks":7}"#,
+        r#"{"op":"segclean","segments":["one"]}"#,
+        r#"{"op":"segwait","timeout_ms":-1}"#,
+    ] {
+        assert_eq!(refused(nonsense), "invalid_argument", "{nonsense}");
+    }
+    let far = mount.control(r#"{"op":"segments","from":18446744073709551615,"count":18446744073709551615}"#);
+    assert_eq!((&far["list"], &far["next"]), (&json!([]), &Value::Null));
+    let page = mount.control(r#"{"op":"segments","from":3,"count":2}"#);
+    let numbers: Vec<_> = page["list"].as_array().unwrap().iter().map(|s| s["segment"].clone()).collect();
+    assert_eq!((numbers, &page["next"]), (vec![json!(3), json!(4)], &json!(5)));
+    let ino = std::os::unix::fs::MetadataExt::ino(&fs::metadata(mount.path("file")).unwrap());
+    let inodes = mount.control(&format!(r#"{{"op":"inodes","from":{ino},"count":1}}"#));
+    assert_eq!(inodes["list"][0]["ino"], json!(ino));
+    assert!(Path::new(EXAMPLE).exists());
+}

@@ -1,0 +1,257 @@
+//! What goes over the cleaner's port, for both sides. docs/internals/cleaner-port.md describes it for people who write their own
+//! cleaner: names here are part of that protocol; new members may come, old ones stay.
+
+use firnfs::lfs::port::{self, BlockInfo, Emptiness, Fate, SegmentInfo};
+use firnfs_format::summary::{Entry, EntryKind};
+use firnfs_format::{InodeNo, SectorAddr};
+use serde::{Deserialize, Serialize};
+
+/// Which part of a file a block belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Content.
+    Data,
+    /// A directory's hash index.
+    Index,
+    /// Extended attributes.
+    Xattr,
+    /// The inode record itself; level and index are 0.
+    Inode,
+}
+
+/// A block: what BSD-LFS calls `BLOCK_INFO`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Block {
+    /// Inode; 1 and 2 are not files but the tables.
+    pub ino: u64,
+    /// Its version when the block was written.
+    pub version: u32,
+    /// Which part of it.
+    pub part: Part,
+    /// 0 data, 1 and up indirect.
+    #[serde(default)]
+    pub level: u8,
+    /// Index at that level.
+    #[serde(default)]
+    pub index: u64,
+    /// Where, in sectors from the start of the log.
+    pub addr: u64,
+    /// How long, in bytes; not looked at in requests.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+impl Block {
+    /// An entry of a summary; `None` for one that says only that an inode was freed.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let (part, level, index) = match entry.kind {
+            EntryKind::Block { fork, level, index } => {
+                (*[Part::Data, Part::Index, Part::Xattr].get(usize::from(fork))?, level, index)
+            }
+            EntryKind::Inode { .. } => (Part::Inode, 0, 0),
+            EntryKind::Freed => return None,
+        };
+        let bytes = u64::from(entry.ptr.stored_bytes());
+        Some(Self {
+            ino: entry.ino.0,
+            version: entry.version,
+            part,
+            level,
+            index,
+            addr: entry.ptr.addr.0,
+            bytes,
+        })
+    }
+
+    /// For the store.
+    #[must_use]
+    pub fn info(&self) -> BlockInfo {
+        let block = |fork| EntryKind::Block { fork, level: self.level, index: self.index };
+        let kind = match self.part {
+            Part::Data => block(0),
+            Part::Index => block(1),
+            Part::Xattr => block(2),
+            Part::Inode => EntryKind::Inode { orphan: false },
+        };
+        BlockInfo { ino: InodeNo(self.ino), version: self.version, kind, addr: SectorAddr(self.addr) }
+    }
+}
+
+/// A segment, as the ifile has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Segment {
+    /// Which.
+    pub segment: u64,
+    /// Else it is clean.
+    pub in_use: bool,
+    /// It is being written, or damaged: leave it alone.
+    pub busy: bool,
+    /// Live bytes.
+    pub live_bytes: u32,
+    /// Last write to it, in nanoseconds since 1970.
+    pub written_ns: i64,
+    /// Youngest modification time in it, in nanoseconds since 1970.
+    pub youngest_ns: i64,
+    /// The log that wrote it.
+    pub log: u8,
+}
+
+impl From<&SegmentInfo> for Segment {
+    fn from(info: &SegmentInfo) -> Self {
+        Self {
+            segment: info.segment.0,
+            in_use: info.usage.in_use,
+            busy: info.is_busy,
+            live_bytes: info.usage.live_bytes,
+            written_ns: info.usage.written.0,
+            youngest_ns: info.usage.youngest.0,
+            log: info.usage.log,
+        }
+    }
+}
+
+/// How much room there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Room {
+    /// Bytes written to the log since mkfs.
+    pub log_bytes: u64,
+    /// Segments of the volume.
+    pub segments: u64,
+    /// Clean segments.
+    pub clean: u64,
+    /// Of them, to be written now; the others wait for a checkpoint.
+    pub ready: u64,
+    /// The daemon cleans by itself below this many.
+    pub low: u64,
+}
+
+impl From<port::Room> for Room {
+    fn from(room: port::Room) -> Self {
+        Self {
+            log_bytes: room.log_bytes,
+            segments: room.segments,
+            clean: room.ready_segments + room.waiting_segments,
+            ready: room.ready_segments,
+            low: room.low_segments,
+        }
+    }
+}
+
+/// Answer to `segments`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Segments {
+    /// Size of each.
+    pub segment_bytes: u32,
+    /// What the daemon's clock says, in nanoseconds since 1970.
+    pub now_ns: i64,
+    /// How much room there is.
+    pub room: Room,
+    /// The segments of this page.
+    pub list: Vec<Segment>,
+    /// Where the next page begins; null after the last.
+    pub next: Option<u64>,
+}
+
+/// An inode in the inode map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Inode {
+    /// Which.
+    pub ino: u64,
+    /// Bumped when it is deleted or truncated to zero.
+    pub version: u32,
+    /// Where its record is, in sectors from the start of the log; null while that is only in memory.
+    pub addr: Option<u64>,
+    /// It has no names, or its blocks are being freed.
+    pub orphan: bool,
+    /// Last access, in nanoseconds since 1970.
+    pub atime_ns: i64,
+}
+
+/// Answer to `inodes`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Inodes {
+    /// Those in use among the numbers of this page.
+    pub list: Vec<Inode>,
+    /// Where the next page begins; null after the last.
+    pub next: Option<u64>,
+}
+
+/// Answer to `segment_read`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Contents {
+    /// What the summaries name, live or not.
+    pub blocks: Vec<Block>,
+    /// Where the next page begins; null after the last.
+    pub next: Option<u64>,
+}
+
+/// Answer to `markv`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Marked {
+    /// For each block: `moved`, `dead`, `unknown`, `busy`, `damaged` or `no_room`.
+    pub fates: Vec<WireFate>,
+    /// Stored bytes of those that moved.
+    pub moved_bytes: u64,
+}
+
+/// See [`Fate`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // those of `Fate`
+pub enum WireFate {
+    Moved,
+    Dead,
+    Unknown,
+    Busy,
+    Damaged,
+    NoRoom,
+}
+
+impl From<Fate> for WireFate {
+    fn from(fate: Fate) -> Self {
+        match fate {
+            Fate::Moved => Self::Moved,
+            Fate::Dead => Self::Dead,
+            Fate::Unknown => Self::Unknown,
+            Fate::Busy => Self::Busy,
+            Fate::Damaged => Self::Damaged,
+            Fate::NoRoom => Self::NoRoom,
+        }
+    }
+}
+
+/// Whether a segment is clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is.
+    Clean,
+    /// The next checkpoint will find that it is.
+    Empty,
+    /// So many bytes in it are live.
+    Live(u32),
+    /// It is being written, or there is no such segment.
+    Busy,
+}
+
+impl From<Emptiness> for State {
+    fn from(emptiness: Emptiness) -> Self {
+        match emptiness {
+            Emptiness::Clean => Self::Clean,
+            Emptiness::Empty => Self::Empty,
+            Emptiness::Live(bytes) => Self::Live(bytes),
+            Emptiness::Busy => Self::Busy,
+        }
+    }
+}
+
+/// Answer to `segclean`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Cleaned {
+    /// For each segment that was named.
+    pub states: Vec<State>,
+    /// How much room there is.
+    pub room: Room,
+}
