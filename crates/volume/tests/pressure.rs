@@ -125,7 +125,7 @@ fn inline_content_counts_as_memory() {
 #[test]
 fn names_can_be_removed_from_a_full_volume() {
     for inline_max_bytes in [0, 2048] {
-        let device = new_device(9 << 20, inline_max_bytes);
+        let device = new_device(10 << 20, inline_max_bytes);
         let (volume, _) = mount(&device, Options { write_threshold_bytes: 256 << 10, ..Options::default() });
         for round in 0..5 {
             let mut dirs = vec![InodeNo::ROOT];
