@@ -8,7 +8,7 @@ use firnfs::lfs::{Lfs, NotFirnfs, Options};
 use firnfs::store::{BlockKey, Fork, Scope};
 use firnfs_device::SparseImage;
 use firnfs_format::InodeNo;
-use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT};
+use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, LOG_START_BYTES};
 use firnfs_torture::anatomy::{Anatomy, Owner, Part};
 use firnfs_torture::specimen::{LEAF_ENTRIES, Left, VOLUME_BYTES, make, mount, pattern, specimen};
 use firnfs_torture::survey::{Answers, Aspect, Bounds, look_at, survey};
@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
+/// Of the specimen.
+const SEGMENT_BYTES: u64 = 256 << 10;
 /// Lookups of some names of the large directory are enough: of each leaf of its index.
 const BOUNDS: Bounds = Bounds { inodes_max: 1000, entries_max: 1000, lookup_every: 11, blocks_max: 1000 };
 /// Every how many-th damage is also written around, which takes longer than looking.
@@ -310,7 +312,12 @@ fn tail_of(image: &SparseImage, parts: &[Part]) -> (Vec<Range<u64>>, Vec<BTreeMa
     // Each partial segment up to the end of its last live part.
     let ranges = summaries.iter().map(|summary| {
         let start = summary.range.start;
-        let next = summaries.iter().map(|p| p.range.start).filter(|&at| at > start).min().unwrap_or(u64::MAX);
+        // Behind the last one in its segment lies what other logs have written elsewhere.
+        let segment_end =
+            (start - LOG_START_BYTES) / SEGMENT_BYTES * SEGMENT_BYTES + SEGMENT_BYTES + LOG_START_BYTES;
+        let next =
+            summaries.iter().map(|p| p.range.start).filter(|&at| at > start).min().unwrap_or(segment_end);
+        let next = next.min(segment_end);
         let inside = parts.iter().filter(|p| p.range.start >= start && p.range.start < next);
         start..inside.map(|p| p.range.end).max().unwrap_or(summary.range.end)
     });

@@ -20,6 +20,7 @@ use super::clean::victims_at_once;
 use super::gather_needs;
 use super::scan::partials;
 use super::space::usable_bytes;
+use super::trouble::Thing;
 use crate::error::{FsError, Outcome, Stop};
 use crate::store::Scope;
 use firnfs_format::summary::{Entry, EntryKind};
@@ -250,7 +251,10 @@ impl Lfs {
         let mut judged = Vec::with_capacity(blocks.len());
         for block in blocks {
             let verdict = match on_device.get_mut(&self.geo.segment_of(block.addr)) {
-                None => Err(Fate::Busy),
+                None => {
+                    let segment = Thing::Segment(self.geo.segment_of(block.addr));
+                    Err(if self.why_aside(segment).is_some() { Fate::Damaged } else { Fate::Busy })
+                }
                 Some(entries) if entries.get(&block.addr).is_none_or(|e| !block.is_named_by(e)) => {
                     Err(Fate::Unknown)
                 }
@@ -274,7 +278,11 @@ impl Lfs {
         match gather_needs(self.is_live(&entry), needs) {
             Ok(Some(true)) => Ok(Ok(entry)),
             Ok(Some(false) | None) => Ok(Err(Fate::Dead)),
-            Err(Stop::Fail(_)) => Ok(Err(Fate::Damaged)),
+            Err(Stop::Fail(why)) => {
+                // As the inside cleaner leaves such a victim: else two damaged blocks of one request are read in turn for ever.
+                self.put_aside(Thing::Segment(self.geo.segment_of(entry.ptr.addr)), why);
+                Ok(Err(Fate::Damaged))
+            }
             Err(stop) => Err(stop),
         }
     }
