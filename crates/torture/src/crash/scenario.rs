@@ -6,7 +6,7 @@
 //! * `long-N`: a long random history from seed N, with everything; `long-N.R` is its round R: what is written after R
 //!   crashes, each at a state drawn from the round before.
 //! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
-//! * `stale-N.1`: what is written over the remains of `stale-N`, see [`stale`](super::stale).
+//! * `stale-N.1`: what is written over the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `wide-N`, `open-N`, `tight-N`: histories with a shape of their own, see [`Shape`].
 
 use super::op::Op;
