@@ -10,9 +10,9 @@ use crate::output::Output;
 use clap::{ArgGroup, Args};
 use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
+use firnfs::clean::names::POLICIES;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use firnfs_fuse::port::wire::Room;
-use firnfs_lab::cleaning::scheme::{POLICIES, PolicyName};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -27,7 +27,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("goal"), after_help = format!("\
 Policies: {POLICIES}
-(not age-threshold: it counts in volumes written)
 
 Examples:
   firn clean /mnt                                run as a cleaner until the unmount
@@ -42,8 +41,8 @@ pub struct CleanArgs {
     /// Any path on the mount
     pub path: PathBuf,
     /// Which segments are cleaned
-    #[arg(long, default_value_t = PolicyName::default())]
-    pub policy: PolicyName,
+    #[arg(long, default_value_t = Policy::default())]
+    pub policy: Policy,
     /// Clean at most so many segments
     #[arg(long, group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
     pub segments: Option<u64>,
@@ -82,9 +81,8 @@ enum Goal {
 /// Runs the command.
 ///
 /// # Errors
-/// Not a mount, a volume without a log, a policy that a volume does not have, or a goal that cannot be reached.
+/// Not a mount, a volume without a log, or a goal that cannot be reached.
 pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
-    let policy = policy_of(args.policy)?;
     let (client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
     let goal = match (args.segments, args.until) {
         (Some(count), _) => Goal::Segments(count),
@@ -95,7 +93,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     let mut summary =
         Summary { policy: args.policy.to_string(), passes: 0, total: Pass::default(), room: None };
     let bar = progress_bar(&goal);
-    let cleaned = clean(&mut Cleaner::new(client, policy), &goal, &mut summary, &bar);
+    let cleaned = clean(&mut Cleaner::new(client, args.policy), &goal, &mut summary, &bar);
     bar.finish_and_clear();
     match cleaned {
         // Told or met: the volume is gone, and a cleaner's work with it.
@@ -162,16 +160,6 @@ fn clean(
             _ if idle_passes >= IDLE_PASSES => return Ok(()),
             _ if pass.is_idle() => std::thread::sleep(PAUSE),
             _ => {}
-        }
-    }
-}
-
-fn policy_of(name: PolicyName) -> Done<Policy> {
-    match name {
-        PolicyName::Plain(policy) => Ok(policy),
-        PolicyName::AgeThreshold(_) => {
-            Err(Failure::usage("age-threshold counts in volumes written, which a mounted volume does not")
-                .advise("choose another policy"))
         }
     }
 }

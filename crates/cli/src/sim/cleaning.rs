@@ -5,7 +5,7 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
 use firnfs_lab::cleaning::scheme::{
-    NamedWorkload, PLACEMENTS, POLICIES, PlacementName, PolicyName, WORKLOADS,
+    NamedWorkload, PlacementName, PolicyName, WORKLOADS, placements, policies,
 };
 use firnfs_lab::cleaning::{Outcome, Regime, Setup, batch};
 use firnfs_lab::micro::table::markdown;
@@ -16,8 +16,8 @@ use std::time::Instant;
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Workloads:  {WORKLOADS}
-Policies:   {POLICIES}
-Placements: {PLACEMENTS}
+Policies:   {policies}
+Placements: {placements}
 
 Examples:
   firn sim cleaning                              the default on hot and cold data, 75% full
@@ -29,7 +29,8 @@ Examples:
 
 Every combination runs until its write cost is steady and known to --precision, or --max-volumes
 are written. All runs with one workload and size see the same writes. The result does not depend
-on --threads. Some segments stay clean and do not count: 8, or two more than logs."))]
+on --threads. Some segments stay clean and do not count: 8, or two more than logs.",
+    policies = policies(), placements = placements()))]
 pub struct CleaningArgs {
     /// What users do; several with commas
     #[arg(long, value_delimiter = ',', default_value = "hot-cold")]

@@ -2,20 +2,34 @@
 //! writes) or how old it is (moves), against the life span of short-lived segments.
 
 use super::facts::{BlockFacts, Cleaned, Writer};
-use super::placement::Placement;
+use super::placement::{MAX_OPEN_LOGS, Placement};
 use std::collections::VecDeque;
 
 /// Cleaned segments of log 0 that the threshold is the mean of.
 const REMEMBERED: usize = 16;
 
 /// See the module's head. Users' blocks go to log 0 if the version they replace lived shorter than l, else to 1; what is
-/// moved goes from log 0 to 2, else by age: below 4 l to 3, below 16 l to 4, older to 5.
-#[derive(Clone, Debug, Default)]
+/// moved goes from log 0 to 2, else by age: below 4 l to 3, below 16 l to 4, older to 5. With fewer logs the oldest share the
+/// last.
+#[derive(Clone, Debug)]
 pub struct SepBit {
+    logs: u8,
     ages: VecDeque<u64>,
 }
 
+impl Default for SepBit {
+    fn default() -> Self {
+        Self::with_logs(MAX_OPEN_LOGS as u8)
+    }
+}
+
 impl SepBit {
+    /// With so many logs, 1 to [`MAX_OPEN_LOGS`].
+    #[must_use]
+    pub fn with_logs(logs: u8) -> Self {
+        Self { logs, ages: VecDeque::new() }
+    }
+
     /// l: mean age at which the last segments of log 0 were cleaned; unbounded before there was one.
     fn threshold(&self) -> u64 {
         // Ages come from the device: their sum may need more than 64 bits.
@@ -27,19 +41,20 @@ impl SepBit {
 
 impl Placement for SepBit {
     fn logs(&self) -> u8 {
-        6
+        self.logs
     }
 
     fn log_for(&self, block: &BlockFacts) -> u8 {
         let l = self.threshold();
-        match (block.writer, block.age) {
+        let class = match (block.writer, block.age) {
             (Writer::User, Some(life_span)) if life_span < l => 0,
             (Writer::User, _) => 1,
             (Writer::Cleaner, _) if block.log == Some(0) => 2,
             (Writer::Cleaner, Some(age)) if age < l.saturating_mul(4) => 3,
             (Writer::Cleaner, Some(age)) if age < l.saturating_mul(16) => 4,
             (Writer::Cleaner, _) => 5,
-        }
+        };
+        class.min(self.logs - 1)
     }
 
     fn segment_cleaned(&mut self, cleaned: &Cleaned) {

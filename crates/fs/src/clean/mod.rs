@@ -9,6 +9,7 @@ mod dac;
 mod estimate;
 mod facts;
 mod lifespan;
+pub mod names;
 mod placement;
 #[cfg(test)]
 mod placement_tests;
@@ -18,5 +19,6 @@ pub use candidate::{Candidate, Terms};
 pub use dac::{Dac, LeapingDac};
 pub use facts::{BlockFacts, Cleaned, Writer};
 pub use lifespan::SepBit;
+pub use names::PlacementName;
 pub use placement::{MAX_OPEN_LOGS, Mida, OneLog, Placement, Split};
 pub use policy::Policy;

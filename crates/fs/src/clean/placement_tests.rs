@@ -70,6 +70,7 @@ fn every_log_is_below_the_number_of_logs_whatever_the_facts() {
             Box::new(dac(logs)) as Box<dyn Placement>,
             Box::new(LeapingDac::new(dac(logs))),
             Box::new(Mida { logs }),
+            Box::new(SepBit::with_logs(logs)),
         ]);
     }
     for placement in &mut all {

@@ -95,7 +95,7 @@ impl Run {
         Ok(Setup {
             workload: self.series.workload.parse::<scheme::NamedWorkload>().map_err(wrong)?,
             policy: self.series.policy.parse().map_err(wrong)?,
-            placement: scheme::PlacementName::One,
+            placement: scheme::PlacementName::Real(firnfs::clean::PlacementName::One),
             utilisation: self.utilisation,
             segments: self.segments,
             segment_blocks: self.segment_blocks,
