@@ -5,7 +5,7 @@
 //! lose without a word what fsync promised. After a crash no such summary can be: none is laid out before the flush returned.
 //!
 //! The search is bounded: from where each log ended to the end of its segment, its next segment, and the segments that later
-//! summaries name; at most [`SEARCH_BYTES`] of each and [`PLACES_MAX`] in all. It is made only where a mount was not ended
+//! summaries name; at most [`SEARCH_BYTES`] of each and [`PLACES_MORE`] beyond those. It is made only where a mount was not ended
 //! cleanly. Caller: [`super::recovery`].
 
 use super::Lfs;
@@ -20,8 +20,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Bytes searched from one place.
 const SEARCH_BYTES: u32 = 8 << 20;
-/// Places searched from.
-const PLACES_MAX: usize = 16;
+/// Places searched from, beside those where each log may go on.
+const PLACES_MORE: usize = 10;
 /// Bytes read at once.
 const CHUNK_BYTES: u32 = 256 << 10;
 
@@ -80,7 +80,7 @@ impl Lfs {
             .filter(|(_, sector, _)| *sector < self.geo.segment_sectors)
             .collect();
         let mut known: BTreeSet<SegmentId> = places.iter().map(|place| place.0).collect();
-        for _ in 0..PLACES_MAX {
+        for _ in 0..places.len() + PLACES_MORE {
             let (segment, sector, log) = places.pop_front()?;
             let mut next = None;
             let found = self.search(read, segment, sector, &mut |summary| {

@@ -24,6 +24,7 @@ use firnfs_format::inode::{FORKS, Record, Roots};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};
 use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId, Serial, TimeNs};
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -77,6 +78,9 @@ struct Tree {
 /// Partial segments accepted: first address to the one behind.
 type Accepted = BTreeMap<SectorAddr, SectorAddr>;
 
+/// What lies where a log may go on: each place is read once, however many serials are looked for there.
+type Heads = BTreeMap<SectorAddr, Option<Summary>>;
+
 /// How far the log is read, at the end of a whole batch.
 #[derive(Clone)]
 pub(super) struct Position {
@@ -109,8 +113,8 @@ impl Lfs {
         let mut at = accepted.clone();
         let mut batch = Batch::default();
         let mut found = RollForward::default();
-        let mut tail = Accepted::new();
-        while let Some((partial, bytes)) = self.next_partial(read, base, &mut at)? {
+        let (mut tail, mut heads) = (Accepted::new(), Heads::new());
+        while let Some((partial, bytes)) = self.next_partial(read, base, &mut at, &mut heads)? {
             self.note(&partial, &bytes, &mut batch)?;
             if partial.summary.flags & FLAG_END == 0 && !is_on(Mutation::AnyBatch) {
                 continue;
@@ -153,6 +157,7 @@ impl Lfs {
         read: &mut DeviceReader<'_>,
         base: &Checkpoint,
         at: &mut Position,
+        heads: &mut Heads,
     ) -> Result<Option<(Partial, Vec<u8>)>, FsError> {
         let expected = at.serial.next();
         for log in 0..at.tails.len() {
@@ -162,7 +167,7 @@ impl Lfs {
                     continue;
                 }
                 let wanted = Wanted { expected, prev_crc: at.crc, log: log as u8, base };
-                let Some((partial, bytes)) = self.try_partial(read, segment, sector, &wanted)? else {
+                let Some((partial, bytes)) = self.try_partial(read, segment, sector, &wanted, heads)? else {
                     continue;
                 };
                 at.serial = expected;
@@ -184,12 +189,19 @@ impl Lfs {
         segment: SegmentId,
         sector: u32,
         wanted: &Wanted<'_>,
+        heads: &mut Heads,
     ) -> Result<Option<(Partial, Vec<u8>)>, FsError> {
-        let place = self.geo.device_bytes(self.geo.addr(segment, sector));
-        let head = read(place, self.sb.write_unit_bytes)?;
-        let Ok(header) = Summary::decode_header(&head) else { return Ok(None) };
+        let addr = self.geo.addr(segment, sector);
+        let place = self.geo.device_bytes(addr);
+        let head = match heads.entry(addr) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(new) => {
+                new.insert(Summary::decode_header(&read(place, self.sb.write_unit_bytes)?).ok())
+            }
+        };
+        let Some(header) = head else { return Ok(None) };
         let fits = header.len_sectors <= self.geo.segment_sectors - sector;
-        if !fits || header.segment != segment || !wanted.matches(&header) {
+        if !fits || header.segment != segment || !wanted.matches(header) {
             return Ok(None);
         }
         let bytes = read(place, header.len_sectors * SECTOR_BYTES)?;
