@@ -4,6 +4,7 @@ mod common;
 
 use common::{START_NS, create, mount, new_device, pattern, try_create, unlink, within_two_minutes};
 use firnfs::FsError;
+use firnfs::clean::Policy;
 use firnfs::inode::Kind;
 use firnfs::lfs::Options;
 use firnfs::store::Scope;
@@ -19,6 +20,8 @@ const TINY_CACHE: Options = Options {
     read_only: false,
     discard: false,
     cache_file_data: true,
+    cleaning_policy: Policy::CostBenefit,
+    placement: None,
 };
 
 #[test]

@@ -4,6 +4,15 @@ use super::clock::ClockMap;
 use crate::store::{BlockKey, Buf};
 use firnfs_format::{BlockPtr, Epoch};
 
+/// Where the version of a block was that turning dirty replaced, or that is being moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Log for data, as a placement counts them; `None` if that is not known, or it was in none of them.
+    pub log: Option<u8>,
+    /// Epoch in which that version was made.
+    pub birth: Epoch,
+}
+
 /// What a dirty block owes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dirty {
@@ -11,6 +20,8 @@ pub struct Dirty {
     pub charged_bytes: u32,
     /// Epoch in which its content was made; `None`: the current one (a block that the cleaner moves keeps its own).
     pub birth: Option<Epoch>,
+    /// Where its last stored version was; `None` if it is new.
+    pub origin: Option<Origin>,
 }
 
 /// New content of a block.

@@ -126,9 +126,11 @@ impl Lfs {
             return;
         }
         let old = self.point_parent(key, BlockPtr::PENDING);
+        // Now: once it has died its segment may be written anew.
+        let origin = if key.level == 0 { self.origin_of(&old) } else { None };
         self.release(&key, &old);
         self.charge(key.ino, charge_bytes);
-        let dirty = Dirty { charged_bytes: charge_bytes, birth };
+        let dirty = Dirty { charged_bytes: charge_bytes, birth, origin };
         match content {
             Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
             None if old.is_stored() => self.shelf.cache.set_dirty(&key, dirty),

@@ -185,6 +185,7 @@ impl Lfs {
             self.snapshot(now, clean, emptied.len() as u32, self.imap.table.root, self.usage.table.root);
         self.emptied_by.push((self.epoch, emptied));
         self.push_checkpoint(&checkpoint);
+        self.begin_era(now);
         self.checkpointed_at = now;
         self.log_bytes_since_checkpoint = 0;
         self.changed_since_checkpoint = false;

@@ -2,7 +2,7 @@
 //! (Sprite LFS, sections 3.3 to 3.6; BSD-LFS, section 4.4).
 //!
 //! A pass takes a batch of victims, reads them whole, finds their live blocks through the summaries, and commits those to
-//! the cleaner's own log with times unchanged. Whatever users changed is committed first, so a pass never mixes with it. The
+//! the logs that the placement says, with times unchanged. Whatever users changed is committed first, so a pass never mixes with it. The
 //! victims are empty then; the next checkpoint finds that out, and the one after it lets them be written again.
 
 use super::Lfs;
@@ -24,8 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Victims of one pass at most.
 const VICTIMS: usize = 16;
-/// Logs in use.
-const OPEN_LOGS: u64 = 3;
 /// Segments written within a second of each other differ by their utilisation only.
 const AGE_GRAIN_NS: u64 = 1_000_000_000;
 /// Bytes of victims that one pass holds in memory at most.
@@ -109,11 +107,12 @@ impl Lfs {
             }
         }
         let count = victims_at_once(&self.geo);
-        let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS);
+        let turn = self.counters.segments_cleaned;
+        let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
         // comes free now.
         if self.usage.ready(self.durable_epoch) >= self.reserve_segments() {
-            let ranked = Policy::default().choose(candidates.iter().copied(), &terms, count);
+            let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(ranked);
         }
         if self.cleaning.victims.is_empty() {
@@ -159,15 +158,17 @@ impl Lfs {
         dead_bytes > live_bytes / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES)
     }
 
-    /// Clean segments that a pass may fill: not those that the logs will go on in, that what is dirty takes, which is written
-    /// first, and that the ends of the pass's and the checkpoint's writes may leave unused.
+    /// Clean segments that a pass may fill: not those that the logs will go on in, one that each log may enter for the last of
+    /// what the pass writes, what the checkpoint and the end of its write take, and what is dirty, which is written first and to
+    /// all logs as well.
     pub(super) fn spare_segments(&self) -> u64 {
-        let ends = Log::segments_needed(&self.geo, 0, 0) as u64;
+        let logs = self.log.open_logs();
         let dirty = match self.dirty_bytes() {
             0 => 0,
-            bytes => bytes.div_ceil(usable_bytes(&self.geo)) + 2 * ends,
+            bytes => bytes.div_ceil(usable_bytes(&self.geo)) + logs + 1,
         };
-        self.usage.ready(self.durable_epoch).saturating_sub(OPEN_LOGS + 3 * ends + dirty)
+        let checkpoint = Log::segments_needed(&self.geo, 0, 0) as u64 + 1;
+        self.usage.ready(self.durable_epoch).saturating_sub(2 * logs + checkpoint + dirty)
     }
 
     fn fetch_victims(&mut self) -> Outcome<()> {
@@ -272,7 +273,7 @@ impl Lfs {
         self.ptr(block_key(ino, fork, level, index))
     }
 
-    /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them to the cleaner's log. Returns
+    /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else. Returns
     /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
         let room_bytes = self.spare_segments() * usable_bytes(&self.geo);
@@ -285,6 +286,7 @@ impl Lfs {
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
                 break;
             }
+            self.learn(now, victim.log, victim.written);
             moved_bytes += self.move_segment(victim.segment, &segments[&victim.segment], live);
             self.cleaning.cleaned.insert(victim.segment);
             cleaned += 1;

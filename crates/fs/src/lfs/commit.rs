@@ -9,13 +9,14 @@ use super::Lfs;
 use super::geometry::Geometry;
 use super::inode::{BlockPlace, CoreInode};
 use super::kinds::{KindBytes, LogKind};
-use super::log::{CLEANER_LOG, Log, Planned, USER_LOG};
+use super::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
 use super::parcel::Parcel;
 use crate::cache::LaidOut;
+use crate::clean::Writer;
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Body, Kind};
 use crate::mutation::{Mutation, is_on};
-use crate::store::{Buf, Fork, Scope, Ticket};
+use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
 use firnfs_format::summary::{
     Entry, EntryKind, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END, Summary, summary_sectors,
 };
@@ -45,6 +46,11 @@ impl Batch {
         self.lens.push(len_sectors);
     }
 
+    fn append(&mut self, mut more: Self) {
+        self.items.append(&mut more.items);
+        self.lens.append(&mut more.lens);
+    }
+
     fn sectors(&self) -> u64 {
         self.lens.iter().map(|&len| u64::from(len)).sum()
     }
@@ -55,38 +61,107 @@ impl Batch {
 struct Gathered {
     /// Content of files. It refers to nothing in `meta`.
     data: Batch,
+    /// For each item of `data` the placement's number of its log.
+    logs: Vec<u8>,
     /// What leads to content, and directories: the next change of a file writes it again.
     meta: Batch,
     has_names: bool,
 }
 
+impl Gathered {
+    fn sectors(&self) -> u64 {
+        self.data.sectors() + self.meta.sectors()
+    }
+
+    /// The log that takes most of the data.
+    fn main_log(&self) -> u8 {
+        let mut sectors = [0; DATA_LOGS_MAX as usize];
+        for (&log, &len) in self.logs.iter().zip(&self.data.lens) {
+            sectors[usize::from(log)] += u64::from(len);
+        }
+        let most = sectors.iter().max().filter(|most| **most > 0);
+        most.and_then(|most| sectors.iter().position(|s| s == most)).unwrap_or(0) as u8
+    }
+
+    /// All for one log.
+    fn together(self) -> Vec<(u8, Batch)> {
+        let log = data_log(self.main_log());
+        let mut all = self.data;
+        all.append(self.meta);
+        vec![(log, all)]
+    }
+
+    /// Each log's own, metadata last.
+    fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
+        let mut parts: [Batch; DATA_LOGS_MAX as usize] = Default::default();
+        for ((item, len), log) in self.data.items.into_iter().zip(self.data.lens).zip(self.logs) {
+            parts[usize::from(log)].push(item, len);
+        }
+        let data = (0..).map(data_log).zip(parts);
+        data.chain([(meta_log, self.meta)]).collect()
+    }
+}
+
+/// Why a commit is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Somebody waits for it.
+    Wanted,
+    /// It is due.
+    Due,
+    /// The cleaner moves.
+    Cleaning,
+}
+
+/// Where there are logs to sort content into, a commit is worth separate writes if it has so many write units for each log: what
+/// summaries and padding take is a tenth then.
+const UNITS_PER_LOG: u64 = 4;
+
 impl Lfs {
     /// Lays a scope out for writing. Returns the serial that makes it durable.
     ///
-    /// What somebody may be waiting for goes to one log: it is one write. Larger batches, and all that the cleaner moves,
-    /// are separated. Else a block moved would leave its indirect block, about to die, among blocks that live long, and on a
-    /// full volume under random overwrites the cleaner would write more than it frees.
+    /// Content goes where the placement says, what leads to it to a log of its own. Else a block moved would leave its indirect
+    /// block, about to die, among blocks that live long, and on a full volume under random overwrites the cleaner would write
+    /// more than it frees. A commit too small to be worth several writes goes to one log whole.
     pub(super) fn commit_scope(&mut self, now: TimeNs, scope: Scope, cleaner: bool) -> Outcome<Ticket> {
+        self.commit(now, scope, if cleaner { Cause::Cleaning } else { Cause::Due })
+    }
+
+    /// The same for somebody who waits for it: one write to one log, unless it is a segment or more.
+    pub(super) fn commit_wanted(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
+        self.commit(now, scope, Cause::Wanted)
+    }
+
+    fn commit(&mut self, now: TimeNs, scope: Scope, cause: Cause) -> Outcome<Ticket> {
         self.refuse_failed()?;
-        let Gathered { mut data, mut meta, has_names } = self.gather(scope);
-        let is_small = data.sectors() + meta.sectors() < u64::from(self.geo.segment_sectors);
-        if !cleaner && (is_small || scope != Scope::All) {
-            data.items.append(&mut meta.items);
-            data.lens.append(&mut meta.lens);
-        }
-        let data_log = if cleaner { CLEANER_LOG } else { USER_LOG };
-        let parts: Vec<_> = [(data_log, data), (self.log.meta_log(), meta)]
-            .into_iter()
-            .filter(|(_, batch)| !batch.items.is_empty())
-            .collect();
-        let needed = parts.iter().map(|(_, b)| Log::segments_needed(&self.geo, b.items.len(), b.sectors()));
+        let gathered = self.gather(now, scope, cause);
+        let has_names = gathered.has_names;
+        let mut parts = if self.is_worth_several(&gathered, scope, cause) {
+            gathered.apart(self.log.meta_log())
+        } else {
+            gathered.together()
+        };
+        parts.retain(|(_, batch)| !batch.items.is_empty());
+        let needed = parts.iter().map(|(log, batch)| self.log.segments_entered(*log, &self.geo, &batch.lens));
         self.ensure_pool(needed.sum())?;
-        let flags = if has_names { FLAG_DIROP } else { 0 } | if cleaner { FLAG_CLEANER } else { 0 };
+        let cleaner = if cause == Cause::Cleaning { FLAG_CLEANER } else { 0 };
+        let flags = if has_names { FLAG_DIROP } else { 0 } | cleaner;
         for (n, (log, batch)) in parts.iter().enumerate() {
             let end = if n + 1 == parts.len() { FLAG_END } else { FLAG_CONT };
             self.write_batch(now, batch, *log, flags, end);
         }
         Ok(Ticket(self.log.serial.0))
+    }
+
+    fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
+        let segment_sectors = u64::from(self.geo.segment_sectors);
+        let least_sectors = match cause {
+            Cause::Cleaning => return true,
+            Cause::Wanted => segment_sectors,
+            Cause::Due if self.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
+            Cause::Due => self.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
+        };
+        scope == Scope::All && gathered.sectors() >= least_sectors.min(segment_sectors)
     }
 
     /// An earlier failure of the log ends all commits.
@@ -97,7 +172,7 @@ impl Lfs {
         }
     }
 
-    fn gather(&self, scope: Scope) -> Gathered {
+    fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {
         let mut gathered = Gathered::default();
         for &ino in self.dirty_order.values() {
             let core = self.core(ino);
@@ -106,7 +181,7 @@ impl Lfs {
                 continue;
             }
             gathered.has_names |= names;
-            self.gather_inode(ino, core, &mut gathered);
+            self.gather_inode(now, ino, core, cause, &mut gathered);
         }
         for (&ino, &version) in &self.freed {
             gathered.meta.push(Item::Freed(ino, version), 0);
@@ -116,19 +191,55 @@ impl Lfs {
     }
 
     /// The dirty blocks of an inode, lowest level first, then its record.
-    fn gather_inode(&self, ino: InodeNo, core: &CoreInode, gathered: &mut Gathered) {
+    fn gather_inode(
+        &self,
+        now: TimeNs,
+        ino: InodeNo,
+        core: &CoreInode,
+        cause: Cause,
+        gathered: &mut Gathered,
+    ) {
         let is_directory = core.inode.kind == Kind::Directory;
-        let mut leads_on = is_directory || matches!(core.inode.body, Body::Blocks);
+        let has_blocks = matches!(core.inode.body, Body::Blocks);
+        let mut leads_on = is_directory || has_blocks;
+        let mut record_log = None;
         for &place in &core.dirty_blocks {
             let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
             let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory;
             leads_on |= !is_content;
             let len_sectors = self.stored_sectors(&place.key(ino), is_data, core.inode.size_bytes);
-            let part = if is_content { &mut gathered.data } else { &mut gathered.meta };
-            part.push(Item::Block(ino, place, is_data), len_sectors);
+            if !is_content {
+                gathered.meta.push(Item::Block(ino, place, is_data), len_sectors);
+                continue;
+            }
+            gathered.data.push(Item::Block(ino, place, is_data), len_sectors);
+            // A record beside the content that it leads to comes behind it, so it is in the same log.
+            let log = match record_log {
+                Some(log) => log,
+                None => self.block_log(now, &place.key(ino)),
+            };
+            record_log = record_log.or(Some(log).filter(|_| !has_blocks));
+            gathered.logs.push(log);
         }
         let part = if leads_on { &mut gathered.meta } else { &mut gathered.data };
         part.push(Item::Record(ino), (core.record_bytes() / SECTOR_BYTES) as u8);
+        if !leads_on {
+            gathered.logs.push(record_log.unwrap_or_else(|| self.record_log(now, core, cause)));
+        }
+    }
+
+    /// The log for a dirty block.
+    fn block_log(&self, now: TimeNs, key: &BlockKey) -> u8 {
+        let dirty = self.shelf.cache.peek(key).and_then(|block| block.dirty).expect("it is dirty");
+        // Who moves keeps the birth.
+        let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
+        self.log_for(now, writer, dirty.origin)
+    }
+
+    /// The log for an inode with what is inline in it.
+    fn record_log(&self, now: TimeNs, core: &CoreInode, cause: Cause) -> u8 {
+        let writer = if cause == Cause::Cleaning { Writer::Cleaner } else { Writer::User };
+        self.log_for(now, writer, self.origin_of(&core.record))
     }
 
     /// Writes a batch or a part of one, whose last partial segment is marked with `end`.

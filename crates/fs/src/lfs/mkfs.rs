@@ -1,7 +1,7 @@
 //! mkfs: the bytes of an empty volume (4BSD's newfs).
 
 use super::geometry::Geometry;
-use super::space::MIN_SEGMENTS;
+use super::space::{MIN_SEGMENTS, data_logs_for};
 use super::table::Table;
 use super::{Lfs, Options};
 use crate::error::FsError;
@@ -168,6 +168,9 @@ fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64,
     };
     // All logs are about to enter their first segment.
     let about_to_enter = |segment| Some(Tail { segment, sector: geo.segment_sectors, next_segment: segment });
+    // Segment 1 is where the first log goes on.
+    let others = (2..=1 + u64::from(data_logs_for(geo))).map(|segment| about_to_enter(SegmentId(segment)));
+    let tails = std::iter::once(about_to_enter(SegmentId(0))).chain(others).collect();
     let checkpoint = Checkpoint {
         uuid: sb.uuid,
         epoch: Epoch(1),
@@ -183,7 +186,7 @@ fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64,
         size_bytes: options.size_bytes,
         segments: geo.segments,
         live_bytes: 0,
-        tails: vec![about_to_enter(SegmentId(0)), about_to_enter(SegmentId(2)), about_to_enter(SegmentId(3))],
+        tails,
         spans: vec![Span { from: Serial(1), incarnation: Incarnation(1) }],
         features: Features::default(),
         counters: [0; firnfs_format::checkpoint::COUNTERS],

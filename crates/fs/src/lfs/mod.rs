@@ -1,7 +1,7 @@
 //! The log-structured storage manager.
 //!
 //! Top-down: `open` and `mkfs` make one, `store` implements the seam, `blockmap` and `inode` keep a file's tree in memory,
-//! `commit` lays out what is dirty, `checkpoint` makes it the new starting point, `recovery` rolls forward from there,
+//! `commit` lays out what is dirty, in the log that `sorting` says, `checkpoint` makes it the new starting point, `recovery` rolls forward from there,
 //! `clean` makes room, `step` says when. `log`, `jobs`, `imap`, `usage`, `table` and `shelf` are the parts.
 //!
 //! Invariants:
@@ -17,6 +17,7 @@ mod clean;
 mod commit;
 mod counters;
 mod discard;
+mod eras;
 mod evidence;
 mod geometry;
 mod imap;
@@ -34,6 +35,7 @@ mod reap;
 mod recovery;
 pub mod scan;
 mod shelf;
+mod sorting;
 mod space;
 mod step;
 mod still;
@@ -44,6 +46,7 @@ mod usage;
 pub mod view;
 
 use crate::cache::ClockMap;
+use crate::clean::{PlacementName, Policy};
 use crate::error::{FetchKind, FsError, Stop};
 use crate::store::{Buf, Ticket};
 pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
@@ -82,7 +85,7 @@ const KEPT_BLOCKS: u64 = 64;
 const GATHER_BYTES: u64 = 40 << 20;
 
 /// How a volume is to be run. Times in milliseconds, sizes in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Memory for blocks and inodes; at least 4 MiB are used. Checkpoints and the cleaner may need up to 80 MiB more.
     pub cache_bytes: u64,
@@ -100,6 +103,10 @@ pub struct Options {
     pub discard: bool,
     /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
     pub cache_file_data: bool,
+    /// Which segments are cleaned.
+    pub cleaning_policy: Policy,
+    /// Which log content goes to, with no more logs than the volume was made with. `None`: what suits their number.
+    pub placement: Option<PlacementName>,
 }
 
 impl Default for Options {
@@ -113,6 +120,8 @@ impl Default for Options {
             read_only: false,
             discard: false,
             cache_file_data: true,
+            cleaning_policy: Policy::default(),
+            placement: None,
         }
     }
 }
@@ -188,6 +197,7 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    sorting: sorting::Sorting,
     /// Damaged things that background work leaves alone.
     aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.

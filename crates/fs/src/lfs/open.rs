@@ -12,6 +12,7 @@ use super::log::Log;
 use super::pins::Pins;
 use super::recovery::RollForward;
 use super::shelf::Shelf;
+use super::sorting::Sorting;
 use super::table::Table;
 use super::usage::Usage;
 use super::{Lfs, Options, clean};
@@ -242,7 +243,9 @@ impl Lfs {
         base: &Checkpoint,
         now: TimeNs,
     ) -> Self {
-        Self {
+        let log = Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation);
+        let counters = Counters::decode(&base.counters);
+        let mut lfs = Self {
             size_bytes: base.size_bytes,
             shelf: Shelf::new(geo),
             inodes: ClockMap::default(),
@@ -250,7 +253,6 @@ impl Lfs {
             imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
             usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
                 .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
-            log: Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation),
             jobs: Jobs::new(base.serial),
             pins: Pins::default(),
             dirty_order: BTreeMap::new(),
@@ -265,8 +267,8 @@ impl Lfs {
             features: base.features,
             emptied_by: Vec::new(),
             discard_scan: DiscardScan::from(base),
-            counters: Counters::decode(&base.counters),
-            counters_at_mount: Counters::decode(&base.counters),
+            counters,
+            counters_at_mount: counters,
             read_only: None,
             is_doubted: false,
             log_failed: false,
@@ -281,13 +283,17 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
+            sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
+            log,
             aside: BTreeMap::new(),
             gathering: false,
             port_gathering: false,
             sb,
             geo,
             options: options.within_bounds(),
-        }
+        };
+        lfs.begin_era(base.time);
+        lfs
     }
 
     /// Makes a new incarnation durable in both slots, one after the other, before the first log write: the old

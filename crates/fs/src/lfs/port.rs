@@ -313,6 +313,7 @@ impl Lfs {
             if drags_bytes > spare_segments.saturating_sub(kept_segments) * usable_bytes(&self.geo) {
                 continue;
             }
+            self.learn_of(now, segment);
             for (fate, entry) in marked.fates.iter_mut().zip(judged) {
                 let Some(entry) = entry.as_ref().ok().filter(|e| self.geo.segment_of(e.ptr.addr) == segment)
                 else {

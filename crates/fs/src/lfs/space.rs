@@ -3,6 +3,7 @@
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
 use super::geometry::Geometry;
+use super::log::{DATA_LOGS_MAX, DATA_LOGS_MIN};
 use super::store::OP_MAX_BYTES;
 use firnfs_format::table::TABLE_ENTRY_BYTES;
 use firnfs_format::{InodeNo, SECTOR_BYTES};
@@ -22,13 +23,30 @@ const FREED_BYTES: u64 = 64;
 pub(super) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 8;
 /// Fewest segments a volume can have: the reserve, three open logs, and something to live in.
 pub const MIN_SEGMENTS: u64 = RESERVE_SEGMENTS + 16;
+/// A log more takes the segment it is in, and the one it will go on in.
+const SEGMENTS_OF_A_LOG: u64 = 2;
+/// A volume has a log for data more for each so many segments: what that takes is less than a hundredth of it, while users
+/// cannot fill seven.
+const SEGMENTS_PER_LOG: u64 = 256;
+
+/// Logs for data that a new volume of that geometry is made with. With too few segments each log is too dear: what lies in
+/// open segments cannot be cleaned.
+pub(super) fn data_logs_for(geo: &Geometry) -> u8 {
+    let more = (geo.segments / SEGMENTS_PER_LOG).min(u64::from(DATA_LOGS_MAX - DATA_LOGS_MIN));
+    DATA_LOGS_MIN + more as u8
+}
+
+/// Clean segments for logs beyond those that every volume has.
+fn segments_of_more(data_logs: u8) -> u64 {
+    SEGMENTS_OF_A_LOG * u64::from(data_logs.saturating_sub(DATA_LOGS_MIN))
+}
 
 /// Live bytes that users can fill on a volume of that geometry.
 #[must_use]
 pub(super) fn capacity_bytes(geo: &Geometry) -> u64 {
     // However full it is, what is not live has to hold the reserve, the unused ends of the open logs, and room for one operation.
     let operation = (OP_MAX_BYTES * 4 / 3).div_ceil(u64::from(geo.segment_bytes));
-    let least = RESERVE_SEGMENTS + 4 + operation;
+    let least = RESERVE_SEGMENTS + segments_of_more(data_logs_for(geo)) + 4 + operation;
     let over = (geo.segments * OVER_PROVISION_PERCENT).div_ceil(100).max(least);
     geo.segments.saturating_sub(over) * usable_bytes(geo)
 }
@@ -70,7 +88,7 @@ impl Lfs {
 
     /// Clean segments that users' writes leave to checkpoints and the cleaner.
     pub(super) fn reserve_segments(&self) -> u64 {
-        RESERVE_SEGMENTS + 2 * self.checkpoint_segments()
+        RESERVE_SEGMENTS + segments_of_more(self.log.data_logs()) + 2 * self.checkpoint_segments()
     }
 
     /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves has a

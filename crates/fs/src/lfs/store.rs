@@ -533,7 +533,7 @@ impl Store for Lfs {
             // Nothing was changed, so everything is durable.
             return Ok(self.jobs.durable());
         }
-        let ticket = self.commit_scope(now, scope, false)?;
+        let ticket = self.commit_wanted(now, scope)?;
         self.jobs.want(self.log.serial);
         if scope == Scope::All {
             self.dirty_since = None;

@@ -109,6 +109,12 @@ impl Table {
         Ok(leaf.map_or_else(E::default, |b| E::decode(entry_at(&b, (n % self.fan) as usize))))
     }
 
+    /// An entry as of the last checkpoint, if its leaf is in memory.
+    pub fn peek<E: TableEntry>(&self, shelf: &Shelf, n: u64) -> Option<E> {
+        let leaf = shelf.cache.peek(&self.key(0, n / self.fan))?;
+        Some(E::decode(entry_at(&leaf.buf, (n % self.fan) as usize)))
+    }
+
     /// The entries of a leaf as of the last checkpoint, numbered; empty where nothing is in use.
     ///
     /// # Errors

@@ -173,6 +173,17 @@ impl Usage {
         Ok(self.apply(segment.0, stored))
     }
 
+    /// The log that wrote a segment, if that is known without I/O.
+    pub fn peek_log(&self, shelf: &Shelf, segment: SegmentId) -> Option<u8> {
+        match self.changes.get(&segment.0) {
+            Some(change) if change.activated => Some(change.log),
+            _ => {
+                let restated = self.restated.get(&segment.0).copied();
+                restated.or_else(|| self.table.peek(shelf, segment.0)).map(|entry: UsageEntry| entry.log)
+            }
+        }
+    }
+
     /// True if the present state of a segment can be.
     fn is_sound(&self, segment: u64, stored: &UsageEntry) -> bool {
         let change = self.changes.get(&segment).copied().unwrap_or_default();
