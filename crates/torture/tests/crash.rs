@@ -1,9 +1,16 @@
 //! firnfs under the crash explorer: what every change has to pass. The long runs are `firn-torture soak` and `mixed`.
 
+use firnfs::lfs::{META_LOG, Options};
+use firnfs::vfs::AtimeMode;
+use firnfs_device::MemDevice;
+use firnfs_sim::VirtualClock;
 use firnfs_torture::crash::campaign::{Report, explore, mixed, prepare};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::{Explorer, Firn, Limits};
+use firnfs_volume::open;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const THREADS: usize = 2;
 
@@ -49,6 +56,32 @@ fn full_volumes_are_cleaned_while_they_are_explored() {
         let counters = counters_after(&scenario);
         assert!(count_of(&counters, "segments_cleaned") > 0, "{scenario}: {counters:?}");
     }
+}
+
+/// Commits go to up to six logs, users' and the cleaner's to the same ones.
+#[test]
+fn no_cut_breaks_a_promise_where_data_is_sorted_into_logs() {
+    let firn = Firn::sorting();
+    let tight = (0..2).map(|seed| Scenario::Shaped { shape: Shape::Tight, seed });
+    let full = (0..2).map(|seed| Scenario::Full { seed });
+    for scenario in tight.clone().chain(full.clone()) {
+        let logs = logs_with_data(&firn, &scenario);
+        assert!(logs.len() >= 3, "{scenario}: {logs:?}");
+    }
+    let shaped = tight.chain(full).chain(mixed(2).take(20));
+    assert_clean(&explore(&firn, Limits::default(), shaped, THREADS, u64::MAX, &|_| {}), 8_000);
+}
+
+/// Logs that have something in them by the end of a scenario, that of metadata aside.
+fn logs_with_data(firn: &Firn, scenario: &Scenario) -> BTreeSet<u8> {
+    let run = prepare(&Explorer::new(firn, Limits::default()), firn, scenario).unwrap();
+    let end = format!("{}:", run.history.events().len()).parse().unwrap();
+    let device = Arc::new(MemDevice::from_image(run.history.image(&end).unwrap()));
+    let options = Options { read_only: true, ..Options::default() };
+    let volume = open(device, options, AtimeMode::Noatime, Arc::new(VirtualClock::at(1 << 60))).unwrap();
+    let infos = volume.run(|vfs, _| vfs.store_mut().segment_infos(0)).unwrap();
+    let used = infos.iter().filter(|info| info.usage.in_use && info.usage.log != META_LOG);
+    used.map(|info| info.usage.log).collect()
 }
 
 /// What the volume has counted by the end of a scenario.

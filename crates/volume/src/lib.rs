@@ -17,7 +17,7 @@ mod volume;
 
 pub use check::check;
 pub use driven::Driven;
-pub use open::{OpenError, format, open};
+pub use open::{OpenError, format, format_with_logs, open};
 pub use reader::Reader;
 pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};

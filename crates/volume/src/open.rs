@@ -2,7 +2,7 @@
 
 use crate::volume::Volume;
 use firnfs::FsError;
-use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs, read_superblock};
+use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs_with_logs, read_superblock};
 use firnfs::store::Store;
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
@@ -26,8 +26,20 @@ pub enum OpenError {
 /// # Errors
 /// `Invalid` options, `Io`.
 pub fn format(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError> {
+    format_with_logs(device, options, None)
+}
+
+/// The same with so many logs for data, 2 to 5, instead of what suits the volume's size.
+///
+/// # Errors
+/// As [`format`].
+pub fn format_with_logs(
+    device: &dyn Device,
+    options: &MkfsOptions,
+    data_logs: Option<u8>,
+) -> Result<(), FsError> {
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
-    let writes = mkfs(options)?;
+    let writes = mkfs_with_logs(options, data_logs)?;
     let (last, others) = writes.split_last().ok_or(FsError::Invalid("nothing to write"))?;
     // The old superblocks go first, all copies: an interrupted mkfs leaves no volume, neither the old nor the new one.
     for at_bytes in Superblock::places(options.size_bytes) {

@@ -60,6 +60,10 @@ pub struct MkfsArgs {
     /// Largest file that is kept inside its inode, 0 to 2K
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2K")]
     pub inline_max: u64,
+    /// Open logs that data is sorted into, 2 to 5: more make skewed writes cheaper to clean, and take two segments each
+    /// [default: one for each 256 segments beside the first two]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=5))]
+    pub data_logs: Option<u8>,
     /// Destroy what is there
     #[arg(long)]
     pub force: bool,
@@ -88,12 +92,12 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let plan = MkfsPlan::resolve(args)?;
     let options = options(args, &plan)?;
     // Before a file is made for options that make no volume.
-    firnfs::lfs::mkfs(&options).map_err(|e| impossible(&e))?;
+    firnfs::lfs::mkfs_with_logs(&options, args.data_logs).map_err(|e| impossible(&e))?;
     let device = plan.open()?;
     let physical_block_bytes = device.geometry().physical_block_bytes;
     let options = MkfsOptions { physical_block_bytes, ..options };
     wipe_if_needed(&plan, &device).map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
-    firnfs_volume::format(&device, &options).map_err(|e| impossible(&e))?;
+    firnfs_volume::format_with_logs(&device, &options, args.data_logs).map_err(|e| impossible(&e))?;
     let copied = match &args.from_dir {
         Some(tree) => Some(fill(&plan, device, tree)?),
         None => None,

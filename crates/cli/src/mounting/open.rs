@@ -79,6 +79,8 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         commit_interval_ms: plan.commit_interval_ms,
         checkpoint_interval_ms: plan.checkpoint_interval_ms,
         checkpoint_bytes: plan.checkpoint_bytes,
+        cleaning_policy: plan.cleaning_policy,
+        placement: plan.placement,
         discard: plan.discard,
         read_only,
         ..Options::default()

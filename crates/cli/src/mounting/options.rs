@@ -3,6 +3,8 @@
 use crate::failure::{Done, Failure};
 use crate::sizes::parse_size;
 use clap::Args;
+use firnfs::clean::names::{PLACEMENTS, POLICIES};
+use firnfs::clean::{PlacementName, Policy};
 use firnfs_fuse::{MountOptions, Settings, default_threads};
 use std::path::PathBuf;
 
@@ -24,17 +26,24 @@ const MAX_THREADS: usize = 256;
 #[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "firn mount [OPTIONS] <IMAGE> <MOUNTPOINT>\n       firn mount [OPTIONS] --memory <SIZE> <MOUNTPOINT>",
-    after_help = "Examples:
+    after_help = format!("Examples:
   firn mount disk.img /mnt              an image file
   firn mount /dev/sdb1 /mnt -o noatime  a block device
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
   firn mount -v disk.img /mnt --checkpoint-bytes 32M
                                         recover quickly, and tell what was recovered
+  firn mount disk.img /mnt --cleaning-policy greedy --placement split
+                                        clean as Sprite LFS did
 
 It runs in the background once the volume is served, and ends when that is unmounted: firn umount, umount(8),
 fusermount3 -u, or SIGTERM. Root mounts directly and for everybody, ordinary users through fusermount3 and for
 themselves. The mount that a crashed daemon left behind is cleared. Of what reads hit the kernel's page cache the
-daemon knows nothing: they change no access time."
+daemon knows nothing: they change no access time.
+
+Policies:   {POLICIES}
+Placements: {PLACEMENTS}
+(firn sim cleaning measures them. A volume was made with two to five logs for data, by its size;
+a placement that wants more takes those. What it has learned is gone with the mount.)")
 )]
 pub struct MountArgs {
     /// An image file or block device, and the directory to mount it on
@@ -44,8 +53,8 @@ pub struct MountArgs {
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
-    /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE, writeback,
-    /// discard (tell the device which segments are free)
+    /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
+    /// cleaning_policy=NAME, placement=NAME, writeback, discard (tell the device which segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground
@@ -73,6 +82,12 @@ pub struct MountArgs {
     /// And after this much log: about what a mount after a crash reads at most [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     checkpoint_bytes: Option<u64>,
+    /// Which segments are cleaned [default: cost-benefit]
+    #[arg(long, value_name = "NAME")]
+    cleaning_policy: Option<Policy>,
+    /// Which open log data goes to [default: dac-leap, on small volumes split]
+    #[arg(long, value_name = "NAME")]
+    placement: Option<PlacementName>,
     /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -111,6 +126,10 @@ pub struct MountPlan {
     pub checkpoint_interval_ms: u64,
     /// Log between checkpoints, in bytes.
     pub checkpoint_bytes: u64,
+    /// Which segments are cleaned.
+    pub cleaning_policy: Policy,
+    /// Which log data goes to; `None`: what suits the volume.
+    pub placement: Option<PlacementName>,
     /// Free segments are discarded.
     pub discard: bool,
     /// Messages go here.
@@ -140,6 +159,8 @@ impl MountArgs {
             commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
             checkpoint_interval_ms: DEFAULT_CHECKPOINT_INTERVAL_MS,
             checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
+            cleaning_policy: Policy::default(),
+            placement: None,
             discard: false,
             log: self.log.clone(),
             foreground: self.foreground,
@@ -165,6 +186,8 @@ impl MountArgs {
         if let Some(bytes) = self.checkpoint_bytes {
             plan.set_checkpoint_bytes(bytes)?;
         }
+        plan.cleaning_policy = self.cleaning_policy.unwrap_or(plan.cleaning_policy);
+        plan.placement = self.placement.or(plan.placement);
         Ok(plan)
     }
 
@@ -205,6 +228,15 @@ impl MountPlan {
             ("checkpoint_bytes", size) => {
                 let bytes = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 self.set_checkpoint_bytes(bytes)
+            }
+            ("cleaning_policy", name) => {
+                self.cleaning_policy = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                Ok(())
+            }
+            ("placement", name) => {
+                let placement = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                self.placement = Some(placement);
+                Ok(())
             }
             ("discard", "") => {
                 self.discard = true;
@@ -274,11 +306,11 @@ mod tests {
     fn options_of_fstab_and_of_the_command_line_mean_the_same() {
         let from_fstab = resolve(
             "a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail,\
-                                  checkpoint=9,checkpoint_bytes=8M",
+                                  checkpoint=9,checkpoint_bytes=8M,cleaning_policy=greedy,placement=dac:4",
         )
         .unwrap();
         let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback \
-                    --checkpoint-interval 9 --checkpoint-bytes 8M";
+                    --checkpoint-interval 9 --checkpoint-bytes 8M --cleaning-policy greedy --placement dac:4";
         assert_eq!(from_fstab, resolve(line).unwrap());
         assert_eq!((from_fstab.checkpoint_interval_ms, from_fstab.checkpoint_bytes), (9000, 8 << 20));
         assert_eq!((from_fstab.cache_bytes, from_fstab.commit_interval_ms), (1 << 30, 2000));
@@ -300,6 +332,8 @@ mod tests {
             ("a.img /mnt --checkpoint-interval 0.5", "checkpoint interval"),
             ("a.img /mnt --checkpoint-bytes 4K", "checkpoint bytes"),
             ("a.img /mnt -o checkpoint=soon", "checkpoint=soon"),
+            ("a.img /mnt -o cleaning_policy=lru", "cleaning_policy=lru"),
+            ("a.img /mnt --placement oracle", "placement"),
             ("a.img", "mountpoint"),
             ("--memory 1G a.img /mnt", "--memory"),
             ("--memory many /mnt", "--memory"),

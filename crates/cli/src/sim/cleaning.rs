@@ -5,7 +5,7 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
 use firnfs_lab::cleaning::scheme::{
-    NamedWorkload, PlacementName, PolicyName, WORKLOADS, placements, policies,
+    NamedWorkload, PlacementName, PolicyName, WORKLOADS, placements, policies, utilisation,
 };
 use firnfs_lab::cleaning::{Outcome, Regime, Setup, batch};
 use firnfs_lab::micro::table::markdown;
@@ -77,13 +77,6 @@ pub struct CleaningArgs {
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
-}
-
-fn utilisation(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|u| *u > 0.0 && *u < 1.0)
-        .ok_or_else(|| "a utilisation is a number above 0 and below 1".to_owned())
 }
 
 /// One row of the result.

@@ -1,7 +1,8 @@
 //! mkfs: the bytes of an empty volume (4BSD's newfs).
 
 use super::geometry::Geometry;
-use super::space::{MIN_SEGMENTS, data_logs_for};
+use super::log::{DATA_LOGS_MAX, DATA_LOGS_MIN};
+use super::space::{MIN_SEGMENTS, data_logs_for, segments_of_more};
 use super::table::Table;
 use super::{Lfs, Options};
 use crate::error::FsError;
@@ -67,6 +68,15 @@ fn check(options: &MkfsOptions) -> Result<(), FsError> {
 /// # Errors
 /// `Invalid` for options out of range, or a size too small for [`MIN_SEGMENTS`] segments.
 pub fn mkfs(options: &MkfsOptions) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
+    mkfs_with_logs(options, None)
+}
+
+/// The same with so many logs for data, 2 to 5, instead of what suits the volume's size. More need a larger volume, by two
+/// segments each.
+///
+/// # Errors
+/// As [`mkfs`].
+pub fn mkfs_with_logs(options: &MkfsOptions, data_logs: Option<u8>) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
     check(options)?;
     let sb = Superblock {
         uuid: options.uuid,
@@ -87,7 +97,16 @@ pub fn mkfs(options: &MkfsOptions) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
             "size: too small for 28 segments and 2 MiB (try a smaller segment size)",
         ));
     }
-    let (root_write, mut checkpoint) = first_write(options, &sb, &geo);
+    let data_logs = data_logs.unwrap_or_else(|| data_logs_for(&geo));
+    if !(DATA_LOGS_MIN..=DATA_LOGS_MAX).contains(&data_logs) {
+        return Err(FsError::Invalid("logs for data: from 2 to 5"));
+    }
+    if geo.segments < MIN_SEGMENTS + segments_of_more(data_logs) {
+        return Err(FsError::Invalid(
+            "size: too small for so many logs (try fewer, or a smaller segment size)",
+        ));
+    }
+    let (root_write, mut checkpoint) = first_write(options, &sb, &geo, data_logs);
     let mut writes = vec![root_write];
     // Both slots are valid from the start, so that either may rot.
     for epoch in 1..=2 {
@@ -140,7 +159,12 @@ fn written(writes: &[(u64, Vec<u8>)], at_bytes: u64, len_bytes: u32) -> Vec<u8> 
 }
 
 /// The root directory as the first partial segment, and a checkpoint from which roll-forward finds it.
-fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64, Vec<u8>), Checkpoint) {
+fn first_write(
+    options: &MkfsOptions,
+    sb: &Superblock,
+    geo: &Geometry,
+    data_logs: u8,
+) -> ((u64, Vec<u8>), Checkpoint) {
     let root = Inode {
         mode: 0o755,
         uid: options.root_owner.0,
@@ -169,7 +193,7 @@ fn first_write(options: &MkfsOptions, sb: &Superblock, geo: &Geometry) -> ((u64,
     // All logs are about to enter their first segment.
     let about_to_enter = |segment| Some(Tail { segment, sector: geo.segment_sectors, next_segment: segment });
     // Segment 1 is where the first log goes on.
-    let others = (2..=1 + u64::from(data_logs_for(geo))).map(|segment| about_to_enter(SegmentId(segment)));
+    let others = (2..=1 + u64::from(data_logs)).map(|segment| about_to_enter(SegmentId(segment)));
     let tails = std::iter::once(about_to_enter(SegmentId(0))).chain(others).collect();
     let checkpoint = Checkpoint {
         uuid: sb.uuid,

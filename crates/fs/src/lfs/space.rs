@@ -37,16 +37,16 @@ pub(super) fn data_logs_for(geo: &Geometry) -> u8 {
 }
 
 /// Clean segments for logs beyond those that every volume has.
-fn segments_of_more(data_logs: u8) -> u64 {
+pub(super) fn segments_of_more(data_logs: u8) -> u64 {
     SEGMENTS_OF_A_LOG * u64::from(data_logs.saturating_sub(DATA_LOGS_MIN))
 }
 
-/// Live bytes that users can fill on a volume of that geometry.
+/// Live bytes that users can fill on a volume of that geometry with so many logs for data.
 #[must_use]
-pub(super) fn capacity_bytes(geo: &Geometry) -> u64 {
+pub(super) fn capacity_bytes(geo: &Geometry, data_logs: u8) -> u64 {
     // However full it is, what is not live has to hold the reserve, the unused ends of the open logs, and room for one operation.
     let operation = (OP_MAX_BYTES * 4 / 3).div_ceil(u64::from(geo.segment_bytes));
-    let least = RESERVE_SEGMENTS + segments_of_more(data_logs_for(geo)) + 4 + operation;
+    let least = RESERVE_SEGMENTS + segments_of_more(data_logs) + 4 + operation;
     let over = (geo.segments * OVER_PROVISION_PERCENT).div_ceil(100).max(least);
     geo.segments.saturating_sub(over) * usable_bytes(geo)
 }
@@ -68,7 +68,7 @@ const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 impl Lfs {
     /// True if that many more live bytes fit.
     pub(super) fn has_space(&self, growth_bytes: u64) -> bool {
-        self.taken_bytes() + growth_bytes <= capacity_bytes(&self.geo)
+        self.taken_bytes() + growth_bytes <= capacity_bytes(&self.geo, self.log.data_logs())
     }
 
     /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with
@@ -117,7 +117,7 @@ impl Lfs {
 
     /// Space as statfs shows it; the over-provision is not in it.
     pub(super) fn space_now(&self) -> crate::store::Space {
-        let total_bytes = capacity_bytes(&self.geo);
+        let total_bytes = capacity_bytes(&self.geo, self.log.data_logs());
         let free_bytes = total_bytes.saturating_sub(self.taken_bytes());
         crate::store::Space {
             total_bytes,

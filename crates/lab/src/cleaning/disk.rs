@@ -113,6 +113,11 @@ impl Disk {
         open.next == open.end
     }
 
+    /// Segments that are full and hold something.
+    pub fn closed(&self) -> u64 {
+        self.segments.iter().filter(|segment| segment.state == State::Closed).count() as u64
+    }
+
     /// Puts a block at the end of a log. What it was before has been killed. There must be a clean segment if the log
     /// [`Disk::is_full`].
     #[inline]

@@ -22,6 +22,9 @@ pub struct Regime {
     pub batch: u32,
     /// Whether a batch's live blocks are written oldest first (Sprite LFS, section 3.5: age sort).
     pub age_sort: bool,
+    /// Whether they are written in the order of their numbers, as a file system does with the blocks of a file. Numbers that are
+    /// next to each other are often written alike.
+    pub number_sort: bool,
     /// Whether live blocks go into the dead places of the oldest segments instead of a log (Sprite LFS, figure 2:
     /// threading), as far as there are any. A whole segment is gained for each one cleaned, at the price of small writes.
     pub plug: bool,
@@ -31,7 +34,8 @@ pub struct Regime {
 
 impl Regime {
     /// A few clean segments for the open logs, and each segment cleaned when it is needed: what theory assumes.
-    pub const STEADY: Self = Self { low: 7, high: 8, batch: 1, age_sort: false, plug: false, reserve: 8 };
+    pub const STEADY: Self =
+        Self { low: 7, high: 8, batch: 1, age_sort: false, number_sort: false, plug: false, reserve: 8 };
 
     /// With clean segments for so many logs.
     #[must_use]
@@ -43,7 +47,7 @@ impl Regime {
     /// Sprite LFS's simulator: writes until no segment is clean, then cleans until `high` are.
     #[must_use]
     pub const fn sprite(high: u32, batch: u32, age_sort: bool) -> Self {
-        Self { low: 0, high, batch, age_sort, plug: false, reserve: 0 }
+        Self { low: 0, high, batch, age_sort, number_sort: false, plug: false, reserve: 0 }
     }
 }
 
@@ -85,6 +89,8 @@ pub(super) struct Engine {
     logs: u8,
     regime: Regime,
     segment_blocks: u32,
+    /// Blocks that a policy takes a segment to have.
+    seen_blocks: u32,
     survivors: Vec<Survivor>,
     /// Choices made.
     turn: u64,
@@ -113,10 +119,16 @@ impl Engine {
             logs,
             regime,
             segment_blocks,
+            seen_blocks: segment_blocks,
             survivors: Vec::new(),
             turn: 0,
             tally: Tally::default(),
         }
+    }
+
+    /// Policies see the live share of segments with so many blocks, of which summaries take some.
+    pub fn seen_as(self, seen_blocks: u32) -> Self {
+        Self { seen_blocks, ..self }
     }
 
     /// Carries out what users do.
@@ -173,6 +185,9 @@ impl Engine {
             if self.regime.age_sort {
                 self.survivors.sort_by_key(|s| s.born);
             }
+            if self.regime.number_sort {
+                self.survivors.sort_by_key(|s| s.block);
+            }
             if self.regime.plug {
                 self.plug_holes();
             }
@@ -210,7 +225,7 @@ impl Engine {
             }
             return;
         }
-        let terms = Terms::new(self.segment_blocks, TimeNs(i64::from(self.disk.now)), 1).with_turn(self.turn);
+        let terms = Terms::new(self.seen_blocks, TimeNs(i64::from(self.disk.now)), 1).with_turn(self.turn);
         self.turn += 1;
         let chosen = self.policy.choose(self.candidates(), &terms, batch);
         victims.extend(chosen.iter().map(|c| c.segment.0 as u32));

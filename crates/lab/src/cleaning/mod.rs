@@ -8,12 +8,14 @@
 
 pub mod batch;
 mod buckets;
+pub mod crosscheck;
 mod disk;
 mod engine;
 pub mod figures;
 mod histogram;
 pub mod limits;
 mod oracle;
+mod real;
 pub mod scheme;
 pub mod simulate;
 pub mod steady;

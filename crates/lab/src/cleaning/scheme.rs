@@ -182,6 +182,17 @@ fn pair(text: &str) -> Result<(f64, f64), String> {
         .ok_or_else(|| format!("{text} is not a share of data and one of writes in percent, such as 10/90"))
 }
 
+/// The live share of a disk.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn utilisation(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|u| *u > 0.0 && *u < 1.0)
+        .ok_or_else(|| "a utilisation is a number above 0 and below 1".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,9 @@ struct Arguments {
     /// Draws everything that is random.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
+    /// Volumes with five logs for data, which are sorted into them, as large volumes have.
+    #[arg(long, global = true)]
+    sorting: bool,
     /// Every how many-th state is crashed again during its recovery; 0 for none.
     #[arg(long, global = true, default_value_t = 40)]
     nested_every: u64,
@@ -57,15 +60,17 @@ fn main() -> ExitCode {
     let plan = Plan { seed: arguments.seed, ..Plan::default() };
     let limits = Limits { plan, nested_every: arguments.nested_every, ..Limits::default() };
     let (threads, seed) = (arguments.threads, arguments.seed);
+    let firn = if arguments.sorting { Firn::sorting() } else { Firn::small() };
     match arguments.what {
-        What::Soak { states } => campaign(limits, soak(seed), threads, states),
-        What::Mixed { states } => campaign(limits, mixed(seed), threads, states),
-        What::Run { scenarios } => campaign(limits, scenarios.into_iter(), threads, u64::MAX),
-        What::Replay { token } => show(limits, &token),
+        What::Soak { states } => campaign(&firn, limits, soak(seed), threads, states),
+        What::Mixed { states } => campaign(&firn, limits, mixed(seed), threads, states),
+        What::Run { scenarios } => campaign(&firn, limits, scenarios.into_iter(), threads, u64::MAX),
+        What::Replay { token } => show(&firn, limits, &token),
     }
 }
 
 fn campaign(
+    firn: &Firn,
     limits: Limits,
     scenarios: impl Iterator<Item = Scenario> + Send,
     threads: usize,
@@ -80,7 +85,7 @@ fn campaign(
             eprintln!("{totals}, {:.0} states a second and thread", rate(totals, started, threads));
         }
     };
-    let report = explore(&Firn::small(), limits, scenarios, threads, states, &progress);
+    let report = explore(firn, limits, scenarios, threads, states, &progress);
     print(&report, started, threads)
 }
 
@@ -102,8 +107,8 @@ fn print(report: &Report, started: Instant, threads: usize) -> ExitCode {
     if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn show(limits: Limits, token: &str) -> ExitCode {
-    let Replayed { run, verdict } = replay(&Firn::small(), limits, token);
+fn show(firn: &Firn, limits: Limits, token: &str) -> ExitCode {
+    let Replayed { run, verdict } = replay(firn, limits, token);
     for (index, op) in run.iter().flat_map(|run| run.record.ops().iter().enumerate()) {
         println!("{:4}  {op}", index + 1);
     }

@@ -34,6 +34,8 @@ const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 pub struct Firn {
     /// How volumes are made.
     pub mkfs: MkfsOptions,
+    /// With so many logs for data; `None`: as suits their size.
+    pub data_logs: Option<u8>,
     /// How they are run.
     pub options: Options,
 }
@@ -62,7 +64,13 @@ impl Firn {
             discard: true,
             ..Options::default()
         };
-        Self { mkfs, options }
+        Self { mkfs, data_logs: None, options }
+    }
+
+    /// [`Firn::small`] with as many logs as large volumes have, and data sorted into them. A commit goes to all of them.
+    #[must_use]
+    pub fn sorting() -> Self {
+        Self { data_logs: Some(5), ..Self::small() }
     }
 
     /// What the volume on an image has counted since it was made: (name, count).
@@ -88,7 +96,8 @@ impl Firn {
 impl Subject for Firn {
     fn format(&self) -> SparseImage {
         let device = MemDevice::new(self.mkfs.size_bytes);
-        firnfs_volume::format(&device, &self.mkfs).expect("the parameters of the subject make a volume");
+        firnfs_volume::format_with_logs(&device, &self.mkfs, self.data_logs)
+            .expect("the parameters of the subject make a volume");
         device.image()
     }
 
