@@ -68,8 +68,8 @@ fn no_cut_breaks_a_promise_where_data_is_sorted_into_logs() {
         let logs = logs_with_data(&firn, &scenario);
         assert!(logs.len() >= 3, "{scenario}: {logs:?}");
     }
-    let shaped = tight.chain(full).chain(mixed(2).take(20));
-    assert_clean(&explore(&firn, Limits::default(), shaped, THREADS, u64::MAX, &|_| {}), 8_000);
+    let shaped = tight.chain(full).chain(mixed(2).take(8));
+    assert_clean(&explore(&firn, Limits::default(), shaped, THREADS, u64::MAX, &|_| {}), 3_000);
 }
 
 /// Logs that have something in them by the end of a scenario, that of metadata aside.

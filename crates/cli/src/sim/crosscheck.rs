@@ -53,7 +53,7 @@ pub struct CrosscheckArgs {
     /// Volumes of data written while measuring
     #[arg(long, default_value_t = 4.0)]
     volumes: f64,
-    /// Write the blocks in the order of the file: what is often written lies together in it
+    /// What is often written lies together in the file; else each block is anywhere
     #[arg(long)]
     in_order: bool,
     /// Where the random numbers start
@@ -99,12 +99,13 @@ pub(super) fn run(args: &CrosscheckArgs, output: &mut Output) -> Done {
     let mut rows = Vec::new();
     for (n, setup) in setups.iter().enumerate() {
         let compared = compare(setup, &mut |share| bar.set_position(((n as f64 + share) * 1000.0) as u64));
+        let comparison = compared.map_err(|e| Failure::failed(e.to_string()))?;
         rows.push(Row {
             workload: setup.workload.name.clone(),
             policy: setup.policy.to_string(),
-            placement: setup.placement.to_string(),
+            placement: comparison.measured.placement.to_string(),
             utilisation: setup.utilisation,
-            comparison: compared.map_err(|e| Failure::failed(e.to_string()))?,
+            comparison,
         });
     }
     bar.finish_and_clear();

@@ -10,8 +10,9 @@
 //!   policy sees the live share of the whole segment in both.
 //! - *Writes.* A block written twice before a commit reaches the log once. The simulator gets the writes that reach it.
 //! - *Victims at a time*, on average.
-//! - *Order.* What is moved out of a batch of victims is written in the order of the file. Where that order says something of
-//!   how often blocks are written, it sorts them; with [`Setup::scattered`] it says nothing.
+//! - *Order.* What is moved out of a batch of victims is written in the order of the file, and so it is in the simulator. Where
+//!   that order says something of how often blocks are written, it sorts them; with [`Setup::scattered`] it mixes what lay
+//!   apart in the victims.
 //!
 //! Metadata is what is left: bytes in the log by kind for each byte of data that users wrote.
 
@@ -30,7 +31,7 @@ pub struct Setup {
     pub workload: NamedWorkload,
     /// Which segments are cleaned.
     pub policy: Policy,
-    /// Which log blocks go to.
+    /// Which log blocks go to, with no more logs than the volume is made with.
     pub placement: PlacementName,
     /// Data as a share of what the volume offers to users, above 0 and below 1.
     pub utilisation: f64,
@@ -73,29 +74,42 @@ const FITS: usize = 3;
 /// The volume or the disk cannot be as asked; the file system failed.
 pub fn compare(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Comparison, LabError> {
     let (measured, writes) = measure(setup, &mut |share| progress(share * 0.9))?;
-    let room = measured.data_segments * measured.blocks_per_segment;
-    let segment_blocks = measured.blocks_per_segment.round() as u32;
-    let batch = (measured.victims_at_a_time.round() as u32).max(1);
-    let logs = setup.placement.logs();
-    let regime = Regime { batch, number_sort: !setup.scattered, ..Regime::STEADY.for_logs(logs) };
-    let mut segments = (room / f64::from(segment_blocks)).round() as u32 + regime.low + u32::from(logs) + 1;
-    let mut simulated = Simulated::default();
-    for fit in 0..FITS {
-        simulated = simulate(setup, &measured, &writes, segments, segment_blocks, regime)?;
-        progress(0.9 + 0.1 * (fit + 1) as f64 / FITS as f64);
-        let missing = room / f64::from(segment_blocks) - simulated.closed;
-        if missing.abs() < 0.5 || fit + 1 == FITS {
-            break;
-        }
-        segments = (f64::from(segments) + missing).round() as u32;
-    }
+    let (simulated, simulated_segments) =
+        simulate_as_measured(setup, &measured, &writes, &mut |share| progress(0.9 + share * 0.1))?;
     Ok(Comparison {
         file_system: measured.amplification,
         simulator: simulated.amplification,
         ratio: measured.amplification / simulated.amplification,
         measured,
-        simulated_segments: segments,
+        simulated_segments,
     })
+}
+
+/// The same writes on a disk that has as much room for data. Also returns how many segments that took.
+fn simulate_as_measured(
+    setup: &Setup,
+    measured: &Measured,
+    writes: &[Op],
+    progress: &mut dyn FnMut(f64),
+) -> Result<(Simulated, u32), LabError> {
+    let room = measured.data_segments * measured.blocks_per_segment;
+    let segment_blocks = measured.blocks_per_segment.round() as u32;
+    let batch = (measured.victims_at_a_time.round() as u32).max(1);
+    let logs = measured.placement.logs();
+    let regime = Regime { batch, number_sort: true, ..Regime::STEADY.for_logs(logs) };
+    let wanted = room / f64::from(segment_blocks);
+    let mut segments = wanted.round() as u32 + regime.low + u32::from(logs) + 1;
+    let mut fits = 0;
+    loop {
+        let simulated = simulate(setup, measured, writes, segments, segment_blocks, regime)?;
+        fits += 1;
+        progress(fits as f64 / FITS as f64);
+        let missing = wanted - simulated.closed;
+        if missing.abs() < 0.5 || fits == FITS {
+            return Ok((simulated, segments));
+        }
+        segments = (f64::from(segments) + missing).round() as u32;
+    }
 }
 
 #[derive(Default)]
@@ -122,7 +136,7 @@ fn simulate(
         return Err(LabError::Setup(format!("{segments} segments are too few for {live} blocks")));
     }
     let units = setup.segment_bytes / 4096;
-    let sorter = Sorter::Placement(setup.placement.placement());
+    let sorter = Sorter::Placement(measured.placement.placement());
     let mut engine = Engine::new(segments, segment_blocks, live, setup.policy, sorter, regime).seen_as(units);
     let before = writes.len() - measured.measured_writes;
     engine.run(&writes[..before]);
@@ -139,3 +153,7 @@ fn simulate(
         closed: closed as f64 / f64::from(looks.max(1)),
     })
 }
+
+#[cfg(test)]
+#[path = "crosscheck_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@ use super::crosscheck::Setup;
 use super::workload::{Op, Stream};
 use crate::error::LabError;
 use firnfs::FsError;
+use firnfs::clean::PlacementName;
 use firnfs::inode::Kind;
 use firnfs::lfs::scan::partials;
 use firnfs::lfs::{Counters, Lfs, LogKind, MkfsOptions, Options};
@@ -34,6 +35,9 @@ pub struct Measured {
     /// Data blocks written to the log for each that users wrote.
     #[serde(skip)]
     pub amplification: f64,
+    /// The placement with as many logs as the volume has.
+    #[serde(skip)]
+    pub placement: PlacementName,
     /// Blocks of the file.
     pub data_blocks: u32,
     /// Writes that reached the log while measuring.
@@ -190,20 +194,9 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
     let rig = Rig::new(setup)?;
     let offered = rig.volume.run(|vfs, _| Ok(vfs.statfs())).map_err(failed("looking at the volume"))?;
     let blocks = (offered.total_bytes as f64 * setup.utilisation / f64::from(BLOCK_BYTES)) as u32;
-    let mut stream = Stream::new(&setup.workload.workload, blocks, setup.seed);
-    let warm_up = (f64::from(blocks) * setup.warm_up_volumes) as usize;
     let measuring = (f64::from(blocks) * setup.measured_volumes) as usize;
-    let all = blocks as usize + warm_up + measuring;
-    let mut ops: Vec<Op> = (0..blocks).map(Op::write).collect();
-    let mut chunk = Vec::new();
-    while ops.len() < all {
-        stream.fill(&mut chunk, 4096);
-        ops.extend_from_slice(&chunk);
-    }
-    ops.truncate(all);
-    if ops.iter().any(|op| op.is_delete()) {
-        return Err(LabError::Setup("only workloads that delete nothing can be compared".to_owned()));
-    }
+    let ops = operations(setup, blocks, measuring)?;
+    let all = ops.len();
     let mut run = Run {
         rig: &rig,
         places: places(setup, blocks),
@@ -226,11 +219,13 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         progress((first.len() + n * measuring / LOOKS) as f64 / all as f64);
     }
     let written = run.seen.since(&before);
-    let measured_writes = run.reached.len() - reached_before;
+    let Run { reached, passes, .. } = run;
+    let measured_writes = reached.len() - reached_before;
     let user_bytes = (measured_writes as u64 * u64::from(BLOCK_BYTES)) as f64;
     let mean = |sum: u64| sum as f64 / looks.count as f64;
     let measured = Measured {
         amplification: written.log_file_bytes as f64 / user_bytes,
+        placement: rig.look(|lfs| Ok(lfs.placement()))?,
         data_blocks: blocks,
         measured_writes,
         absorbed: 1.0 - measured_writes as f64 / measuring as f64,
@@ -238,10 +233,28 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         metadata_segments: mean(looks.metadata),
         clean_segments: mean(looks.clean),
         blocks_per_segment: blocks_per_segment(&rig)?,
-        victims_at_a_time: run.passes.victims as f64 / (run.passes.passes as f64).max(1.0),
+        victims_at_a_time: passes.victims as f64 / (passes.passes as f64).max(1.0),
         metadata: metadata(&written, user_bytes),
     };
-    Ok((measured, run.reached))
+    Ok((measured, reached))
+}
+
+/// Every block once, then the workload: so many writes at the end are to be measured.
+fn operations(setup: &Setup, blocks: u32, measuring: usize) -> Result<Vec<Op>, LabError> {
+    let mut stream = Stream::new(&setup.workload.workload, blocks, setup.seed);
+    let all = blocks as usize + (f64::from(blocks) * setup.warm_up_volumes) as usize + measuring;
+    let mut ops: Vec<Op> = (0..blocks).map(Op::write).collect();
+    let mut chunk = Vec::new();
+    while ops.len() < all {
+        stream.fill(&mut chunk, 4096);
+        if chunk.iter().any(|op| op.is_delete() || op.block() >= blocks) {
+            let why = "only workloads that overwrite the blocks of one file can be compared";
+            return Err(LabError::Setup(why.to_owned()));
+        }
+        ops.extend_from_slice(&chunk);
+    }
+    ops.truncate(all);
+    Ok(ops)
 }
 
 /// Where in the file each block of the workload is.
@@ -280,9 +293,9 @@ fn blocks_per_segment(rig: &Rig) -> Result<f64, LabError> {
 struct Run<'a> {
     rig: &'a Rig,
     places: Vec<u32>,
-    /// Writes that reached the log, or will.
+    /// Writes that reached the log, or will, by place in the file.
     reached: Vec<Op>,
-    /// Blocks written since the last commit.
+    /// Places written since the last commit.
     dirty: HashSet<u32>,
     passes: Passes,
     seen: Counters,
@@ -291,9 +304,10 @@ struct Run<'a> {
 impl Run<'_> {
     fn carry_out(&mut self, ops: &[Op]) -> Result<(), LabError> {
         for op in ops {
-            self.rig.write(self.places[op.block() as usize])?;
-            if self.dirty.insert(op.block()) {
-                self.reached.push(*op);
+            let place = self.places[op.block() as usize];
+            self.rig.write(place)?;
+            if self.dirty.insert(place) {
+                self.reached.push(Op::write(place));
             }
             let now = self.rig.counters()?;
             if now.log_file_bytes > self.seen.log_file_bytes {
