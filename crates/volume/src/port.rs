@@ -34,7 +34,7 @@ impl Volume<Lfs> {
         self.read_raw(geo.device_bytes(geo.addr(segment, 0)), u64::from(geo.segment_bytes))
     }
 
-    /// Moves blocks to the cleaner's log: `Lfs::markv` with the segments that they are in, read here. One call at a time.
+    /// Moves blocks to their logs: `Lfs::markv` with the segments that they are in, read here. One call at a time.
     ///
     /// # Errors
     /// `Io`, `ReadOnly`; `Invalid` for blocks of more than 16 segments or 16 MiB of them (2 segments are always possible);

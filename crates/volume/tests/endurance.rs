@@ -11,7 +11,7 @@ use firnfs::vfs::AtimeMode;
 use firnfs_device::{CountingDevice, Device, MemDevice};
 use firnfs_format::InodeNo;
 use firnfs_sim::VirtualClock;
-use firnfs_volume::{Volume, format, open};
+use firnfs_volume::{Volume, format_with_logs, open};
 use std::sync::Arc;
 
 /// Virtual time between two writes: nothing is due by itself more often than it would be in real life.
@@ -42,10 +42,11 @@ struct Worn {
 }
 
 impl Worn {
-    fn new(size_bytes: u64, segment_bytes: u32) -> Self {
+    fn new(size_bytes: u64, segment_bytes: u32, data_logs: Option<u8>) -> Self {
         let device = Arc::new(CountingDevice::new(MemDevice::new(size_bytes)));
         let dynamic: Arc<dyn Device> = device.clone();
-        format(&*dynamic, &MkfsOptions { segment_bytes, ..mkfs_options(size_bytes, 0) }).unwrap();
+        let mkfs = MkfsOptions { segment_bytes, ..mkfs_options(size_bytes, 0) };
+        format_with_logs(&*dynamic, &mkfs, data_logs).unwrap();
         let clock = Arc::new(VirtualClock::at(START_NS));
         let options = Options { cache_file_data: false, cache_bytes: 64 << 20, ..Options::default() };
         let volume = open(dynamic, options, AtimeMode::Noatime, clock.clone()).unwrap();
@@ -104,8 +105,8 @@ impl Worn {
     }
 }
 
-fn wear(shape: Shape, size_bytes: u64, segment_bytes: u32, bytes: u64) {
-    let worn = Worn::new(size_bytes, segment_bytes);
+fn wear(shape: Shape, size_bytes: u64, segment_bytes: u32, data_logs: Option<u8>, bytes: u64) {
+    let worn = Worn::new(size_bytes, segment_bytes, data_logs);
     let files = worn.fill(shape);
     let (before, traffic_before) = (worn.counters(), worn.traffic_bytes());
     let longest_bytes = worn.overwrite(shape, &files, bytes);
@@ -130,7 +131,15 @@ fn wear(shape: Shape, size_bytes: u64, segment_bytes: u32, bytes: u64) {
 #[test]
 fn a_volume_filled_to_99_percent_is_overwritten_for_hours_without_a_refusal() {
     for shape in SHAPES {
-        wear(shape, 64 << 20, 256 << 10, 16 << 20);
+        wear(shape, 64 << 20, 256 << 10, None, 16 << 20);
+    }
+}
+
+/// More logs than such a volume would be made with: each of them holds clean segments, and what is dirty goes to all.
+#[test]
+fn so_is_one_with_as_many_logs_as_there_can_be() {
+    for shape in SHAPES {
+        wear(shape, 64 << 20, 256 << 10, Some(5), 16 << 20);
     }
 }
 
@@ -138,6 +147,6 @@ fn a_volume_filled_to_99_percent_is_overwritten_for_hours_without_a_refusal() {
 #[ignore = "takes half an hour: scripts/scale.sh"]
 fn a_large_volume_filled_to_99_percent_is_overwritten_four_times() {
     for shape in SHAPES {
-        wear(shape, 512 << 20, 1 << 20, 4 * (512 << 20));
+        wear(shape, 512 << 20, 1 << 20, None, 4 * (512 << 20));
     }
 }

@@ -72,7 +72,7 @@ impl BlockInfo {
 /// What became of a block that was to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It goes to the cleaner's log.
+    /// It goes where the placement says.
     Moved,
     /// It is not there any more, or was named twice.
     Dead,
@@ -189,7 +189,7 @@ impl Lfs {
         if needs.is_empty() { Ok(found) } else { Err(Stop::Need(needs)) }
     }
 
-    /// Moves blocks to the cleaner's log, times unchanged. `segments` are the bytes of the segments that they are in, as they
+    /// Moves blocks to the logs that the placement says, times unchanged. `segments` are the bytes of the segments that they are in, as they
     /// were read from the device; what is in other segments is `Busy`.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Histories with one thing in the foreground that neither bounded enumeration nor an even mixture reaches: directories of
-//! many blocks, open files without names, volumes with hardly any room while all three logs are written.
+//! many blocks, open files without names, volumes with hardly any room while all logs are written.
 
 use super::op::Op;
 use super::scenario::random_op;
