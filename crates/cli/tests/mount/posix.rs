@@ -228,6 +228,37 @@ fn an_unlinked_file_lives_until_closed_and_then_gives_its_space_back() {
 }
 
 #[test]
+fn a_file_opened_with_o_tmpfile_has_no_name_until_it_is_given_one() {
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        let unnamed = |flags| open(&mount.mnt, OFlags::TMPFILE | OFlags::RDWR | flags, Mode::from(0o640));
+        let give_name = |file: &fs::File, name: &str| {
+            let by_number = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+            linkat(CWD, by_number, CWD, mount.path(name), AtFlags::SYMLINK_FOLLOW)
+        };
+        let mut file = fs::File::from(unnamed(OFlags::empty()).unwrap());
+        file.write_all(b"written before it had a name").unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        assert_eq!(fs::read_dir(&mount.mnt).unwrap().count(), 0);
+        give_name(&file, "f").unwrap();
+        drop(file);
+        assert_eq!(fs::read(mount.path("f")).unwrap(), b"written before it had a name");
+        assert_eq!(fs::metadata(mount.path("f")).unwrap().nlink(), 1);
+
+        let hidden = fs::File::from(unnamed(OFlags::EXCL).unwrap());
+        assert_eq!(give_name(&hidden, "g").unwrap_err(), rustix::io::Errno::NOENT);
+        let free = || rustix::fs::statvfs(&mount.mnt).unwrap().f_ffree;
+        let before = free();
+        drop(hidden);
+        crate::common::eventually("the inode comes back", || free() > before);
+    }
+}
+
+#[test]
 fn times_before_1970_and_after_2038_keep_their_nanoseconds() {
     if !can_mount() {
         return;

@@ -32,7 +32,7 @@ use crate::inode::{Inode, Kind};
 use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, Ticket};
 use crate::ufs::dir::Hints;
 use firnfs_format::{InodeNo, TimeNs};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Who asks, for the ownership of what is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,7 +195,7 @@ pub struct Vfs<S> {
     /// Lookups and opens of each inode, as long as there are any.
     holds: FxHashMap<InodeNo, u64>,
     /// Held inodes without names: freed when the last hold goes.
-    nameless: FxHashSet<InodeNo>,
+    nameless: FxHashMap<InodeNo, lifetime::Nameless>,
     hints: Hints,
     /// Kept from operation to operation to save its allocation; empty between them.
     intents: Vec<Intent>,
@@ -208,7 +208,7 @@ impl<S: Store> Vfs<S> {
             store,
             atime_mode,
             holds: FxHashMap::default(),
-            nameless: FxHashSet::default(),
+            nameless: FxHashMap::default(),
             hints: Hints::default(),
             intents: Vec::new(),
         }

@@ -151,6 +151,7 @@ impl<S: Driven> Adapter<S> {
             Operation::Create { name, mode, umask, flags } => {
                 self.create(header, name, (mode, umask), flags, reply)
             }
+            Operation::Tmpfile { mode, umask } => self.tmpfile(header, mode, umask, reply),
             Operation::Unlink { name } => self.unlink(ino, name),
             Operation::Rmdir { name } => self.rmdir(ino, name),
             Operation::Rename { name, new_parent, new_name, flags } => {

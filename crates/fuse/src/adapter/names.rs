@@ -77,9 +77,18 @@ impl<S: Driven> Adapter<S> {
             }
             made => made.map_err(|e| log_errno("create", &e))?,
         };
-        reply.put_entry(&attr);
-        let open_flags = abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH;
-        reply.put(&abi::OpenOut { open_flags, ..Default::default() });
+        put_created(reply, &attr);
+        Ok(())
+    }
+
+    pub(super) fn tmpfile(&self, header: &Header, mode: u32, umask: u32, reply: &mut Reply) -> Handled {
+        let caller = Caller { uid: header.uid, gid: header.gid, umask: permission_bits(umask) };
+        let parent = InodeNo(header.nodeid);
+        let attr = self
+            .volume
+            .run(|vfs, now| vfs.make_unnamed(now, caller, parent, permission_bits(mode)))
+            .map_err(|e| log_errno("tmpfile", &e))?;
+        put_created(reply, &attr);
         Ok(())
     }
 
@@ -143,6 +152,13 @@ impl<S: Driven> Adapter<S> {
             tracing::warn!("forget of inode {nodeid}: {error}");
         }
     }
+}
+
+/// A new file, open: the kernel has all there is to know of it.
+fn put_created(reply: &mut Reply, attr: &Attr) {
+    reply.put_entry(attr);
+    let open_flags = abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH;
+    reply.put(&abi::OpenOut { open_flags, ..Default::default() });
 }
 
 /// The lower 12 bits of a mode.
