@@ -259,6 +259,22 @@ fn a_file_opened_with_o_tmpfile_has_no_name_until_it_is_given_one() {
 }
 
 #[test]
+fn with_strictatime_each_reader_is_seen_though_the_file_was_in_the_page_cache() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Memory, "64M", &["-o", "strictatime"]);
+    fs::write(mount.path("f"), pattern(1, 8192)).unwrap();
+    let read_at = || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(fs::read(mount.path("f")).unwrap(), pattern(1, 8192));
+        fs::metadata(mount.path("f")).unwrap().accessed().unwrap()
+    };
+    let (first, second, third) = (read_at(), read_at(), read_at());
+    assert!(first < second && second < third, "{first:?} {second:?} {third:?}");
+}
+
+#[test]
 fn times_before_1970_and_after_2038_keep_their_nanoseconds() {
     if !can_mount() {
         return;

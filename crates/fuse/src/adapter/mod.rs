@@ -67,6 +67,9 @@ pub trait Notifier: Send + Sync {
 pub struct Settings {
     /// Writes collect in the page cache. A late ENOSPC, and renames that overtake data, are the price.
     pub writeback_cache: bool,
+    /// Nothing that was read stays in the page cache from one open to the next, so that every reader is seen and access times
+    /// are as strictatime promises. Each open costs a round trip then.
+    pub exact_atime: bool,
 }
 
 /// See the module's head.

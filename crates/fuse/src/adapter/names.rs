@@ -77,7 +77,7 @@ impl<S: Driven> Adapter<S> {
             }
             made => made.map_err(|e| log_errno("create", &e))?,
         };
-        put_created(reply, &attr);
+        self.put_created(reply, &attr);
         Ok(())
     }
 
@@ -88,8 +88,14 @@ impl<S: Driven> Adapter<S> {
             .volume
             .run(|vfs, now| vfs.make_unnamed(now, caller, parent, permission_bits(mode)))
             .map_err(|e| log_errno("tmpfile", &e))?;
-        put_created(reply, &attr);
+        self.put_created(reply, &attr);
         Ok(())
+    }
+
+    /// A new file, open: the kernel has all there is to know of it.
+    fn put_created(&self, reply: &mut Reply, attr: &Attr) {
+        reply.put_entry(attr);
+        reply.put(&abi::OpenOut { open_flags: self.open_flags(false), ..Default::default() });
     }
 
     fn lookup_regular(&self, parent: InodeNo, name: &[u8]) -> Result<Attr, Errno> {
@@ -152,13 +158,6 @@ impl<S: Driven> Adapter<S> {
             tracing::warn!("forget of inode {nodeid}: {error}");
         }
     }
-}
-
-/// A new file, open: the kernel has all there is to know of it.
-fn put_created(reply: &mut Reply, attr: &Attr) {
-    reply.put_entry(attr);
-    let open_flags = abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH;
-    reply.put(&abi::OpenOut { open_flags, ..Default::default() });
 }
 
 /// The lower 12 bits of a mode.
