@@ -326,6 +326,28 @@ fn a_write_by_another_user_clears_set_id_bits_at_once() {
 }
 
 #[test]
+fn a_set_group_id_bit_that_means_locking_stays_for_members_of_the_group_only() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::new(Kind::Memory);
+    let script = "chmod 755 .
+        for how in append truncate fallocate; do
+            for groups in --clear-groups --groups=7; do
+                rm -f f; cp /bin/true f; chown 0:7 f; chmod 2666 f
+                as() { setpriv --reuid=1 --regid=1 $groups \"$@\"; }
+                case $how in
+                    append) as sh -c 'echo x >> f' ;;
+                    truncate) as truncate -s 100 f ;;
+                    fallocate) as fallocate -l 1000000 f ;;
+                esac
+                stat -c %a f
+            done
+        done";
+    assert_eq!(shell(&mount.mnt, script), "666\n2666\n".repeat(3));
+}
+
+#[test]
 fn direct_io_sees_what_buffered_io_wrote_and_the_reverse() {
     if !can_mount() {
         return;

@@ -17,14 +17,14 @@ pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 const MAX_BACKGROUND: u16 = 64;
 const PAGE_BYTES: u32 = 4096;
 
-/// Wanted wherever the kernel has it.
+/// Wanted wherever the kernel has it. Not ASYNC_DIO: after an asynchronous direct write the kernel would leave in the page cache what a
+/// reader put there meanwhile.
 const WANTED: u64 = init::ASYNC_READ
     | init::EXPORT_SUPPORT
     | init::BIG_WRITES
     | init::DONT_MASK
     | init::DO_READDIRPLUS
     | init::READDIRPLUS_AUTO
-    | init::ASYNC_DIO
     | init::PARALLEL_DIROPS
     | init::POSIX_ACL
     | init::MAX_PAGES
@@ -141,6 +141,11 @@ mod tests {
     fn the_writeback_cache_is_taken_only_when_asked_for() {
         assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::WRITEBACK_CACHE, 0);
         assert_ne!(Agreed::with_kernel(45, u64::MAX, WRITEBACK).flags & init::WRITEBACK_CACHE, 0);
+    }
+
+    #[test]
+    fn direct_writes_are_not_left_to_end_behind_the_page_caches_back() {
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::ASYNC_DIO, 0);
     }
 
     #[test]

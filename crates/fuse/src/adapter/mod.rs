@@ -16,6 +16,7 @@ mod handshake;
 mod listing;
 mod names;
 mod probe;
+mod set_id;
 
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
 pub use probe::PROBE_NAME;
@@ -163,7 +164,7 @@ impl<S: Driven> Adapter<S> {
             Operation::Link { target, name } => self.link(InodeNo(target), ino, name, reply),
             Operation::Getattr => self.getattr(ino, reply),
             Operation::Statx => self.statx(ino, reply),
-            Operation::Setattr(ref set) => self.setattr(ino, set, reply),
+            Operation::Setattr(ref set) => self.setattr(header, set, reply),
             Operation::Readlink => self.readlink(ino, reply),
             Operation::Statfs => self.statfs(reply),
             Operation::Setxattr { name, value, flags, kill_set_gid } => {
@@ -177,7 +178,7 @@ impl<S: Driven> Adapter<S> {
             Operation::Release | Operation::Releasedir => Ok(()),
             Operation::Read { offset, size } => self.read(ino, offset, size, reply),
             Operation::Write { offset, data, kill_set_id } => {
-                self.write(ino, offset, data, kill_set_id, reply)
+                self.write(header, offset, data, kill_set_id, reply)
             }
             Operation::Fallocate { offset, len, mode } => self.fallocate(header, offset, len, mode),
             Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),

@@ -19,6 +19,8 @@ pub struct Header {
     pub uid: u32,
     /// Caller's group.
     pub gid: u32,
+    /// Caller's process, 0 where the kernel itself asks or the process lives in another namespace.
+    pub pid: u32,
 }
 
 /// One request.
@@ -187,6 +189,7 @@ impl<'a> Request<'a> {
             nodeid: head.nodeid,
             uid: head.uid,
             gid: head.gid,
+            pid: head.pid,
         };
         let operation = operation(head.opcode, &mut body, setxattr_ext).unwrap_or(Operation::Unknown);
         Some(Self { header, operation })
