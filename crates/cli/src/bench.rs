@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
 use firnfs_lab::micro::fsck::Fsck;
 use firnfs_lab::micro::library::Library;
+use firnfs_lab::micro::recovery::Recovery;
 use firnfs_lab::micro::report::{Report, Roles};
 use firnfs_lab::micro::scale::Scale;
 use firnfs_lab::micro::scenario::{Scenario, Workload};
@@ -60,7 +61,7 @@ pub struct MicroArgs {
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     pub scenarios: Vec<ScenarioArg>,
-    /// Leave out the rows that bypass the mount: the library, the raw device
+    /// Leave out what bypasses the mount: the library, the raw device, recovery
     #[arg(long)]
     pub no_library: bool,
     /// Also fill a directory with a million files and time creates among them, and check as many (minutes, 4 GiB)
@@ -198,8 +199,12 @@ fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
     };
     let scale = args.million.then(Scale::default);
     let fsck = (args.million && args.subject.is_none()).then(|| Fsck::in_directory(beside));
+    let recovery = library.is_some().then(|| {
+        let all = Recovery::default();
+        Recovery { files: (all.files / u64::from(args.shrink)).max(100), ..all }
+    });
     let workload = shrunk(args.shrink);
-    Ok(Plan { targets, roles, workload, rounds: args.rounds, scenarios, library, scale, fsck })
+    Ok(Plan { targets, roles, workload, rounds: args.rounds, scenarios, library, scale, fsck, recovery })
 }
 
 fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {

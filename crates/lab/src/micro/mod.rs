@@ -11,6 +11,7 @@ pub mod environment;
 pub mod figures;
 pub mod fsck;
 pub mod library;
+pub mod recovery;
 pub mod report;
 pub mod scale;
 pub mod scenario;
@@ -74,6 +75,8 @@ pub struct Plan {
     pub scale: Option<scale::Scale>,
     /// How long the file system check takes, if wanted.
     pub fsck: Option<fsck::Fsck>,
+    /// How long recovery takes, if wanted.
+    pub recovery: Option<recovery::Recovery>,
 }
 
 /// Where a run stands, for a progress bar.
@@ -132,11 +135,19 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
         }
         None => None,
     };
+    let recovered = match &plan.recovery {
+        Some(recovery) => {
+            progress(&Step { done, total, what: format!("recovering {} files", recovery.files) });
+            Some(recovery.measure()?)
+        }
+        None => None,
+    };
     progress(&Step { done, total, what: "done".to_owned() });
     let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
     let mut report = Report::new(environment, roles, plan.rounds, workload, samples);
     report.figures.extend(figures::from_samples(&report.roles, &report.samples));
     report.figures.extend(scaled);
     report.figures.extend(checked);
+    report.figures.extend(recovered);
     Ok(report)
 }

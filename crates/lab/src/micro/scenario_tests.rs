@@ -54,6 +54,7 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
         library: None,
         scale: None,
         fsck: None,
+        recovery: None,
     };
     let mut steps = 0;
     let report = run(&mut plan, &mut |_| steps += 1).unwrap();
