@@ -5,6 +5,7 @@
 
 use super::report::{Figure, Spread};
 use super::scenario::{content, elapsed_ns};
+use super::stop::Stop;
 use crate::LabError;
 use firnfs::FsError;
 use firnfs::inode::Kind;
@@ -44,12 +45,12 @@ impl Recovery {
     /// Writes the files and times recoveries.
     ///
     /// # Errors
-    /// The first thing that fails; also a recovery that finds nothing to recover.
-    pub fn measure(&self) -> Result<Figure, LabError> {
+    /// The first thing that fails; also a recovery that finds nothing to recover; `Interrupted`.
+    pub fn measure(&self, stop: &Stop) -> Result<Figure, LabError> {
         let size_bytes = self.files * FILE_ROOM_BYTES + SPARE_BYTES;
-        let value = self.recoveries(self.files, size_bytes)?;
-        let fewer = self.recoveries(self.files / 10, size_bytes)?;
-        let larger = self.recoveries(self.files, 10 * size_bytes)?;
+        let value = self.recoveries(self.files, size_bytes, stop)?;
+        let fewer = self.recoveries(self.files / 10, size_bytes, stop)?;
+        let larger = self.recoveries(self.files, 10 * size_bytes, stop)?;
         Ok(Figure {
             title: format!("recovery of {} files written after the last checkpoint, in seconds", self.files),
             value,
@@ -65,11 +66,12 @@ impl Recovery {
     }
 
     /// Seconds that recovering so many files takes on a volume of that size.
-    fn recoveries(&self, files: u64, size_bytes: u64) -> Result<Spread, LabError> {
+    fn recoveries(&self, files: u64, size_bytes: u64, stop: &Stop) -> Result<Spread, LabError> {
         let failed = |action| move |source| LabError::Volume { action, source };
         let image = self.crashed(files, size_bytes).map_err(failed("filling the volume to recover"))?;
         let mut seconds = Vec::new();
         for _ in 0..self.rounds.max(1) {
+            stop.check()?;
             let device = Arc::new(MemDevice::from_image(image.clone()));
             let start = Instant::now();
             let volume = open(device)?;
@@ -129,7 +131,8 @@ mod tests {
 
     #[test]
     fn recoveries_are_timed_and_find_every_file() {
-        let figure = Recovery { files: 300, rounds: 2, ..Recovery::default() }.measure().unwrap();
+        let figure =
+            Recovery { files: 300, rounds: 2, ..Recovery::default() }.measure(&Stop::default()).unwrap();
         assert!(figure.value.min > 0.0 && figure.detail.contains("for 30 files"), "{figure:?}");
     }
 }
