@@ -54,20 +54,40 @@ impl<S: Store> Vfs<S> {
     }
 
     /// Frees all inodes without names, held or not: at mount those that a crash left, at unmount those still open.
-    /// One operation each: if it stops, what was freed stays freed and the next call goes on.
+    /// One operation each: if it stops, what was freed stays freed and the next call goes on where this one stopped, with
+    /// those that were orphans when the first of these calls began.
     ///
     /// # Errors
     /// `Need`, `Room`, `Corrupt`, `ReadOnly`.
     pub fn release_orphans(&mut self, now: TimeNs) -> Outcome<()> {
-        for ino in self.store.orphans()? {
-            match self.free(now, ino) {
-                Ok(()) | Err(Stop::Fail(FsError::NotFound)) => {
-                    self.holds.remove(&ino);
-                    self.nameless.remove(&ino);
+        let mut left = match self.releasing.take() {
+            Some(left) => left,
+            None => self.store.orphans()?.into(),
+        };
+        while let Some(&ino) = left.front() {
+            match self.release(now, ino) {
+                Ok(()) => left.pop_front(),
+                Err(Stop::Fail(why)) => return Err(why.into()),
+                Err(stop) => {
+                    self.releasing = Some(left);
+                    return Err(stop);
                 }
-                Err(stop) => return Err(stop),
-            }
+            };
         }
+        Ok(())
+    }
+
+    /// Frees an orphan if it still is one.
+    fn release(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<()> {
+        if !self.store.is_nameless(ino)? {
+            return Ok(());
+        }
+        match self.free(now, ino) {
+            Ok(()) | Err(Stop::Fail(FsError::NotFound)) => {}
+            Err(stop) => return Err(stop),
+        }
+        self.holds.remove(&ino);
+        self.nameless.remove(&ino);
         Ok(())
     }
 

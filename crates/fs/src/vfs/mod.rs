@@ -33,6 +33,7 @@ use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, Ticket};
 use crate::ufs::dir::Hints;
 use firnfs_format::{InodeNo, TimeNs};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// Who asks, for the ownership of what is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +197,8 @@ pub struct Vfs<S> {
     holds: FxHashMap<InodeNo, u64>,
     /// Held inodes without names: freed when the last hold goes.
     nameless: FxHashMap<InodeNo, lifetime::Nameless>,
+    /// Orphans that are still to be freed, while [`Vfs::release_orphans`] was stopped halfway.
+    releasing: Option<VecDeque<InodeNo>>,
     hints: Hints,
     /// Kept from operation to operation to save its allocation; empty between them.
     intents: Vec<Intent>,
@@ -209,6 +212,7 @@ impl<S: Store> Vfs<S> {
             atime_mode,
             holds: FxHashMap::default(),
             nameless: FxHashMap::default(),
+            releasing: None,
             hints: Hints::default(),
             intents: Vec::new(),
         }

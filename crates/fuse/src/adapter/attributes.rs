@@ -162,11 +162,4 @@ mod tests {
         assert_eq!(change.mtime, Some(SetTime::At(TimeNs(-2_750_000_000))));
         assert!(change.kill_set_id);
     }
-
-    #[test]
-    fn a_set_group_id_bit_without_group_execution_stays() {
-        assert_eq!(set_id_bits(0o6755), 0o6000);
-        assert_eq!(set_id_bits(0o6745), 0o4000);
-        assert_eq!(set_id_bits(0o0755), 0);
-    }
 }
