@@ -2,7 +2,7 @@
 # All tests of firnfs: what a change has to pass. Under 25 minutes on two cores from a bare clone.
 #
 #   scripts/test.sh            everything
-#   scripts/test.sh STEP...    only these: format lint unit crash docs fuzz conformance
+#   scripts/test.sh STEP...    only these: format lint unit interleavings crash docs fuzz conformance
 #
 # As root it installs what is missing with apt; conformance (pjdfstest) needs root and /dev/fuse.
 set -euo pipefail
@@ -28,6 +28,11 @@ step_unit() {
     cargo test --workspace --locked
 }
 
+# The driver's threads in many orders, chosen by a model checker. In a target directory of its own: the cfg rebuilds everything.
+step_interleavings() {
+    RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p firnfs-volume --test interleavings --target-dir target/shuttle
+}
+
 # Power cuts: 50,000 distinct states, counted. Without --states the same is a soak of a million.
 step_crash() {
     cargo run --release --locked -p firnfs-torture --bin firn-torture -- soak --states 50000
@@ -45,7 +50,7 @@ step_fuzz() {
 }
 
 step_conformance() {
-    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit crash docs fuzz"
+    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit interleavings crash docs fuzz"
     scripts/conformance.sh
 }
 
@@ -56,7 +61,7 @@ for component in rustfmt clippy; do
 done
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(format lint unit crash docs fuzz conformance)
+[ ${#steps[@]} -gt 0 ] || steps=(format lint unit interleavings crash docs fuzz conformance)
 for step in "${steps[@]}"; do
     declare -F "step_$step" >/dev/null || die "there is no step '$step'; see the head of this script"
 done

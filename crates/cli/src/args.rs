@@ -33,11 +33,12 @@ Examples:
   firn scrub /mnt                     check it while it is mounted
 
 Exit codes:
-  0  done
-  1  tried and failed: I/O, no space, no permission
-  2  the command line makes no sense
-  3  not a firnfs volume, or of another version, or damaged
-  4  refused for safety: in use, or it would destroy what is there
+  0    done
+  1    tried and failed: I/O, no space, no permission
+  2    the command line makes no sense
+  3    not a firnfs volume, or of another version, or damaged
+  4    refused for safety: in use, or it would destroy what is there
+  130  ended by Ctrl-C or SIGTERM, and tidied up
 `firn fsck` has those of fsck(8) instead."
 )]
 pub struct Cli {

@@ -1,15 +1,18 @@
 //! `firn bench micro`: sets up what the lab measures, shows progress, prints and keeps the report.
 
 use crate::args::size;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
 use firnfs_lab::micro::fsck::Fsck;
 use firnfs_lab::micro::library::Library;
+use firnfs_lab::micro::recovery::Recovery;
 use firnfs_lab::micro::report::{Report, Roles};
 use firnfs_lab::micro::scale::Scale;
 use firnfs_lab::micro::scenario::{Scenario, Workload};
+use firnfs_lab::micro::stop::Stop;
 use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,7 +35,8 @@ pub enum BenchCommand {
   firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9 --report docs/bench/micro
   firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, no firnfs made
 
-Makes a firnfs volume on the image, mounts it and a memory volume for the length of the run, and removes both.
+Makes a firnfs volume on the image, mounts it and a memory volume for the length of the run, and removes both, also when
+interrupted (exit code 130).
 Cold reads need root: they unmount, drop the kernel's caches and mount again.
 `scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
 pub struct MicroArgs {
@@ -60,7 +64,7 @@ pub struct MicroArgs {
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     pub scenarios: Vec<ScenarioArg>,
-    /// Leave out the rows that bypass the mount: the library, the raw device
+    /// Leave out what bypasses the mount: the library, the raw device, recovery
     #[arg(long)]
     pub no_library: bool,
     /// Also fill a directory with a million files and time creates among them, and check as many (minutes, 4 GiB)
@@ -107,7 +111,9 @@ impl From<ScenarioArg> for Scenario {
 /// Setting up, or anything measured, fails.
 pub fn run(command: BenchCommand, output: &mut Output) -> Done {
     let BenchCommand::Micro(args) = command;
-    let report = micro(&args).map_err(failed)?;
+    let stop = Stop::default();
+    interrupt::sets(&stop.flag())?;
+    let report = micro(&args, stop).map_err(failed)?;
     if let Some(stem) = &args.report {
         keep(&report, stem)?;
     }
@@ -116,14 +122,17 @@ pub fn run(command: BenchCommand, output: &mut Output) -> Done {
 }
 
 fn failed(error: LabError) -> Failure {
-    Failure::failed(error.to_string())
+    match error {
+        LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()),
+        _ => Failure::failed(error.to_string()),
+    }
 }
 
-fn micro(args: &MicroArgs) -> Result<Report, LabError> {
+fn micro(args: &MicroArgs, stop: Stop) -> Result<Report, LabError> {
     // Declared first, dropped last: what lies on it must be unmounted by then, also when setting up fails halfway.
     let _image =
         if args.subject.is_none() { Some(ScratchImage::make(&args.image, args.size)?) } else { None };
-    let mut plan = plan(args)?;
+    let mut plan = plan(args, stop)?;
     let bar = progress_bar();
     let report = firnfs_lab::micro::run(&mut plan, &mut |step| {
         bar.set_length(step.total);
@@ -162,7 +171,7 @@ fn progress_bar() -> ProgressBar {
 }
 
 /// Resolves the arguments into targets that are mounted and named apart.
-fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
+fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
     let mut roles = Roles { subject: None, null: None, against: Vec::new() };
     for text in &args.against {
@@ -194,12 +203,27 @@ fn plan(args: &MicroArgs) -> Result<Plan, LabError> {
         None
     } else {
         let sequential_bytes = SEQUENTIAL_BYTES / u64::from(args.shrink);
-        Some(Library::prepare(beside, sequential_bytes)?)
+        Some(Library::prepare(beside, sequential_bytes, &stop)?)
     };
     let scale = args.million.then(Scale::default);
     let fsck = (args.million && args.subject.is_none()).then(|| Fsck::in_directory(beside));
+    let recovery = library.is_some().then(|| {
+        let all = Recovery::default();
+        Recovery { files: (all.files / u64::from(args.shrink)).max(100), ..all }
+    });
     let workload = shrunk(args.shrink);
-    Ok(Plan { targets, roles, workload, rounds: args.rounds, scenarios, library, scale, fsck })
+    Ok(Plan {
+        targets,
+        roles,
+        workload,
+        rounds: args.rounds,
+        scenarios,
+        library,
+        scale,
+        fsck,
+        recovery,
+        stop,
+    })
 }
 
 fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {

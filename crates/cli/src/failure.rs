@@ -19,6 +19,8 @@ pub enum Exit {
     NotAVolume = 3,
     /// Refused for safety: in use, or it would destroy what is there.
     Refused = 4,
+    /// Ended by Ctrl-C or SIGTERM, and tidied up (as shells count: 128 and SIGINT).
+    Interrupted = 130,
 }
 
 /// One line for people, one number for scripts.

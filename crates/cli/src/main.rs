@@ -10,6 +10,7 @@ mod dump;
 mod failure;
 mod fsck;
 mod image;
+mod interrupt;
 mod manual;
 mod mkfs;
 mod mounting;

@@ -337,11 +337,19 @@ pub trait Store: Send {
     /// `Need`, `Room`, `ReadOnly`, `Io`.
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket>;
 
-    /// Inodes that a crash or an unmount left without names, to be freed now (`mount` asks once, then `vfs` keeps count).
+    /// Inodes that a crash or an unmount may have left without names, ascending; [`Store::is_nameless`] says so of each.
+    /// Looks through all that is known of orphans: asked for once, not again for each of them.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
     fn orphans(&mut self) -> Outcome<Vec<InodeNo>>;
+
+    /// Whether that inode is there and has no names, so that it is to be freed. An orphan that has only blocks to be dropped
+    /// is put in line for that by being asked about.
+    ///
+    /// # Errors
+    /// `Need`. One that is damaged is left alone, for a checker to free: false.
+    fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool>;
 
     /// The read-only reason, if writing is off.
     fn read_only(&self) -> Option<&str>;

@@ -40,6 +40,9 @@ pub enum LabError {
         /// Offset in bytes.
         at_bytes: u64,
     },
+    /// Somebody asked it to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// The experiment cannot be set up as asked.
     #[error("{0}")]
     Setup(String),

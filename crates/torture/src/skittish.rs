@@ -24,12 +24,22 @@ pub struct Skittish<S> {
     pub stops: u64,
     /// How often it was looked at, or an operation began.
     pub looks: u64,
+    /// Orphans listed, each as often as it was.
+    pub orphans_listed: u64,
 }
 
 impl<S: Store> Skittish<S> {
     /// Stops at places drawn from `seed`.
     pub fn new(inner: S, seed: u64) -> Self {
-        Self { inner, rng: Rng::new(seed), calm_looks: 0, is_open: false, stops: 0, looks: 0 }
+        Self {
+            inner,
+            rng: Rng::new(seed),
+            calm_looks: 0,
+            is_open: false,
+            stops: 0,
+            looks: 0,
+            orphans_listed: 0,
+        }
     }
 
     /// Never stops; only counts and watches.
@@ -145,7 +155,14 @@ impl<S: Store> Store for Skittish<S> {
 
     fn orphans(&mut self) -> Outcome<Vec<InodeNo>> {
         self.pause()?;
-        self.inner.orphans()
+        let orphans = self.inner.orphans()?;
+        self.orphans_listed += orphans.len() as u64;
+        Ok(orphans)
+    }
+
+    fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool> {
+        self.pause()?;
+        self.inner.is_nameless(ino)
     }
 
     fn read_only(&self) -> Option<&str> {

@@ -13,6 +13,7 @@ mod repair;
 mod salvage;
 mod scrub;
 mod stalls;
+mod sync;
 mod volume;
 
 pub use check::check;
@@ -23,6 +24,8 @@ pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};
 pub use stalls::Stalls;
+#[cfg(shuttle)]
+pub use sync::lose_notifications;
 pub use volume::Volume;
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.

@@ -4,12 +4,12 @@
 //! stretch of the log read at once. A window may be older than the log (its segment was written again); the checksum in
 //! every pointer tells, and then the device is asked.
 
+use crate::sync::Mutex;
 use firnfs::lfs::{Geometry, verify_stored};
 use firnfs::store::{Piece, ReadPlan};
 use firnfs::{Fetch, FsError};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::BlockPtr;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 

@@ -3,7 +3,7 @@
 //! One stall is all the waiting of one operation, from when it was first turned away for room until it was done or refused. Waiting
 //! for a block to be read, or for a flush, is none.
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Stalls since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 use crate::driven::Driven;
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use firnfs::content::{Content, ready_blocks};
 use firnfs::lfs::{Job, JobId, Pressure, Step};
 use firnfs::store::{Scope, Ticket};
@@ -10,9 +12,7 @@ use firnfs::vfs::Vfs;
 use firnfs::{Fetch, FsError, Outcome, Stop};
 use firnfs_device::{Clock, Device, Tag};
 use firnfs_format::{InodeNo, TimeNs};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

@@ -9,11 +9,11 @@ use firnfs::inode::Kind;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Fate};
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::Scope;
-use firnfs_device::Device;
+use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{InodeNo, SectorAddr, SegmentId};
 use firnfs_volume::{Volume, check};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -109,10 +109,7 @@ impl Fixture {
 fn bmapv_tells_live_blocks_from_dead_ones_and_moving_the_live_ones_empties_the_segment() {
     let fixture = Fixture::new(64 << 20);
     let victim = fixture.candidates()[0];
-    let blocks = fixture.blocks(victim);
-    let now_at = fixture.volume.run(|vfs, _| vfs.store_mut().bmapv(&blocks)).unwrap();
-    let live: Vec<BlockInfo> =
-        blocks.iter().zip(&now_at).filter(|(b, ptr)| b.addr == ptr.addr).map(|(b, _)| *b).collect();
+    let (blocks, live) = (fixture.blocks(victim), live_blocks(&fixture, victim));
     assert!(!live.is_empty() && live.len() < blocks.len(), "{} of {}", live.len(), blocks.len());
     let before = fixture.volume.run(|vfs, _| Ok(*vfs.store().counters())).unwrap();
     let marked = fixture.volume.markv(&live).unwrap();
@@ -198,13 +195,75 @@ fn lies_move_nothing_and_harm_nothing() {
     let said = fixture.volume.segclean(&[victim, SegmentId(u64::MAX)]).unwrap();
     assert!(matches!(said[..], [Emptiness::Live(_), Emptiness::Busy]), "{said:?}");
     // The same block a thousand times moves once.
-    let live = fixture.entries(victim).iter().map(BlockInfo::from).collect::<Vec<_>>();
-    let now_at = fixture.volume.run(|vfs, _| vfs.store_mut().bmapv(&live)).unwrap();
-    let one = live.iter().zip(&now_at).find(|(b, ptr)| b.addr == ptr.addr).unwrap().0;
-    let fates = fixture.volume.markv(&vec![*one; 1000]).unwrap().fates;
+    let one = live_blocks(&fixture, victim)[0];
+    let fates = fixture.volume.markv(&vec![one; 1000]).unwrap().fates;
     assert_eq!(fates.iter().filter(|fate| **fate == Fate::Moved).count(), 1);
     fixture.assert_intact();
     fixture.reopened(true);
+}
+
+/// Of a segment, the blocks that are where its summaries say.
+fn live_blocks(fixture: &Fixture, segment: SegmentId) -> Vec<BlockInfo> {
+    let blocks = fixture.blocks(segment);
+    let now_at = fixture.volume.run(|vfs, _| vfs.store_mut().bmapv(&blocks)).unwrap();
+    blocks.iter().zip(&now_at).filter(|(b, ptr)| b.addr == ptr.addr).map(|(b, _)| *b).collect()
+}
+
+/// Flips a bit of a sector.
+fn damage(device: &dyn Device, at_bytes: u64) {
+    let mut sector = device.read(at_bytes, 512).unwrap().to_vec();
+    sector[17] ^= 4;
+    device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&sector))).unwrap();
+}
+
+#[test]
+fn a_segment_whose_files_have_damaged_records_is_left_alone_and_the_request_ends() {
+    within_two_minutes(|| {
+        let fixture = Fixture::new(64 << 20);
+        let segments = fixture.candidates();
+        let owners = |segment: &SegmentId| -> BTreeSet<InodeNo> {
+            live_blocks(&fixture, *segment).iter().map(|block| block.ino).collect()
+        };
+        let victim = *segments.iter().find(|segment| owners(segment).len() > 2).unwrap();
+        let damaged: Vec<InodeNo> = owners(&victim).into_iter().rev().take(2).collect();
+        let other = *segments
+            .iter()
+            .find(|segment| damaged.iter().all(|ino| !owners(segment).contains(ino)))
+            .unwrap();
+        let (blocks, others) = (live_blocks(&fixture, victim), live_blocks(&fixture, other));
+        let geo = fixture.volume.run(|vfs, _| Ok(vfs.store().geometry())).unwrap();
+        let records = (0..geo.segments).flat_map(|segment| live_blocks(&fixture, SegmentId(segment)));
+        let records: Vec<SectorAddr> = records
+            .filter(|b| matches!(b.kind, EntryKind::Inode { .. }) && damaged.contains(&b.ino))
+            .map(|b| b.addr)
+            .collect();
+        assert_eq!(records.len(), 2);
+        fixture.volume.close().unwrap();
+        let Fixture { device, mut files, volume } = fixture;
+        drop(volume);
+        records.iter().for_each(|addr| damage(&*device, geo.device_bytes(*addr)));
+        let (volume, _) = mount(&device, Options::default());
+        // Both have to be read to know what of the segment is live.
+        let marked = volume.markv(&blocks).unwrap();
+        assert_eq!((marked.fates, marked.moved_bytes), (vec![Fate::Damaged; blocks.len()], 0));
+        assert!(matches!(volume.segclean(&[victim]).unwrap()[..], [Emptiness::Live(_)]));
+        let again = volume.markv(&blocks).unwrap();
+        assert_eq!(again.fates, vec![Fate::Damaged; blocks.len()]);
+        // The rest of the volume goes on being cleaned and read.
+        let marked = volume.markv(&others).unwrap();
+        assert_eq!(marked.fates, vec![Fate::Moved; others.len()]);
+        assert_eq!(volume.segclean(&[other]).unwrap(), [Emptiness::Clean]);
+        damaged.iter().for_each(|ino| drop(files.remove(ino)));
+        for (ino, content) in &files {
+            let mut found = vec![0; content.len()];
+            assert_eq!(volume.read(*ino, 0, &mut found).unwrap(), content.len());
+            assert!(found == *content, "content of inode {ino}");
+        }
+        for ino in damaged {
+            let error = volume.read(ino, 0, &mut [0; 10]).unwrap_err();
+            assert!(matches!(error, FsError::Corrupt { .. }), "{error}");
+        }
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub mod view;
 
 use crate::args::size;
 use crate::failure::{Done, Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
@@ -13,7 +14,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use service::{START_OP, STATUS_OP, STOP_OP};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,8 +23,6 @@ use view::{ProgressView, ScrubView, StatusView};
 
 /// Time between two looks at how far it is, in milliseconds.
 const LOOK_EVERY_MS: u64 = 200;
-/// As shells have it for a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 
 /// Arguments of `firn scrub`.
 #[derive(Args, Debug)]
@@ -82,7 +80,8 @@ pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
         );
     }
     let (mut client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
-    let interrupted = on_interrupt()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    interrupt::sets(&interrupted)?;
     let started: Started =
         answer(&mut client, START_OP, json!({ "rate_bytes": args.rate, "writable": args.writable }))?;
     if started.joined && !args.json {
@@ -104,21 +103,11 @@ fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
 
 fn exit_of(view: &ScrubView) -> u8 {
     match (view.stopped, view.clean, view.complete) {
-        (true, ..) => INTERRUPTED,
+        (true, ..) => Exit::Interrupted as u8,
         (_, false, _) => Exit::NotAVolume as u8,
         (_, true, true) => 0,
         (_, true, false) => Exit::Failed as u8,
     }
-}
-
-/// A flag that Ctrl-C sets.
-fn on_interrupt() -> Done<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&flag))
-            .map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
-    }
-    Ok(flag)
 }
 
 /// Shows progress until the check ends. Who joined it only leaves when interrupted.

@@ -1,5 +1,6 @@
 //! End-to-end tests: the real program, real mounts. One program, so that the helpers have one home.
 
+mod bench;
 mod cleaner;
 mod common;
 mod failing;

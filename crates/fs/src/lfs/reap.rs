@@ -144,8 +144,7 @@ impl Lfs {
         Ok(true)
     }
 
-    /// Orphans that the users' layer has to free; those that only have blocks to be dropped are put in line by
-    /// being loaded.
+    /// Numbers of all orphans: what the inode map says, and what has not reached it yet.
     pub(super) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
         let (mut orphans, damage) = self.imap.orphans(&mut self.shelf)?;
         damage.into_iter().for_each(|why| self.put_aside(Thing::InodeMap, why));
@@ -153,18 +152,22 @@ impl Lfs {
         orphans.extend(self.dirty_order.values().filter(|&&ino| self.core(ino).is_orphan()));
         orphans.sort_unstable();
         orphans.dedup();
-        let mut nameless = Vec::new();
-        for ino in orphans {
-            if self.why_aside(Thing::Inode(ino)).is_some() {
-                continue;
-            }
-            match self.load_inode(ino) {
-                Ok(core) if !core.freed && core.inode.nlink == 0 => nameless.push(ino),
-                Ok(_) | Err(Stop::Fail(FsError::NotFound)) => {}
-                Err(Stop::Fail(why)) if is_damage(&why) => self.put_aside(Thing::Inode(ino), why),
-                Err(stop) => return Err(stop),
-            }
+        Ok(orphans)
+    }
+
+    /// Whether the users' layer has to free an orphan; one that only has blocks to be dropped is put in line by being loaded.
+    pub(super) fn look_at_orphan(&mut self, ino: InodeNo) -> Outcome<bool> {
+        if self.why_aside(Thing::Inode(ino)).is_some() {
+            return Ok(false);
         }
-        Ok(nameless)
+        match self.load_inode(ino) {
+            Ok(core) => Ok(!core.freed && core.inode.nlink == 0),
+            Err(Stop::Fail(FsError::NotFound)) => Ok(false),
+            Err(Stop::Fail(why)) if is_damage(&why) => {
+                self.put_aside(Thing::Inode(ino), why);
+                Ok(false)
+            }
+            Err(stop) => Err(stop),
+        }
     }
 }

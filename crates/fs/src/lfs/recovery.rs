@@ -5,6 +5,10 @@
 //! CRC of its predecessor's summary, and blocks with right CRCs. The first that does not ends the log. Only whole batches
 //! count. A batch's inode records say everything: old and new block trees are compared to bring the usage up to date, and
 //! no operation has to be replayed.
+//!
+//! The blocks of a checkpoint count only if something follows them: at the end of the log, where its slot was not written, they are
+//! of no use, and the next mount writes over them. So mounts that are killed in the checkpoint that they begin with, again and
+//! again, leave the log as they found it.
 
 use super::Lfs;
 use super::admit::{self, INODE_NUMBERS, RECORD_MAX_BYTES};
@@ -39,7 +43,7 @@ pub struct RollForward {
     pub bytes: u64,
     /// Inodes that came out different from the checkpoint.
     pub inodes: u64,
-    /// Partial segments of a batch that never was completed, and so did not count.
+    /// Partial segments of a batch or of a checkpoint that never was completed, and so did not count.
     pub incomplete: u64,
     /// A part of the log that was durable and is damaged: what it held, and all after it, is missing.
     pub lost: Option<LostLog>,
@@ -89,7 +93,7 @@ pub(super) struct Position {
     pub crc: u32,
 }
 
-/// Changes of the batch being read.
+/// Changes of the batch being read, or of several that count together.
 #[derive(Default)]
 struct Batch {
     inodes: Vec<(InodeNo, Latest)>,
@@ -116,7 +120,8 @@ impl Lfs {
         let (mut tail, mut heads) = (Accepted::new(), Heads::new());
         while let Some((partial, bytes)) = self.next_partial(read, base, &mut at, &mut heads)? {
             self.note(&partial, &bytes, &mut batch)?;
-            if partial.summary.flags & FLAG_END == 0 && !is_on(Mutation::AnyBatch) {
+            let is_whole = partial.summary.flags & FLAG_END != 0 || is_on(Mutation::AnyBatch);
+            if !is_whole || partial.summary.flags & FLAG_CHECKPOINT != 0 {
                 continue;
             }
             let done = std::mem::take(&mut batch);

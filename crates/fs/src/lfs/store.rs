@@ -545,6 +545,10 @@ impl Store for Lfs {
         self.find_orphans()
     }
 
+    fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool> {
+        self.look_at_orphan(ino)
+    }
+
     fn read_only(&self) -> Option<&str> {
         self.read_only.as_deref()
     }

@@ -328,6 +328,11 @@ impl Store for MemStore {
         Ok(numbers.map(|(ino, _)| InodeNo(ino as u64)).collect())
     }
 
+    fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool> {
+        let node = self.nodes.get(ino.0 as usize).and_then(Option::as_ref);
+        Ok(node.is_some_and(|node| node.inode.nlink == 0))
+    }
+
     fn read_only(&self) -> Option<&str> {
         None
     }

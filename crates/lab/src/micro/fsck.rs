@@ -5,6 +5,7 @@
 use super::library::fresh_volume;
 use super::report::{Figure, Spread};
 use super::scenario::{content, elapsed_ns};
+use super::stop::Stop;
 use crate::LabError;
 use firnfs::FsError;
 use firnfs::check::From;
@@ -48,19 +49,20 @@ impl Fsck {
     /// Fills the image and times the check.
     ///
     /// # Errors
-    /// The first thing that fails; also a check that finds something.
-    pub fn measure(&self) -> Result<Figure, LabError> {
+    /// The first thing that fails; also a check that finds something; `Interrupted`.
+    pub fn measure(&self, stop: &Stop) -> Result<Figure, LabError> {
         let made = File::create(&self.image).map_err(LabError::io("create", &self.image))?;
         made.set_len(self.files * FILE_ROOM_BYTES + SPARE_BYTES)
             .map_err(LabError::io("size", &self.image))?;
         let failed = |action| move |source| LabError::Volume { action, source };
         let volume = fresh_volume(&self.image)?;
-        self.fill(&volume).map_err(failed("filling the volume to check"))?;
+        self.fill(&volume, stop)?;
         volume.close().map_err(failed("closing the volume to check"))?;
         drop(volume);
         let mut seconds = Vec::new();
         let mut live_bytes = 0;
         for _ in 0..self.rounds.max(1) {
+            stop.check()?;
             let (elapsed_ns, live) = self.check()?;
             seconds.push(elapsed_ns as f64 / 1e9);
             live_bytes = live;
@@ -75,7 +77,18 @@ impl Fsck {
         })
     }
 
-    fn fill(&self, volume: &Volume<Lfs>) -> Result<(), FsError> {
+    fn fill(&self, volume: &Volume<Lfs>, stop: &Stop) -> Result<(), LabError> {
+        let directories = (0..self.files).step_by(FILES_A_DIRECTORY as usize);
+        for first in directories {
+            stop.check()?;
+            self.fill_directory(volume, first)
+                .map_err(|source| LabError::Volume { action: "filling the volume to check", source })?;
+        }
+        Ok(())
+    }
+
+    /// Makes a directory of the files from `first`.
+    fn fill_directory(&self, volume: &Volume<Lfs>, first: u64) -> Result<(), FsError> {
         let bytes = content(3, self.file_bytes as usize);
         let make = |parent, name: String, kind| {
             let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
@@ -84,12 +97,10 @@ impl Fsck {
                 .run(|vfs, now| vfs.make(now, caller, parent, name.as_bytes(), node, false))
                 .map(|attr| attr.ino)
         };
-        for first in (0..self.files).step_by(FILES_A_DIRECTORY as usize) {
-            let dir = make(InodeNo::ROOT, format!("directory {first}"), Kind::Directory)?;
-            for n in first..(first + FILES_A_DIRECTORY).min(self.files) {
-                let ino = make(dir, format!("file {n}"), Kind::Regular)?;
-                volume.write(ino, 0, &bytes, false)?;
-            }
+        let dir = make(InodeNo::ROOT, format!("directory {first}"), Kind::Directory)?;
+        for n in first..(first + FILES_A_DIRECTORY).min(self.files) {
+            let ino = make(dir, format!("file {n}"), Kind::Regular)?;
+            volume.write_all(ino, 0, &bytes, false)?;
         }
         Ok(())
     }
@@ -125,7 +136,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut fsck = Fsck::in_directory(home.path());
         (fsck.files, fsck.rounds) = (300, 2);
-        let figure = fsck.measure().unwrap();
+        let figure = fsck.measure(&Stop::default()).unwrap();
         assert!(figure.value.min > 0.0 && figure.title.contains("300 files"), "{figure:?}");
         drop(fsck);
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);

@@ -4,9 +4,11 @@
 //! the volume's background work, as the daemon of a mount has one.
 
 use super::scenario::{Task, Workload, content, elapsed_ns, small_name};
+use super::stop::Stop;
 use super::{Durability, Sample};
 use crate::LabError;
 use crate::calendar::now_ns;
+use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
@@ -30,6 +32,10 @@ const LIBRARY: &str = "library";
 /// Name of the raw device in samples.
 const RAW: &str = "raw";
 
+fn writing(source: FsError) -> LabError {
+    LabError::Volume { action: "writing through the library", source }
+}
+
 /// The files that the rows run on; they are removed at the end.
 pub struct Library {
     image: PathBuf,
@@ -41,68 +47,77 @@ impl Library {
     /// Preallocates in `directory`; `sequential_bytes` is how much is written to measure bandwidth.
     ///
     /// # Errors
-    /// As writing reports.
-    pub fn prepare(directory: &Path, sequential_bytes: u64) -> Result<Self, LabError> {
+    /// As writing reports; `Interrupted`.
+    pub fn prepare(directory: &Path, sequential_bytes: u64, stop: &Stop) -> Result<Self, LabError> {
         let sequential_bytes = sequential_bytes.next_multiple_of(UNIT_BYTES as u64);
         let library = Self {
             image: directory.join("firn-bench-library.img"),
             raw: directory.join("firn-bench-raw.img"),
             sequential_bytes,
         };
-        preallocate(&library.image, sequential_bytes + SPARE_BYTES)?;
-        preallocate(&library.raw, sequential_bytes)?;
+        preallocate(&library.image, sequential_bytes + SPARE_BYTES, stop)?;
+        preallocate(&library.raw, sequential_bytes, stop)?;
         Ok(library)
     }
 
     /// Runs every row once.
     ///
     /// # Errors
-    /// The first thing that fails.
-    pub fn round(&self, w: &Workload, round: u32, samples: &mut Vec<Sample>) -> Result<(), LabError> {
+    /// The first thing that fails; `Interrupted`.
+    pub fn round(
+        &self,
+        w: &Workload,
+        round: u32,
+        samples: &mut Vec<Sample>,
+        stop: &Stop,
+    ) -> Result<(), LabError> {
         let mut record = |task, target: &str, elapsed_ns| {
             let target = target.to_owned();
             samples.push(Sample { task, durability: Durability::Durable, target, round, elapsed_ns });
         };
-        record(Task::LibraryCreate, LIBRARY, self.create_small(w)?);
+        record(Task::LibraryCreate, LIBRARY, self.create_small(w, stop)?);
         // Whoever comes second finds the disk as the first left it, so they take turns.
         if round.is_multiple_of(2) {
-            record(Task::RawWrite, RAW, self.write_raw()?);
-            record(Task::SegmentWrite, LIBRARY, self.write_segments()?);
+            record(Task::RawWrite, RAW, self.write_raw(stop)?);
+            record(Task::SegmentWrite, LIBRARY, self.write_segments(stop)?);
         } else {
-            record(Task::SegmentWrite, LIBRARY, self.write_segments()?);
-            record(Task::RawWrite, RAW, self.write_raw()?);
+            record(Task::SegmentWrite, LIBRARY, self.write_segments(stop)?);
+            record(Task::RawWrite, RAW, self.write_raw(stop)?);
         }
         record(Task::Checksum, LIBRARY, checksum(w));
         Ok(())
     }
 
-    fn create_small(&self, w: &Workload) -> Result<u64, LabError> {
+    fn create_small(&self, w: &Workload, stop: &Stop) -> Result<u64, LabError> {
         let bytes = content(0, w.small_bytes as usize);
         self.timed(|volume| {
             for i in 0..u64::from(w.small_files) {
+                stop.check()?;
                 let ino = make_file(volume, small_name(i).as_bytes())?;
-                volume.write_all(ino, 0, &bytes, false)?;
+                volume.write_all(ino, 0, &bytes, false).map_err(writing)?;
             }
-            volume.sync(Scope::All)
+            volume.sync(Scope::All).map_err(writing)
         })
     }
 
-    fn write_segments(&self) -> Result<u64, LabError> {
+    fn write_segments(&self, stop: &Stop) -> Result<u64, LabError> {
         let unit = content(1, UNIT_BYTES);
         self.timed(|volume| {
             let ino = make_file(volume, b"sequential")?;
             for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
-                volume.write_all(ino, at_bytes, &unit, false)?;
+                stop.check()?;
+                volume.write_all(ino, at_bytes, &unit, false).map_err(writing)?;
             }
-            volume.sync(Scope::All)
+            volume.sync(Scope::All).map_err(writing)
         })
     }
 
-    fn write_raw(&self) -> Result<u64, LabError> {
+    fn write_raw(&self, stop: &Stop) -> Result<u64, LabError> {
         let file = open_direct(&self.raw)?;
         let unit = AlignedBuf::copy_of(&content(1, UNIT_BYTES));
         let start = Instant::now();
         for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
+            stop.check()?;
             file.write_all_at(&unit, at_bytes).map_err(LabError::io("write", &self.raw))?;
         }
         file.sync_data().map_err(LabError::io("flush", &self.raw))?;
@@ -110,8 +125,7 @@ impl Library {
     }
 
     /// Makes a fresh volume, times `work` on it, and closes it.
-    fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), firnfs::FsError>) -> Result<u64, LabError> {
-        let failed = |action| move |source| LabError::Volume { action, source };
+    fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), LabError>) -> Result<u64, LabError> {
         let volume = fresh_volume(&self.image)?;
         let stop = AtomicBool::new(false);
         let elapsed = std::thread::scope(|scope| {
@@ -123,8 +137,10 @@ impl Library {
             volume.wake();
             worked.map(|()| elapsed)
         });
-        let elapsed = elapsed.map_err(failed("writing through the library"))?;
-        volume.close().map_err(failed("closing the library's volume"))?;
+        let elapsed = elapsed?;
+        volume
+            .close()
+            .map_err(|source| LabError::Volume { action: "closing the library's volume", source })?;
         Ok(elapsed)
     }
 }
@@ -174,10 +190,11 @@ fn run_background(volume: &Volume<Lfs>, stop: &AtomicBool) {
     }
 }
 
-fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, firnfs::FsError> {
+fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, LabError> {
     let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
     let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
-    volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name, node, false)).map(|attr| attr.ino)
+    let made = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name, node, false));
+    made.map(|attr| attr.ino).map_err(writing)
 }
 
 /// What verifying the large file costs: its checksum, block by block.
@@ -207,12 +224,13 @@ fn open_direct(path: &Path) -> Result<File, LabError> {
 /// disk's own file system, which nobody shall pay while he is timed.
 ///
 /// # Errors
-/// As writing reports.
-pub fn preallocate(path: &Path, len_bytes: u64) -> Result<(), LabError> {
+/// As writing reports; `Interrupted`.
+pub fn preallocate(path: &Path, len_bytes: u64, stop: &Stop) -> Result<(), LabError> {
     let file = open_direct(path)?;
     let zeros = AlignedBuf::zeroed(UNIT_BYTES);
     let mut at_bytes = 0;
     while at_bytes < len_bytes {
+        stop.check()?;
         file.write_all_at(&zeros, at_bytes).map_err(LabError::io("preallocate", path))?;
         at_bytes += UNIT_BYTES as u64;
     }
@@ -228,10 +246,10 @@ mod tests {
     fn every_row_beside_the_mount_is_measured_and_the_files_are_gone_afterwards() {
         let home = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let w = Workload { small_files: 50, large_bytes: 1 << 20, ..Workload::default() };
-        let mut samples = Vec::new();
-        let library = Library::prepare(home.path(), 4 << 20).unwrap();
-        library.round(&w, 0, &mut samples).unwrap();
-        library.round(&w, 1, &mut samples).unwrap();
+        let (mut samples, stop) = (Vec::new(), Stop::default());
+        let library = Library::prepare(home.path(), 4 << 20, &stop).unwrap();
+        library.round(&w, 0, &mut samples, &stop).unwrap();
+        library.round(&w, 1, &mut samples, &stop).unwrap();
         drop(library);
         for task in [Task::LibraryCreate, Task::RawWrite, Task::SegmentWrite, Task::Checksum] {
             assert_eq!(samples.iter().filter(|s| s.task == task && s.elapsed_ns > 0).count(), 2, "{task:?}");

@@ -11,9 +11,11 @@ pub mod environment;
 pub mod figures;
 pub mod fsck;
 pub mod library;
+pub mod recovery;
 pub mod report;
 pub mod scale;
 pub mod scenario;
+pub mod stop;
 pub mod table;
 pub mod target;
 pub mod tool;
@@ -25,6 +27,7 @@ use library::Library;
 use report::{Report, Roles};
 use scenario::{Scenario, Task, Workload};
 use serde::{Deserialize, Serialize};
+use stop::Stop;
 use target::Target;
 
 /// What a time includes.
@@ -74,6 +77,10 @@ pub struct Plan {
     pub scale: Option<scale::Scale>,
     /// How long the file system check takes, if wanted.
     pub fsck: Option<fsck::Fsck>,
+    /// How long recovery takes, if wanted.
+    pub recovery: Option<recovery::Recovery>,
+    /// Ends the run early.
+    pub stop: Stop,
 }
 
 /// Where a run stands, for a progress bar.
@@ -90,10 +97,10 @@ pub struct Step {
 /// Runs the plan and reports.
 ///
 /// # Errors
-/// The first thing that fails ends the run: a benchmark with holes in it compares nothing.
+/// The first thing that fails ends the run: a benchmark with holes in it compares nothing. `Interrupted` if it was asked to stop.
 pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, LabError> {
     let environment = Environment::observe();
-    let tasks = scenario::Prepared::new(&plan.workload, &plan.scenarios)?;
+    let tasks = scenario::Prepared::new(&plan.workload, &plan.scenarios, &plan.stop)?;
     let total = u64::from(plan.rounds) * plan.scenarios.len() as u64 * plan.targets.len() as u64;
     let mut samples = Vec::new();
     let mut done = 0;
@@ -114,21 +121,28 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
         if let Some(library) = &plan.library {
             let what = format!("round {}: the library and the raw device", round + 1);
             progress(&Step { done, total, what });
-            library.round(&plan.workload, round, &mut samples)?;
+            library.round(&plan.workload, round, &mut samples, &plan.stop)?;
         }
     }
     let scaled = match (&plan.scale, &plan.roles.subject) {
         (Some(scale), Some(subject)) => {
             progress(&Step { done, total, what: format!("filling a directory on {subject}") });
             let target = plan.targets.iter_mut().find(|target| target.name() == subject);
-            target.map(|target| scale.measure(target.as_mut())).transpose()?
+            target.map(|target| scale.measure(target.as_mut(), &plan.stop)).transpose()?
         }
         _ => None,
     };
     let checked = match &plan.fsck {
         Some(fsck) => {
             progress(&Step { done, total, what: format!("checking {} files", fsck.files) });
-            Some(fsck.measure()?)
+            Some(fsck.measure(&plan.stop)?)
+        }
+        None => None,
+    };
+    let recovered = match &plan.recovery {
+        Some(recovery) => {
+            progress(&Step { done, total, what: format!("recovering {} files", recovery.files) });
+            Some(recovery.measure(&plan.stop)?)
         }
         None => None,
     };
@@ -138,5 +152,6 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
     report.figures.extend(figures::from_samples(&report.roles, &report.samples));
     report.figures.extend(scaled);
     report.figures.extend(checked);
+    report.figures.extend(recovered);
     Ok(report)
 }

@@ -4,8 +4,10 @@
 
 use super::report::{Figure, Spread};
 use super::scenario::{create_files, elapsed_ns};
+use super::stop::Stop;
 use super::target::Target;
 use crate::LabError;
+use std::path::Path;
 use std::time::Instant;
 
 /// The most that a create among the many may cost relative to one among the few.
@@ -38,16 +40,16 @@ impl Scale {
     /// Fills a directory on `target`, and removes it.
     ///
     /// # Errors
-    /// The first call that fails.
-    pub fn measure(&self, target: &mut dyn Target) -> Result<Figure, LabError> {
+    /// The first call that fails; `Interrupted`.
+    pub fn measure(&self, target: &mut dyn Target, stop: &Stop) -> Result<Figure, LabError> {
         let directory = target.directory().join(DIRECTORY);
         std::fs::create_dir(&directory).map_err(LabError::io("create", &directory))?;
-        create_files(&directory, 0..self.few, self.file_bytes)?;
-        let (few, at) = self.windows(target, &directory, self.few)?;
-        create_files(&directory, at..self.many.max(at), self.file_bytes)?;
-        let (many, _) = self.windows(target, &directory, self.many.max(at))?;
-        std::fs::remove_dir_all(&directory).map_err(LabError::io("remove", &directory))?;
-        target.sync()?;
+        let timed = self.fill(target, &directory, stop);
+        if timed.is_ok() || !target.is_scratch() {
+            std::fs::remove_dir_all(&directory).map_err(LabError::io("remove", &directory))?;
+            target.sync()?;
+        }
+        let (few, many) = timed?;
         let ratio = many.median / few.median;
         Ok(Figure {
             title: format!("cost per create at {} files against {} (durable)", self.many, self.few),
@@ -58,19 +60,29 @@ impl Scale {
         })
     }
 
+    /// Microseconds a create among the few and among the many.
+    fn fill(&self, target: &dyn Target, directory: &Path, stop: &Stop) -> Result<(Spread, Spread), LabError> {
+        create_files(directory, 0..self.few, self.file_bytes, stop)?;
+        let (few, at) = self.windows(target, directory, self.few, stop)?;
+        create_files(directory, at..self.many.max(at), self.file_bytes, stop)?;
+        let (many, _) = self.windows(target, directory, self.many.max(at), stop)?;
+        Ok((few, many))
+    }
+
     /// Microseconds a create, and the number of files afterwards.
     fn windows(
         &self,
         target: &dyn Target,
-        directory: &std::path::Path,
+        directory: &Path,
         from: u64,
+        stop: &Stop,
     ) -> Result<(Spread, u64), LabError> {
         target.sync()?;
         let mut costs = Vec::new();
         for window in 0..self.windows {
             let first = from + window * self.window;
             let start = Instant::now();
-            create_files(directory, first..first + self.window, self.file_bytes)?;
+            create_files(directory, first..first + self.window, self.file_bytes, stop)?;
             target.sync()?;
             costs.push(elapsed_ns(start) as f64 / 1000.0 / self.window as f64);
         }

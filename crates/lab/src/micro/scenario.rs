@@ -4,6 +4,7 @@
 //! random except for the order of overwrites, which is the same in every round and on every target. A scenario leaves
 //! its directory empty, outside of what is timed.
 
+use super::stop::Stop;
 use super::target::Target;
 use super::{Durability, Sample, tool};
 use crate::LabError;
@@ -174,6 +175,7 @@ const PLAYGROUND: &str = "firn-bench";
 /// What all rounds share, made once: the archive to unpack and the order of overwrites.
 pub struct Prepared<'a> {
     workload: &'a Workload,
+    stop: &'a Stop,
     archive: Option<(tempfile::TempDir, PathBuf)>,
     overwrite_order: Vec<u64>,
     cold_reads: bool,
@@ -184,7 +186,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// As making the archive reports.
-    pub fn new(workload: &'a Workload, scenarios: &[Scenario]) -> Result<Self, LabError> {
+    pub fn new(workload: &'a Workload, scenarios: &[Scenario], stop: &'a Stop) -> Result<Self, LabError> {
         let archive = if scenarios.contains(&Scenario::Tree) {
             Some(super::tree::make_archive(workload.tree_files)?)
         } else {
@@ -193,7 +195,7 @@ impl<'a> Prepared<'a> {
         let mut overwrite_order: Vec<u64> =
             (0..workload.large_bytes / u64::from(workload.unit_bytes)).collect();
         overwrite_order.shuffle(&mut rand_pcg::Pcg64::seed_from_u64(0x66_69_72_6e));
-        Ok(Self { workload, archive, overwrite_order, cold_reads: super::target::may_drop_caches() })
+        Ok(Self { workload, stop, archive, overwrite_order, cold_reads: super::target::may_drop_caches() })
     }
 
     /// Runs one scenario once on one target and adds its samples.
@@ -211,16 +213,18 @@ impl<'a> Prepared<'a> {
         clear(&directory)?;
         std::fs::create_dir(&directory).map_err(LabError::io("create", &directory))?;
         target.sync()?;
-        let mut run = Run { prepared: self, target, directory, round, samples };
-        match scenario {
-            Scenario::Small => run.small()?,
-            Scenario::Fsync => run.fsync()?,
-            Scenario::Large => run.large()?,
-            Scenario::Tree => run.tree()?,
+        let mut run = Run { prepared: self, target, directory: directory.clone(), round, samples };
+        let ran = match scenario {
+            Scenario::Small => run.small(),
+            Scenario::Fsync => run.fsync(),
+            Scenario::Large => run.large(),
+            Scenario::Tree => run.tree(),
+        };
+        if ran.is_err() && target.is_scratch() {
+            return ran;
         }
-        let directory = run.directory;
-        clear(&directory)?;
-        target.sync()
+        let cleared = clear(&directory).and_then(|()| target.sync());
+        ran.and(cleared)
     }
 }
 
@@ -257,6 +261,7 @@ impl Run<'_> {
         task: Task,
         work: impl FnOnce(&Path, &Workload) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
+        self.prepared.stop.check()?;
         let start = Instant::now();
         work(&self.directory, self.prepared.workload)?;
         let buffered_ns = elapsed_ns(start);
@@ -276,6 +281,7 @@ impl Run<'_> {
         if !self.prepared.cold_reads {
             return Ok(());
         }
+        self.prepared.stop.check()?;
         self.target.make_cold()?;
         let start = Instant::now();
         work(&self.directory, self.prepared.workload)?;
@@ -284,12 +290,14 @@ impl Run<'_> {
     }
 
     fn small(&mut self) -> Result<(), LabError> {
+        let stop = self.prepared.stop;
         self.time_synced(Task::CreateSmall, |dir, w| {
-            create_files(dir, 0..u64::from(w.small_files), w.small_bytes)
+            create_files(dir, 0..u64::from(w.small_files), w.small_bytes, stop)
         })?;
-        self.time_cold(Task::ReadSmall, read_small)?;
+        self.time_cold(Task::ReadSmall, |dir, w| read_small(dir, w, stop))?;
         self.time_synced(Task::DeleteSmall, |dir, w| {
             (0..u64::from(w.small_files)).try_for_each(|i| {
+                stop.check()?;
                 let path = small_path(dir, i);
                 std::fs::remove_file(&path).map_err(LabError::io("remove", &path))
             })
@@ -300,6 +308,7 @@ impl Run<'_> {
         let start = Instant::now();
         let w = self.prepared.workload;
         for i in 0..u64::from(w.fsync_files) {
+            self.prepared.stop.check()?;
             let path = small_path(&self.directory, i);
             let file = create_file(&path, &content(i, w.small_bytes as usize))?;
             file.sync_all().map_err(LabError::io("fsync", &path))?;
@@ -309,15 +318,16 @@ impl Run<'_> {
     }
 
     fn large(&mut self) -> Result<(), LabError> {
+        let stop = self.prepared.stop;
         let path = self.directory.join("large");
         let file = create_file(&path, &[])?;
         self.write_units(Task::WriteSequential, &file, &path, 0)?;
         drop(file);
-        self.time_cold(Task::ReadSequential, |_, w| read_large(&path, w, 0))?;
+        self.time_cold(Task::ReadSequential, |_, w| read_large(&path, w, 0, stop))?;
         let file = OpenOptions::new().write(true).open(&path).map_err(LabError::io("open", &path))?;
         self.write_units(Task::OverwriteRandom, &file, &path, 1)?;
         drop(file);
-        self.time_cold(Task::Reread, |_, w| read_large(&path, w, 1))
+        self.time_cold(Task::Reread, |_, w| read_large(&path, w, 1, stop))
     }
 
     /// Writes every unit once, in order for version 0 and at random after that, then fsyncs.
@@ -327,6 +337,7 @@ impl Run<'_> {
         let mut buffer = content(0, unit_bytes as usize);
         let start = Instant::now();
         for i in 0..units {
+            self.prepared.stop.check()?;
             let unit = if version == 0 { i } else { self.prepared.overwrite_order[i as usize] };
             stamp(&mut buffer, unit + version * units);
             file.write_all_at(&buffer, unit * u64::from(unit_bytes)).map_err(LabError::io("write", path))?;
@@ -388,9 +399,11 @@ pub(super) fn create_files(
     directory: &Path,
     range: std::ops::Range<u64>,
     len_bytes: u32,
+    stop: &Stop,
 ) -> Result<(), LabError> {
     let mut bytes = content(0, len_bytes as usize);
     range.into_iter().try_for_each(|i| {
+        stop.check()?;
         let stamp_bytes = bytes.len().min(8);
         bytes[..stamp_bytes].copy_from_slice(&i.to_le_bytes()[..stamp_bytes]);
         create_file(&small_path(directory, i), &bytes).map(drop)
@@ -404,11 +417,12 @@ fn create_file(path: &Path, bytes: &[u8]) -> Result<File, LabError> {
     Ok(file)
 }
 
-fn read_small(directory: &Path, w: &Workload) -> Result<(), LabError> {
+fn read_small(directory: &Path, w: &Workload, stop: &Stop) -> Result<(), LabError> {
     let mut expected = content(0, w.small_bytes as usize);
     let stamp_bytes = expected.len().min(8);
     let mut found = Vec::with_capacity(expected.len() + 1);
     for i in 0..u64::from(w.small_files) {
+        stop.check()?;
         let path = small_path(directory, i);
         expected[..stamp_bytes].copy_from_slice(&i.to_le_bytes()[..stamp_bytes]);
         found.clear();
@@ -420,12 +434,13 @@ fn read_small(directory: &Path, w: &Workload) -> Result<(), LabError> {
     Ok(())
 }
 
-fn read_large(path: &Path, w: &Workload, version: u64) -> Result<(), LabError> {
+fn read_large(path: &Path, w: &Workload, version: u64, stop: &Stop) -> Result<(), LabError> {
     let units = w.large_bytes / u64::from(w.unit_bytes);
     let mut expected = content(0, w.unit_bytes as usize);
     let mut found = vec![0; expected.len()];
     let mut file = File::open(path).map_err(LabError::io("open", path))?;
     for unit in 0..units {
+        stop.check()?;
         stamp(&mut expected, unit + version * units);
         file.read_exact(&mut found).map_err(LabError::io("read", path))?;
         check(path, unit * u64::from(w.unit_bytes), &found, &expected)?;

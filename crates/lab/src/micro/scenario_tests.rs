@@ -54,6 +54,8 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
         library: None,
         scale: None,
         fsck: None,
+        recovery: None,
+        stop: Stop::default(),
     };
     let mut steps = 0;
     let report = run(&mut plan, &mut |_| steps += 1).unwrap();
@@ -70,21 +72,21 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
 #[test]
 fn a_file_system_that_returns_other_bytes_fails_the_run() {
     let home = tempfile::tempdir().unwrap();
-    let w = small_workload();
-    create_files(home.path(), 0..u64::from(w.small_files), w.small_bytes).unwrap();
-    read_small(home.path(), &w).unwrap();
+    let (w, stop) = (small_workload(), Stop::default());
+    create_files(home.path(), 0..u64::from(w.small_files), w.small_bytes, &stop).unwrap();
+    read_small(home.path(), &w, &stop).unwrap();
     let victim = small_path(home.path(), 7);
     let file = OpenOptions::new().write(true).open(&victim).unwrap();
     file.write_all_at(b"!", 1000).unwrap();
-    let error = read_small(home.path(), &w).unwrap_err();
+    let error = read_small(home.path(), &w, &stop).unwrap_err();
     assert!(matches!(&error, LabError::WrongData { path, at_bytes: 1000 } if path == &victim), "{error}");
 }
 
 #[test]
 fn a_stale_unit_of_the_large_file_is_noticed() {
     let mut target = here();
-    let w = Workload { large_bytes: 64 << 10, ..small_workload() };
-    let prepared = Prepared::new(&w, &[Scenario::Large]).unwrap();
+    let (w, stop) = (Workload { large_bytes: 64 << 10, ..small_workload() }, Stop::default());
+    let prepared = Prepared::new(&w, &[Scenario::Large], &stop).unwrap();
     let directory = target.home.path().to_owned();
     let path = directory.join("large");
     let mut samples = Vec::new();
@@ -92,16 +94,16 @@ fn a_stale_unit_of_the_large_file_is_noticed() {
         Run { prepared: &prepared, target: &mut target, directory, round: 0, samples: &mut samples };
     let file = create_file(&path, &[]).unwrap();
     run.write_units(Task::WriteSequential, &file, &path, 0).unwrap();
-    read_large(&path, &w, 0).unwrap();
-    assert!(matches!(read_large(&path, &w, 1), Err(LabError::WrongData { at_bytes: 0, .. })));
+    read_large(&path, &w, 0, &stop).unwrap();
+    assert!(matches!(read_large(&path, &w, 1, &stop), Err(LabError::WrongData { at_bytes: 0, .. })));
     run.write_units(Task::OverwriteRandom, &file, &path, 1).unwrap();
-    read_large(&path, &w, 1).unwrap();
+    read_large(&path, &w, 1, &stop).unwrap();
 }
 
 #[test]
 fn units_are_overwritten_in_an_order_that_is_no_order_and_covers_all() {
-    let w = small_workload();
-    let prepared = Prepared::new(&w, &[]).unwrap();
+    let (w, stop) = (small_workload(), Stop::default());
+    let prepared = Prepared::new(&w, &[], &stop).unwrap();
     let mut sorted = prepared.overwrite_order.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, (0..128).collect::<Vec<_>>());

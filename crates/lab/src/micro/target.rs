@@ -16,6 +16,11 @@ pub trait Target {
     /// An existing directory that the benchmark may fill.
     fn directory(&self) -> &Path;
 
+    /// True if the whole file system is thrown away after the run, so that nothing on it needs to be removed.
+    fn is_scratch(&self) -> bool {
+        false
+    }
+
     /// Makes everything written so far durable.
     ///
     /// # Errors
@@ -199,6 +204,10 @@ impl Target for FirnMount {
 
     fn directory(&self) -> &Path {
         &self.mountpoint
+    }
+
+    fn is_scratch(&self) -> bool {
+        true
     }
 
     fn sync(&self) -> Result<(), LabError> {

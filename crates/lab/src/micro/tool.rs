@@ -1,9 +1,11 @@
 //! Runs other programs and turns their failure into one line.
 
 use crate::LabError;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Runs a command to its end with no input and its output thrown away.
+/// Runs a command to its end with no input and its output thrown away. Signals that a terminal sends do not reach it (see
+/// [`Stop`](super::stop::Stop)).
 ///
 /// # Errors
 /// It does not start, or ends with anything but 0; the reason is the last line it wrote to standard error.
@@ -11,6 +13,7 @@ pub fn run(command: &mut Command) -> Result<(), LabError> {
     let shown = describe(command);
     let failed = |reason: String| LabError::Tool { command: shown.clone(), reason };
     let output = command
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -11,6 +11,7 @@ mod discard;
 mod far;
 mod full;
 mod mount_cost;
+mod orphans;
 mod refusals;
 mod rights;
 mod small_cache;

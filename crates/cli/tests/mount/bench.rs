@@ -1,0 +1,99 @@
+//! `firn bench micro` stopped by a signal: nothing that it mounted or made stays.
+
+use crate::common::{can_mount, eventually, is_root};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A benchmark under way; a test that fails leaves nothing behind either.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.0), Signal::TERM);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// A directory in memory: how busy the disk is shall not matter.
+fn home() -> tempfile::TempDir {
+    let in_memory = Path::new("/dev/shm");
+    if in_memory.is_dir() { tempfile::tempdir_in(in_memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+/// Starts a long benchmark in a process group of its own, as a shell does.
+fn start(home: &Path, more: &[&str]) -> Running {
+    let against = format!("here={}", home.join("against").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+    command.args(["bench", "micro", "--against", &against, "--image"]).arg(home.join("bench.img"));
+    command.args(["--size", "1G", "--null-size", "256M", "--rounds", "1000"]).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Running(command.process_group(0).spawn().unwrap())
+}
+
+/// Mount points and the files behind loop devices that lie in a directory.
+fn left_behind(home: &Path) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    let loops = fs::read_dir("/sys/block").unwrap();
+    let loops =
+        loops.filter_map(|entry| fs::read_to_string(entry.unwrap().path().join("loop/backing_file")).ok());
+    mounts.chain(loops.map(PathBuf::from)).filter(|path| path.starts_with(home)).collect()
+}
+
+fn entries(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Sends the signal once `when` holds, and insists that the benchmark ends and leaves nothing.
+fn stopped(signal: Signal, more: &[&str], when: impl Fn(&Path) -> bool) {
+    let home = home();
+    fs::create_dir(home.path().join("against")).unwrap();
+    let mut child = start(home.path(), more);
+    eventually("the benchmark is where it is to be stopped", || when(home.path()));
+    let since = Instant::now();
+    kill_process_group(Pid::from_child(&child.0), signal).unwrap();
+    let status = child.0.wait().unwrap();
+    let mut complaint = String::new();
+    child.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+    assert_eq!(status.code(), Some(130), "{status}: {complaint}");
+    assert!(complaint.contains("firn: interrupted"), "{complaint}");
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    eventually("mounts and loop devices are gone", || left_behind(home.path()).is_empty());
+    assert_eq!(entries(home.path()), ["against"]);
+    assert_eq!(entries(&home.path().join("against")), [""; 0]);
+}
+
+fn is_mounted(home: &Path, suffix: &str) -> bool {
+    left_behind(home).contains(&home.join(format!("bench.img.{suffix}")))
+}
+
+#[test]
+fn a_benchmark_stopped_in_its_scenarios_leaves_nothing_behind() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let works_on = |place: &'static str| move |home: &Path| home.join(place).join("firn-bench").exists();
+    // Without cold reads, which would empty the caches of the whole machine round after round.
+    let fsync = ["--no-library", "--scenarios", "fsync"];
+    stopped(Signal::TERM, &fsync, works_on("bench.img.mnt"));
+    stopped(Signal::INT, &fsync, works_on("bench.img.mem"));
+    stopped(Signal::INT, &["--no-library", "--scenarios", "small"], works_on("against"));
+}
+
+#[test]
+fn a_benchmark_stopped_while_it_sets_up_leaves_nothing_behind() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    // The memory volume is being mounted, and everything that comes after it is ahead.
+    stopped(Signal::INT, &[], |home| is_mounted(home, "mnt"));
+    stopped(Signal::TERM, &[], |home| home.join("firn-bench-raw.img").exists());
+}

@@ -1,0 +1,103 @@
+//! shuttle's mutex and condition variable behind the calls of parking_lot's that the driver makes.
+//!
+//! Time does not pass here: a wait never times out. So whoever is not woken although he should be is found as a deadlock, and not
+//! saved by looking again later.
+
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+/// A mutex without poisoning: a panic ends the schedule anyway.
+#[derive(Default)]
+pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+/// Access to what a [`Mutex`] guards. `None` only while its owner waits.
+pub struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
+
+impl<T> Mutex<T> {
+    /// An unlocked one.
+    pub fn new(value: T) -> Self {
+        Self(shuttle::sync::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(Some(self.0.lock().expect("no thread panicked")))
+    }
+
+    /// Gives back what it guards.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().expect("no thread panicked")
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("its owner is awake")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("its owner is awake")
+    }
+}
+
+/// A condition variable without spurious wake-ups, timeouts included.
+pub struct Condvar(shuttle::sync::Condvar);
+
+/// Whether a wait timed out: never.
+pub struct WaitTimeoutResult;
+
+impl WaitTimeoutResult {
+    /// False.
+    #[allow(dead_code)] // a part of the interface, whoever needs it at present
+    pub fn timed_out(&self) -> bool {
+        false
+    }
+}
+
+impl Condvar {
+    /// One that nobody waits at.
+    pub fn new() -> Self {
+        Self(shuttle::sync::Condvar::new())
+    }
+
+    /// Waits for a notification, however long it takes.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> WaitTimeoutResult {
+        let held = guard.0.take().expect("its owner is awake");
+        guard.0 = Some(self.0.wait(held).expect("no thread panicked"));
+        WaitTimeoutResult
+    }
+
+    /// Wakes all who wait.
+    pub fn notify_all(&self) {
+        if !is_lost() {
+            self.0.notify_all();
+        }
+    }
+
+    /// Wakes one who waits.
+    pub fn notify_one(&self) {
+        if !is_lost() {
+            self.0.notify_one();
+        }
+    }
+}
+
+thread_local! {
+    /// Notifications until all are lost, of the schedules that run on this thread.
+    static UNTIL_LOST: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Has no notification reach anybody after so many that do; `None`: all reach. Shows that the checker sees.
+pub fn lose_notifications(after: Option<u32>) {
+    UNTIL_LOST.set(after);
+}
+
+fn is_lost() -> bool {
+    let left = UNTIL_LOST.get();
+    UNTIL_LOST.set(left.map(|left| left.saturating_sub(1)));
+    left == Some(0)
+}
