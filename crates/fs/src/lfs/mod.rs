@@ -27,6 +27,7 @@ mod log;
 mod mend;
 mod mkfs;
 mod open;
+mod pace;
 mod parcel;
 mod pins;
 pub mod port;
@@ -191,6 +192,7 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    pace: pace::Pace,
     /// Damaged things that background work leaves alone.
     aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
