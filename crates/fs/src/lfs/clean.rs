@@ -293,7 +293,7 @@ impl Lfs {
         let (mut moved_bytes, mut cleaned) = (0, 0);
         for victim in victims {
             // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
-            let taken_bytes = self.dirty_bytes() + self.changed_table_bytes();
+            let taken_bytes = self.taken_log_bytes();
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
                 break;
             }
