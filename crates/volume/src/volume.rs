@@ -3,7 +3,7 @@
 use crate::driven::Driven;
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use firnfs::content::{Content, ready_blocks};
 use firnfs::lfs::{Job, JobId, Pressure, Step};
@@ -22,10 +22,12 @@ const JOBS_AT_ONCE: usize = 4;
 const UNDER_WAY_MAX: usize = 8;
 /// How long to wait for another caller's requests before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Times that an operation waits for the background to make room before it does so itself.
-const WAITS_MAX: u32 = 8;
+/// How long an operation waits for the background to get anywhere before it makes room itself.
+const BACKGROUND_GONE: Duration = Duration::from_millis(100);
 /// Steps without any way forward before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
+/// How long background work sleeps that found no way to go on, in milliseconds.
+const STUCK_SLEEP_MS: u64 = 1000;
 /// Background steps that an operation does while it waits for room: far more than room for it can take.
 const WORK_MAX: u32 = 4096;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
@@ -33,20 +35,37 @@ const FETCH_TRIES: u32 = 3;
 /// Bytes of a write that are prepared at once.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
 
+/// See [`Volume::park_with`].
+struct Parking {
+    park: Box<dyn Fn(Duration) + Send + Sync>,
+    unpark: Box<dyn Fn() + Send + Sync>,
+}
+
 /// See the crate's head.
 pub struct Volume<S: Driven> {
     core: Mutex<Vfs<S>>,
-    /// Signalled whenever requests were completed.
+    /// Signalled whenever requests were completed or a background step got somewhere.
     progress: Condvar,
+    /// How often that happened. Changes while `core` is locked: who looked at it then misses nothing.
+    advances: AtomicU64,
+    /// Of those, background steps for somebody who waits for room that found no way to make any.
+    dead_ends: AtomicU64,
+    /// Operations that wait for the background to make room.
+    waiting: AtomicU32,
     device: Option<Arc<dyn Device>>,
     reader: Option<Reader>,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
+    parking: OnceLock<Parking>,
     /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
     block_bytes: Option<u32>,
     stalls: StallCount,
     /// Set once somebody waits for background work: then operations do not do it themselves.
     has_background: AtomicBool,
+    /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
+    awake_by_ns: AtomicI64,
+    /// Callers that are doing background work.
+    at_work: AtomicU32,
     work_due: Mutex<bool>,
     work: Condvar,
 }
@@ -62,13 +81,19 @@ impl<S: Driven> Volume<S> {
         Self {
             core: Mutex::new(vfs),
             progress: Condvar::new(),
+            advances: AtomicU64::new(0),
+            dead_ends: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
             device,
             reader,
             clock,
             before_blocking,
+            parking: OnceLock::new(),
             block_bytes,
             stalls: StallCount::default(),
             has_background: AtomicBool::new(false),
+            awake_by_ns: AtomicI64::new(i64::MIN),
+            at_work: AtomicU32::new(0),
             work_due: Mutex::new(false),
             work: Condvar::new(),
         }
@@ -78,6 +103,36 @@ impl<S: Driven> Volume<S> {
     /// that an adapter can let another thread go on meanwhile. Only the first call counts.
     pub fn call_before_blocking(&self, hook: fn()) {
         self.before_blocking.get_or_init(|| hook);
+    }
+
+    /// For programs that decide themselves which of their threads goes on. A thread that waits for another one calls `park`
+    /// instead of sleeping, at most so long, and goes on once it returns; whoever has got somewhere calls `unpark`. Only the first call
+    /// counts.
+    pub fn park_with(
+        &self,
+        park: impl Fn(Duration) + Send + Sync + 'static,
+        unpark: impl Fn() + Send + Sync + 'static,
+    ) {
+        self.parking.get_or_init(|| Parking { park: Box::new(park), unpark: Box::new(unpark) });
+    }
+
+    fn notify(&self, sleepers: &Condvar) {
+        sleepers.notify_all();
+        if let Some(parking) = self.parking.get() {
+            (parking.unpark)();
+        }
+    }
+
+    /// Sleeps until others have got somewhere; false if they have not for that long.
+    fn await_progress(&self, core: &mut MutexGuard<'_, Vfs<S>>, timeout: Duration) -> bool {
+        self.about_to_block();
+        match self.parking.get() {
+            Some(parking) => {
+                MutexGuard::unlocked(core, || (parking.park)(timeout));
+                true
+            }
+            None => !self.progress.wait_for(core, timeout).timed_out(),
+        }
     }
 
     fn about_to_block(&self) {
@@ -94,7 +149,18 @@ impl<S: Driven> Volume<S> {
     ///
     /// # Errors
     /// The operation's own; `NoSpace` if there is no way to make room for it.
-    pub fn run<T>(&self, op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+    pub fn run<T>(&self, mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+        self.run_quietly(|vfs, now| {
+            vfs.store_mut().note_request(self.now());
+            op(vfs, now)
+        })
+    }
+
+    /// As [`Volume::run`], for upkeep: the volume goes on being as quiet as its users are.
+    ///
+    /// # Errors
+    /// As [`Volume::run`].
+    pub fn run_quietly<T>(&self, op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
         let mut patience = Patience::default();
         let result = self.run_to_end(op, &mut patience);
         if let Some(since) = patience.stalled_since {
@@ -113,14 +179,15 @@ impl<S: Driven> Volume<S> {
             let mut core = self.core.lock();
             match op(&mut core, now) {
                 Ok(value) => {
-                    let pressure = core.store().pressure();
+                    let is_due = core.store().pressure() == Pressure::Due || self.oversleeps(&core, now);
                     drop(core);
-                    if pressure == Pressure::Due {
+                    if is_due {
                         self.kick();
                     }
                     return Ok(value);
                 }
                 Err(stop) => {
+                    patience.seen = self.advances.load(Ordering::Relaxed);
                     drop(core);
                     self.overcome(stop, patience)?;
                 }
@@ -128,11 +195,23 @@ impl<S: Driven> Volume<S> {
         }
     }
 
+    /// True if whoever does background work sleeps until something is overdue that was not in sight before. Told once.
+    fn oversleeps(&self, core: &MutexGuard<'_, Vfs<S>>, now: TimeNs) -> bool {
+        let due_in_ms = i64::try_from(core.store().due_in_ms(now)).unwrap_or(i64::MAX);
+        let due_ns = now.0.saturating_add(due_in_ms.saturating_mul(1_000_000));
+        let oversleeps =
+            self.has_background.load(Ordering::Relaxed) && due_ns < self.awake_by_ns.load(Ordering::Relaxed);
+        if oversleeps {
+            self.awake_by_ns.store(i64::MIN, Ordering::Relaxed);
+        }
+        oversleeps
+    }
+
     /// Does what a stopped operation waits for.
     fn overcome(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
         match stop {
             Stop::Fail(e) => Err(e),
-            Stop::Need(fetches) => self.fetch_all(&fetches, patience),
+            Stop::Need(fetches) => self.fetch_all(&fetches, patience, |_| true),
             Stop::Room => {
                 patience.stalled_since.get_or_insert_with(|| self.now());
                 self.make_room(patience)
@@ -140,13 +219,22 @@ impl<S: Driven> Volume<S> {
         }
     }
 
-    fn fetch_all(&self, fetches: &[Fetch], patience: &mut Patience) -> Result<(), FsError> {
+    /// Reads and puts in, one after the other as long as that is `wanted`.
+    fn fetch_all(
+        &self,
+        fetches: &[Fetch],
+        patience: &mut Patience,
+        wanted: impl Fn(&Vfs<S>) -> bool,
+    ) -> Result<(), FsError> {
         let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
         for fetch in fetches {
-            let fetched =
-                reader.fetch(fetch).and_then(|bytes| self.core.lock().store_mut().supply(fetch.what, &bytes));
+            let fetched = reader.fetch(fetch).and_then(|bytes| {
+                let mut core = self.core.lock();
+                core.store_mut().supply(fetch.what, &bytes).map(|()| wanted(&core))
+            });
             match fetched {
-                Ok(()) => {}
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(e) if patience.fetch_failed(fetch) => {
                     patience.failed = None;
                     return self.core.lock().store_mut().fetch_failed(fetch.what, e);
@@ -160,14 +248,8 @@ impl<S: Driven> Volume<S> {
 
     /// An operation waits for log room or memory: lets background work advance, here and now.
     fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
-        if self.has_background.load(Ordering::Relaxed) && patience.waited < WAITS_MAX {
-            // Whoever does background work is at it; two would only be in each other's way.
-            patience.waited += 1;
-            self.kick();
-            self.about_to_block();
-            let mut core = self.core.lock();
-            self.progress.wait_for(&mut core, LOOK_AGAIN);
-            return Ok(());
+        if self.has_background.load(Ordering::Relaxed) && !patience.is_alone {
+            return self.wait_for_room(patience);
         }
         let step = self.core.lock().store_mut().step(self.now(), true);
         match step {
@@ -192,14 +274,40 @@ impl<S: Driven> Volume<S> {
                 self.pump_or_wait();
                 Ok(())
             }
-            Err(stop) => self.overcome_in_step(stop, patience),
+            Err(stop) => self.overcome_in_step(stop, patience, |_| true),
         }
     }
 
-    /// Background work never waits for room of its own: it has waited already.
-    fn overcome_in_step(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
+    /// Has the background make room, and sleeps until it has got anywhere: two at it would only be in each other's way.
+    fn wait_for_room(&self, patience: &mut Patience) -> Result<(), FsError> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let dead_ends = self.dead_ends.load(Ordering::Relaxed);
+        self.kick();
+        let mut core = self.core.lock();
+        let has_advanced = || self.advances.load(Ordering::Relaxed) != patience.seen;
+        while !has_advanced() && !patience.is_alone {
+            let is_in_time = self.await_progress(&mut core, BACKGROUND_GONE);
+            patience.is_alone = !is_in_time && !has_advanced();
+        }
+        drop(core);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.dead_ends.load(Ordering::Relaxed) == dead_ends {
+            patience.stuck = 0;
+            return Ok(());
+        }
+        patience.stuck += 1;
+        if patience.stuck > STUCK_MAX { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
+    /// Background work never waits for room of its own: it has waited already. It reads on only while that is `wanted`.
+    fn overcome_in_step(
+        &self,
+        stop: Stop,
+        patience: &mut Patience,
+        wanted: impl Fn(&Vfs<S>) -> bool,
+    ) -> Result<(), FsError> {
         match stop {
-            Stop::Need(fetches) => self.fetch_all(&fetches, patience),
+            Stop::Need(fetches) => self.fetch_all(&fetches, patience, wanted),
             Stop::Fail(e) => Err(e),
             Stop::Room => Ok(()),
         }
@@ -226,8 +334,7 @@ impl<S: Driven> Volume<S> {
         let mut core = self.core.lock();
         let jobs = Self::take_jobs(&mut core);
         if jobs.is_empty() {
-            self.about_to_block();
-            self.progress.wait_for(&mut core, LOOK_AGAIN);
+            self.await_progress(&mut core, LOOK_AGAIN);
         } else {
             drop(core);
             self.carry_out(jobs);
@@ -249,8 +356,7 @@ impl<S: Driven> Volume<S> {
 
     /// Sleeps until some request to the device is complete, at most `timeout`.
     pub(crate) fn wait_for_progress(&self, timeout: Duration) {
-        self.about_to_block();
-        self.progress.wait_for(&mut self.core.lock(), timeout);
+        self.await_progress(&mut self.core.lock(), timeout);
     }
 
     /// Reads into `out`; returns how much (less than asked for only at the end of the file).
@@ -349,8 +455,7 @@ impl<S: Driven> Volume<S> {
             }
             let jobs = Self::take_jobs(&mut core);
             if jobs.is_empty() {
-                self.about_to_block();
-                self.progress.wait_for(&mut core, LOOK_AGAIN);
+                self.await_progress(&mut core, LOOK_AGAIN);
                 continue;
             }
             drop(core);
@@ -364,12 +469,39 @@ impl<S: Driven> Volume<S> {
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn background(&self) -> Result<u64, FsError> {
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.work_until_idle();
+        self.at_work.fetch_sub(1, Ordering::Relaxed);
+        outcome
+    }
+
+    /// A step of background work, on behalf of whoever waits for room. Tells those that it may have helped.
+    fn background_step(&self) -> Outcome<Step> {
+        let (now, pressed) = (self.now(), self.waiting.load(Ordering::Relaxed) > 0);
+        let mut core = self.core.lock();
+        let step = core.store_mut().step(now, pressed);
+        let sleep_ms = match &step {
+            Ok(Step::Waiting) | Err(_) => return step,
+            Ok(Step::Idle(sleep_ms)) => *sleep_ms,
+            Ok(Step::Stuck) => STUCK_SLEEP_MS,
+            Ok(Step::Worked) => 0,
+        };
+        let is_dead_end = pressed && !matches!(step, Ok(Step::Worked));
+        self.dead_ends.fetch_add(u64::from(is_dead_end), Ordering::Relaxed);
+        let sleep_ns = i64::try_from(sleep_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        self.awake_by_ns.store(now.0.saturating_add(sleep_ns), Ordering::Relaxed);
+        self.advances.fetch_add(1, Ordering::Relaxed);
+        drop(core);
+        self.notify(&self.progress);
+        step
+    }
+
+    fn work_until_idle(&self) -> Result<u64, FsError> {
         let mut patience = Patience::default();
         // Requests go on while the next segments are filled.
         let mut under_way = VecDeque::new();
         let outcome = loop {
-            let step = self.core.lock().store_mut().step(self.now(), false);
-            match step {
+            match self.background_step() {
                 Ok(Step::Worked) => {}
                 Ok(Step::Waiting) | Err(Stop::Room) => {
                     self.start_ready(&mut under_way);
@@ -380,10 +512,11 @@ impl<S: Driven> Volume<S> {
                         self.finish_until(&mut under_way, left);
                     }
                 }
-                Ok(Step::Stuck) => break Ok(1000),
+                Ok(Step::Stuck) => break Ok(STUCK_SLEEP_MS),
                 Ok(Step::Idle(sleep_ms)) => break Ok(sleep_ms),
                 Err(stop) => {
-                    if let Err(e) = self.overcome_in_step(stop, &mut patience) {
+                    let wanted = |vfs: &Vfs<S>| !vfs.store().gives_way(self.now());
+                    if let Err(e) = self.overcome_in_step(stop, &mut patience, wanted) {
                         break Err(e);
                     }
                 }
@@ -416,8 +549,11 @@ impl<S: Driven> Volume<S> {
         {
             let result = device.wait(tag).map(drop);
             let failed = result.is_err();
-            self.core.lock().store_mut().job_done(id, result);
-            self.progress.notify_all();
+            let mut core = self.core.lock();
+            core.store_mut().job_done(id, result);
+            self.advances.fetch_add(1, Ordering::Relaxed);
+            drop(core);
+            self.notify(&self.progress);
             if failed {
                 // Whoever does background work says so, whatever it was about to sleep for.
                 self.wake();
@@ -425,9 +561,12 @@ impl<S: Driven> Volume<S> {
         }
     }
 
-    /// Work is due: wakes whoever does it, or does it here if nobody does.
+    /// Work is due: wakes whoever does it, or does it here if nobody does. Who is at it goes on until nothing is due.
     fn kick(&self) {
         if !self.has_background.load(Ordering::Relaxed) {
+            if self.at_work.load(Ordering::Relaxed) > 0 {
+                return;
+            }
             // An error shows in the operation that it concerns, or at the next sync.
             let _ = self.background();
             return;
@@ -435,7 +574,7 @@ impl<S: Driven> Volume<S> {
         let mut due = self.work_due.lock();
         if !*due {
             *due = true;
-            self.work.notify_one();
+            self.notify(&self.work);
         }
     }
 
@@ -445,7 +584,11 @@ impl<S: Driven> Volume<S> {
         self.has_background.store(true, Ordering::Relaxed);
         let mut due = self.work_due.lock();
         if !*due {
-            self.work.wait_for(&mut due, Duration::from_millis(max_ms));
+            let timeout = Duration::from_millis(max_ms);
+            match self.parking.get() {
+                Some(parking) => MutexGuard::unlocked(&mut due, || (parking.park)(timeout)),
+                None => drop(self.work.wait_for(&mut due, timeout)),
+            }
         }
         *due = false;
     }
@@ -453,7 +596,7 @@ impl<S: Driven> Volume<S> {
     /// Wakes [`Volume::wait_for_work`].
     pub fn wake(&self) {
         *self.work_due.lock() = true;
-        self.work.notify_all();
+        self.notify(&self.work);
     }
 
     /// How operations waited for room since the volume was opened.
@@ -517,7 +660,8 @@ impl<S: Driven> Volume<S> {
         &self,
         look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
     ) -> Result<T, FsError> {
-        self.sync(Scope::All)?;
+        let ticket = self.run_quietly(|vfs, now| vfs.commit(now, Scope::All))?;
+        self.wait_durable(ticket)?;
         loop {
             let mut core = self.core.lock();
             if core.store().is_quiet() {
@@ -547,8 +691,10 @@ struct Patience {
     stuck: u32,
     /// Background steps that it did itself.
     worked: u32,
-    /// Times that it waited for the background to make room.
-    waited: u32,
+    /// Nobody seems to do background work.
+    is_alone: bool,
+    /// How far the others had got when it was turned away.
+    seen: u64,
     failed: Option<(Fetch, u32)>,
 }
 

@@ -40,10 +40,10 @@ pub(super) struct Cleaning {
     pub(super) finds_empty: bool,
     /// Emptied since the last checkpoint, which will find them so.
     pub(super) cleaned: BTreeSet<SegmentId>,
-    /// An operation waits for the room that a pass makes.
+    /// Users are active: what is cleaned now is cleaned on demand.
     pub(super) is_on_demand: bool,
-    /// Live bytes and log bytes when the last search found nothing worth doing.
-    pub(super) rests_since: Option<(u64, u64)>,
+    /// The pass is one for quiet times: smaller, choosy, and given up when users come back.
+    pub(super) is_quiet_pass: bool,
 }
 
 impl Cleaning {
@@ -52,6 +52,13 @@ impl Cleaning {
         if self.victims.iter().any(|v| v.segment == segment) {
             self.segments.insert(segment, bytes.to_vec());
         }
+    }
+
+    /// Gives up a pass that has not moved anything.
+    pub(super) fn forget_victims(&mut self) {
+        self.victims.clear();
+        self.segments.clear();
+        self.is_quiet_pass = false;
     }
 }
 
@@ -106,7 +113,12 @@ impl Lfs {
                 }
             }
         }
-        let count = victims_at_once(&self.geo);
+        let mut count = victims_at_once(&self.geo);
+        if self.cleaning.is_quiet_pass {
+            self.leave_fuller(&mut candidates);
+            // Who comes back during a pass waits for it to be written.
+            count = count.div_ceil(2);
+        }
         let turn = self.counters.segments_cleaned;
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
@@ -137,7 +149,7 @@ impl Lfs {
     /// loss is the summaries.
     fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let room = self.spare_segments() * usable_bytes(&self.geo);
+        let room = self.pass_segments() * usable_bytes(&self.geo);
         let (mut live, mut dead) = (0, 0);
         let mut victims = Vec::new();
         for victim in ranked {
@@ -276,13 +288,13 @@ impl Lfs {
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else. Returns
     /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        let room_bytes = self.spare_segments() * usable_bytes(&self.geo);
+        let room_bytes = self.pass_segments() * usable_bytes(&self.geo);
         let victims = std::mem::take(&mut self.cleaning.victims);
         let segments = std::mem::take(&mut self.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);
         for victim in victims {
             // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
-            let taken_bytes = self.dirty_bytes() + self.changed_table_bytes();
+            let taken_bytes = self.taken_log_bytes();
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
                 break;
             }

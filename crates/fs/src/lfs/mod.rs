@@ -28,9 +28,11 @@ mod log;
 mod mend;
 mod mkfs;
 mod open;
+mod pace;
 mod parcel;
 mod pins;
 pub mod port;
+mod quiet;
 mod reap;
 mod recovery;
 pub mod scan;
@@ -194,11 +196,14 @@ pub struct Lfs {
     checkpointed_at: TimeNs,
     /// When the oldest change that no flush was asked for yet was made.
     dirty_since: Option<TimeNs>,
+    /// When somebody last asked for something.
+    last_request: TimeNs,
     recovered: RollForward,
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
     sorting: sorting::Sorting,
+    pace: pace::Pace,
     /// Damaged things that background work leaves alone.
     aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.

@@ -9,6 +9,7 @@ use super::imap::Imap;
 use super::jobs::Jobs;
 use super::kinds::KindBytes;
 use super::log::Log;
+use super::pace::Pace;
 use super::pins::Pins;
 use super::recovery::RollForward;
 use super::shelf::Shelf;
@@ -280,11 +281,13 @@ impl Lfs {
             changed_since_checkpoint: false,
             checkpointed_at: now,
             dirty_since: None,
+            last_request: now,
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
             log,
+            pace: Pace::default(),
             aside: BTreeMap::new(),
             gathering: false,
             port_gathering: false,

@@ -307,7 +307,7 @@ impl Lfs {
         let mut moved = Vec::new();
         for (segment, bytes) in live_bytes {
             // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
-            let taken_bytes = self.dirty_bytes() + self.changed_table_bytes();
+            let taken_bytes = self.taken_log_bytes();
             let drags_bytes = if moved.is_empty() { bytes } else { taken_bytes + 2 * bytes };
             let kept_segments = if self.frees_more(segment, bytes) { 0 } else { self.reserve_segments() };
             if drags_bytes > spare_segments.saturating_sub(kept_segments) * usable_bytes(&self.geo) {
