@@ -143,6 +143,11 @@ fn check_ended(mount: &Mount) {
     });
 }
 
+fn check_after_crash(mount: &Mount) -> serde_json::Value {
+    let text = firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--json"]);
+    serde_json::from_str::<serde_json::Value>(&text).unwrap()["check_after_crash"].clone()
+}
+
 #[test]
 fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_only() {
     if !can_mount() {
@@ -162,6 +167,8 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     mount.mount_image(&[]);
     check_ended(&mount);
     assert_eq!(why_read_only(&mount), None);
+    assert_eq!(check_after_crash(&mount)["state"], "passed");
+    assert!(firn_ok(&["stat", &mnt]).contains("check       after the crash: passed: 20"));
     fs::write(mount.path("again"), "writable").unwrap();
     mount.sync();
     kill_and_wait(&mount);
@@ -177,7 +184,11 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(why.contains("the check after the crash found damage") && why.contains("/dir"), "{why}");
     let refused = fs::write(mount.path("new"), "").unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
-    assert!(firn_ok(&["stat", &mnt]).contains(&why));
+    let text = firn_ok(&["stat", &mnt]);
+    let check = check_after_crash(&mount);
+    assert_eq!(check["state"], "failed");
+    assert!(check["why"].as_str().unwrap().contains("/dir"), "{check}");
+    assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 
     // Still wrong: it stays as it is.
@@ -192,6 +203,9 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     firn_ok(&["scrub", &mnt, "--writable"]);
     assert_eq!(why_read_only(&mount), None);
     fs::write(mount.path("new"), "written").unwrap();
+    // After a clean unmount there is nothing to check.
+    mount.remount_image();
+    assert!(check_after_crash(&mount).is_null() && !firn_ok(&["stat", &mnt]).contains("after the crash"));
     mount.umount();
     assert!(firn_ok(&["fsck", mount.image.to_str().unwrap()]).contains("clean"));
 }
