@@ -70,6 +70,24 @@ fn assert_accounts_are_right(mounted: &Mounted, when: &str) {
 }
 
 #[test]
+fn a_write_with_room_for_a_part_only_tells_how_much_was_written() {
+    let mounted = Mounted::new(device(), options());
+    let mut kept = Accepted::default();
+    while mounted.space().free_bytes > 5 * MIB / 2 {
+        assert!(kept.add(&mounted, kept.0.len() as u64, 300_000));
+    }
+    let ino = mounted.create(InodeNo::ROOT, "large");
+    let content = pattern(77, 6 * MIB as usize);
+    let written = mounted.volume.write(ino, 0, &content, false).unwrap();
+    assert!((MIB as usize..content.len()).contains(&written), "{written} bytes");
+    let rest = mounted.volume.write(ino, written as u64, &content[written..], false);
+    assert_eq!(rest, Err(FsError::NoSpace));
+    assert!(mounted.content(ino) == content[..written]);
+    kept.verify(&mounted, "full");
+    assert_accounts_are_right(&mounted, "full");
+}
+
+#[test]
 fn a_volume_at_80_percent_is_overwritten_for_ever() {
     let device = device();
     let mut mounted = Mounted::new(device.clone(), options());
