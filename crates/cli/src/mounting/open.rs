@@ -18,12 +18,17 @@ use firnfs_fuse::{SessionError, mount};
 use firnfs_volume::Volume;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What `mount` shows for a volume in memory.
 const MEMORY_SOURCE: &str = "firnfs-memory";
 
 /// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
 const LOCK_WAIT_MS: u64 = 10_000;
+
+/// How long a mount waits for an unmount that has begun to take the volume out of the mount table.
+const TABLE_WAIT: Duration = Duration::from_millis(500);
+const TABLE_LOOK: Duration = Duration::from_millis(10);
 
 /// Lines about damage at a mount; `firn stat` has them all.
 const DAMAGE_LINES: usize = 8;
@@ -97,9 +102,14 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
 /// is cleared, wherever it is: the kernel keeps a block device claimed for it.
 fn refuse_second_mount(path: &Path) -> Done {
     let table_failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    let began = Instant::now();
     while let Some(mounted) = mount_of_image(path).map_err(table_failed)? {
         let place = mounted.mountpoint.display();
         if !mount::is_dead(&mounted.mountpoint) {
+            if began.elapsed() < TABLE_WAIT {
+                std::thread::sleep(TABLE_LOOK);
+                continue;
+            }
             let message = format!("{} is already mounted on {place}", path.display());
             let advice = format!("use it there, or 'firn umount {place}' first");
             return Err(Failure::new(Exit::Refused, message).advise(advice));

@@ -3,6 +3,7 @@
 use crate::failure::{Done, Failure};
 use crate::sizes::parse_size;
 use clap::Args;
+use firnfs::vfs::AtimeMode;
 use firnfs_fuse::{MountOptions, Settings, default_threads};
 use std::path::PathBuf;
 
@@ -136,7 +137,7 @@ impl MountArgs {
             mount_options: MountOptions::default(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             threads: default_threads(),
-            settings: Settings { writeback_cache: self.writeback },
+            settings: Settings { writeback_cache: self.writeback, exact_atime: false },
             commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
             checkpoint_interval_ms: DEFAULT_CHECKPOINT_INTERVAL_MS,
             checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
@@ -149,6 +150,7 @@ impl MountArgs {
         for word in self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
             plan.apply(word)?;
         }
+        plan.settings.exact_atime = plan.mount_options.atime == AtimeMode::Strictatime;
         // The long options are the more explicit ones: they win.
         if let Some(bytes) = self.cache {
             plan.cache_bytes = bytes;

@@ -228,6 +228,53 @@ fn an_unlinked_file_lives_until_closed_and_then_gives_its_space_back() {
 }
 
 #[test]
+fn a_file_opened_with_o_tmpfile_has_no_name_until_it_is_given_one() {
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::new(kind);
+        let unnamed = |flags| open(&mount.mnt, OFlags::TMPFILE | OFlags::RDWR | flags, Mode::from(0o640));
+        let give_name = |file: &fs::File, name: &str| {
+            let by_number = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+            linkat(CWD, by_number, CWD, mount.path(name), AtFlags::SYMLINK_FOLLOW)
+        };
+        let mut file = fs::File::from(unnamed(OFlags::empty()).unwrap());
+        file.write_all(b"written before it had a name").unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        assert_eq!(fs::read_dir(&mount.mnt).unwrap().count(), 0);
+        give_name(&file, "f").unwrap();
+        drop(file);
+        assert_eq!(fs::read(mount.path("f")).unwrap(), b"written before it had a name");
+        assert_eq!(fs::metadata(mount.path("f")).unwrap().nlink(), 1);
+
+        let hidden = fs::File::from(unnamed(OFlags::EXCL).unwrap());
+        assert_eq!(give_name(&hidden, "g").unwrap_err(), rustix::io::Errno::NOENT);
+        let free = || rustix::fs::statvfs(&mount.mnt).unwrap().f_ffree;
+        let before = free();
+        drop(hidden);
+        crate::common::eventually("the inode comes back", || free() > before);
+    }
+}
+
+#[test]
+fn with_strictatime_each_reader_is_seen_though_the_file_was_in_the_page_cache() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Memory, "64M", &["-o", "strictatime"]);
+    fs::write(mount.path("f"), pattern(1, 8192)).unwrap();
+    let read_at = || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(fs::read(mount.path("f")).unwrap(), pattern(1, 8192));
+        fs::metadata(mount.path("f")).unwrap().accessed().unwrap()
+    };
+    let (first, second, third) = (read_at(), read_at(), read_at());
+    assert!(first < second && second < third, "{first:?} {second:?} {third:?}");
+}
+
+#[test]
 fn times_before_1970_and_after_2038_keep_their_nanoseconds() {
     if !can_mount() {
         return;
@@ -276,6 +323,28 @@ fn a_write_by_another_user_clears_set_id_bits_at_once() {
             cp /bin/true root; chmod 6777 root; echo x >> root; stat -c %a root";
         assert_eq!(shell(&mount.mnt, script), "777\n777\n777\n755\n6777\n", "{kind:?}");
     }
+}
+
+#[test]
+fn a_set_group_id_bit_that_means_locking_stays_for_members_of_the_group_only() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::new(Kind::Memory);
+    let script = "chmod 755 .
+        for how in append truncate fallocate; do
+            for groups in --clear-groups --groups=7; do
+                rm -f f; cp /bin/true f; chown 0:7 f; chmod 2666 f
+                as() { setpriv --reuid=1 --regid=1 $groups \"$@\"; }
+                case $how in
+                    append) as sh -c 'echo x >> f' ;;
+                    truncate) as truncate -s 100 f ;;
+                    fallocate) as fallocate -l 1000000 f ;;
+                esac
+                stat -c %a f
+            done
+        done";
+    assert_eq!(shell(&mount.mnt, script), "666\n2666\n".repeat(3));
 }
 
 #[test]

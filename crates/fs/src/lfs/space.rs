@@ -44,6 +44,13 @@ fn churn_bytes(live_bytes: u64, inodes: u64, geo: &Geometry) -> u64 {
     2 * (live_bytes / geo.map.pointers_per_block() + inodes * TABLE_ENTRY_BYTES as u64)
 }
 
+/// Bytes of content that fit where so many live bytes do: each block takes its share of the indirect blocks above it along, and the
+/// room that those need to die in ([`churn_bytes`]), three pointers in all.
+fn content_bytes(live_bytes: u64, geo: &Geometry) -> u64 {
+    let pointers = geo.map.pointers_per_block();
+    live_bytes / pointers * (pointers - 3)
+}
+
 /// Blocks of the inode map that one pass of the cleaner can touch, in bytes.
 const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 
@@ -97,13 +104,13 @@ impl Lfs {
         u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
     }
 
-    /// Space as statfs shows it; the over-provision is not in it.
+    /// Space as statfs shows it, in bytes of content: a file as large as what is free fits. The over-provision is not in it.
     pub(super) fn space_now(&self) -> crate::store::Space {
-        let total_bytes = capacity_bytes(&self.geo);
-        let free_bytes = total_bytes.saturating_sub(self.taken_bytes());
+        let capacity_bytes = capacity_bytes(&self.geo);
+        let free_bytes = capacity_bytes.saturating_sub(self.taken_bytes());
         crate::store::Space {
-            total_bytes,
-            free_bytes,
+            total_bytes: content_bytes(capacity_bytes, &self.geo),
+            free_bytes: content_bytes(free_bytes, &self.geo),
             inodes_used: self.imap.used,
             inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + 3 * INODE_EXTRA_BYTES))
                 .min(u64::MAX - InodeNo::FIRST_USER.0),

@@ -117,6 +117,13 @@ impl Made {
         Ok(set)
     }
 
+    /// The same file, without a name as yet.
+    #[must_use]
+    pub fn without_name(mut self) -> Self {
+        self.inode.nlink = 0;
+        self
+    }
+
     /// Content and attributes, in bytes, for [`crate::store::Intent::Create`].
     #[must_use]
     pub fn bytes(&self) -> u64 {

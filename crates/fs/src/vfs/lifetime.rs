@@ -1,12 +1,21 @@
 //! Lifetime of inodes: a file without names lives as long as somebody holds it.
 //!
-//! Holders are the kernel's lookups and the open handles of embedding programs; both are only counted. `nameless` is the
-//! set of held inodes without names, so that giving back a hold of a file that has names never needs its inode.
+//! Holders are the kernel's lookups and the open handles of embedding programs; both are only counted. `nameless` are the
+//! held inodes without names, so that giving back a hold of a file that has names never needs its inode.
 
 use super::Vfs;
 use crate::error::{FsError, Outcome, Stop};
 use crate::store::{Intent, OpKind, Store};
 use firnfs_format::{InodeNo, TimeNs};
+
+/// Why a held inode has no name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Nameless {
+    /// It lost its last one.
+    Removed,
+    /// It was made without, and may still get one (`O_TMPFILE`).
+    NotYetNamed,
+}
 
 impl<S: Store> Vfs<S> {
     pub(super) fn add_hold(&mut self, ino: InodeNo) {
@@ -19,7 +28,7 @@ impl<S: Store> Vfs<S> {
     /// `NotFound`; `Need`, `Corrupt`.
     pub fn hold(&mut self, ino: InodeNo) -> Outcome<()> {
         if self.store.inode(ino)?.nlink == 0 {
-            self.nameless.insert(ino);
+            self.nameless.entry(ino).or_insert(Nameless::Removed);
         }
         self.add_hold(ino);
         Ok(())
@@ -36,7 +45,7 @@ impl<S: Store> Vfs<S> {
             self.holds.insert(ino, held - count);
             return Ok(());
         }
-        if self.nameless.contains(&ino) {
+        if self.nameless.contains_key(&ino) {
             self.free(now, ino)?;
         }
         self.holds.remove(&ino);

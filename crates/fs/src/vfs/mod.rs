@@ -32,7 +32,7 @@ use crate::inode::{Inode, Kind};
 use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, Ticket};
 use crate::ufs::dir::Hints;
 use firnfs_format::{InodeNo, TimeNs};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// Who asks, for the ownership of what is made.
@@ -196,7 +196,7 @@ pub struct Vfs<S> {
     /// Lookups and opens of each inode, as long as there are any.
     holds: FxHashMap<InodeNo, u64>,
     /// Held inodes without names: freed when the last hold goes.
-    nameless: FxHashSet<InodeNo>,
+    nameless: FxHashMap<InodeNo, lifetime::Nameless>,
     /// Orphans that are still to be freed, while [`Vfs::release_orphans`] was stopped halfway.
     releasing: Option<VecDeque<InodeNo>>,
     hints: Hints,
@@ -211,7 +211,7 @@ impl<S: Store> Vfs<S> {
             store,
             atime_mode,
             holds: FxHashMap::default(),
-            nameless: FxHashSet::default(),
+            nameless: FxHashMap::default(),
             releasing: None,
             hints: Hints::default(),
             intents: Vec::new(),

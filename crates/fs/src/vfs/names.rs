@@ -1,5 +1,6 @@
 //! Names: lookup, make, link, unlink, rmdir - and the parts that `rename` shares with them.
 
+use super::lifetime::Nameless;
 use super::{Attr, Caller, NewNode, Vfs};
 use crate::error::{FsError, Outcome};
 use crate::inode::Kind;
@@ -133,10 +134,29 @@ impl<S: Store> Vfs<S> {
         Ok(attr)
     }
 
-    /// Gives a file another name.
+    /// Makes a regular file without a name, held once. It goes with its last hold unless [`Vfs::link`] names it before
+    /// (`O_TMPFILE`). Mode, group and ACLs follow the directory's.
     ///
     /// # Errors
-    /// `Exists`, `NotPermitted` (a directory), `NotFound` (no such inode, or one without names), `TooManyLinks`, and
+    /// `NotFound` (the directory was removed), `NotDirectory`, `NoSpace`, `ReadOnly`; `Need`, `Room`, `Corrupt`.
+    pub fn make_unnamed(&mut self, now: TimeNs, caller: Caller, parent: InodeNo, mode: u16) -> Outcome<Attr> {
+        self.living_dir(parent)?;
+        let node = NewNode { kind: Kind::Regular, mode, rdev: 0, target: &[] };
+        let made = make::plan_make(&mut self.store, now, caller, parent, &node)?.without_name();
+        let bytes = made.bytes();
+        let mut op = self.begin(now, OpKind::Names, |intents| intents.push(Intent::Create { bytes }))?;
+        let ino = made.apply(&mut self.store, &mut op);
+        let attr = self.attr_within(&mut op, ino);
+        self.store.end(op);
+        self.add_hold(ino);
+        self.nameless.insert(ino, Nameless::NotYetNamed);
+        Ok(attr)
+    }
+
+    /// Gives a file another name, or a file made without any its first.
+    ///
+    /// # Errors
+    /// `Exists`, `NotPermitted` (a directory), `NotFound` (no such inode, or one that lost all its names), `TooManyLinks`, and
     /// those of [`Vfs::make`].
     pub fn link(
         &mut self,
@@ -154,7 +174,7 @@ impl<S: Store> Vfs<S> {
         if kind == Kind::Directory {
             return Err(FsError::NotPermitted("hard link to a directory").into());
         }
-        if nlink == 0 {
+        if nlink == 0 && self.nameless.get(&ino) != Some(&Nameless::NotYetNamed) {
             return Err(FsError::NotFound.into());
         }
         if nlink >= LINK_MAX {
@@ -172,6 +192,7 @@ impl<S: Store> Vfs<S> {
         inode.ctime = now;
         let attr = self.attr_within(&mut op, ino);
         self.store.end(op);
+        self.nameless.remove(&ino);
         if hold {
             self.add_hold(ino);
         }
@@ -289,7 +310,7 @@ impl<S: Store> Vfs<S> {
         if loss.frees {
             self.store.inode_free(op, ino);
         } else if loss.is_last_name {
-            self.nameless.insert(ino);
+            self.nameless.insert(ino, Nameless::Removed);
         }
     }
 

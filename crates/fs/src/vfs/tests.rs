@@ -134,6 +134,36 @@ fn an_unlinked_file_lives_while_it_is_held() {
 }
 
 #[test]
+fn a_file_made_without_a_name_goes_with_its_last_hold_unless_it_is_named() {
+    let mut fs = vfs();
+    let lost = fs.make_unnamed(TimeNs(50), USER, ROOT, 0o600).unwrap();
+    assert_eq!((lost.nlink, lost.mode), (0, 0o600));
+    assert_eq!(fs.names(ROOT), [".", ".."]);
+    fs.put(lost.ino, 0, &[1; 10_000]);
+    fs.forget(TimeNs(51), lost.ino, 1).unwrap();
+    assert_eq!(fails(fs.getattr(lost.ino)), "ENOENT");
+
+    let kept = fs.make_unnamed(TimeNs(52), USER, ROOT, 0o600).unwrap().ino;
+    fs.put(kept, 0, b"kept");
+    assert_eq!(fs.link(TimeNs(53), kept, ROOT, b"f", false).unwrap().nlink, 1);
+    fs.forget(TimeNs(54), kept, 1).unwrap();
+    assert_eq!(fs.content(kept), b"kept");
+    fs.hold(kept).unwrap();
+    fs.unlink(TimeNs(55), ROOT, b"f").unwrap();
+    assert_eq!(
+        fails(fs.link(TimeNs(56), kept, ROOT, b"g", false)),
+        "ENOENT",
+        "it has lost its name for good"
+    );
+
+    let left = fs.make_unnamed(TimeNs(57), USER, ROOT, 0o600).unwrap().ino;
+    let mut fs = Vfs::new(fs.into_store(), AtimeMode::Relatime);
+    fs.release_orphans(TimeNs(60)).unwrap();
+    assert_eq!(fails(fs.getattr(left)), "ENOENT");
+    assert_eq!(fs.statfs().inodes_used, 1);
+}
+
+#[test]
 fn a_removed_directory_that_is_held_is_dead() {
     let mut fs = vfs();
     let dir = fs.dir(ROOT, "d");

@@ -1,8 +1,9 @@
 //! Requests on inodes: attributes, extended attributes, link targets, and the space of the volume.
 
+use super::set_id::SET_GID;
 use super::{Adapter, Handled, log_errno};
-use crate::wire::Reply;
 use crate::wire::abi::{self, SetattrIn, fattr};
+use crate::wire::{Header, Reply};
 use firnfs::vfs::{SetAttr, SetTime, XattrMode};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_volume::Driven;
@@ -11,9 +12,6 @@ use rustix::io::Errno;
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
 const NAME_MAX_BYTES: u32 = 255;
-const SET_UID: u16 = 0o4000;
-const SET_GID: u16 = 0o2000;
-const GROUP_EXECUTE: u16 = 0o010;
 
 impl<S: Driven> Adapter<S> {
     pub(super) fn getattr(&self, ino: InodeNo, reply: &mut Reply) -> Handled {
@@ -28,8 +26,12 @@ impl<S: Driven> Adapter<S> {
         Ok(())
     }
 
-    pub(super) fn setattr(&self, ino: InodeNo, set: &SetattrIn, reply: &mut Reply) -> Handled {
+    pub(super) fn setattr(&self, header: &Header, set: &SetattrIn, reply: &mut Reply) -> Handled {
+        let ino = InodeNo(header.nodeid);
         let change = change_of(set);
+        if change.kill_set_id && change.size_bytes.is_some() {
+            self.before_change_by_user(header, ino)?;
+        }
         let attr = self
             .volume
             .run(|vfs, now| vfs.setattr(now, ino, change))
@@ -103,31 +105,6 @@ impl<S: Driven> Adapter<S> {
     pub(super) fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Handled {
         self.volume.run(|vfs, now| vfs.removexattr(now, ino, name)).map_err(|e| log_errno("removexattr", &e))
     }
-
-    /// Whether a change of content by an ordinary user would clear bits of the mode.
-    pub(super) fn has_set_id_bits(&self, ino: InodeNo) -> bool {
-        self.volume.run(|vfs, _| vfs.getattr(ino)).is_ok_and(|attr| set_id_bits(attr.mode) != 0)
-    }
-
-    /// Clears the bits that `select` picks from the mode; tells whether there were any.
-    fn clear_mode_bits(&self, ino: InodeNo, select: fn(u16) -> u16) -> Result<bool, Errno> {
-        self.volume
-            .run(|vfs, now| {
-                let mode = vfs.getattr(ino)?.mode;
-                let bits = select(mode);
-                if bits != 0 {
-                    vfs.setattr(now, ino, SetAttr { mode: Some(mode & !bits), ..Default::default() })?;
-                }
-                Ok(bits != 0)
-            })
-            .map_err(|e| log_errno("clearing set-id bits", &e))
-    }
-}
-
-/// The set-id bits that a change of content clears: without group execution the set-group-id bit means locking.
-fn set_id_bits(mode: u16) -> u16 {
-    let gid = if mode & GROUP_EXECUTE != 0 { mode & SET_GID } else { 0 };
-    (mode & SET_UID) | gid
 }
 
 /// GETXATTR and LISTXATTR: the size alone if the caller has no buffer.
@@ -184,12 +161,5 @@ mod tests {
         assert_eq!(change.atime, Some(SetTime::Now));
         assert_eq!(change.mtime, Some(SetTime::At(TimeNs(-2_750_000_000))));
         assert!(change.kill_set_id);
-    }
-
-    #[test]
-    fn a_set_group_id_bit_without_group_execution_stays() {
-        assert_eq!(set_id_bits(0o6755), 0o6000);
-        assert_eq!(set_id_bits(0o6745), 0o4000);
-        assert_eq!(set_id_bits(0o0755), 0);
     }
 }

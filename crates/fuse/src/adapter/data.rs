@@ -29,13 +29,14 @@ impl<S: Driven> Adapter<S> {
 
     pub(super) fn write(
         &self,
-        ino: InodeNo,
+        header: &Header,
         offset: u64,
         data: &[u8],
         kill_set_id: bool,
         reply: &mut Reply,
     ) -> Handled {
-        let mode_changes = kill_set_id && self.has_set_id_bits(ino);
+        let ino = InodeNo(header.nodeid);
+        let mode_changes = kill_set_id && self.before_change_by_user(header, ino)?;
         let done = self.volume.write(ino, offset, data, kill_set_id).map_err(|e| log_errno("write", &e))?;
         if mode_changes {
             // A WRITE reply carries no attributes: without this exec(2) would still honour the cached mode.
@@ -57,7 +58,7 @@ impl<S: Driven> Adapter<S> {
         };
         let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
         let kill_set_id = header.uid != 0;
-        let mode_changes = kill_set_id && self.has_set_id_bits(ino);
+        let mode_changes = kill_set_id && self.before_change_by_user(header, ino)?;
         let mut at = Some(offset);
         while let Some(from) = at {
             at = self
@@ -96,7 +97,7 @@ impl<S: Driven> Adapter<S> {
             return Err(Errno::INVAL);
         }
         let kill_set_id = header.uid != 0;
-        let mode_changes = kill_set_id && self.has_set_id_bits(InodeNo(to));
+        let mode_changes = kill_set_id && self.before_change_by_user(header, InodeNo(to))?;
         let limit = len.min(COPY_MAX_BYTES);
         let mut copied = 0;
         while copied < limit {

@@ -4,7 +4,7 @@
 //! absent names, attributes, links and listings cached for ever, pages kept over opens, attributes with the listing,
 //! requests of up to 1 MiB, and set-id bits cleared by us, so that no GETXATTR precedes each write.
 
-use super::{Adapter, Handled};
+use super::{Adapter, Handled, Settings};
 use crate::wire::abi::{self, init};
 use crate::wire::{Reply, abi::InitOut};
 use firnfs_volume::Driven;
@@ -17,14 +17,14 @@ pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 const MAX_BACKGROUND: u16 = 64;
 const PAGE_BYTES: u32 = 4096;
 
-/// Wanted wherever the kernel has it.
+/// Wanted wherever the kernel has it. Not ASYNC_DIO: after an asynchronous direct write the kernel would leave in the page cache what a
+/// reader put there meanwhile.
 const WANTED: u64 = init::ASYNC_READ
     | init::EXPORT_SUPPORT
     | init::BIG_WRITES
     | init::DONT_MASK
     | init::DO_READDIRPLUS
     | init::READDIRPLUS_AUTO
-    | init::ASYNC_DIO
     | init::PARALLEL_DIROPS
     | init::POSIX_ACL
     | init::MAX_PAGES
@@ -51,15 +51,15 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    fn with_kernel(minor: u32, offered: u64, writeback_cache: bool) -> Self {
-        let extra = if writeback_cache { init::WRITEBACK_CACHE } else { 0 };
+    fn with_kernel(minor: u32, offered: u64, settings: Settings) -> Self {
+        let extra = if settings.writeback_cache { init::WRITEBACK_CACHE } else { 0 };
         let flags = offered & (WANTED | extra);
         Self {
             kernel_minor: minor,
             flags,
             setxattr_ext: flags & init::SETXATTR_EXT != 0,
-            no_open: offered & init::NO_OPEN_SUPPORT != 0,
-            no_opendir: offered & init::NO_OPENDIR_SUPPORT != 0,
+            no_open: offered & init::NO_OPEN_SUPPORT != 0 && !settings.exact_atime,
+            no_opendir: offered & init::NO_OPENDIR_SUPPORT != 0 && !settings.exact_atime,
         }
     }
 }
@@ -81,7 +81,7 @@ impl<S: Driven> Adapter<S> {
             tracing::error!("the kernel speaks FUSE {major}.{minor}; 7.{} is needed", abi::OLDEST_MINOR);
             return Err(Errno::PROTO);
         }
-        let agreed = Agreed::with_kernel(minor, offered, self.settings.writeback_cache);
+        let agreed = Agreed::with_kernel(minor, offered, self.settings);
         let agreed = *self.agreed.get_or_init(|| agreed);
         reply.put(&InitOut {
             major: abi::MAJOR,
@@ -106,13 +106,20 @@ impl<S: Driven> Adapter<S> {
         if spared {
             return Err(Errno::NOSYS);
         }
-        let open_flags = if directory {
-            abi::FOPEN_KEEP_CACHE | abi::FOPEN_CACHE_DIR
-        } else {
-            abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH
-        };
+        let open_flags = self.open_flags(directory);
         reply.put(&abi::OpenOut { open_flags, ..Default::default() });
         Ok(())
+    }
+
+    /// What the kernel may keep from one open to the next, and that it need not tell of a close.
+    pub(super) fn open_flags(&self, directory: bool) -> u32 {
+        let unseen = !self.settings.exact_atime;
+        match directory {
+            true if unseen => abi::FOPEN_KEEP_CACHE | abi::FOPEN_CACHE_DIR,
+            true => 0,
+            false if unseen => abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH,
+            false => abi::FOPEN_NOFLUSH,
+        }
     }
 }
 
@@ -120,17 +127,30 @@ impl<S: Driven> Adapter<S> {
 mod tests {
     use super::*;
 
+    const WRITEBACK: Settings = Settings { writeback_cache: true, exact_atime: false };
+
     #[test]
     fn nothing_is_taken_that_the_kernel_does_not_offer() {
         let offered = init::ASYNC_READ | init::NO_OPEN_SUPPORT;
-        let agreed = Agreed::with_kernel(31, offered, true);
+        let agreed = Agreed::with_kernel(31, offered, WRITEBACK);
         assert_eq!(agreed.flags, init::ASYNC_READ);
         assert!(agreed.no_open && !agreed.no_opendir && !agreed.setxattr_ext);
     }
 
     #[test]
     fn the_writeback_cache_is_taken_only_when_asked_for() {
-        assert_eq!(Agreed::with_kernel(45, u64::MAX, false).flags & init::WRITEBACK_CACHE, 0);
-        assert_ne!(Agreed::with_kernel(45, u64::MAX, true).flags & init::WRITEBACK_CACHE, 0);
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::WRITEBACK_CACHE, 0);
+        assert_ne!(Agreed::with_kernel(45, u64::MAX, WRITEBACK).flags & init::WRITEBACK_CACHE, 0);
+    }
+
+    #[test]
+    fn direct_writes_are_not_left_to_end_behind_the_page_caches_back() {
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::ASYNC_DIO, 0);
+    }
+
+    #[test]
+    fn opens_are_seen_where_access_times_are_to_be_exact() {
+        let agreed = Agreed::with_kernel(45, u64::MAX, Settings { exact_atime: true, ..Settings::default() });
+        assert!(!agreed.no_open && !agreed.no_opendir);
     }
 }

@@ -16,6 +16,7 @@ mod handshake;
 mod listing;
 mod names;
 mod probe;
+mod set_id;
 
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
 pub use probe::PROBE_NAME;
@@ -67,6 +68,9 @@ pub trait Notifier: Send + Sync {
 pub struct Settings {
     /// Writes collect in the page cache. A late ENOSPC, and renames that overtake data, are the price.
     pub writeback_cache: bool,
+    /// Nothing that was read stays in the page cache from one open to the next, so that every reader is seen and access times
+    /// are as strictatime promises. Each open costs a round trip then.
+    pub exact_atime: bool,
 }
 
 /// See the module's head.
@@ -151,6 +155,7 @@ impl<S: Driven> Adapter<S> {
             Operation::Create { name, mode, umask, flags } => {
                 self.create(header, name, (mode, umask), flags, reply)
             }
+            Operation::Tmpfile { mode, umask } => self.tmpfile(header, mode, umask, reply),
             Operation::Unlink { name } => self.unlink(ino, name),
             Operation::Rmdir { name } => self.rmdir(ino, name),
             Operation::Rename { name, new_parent, new_name, flags } => {
@@ -159,7 +164,7 @@ impl<S: Driven> Adapter<S> {
             Operation::Link { target, name } => self.link(InodeNo(target), ino, name, reply),
             Operation::Getattr => self.getattr(ino, reply),
             Operation::Statx => self.statx(ino, reply),
-            Operation::Setattr(ref set) => self.setattr(ino, set, reply),
+            Operation::Setattr(ref set) => self.setattr(header, set, reply),
             Operation::Readlink => self.readlink(ino, reply),
             Operation::Statfs => self.statfs(reply),
             Operation::Setxattr { name, value, flags, kill_set_gid } => {
@@ -173,7 +178,7 @@ impl<S: Driven> Adapter<S> {
             Operation::Release | Operation::Releasedir => Ok(()),
             Operation::Read { offset, size } => self.read(ino, offset, size, reply),
             Operation::Write { offset, data, kill_set_id } => {
-                self.write(ino, offset, data, kill_set_id, reply)
+                self.write(header, offset, data, kill_set_id, reply)
             }
             Operation::Fallocate { offset, len, mode } => self.fallocate(header, offset, len, mode),
             Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),

@@ -77,10 +77,25 @@ impl<S: Driven> Adapter<S> {
             }
             made => made.map_err(|e| log_errno("create", &e))?,
         };
-        reply.put_entry(&attr);
-        let open_flags = abi::FOPEN_KEEP_CACHE | abi::FOPEN_NOFLUSH;
-        reply.put(&abi::OpenOut { open_flags, ..Default::default() });
+        self.put_created(reply, &attr);
         Ok(())
+    }
+
+    pub(super) fn tmpfile(&self, header: &Header, mode: u32, umask: u32, reply: &mut Reply) -> Handled {
+        let caller = Caller { uid: header.uid, gid: header.gid, umask: permission_bits(umask) };
+        let parent = InodeNo(header.nodeid);
+        let attr = self
+            .volume
+            .run(|vfs, now| vfs.make_unnamed(now, caller, parent, permission_bits(mode)))
+            .map_err(|e| log_errno("tmpfile", &e))?;
+        self.put_created(reply, &attr);
+        Ok(())
+    }
+
+    /// A new file, open: the kernel has all there is to know of it.
+    fn put_created(&self, reply: &mut Reply, attr: &Attr) {
+        reply.put_entry(attr);
+        reply.put(&abi::OpenOut { open_flags: self.open_flags(false), ..Default::default() });
     }
 
     fn lookup_regular(&self, parent: InodeNo, name: &[u8]) -> Result<Attr, Errno> {

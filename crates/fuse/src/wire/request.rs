@@ -19,6 +19,8 @@ pub struct Header {
     pub uid: u32,
     /// Caller's group.
     pub gid: u32,
+    /// Caller's process, 0 where the kernel itself asks or the process lives in another namespace.
+    pub pid: u32,
 }
 
 /// One request.
@@ -34,42 +36,126 @@ pub struct Request<'a> {
 #[derive(Debug)]
 #[allow(missing_docs)] // the fields are the kernel's own
 pub enum Operation<'a> {
-    Init { major: u32, minor: u32, max_readahead: u32, flags: u64 },
-    Lookup { name: &'a [u8] },
-    Forget { lookups: u64 },
-    BatchForget { items: Forgets<'a> },
+    Init {
+        major: u32,
+        minor: u32,
+        max_readahead: u32,
+        flags: u64,
+    },
+    Lookup {
+        name: &'a [u8],
+    },
+    Forget {
+        lookups: u64,
+    },
+    BatchForget {
+        items: Forgets<'a>,
+    },
     Getattr,
     Statx,
     Setattr(Box<abi::SetattrIn>),
     Readlink,
-    Symlink { name: &'a [u8], target: &'a [u8] },
-    Mknod { name: &'a [u8], mode: u32, rdev: u32, umask: u32 },
-    Mkdir { name: &'a [u8], mode: u32, umask: u32 },
-    Create { name: &'a [u8], mode: u32, umask: u32, flags: u32 },
-    Unlink { name: &'a [u8] },
-    Rmdir { name: &'a [u8] },
-    Rename { name: &'a [u8], new_parent: u64, new_name: &'a [u8], flags: u32 },
-    Link { target: u64, name: &'a [u8] },
+    Symlink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    Mknod {
+        name: &'a [u8],
+        mode: u32,
+        rdev: u32,
+        umask: u32,
+    },
+    Mkdir {
+        name: &'a [u8],
+        mode: u32,
+        umask: u32,
+    },
+    Create {
+        name: &'a [u8],
+        mode: u32,
+        umask: u32,
+        flags: u32,
+    },
+    /// The kernel's name for it (`/`) means nothing.
+    Tmpfile {
+        mode: u32,
+        umask: u32,
+    },
+    Unlink {
+        name: &'a [u8],
+    },
+    Rmdir {
+        name: &'a [u8],
+    },
+    Rename {
+        name: &'a [u8],
+        new_parent: u64,
+        new_name: &'a [u8],
+        flags: u32,
+    },
+    Link {
+        target: u64,
+        name: &'a [u8],
+    },
     Open,
     Opendir,
     Release,
     Releasedir,
     Flush,
-    Read { offset: u64, size: u32 },
-    Write { offset: u64, data: &'a [u8], kill_set_id: bool },
+    Read {
+        offset: u64,
+        size: u32,
+    },
+    Write {
+        offset: u64,
+        data: &'a [u8],
+        kill_set_id: bool,
+    },
     Fsync,
     Fsyncdir,
     Syncfs,
-    Readdir { offset: u64, size: u32 },
-    Readdirplus { offset: u64, size: u32 },
+    Readdir {
+        offset: u64,
+        size: u32,
+    },
+    Readdirplus {
+        offset: u64,
+        size: u32,
+    },
     Statfs,
-    Setxattr { name: &'a [u8], value: &'a [u8], flags: u32, kill_set_gid: bool },
-    Getxattr { name: &'a [u8], size: u32 },
-    Listxattr { size: u32 },
-    Removexattr { name: &'a [u8] },
-    Fallocate { offset: u64, len: u64, mode: u32 },
-    Lseek { offset: u64, whence: u32 },
-    CopyFileRange { from_offset: u64, to: u64, to_offset: u64, len: u64, flags: u64, wide: bool },
+    Setxattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: u32,
+        kill_set_gid: bool,
+    },
+    Getxattr {
+        name: &'a [u8],
+        size: u32,
+    },
+    Listxattr {
+        size: u32,
+    },
+    Removexattr {
+        name: &'a [u8],
+    },
+    Fallocate {
+        offset: u64,
+        len: u64,
+        mode: u32,
+    },
+    Lseek {
+        offset: u64,
+        whence: u32,
+    },
+    CopyFileRange {
+        from_offset: u64,
+        to: u64,
+        to_offset: u64,
+        len: u64,
+        flags: u64,
+        wide: bool,
+    },
     Ioctl,
     Destroy,
     Unknown,
@@ -103,6 +189,7 @@ impl<'a> Request<'a> {
             nodeid: head.nodeid,
             uid: head.uid,
             gid: head.gid,
+            pid: head.pid,
         };
         let operation = operation(head.opcode, &mut body, setxattr_ext).unwrap_or(Operation::Unknown);
         Some(Self { header, operation })
@@ -209,6 +296,10 @@ fn name_operation<'a>(opcode: u32, body: &mut Body<'a>) -> Option<Operation<'a>>
         opcode::CREATE => {
             let arg: abi::CreateIn = body.take()?;
             Operation::Create { name: body.text()?, mode: arg.mode, umask: arg.umask, flags: arg.flags }
+        }
+        opcode::TMPFILE => {
+            let arg: abi::CreateIn = body.take()?;
+            Operation::Tmpfile { mode: arg.mode, umask: arg.umask }
         }
         opcode::UNLINK => Operation::Unlink { name: body.text()? },
         opcode::RMDIR => Operation::Rmdir { name: body.text()? },

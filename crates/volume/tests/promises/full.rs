@@ -1,9 +1,10 @@
 //! Space: a volume at 80% is overwritten for ever; a full one says so early, honestly, and lets everybody delete.
 
-use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
+use crate::support::{GIB, KIB, MIB, Mounted, make_volume, pattern};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::Options;
+use firnfs::vfs::Allocate;
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::InodeNo;
 use firnfs_torture::audit::audit;
@@ -85,6 +86,28 @@ fn a_write_with_room_for_a_part_only_tells_how_much_was_written() {
     assert!(mounted.content(ino) == content[..written]);
     kept.verify(&mounted, "full");
     assert_accounts_are_right(&mounted, "full");
+}
+
+#[test]
+fn what_statfs_calls_free_can_be_allocated_to_one_file() {
+    for size_bytes in [256 * MIB, 6 * GIB, 20 * GIB] {
+        let device = Arc::new(MemDevice::new(size_bytes));
+        make_volume(&*device, MIB);
+        let mounted = Mounted::new(device, options());
+        let file = mounted.create(InodeNo::ROOT, "f");
+        let free = mounted.space().free_bytes;
+        let end_bytes = free - 512 * KIB;
+        let mut rest = Some(0);
+        while let Some(at_bytes) = rest {
+            let len_bytes = end_bytes - at_bytes;
+            let part = mounted
+                .volume
+                .run(|vfs, now| vfs.fallocate(now, file, Allocate::Grow, at_bytes, len_bytes, false));
+            rest = part.unwrap();
+        }
+        let left = mounted.space().free_bytes;
+        assert!(left < free / 1000 + MIB, "{left} of {free} bytes are left of {size_bytes}");
+    }
 }
 
 #[test]
