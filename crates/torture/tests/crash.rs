@@ -95,3 +95,11 @@ fn counters_after(scenario: &Scenario) -> Vec<(&'static str, u64)> {
 fn count_of(counters: &[(&'static str, u64)], wanted: &str) -> u64 {
     counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count)
 }
+
+#[test]
+fn a_repair_cut_short_anywhere_is_brought_to_the_same_end_by_the_next() {
+    let all = (0..40).map(|seed| Scenario::Mend { seed });
+    let report = explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {});
+    assert_clean(&report, 4_000);
+    assert_eq!(report.totals.mended, report.totals.states);
+}

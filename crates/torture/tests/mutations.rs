@@ -75,6 +75,15 @@ fn a_missing_check_of_the_incarnation_is_caught() {
     assert_caught(flaw, hunt(&Mutant { firn, flaw }, limits(), stale));
 }
 
+/// A repair rests on what every other writer rests on.
+#[test]
+fn a_repair_that_writes_its_slot_before_its_log_or_without_flushes_is_caught() {
+    for flaw in [Flaw::NoLogFlush, Flaw::Core(Mutation::SlotBeforeLog)] {
+        let subject = Mutant { firn: Firn::small(), flaw };
+        assert_caught(flaw, hunt(&subject, limits(), (0..40).map(|seed| Scenario::Mend { seed })));
+    }
+}
+
 macro_rules! every_one_is_caught {
     ($($name:ident: $flaw:expr, $scenario:literal;)*) => {
         mod where_it_is_known_to_show {

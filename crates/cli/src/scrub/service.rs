@@ -3,7 +3,7 @@
 //! Invariants: the thread has ended before the volume is closed ([`Service::end`]); while it runs it keeps the volume open, else
 //! the volume is held weakly. Callers: `mounting`, which registers the operations.
 
-use super::view::{EndedView, Purpose, RunningView, ScrubView, StatusView};
+use super::view::{AfterCrashView, EndedView, Purpose, RunningView, ScrubView, StatusView};
 use firnfs::lfs::Lfs;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
 use firnfs_volume::{Scrub, Volume};
@@ -85,6 +85,8 @@ impl Service {
     pub fn check_after_crash(self: &Arc<Self>) {
         if let Err(error) = self.start(Purpose::AfterCrash, Some(AFTER_CRASH_RATE_BYTES)) {
             tracing::warn!("the check after the crash could not be started: {error}");
+            self.state.lock().status.after_crash =
+                Some(AfterCrashView::Unfinished { why: format!("it could not be started: {error}") });
         }
     }
 
@@ -119,22 +121,29 @@ impl Service {
     }
 
     fn run(&self, number: u64, purpose: Purpose, rate_bytes: Option<u64>) {
-        let outcome = match self.volume.upgrade() {
-            Some(volume) => self.check(&volume, purpose, rate_bytes),
-            None => Err("the volume is being closed".to_owned()),
+        let (outcome, why_not_to_write) = match self.volume.upgrade() {
+            Some(volume) => match self.check(&volume, purpose, rate_bytes) {
+                Ok((view, why)) => (Ok(view), why),
+                Err(why) => (Err(why), None),
+            },
+            None => (Err("the volume is being closed".to_owned()), None),
         };
         let mut state = self.state.lock();
+        if purpose == Purpose::AfterCrash {
+            state.status.after_crash = Some(AfterCrashView::of(&outcome, why_not_to_write));
+        }
         state.status.running = None;
         state.status.ended = Some(EndedView { number, purpose, outcome });
         self.changed.notify_all();
     }
 
+    /// What it came to, and what keeps the volume from being written, if anything.
     fn check(
         &self,
         volume: &Volume<Lfs>,
         purpose: Purpose,
         rate_bytes: Option<u64>,
-    ) -> Result<ScrubView, String> {
+    ) -> Result<(ScrubView, Option<String>), String> {
         let mut pace = self.pace(rate_bytes);
         let mut watch = |progress: firnfs::check::Progress| {
             if let Some(running) = &mut self.state.lock().status.running {
@@ -151,10 +160,11 @@ impl Service {
         for damage in &view.findings {
             tracing::error!("check: {}", damage.line());
         }
-        if let (Purpose::AfterCrash, Some(worst)) = (purpose, ScrubView::why_not_to_write(&done.report)) {
+        let why_not_to_write = ScrubView::why_not_to_write(&done.report);
+        if let (Purpose::AfterCrash, Some(worst)) = (purpose, &why_not_to_write) {
             volume.doubt(&format!("the check after the crash found damage: {worst}"));
         }
-        Ok(view)
+        Ok((view, why_not_to_write))
     }
 
     /// Waits so that on average no more is read than allowed.
@@ -181,7 +191,11 @@ impl Service {
             state.status.running.is_some_and(|running| number.is_none_or(|number| number == running.number))
         };
         self.changed.wait_while_for(&mut state, runs, wait);
-        state.status.clone()
+        let mut status = state.status.clone();
+        if let Some(running) = status.running.filter(|running| running.purpose == Purpose::AfterCrash) {
+            status.after_crash = Some(AfterCrashView::Running { progress: running.progress });
+        }
+        status
     }
 
     fn stop(&self, number: Option<u64>) {
@@ -204,3 +218,7 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

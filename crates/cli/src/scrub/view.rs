@@ -73,6 +73,72 @@ pub struct EndedView {
     pub outcome: Result<ScrubView, String>,
 }
 
+/// How the check stands that follows a crash.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum AfterCrashView {
+    /// It is under way.
+    Running {
+        /// How far it has come, once it has begun.
+        progress: Option<ProgressView>,
+    },
+    /// All was looked at and nothing is wrong that keeps the volume from being written.
+    Passed {
+        /// Inodes checked.
+        inodes: u64,
+        /// Live bytes checked.
+        live_bytes: u64,
+    },
+    /// It found damage and made the volume read-only.
+    Failed {
+        /// The worst of it, in a line.
+        why: String,
+    },
+    /// It came to no end: whether the volume is sound is not known.
+    Unfinished {
+        /// Why, in a line.
+        why: String,
+    },
+}
+
+impl AfterCrashView {
+    /// What a check came to; `why_not_to_write` if it found what keeps the volume from being written.
+    #[must_use]
+    pub fn of(outcome: &Result<ScrubView, String>, why_not_to_write: Option<String>) -> Self {
+        let unfinished = |why: &str| Self::Unfinished { why: why.to_owned() };
+        match (outcome, why_not_to_write) {
+            (_, Some(why)) => Self::Failed { why },
+            (Err(why), None) => unfinished(why),
+            (Ok(view), None) if view.stopped => unfinished("it was stopped"),
+            (Ok(view), None) if !view.complete => {
+                unfinished("too much was written meanwhile to see all of it")
+            }
+            (Ok(view), None) => Self::Passed { inodes: view.inodes, live_bytes: view.live_bytes },
+        }
+    }
+
+    /// In a line, for people.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match self {
+            Self::Running { progress: None } => "running".to_owned(),
+            Self::Running { progress: Some(p) } => {
+                format!(
+                    "running, phase {} of 5, {} of {}",
+                    p.phase,
+                    Bytes(p.done_bytes),
+                    Bytes(p.total_bytes)
+                )
+            }
+            Self::Passed { inodes, live_bytes } => {
+                format!("passed: {} inodes, {} checked", Count(*inodes), Bytes(*live_bytes))
+            }
+            Self::Failed { why } => format!("FAILED: {why}"),
+            Self::Unfinished { why } => format!("not finished: {why}; 'firn scrub' checks the volume"),
+        }
+    }
+}
+
 /// Answer of `scrub_status`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct StatusView {
@@ -80,6 +146,9 @@ pub struct StatusView {
     pub running: Option<RunningView>,
     /// The last one that ended.
     pub ended: Option<EndedView>,
+    /// How the check stands that follows a crash; null if there was none before the mount.
+    #[serde(default)]
+    pub after_crash: Option<AfterCrashView>,
 }
 
 /// What a check came to.

@@ -9,11 +9,12 @@ pub mod view;
 
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::scrub::service::STATUS_OP;
+use crate::scrub::view::{AfterCrashView, StatusView};
 use crate::target::{self, Target};
 use crate::volume::open_read_only;
 use clap::Args;
-use firnfs_fuse::control::{Client, Registry};
-use firnfs_fuse::control::{ErrorKind, OpError};
+use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::mount::table::{self, Mount};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -90,6 +91,8 @@ pub struct Volume {
     /// What it looks like.
     #[serde(flatten)]
     pub stat: StatView,
+    /// How the check stands that follows a crash; null if there was none before the mount, and for what is not mounted.
+    pub check_after_crash: Option<AfterCrashView>,
 }
 
 /// What `firn stat --cleaning` shows.
@@ -170,19 +173,33 @@ fn look(target: Target) -> Done<Volume> {
                 Failure::failed(format!("the daemon of {} answers oddly: {e}", mount.mountpoint.display()))
                     .advise("mount the volume with the firn that you ask with")
             })?;
-            Ok(Volume { source: Source::Mounted { mountpoint: mount.mountpoint, image: mount.source }, stat })
+            let check_after_crash = check_after_crash(&mount)?;
+            let source = Source::Mounted { mountpoint: mount.mountpoint, image: mount.source };
+            Ok(Volume { source, stat, check_after_crash })
         }
         Target::Image(image) => {
             let stat = StatView::of(&open_read_only(&image)?)
                 .map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
-            Ok(Volume { source: Source::Image { image }, stat })
+            Ok(Volume { source: Source::Image { image }, stat, check_after_crash: None })
         }
     }
 }
 
+/// `None` also for a volume in memory and a daemon of an older version, which do no such check.
+fn check_after_crash(mount: &Mount) -> Done<Option<AfterCrashView>> {
+    match call(mount, STATUS_OP) {
+        Ok(answer) => Ok(serde_json::from_value::<StatusView>(answer).ok().and_then(|view| view.after_crash)),
+        Err(ClientError::Refused(refused)) if refused.kind == ErrorKind::UnknownOp => Ok(None),
+        Err(error) => Err(Failure::failed(error.to_string())),
+    }
+}
+
 fn ask(mount: &Mount, op: &str) -> Done<serde_json::Value> {
-    let failed = |e: firnfs_fuse::control::ClientError| Failure::failed(e.to_string());
-    Client::for_mount(mount).map_err(failed)?.call(op, serde_json::json!({})).map_err(failed)
+    call(mount, op).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn call(mount: &Mount, op: &str) -> Result<serde_json::Value, ClientError> {
+    Client::for_mount(mount)?.call(op, serde_json::json!({}))
 }
 
 /// Lets the daemon of a mount answer `firn stat` and `firn df`. The volume is held weakly: it must close after the unmount.

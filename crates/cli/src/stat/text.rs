@@ -20,6 +20,9 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     if let (Some(why), true) = (&view.read_only, is_mounted) {
         writeln!(out, "  read-only   {why}")?;
     }
+    if let Some(check) = &volume.check_after_crash {
+        writeln!(out, "  check       after the crash: {}", check.line())?;
+    }
     if let Some(log) = &view.log {
         head(out, log)?;
     }

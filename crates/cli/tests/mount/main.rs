@@ -7,6 +7,7 @@ mod failing;
 mod in_process;
 mod lifecycle;
 mod live;
+mod partial;
 mod posix;
 mod programs;
 mod scrub;

@@ -143,6 +143,11 @@ fn check_ended(mount: &Mount) {
     });
 }
 
+fn check_after_crash(mount: &Mount) -> serde_json::Value {
+    let text = firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--json"]);
+    serde_json::from_str::<serde_json::Value>(&text).unwrap()["check_after_crash"].clone()
+}
+
 #[test]
 fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_only() {
     if !can_mount() {
@@ -162,6 +167,8 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     mount.mount_image(&[]);
     check_ended(&mount);
     assert_eq!(why_read_only(&mount), None);
+    assert_eq!(check_after_crash(&mount)["state"], "passed");
+    assert!(firn_ok(&["stat", &mnt]).contains("check       after the crash: passed: 20"));
     fs::write(mount.path("again"), "writable").unwrap();
     mount.sync();
     kill_and_wait(&mount);
@@ -177,7 +184,11 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(why.contains("the check after the crash found damage") && why.contains("/dir"), "{why}");
     let refused = fs::write(mount.path("new"), "").unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
-    assert!(firn_ok(&["stat", &mnt]).contains(&why));
+    let text = firn_ok(&["stat", &mnt]);
+    let check = check_after_crash(&mount);
+    assert_eq!(check["state"], "failed");
+    assert!(check["why"].as_str().unwrap().contains("/dir"), "{check}");
+    assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 
     // Still wrong: it stays as it is.
@@ -192,8 +203,24 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     firn_ok(&["scrub", &mnt, "--writable"]);
     assert_eq!(why_read_only(&mount), None);
     fs::write(mount.path("new"), "written").unwrap();
+    // After a clean unmount there is nothing to check.
+    mount.remount_image();
+    assert!(check_after_crash(&mount).is_null() && !firn_ok(&["stat", &mnt]).contains("after the crash"));
     mount.umount();
     assert!(firn_ok(&["fsck", mount.image.to_str().unwrap()]).contains("clean"));
+}
+
+/// Writes until it is refused, as it is once the daemon has met by itself that there is no room: what was accepted until then.
+fn write_what_is_accepted(path: &str, bytes: &[u8]) -> Vec<u8> {
+    let file = File::create(path).unwrap();
+    let mut len = 0;
+    while len < bytes.len() {
+        match file.write_at(&bytes[len..], len as u64) {
+            Ok(more) => len += more,
+            Err(_) => break,
+        }
+    }
+    bytes[..len].to_vec()
 }
 
 #[test]
@@ -214,8 +241,8 @@ fn a_volume_whose_device_had_no_room_is_writable_again_once_there_is_some() {
         firn_ok(&["mount", &image, mnt]);
         fs::write(format!("{mnt}/kept"), pattern(1, 1 << 20)).unwrap();
         firn_ok(&["sync", mnt]);
-        // Refused as soon as the daemon has met the end of the room by itself.
-        let _may_be_refused = fs::write(format!("{mnt}/large"), pattern(2, 20 << 20));
+        let accepted = write_what_is_accepted(&format!("{mnt}/large"), &pattern(2, 20 << 20));
+        assert!(accepted.len() > 12 << 20, "{} bytes", accepted.len());
         assert!(!firn(&["sync", mnt]).status.success(), "the image cannot grow");
         assert!(firn_ok(&["stat", mnt]).contains("read-only"));
         let refused = firn(&["scrub", mnt, "--writable"]);
@@ -226,11 +253,11 @@ fn a_volume_whose_device_had_no_room_is_writable_again_once_there_is_some() {
         firn_ok(&["scrub", mnt, "--writable"]);
         // Nothing that was accepted is lost.
         firn_ok(&["sync", mnt]);
-        assert!(fs::read(format!("{mnt}/large")).unwrap() == pattern(2, 20 << 20));
+        assert!(fs::read(format!("{mnt}/large")).unwrap() == accepted);
         firn_ok(&["umount", mnt]);
         assert!(firn_ok(&["fsck", &image]).contains("clean"));
         firn_ok(&["mount", &image, mnt]);
-        assert!(fs::read(format!("{mnt}/large")).unwrap() == pattern(2, 20 << 20));
+        assert!(fs::read(format!("{mnt}/large")).unwrap() == accepted);
         assert!(fs::read(format!("{mnt}/kept")).unwrap() == pattern(1, 1 << 20));
         firn_ok(&["umount", mnt]);
     });

@@ -1,24 +1,27 @@
 //! Runs other programs and turns their failure into one line.
 
 use crate::LabError;
-use std::os::unix::process::CommandExt;
+use rustix::process::Signal;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
+/// What ends a program from a terminal or by kill(1).
+const INTERRUPTS: [i32; 2] = [Signal::INT.as_raw(), Signal::TERM.as_raw()];
+
 /// Runs a command to its end with no input and its output thrown away. Signals that a terminal sends do not reach it (see
-/// [`Stop`](super::stop::Stop)).
+/// [`Stop`](super::stop::Stop)); one that came just before it had a process group of its own ended it before it did anything,
+/// and it is started again.
 ///
 /// # Errors
 /// It does not start, or ends with anything but 0; the reason is the last line it wrote to standard error.
 pub fn run(command: &mut Command) -> Result<(), LabError> {
     let shown = describe(command);
     let failed = |reason: String| LabError::Tool { command: shown.clone(), reason };
-    let output = command
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|e| failed(e.to_string()))?;
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut output = command.output().map_err(|e| failed(e.to_string()))?;
+    if output.status.signal().is_some_and(|signal| INTERRUPTS.contains(&signal)) {
+        output = command.output().map_err(|e| failed(e.to_string()))?;
+    }
     if output.status.success() {
         return Ok(());
     }
@@ -44,6 +47,16 @@ mod tests {
     fn a_failing_tool_is_named_with_its_last_complaint() {
         let error = run(Command::new("sh").args(["-c", "echo one >&2; echo two >&2; exit 3"])).unwrap_err();
         assert!(error.to_string().ends_with("failed: two"), "{error}");
+    }
+
+    #[test]
+    fn a_tool_ended_by_a_signal_that_was_not_meant_for_it_is_started_again_once() {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.current_dir(home.path()).args(["-c", "test -e been || { touch been; kill -INT $$; }"]);
+        run(&mut command).unwrap();
+        let error = run(Command::new("sh").args(["-c", "kill -TERM $$"])).unwrap_err();
+        assert!(error.to_string().contains("signal: 15"), "{error}");
     }
 
     #[test]

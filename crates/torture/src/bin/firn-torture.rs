@@ -42,7 +42,7 @@ enum What {
         #[arg(long, default_value_t = 50_000)]
         states: u64,
     },
-    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, wide-2, open-5, tight-1.
+    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, mend-7, wide-2, open-5, tight-1.
     Run {
         /// Names.
         #[arg(required = true)]

@@ -1,6 +1,7 @@
 //! Many scenarios on several threads, until enough states have been looked at.
 
-use super::explorer::{Explorer, Limits, Totals};
+use super::explorer::{Explorer, Failure, Limits, Totals};
+use super::mending;
 use super::runner::{Run, run};
 use super::scenario::{ROUNDS, Scenario};
 use super::shape::Shape;
@@ -88,13 +89,18 @@ pub fn explore(
 #[must_use]
 pub fn explore_one(subject: &dyn Subject, limits: Limits, scenario: &Scenario) -> (Totals, Option<Finding>) {
     let limits = Limits { states_max: limits.states_max.min(scenario.states_max()), ..limits };
+    let finding_of = |failure: Box<Failure>| {
+        let cuts = if failure.states.is_empty() { String::new() } else { format!(":{}", failure.cuts()) };
+        Finding { token: format!("{scenario}{cuts}"), reason: failure.to_string() }
+    };
+    if let Scenario::Mend { seed } = scenario {
+        let (totals, explored) = mending::explore(subject, limits, *seed);
+        return (totals, explored.err().map(finding_of));
+    }
     let mut explorer = Explorer::new(subject, limits);
     let finding = match prepare(&explorer, subject, scenario) {
         Err(reason) => Some(Finding { token: scenario.to_string(), reason }),
-        Ok(run) => explorer.explore(&run).err().map(|failure| Finding {
-            token: format!("{scenario}:{}", failure.cuts()),
-            reason: failure.to_string(),
-        }),
+        Ok(run) => explorer.explore(&run).err().map(finding_of),
     };
     (explorer.totals(), finding)
 }
@@ -113,6 +119,9 @@ pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Replayed {
     let (scenario, cuts) = token.split_once(':').map_or((token, None), |(s, cuts)| (s, Some(cuts)));
     let mut explorer = Explorer::new(subject, limits);
     let parsed = scenario.parse::<Scenario>().map_err(|e| e.to_string());
+    if let Ok(Scenario::Mend { seed }) = parsed {
+        return Replayed { run: None, verdict: mending::replay(subject, seed, cuts) };
+    }
     match parsed.and_then(|scenario| prepare(&explorer, subject, &scenario)) {
         Err(why) => Replayed { run: None, verdict: Err(why) },
         Ok(run) => {
@@ -131,8 +140,8 @@ pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     bounded.chain(mixed(seed))
 }
 
-/// Long histories with their rounds, samples of three operations, large directories, open files without names, remains of an earlier mount, and now
-/// and then a full volume, endlessly.
+/// Long histories with their rounds, samples of three operations, large directories, open files without names, remains of an earlier
+/// mount, a damaged volume under repair, and now and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     let mut rng = seeded(seed, "campaign");
     (0..).flat_map(move |group: u64| {
@@ -142,6 +151,7 @@ pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
         let seed = seed.wrapping_add(group);
         scenarios.extend((0..2).map(|round| Scenario::Stale { seed, round }));
         scenarios.extend([Shape::Wide, Shape::Open].map(|shape| Scenario::Shaped { shape, seed }));
+        scenarios.push(Scenario::Mend { seed });
         if group % 8 == 4 {
             scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
         }

@@ -62,6 +62,8 @@ pub struct Totals {
     pub nested: u64,
     /// Of these, states with rot in something that is kept twice.
     pub rotten: u64,
+    /// Of these, states of a repair that was cut.
+    pub mended: u64,
     /// States left out because an equal one had been judged.
     pub duplicates: u64,
 }
@@ -73,6 +75,7 @@ impl Totals {
         self.states += other.states;
         self.nested += other.nested;
         self.rotten += other.rotten;
+        self.mended += other.mended;
         self.duplicates += other.duplicates;
     }
 }
@@ -81,8 +84,8 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} distinct crash states ({} during recovery, {} with rot) of {} scenarios, {} duplicates left out",
-            self.states, self.nested, self.rotten, self.scenarios, self.duplicates
+            "{} distinct crash states ({} during recovery, {} with rot, {} during repair) of {} scenarios, {} duplicates left out",
+            self.states, self.nested, self.rotten, self.mended, self.scenarios, self.duplicates
         )
     }
 }

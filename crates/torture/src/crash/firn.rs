@@ -1,5 +1,6 @@
 //! firnfs as the explorer's subject: the log-structured store behind the real driver, in virtual time, on one thread.
 
+mod damage;
 mod nameless;
 
 use super::op::{Op, pattern};
@@ -116,6 +117,17 @@ impl Subject for Firn {
         // A read-only mount recovers in memory and must see a whole tree as well.
         self.open(device.clone(), Options { read_only: true, ..self.options })?.tree()?;
         check_is_clean(&*device)
+    }
+
+    fn damage(&self, image: &mut SparseImage, seed: u64) -> Result<String, String> {
+        damage::damage(self, image, seed)
+    }
+
+    fn repair(&self, device: Arc<dyn Device>) -> Result<(), String> {
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::at(START_NS));
+        firnfs_volume::repair(&device, &clock, &mut |_| true, &mut |_| {})
+            .map(drop)
+            .map_err(|e| e.to_string())
     }
 }
 

@@ -20,6 +20,7 @@
 pub mod campaign;
 mod explorer;
 mod firn;
+mod mending;
 mod op;
 mod plan;
 mod record;

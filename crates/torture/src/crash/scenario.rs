@@ -7,8 +7,10 @@
 //!   crashes, each at a state drawn from the round before.
 //! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
 //! * `stale-N.1`: what is written over the remains of `stale-N`, see the module `stale` of the explorer.
+//! * `mend-N`: a random history from seed N, then damage, then repairs that are cut short, see the module `mending`.
 //! * `wide-N`, `open-N`, `tight-N`: histories with a shape of their own, see [`Shape`].
 
+use super::mending;
 use super::op::Op;
 use super::shape::Shape;
 use super::stale;
@@ -50,6 +52,11 @@ pub enum Scenario {
         /// Crashes before, 0 or 1.
         round: u32,
     },
+    /// A damaged volume under repair.
+    Mend {
+        /// Seed.
+        seed: u64,
+    },
     /// Random history with one thing in the foreground.
     Shaped {
         /// Which.
@@ -81,6 +88,7 @@ impl Scenario {
             Self::Long { seed, round } => random_ops(world, seed << 2 | u64::from(*round), LONG_OPS),
             Self::Full { seed } => full(*seed),
             Self::Stale { seed, round } => stale::ops(*seed, *round),
+            Self::Mend { seed } => mending::ops(world, *seed),
             Self::Shaped { shape, seed } => shape.ops(*seed),
         }
     }
@@ -90,7 +98,8 @@ impl Scenario {
     #[must_use]
     pub fn states_max(&self) -> u64 {
         match self {
-            Self::Full { .. } => 300,
+            // Each state is checked, repaired and checked again, several times.
+            Self::Full { .. } | Self::Mend { .. } => 300,
             Self::Shaped { shape, .. } => shape.states_max(),
             Self::Stale { .. } => 3000,
             Self::Ace { .. } | Self::Long { .. } => u64::MAX,
@@ -103,7 +112,7 @@ impl Scenario {
         match self {
             Self::Long { seed, round } => Some(Self::Long { seed: *seed, round: round.checked_sub(1)? }),
             Self::Stale { seed, round } => Some(Self::Stale { seed: *seed, round: round.checked_sub(1)? }),
-            Self::Ace { .. } | Self::Full { .. } | Self::Shaped { .. } => None,
+            Self::Ace { .. } | Self::Full { .. } | Self::Mend { .. } | Self::Shaped { .. } => None,
         }
     }
 
@@ -118,9 +127,10 @@ impl Scenario {
     pub fn pick_seed(&self) -> u64 {
         match self {
             Self::Long { seed, round } | Self::Stale { seed, round } => seed << 2 | u64::from(*round),
-            Self::Ace { number, .. } | Self::Full { seed: number } | Self::Shaped { seed: number, .. } => {
-                *number
-            }
+            Self::Ace { number, .. }
+            | Self::Full { seed: number }
+            | Self::Mend { seed: number }
+            | Self::Shaped { seed: number, .. } => *number,
         }
     }
 }
@@ -134,6 +144,7 @@ impl fmt::Display for Scenario {
             Self::Stale { seed, round } => write!(f, "stale-{seed}.{round}"),
             Self::Long { seed, round } => write!(f, "long-{seed}.{round}"),
             Self::Full { seed } => write!(f, "full-{seed}"),
+            Self::Mend { seed } => write!(f, "mend-{seed}"),
             Self::Shaped { shape, seed } => write!(f, "{}-{seed}", shape.name()),
         }
     }
@@ -142,7 +153,7 @@ impl fmt::Display for Scenario {
 /// The text names no scenario.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, wide-SEED, open-SEED or \
+    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, wide-SEED, open-SEED or \
          tight-SEED)"
 )]
 pub struct UnknownScenario(String);
@@ -161,6 +172,7 @@ impl FromStr for Scenario {
             "stale" if round < 2 => return Ok(Self::Stale { seed: number, round }),
             _ if round > 0 => return Err(refuse()),
             "full" => return Ok(Self::Full { seed: number }),
+            "mend" => return Ok(Self::Mend { seed: number }),
             "ace1" => 1,
             "ace2" => 2,
             "ace3" => 3,
@@ -412,6 +424,7 @@ mod tests {
             "full-3",
             "stale-4",
             "stale-4.1",
+            "mend-5",
             "wide-1",
             "open-2",
             "tight-3",

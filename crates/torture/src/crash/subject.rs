@@ -27,6 +27,22 @@ pub trait Subject: Sync {
     /// # Errors
     /// What is wrong with it.
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String>;
+
+    /// Damages a sound volume that is not mounted, at places drawn from `seed`; says where, in words.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no repair to damage it for.
+    fn damage(&self, _image: &mut SparseImage, _seed: u64) -> Result<String, String> {
+        Err("this file system has no repair".to_owned())
+    }
+
+    /// Repairs a volume that is not mounted, as fsck does, agreeing to everything.
+    ///
+    /// # Errors
+    /// Why it could not, in words.
+    fn repair(&self, _device: Arc<dyn Device>) -> Result<(), String> {
+        Err("this file system has no repair".to_owned())
+    }
 }
 
 /// Why an operation was refused.

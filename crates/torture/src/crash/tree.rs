@@ -49,6 +49,29 @@ impl Tree {
         Self { entries }
     }
 
+    /// Compares with another tree: the same names with the same types, permissions, link counts, content and attributes. What
+    /// files are numbered is not compared, but what is one file here is one there.
+    ///
+    /// # Errors
+    /// The first difference, in words.
+    pub fn same_but_for_numbers(&self, other: &Self) -> Result<(), String> {
+        let mut numbers = BTreeMap::new();
+        let mut others = other.entries.iter();
+        for here in &self.entries {
+            let there = others.next().filter(|there| there.path == here.path);
+            let there =
+                there.ok_or_else(|| format!("{:?} is not there, or something besides it is", here.path))?;
+            let renumbered = Entry { ino: here.ino, ..there.clone() };
+            if renumbered != *here {
+                return Err(format!("{:?} differs", here.path));
+            }
+            if *numbers.entry(here.ino).or_insert(there.ino) != there.ino {
+                return Err(format!("{:?} is a name of another file", here.path));
+            }
+        }
+        others.next().map_or(Ok(()), |more| Err(format!("{:?} is there besides", more.path)))
+    }
+
     /// Everything, sorted by path.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {

@@ -45,6 +45,12 @@ impl Subject for Mutant {
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
         self.firn.check(Arc::new(FlawedDevice::new(device, self.flaw)))
     }
+    fn damage(&self, image: &mut SparseImage, seed: u64) -> Result<String, String> {
+        self.firn.damage(image, seed)
+    }
+    fn repair(&self, device: Arc<dyn Device>) -> Result<(), String> {
+        self.firn.repair(Arc::new(FlawedDevice::new(device, self.flaw)))
+    }
 }
 
 /// Passes requests on, flawed.

@@ -71,6 +71,24 @@ fn assert_accounts_are_right(mounted: &Mounted, when: &str) {
 }
 
 #[test]
+fn a_write_with_room_for_a_part_only_tells_how_much_was_written() {
+    let mounted = Mounted::new(device(), options());
+    let mut kept = Accepted::default();
+    while mounted.space().free_bytes > 5 * MIB / 2 {
+        assert!(kept.add(&mounted, kept.0.len() as u64, 300_000));
+    }
+    let ino = mounted.create(InodeNo::ROOT, "large");
+    let content = pattern(77, 6 * MIB as usize);
+    let written = mounted.volume.write(ino, 0, &content, false).unwrap();
+    assert!((MIB as usize..content.len()).contains(&written), "{written} bytes");
+    let rest = mounted.volume.write(ino, written as u64, &content[written..], false);
+    assert_eq!(rest, Err(FsError::NoSpace));
+    assert!(mounted.content(ino) == content[..written]);
+    kept.verify(&mounted, "full");
+    assert_accounts_are_right(&mounted, "full");
+}
+
+#[test]
 fn what_statfs_calls_free_can_be_allocated_to_one_file() {
     for size_bytes in [256 * MIB, 6 * GIB, 20 * GIB] {
         let device = Arc::new(MemDevice::new(size_bytes));

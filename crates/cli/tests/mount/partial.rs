@@ -1,0 +1,84 @@
+//! Writes that succeed in part: write(2) tells how much was written, what it tells is there, and whoever asks for the rest is told
+//! why there is no more.
+
+use crate::common::{BOTH, Mount, can_mount, pattern};
+use crate::in_process::{Served, volume_image};
+use firnfs::lfs::Options;
+use firnfs_device::MemDevice;
+use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// What the kernel sends the daemon at most in one request.
+const REQUEST_BYTES: usize = 1 << 20;
+
+fn errno(result: io::Result<usize>) -> Option<Errno> {
+    result.err().and_then(|error| Errno::from_io_error(&error))
+}
+
+#[test]
+fn a_write_that_the_volume_has_room_for_only_in_part_tells_how_much_was_written() {
+    if !can_mount() {
+        return;
+    }
+    for kind in BOTH {
+        let mount = Mount::with(kind, "64M", &[]);
+        let filler = File::create(mount.path("filler")).unwrap();
+        let mut at_bytes = 0;
+        while filler.write_at(&pattern(2, REQUEST_BYTES), at_bytes).is_ok() {
+            at_bytes += REQUEST_BYTES as u64;
+        }
+        // Room for three requests and a bit, of eight.
+        filler.set_len(at_bytes - (REQUEST_BYTES * 7 / 2) as u64).unwrap();
+        filler.sync_all().unwrap();
+        let content = pattern(3, 8 * REQUEST_BYTES);
+        let file = File::create(mount.path("file")).unwrap();
+        let written = file.write_at(&content, 0).unwrap();
+        assert!((REQUEST_BYTES..content.len()).contains(&written), "{kind:?}: {written} bytes");
+        assert_eq!(file.metadata().unwrap().len(), written as u64, "{kind:?}");
+        let rest = file.write_at(&content[written..], written as u64);
+        assert_eq!(errno(rest), Some(Errno::NOSPC), "{kind:?}");
+        file.sync_all().unwrap();
+        drop((file, filler));
+        if kind == crate::common::Kind::Image {
+            mount.remount_image();
+        }
+        assert!(fs::read(mount.path("file")).unwrap() == content[..written], "{kind:?}");
+    }
+}
+
+#[test]
+fn a_write_that_meets_a_block_it_cannot_read_tells_how_much_was_written_before() {
+    if !can_mount() {
+        return;
+    }
+    let disk = Arc::new(FaultyDisk::new(MemDevice::from_image(volume_image()), 1));
+    let options = Options { cache_file_data: false, commit_interval_ms: 3_600_000, ..Options::default() };
+    let served = Served::start(disk.clone(), options);
+    let path = served.mnt.join("file");
+    let old = pattern(4, 3 * REQUEST_BYTES);
+    fs::write(&path, &old).unwrap();
+    served.end().unwrap();
+    let served = Served::start(disk.clone(), options);
+    let path = served.mnt.join("file");
+    // Where its blocks are is known then, and none of them is in memory.
+    assert!(fs::read(&path).unwrap() == old);
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    // It ends within a block, whose rest has to be read.
+    let new = pattern(5, 2 * REQUEST_BYTES + 50_000);
+    disk.arm(Fault::anywhere(On::Read, Trigger::Always, Effect::Fail));
+    assert_eq!(file.write_at(&new, 0).unwrap(), 2 * REQUEST_BYTES);
+    let rest = file.write_at(&new[2 * REQUEST_BYTES..], (2 * REQUEST_BYTES) as u64);
+    assert_eq!(errno(rest), Some(Errno::IO));
+    disk.clear();
+    drop(file);
+    served.end().unwrap();
+    let served = Served::start(disk, options);
+    let found = fs::read(served.mnt.join("file")).unwrap();
+    assert!(found[..2 * REQUEST_BYTES] == new[..2 * REQUEST_BYTES], "what was told to be written");
+    assert!(found[2 * REQUEST_BYTES..] == old[2 * REQUEST_BYTES..], "what was not");
+    served.end().unwrap();
+}

@@ -1,0 +1,111 @@
+//! Repairs that are cut short: a volume with a history is damaged, and the power is cut while it is repaired.
+//!
+//! The first repair, left alone, comes to an end, and that end is what every other one is held to: wherever a repair is cut, the
+//! next one brings the volume there, with all that the first kept and nothing besides. Everything follows from the seed.
+
+use super::explorer::{Explorer, Failure, Limits, Totals};
+use super::op::Op;
+use super::record::Window;
+use super::runner::PHYSICAL_BLOCK_BYTES;
+use super::scenario::random_ops;
+use super::subject::Subject;
+use super::tree::Tree;
+use super::world::World;
+use firnfs_device::{MemDevice, SparseImage};
+use firnfs_sim::{CrashDisk, CrashState, History};
+use std::sync::Arc;
+
+/// Operations before the damage.
+const OPS: usize = 40;
+
+/// A damaged volume, its repair, and what that came to.
+struct Case {
+    /// In words.
+    damage: String,
+    /// What the disk was asked during the repair.
+    history: History,
+    kept: Tree,
+}
+
+/// Looks at the planned states of a repair.
+///
+/// # Errors
+/// The first state that another repair does not bring to the same end; one without states if the first does not come to one.
+pub(super) fn explore(
+    subject: &dyn Subject,
+    limits: Limits,
+    seed: u64,
+) -> (Totals, Result<(), Box<Failure>>) {
+    let mut totals = Totals { scenarios: 1, ..Totals::default() };
+    let fail = |states, reason| {
+        let window = Window { ended: OPS, begun: OPS };
+        Box::new(Failure { states, rot: None, window, reason })
+    };
+    let case = match Case::new(subject, seed) {
+        Ok(case) => case,
+        Err(reason) => return (totals, Err(fail(Vec::new(), reason))),
+    };
+    let states_max = usize::try_from(limits.states_max).unwrap_or(usize::MAX);
+    let explorer = Explorer::new(subject, Limits { nested_states: states_max, ..limits });
+    for state in explorer.states_during(&case.history) {
+        totals.states += 1;
+        totals.mended += 1;
+        if let Err(reason) = case.judge(subject, &state) {
+            return (totals, Err(fail(vec![state], reason)));
+        }
+    }
+    (totals, Ok(()))
+}
+
+/// Judges one state again, by its text.
+///
+/// # Errors
+/// What is wrong with it, or that there is no such state.
+pub(super) fn replay(subject: &dyn Subject, seed: u64, cut: Option<&str>) -> Result<(), String> {
+    let case = Case::new(subject, seed)?;
+    match cut {
+        None => Ok(()),
+        Some(text) => case.judge(subject, &text.parse().map_err(|e| format!("{e}"))?),
+    }
+}
+
+/// What is done before the damage.
+pub(super) fn ops(world: &World, seed: u64) -> Vec<Op> {
+    random_ops(world, seed, OPS).into_iter().filter(|op| *op != Op::Remount).collect()
+}
+
+impl Case {
+    fn new(subject: &dyn Subject, seed: u64) -> Result<Self, String> {
+        let device = Arc::new(MemDevice::from_image(subject.format()));
+        let mut mounted = subject.mount(device.clone())?;
+        for op in ops(&World::new(), seed) {
+            // What the volume has no room for is not there.
+            let _done_or_refused = mounted.apply(&op);
+        }
+        mounted.unmount()?;
+        let mut image = device.image();
+        let damage = subject.damage(&mut image, seed)?;
+        let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
+        let in_this = |why: String| format!("{damage}: {why}");
+        subject.repair(disk.clone()).map_err(in_this)?;
+        let kept = end_of(subject, disk.live_image()).map_err(in_this)?;
+        Ok(Self { history: disk.history(), damage, kept })
+    }
+
+    fn judge(&self, subject: &dyn Subject, state: &CrashState) -> Result<(), String> {
+        let image =
+            self.history.image(state).ok_or("the repair has no such cut: another version of the program")?;
+        let device = Arc::new(MemDevice::from_image(image));
+        let in_this = |why: String| format!("{}, its repair cut short: {why}", self.damage);
+        subject.repair(device.clone()).map_err(in_this)?;
+        let found = end_of(subject, device.image()).map_err(in_this)?;
+        self.kept.same_but_for_numbers(&found).map_err(in_this)
+    }
+}
+
+/// What is there after a repair; it must be sound.
+fn end_of(subject: &dyn Subject, image: SparseImage) -> Result<Tree, String> {
+    let device = || Arc::new(MemDevice::from_image(image.clone()));
+    subject.check(device()).map_err(|why| format!("the check after it finds: {why}"))?;
+    subject.mount(device())?.tree()
+}
