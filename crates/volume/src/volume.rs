@@ -35,8 +35,11 @@ const FETCH_TRIES: u32 = 3;
 /// Bytes of a write that are prepared at once.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
 
-/// Sleeps until another thread has gone on, at most so long.
-type Park = Box<dyn Fn(Duration) + Send + Sync>;
+/// See [`Volume::park_with`].
+struct Parking {
+    park: Box<dyn Fn(Duration) + Send + Sync>,
+    unpark: Box<dyn Fn() + Send + Sync>,
+}
 
 /// See the crate's head.
 pub struct Volume<S: Driven> {
@@ -53,7 +56,7 @@ pub struct Volume<S: Driven> {
     reader: Option<Reader>,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
-    park: OnceLock<Park>,
+    parking: OnceLock<Parking>,
     /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
     block_bytes: Option<u32>,
     stalls: StallCount,
@@ -85,7 +88,7 @@ impl<S: Driven> Volume<S> {
             reader,
             clock,
             before_blocking,
-            park: OnceLock::new(),
+            parking: OnceLock::new(),
             block_bytes,
             stalls: StallCount::default(),
             has_background: AtomicBool::new(false),
@@ -102,18 +105,30 @@ impl<S: Driven> Volume<S> {
         self.before_blocking.get_or_init(|| hook);
     }
 
-    /// Has threads that wait for each other call `park` instead of sleeping: for programs that decide themselves which of their
-    /// threads goes on. It may return early. Only the first call counts.
-    pub fn park_with(&self, park: impl Fn(Duration) + Send + Sync + 'static) {
-        self.park.get_or_init(|| Box::new(park));
+    /// For programs that decide themselves which of their threads goes on. A thread that waits for another one calls `park`
+    /// instead of sleeping, at most so long, and goes on once it returns; whoever has got somewhere calls `unpark`. Only the first call
+    /// counts.
+    pub fn park_with(
+        &self,
+        park: impl Fn(Duration) + Send + Sync + 'static,
+        unpark: impl Fn() + Send + Sync + 'static,
+    ) {
+        self.parking.get_or_init(|| Parking { park: Box::new(park), unpark: Box::new(unpark) });
+    }
+
+    fn notify(&self, sleepers: &Condvar) {
+        sleepers.notify_all();
+        if let Some(parking) = self.parking.get() {
+            (parking.unpark)();
+        }
     }
 
     /// Sleeps until others have got somewhere; false if they have not for that long.
     fn await_progress(&self, core: &mut MutexGuard<'_, Vfs<S>>, timeout: Duration) -> bool {
         self.about_to_block();
-        match self.park.get() {
-            Some(park) => {
-                MutexGuard::unlocked(core, || park(timeout));
+        match self.parking.get() {
+            Some(parking) => {
+                MutexGuard::unlocked(core, || (parking.park)(timeout));
                 true
             }
             None => !self.progress.wait_for(core, timeout).timed_out(),
@@ -477,7 +492,7 @@ impl<S: Driven> Volume<S> {
         self.awake_by_ns.store(now.0.saturating_add(sleep_ns), Ordering::Relaxed);
         self.advances.fetch_add(1, Ordering::Relaxed);
         drop(core);
-        self.progress.notify_all();
+        self.notify(&self.progress);
         step
     }
 
@@ -538,7 +553,7 @@ impl<S: Driven> Volume<S> {
             core.store_mut().job_done(id, result);
             self.advances.fetch_add(1, Ordering::Relaxed);
             drop(core);
-            self.progress.notify_all();
+            self.notify(&self.progress);
             if failed {
                 // Whoever does background work says so, whatever it was about to sleep for.
                 self.wake();
@@ -559,7 +574,7 @@ impl<S: Driven> Volume<S> {
         let mut due = self.work_due.lock();
         if !*due {
             *due = true;
-            self.work.notify_one();
+            self.notify(&self.work);
         }
     }
 
@@ -570,8 +585,8 @@ impl<S: Driven> Volume<S> {
         let mut due = self.work_due.lock();
         if !*due {
             let timeout = Duration::from_millis(max_ms);
-            match self.park.get() {
-                Some(park) => MutexGuard::unlocked(&mut due, || park(timeout)),
+            match self.parking.get() {
+                Some(parking) => MutexGuard::unlocked(&mut due, || (parking.park)(timeout)),
                 None => drop(self.work.wait_for(&mut due, timeout)),
             }
         }
@@ -581,7 +596,7 @@ impl<S: Driven> Volume<S> {
     /// Wakes [`Volume::wait_for_work`].
     pub fn wake(&self) {
         *self.work_due.lock() = true;
-        self.work.notify_all();
+        self.notify(&self.work);
     }
 
     /// How operations waited for room since the volume was opened.

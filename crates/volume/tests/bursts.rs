@@ -15,6 +15,7 @@ use firnfs_sim::{Speed, TimedDisk, Turns, VirtualClock};
 use firnfs_volume::{Volume, format, open};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const MS: i64 = 1_000_000;
@@ -125,8 +126,9 @@ impl Stage {
     fn play(&self, habits: Habits, files: Vec<InodeNo>) -> Vec<i64> {
         let turns = Arc::new(Turns::new(self.clock.clone(), 2));
         self.disk.take_turns(turns.clone());
-        let parked = turns.clone();
-        self.volume.park_with(move |max| parked.wait(i64::try_from(max.as_nanos()).unwrap()));
+        let (parked, woken) = (turns.clone(), turns.clone());
+        let park = move |max: Duration| parked.wait(i64::try_from(max.as_nanos()).unwrap());
+        self.volume.park_with(park, move || woken.notify());
         let mut user = User { habits, files, random: 5, latencies_ns: Vec::new() };
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -49,6 +49,8 @@ pub struct BlockCache {
     map: ClockMap<BlockKey, CachedBlock>,
     bytes: u64,
     dirty_bytes: u64,
+    /// What the dirty blocks owe.
+    owed_bytes: u64,
 }
 
 impl BlockCache {
@@ -60,6 +62,11 @@ impl BlockCache {
     /// Bytes of the dirty blocks.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes
+    }
+
+    /// What the dirty blocks were charged: what they take in the log. Trimmed ones take less than memory.
+    pub fn owed_bytes(&self) -> u64 {
+        self.owed_bytes
     }
 
     /// Looks without warming.
@@ -95,6 +102,7 @@ impl BlockCache {
         let len = block.buf.len() as u64;
         self.bytes += len;
         self.dirty_bytes += if block.dirty.is_some() { len } else { 0 };
+        self.owed_bytes += owed(block.dirty.as_ref());
         // Metadata outlives streams of data: a file's own blocks come in cold.
         let is_data = key.level == 0 && key.fork == crate::store::Fork::Data;
         let old = self.map.insert(key, block, if is_data { 0 } else { 2 });
@@ -106,6 +114,7 @@ impl BlockCache {
             let len = block.buf.len() as u64;
             self.bytes -= len;
             self.dirty_bytes -= if block.dirty.is_some() { len } else { 0 };
+            self.owed_bytes -= owed(block.dirty.as_ref());
         }
     }
 
@@ -116,11 +125,13 @@ impl BlockCache {
         block.dirty = Some(dirty);
         block.ptr = BlockPtr::HOLE;
         self.dirty_bytes += block.buf.len() as u64;
+        self.owed_bytes += owed(block.dirty.as_ref());
     }
 
     /// Changes what a dirty block owes.
     pub fn recharge(&mut self, key: &BlockKey, charged_bytes: u32) {
         if let Some(dirty) = self.map.get(key).and_then(|b| b.dirty.as_mut()) {
+            self.owed_bytes = self.owed_bytes - u64::from(dirty.charged_bytes) + u64::from(charged_bytes);
             dirty.charged_bytes = charged_bytes;
         }
     }
@@ -135,6 +146,7 @@ impl BlockCache {
         let block = self.map.get(key).expect("dirty blocks stay in memory");
         let dirty = block.dirty.take().expect("only dirty blocks are written");
         self.dirty_bytes -= block.buf.len() as u64;
+        self.owed_bytes -= owed(Some(&dirty));
         LaidOut { buf: block.buf.clone(), crc: block.crc.take(), dirty }
     }
 
@@ -159,4 +171,8 @@ impl BlockCache {
             self.forget_bytes(Some(&block));
         }
     }
+}
+
+fn owed(dirty: Option<&Dirty>) -> u64 {
+    dirty.map_or(0, |dirty| u64::from(dirty.charged_bytes))
 }

@@ -102,7 +102,8 @@ impl Lfs {
                 other => other?,
             };
             for (segment, entry) in entries {
-                let idle = self.is_idle(segment);
+                // Blocks of tables that a pass marked stay where they are until the next checkpoint.
+                let idle = self.is_idle(segment) && !self.cleaning.cleaned.contains(&segment);
                 self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
@@ -287,13 +288,14 @@ impl Lfs {
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them to the cleaner's log. Returns
     /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        let room_bytes = self.pass_segments() * usable_bytes(&self.geo);
+        // As the commit will count it: what it cannot lay out would stay dirty, and hold up every commit after it.
+        let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.cleaning.victims);
         let segments = std::mem::take(&mut self.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);
         for victim in victims {
             // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
-            let taken_bytes = self.dirty_bytes() + self.changed_table_bytes();
+            let taken_bytes = self.taken_log_bytes();
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
                 break;
             }

@@ -68,6 +68,13 @@ impl Lfs {
         self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
     }
 
+    /// What is dirty and the tables, as they will go to the log at most. Memory holds more: an indirect block of a short file is
+    /// trimmed to a sector, and a pass that counted all of it would move so little that checkpoints take what it gains.
+    pub(super) fn taken_log_bytes(&self) -> u64 {
+        let freed = self.freed.len() as u64 * FREED_BYTES;
+        self.shelf.cache.owed_bytes() + self.dirty_record_bytes + freed + self.changed_table_bytes()
+    }
+
     /// Clean segments that users' writes leave to checkpoints and the cleaner.
     pub(super) fn reserve_segments(&self) -> u64 {
         RESERVE_SEGMENTS + 2 * self.checkpoint_segments()
