@@ -26,7 +26,7 @@ const BURST_WRITES: u64 = 500;
 const THINK_NS: i64 = 100_000;
 const PAUSE_NS: i64 = 1_200_000_000_000;
 /// The bound that docs/internals/cleaner.md states, in transfers of a segment.
-const STALL_MAX_SEGMENTS: i64 = 25600;
+const STALL_MAX_SEGMENTS: i64 = 512;
 
 struct Stage {
     volume: Volume<Lfs>,

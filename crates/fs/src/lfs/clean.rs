@@ -100,7 +100,8 @@ impl Lfs {
                 other => other?,
             };
             for (segment, entry) in entries {
-                let idle = self.is_idle(segment);
+                // Blocks of tables that a pass marked stay where they are until the next checkpoint.
+                let idle = self.is_idle(segment) && !self.cleaning.cleaned.contains(&segment);
                 self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
@@ -288,7 +289,8 @@ impl Lfs {
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else. Returns
     /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        let room_bytes = self.pass_segments() * usable_bytes(&self.geo);
+        // As the commit will count it: what it cannot lay out would stay dirty, and hold up every commit after it.
+        let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.cleaning.victims);
         let segments = std::mem::take(&mut self.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);

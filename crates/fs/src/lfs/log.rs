@@ -126,9 +126,13 @@ impl Log {
     /// Segments that a plan for these items can use up at most, beyond the one being written.
     pub fn segments_needed(geo: &Geometry, items: usize, sectors: u64) -> usize {
         let summaries = u64::from(summary_sectors(items)) + u64::from(geo.unit_sectors);
-        // A block does not cross a segment's end: up to 128 sectors of a segment may stay unused.
-        let usable = u64::from(geo.segment_sectors) - 128 - u64::from(geo.unit_sectors);
-        ((sectors + summaries) / usable) as usize + 2
+        ((sectors + summaries) / Self::certain_sectors(geo)) as usize + 2
+    }
+
+    /// Sectors of a segment that are used whatever comes: a block does not cross a segment's end, and up to 128 sectors may stay
+    /// unused.
+    pub fn certain_sectors(geo: &Geometry) -> u64 {
+        u64::from(geo.segment_sectors) - 128 - u64::from(geo.unit_sectors)
     }
 
     /// Segments that a plan for items of those lengths enters.

@@ -31,6 +31,8 @@ const TARGET_LEAST_PART: u64 = 8;
 const QUIET_FULLEST_SIXTEENTHS: u64 = 15;
 /// Device bytes that cleaning on demand may spend at once before users have, in segments: one victim, moved.
 const CREDIT_SEGMENTS: u64 = 2;
+/// Passes on demand that together have to gain something.
+const GAIN_PASSES: u32 = 8;
 /// Checkpoints after which what was emptied may be written.
 const CHECKPOINTS_TO_FREE: u8 = 2;
 
@@ -60,6 +62,9 @@ pub(super) struct Pace {
     filling_since: (u64, u64),
     /// Since when the search for room on demand rests.
     pub(super) rests_since: Option<Rest>,
+    /// Passes on demand since gain was looked for, and the clean segments then.
+    passes: u32,
+    passes_from: u64,
     /// Since when the search in quiet times rests.
     quiet_rests_since: Option<Rest>,
     /// Users have asked for something since the last quiet time.
@@ -161,6 +166,20 @@ impl Lfs {
         since.is_some_and(|rest| {
             self.live_bytes + quarter > rest.live_bytes && self.counters.log_bytes < rest.log_bytes + quarter
         })
+    }
+
+    /// A pass on demand is done. If several together gained nothing, because checkpoints take what they free, more of them
+    /// would not either: then it rests until something changes. Who waits for room is not kept from trying.
+    pub(super) fn note_pass(&mut self) {
+        self.pace.passes += 1;
+        if self.pace.passes < GAIN_PASSES {
+            return;
+        }
+        let clean = self.usage.clean + self.cleaning.cleaned.len() as u64;
+        if clean <= self.pace.passes_from {
+            self.pace.rests_since = self.rest();
+        }
+        (self.pace.passes, self.pace.passes_from) = (0, clean);
     }
 
     /// The volume as it is, for a search that found nothing.

@@ -202,7 +202,10 @@ impl Lfs {
         }
         self.cleaning.is_quiet_pass = false;
         match self.clean_step(now) {
-            Ok(true) => Ok(Some(Step::Worked)),
+            Ok(true) => {
+                self.note_pass();
+                Ok(Some(Step::Worked))
+            }
             // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
             Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
                 self.cleaning.finds_empty = false;
