@@ -193,7 +193,7 @@ impl<S: Driven + 'static> Session<S> {
             "statfs",
             "space, as df shows it, and whether the volume is read-only",
             |adapter, _| {
-                adapter.volume().run(|vfs, _| {
+                adapter.volume().run_quietly(|vfs, _| {
                     let space = vfs.statfs();
                     Ok(json!({
                         "total_bytes": space.total_bytes,

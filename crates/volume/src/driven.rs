@@ -62,6 +62,9 @@ pub trait Driven: Store {
         Pressure::None
     }
 
+    /// Somebody asks for something now: background work that can wait does.
+    fn note_request(&mut self, _now: TimeNs) {}
+
     /// Drops what memory holds beyond its bound.
     fn shrink_caches(&mut self) {}
 
@@ -109,6 +112,9 @@ impl Driven for Lfs {
     }
     fn pressure(&self) -> Pressure {
         self.pressure()
+    }
+    fn note_request(&mut self, now: TimeNs) {
+        self.note_request(now);
     }
     fn shrink_caches(&mut self) {
         self.shrink_caches();

@@ -21,13 +21,14 @@ impl Volume<Lfs> {
     /// # Errors
     /// `Io`; `Invalid` if there is no such segment.
     pub fn segment_entries(&self, segment: SegmentId) -> Result<Vec<Entry>, FsError> {
-        let (geo, uuid) = self.run(|vfs, _| Ok((vfs.store().geometry(), vfs.store().superblock().uuid)))?;
+        let (geo, uuid) =
+            self.run_quietly(|vfs, _| Ok((vfs.store().geometry(), vfs.store().superblock().uuid)))?;
         let bytes = self.segment_bytes(segment)?;
         Ok(partials(&bytes, &uuid, &geo, segment).into_iter().flat_map(|p| p.entries).collect())
     }
 
     fn segment_bytes(&self, segment: SegmentId) -> Result<Vec<u8>, FsError> {
-        let geo = self.run(|vfs, _| Ok(vfs.store().geometry()))?;
+        let geo = self.run_quietly(|vfs, _| Ok(vfs.store().geometry()))?;
         if segment.0 >= geo.segments {
             return Err(FsError::Invalid("there is no such segment"));
         }
@@ -40,7 +41,7 @@ impl Volume<Lfs> {
     /// `Io`, `ReadOnly`; `Invalid` for blocks of more than 16 segments or 16 MiB of them (2 segments are always possible);
     /// `NoSpace` if the volume has no way to make room.
     pub fn markv(&self, blocks: &[BlockInfo]) -> Result<Marked, FsError> {
-        let geo = self.run(|vfs, _| Ok(vfs.store().geometry()))?;
+        let geo = self.run_quietly(|vfs, _| Ok(vfs.store().geometry()))?;
         let mut segments = BTreeMap::new();
         for block in blocks {
             let segment = geo.segment_of(block.addr);
@@ -54,7 +55,7 @@ impl Volume<Lfs> {
             }
             segments.insert(segment, self.segment_bytes(segment)?);
         }
-        let marked = self.run(|vfs, now| vfs.store_mut().markv(now, blocks, &segments))?;
+        let marked = self.run_quietly(|vfs, now| vfs.store_mut().markv(now, blocks, &segments))?;
         self.pump();
         Ok(marked)
     }
@@ -64,7 +65,7 @@ impl Volume<Lfs> {
     /// # Errors
     /// `Io`, `ReadOnly`, `Corrupt`.
     pub fn segclean(&self, segments: &[SegmentId]) -> Result<Vec<Emptiness>, FsError> {
-        let found = self.run(|vfs, now| vfs.store_mut().segclean(now, segments))?;
+        let found = self.run_quietly(|vfs, now| vfs.store_mut().segclean(now, segments))?;
         self.pump();
         Ok(found)
     }
@@ -74,11 +75,11 @@ impl Volume<Lfs> {
     /// # Errors
     /// None of its own.
     pub fn wait_for_log(&self, log_bytes: u64, timeout: Duration) -> Result<Room, FsError> {
-        let room = self.run(|vfs, _| Ok(vfs.store().room()))?;
+        let room = self.run_quietly(|vfs, _| Ok(vfs.store().room()))?;
         if room.log_bytes >= log_bytes {
             return Ok(room);
         }
         self.wait_for_progress(timeout);
-        self.run(|vfs, _| Ok(vfs.store().room()))
+        self.run_quietly(|vfs, _| Ok(vfs.store().room()))
     }
 }

@@ -52,7 +52,7 @@ impl Volume<Lfs> {
         let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
         let mut attempt = 1;
         loop {
-            let Still { mut lfs, ticket } = self.run(|vfs, now| vfs.store_mut().hold_still(now))?;
+            let Still { mut lfs, ticket } = self.run_quietly(|vfs, now| vfs.store_mut().hold_still(now))?;
             let durable = self.wait_durable(ticket);
             if durable.is_err() {
                 self.end_hold()?;
@@ -78,7 +78,7 @@ impl Volume<Lfs> {
     /// Turns the volume read-only: its structure is wrong.
     pub fn doubt(&self, why: &str) {
         // It cannot stop, and needs nothing.
-        let _never = self.run(|vfs, _| {
+        let _never = self.run_quietly(|vfs, _| {
             vfs.store_mut().doubt(why.to_owned());
             Ok(())
         });
@@ -92,17 +92,17 @@ impl Volume<Lfs> {
     /// # Errors
     /// `ReadOnly` with the reason; `Io`, `Corrupt` if the device cannot be checked.
     pub fn make_writable(&self, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
-        if self.run(|vfs, _| Ok(vfs.store().read_only().is_none()))? {
+        if self.run_quietly(|vfs, _| Ok(vfs.store().read_only().is_none()))? {
             return self.scrub(scrub);
         }
         let device = self.device().ok_or(FsError::Unsupported("a check without a device"))?;
-        while !self.run(|vfs, _| Ok(vfs.store_mut().try_writes()?))? {
+        while !self.run_quietly(|vfs, _| Ok(vfs.store_mut().try_writes()?))? {
             self.pump_or_wait();
         }
-        while self.run(|vfs, _| Ok(!vfs.store().is_quiet() && !vfs.store().is_log_stopped()))? {
+        while self.run_quietly(|vfs, _| Ok(!vfs.store().is_quiet() && !vfs.store().is_log_stopped()))? {
             self.pump_or_wait();
         }
-        if self.run(|vfs, _| Ok(vfs.store().is_log_stopped()))? {
+        if self.run_quietly(|vfs, _| Ok(vfs.store().is_log_stopped()))? {
             return Err(FsError::ReadOnly("the device still fails".to_owned()));
         }
         self.pump();
@@ -118,7 +118,7 @@ impl Volume<Lfs> {
             other => FsError::Io(other.to_string()),
         })?;
         if report.is_clean() {
-            self.run(|vfs, _| Ok(vfs.store_mut().allow_writes(end)?))?;
+            self.run_quietly(|vfs, _| Ok(vfs.store_mut().allow_writes(end)?))?;
             self.wake();
         }
         Ok(Scrubbed { report, is_complete: true, is_stopped: false })
@@ -126,7 +126,7 @@ impl Volume<Lfs> {
 
     /// Ends the hold; true if it lasted until now.
     fn end_hold(&self) -> Result<bool, FsError> {
-        self.run(|vfs, _| Ok(vfs.store_mut().release_still()))
+        self.run_quietly(|vfs, _| Ok(vfs.store_mut().release_still()))
     }
 
     /// Of what was found, that which is so at present; and whether the still stood still up to the end of the check.
@@ -166,7 +166,7 @@ impl Volume<Lfs> {
         still: &Lfs,
         read: &mut DeviceReader<'_>,
     ) -> bool {
-        let now = self.run(|vfs, _| subject.place_in(vfs.store_mut()));
+        let now = self.run_quietly(|vfs, _| subject.place_in(vfs.store_mut()));
         // Should something above be damaged, too, it is still there as far as anybody can tell.
         if now.is_ok_and(|now| now != Some(place)) {
             return false;

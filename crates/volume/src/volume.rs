@@ -94,7 +94,18 @@ impl<S: Driven> Volume<S> {
     ///
     /// # Errors
     /// The operation's own; `NoSpace` if there is no way to make room for it.
-    pub fn run<T>(&self, op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+    pub fn run<T>(&self, mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+        self.run_quietly(|vfs, now| {
+            vfs.store_mut().note_request(self.now());
+            op(vfs, now)
+        })
+    }
+
+    /// As [`Volume::run`], for upkeep: the volume goes on being as quiet as its users are.
+    ///
+    /// # Errors
+    /// As [`Volume::run`].
+    pub fn run_quietly<T>(&self, op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
         let mut patience = Patience::default();
         let result = self.run_to_end(op, &mut patience);
         if let Some(since) = patience.stalled_since {
@@ -517,7 +528,8 @@ impl<S: Driven> Volume<S> {
         &self,
         look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
     ) -> Result<T, FsError> {
-        self.sync(Scope::All)?;
+        let ticket = self.run_quietly(|vfs, now| vfs.commit(now, Scope::All))?;
+        self.wait_durable(ticket)?;
         loop {
             let mut core = self.core.lock();
             if core.store().is_quiet() {

@@ -117,15 +117,15 @@ impl Inspect for MemStore {
 impl Inspect for Lfs {
     fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
         let stalls = volume.stalls();
-        let mut view = volume.run(|vfs, _| Ok(head(vfs.store())))?;
-        let (mut room, reserve_bytes, cleaning) = volume.run(|vfs, _| {
+        let mut view = volume.run_quietly(|vfs, _| Ok(head(vfs.store())))?;
+        let (mut room, reserve_bytes, cleaning) = volume.run_quietly(|vfs, _| {
             let lfs = vfs.store();
             Ok((RoomView::new(lfs), lfs.reserve_bytes(), CleaningView::of(lfs, stalls)))
         })?;
         let segment_bytes = u64::from(view.segment_bytes);
         let mut seen = 0;
         for leaf in 0.. {
-            let entries = volume.run(|vfs, _| {
+            let entries = volume.run_quietly(|vfs, _| {
                 let entries = vfs.store_mut().usage_leaf(leaf)?;
                 let lfs = vfs.store();
                 Ok(entries
@@ -202,8 +202,8 @@ impl StatView {
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn of<S: Inspect>(volume: &Volume<S>) -> Result<Self, FsError> {
-        let (space, read_only) =
-            volume.run(|vfs, _: TimeNs| Ok((vfs.statfs(), vfs.store().read_only().map(str::to_owned))))?;
+        let (space, read_only) = volume
+            .run_quietly(|vfs, _: TimeNs| Ok((vfs.statfs(), vfs.store().read_only().map(str::to_owned))))?;
         let space = SpaceView {
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,

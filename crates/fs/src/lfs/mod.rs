@@ -30,6 +30,7 @@ mod open;
 mod parcel;
 mod pins;
 pub mod port;
+mod quiet;
 mod reap;
 mod recovery;
 pub mod scan;
@@ -184,6 +185,8 @@ pub struct Lfs {
     checkpointed_at: TimeNs,
     /// When the oldest change that no flush was asked for yet was made.
     dirty_since: Option<TimeNs>,
+    /// When somebody last asked for something.
+    last_request: TimeNs,
     recovered: RollForward,
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,

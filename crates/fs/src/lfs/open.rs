@@ -278,6 +278,7 @@ impl Lfs {
             changed_since_checkpoint: false,
             checkpointed_at: now,
             dirty_since: None,
+            last_request: now,
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),

@@ -77,6 +77,7 @@ impl Lfs {
     /// `Need`, `Room`.
     pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         self.cleaning.is_on_demand = pressed;
+        self.settle_clock(now);
         if self.read_only.is_none() {
             match self.try_step(now, pressed) {
                 Err(Stop::Fail(why)) => self.give_up(&why),

@@ -115,7 +115,7 @@ fn refusal(error: &firnfs::FsError) -> OpError {
 }
 
 fn room(volume: &Volume<Lfs>) -> Answer<Room> {
-    volume.run(|vfs, _| Ok(vfs.store().room().into())).map_err(|e| refusal(&e))
+    volume.run_quietly(|vfs, _| Ok(vfs.store().room().into())).map_err(|e| refusal(&e))
 }
 
 #[derive(Deserialize)]
@@ -127,8 +127,9 @@ struct Page {
 }
 
 fn segments(_: &Port, volume: &Volume<Lfs>, page: Page) -> Answer<Segments> {
-    let (segment_bytes, now) =
-        volume.run(|vfs, now| Ok((vfs.store().geometry().segment_bytes, now))).map_err(|e| refusal(&e))?;
+    let (segment_bytes, now) = volume
+        .run_quietly(|vfs, now| Ok((vfs.store().geometry().segment_bytes, now)))
+        .map_err(|e| refusal(&e))?;
     let room = room(volume)?;
     let count = page.count.unwrap_or(SEGMENTS_MAX).clamp(1, SEGMENTS_MAX);
     let end = page.from.saturating_add(count).min(room.segments);
@@ -136,7 +137,7 @@ fn segments(_: &Port, volume: &Volume<Lfs>, page: Page) -> Answer<Segments> {
     let mut at = page.from;
     while at < end {
         let infos = volume
-            .run(|vfs, _| {
+            .run_quietly(|vfs, _| {
                 let lfs = vfs.store_mut();
                 let leaf = lfs.usage_leaf_of(SegmentId(at));
                 lfs.segment_infos(leaf)
@@ -152,11 +153,12 @@ fn segments(_: &Port, volume: &Volume<Lfs>, page: Page) -> Answer<Segments> {
 
 fn inodes(_: &Port, volume: &Volume<Lfs>, page: Page) -> Answer<Inodes> {
     let count = page.count.unwrap_or(INODES_MAX).clamp(1, INODES_MAX);
-    let next_ino = volume.run(|vfs, _| Ok(vfs.store().next_ino().0)).map_err(|e| refusal(&e))?;
+    let next_ino = volume.run_quietly(|vfs, _| Ok(vfs.store().next_ino().0)).map_err(|e| refusal(&e))?;
     let end = page.from.saturating_add(count).min(next_ino);
     let mut list = Vec::new();
     for ino in page.from.max(InodeNo::ROOT.0)..end {
-        let entry = volume.run(|vfs, _| vfs.store_mut().imap_entry(InodeNo(ino))).map_err(|e| refusal(&e))?;
+        let entry =
+            volume.run_quietly(|vfs, _| vfs.store_mut().imap_entry(InodeNo(ino))).map_err(|e| refusal(&e))?;
         if entry.is_used() {
             let addr = entry.ptr.is_stored().then_some(entry.ptr.addr.0);
             let (version, orphan, atime_ns) = (entry.version, entry.orphan, entry.atime.0);
@@ -198,7 +200,7 @@ impl BlocksRequest {
 fn bmapv(port: &Port, volume: &Volume<Lfs>, request: BlocksRequest) -> Answer<Vec<Option<u64>>> {
     let blocks = request.infos();
     let _turn = port.turn.lock();
-    let found = volume.run(|vfs, _| vfs.store_mut().bmapv(&blocks)).map_err(|e| refusal(&e))?;
+    let found = volume.run_quietly(|vfs, _| vfs.store_mut().bmapv(&blocks)).map_err(|e| refusal(&e))?;
     Ok(found.into_iter().map(|ptr| ptr.is_stored().then_some(ptr.addr.0)).collect())
 }
 
@@ -238,7 +240,7 @@ fn segwait(port: &Port, request: &Value) -> Answer<Value> {
         let goal = match until_bytes {
             Some(goal) => goal,
             None => {
-                let segment = volume.run(|vfs, _| Ok(vfs.store().geometry().segment_bytes));
+                let segment = volume.run_quietly(|vfs, _| Ok(vfs.store().geometry().segment_bytes));
                 let since = request.log_bytes.map_or_else(|| room(&volume).map(|r| r.log_bytes), Ok)?;
                 since.saturating_add(u64::from(segment.map_err(|e| refusal(&e))?))
             }
