@@ -7,8 +7,10 @@ mod clock;
 pub mod crash;
 mod faulty;
 mod random;
+mod seek;
 
 pub use clock::VirtualClock;
 pub use crash::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay};
 pub use faulty::{Effect, Fault, FaultyDisk, Injected, On, Trigger};
 pub use random::{fill_garbage, seeded};
+pub use seek::{Motion, SeekDisk, Speed};

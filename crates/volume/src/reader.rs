@@ -96,7 +96,9 @@ impl Reader {
                 return Some(cut(window));
             }
             let close = |&end: &u64| at.abs_diff(end) <= WINDOW_BYTES;
-            let in_sequence = ahead.recent.iter().any(close);
+            // What begins in a window and ends behind it, or begins where one ends, goes on with its sequence.
+            let goes_on = |w: &Window| (w.at_bytes..=w.at_bytes + w.data.len() as u64).contains(&at);
+            let in_sequence = ahead.recent.iter().any(close) || ahead.windows.iter().any(goes_on);
             if ahead.recent.len() >= 8 {
                 ahead.recent.pop_front();
             }
@@ -177,10 +179,37 @@ impl Reader {
         {
             return Ok(());
         }
+        if len >= LARGE_BYTES
+            && let Some((pieces_done, bytes_done)) = self.begin_in_window(pieces, start, out)
+        {
+            // The head is behind the window: reading its part again would send it back.
+            let rest = &pieces[pieces_done..];
+            return if rest.is_empty() { Ok(()) } else { self.read_run(rest, &mut out[bytes_done..]) };
+        }
         let unit_start = start / self.unit_bytes * self.unit_bytes;
         let unit_end = (start + len).next_multiple_of(self.unit_bytes);
         let data = self.device_read(unit_start, (unit_end - unit_start) as u32)?;
         self.copy_out(pieces, unit_start, &data, out)
+    }
+
+    /// Serves the first blocks of a run from the window that they are in; returns how many they are, and their bytes.
+    fn begin_in_window(&self, pieces: &[Piece], start: u64, out: &mut [u8]) -> Option<(usize, usize)> {
+        let (at_bytes, data) = {
+            let ahead = self.ahead.lock();
+            let window = ahead
+                .windows
+                .iter()
+                .rev()
+                .find(|w| (w.at_bytes..w.at_bytes + w.data.len() as u64).contains(&start))?;
+            (window.at_bytes, window.data.clone())
+        };
+        let end = at_bytes + data.len() as u64;
+        let is_inside =
+            |piece: &&Piece| stored(piece).is_some_and(|(ptr, at)| at + u64::from(ptr.stored_bytes()) <= end);
+        let inside = &pieces[..pieces.iter().take_while(is_inside).count()];
+        let len_bytes: usize = inside.iter().map(Piece::len_bytes).sum();
+        let copied = self.copy_out(inside, at_bytes, &data, &mut out[..len_bytes]);
+        (!inside.is_empty() && copied.is_ok()).then_some((inside.len(), len_bytes))
     }
 
     /// Verifies the blocks of a run in `bytes`, which start at `from` on the device, and copies what was asked for.

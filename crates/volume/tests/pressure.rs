@@ -19,6 +19,7 @@ const TINY_CACHE: Options = Options {
     read_only: false,
     discard: false,
     cache_file_data: true,
+    coalesce_age_ms: None,
 };
 
 #[test]

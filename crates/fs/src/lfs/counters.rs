@@ -74,6 +74,10 @@ counters! {
     23 log_summary_bytes,
     /// Segments that the cleaner emptied while an operation waited for room.
     32 segments_cleaned_on_demand,
+    /// Bytes that were written again to put files in order.
+    40 coalesced_bytes,
+    /// Files put in order.
+    41 coalesced_files,
 }
 
 impl Counters {

@@ -2,7 +2,7 @@
 //!
 //! Top-down: `open` and `mkfs` make one, `store` implements the seam, `blockmap` and `inode` keep a file's tree in memory,
 //! `commit` lays out what is dirty, `checkpoint` makes it the new starting point, `recovery` rolls forward from there,
-//! `clean` makes room, `step` says when. `log`, `jobs`, `imap`, `usage`, `table` and `shelf` are the parts.
+//! `clean` makes room, `coalesce` puts files in order, `step` says when. `log`, `jobs`, `imap`, `usage`, `table` and `shelf` are the parts.
 //!
 //! Invariants:
 //! - nothing on the device that a checkpoint slot can reach, by itself or by roll-forward, is overwritten;
@@ -14,11 +14,14 @@ mod admit;
 mod blockmap;
 mod checkpoint;
 mod clean;
+mod coalesce;
+mod coalesce_plan;
 mod commit;
 mod counters;
 mod discard;
 mod evidence;
 mod geometry;
+mod hints;
 mod imap;
 mod inode;
 mod jobs;
@@ -34,6 +37,7 @@ mod quiet;
 mod reap;
 mod recovery;
 pub mod scan;
+mod seams;
 mod shelf;
 mod space;
 mod step;
@@ -48,6 +52,7 @@ use crate::cache::ClockMap;
 use crate::error::{FetchKind, FsError, Stop};
 use crate::store::{Buf, Ticket};
 pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
+pub use coalesce::Coalesced;
 pub use counters::Counters;
 pub use evidence::LostLog;
 use firnfs_device::DeviceError;
@@ -101,6 +106,8 @@ pub struct Options {
     pub discard: bool,
     /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
     pub cache_file_data: bool,
+    /// How long a file has to be left alone before idle time is used to put its blocks in order; `None`: never.
+    pub coalesce_age_ms: Option<u64>,
 }
 
 impl Default for Options {
@@ -114,6 +121,7 @@ impl Default for Options {
             read_only: false,
             discard: false,
             cache_file_data: true,
+            coalesce_age_ms: Some(60_000),
         }
     }
 }
@@ -191,6 +199,7 @@ pub struct Lfs {
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
+    coalescing: coalesce::Coalescing,
     /// Damaged things that background work leaves alone.
     aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
@@ -265,6 +274,7 @@ impl Lfs {
                 {
                     let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
                     self.insert_inode(ino, core);
+                    self.coalescing.seams.note_fetched(ino);
                 }
             }
             FetchKind::Raw(segment) => self.cleaning.supply(segment, bytes),
@@ -373,7 +383,8 @@ impl Lfs {
 
     /// Keeps memory within its bound by dropping what is clean and cold.
     pub fn shrink_caches(&mut self) {
-        let spare = if self.gathering || self.port_gathering { GATHER_BYTES } else { 0 };
+        let gathers = self.gathering || self.port_gathering || self.coalescing.is_gathering;
+        let spare = if gathers { GATHER_BYTES } else { 0 };
         let limit = self.options.cache_bytes;
         // What cannot go leaves some that were just fetched: else the operation that waits for them never ends.
         let staying = self.dirty_order.len() + self.reap.len() + KEPT_INODES;

@@ -282,6 +282,7 @@ impl Lfs {
             recovered: RollForward::default(),
             second_slot: None,
             cleaning: clean::Cleaning::default(),
+            coalescing: super::coalesce::Coalescing::default(),
             aside: BTreeMap::new(),
             gathering: false,
             port_gathering: false,

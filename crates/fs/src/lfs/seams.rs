@@ -10,14 +10,15 @@
 
 use crate::clean::scatter::{Evidence, Grid, Stretch};
 use firnfs_format::{InodeNo, SectorAddr, TimeNs};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Files and directories remembered.
 const MARKS_MAX: usize = 1024;
 /// Files read in sequence at the same time, and directories walked.
 const STREAMS_MAX: usize = 16;
-/// Files whose directory is remembered.
-const CHILDREN_MAX: usize = 64;
+/// Files whose directory is remembered: several times what one reading of a directory returns.
+const CHILDREN_MAX: usize = 1024;
 /// Crossings between files that make a directory a candidate.
 const WALK_SEAMS_MIN: u64 = 8;
 
@@ -79,10 +80,11 @@ pub(super) struct Seams {
     stamp: u64,
     streams: VecDeque<Stream>,
     walks: VecDeque<Walk>,
-    /// Files and the directories that they were found in, the last found last.
-    children: VecDeque<(InodeNo, InodeNo)>,
-    /// The inode whose record came from the device last.
-    fetched: Option<InodeNo>,
+    /// Files and the directories that they were found in last, and in which order they were found first.
+    children: FxHashMap<InodeNo, InodeNo>,
+    children_order: VecDeque<InodeNo>,
+    /// Inodes whose records came from the device since they were found last.
+    fetched: FxHashSet<InodeNo>,
     /// The file overwritten last, if it is due: most overwrites are of that one again.
     overwritten: Option<InodeNo>,
 }
@@ -122,7 +124,7 @@ impl Seams {
         }
         if first_block == 0
             && let Some((addr, len_sectors)) = start
-            && let Some(dir) = self.dir_of(ino)
+            && let Some(&dir) = self.children.get(&ino)
         {
             self.visit(grid, dir, ino, addr, len_sectors, |walk| &mut walk.contents);
         }
@@ -130,13 +132,13 @@ impl Seams {
 
     /// The stretch of a stream that goes on at that block (or in it: reads need not end where blocks do), or a new one.
     fn take_stream(&mut self, ino: InodeNo, first_block: u64) -> Stretch {
-        let goes_on = |s: &Stream| s.ino == ino && (s.next_block == first_block || s.next_block == first_block + 1);
+        let goes_on = |s: &Stream| s.ino == ino && s.next_block.wrapping_sub(first_block) <= 1;
         let found = self.streams.iter().position(goes_on).and_then(|at| self.streams.remove(at));
-        match found {
-            Some(stream) if stream.next_block == first_block => stream.stretch,
-            // The block that both reads touch comes from memory, or is read once more where the head still is.
-            _ => Stretch::default(),
-        }
+        // The block that both reads touch is read once more where the head still is: no seam, and nothing to go on from.
+        found
+            .filter(|stream| stream.next_block == first_block)
+            .map(|stream| stream.stretch)
+            .unwrap_or_default()
     }
 
     /// A file's present content is overwritten.
@@ -149,24 +151,25 @@ impl Seams {
 
     /// An inode's record came from the device.
     pub(super) fn note_fetched(&mut self, ino: InodeNo) {
-        self.fetched = Some(ino);
+        if self.fetched.len() >= CHILDREN_MAX {
+            self.fetched.clear();
+        }
+        self.fetched.insert(ino);
     }
 
     /// An inode, whose record is at that place, was found in a directory.
     pub(super) fn note_child(&mut self, grid: &Grid, dir: InodeNo, ino: InodeNo, record: (SectorAddr, u8)) {
-        if self.dir_of(ino) != Some(dir) {
-            self.children.push_back((ino, dir));
-            if self.children.len() > CHILDREN_MAX {
-                self.children.pop_front();
+        if self.children.insert(ino, dir).is_none() {
+            self.children_order.push_back(ino);
+            if self.children_order.len() > CHILDREN_MAX
+                && let Some(oldest) = self.children_order.pop_front()
+            {
+                self.children.remove(&oldest);
             }
         }
-        if self.fetched.take() == Some(ino) {
+        if self.fetched.remove(&ino) {
             self.visit(grid, dir, ino, record.0, record.1, |walk| &mut walk.records);
         }
-    }
-
-    fn dir_of(&self, ino: InodeNo) -> Option<InodeNo> {
-        self.children.iter().rev().find(|(child, _)| *child == ino).map(|(_, dir)| *dir)
     }
 
     /// A file of a directory is read at that place.
@@ -252,7 +255,8 @@ impl Seams {
     pub(super) fn next(&self, now: TimeNs) -> Option<(Target, Evidence)> {
         let due = self.marks.values().filter(|m| m.is_due && m.not_before <= now);
         let first = due.max_by_key(|m| (m.readings.min(2), m.seams, std::cmp::Reverse(m.stamp)))?;
-        let evidence = if first.readings == 0 { Evidence::Overwritten } else { Evidence::Crossed(first.readings) };
+        let evidence =
+            if first.readings == 0 { Evidence::Overwritten } else { Evidence::Crossed(first.readings) };
         Some((first.target, evidence))
     }
 
@@ -271,6 +275,14 @@ impl Seams {
     pub(super) fn postpone(&mut self, ino: InodeNo, until: TimeNs) {
         if let Some(mark) = self.marks.get_mut(&ino) {
             mark.not_before = until;
+        }
+    }
+
+    /// As [`Seams::done`], but a part of it was too early: it stays due from then on, and for the same reason.
+    pub(super) fn again(&mut self, ino: InodeNo, was_moved: bool, from: TimeNs) {
+        if let Some(mark) = self.marks.get_mut(&ino) {
+            mark.times += u32::from(was_moved);
+            mark.not_before = from;
         }
     }
 

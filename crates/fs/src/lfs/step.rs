@@ -122,7 +122,10 @@ impl Lfs {
         if self.discard_step()? {
             return Ok(Step::Worked);
         }
-        Ok(Step::Idle(commit_in.min(checkpoint_in)))
+        match self.coalesce_step(now)? {
+            0 => Ok(Step::Worked),
+            coalesce_in => Ok(Step::Idle(commit_in.min(checkpoint_in).min(coalesce_in))),
+        }
     }
 
     /// Dirty bytes from which a commit is due. When clean segments are short they go out a little at a time: the cleaner has
