@@ -139,7 +139,7 @@ mod tests {
     fn reading_on_costs_the_transfer_and_going_elsewhere_a_seek() {
         let clock = Arc::new(VirtualClock::at(0));
         let disk = SeekDisk::new(MemDevice::new(1 << 30), clock.clone(), Speed::HARD_DISK);
-        let mut took_ns = |at_bytes| {
+        let took_ns = |at_bytes| {
             let before_ns = clock.now_ns();
             disk.read(at_bytes, 1_000_448).unwrap();
             clock.now_ns() - before_ns

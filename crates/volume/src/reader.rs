@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Length of a window in bytes.
-const WINDOW_BYTES: u64 = 256 << 10;
+/// Length of a window in bytes: the indirect blocks of 64 MiB of content, and what lies between them.
+const WINDOW_BYTES: u64 = 320 << 10;
 /// Windows kept.
 const WINDOWS: usize = 16;
 /// Reads at least this long are not worth a window.
@@ -107,7 +107,8 @@ impl Reader {
                 return None;
             }
         }
-        let start = at / 4096 * 4096;
+        // No further back than it must: the head is where the read before ended.
+        let start = at / self.unit_bytes * self.unit_bytes;
         let window_len =
             WINDOW_BYTES.max(len + 4096).min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes;
         let data = Arc::new(self.device_read(start, window_len as u32).ok()?);

@@ -79,6 +79,7 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         commit_interval_ms: plan.commit_interval_ms,
         checkpoint_interval_ms: plan.checkpoint_interval_ms,
         checkpoint_bytes: plan.checkpoint_bytes,
+        coalesce_age_ms: plan.coalesce_age_ms,
         discard: plan.discard,
         read_only,
         ..Options::default()

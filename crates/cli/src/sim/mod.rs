@@ -1,6 +1,7 @@
-//! `firn sim`: simulations of cleaning, without a volume. What is simulated lives in the lab.
+//! `firn sim`: simulations of cleaning and of disks. What is simulated lives in the lab.
 
 mod cleaning;
+mod coalescing;
 mod figures;
 
 use crate::failure::Done;
@@ -13,6 +14,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub enum SimCommand {
     /// Find the write cost of cleaning policies and placements under a workload
     Cleaning(cleaning::CleaningArgs),
+    /// Find what putting scattered files in order in idle time is worth, on a simulated disk
+    Coalescing(coalescing::CoalescingArgs),
     /// Draw the cleaning figures of the Sprite LFS paper again, and compare them with what was published
     Figures(figures::FiguresArgs),
 }
@@ -24,6 +27,7 @@ pub enum SimCommand {
 pub fn run(command: SimCommand, output: &mut Output) -> Done {
     match command {
         SimCommand::Cleaning(args) => cleaning::run(&args, output),
+        SimCommand::Coalescing(args) => coalescing::run(&args, output),
         SimCommand::Figures(args) => figures::run(&args, output),
     }
 }

@@ -49,8 +49,8 @@ pub enum Scene {
 pub const SCENES: [Scene; 5] = [
     Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 100 },
     Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 5 },
-    Scene::Directory { files: 2000, bytes: 8 << 10 },
-    Scene::Directory { files: 20_000, bytes: 700 },
+    Scene::Directory { files: 5000, bytes: 8 << 10 },
+    Scene::Directory { files: 40_000, bytes: 700 },
     Scene::Logs { files: 8, bytes: 8 << 20, piece_bytes: 16 << 10 },
 ];
 
