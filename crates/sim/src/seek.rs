@@ -1,5 +1,7 @@
 //! `SeekDisk`: a disk whose head takes time to move, in virtual time. For experiments with the order of blocks.
 //!
+//! (A [`crate::TimedDisk`] has a queue, and takes the same time for a request wherever it is.)
+//!
 //! One head, one request at a time, no cache: a request that goes on where the last one ended takes its transfer time; one a
 //! little further on also the time of what it passes over; any other one a seek (half a rotation in it). All seeks are equally
 //! long: what is measured is how many there are. Callers: the lab, tests of coalescing.
@@ -11,7 +13,7 @@ use std::sync::Arc;
 
 /// How fast a disk is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Speed {
+pub struct HeadSpeed {
     /// Time of a seek with the wait for the sector, in nanoseconds.
     pub seek_ns: u64,
     /// Bytes that pass under the head in a second.
@@ -20,7 +22,7 @@ pub struct Speed {
     pub flush_ns: u64,
 }
 
-impl Speed {
+impl HeadSpeed {
     /// A hard disk of 7200 rotations a minute: 10 ms, 100 MB/s.
     pub const HARD_DISK: Self =
         Self { seek_ns: 10_000_000, bytes_per_second: 100_000_000, flush_ns: 8_000_000 };
@@ -67,13 +69,13 @@ struct Head {
 pub struct SeekDisk<D> {
     inner: D,
     clock: Arc<VirtualClock>,
-    speed: Speed,
+    speed: HeadSpeed,
     head: Mutex<Head>,
 }
 
 impl<D: Device> SeekDisk<D> {
     /// Takes the time on `clock` that the requests to `inner` would take on such a disk. The head is at its start.
-    pub fn new(inner: D, clock: Arc<VirtualClock>, speed: Speed) -> Self {
+    pub fn new(inner: D, clock: Arc<VirtualClock>, speed: HeadSpeed) -> Self {
         Self { inner, clock, speed, head: Mutex::default() }
     }
 
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn reading_on_costs_the_transfer_and_going_elsewhere_a_seek() {
         let clock = Arc::new(VirtualClock::at(0));
-        let disk = SeekDisk::new(MemDevice::new(1 << 30), clock.clone(), Speed::HARD_DISK);
+        let disk = SeekDisk::new(MemDevice::new(1 << 30), clock.clone(), HeadSpeed::HARD_DISK);
         let took_ns = |at_bytes| {
             let before_ns = clock.now_ns();
             disk.read(at_bytes, 1_000_448).unwrap();

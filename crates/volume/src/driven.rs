@@ -54,7 +54,7 @@ pub trait Driven: Store {
     /// # Errors
     /// As `Lfs::step`.
     fn step(&mut self, _now: TimeNs, _pressed: bool) -> Outcome<Step> {
-        Ok(Step::Idle(1000))
+        Ok(Step::Idle(60_000))
     }
 
     /// Whether background work is due at once.
@@ -64,6 +64,16 @@ pub trait Driven: Store {
 
     /// Somebody asks for something now: background work that can wait does.
     fn note_request(&mut self, _now: TimeNs) {}
+
+    /// How long until something is due by itself, in milliseconds.
+    fn due_in_ms(&self, _now: TimeNs) -> u64 {
+        u64::MAX
+    }
+
+    /// True while what a background step asked for is not wanted any more.
+    fn gives_way(&self, _now: TimeNs) -> bool {
+        false
+    }
 
     /// Drops what memory holds beyond its bound.
     fn shrink_caches(&mut self) {}
@@ -115,6 +125,12 @@ impl Driven for Lfs {
     }
     fn note_request(&mut self, now: TimeNs) {
         self.note_request(now);
+    }
+    fn due_in_ms(&self, now: TimeNs) -> u64 {
+        self.due_in_ms(now)
+    }
+    fn gives_way(&self, now: TimeNs) -> bool {
+        self.gives_way(now)
     }
     fn shrink_caches(&mut self) {
         self.shrink_caches();

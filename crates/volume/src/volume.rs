@@ -12,7 +12,7 @@ use firnfs_device::{Clock, Device, Tag};
 use firnfs_format::{InodeNo, TimeNs};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,10 +22,12 @@ const JOBS_AT_ONCE: usize = 4;
 const UNDER_WAY_MAX: usize = 8;
 /// How long to wait for another caller's requests before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Times that an operation waits for the background to make room before it does so itself.
-const WAITS_MAX: u32 = 8;
+/// How long an operation waits for the background to get anywhere before it makes room itself.
+const BACKGROUND_GONE: Duration = Duration::from_millis(100);
 /// Steps without any way forward before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
+/// How long background work sleeps that found no way to go on, in milliseconds.
+const STUCK_SLEEP_MS: u64 = 1000;
 /// Background steps that an operation does while it waits for room: far more than room for it can take.
 const WORK_MAX: u32 = 4096;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
@@ -33,20 +35,34 @@ const FETCH_TRIES: u32 = 3;
 /// Bytes of a write that are prepared at once.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
 
+/// Sleeps until another thread has gone on, at most so long.
+type Park = Box<dyn Fn(Duration) + Send + Sync>;
+
 /// See the crate's head.
 pub struct Volume<S: Driven> {
     core: Mutex<Vfs<S>>,
-    /// Signalled whenever requests were completed.
+    /// Signalled whenever requests were completed or a background step got somewhere.
     progress: Condvar,
+    /// How often that happened. Changes while `core` is locked: who looked at it then misses nothing.
+    advances: AtomicU64,
+    /// Of those, background steps for somebody who waits for room that found no way to make any.
+    dead_ends: AtomicU64,
+    /// Operations that wait for the background to make room.
+    waiting: AtomicU32,
     device: Option<Arc<dyn Device>>,
     reader: Option<Reader>,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
+    park: OnceLock<Park>,
     /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
     block_bytes: Option<u32>,
     stalls: StallCount,
     /// Set once somebody waits for background work: then operations do not do it themselves.
     has_background: AtomicBool,
+    /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
+    awake_by_ns: AtomicI64,
+    /// Callers that are doing background work.
+    at_work: AtomicU32,
     work_due: Mutex<bool>,
     work: Condvar,
 }
@@ -62,13 +78,19 @@ impl<S: Driven> Volume<S> {
         Self {
             core: Mutex::new(vfs),
             progress: Condvar::new(),
+            advances: AtomicU64::new(0),
+            dead_ends: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
             device,
             reader,
             clock,
             before_blocking,
+            park: OnceLock::new(),
             block_bytes,
             stalls: StallCount::default(),
             has_background: AtomicBool::new(false),
+            awake_by_ns: AtomicI64::new(i64::MIN),
+            at_work: AtomicU32::new(0),
             work_due: Mutex::new(false),
             work: Condvar::new(),
         }
@@ -78,6 +100,24 @@ impl<S: Driven> Volume<S> {
     /// that an adapter can let another thread go on meanwhile. Only the first call counts.
     pub fn call_before_blocking(&self, hook: fn()) {
         self.before_blocking.get_or_init(|| hook);
+    }
+
+    /// Has threads that wait for each other call `park` instead of sleeping: for programs that decide themselves which of their
+    /// threads goes on. It may return early. Only the first call counts.
+    pub fn park_with(&self, park: impl Fn(Duration) + Send + Sync + 'static) {
+        self.park.get_or_init(|| Box::new(park));
+    }
+
+    /// Sleeps until others have got somewhere; false if they have not for that long.
+    fn await_progress(&self, core: &mut MutexGuard<'_, Vfs<S>>, timeout: Duration) -> bool {
+        self.about_to_block();
+        match self.park.get() {
+            Some(park) => {
+                MutexGuard::unlocked(core, || park(timeout));
+                true
+            }
+            None => !self.progress.wait_for(core, timeout).timed_out(),
+        }
     }
 
     fn about_to_block(&self) {
@@ -124,14 +164,15 @@ impl<S: Driven> Volume<S> {
             let mut core = self.core.lock();
             match op(&mut core, now) {
                 Ok(value) => {
-                    let pressure = core.store().pressure();
+                    let is_due = core.store().pressure() == Pressure::Due || self.oversleeps(&core, now);
                     drop(core);
-                    if pressure == Pressure::Due {
+                    if is_due {
                         self.kick();
                     }
                     return Ok(value);
                 }
                 Err(stop) => {
+                    patience.seen = self.advances.load(Ordering::Relaxed);
                     drop(core);
                     self.overcome(stop, patience)?;
                 }
@@ -139,11 +180,23 @@ impl<S: Driven> Volume<S> {
         }
     }
 
+    /// True if whoever does background work sleeps until something is overdue that was not in sight before. Told once.
+    fn oversleeps(&self, core: &MutexGuard<'_, Vfs<S>>, now: TimeNs) -> bool {
+        let due_in_ms = i64::try_from(core.store().due_in_ms(now)).unwrap_or(i64::MAX);
+        let due_ns = now.0.saturating_add(due_in_ms.saturating_mul(1_000_000));
+        let oversleeps =
+            self.has_background.load(Ordering::Relaxed) && due_ns < self.awake_by_ns.load(Ordering::Relaxed);
+        if oversleeps {
+            self.awake_by_ns.store(i64::MIN, Ordering::Relaxed);
+        }
+        oversleeps
+    }
+
     /// Does what a stopped operation waits for.
     fn overcome(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
         match stop {
             Stop::Fail(e) => Err(e),
-            Stop::Need(fetches) => self.fetch_all(&fetches, patience),
+            Stop::Need(fetches) => self.fetch_all(&fetches, patience, |_| true),
             Stop::Room => {
                 patience.stalled_since.get_or_insert_with(|| self.now());
                 self.make_room(patience)
@@ -151,13 +204,22 @@ impl<S: Driven> Volume<S> {
         }
     }
 
-    fn fetch_all(&self, fetches: &[Fetch], patience: &mut Patience) -> Result<(), FsError> {
+    /// Reads and puts in, one after the other as long as that is `wanted`.
+    fn fetch_all(
+        &self,
+        fetches: &[Fetch],
+        patience: &mut Patience,
+        wanted: impl Fn(&Vfs<S>) -> bool,
+    ) -> Result<(), FsError> {
         let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
         for fetch in fetches {
-            let fetched =
-                reader.fetch(fetch).and_then(|bytes| self.core.lock().store_mut().supply(fetch.what, &bytes));
+            let fetched = reader.fetch(fetch).and_then(|bytes| {
+                let mut core = self.core.lock();
+                core.store_mut().supply(fetch.what, &bytes).map(|()| wanted(&core))
+            });
             match fetched {
-                Ok(()) => {}
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(e) if patience.fetch_failed(fetch) => {
                     patience.failed = None;
                     return self.core.lock().store_mut().fetch_failed(fetch.what, e);
@@ -171,14 +233,8 @@ impl<S: Driven> Volume<S> {
 
     /// An operation waits for log room or memory: lets background work advance, here and now.
     fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
-        if self.has_background.load(Ordering::Relaxed) && patience.waited < WAITS_MAX {
-            // Whoever does background work is at it; two would only be in each other's way.
-            patience.waited += 1;
-            self.kick();
-            self.about_to_block();
-            let mut core = self.core.lock();
-            self.progress.wait_for(&mut core, LOOK_AGAIN);
-            return Ok(());
+        if self.has_background.load(Ordering::Relaxed) && !patience.is_alone {
+            return self.wait_for_room(patience);
         }
         let step = self.core.lock().store_mut().step(self.now(), true);
         match step {
@@ -203,14 +259,40 @@ impl<S: Driven> Volume<S> {
                 self.pump_or_wait();
                 Ok(())
             }
-            Err(stop) => self.overcome_in_step(stop, patience),
+            Err(stop) => self.overcome_in_step(stop, patience, |_| true),
         }
     }
 
-    /// Background work never waits for room of its own: it has waited already.
-    fn overcome_in_step(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
+    /// Has the background make room, and sleeps until it has got anywhere: two at it would only be in each other's way.
+    fn wait_for_room(&self, patience: &mut Patience) -> Result<(), FsError> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let dead_ends = self.dead_ends.load(Ordering::Relaxed);
+        self.kick();
+        let mut core = self.core.lock();
+        let has_advanced = || self.advances.load(Ordering::Relaxed) != patience.seen;
+        while !has_advanced() && !patience.is_alone {
+            let is_in_time = self.await_progress(&mut core, BACKGROUND_GONE);
+            patience.is_alone = !is_in_time && !has_advanced();
+        }
+        drop(core);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.dead_ends.load(Ordering::Relaxed) == dead_ends {
+            patience.stuck = 0;
+            return Ok(());
+        }
+        patience.stuck += 1;
+        if patience.stuck > STUCK_MAX { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
+    /// Background work never waits for room of its own: it has waited already. It reads on only while that is `wanted`.
+    fn overcome_in_step(
+        &self,
+        stop: Stop,
+        patience: &mut Patience,
+        wanted: impl Fn(&Vfs<S>) -> bool,
+    ) -> Result<(), FsError> {
         match stop {
-            Stop::Need(fetches) => self.fetch_all(&fetches, patience),
+            Stop::Need(fetches) => self.fetch_all(&fetches, patience, wanted),
             Stop::Fail(e) => Err(e),
             Stop::Room => Ok(()),
         }
@@ -237,8 +319,7 @@ impl<S: Driven> Volume<S> {
         let mut core = self.core.lock();
         let jobs = Self::take_jobs(&mut core);
         if jobs.is_empty() {
-            self.about_to_block();
-            self.progress.wait_for(&mut core, LOOK_AGAIN);
+            self.await_progress(&mut core, LOOK_AGAIN);
         } else {
             drop(core);
             self.carry_out(jobs);
@@ -260,8 +341,7 @@ impl<S: Driven> Volume<S> {
 
     /// Sleeps until some request to the device is complete, at most `timeout`.
     pub(crate) fn wait_for_progress(&self, timeout: Duration) {
-        self.about_to_block();
-        self.progress.wait_for(&mut self.core.lock(), timeout);
+        self.await_progress(&mut self.core.lock(), timeout);
     }
 
     /// Reads into `out`; returns how much (less than asked for only at the end of the file).
@@ -360,8 +440,7 @@ impl<S: Driven> Volume<S> {
             }
             let jobs = Self::take_jobs(&mut core);
             if jobs.is_empty() {
-                self.about_to_block();
-                self.progress.wait_for(&mut core, LOOK_AGAIN);
+                self.await_progress(&mut core, LOOK_AGAIN);
                 continue;
             }
             drop(core);
@@ -375,12 +454,39 @@ impl<S: Driven> Volume<S> {
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn background(&self) -> Result<u64, FsError> {
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.work_until_idle();
+        self.at_work.fetch_sub(1, Ordering::Relaxed);
+        outcome
+    }
+
+    /// A step of background work, on behalf of whoever waits for room. Tells those that it may have helped.
+    fn background_step(&self) -> Outcome<Step> {
+        let (now, pressed) = (self.now(), self.waiting.load(Ordering::Relaxed) > 0);
+        let mut core = self.core.lock();
+        let step = core.store_mut().step(now, pressed);
+        let sleep_ms = match &step {
+            Ok(Step::Waiting) | Err(_) => return step,
+            Ok(Step::Idle(sleep_ms)) => *sleep_ms,
+            Ok(Step::Stuck) => STUCK_SLEEP_MS,
+            Ok(Step::Worked) => 0,
+        };
+        let is_dead_end = pressed && !matches!(step, Ok(Step::Worked));
+        self.dead_ends.fetch_add(u64::from(is_dead_end), Ordering::Relaxed);
+        let sleep_ns = i64::try_from(sleep_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        self.awake_by_ns.store(now.0.saturating_add(sleep_ns), Ordering::Relaxed);
+        self.advances.fetch_add(1, Ordering::Relaxed);
+        drop(core);
+        self.progress.notify_all();
+        step
+    }
+
+    fn work_until_idle(&self) -> Result<u64, FsError> {
         let mut patience = Patience::default();
         // Requests go on while the next segments are filled.
         let mut under_way = VecDeque::new();
         let outcome = loop {
-            let step = self.core.lock().store_mut().step(self.now(), false);
-            match step {
+            match self.background_step() {
                 Ok(Step::Worked) => {}
                 Ok(Step::Waiting) | Err(Stop::Room) => {
                     self.start_ready(&mut under_way);
@@ -391,10 +497,11 @@ impl<S: Driven> Volume<S> {
                         self.finish_until(&mut under_way, left);
                     }
                 }
-                Ok(Step::Stuck) => break Ok(1000),
+                Ok(Step::Stuck) => break Ok(STUCK_SLEEP_MS),
                 Ok(Step::Idle(sleep_ms)) => break Ok(sleep_ms),
                 Err(stop) => {
-                    if let Err(e) = self.overcome_in_step(stop, &mut patience) {
+                    let wanted = |vfs: &Vfs<S>| !vfs.store().gives_way(self.now());
+                    if let Err(e) = self.overcome_in_step(stop, &mut patience, wanted) {
                         break Err(e);
                     }
                 }
@@ -427,7 +534,10 @@ impl<S: Driven> Volume<S> {
         {
             let result = device.wait(tag).map(drop);
             let failed = result.is_err();
-            self.core.lock().store_mut().job_done(id, result);
+            let mut core = self.core.lock();
+            core.store_mut().job_done(id, result);
+            self.advances.fetch_add(1, Ordering::Relaxed);
+            drop(core);
             self.progress.notify_all();
             if failed {
                 // Whoever does background work says so, whatever it was about to sleep for.
@@ -436,9 +546,12 @@ impl<S: Driven> Volume<S> {
         }
     }
 
-    /// Work is due: wakes whoever does it, or does it here if nobody does.
+    /// Work is due: wakes whoever does it, or does it here if nobody does. Who is at it goes on until nothing is due.
     fn kick(&self) {
         if !self.has_background.load(Ordering::Relaxed) {
+            if self.at_work.load(Ordering::Relaxed) > 0 {
+                return;
+            }
             // An error shows in the operation that it concerns, or at the next sync.
             let _ = self.background();
             return;
@@ -456,7 +569,11 @@ impl<S: Driven> Volume<S> {
         self.has_background.store(true, Ordering::Relaxed);
         let mut due = self.work_due.lock();
         if !*due {
-            self.work.wait_for(&mut due, Duration::from_millis(max_ms));
+            let timeout = Duration::from_millis(max_ms);
+            match self.park.get() {
+                Some(park) => MutexGuard::unlocked(&mut due, || park(timeout)),
+                None => drop(self.work.wait_for(&mut due, timeout)),
+            }
         }
         *due = false;
     }
@@ -559,8 +676,10 @@ struct Patience {
     stuck: u32,
     /// Background steps that it did itself.
     worked: u32,
-    /// Times that it waited for the background to make room.
-    waited: u32,
+    /// Nobody seems to do background work.
+    is_alone: bool,
+    /// How far the others had got when it was turned away.
+    seen: u64,
     failed: Option<(Fetch, u32)>,
 }
 

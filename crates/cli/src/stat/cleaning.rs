@@ -61,10 +61,13 @@ pub struct CleanedView {
     pub segments_cleaned: u64,
     /// Of them, those that checkpoints found empty: all in them had died.
     pub segments_empty: u64,
-    /// The others, cleaned while nobody waited.
+    /// The others, cleaned while nobody had asked for anything for two seconds.
     pub segments_background: u64,
-    /// The others, cleaned while an operation waited for room.
+    /// The others, cleaned while users were active, or waited for room.
     pub segments_on_demand: u64,
+    /// Share of the two that was cleaned in the background; null from a daemon of a version that did not tell.
+    #[serde(default)]
+    pub background_share: Option<f64>,
     /// Share of the segments cleaned that was empty.
     pub empty_share: Option<f64>,
     /// Mean share of live bytes in the others.
@@ -89,14 +92,16 @@ impl CleanedView {
         let moved_bytes = counters.cleaner_moved_bytes.saturating_add(counters.coalesced_bytes);
         let new_bytes = counters.log_bytes.saturating_sub(moved_bytes);
         let empty_share = share(counters.segments_cleaned_empty, segments_cleaned);
+        let background = by_cleaner.saturating_sub(counters.segments_cleaned_on_demand);
         let utilisation = share(counters.cleaner_moved_bytes, by_cleaner * segment_bytes);
         Self {
             log_bytes: counters.log_bytes,
             new_bytes,
             segments_cleaned,
             segments_empty: counters.segments_cleaned_empty,
-            segments_background: by_cleaner.saturating_sub(counters.segments_cleaned_on_demand),
+            segments_background: background,
             segments_on_demand: counters.segments_cleaned_on_demand,
+            background_share: share(background, by_cleaner),
             empty_share,
             utilisation,
             write_cost: empty_share.and_then(|empty| write_cost(empty, utilisation.unwrap_or(0.0))),

@@ -30,6 +30,7 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     line("utilisation of rest", &|c| number(c.utilisation, 3))?;
     line("rest, in background", &|c| Count(c.segments_background).to_string())?;
     line("rest, on demand", &|c| Count(c.segments_on_demand).to_string())?;
+    line("share in background", &|c| percent(c.background_share))?;
     line("write cost", &|c| number(c.write_cost, 2))?;
     line("moved per new byte", &|c| number(c.measured_cost, 2))?;
     line("files put in order", &|c| Count(c.coalesced_files).to_string())?;

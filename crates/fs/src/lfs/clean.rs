@@ -42,10 +42,10 @@ pub(super) struct Cleaning {
     pub(super) finds_empty: bool,
     /// Emptied since the last checkpoint, which will find them so.
     pub(super) cleaned: BTreeSet<SegmentId>,
-    /// An operation waits for the room that a pass makes.
+    /// Users are active: what is cleaned now is cleaned on demand.
     pub(super) is_on_demand: bool,
-    /// Live bytes and log bytes when the last search found nothing worth doing.
-    pub(super) rests_since: Option<(u64, u64)>,
+    /// The pass is one for quiet times: smaller, choosy, and given up when users come back.
+    pub(super) is_quiet_pass: bool,
 }
 
 impl Cleaning {
@@ -54,6 +54,13 @@ impl Cleaning {
         if self.victims.iter().any(|v| v.segment == segment) {
             self.segments.insert(segment, bytes.to_vec());
         }
+    }
+
+    /// Gives up a pass that has not moved anything.
+    pub(super) fn forget_victims(&mut self) {
+        self.victims.clear();
+        self.segments.clear();
+        self.is_quiet_pass = false;
     }
 }
 
@@ -108,7 +115,12 @@ impl Lfs {
                 }
             }
         }
-        let count = victims_at_once(&self.geo);
+        let mut count = victims_at_once(&self.geo);
+        if self.cleaning.is_quiet_pass {
+            self.leave_fuller(&mut candidates);
+            // Who comes back during a pass waits for it to be written.
+            count = count.div_ceil(2);
+        }
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
         // comes free now.
@@ -138,7 +150,7 @@ impl Lfs {
     /// loss is the summaries.
     fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let room = self.spare_segments() * usable_bytes(&self.geo);
+        let room = self.pass_segments() * usable_bytes(&self.geo);
         let (mut live, mut dead) = (0, 0);
         let mut victims = Vec::new();
         for victim in ranked {
@@ -275,7 +287,7 @@ impl Lfs {
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them to the cleaner's log. Returns
     /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        let room_bytes = self.spare_segments() * usable_bytes(&self.geo);
+        let room_bytes = self.pass_segments() * usable_bytes(&self.geo);
         let victims = std::mem::take(&mut self.cleaning.victims);
         let segments = std::mem::take(&mut self.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);

@@ -25,8 +25,10 @@ use crate::store::{Scope, Store};
 use crate::ufs::bmap::LEVELS;
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
 
-/// How long to sleep when there is nothing to put in order, in milliseconds.
-const NOTHING_MS: u64 = 1000;
+/// How long nothing is tried after clean segments were short, in milliseconds.
+const NO_ROOM_MS: u64 = 60_000;
+/// How long nothing is tried while a checkpoint is under way that makes some, in milliseconds.
+const CHECKPOINT_MS: u64 = 1000;
 /// Live share of what users can fill, in percent, from which on nothing is put in order.
 const FULL_PERCENT: u64 = 90;
 const NS_PER_MS: i64 = 1_000_000;
@@ -37,6 +39,8 @@ pub(super) struct Coalescing {
     /// Hints.
     pub(super) seams: Seams,
     pass: Option<Pass>,
+    /// Nothing is tried before.
+    rests_until: TimeNs,
     /// A window is on its way into memory.
     pub(super) is_gathering: bool,
     /// The file whose windows were counted last: as one file, however many they are.
@@ -80,15 +84,12 @@ pub struct Coalesced {
 }
 
 impl Lfs {
-    /// Puts one window in order if there is one and nobody asks for anything. Returns how long until there may be one, in
-    /// milliseconds; 0 if something was done.
-    pub(super) fn coalesce_step(&mut self, now: TimeNs) -> Outcome<u64> {
-        let Some(age_ms) = self.options.coalesce_age_ms else { return Ok(NOTHING_MS) };
-        let quiet_in_ms = self.quiet_in_ms(now);
-        // A check that reads the volume as it was would find its segments gone.
-        if quiet_in_ms > 0 || self.dirty_bytes() > 0 || self.usage.is_held() {
-            self.coalescing.is_gathering = false;
-            return Ok(quiet_in_ms.max(NOTHING_MS));
+    /// Puts one window in order if there is one. Nobody has asked for anything for a while. Returns whether something was done.
+    pub(super) fn coalesce_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        let Some(age_ms) = self.options.coalesce_age_ms else { return Ok(false) };
+        if self.coalesce_in_ms(now) > 1 {
+            self.stop_coalescing();
+            return Ok(false);
         }
         let result = self.try_coalesce(now, age_ms);
         self.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
@@ -98,18 +99,44 @@ impl Lfs {
                 if let Some(pass) = self.coalescing.pass.take() {
                     self.coalescing.seams.done(pass.target.ino(), true);
                 }
-                Ok(0)
+                Ok(true)
             }
-            Err(Stop::Room) => Ok(NOTHING_MS),
+            Err(Stop::Room) => {
+                self.rest_coalescing(now, CHECKPOINT_MS);
+                Ok(false)
+            }
             other => other,
         }
     }
 
-    fn try_coalesce(&mut self, now: TimeNs, age_ms: u64) -> Outcome<u64> {
+    /// Users are back: what was brought into memory may go.
+    pub(super) fn stop_coalescing(&mut self) {
+        self.coalescing.is_gathering = false;
+    }
+
+    fn rest_coalescing(&mut self, now: TimeNs, ms: u64) {
+        self.coalescing.rests_until = shifted(now, ms, 1);
+    }
+
+    /// How long until there may be something to put in order, in milliseconds; `u64::MAX` if there is not before something changes.
+    /// Cheap: drivers ask after each operation.
+    pub(super) fn coalesce_in_ms(&self, now: TimeNs) -> u64 {
+        // What is dirty is written first, and a check that reads the volume as it was would find its segments gone.
+        if self.options.coalesce_age_ms.is_none() || self.dirty_bytes() > 0 || self.usage.is_held() {
+            return u64::MAX;
+        }
+        let due_in_ms =
+            if self.coalescing.pass.is_some() { Some(0) } else { self.coalescing.seams.due_in_ms(now) };
+        // A clock that was set back makes nothing wait for longer than it would have.
+        let rest_ms = self.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
+        due_in_ms.map_or(u64::MAX, |ms| ms.max(rest_ms).max(self.quiet_in_ms(now)).max(1))
+    }
+
+    fn try_coalesce(&mut self, now: TimeNs, age_ms: u64) -> Outcome<bool> {
         let seams = &self.coalescing.seams;
         let next = || seams.next(now).map(|(target, evidence)| Pass::new(target, evidence));
         let Some(mut pass) = self.coalescing.pass.or_else(next) else {
-            return Ok(seams.due_in_ms(now).map_or(NOTHING_MS, |ms| ms.clamp(1, NOTHING_MS)));
+            return Ok(false);
         };
         self.coalescing.pass = Some(pass);
         let ino = pass.target.ino();
@@ -120,17 +147,18 @@ impl Lfs {
         if is_gone {
             self.coalescing.pass = None;
             self.coalescing.seams.forget(ino);
-            return Ok(0);
+            return Ok(true);
         }
         if matches!(pass.target, Target::File(_)) && shifted(ctime, rest_ms, 1) > now {
             self.coalescing.pass = None;
             self.coalescing.seams.postpone(ino, shifted(ctime, rest_ms, 1));
-            return Ok(0);
+            return Ok(true);
         }
         let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
         if pays(&window.stretch(), pass.evidence, &self.grid()) {
             if !self.has_room_for(now, &window)? {
-                return Ok(NOTHING_MS);
+                self.rest_coalescing(now, NO_ROOM_MS);
+                return Ok(false);
             }
             self.bring(&window)?;
             self.rewrite(now, pass.target, &window)?;
@@ -139,7 +167,7 @@ impl Lfs {
         pass.is_early |= window.is_early;
         if let Some(from) = window.next {
             self.coalescing.pass = Some(Pass { from, ..pass });
-            return Ok(0);
+            return Ok(true);
         }
         self.coalescing.pass = None;
         if pass.is_early {
@@ -147,7 +175,7 @@ impl Lfs {
         } else {
             self.coalescing.seams.done(ino, pass.moved);
         }
-        Ok(0)
+        Ok(true)
     }
 
     fn plan(&mut self, target: Target, from: u64, before: TimeNs) -> Outcome<Window> {
@@ -157,7 +185,7 @@ impl Lfs {
         }
     }
 
-    /// Whether a window can be written without coming near the low-water mark, on a volume with space to spare. If clean segments
+    /// Whether a window can be written without coming below the high-water mark, on a volume with space to spare. If clean segments
     /// that wait for checkpoints would do, one is made.
     ///
     /// # Errors
@@ -166,8 +194,7 @@ impl Lfs {
         if self.live_bytes > capacity_bytes(&self.geo) / 100 * FULL_PERCENT {
             return Ok(false);
         }
-        let low = self.low_water();
-        let needed = low + low / 4 + self.segments_for(window) as u64;
+        let needed = self.high_water() + self.segments_for(window) as u64;
         if self.usage.ready(self.durable_epoch) >= needed {
             return Ok(true);
         }

@@ -72,7 +72,8 @@ counters! {
     22 log_usage_table_bytes,
     /// Bytes of summaries and padding.
     23 log_summary_bytes,
-    /// Segments that the cleaner emptied while an operation waited for room.
+    /// Of the segments that the cleaner emptied, those while users were active: less than 2 s after their last request, or while
+    /// an operation waited for room.
     32 segments_cleaned_on_demand,
     /// Bytes that were written again to put files in order.
     40 coalesced_bytes,

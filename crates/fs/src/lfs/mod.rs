@@ -30,6 +30,7 @@ mod log;
 mod mend;
 mod mkfs;
 mod open;
+mod pace;
 mod parcel;
 mod pins;
 pub mod port;
@@ -200,6 +201,7 @@ pub struct Lfs {
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
     coalescing: coalesce::Coalescing,
+    pace: pace::Pace,
     /// Damaged things that background work leaves alone.
     aside: trouble::SetAside,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.

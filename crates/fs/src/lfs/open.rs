@@ -9,6 +9,7 @@ use super::imap::Imap;
 use super::jobs::Jobs;
 use super::kinds::KindBytes;
 use super::log::Log;
+use super::pace::Pace;
 use super::pins::Pins;
 use super::recovery::RollForward;
 use super::shelf::Shelf;
@@ -283,6 +284,7 @@ impl Lfs {
             second_slot: None,
             cleaning: clean::Cleaning::default(),
             coalescing: super::coalesce::Coalescing::default(),
+            pace: Pace::default(),
             aside: BTreeMap::new(),
             gathering: false,
             port_gathering: false,

@@ -13,6 +13,7 @@ impl Lfs {
     /// Somebody asks for something now: a user, not the driver's own background work, and no check or cleaner from outside.
     pub fn note_request(&mut self, now: TimeNs) {
         self.last_request = now;
+        self.note_burst();
     }
 
     /// A clock that was set back makes nothing wait for longer than it would have.

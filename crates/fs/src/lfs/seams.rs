@@ -11,7 +11,7 @@
 use crate::clean::scatter::{Evidence, Grid, Stretch};
 use firnfs_format::{InodeNo, SectorAddr, TimeNs};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Files and directories remembered.
 const MARKS_MAX: usize = 1024;
@@ -77,6 +77,8 @@ struct Walk {
 pub(super) struct Seams {
     marks: BTreeMap<InodeNo, Mark>,
     by_stamp: BTreeMap<u64, InodeNo>,
+    /// Those that are due, by the time from which on they are.
+    due: BTreeSet<(TimeNs, InodeNo)>,
     stamp: u64,
     streams: VecDeque<Stream>,
     walks: VecDeque<Walk>,
@@ -144,7 +146,8 @@ impl Seams {
     /// A file's present content is overwritten.
     pub(super) fn note_overwrite(&mut self, ino: InodeNo) {
         if self.overwritten != Some(ino) {
-            self.mark(Target::File(ino));
+            let mark = self.mark(Target::File(ino));
+            self.set(Mark { is_due: true, ..mark });
             self.overwritten = Some(ino);
         }
     }
@@ -198,54 +201,61 @@ impl Seams {
     /// A reader crossed seams, the first of them at `at`; `begins_again` tells from it and the start of the present reading whether
     /// that is the start of another.
     fn cross(&mut self, target: Target, seams: u64, at: u64, begins_again: impl Fn(u64, u64) -> bool) {
-        let mark = self.mark(target);
+        let mut mark = self.mark(target);
         if mark.readings == 0 || begins_again(at, mark.began_at) {
             mark.readings = mark.readings.saturating_add(1);
             mark.began_at = at;
         }
         mark.seams += seams;
         mark.is_due = matches!(target, Target::File(_)) || mark.seams >= WALK_SEAMS_MIN;
+        self.set(mark);
     }
 
-    /// The mark of a target, as the one last noted. The one that was noted longest ago makes room.
-    fn mark(&mut self, target: Target) -> &mut Mark {
+    /// The mark of a target, to be changed and [`Seams::set`]. The one that was noted longest ago makes room.
+    fn mark(&mut self, target: Target) -> Mark {
+        let ino = target.ino();
         self.stamp += 1;
-        let (ino, stamp) = (target.ino(), self.stamp);
-        let fresh = Mark {
+        let stamp = self.stamp;
+        match self.marks.get(&ino) {
+            Some(old) if old.target == target => return Mark { stamp, ..*old },
+            // A number that was given out again, to something of another kind.
+            Some(_) => self.forget(ino),
+            None => {}
+        }
+        if self.marks.len() >= MARKS_MAX
+            && let Some((_, &oldest)) = self.by_stamp.first_key_value()
+        {
+            self.forget(oldest);
+        }
+        Mark {
             target,
             stamp,
             seams: 0,
             readings: 0,
             began_at: 0,
             times: 0,
-            is_due: true,
+            is_due: false,
             not_before: TimeNs::default(),
-        };
-        match self.marks.get(&ino) {
-            // A number that was given out again, to something of another kind.
-            Some(old) if old.target != target => self.forget(ino),
-            Some(old) => {
-                self.by_stamp.remove(&old.stamp);
-            }
-            None => {}
         }
-        if self.marks.len() >= MARKS_MAX
-            && !self.marks.contains_key(&ino)
-            && let Some((_, &oldest)) = self.by_stamp.first_key_value()
-        {
-            self.forget(oldest);
+    }
+
+    fn set(&mut self, mark: Mark) {
+        let ino = mark.target.ino();
+        if let Some(old) = self.marks.insert(ino, mark) {
+            self.by_stamp.remove(&old.stamp);
+            self.due.remove(&(old.not_before, ino));
         }
-        self.by_stamp.insert(stamp, ino);
-        let mark = self.marks.entry(ino).or_insert(fresh);
-        mark.stamp = stamp;
-        mark.is_due = true;
-        mark
+        self.by_stamp.insert(mark.stamp, ino);
+        if mark.is_due {
+            self.due.insert((mark.not_before, ino));
+        }
     }
 
     /// Nothing is remembered of an inode.
     pub(super) fn forget(&mut self, ino: InodeNo) {
         if let Some(mark) = self.marks.remove(&ino) {
             self.by_stamp.remove(&mark.stamp);
+            self.due.remove(&(mark.not_before, ino));
         }
         self.overwritten = None;
     }
@@ -253,7 +263,7 @@ impl Seams {
     /// What to look at first, and why: what was read twice or more, then what was read, then what was overwritten; of those what
     /// has most seams, then what was noted first. `None` if nothing is due now.
     pub(super) fn next(&self, now: TimeNs) -> Option<(Target, Evidence)> {
-        let due = self.marks.values().filter(|m| m.is_due && m.not_before <= now);
+        let due = self.due.range(..=(now, InodeNo(u64::MAX))).filter_map(|(_, ino)| self.marks.get(ino));
         let first = due.max_by_key(|m| (m.readings.min(2), m.seams, std::cmp::Reverse(m.stamp)))?;
         let evidence =
             if first.readings == 0 { Evidence::Overwritten } else { Evidence::Crossed(first.readings) };
@@ -262,8 +272,7 @@ impl Seams {
 
     /// How long until something is due, in milliseconds; `None` if nothing is.
     pub(super) fn due_in_ms(&self, now: TimeNs) -> Option<u64> {
-        let due = self.marks.values().filter(|m| m.is_due);
-        due.map(|m| m.not_before.millis_since(now)).min()
+        self.due.first().map(|(from, _)| from.millis_since(now))
     }
 
     /// How often something was put in order already.
@@ -273,25 +282,22 @@ impl Seams {
 
     /// It is too early for something.
     pub(super) fn postpone(&mut self, ino: InodeNo, until: TimeNs) {
-        if let Some(mark) = self.marks.get_mut(&ino) {
-            mark.not_before = until;
-        }
+        self.again(ino, false, until);
     }
 
     /// As [`Seams::done`], but a part of it was too early: it stays due from then on, and for the same reason.
-    pub(super) fn again(&mut self, ino: InodeNo, was_moved: bool, from: TimeNs) {
-        if let Some(mark) = self.marks.get_mut(&ino) {
-            mark.times += u32::from(was_moved);
-            mark.not_before = from;
+    pub(super) fn again(&mut self, ino: InodeNo, was_moved: bool, not_before: TimeNs) {
+        if let Some(mark) = self.marks.get(&ino) {
+            self.set(Mark { times: mark.times + u32::from(was_moved), not_before, ..*mark });
         }
     }
 
     /// Something was looked at; `was_moved`: and put in order. It is left alone until it is noted again.
     pub(super) fn done(&mut self, ino: InodeNo, was_moved: bool) {
         self.overwritten = None;
-        if let Some(mark) = self.marks.get_mut(&ino) {
+        if let Some(mark) = self.marks.get(&ino) {
             let times = mark.times + u32::from(was_moved);
-            *mark = Mark { times, seams: 0, readings: 0, began_at: 0, is_due: false, ..*mark };
+            self.set(Mark { times, seams: 0, readings: 0, began_at: 0, is_due: false, ..*mark });
         }
     }
 }

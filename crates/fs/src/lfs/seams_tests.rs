@@ -127,6 +127,7 @@ fn memory_is_bounded_and_what_was_noted_longest_ago_goes() {
         walk(&mut seams, InodeNo(1 << 40 | n), 2, 9000);
     }
     assert_eq!((seams.marks.len(), seams.by_stamp.len()), (MARKS_MAX, MARKS_MAX));
+    assert!(seams.due.len() <= MARKS_MAX && !seams.due.is_empty());
     assert!(seams.streams.len() <= STREAMS_MAX && seams.walks.len() <= STREAMS_MAX);
     assert!(seams.children.len() <= CHILDREN_MAX && seams.fetched.len() <= CHILDREN_MAX);
     assert_eq!(seams.children.len(), seams.children_order.len());

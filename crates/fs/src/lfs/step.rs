@@ -11,6 +11,8 @@ const NEWER_MAX: usize = 128 << 10;
 const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
 /// Bytes of table blocks with changes before a checkpoint writes them: it needs all of them in memory at once.
 const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
+/// Longest time that background work sleeps for.
+const LOOK_AGAIN_MS: u64 = 60_000;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +48,7 @@ impl Lfs {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
             || !self.reap.is_empty()
             || self.checkpoint_due_by_size()
-            || self.is_low();
+            || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
         if due && self.read_only.is_none() { Pressure::Due } else { Pressure::None }
     }
 
@@ -57,18 +59,29 @@ impl Lfs {
             || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
     }
 
-    /// Clean segments below which the cleaner starts: enough for a few commits, but no more than a quarter of what is not
-    /// live beyond the reserve. On a full volume each clean segment more makes all others fuller, and cleaning them dearer.
-    pub(super) fn low_water(&self) -> u64 {
-        let segment_bytes = u64::from(self.geo.segment_bytes);
-        let commits = (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32);
-        let dead = self.geo.segments.saturating_sub(self.live_bytes.div_ceil(segment_bytes));
-        let reserve = self.reserve_segments();
-        reserve + (4 + commits).min(dead.saturating_sub(reserve) / 4).max(1)
+    /// How long until something is due by itself, in milliseconds; `u64::MAX` if nothing ever will be as things are.
+    #[must_use]
+    pub fn due_in_ms(&self, now: TimeNs) -> u64 {
+        if self.read_only.is_some() {
+            return u64::MAX;
+        }
+        self.commit_in_ms(now)
+            .min(self.checkpoint_in_ms(now))
+            .min(self.quiet_work_in_ms(now))
+            .min(self.coalesce_in_ms(now))
     }
 
-    fn is_low(&self) -> bool {
-        self.usage.ready(self.durable_epoch) < self.low_water()
+    fn commit_in_ms(&self, now: TimeNs) -> u64 {
+        self.due_in(now, self.dirty_since, self.options.commit_interval_ms)
+    }
+
+    fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
+        let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
+        self.due_in(now, changed, self.options.checkpoint_interval_ms)
+    }
+
+    fn due_in(&self, now: TimeNs, since: Option<TimeNs>, interval_ms: u64) -> u64 {
+        since.map_or(u64::MAX, |since| interval_ms.saturating_sub(now.millis_since(since)))
     }
 
     /// Does one step. `pressed`: an operation waits for room. Damage that it cannot go around makes the volume read-only.
@@ -76,15 +89,21 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Room`.
     pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
-        self.cleaning.is_on_demand = pressed;
         self.settle_clock(now);
+        self.cleaning.is_on_demand = pressed || self.quiet_in_ms(now) > 0;
+        self.settle_marks();
+        let mut sleep_ms = LOOK_AGAIN_MS;
         if self.read_only.is_none() {
             match self.try_step(now, pressed) {
-                Err(Stop::Fail(why)) => self.give_up(&why),
+                Err(Stop::Fail(why)) => {
+                    self.give_up(&why);
+                    // Whoever does background work is to tell that soon.
+                    sleep_ms = 0;
+                }
                 other => return other,
             }
         }
-        Ok(if pressed { Step::Stuck } else { Step::Idle(1000) })
+        Ok(if pressed { Step::Stuck } else { Step::Idle(sleep_ms) })
     }
 
     fn try_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
@@ -105,8 +124,7 @@ impl Lfs {
         if let Some(step) = self.make_room(now, pressed)? {
             return Ok(step);
         }
-        let commit_in = self.due_in(now, self.dirty_since, self.options.commit_interval_ms);
-        if commit_in == 0 {
+        if self.commit_in_ms(now) == 0 {
             let step = self.background_commit(now)?;
             if self.dirty_bytes() == 0 {
                 self.jobs.want(self.log.serial);
@@ -114,18 +132,21 @@ impl Lfs {
             }
             return Ok(step);
         }
-        let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
-        let checkpoint_in = self.due_in(now, changed, self.options.checkpoint_interval_ms);
-        if checkpoint_in == 0 {
+        if self.checkpoint_in_ms(now) == 0 {
             return self.background_checkpoint(now);
         }
         if self.discard_step()? {
             return Ok(Step::Worked);
         }
-        match self.coalesce_step(now)? {
-            0 => Ok(Step::Worked),
-            coalesce_in => Ok(Step::Idle(commit_in.min(checkpoint_in).min(coalesce_in))),
+        if self.quiet_in_ms(now) > 0 {
+            self.stop_quiet_pass();
+            self.stop_coalescing();
+        } else if let Some(step) = self.quiet_step(now)? {
+            return Ok(step);
+        } else if self.coalesce_step(now)? {
+            return Ok(Step::Worked);
         }
+        Ok(Step::Idle(self.due_in_ms(now).min(LOOK_AGAIN_MS)))
     }
 
     /// Dirty bytes from which a commit is due. When clean segments are short they go out a little at a time: the cleaner has
@@ -141,10 +162,6 @@ impl Lfs {
         }
     }
 
-    fn due_in(&self, now: TimeNs, since: Option<TimeNs>, interval_ms: u64) -> u64 {
-        since.map_or(interval_ms.min(1000), |since| interval_ms.saturating_sub(now.millis_since(since)))
-    }
-
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
         match self.commit_scope(now, Scope::All, false) {
             Ok(_) => Ok(Step::Worked),
@@ -154,7 +171,7 @@ impl Lfs {
         }
     }
 
-    fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
+    pub(super) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
         match self.checkpoint(now, false) {
             Ok(()) => {
                 self.cleaning.wants_checkpoint = false;
@@ -172,7 +189,7 @@ impl Lfs {
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
     fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
-        if !self.is_low() && !pressed {
+        if !self.wants_room() && !pressed {
             return Ok(None);
         }
         if self.usage.hold_costs(self.durable_epoch) {
@@ -183,12 +200,13 @@ impl Lfs {
         if self.jobs.checkpoint_under_way() {
             return Ok(Some(Step::Waiting));
         }
-        if self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint {
+        if self.has_room_waiting() {
             return self.background_checkpoint(now).map(Some);
         }
-        if !pressed && self.is_resting() {
+        if !pressed && !self.may_clean_on_demand(!self.cleaning.is_on_demand) {
             return Ok(None);
         }
+        self.cleaning.is_quiet_pass = false;
         match self.clean_step(now) {
             Ok(true) => Ok(Some(Step::Worked)),
             // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
@@ -197,7 +215,7 @@ impl Lfs {
                 self.background_checkpoint(now).map(Some)
             }
             Ok(false) if !pressed => {
-                self.cleaning.rests_since = Some((self.live_bytes, self.counters.log_bytes));
+                self.pace.rests_since = self.rest();
                 Ok(None)
             }
             Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
@@ -206,12 +224,9 @@ impl Lfs {
         }
     }
 
-    /// The cleaner found nothing worth doing, and since then too little died or was written to change that.
-    fn is_resting(&self) -> bool {
-        let quarter = u64::from(self.geo.segment_bytes) / 4;
-        self.cleaning.rests_since.is_some_and(|(live_bytes, log_bytes)| {
-            self.live_bytes + quarter > live_bytes && self.counters.log_bytes < log_bytes + quarter
-        })
+    /// True if checkpoints alone make room.
+    fn has_room_waiting(&self) -> bool {
+        self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint
     }
 
     /// Commits everything and puts a checkpoint in line, whether one is due or not.

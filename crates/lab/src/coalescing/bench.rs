@@ -9,7 +9,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
 use firnfs_device::{Clock, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_sim::{Motion, SeekDisk, Speed, VirtualClock};
+use firnfs_sim::{HeadSpeed, Motion, SeekDisk, VirtualClock};
 use firnfs_volume::{OpenError, Volume, format, open};
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Bench {
             root_owner: (0, 0),
         };
         let clock = Arc::new(VirtualClock::at(START_NS));
-        let disk = Arc::new(SeekDisk::new(MemDevice::new(size_bytes), clock.clone(), Speed::HARD_DISK));
+        let disk = Arc::new(SeekDisk::new(MemDevice::new(size_bytes), clock.clone(), HeadSpeed::HARD_DISK));
         format(&*disk, &mkfs).map_err(failed("make a volume"))?;
         let volume = mount(&disk, &clock)?;
         Ok(Self { disk, clock, volume, files: Vec::new(), writes: 0 })
