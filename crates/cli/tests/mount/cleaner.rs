@@ -224,6 +224,8 @@ fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
             file.sync_all().unwrap();
         }
     }
+    drop(file);
+    (0..50).for_each(|n| fs::write(mount.path(&format!("dir/small{n}")), b"").unwrap());
     for n in 0..50 {
         fs::write(mount.path(&format!("dir/small{}", n * 7 % 50)), pattern(n, 5000)).unwrap();
         mount.sync();
@@ -241,14 +243,14 @@ fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
     );
     assert!(told["seams_before"].as_u64().unwrap() > 300, "{told}");
     assert!(told["seams_after"].as_u64().unwrap() <= 5, "{told}");
-    assert!(told["moved_bytes"].as_u64().unwrap() >= 4 << 20, "{told}");
+    assert!(told["moved_bytes"].as_u64().unwrap() > 4 << 20, "{told}");
     // The other way round there is nothing left to do, also for all of the volume.
     let again = ask(&mount.mnt);
     assert_eq!((&again["moved_bytes"], &again["directories"]), (&json!(0), &json!(2)), "{again}");
     let stat: Value =
         serde_json::from_str(&firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--cleaning", "--json"]))
             .unwrap();
-    let counted = &stat["log"]["cleaning"]["since_mount"];
+    let counted = &stat["since_mount"];
     assert_eq!(counted["coalesced_bytes"], told["moved_bytes"], "{counted}");
     assert!(counted["coalesced_files"].as_u64().unwrap() > 1, "{counted}");
     mount.remount_image();

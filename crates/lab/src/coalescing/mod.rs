@@ -46,12 +46,15 @@ pub enum Scene {
 }
 
 /// The scenes that the page on coalescing shows.
-pub const SCENES: [Scene; 5] = [
+pub const SCENES: [Scene; 7] = [
     Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 100 },
     Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 5 },
     Scene::Directory { files: 5000, bytes: 8 << 10 },
     Scene::Directory { files: 40_000, bytes: 700 },
     Scene::Logs { files: 8, bytes: 8 << 20, piece_bytes: 16 << 10 },
+    // So little to read that a few seeks more show.
+    Scene::Directory { files: 2000, bytes: 8 << 10 },
+    Scene::Directory { files: 5000, bytes: 700 },
 ];
 
 /// One reading of everything, in order.
