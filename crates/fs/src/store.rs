@@ -324,6 +324,9 @@ pub trait Store: Send {
     /// Ends the operation.
     fn end(&mut self, op: Op);
 
+    /// A hint: an inode, which has been looked at just before, was found in a directory. Changes nothing.
+    fn note_child(&mut self, _dir: InodeNo, _ino: InodeNo) {}
+
     /// Notes an access time. Lazy: may be lost in a crash, needs no operation. The inode has been looked at just before.
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs);
 

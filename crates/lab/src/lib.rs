@@ -3,10 +3,12 @@
 //! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls and
 //! firnfs also through its library. Unlike the core, the lab reads clocks: measuring is its purpose.
 //!
-//! [`cleaning`] simulates segment cleaning (`firn sim`), on blocks and segments alone.
+//! [`cleaning`] simulates segment cleaning (`firn sim`), on blocks and segments alone. [`coalescing`] runs the real file system on
+//! a disk with a head, in virtual time.
 
 pub mod calendar;
 pub mod cleaning;
+pub mod coalescing;
 pub mod error;
 pub mod micro;
 

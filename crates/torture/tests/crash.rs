@@ -46,7 +46,8 @@ fn no_cut_after_two_operations_breaks_a_promise() {
 fn no_cut_of_histories_with_a_shape_breaks_a_promise() {
     let some = |shape, seeds| (0..seeds).map(move |seed| Scenario::Shaped { shape, seed });
     let all = some(Shape::Wide, 3).chain(some(Shape::Open, 6)).chain(some(Shape::Tight, 2));
-    assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 6_000);
+    let all = all.chain(some(Shape::Scattered, 4));
+    assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 12_000);
 }
 
 #[test]
@@ -82,6 +83,14 @@ fn logs_with_data(firn: &Firn, scenario: &Scenario) -> BTreeSet<u8> {
     let infos = volume.run(|vfs, _| vfs.store_mut().segment_infos(0)).unwrap();
     let used = infos.iter().filter(|info| info.usage.in_use && info.usage.log != META_LOG);
     used.map(|info| info.usage.log).collect()
+}
+
+#[test]
+fn scattered_files_are_put_in_order_while_they_are_explored() {
+    for seed in 0..4 {
+        let counters = counters_after(&Scenario::Shaped { shape: Shape::Scattered, seed });
+        assert!(count_of(&counters, "coalesced_files") >= 4, "{seed}: {counters:?}");
+    }
 }
 
 /// What the volume has counted by the end of a scenario.

@@ -5,6 +5,7 @@
 //! [`Volume::background`] from one of them.
 
 mod check;
+mod coalesce;
 mod driven;
 mod open;
 mod port;

@@ -13,8 +13,8 @@ use firnfs_format::BlockPtr;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Length of a window in bytes.
-const WINDOW_BYTES: u64 = 256 << 10;
+/// Length of a window in bytes: the indirect blocks of 64 MiB of content, and what lies between them.
+const WINDOW_BYTES: u64 = 320 << 10;
 /// Windows kept.
 const WINDOWS: usize = 16;
 /// Reads at least this long are not worth a window.
@@ -96,7 +96,9 @@ impl Reader {
                 return Some(cut(window));
             }
             let close = |&end: &u64| at.abs_diff(end) <= WINDOW_BYTES;
-            let in_sequence = ahead.recent.iter().any(close);
+            // What begins in a window and ends behind it, or begins where one ends, goes on with its sequence.
+            let goes_on = |w: &Window| (w.at_bytes..=w.at_bytes + w.data.len() as u64).contains(&at);
+            let in_sequence = ahead.recent.iter().any(close) || ahead.windows.iter().any(goes_on);
             if ahead.recent.len() >= 8 {
                 ahead.recent.pop_front();
             }
@@ -105,7 +107,8 @@ impl Reader {
                 return None;
             }
         }
-        let start = at / 4096 * 4096;
+        // No further back than it must: the head is where the read before ended.
+        let start = at / self.unit_bytes * self.unit_bytes;
         let window_len =
             WINDOW_BYTES.max(len + 4096).min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes;
         let data = Arc::new(self.device_read(start, window_len as u32).ok()?);
@@ -177,10 +180,37 @@ impl Reader {
         {
             return Ok(());
         }
+        if len >= LARGE_BYTES
+            && let Some((pieces_done, bytes_done)) = self.begin_in_window(pieces, start, out)
+        {
+            // The head is behind the window: reading its part again would send it back.
+            let rest = &pieces[pieces_done..];
+            return if rest.is_empty() { Ok(()) } else { self.read_run(rest, &mut out[bytes_done..]) };
+        }
         let unit_start = start / self.unit_bytes * self.unit_bytes;
         let unit_end = (start + len).next_multiple_of(self.unit_bytes);
         let data = self.device_read(unit_start, (unit_end - unit_start) as u32)?;
         self.copy_out(pieces, unit_start, &data, out)
+    }
+
+    /// Serves the first blocks of a run from the window that they are in; returns how many they are, and their bytes.
+    fn begin_in_window(&self, pieces: &[Piece], start: u64, out: &mut [u8]) -> Option<(usize, usize)> {
+        let (at_bytes, data) = {
+            let ahead = self.ahead.lock();
+            let window = ahead
+                .windows
+                .iter()
+                .rev()
+                .find(|w| (w.at_bytes..w.at_bytes + w.data.len() as u64).contains(&start))?;
+            (window.at_bytes, window.data.clone())
+        };
+        let end = at_bytes + data.len() as u64;
+        let is_inside =
+            |piece: &&Piece| stored(piece).is_some_and(|(ptr, at)| at + u64::from(ptr.stored_bytes()) <= end);
+        let inside = &pieces[..pieces.iter().take_while(is_inside).count()];
+        let len_bytes: usize = inside.iter().map(Piece::len_bytes).sum();
+        let copied = self.copy_out(inside, at_bytes, &data, &mut out[..len_bytes]);
+        (!inside.is_empty() && copied.is_ok()).then_some((inside.len(), len_bytes))
     }
 
     /// Verifies the blocks of a run in `bytes`, which start at `from` on the device, and copies what was asked for.

@@ -76,9 +76,14 @@ impl Idle {
     }
 }
 
+/// What else idle time is used for (coalescing) has tests of its own.
+fn cleaning_alone() -> Options {
+    Options { write_threshold_bytes: 1 << 20, coalesce_age_ms: None, ..Options::default() }
+}
+
 #[test]
 fn an_hour_of_idleness_is_used_in_its_first_seconds_and_then_slept_through() {
-    let idle = Idle::new(Options { write_threshold_bytes: 1 << 20, ..Options::default() });
+    let idle = Idle::new(cleaning_alone());
     idle.use_it();
     let (before, ready_before) = (idle.counters(), idle.ready_segments());
     let early_calls = idle.pass(60_000);
@@ -96,7 +101,7 @@ fn an_hour_of_idleness_is_used_in_its_first_seconds_and_then_slept_through() {
 
 #[test]
 fn what_is_emptied_by_itself_is_not_moved() {
-    let idle = Idle::new(Options { write_threshold_bytes: 1 << 20, ..Options::default() });
+    let idle = Idle::new(cleaning_alone());
     for n in 0..40u64 {
         let ino = create(&idle.volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular);
         idle.volume.write_all(ino, 0, &pattern(n, 1 << 20), false).unwrap();
@@ -111,7 +116,7 @@ fn what_is_emptied_by_itself_is_not_moved() {
 
 #[test]
 fn a_user_who_comes_back_ends_a_pass_before_it_moves_anything() {
-    let idle = Idle::new(Options { write_threshold_bytes: 1 << 20, ..Options::default() });
+    let idle = Idle::new(cleaning_alone());
     idle.use_it();
     idle.clock.advance_ms(1_999);
     let before = idle.counters();

@@ -22,6 +22,7 @@ const TINY_CACHE: Options = Options {
     cache_file_data: true,
     cleaning_policy: Policy::CostBenefit,
     placement: None,
+    coalesce_age_ms: None,
 };
 
 #[test]

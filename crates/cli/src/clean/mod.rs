@@ -1,9 +1,11 @@
 //! `firn clean`: a cleaner outside the daemon (BSD-LFS, section 3.5). It decides with the policies of the file system and of
 //! `firn sim cleaning`; the daemon checks and moves.
 //!
-//! `cleaner` is the work; here is when to stop, and what is told. Several may run on one mount at once.
+//! `cleaner` is the work; here is when to stop, and what is told. Several may run on one mount at once. `coalesce` is the other
+//! thing that can be asked for: files put in order, whichever segments they are in.
 
 mod cleaner;
+mod coalesce;
 
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
@@ -33,6 +35,7 @@ Examples:
   firn clean /mnt --until 200 --policy greedy    until 200 segments are clean
   firn clean /mnt --segments 50                  at most 50 segments
   firn clean /mnt --once --json                  one pass, for scripts
+  firn clean /mnt/db --coalesce                  put the files below /mnt/db in order, for sequential reads
 
 Without a goal it waits for writes and keeps twice as many segments clean as those below which
 the daemon cleans by itself. The daemon checks every request: stopping or killing this command
@@ -52,6 +55,10 @@ pub struct CleanArgs {
     /// Make one pass: as many segments as are moved at once
     #[arg(long, group = "goal")]
     pub once: bool,
+    /// Write scattered files below PATH again in order, instead of cleaning segments (a mount does so by itself when nobody
+    /// uses it and they have not changed for a minute)
+    #[arg(long, group = "goal", conflicts_with = "policy")]
+    pub coalesce: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -83,6 +90,9 @@ enum Goal {
 /// # Errors
 /// Not a mount, a volume without a log, or a goal that cannot be reached.
 pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
+    if args.coalesce {
+        return coalesce::run(&args.path, args.json, output);
+    }
     let (client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
     let goal = match (args.segments, args.until) {
         (Some(count), _) => Goal::Segments(count),

@@ -86,6 +86,7 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         checkpoint_bytes: plan.checkpoint_bytes,
         cleaning_policy: plan.cleaning_policy,
         placement: plan.placement,
+        coalesce_age_ms: plan.coalesce_age_ms,
         discard: plan.discard,
         read_only,
         ..Options::default()

@@ -20,6 +20,10 @@ const DEFAULT_CHECKPOINT_BYTES: u64 = 256 << 20;
 /// Bounds of `--checkpoint-bytes`: below, checkpoints would be most of what is written; above, nobody waits for a recovery.
 const CHECKPOINT_BYTES_MIN: u64 = 1 << 20;
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 40;
+/// Default of `--coalesce-after`, in milliseconds.
+const DEFAULT_COALESCE_AGE_MS: u64 = 60_000;
+/// Bound of `--coalesce-after`, in seconds: a year.
+const COALESCE_AGE_MAX_S: f64 = 31_536_000.0;
 /// More workers than this help nobody.
 const MAX_THREADS: usize = 256;
 
@@ -55,7 +59,8 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, writeback, discard (tell the device which segments are free)
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, writeback, discard (tell the device which
+    /// segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground
@@ -89,6 +94,10 @@ pub struct MountArgs {
     /// Which open log data goes to [default: dac-leap, on small volumes split]
     #[arg(long, value_name = "NAME")]
     placement: Option<PlacementName>,
+    /// When nobody uses the volume, write scattered files that have not changed for so long again in order [default: 60;
+    /// -o nocoalesce: never]
+    #[arg(long, value_name = "SECONDS")]
+    coalesce_after: Option<f64>,
     /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -131,6 +140,8 @@ pub struct MountPlan {
     pub cleaning_policy: Policy,
     /// Which log data goes to; `None`: what suits the volume.
     pub placement: Option<PlacementName>,
+    /// How long scattered files have to rest before they are put in order, in milliseconds; `None`: they never are.
+    pub coalesce_age_ms: Option<u64>,
     /// Free segments are discarded.
     pub discard: bool,
     /// Messages go here.
@@ -162,6 +173,7 @@ impl MountArgs {
             checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
             cleaning_policy: Policy::default(),
             placement: None,
+            coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
             discard: false,
             log: self.log.clone(),
             foreground: self.foreground,
@@ -190,6 +202,9 @@ impl MountArgs {
         }
         plan.cleaning_policy = self.cleaning_policy.unwrap_or(plan.cleaning_policy);
         plan.placement = self.placement.or(plan.placement);
+        if let Some(seconds) = self.coalesce_after {
+            plan.set_coalesce_age(seconds)?;
+        }
         Ok(plan)
     }
 
@@ -240,6 +255,15 @@ impl MountPlan {
                 self.placement = Some(placement);
                 Ok(())
             }
+            ("coalesce", seconds) => {
+                let seconds =
+                    seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
+                self.set_coalesce_age(seconds)
+            }
+            ("nocoalesce", "") => {
+                self.coalesce_age_ms = None;
+                Ok(())
+            }
             ("discard", "") => {
                 self.discard = true;
                 Ok(())
@@ -284,6 +308,16 @@ impl MountPlan {
         self.checkpoint_bytes = bytes;
         Ok(())
     }
+
+    fn set_coalesce_age(&mut self, seconds: f64) -> Done {
+        if !(0.0..=COALESCE_AGE_MAX_S).contains(&seconds) {
+            return Err(Failure::usage(format!(
+                "coalesce: {seconds} s is not between 0 and {COALESCE_AGE_MAX_S}"
+            )));
+        }
+        self.coalesce_age_ms = Some((seconds * 1000.0) as u64);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -308,13 +342,16 @@ mod tests {
     fn options_of_fstab_and_of_the_command_line_mean_the_same() {
         let from_fstab = resolve(
             "a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail,\
-                                  checkpoint=9,checkpoint_bytes=8M,cleaning_policy=greedy,placement=dac:4",
+                                  checkpoint=9,checkpoint_bytes=8M,cleaning_policy=greedy,placement=dac:4,coalesce=120",
         )
         .unwrap();
         let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback \
-                    --checkpoint-interval 9 --checkpoint-bytes 8M --cleaning-policy greedy --placement dac:4";
+                    --checkpoint-interval 9 --checkpoint-bytes 8M --cleaning-policy greedy --placement dac:4 \
+                    --coalesce-after 120";
         assert_eq!(from_fstab, resolve(line).unwrap());
         assert_eq!((from_fstab.checkpoint_interval_ms, from_fstab.checkpoint_bytes), (9000, 8 << 20));
+        assert_eq!(from_fstab.coalesce_age_ms, Some(120_000));
+        assert_eq!(resolve("a.img /mnt -o nocoalesce").unwrap().coalesce_age_ms, None);
         assert_eq!((from_fstab.cache_bytes, from_fstab.commit_interval_ms), (1 << 30, 2000));
     }
 
@@ -336,6 +373,8 @@ mod tests {
             ("a.img /mnt -o checkpoint=soon", "checkpoint=soon"),
             ("a.img /mnt -o cleaning_policy=lru", "cleaning_policy=lru"),
             ("a.img /mnt --placement oracle", "placement"),
+            ("a.img /mnt -o coalesce=-1", "coalesce"),
+            ("a.img /mnt --coalesce-after nan", "coalesce"),
             ("a.img", "mountpoint"),
             ("--memory 1G a.img /mnt", "--memory"),
             ("--memory many /mnt", "--memory"),

@@ -1,6 +1,7 @@
-//! `firn sim`: simulations of cleaning, without a volume. What is simulated lives in the lab.
+//! `firn sim`: simulations of cleaning and of disks. What is simulated lives in the lab.
 
 mod cleaning;
+mod coalescing;
 mod crosscheck;
 mod figures;
 
@@ -16,6 +17,8 @@ pub enum SimCommand {
     Cleaning(cleaning::CleaningArgs),
     /// Compare the simulator with the file system under the same writes
     Crosscheck(crosscheck::CrosscheckArgs),
+    /// Find what putting scattered files in order in idle time is worth, on a simulated disk
+    Coalescing(coalescing::CoalescingArgs),
     /// Draw the cleaning figures of the Sprite LFS paper again, and compare them with what was published
     Figures(figures::FiguresArgs),
 }
@@ -28,6 +31,7 @@ pub fn run(command: SimCommand, output: &mut Output) -> Done {
     match command {
         SimCommand::Cleaning(args) => cleaning::run(&args, output),
         SimCommand::Crosscheck(args) => crosscheck::run(&args, output),
+        SimCommand::Coalescing(args) => coalescing::run(&args, output),
         SimCommand::Figures(args) => figures::run(&args, output),
     }
 }

@@ -55,7 +55,7 @@ impl RoomView {
 pub struct CleanedView {
     /// Bytes written to the log, summaries and padding included.
     pub log_bytes: u64,
-    /// Of them, not moved by the cleaner.
+    /// Of them, not moved by the cleaner or by coalescing.
     pub new_bytes: u64,
     /// Segments that became clean.
     pub segments_cleaned: u64,
@@ -77,13 +77,20 @@ pub struct CleanedView {
     pub write_cost: Option<f64>,
     /// Bytes read by the cleaner and written by anybody, for each byte of new data so far.
     pub measured_cost: Option<f64>,
+    /// Bytes that were written again to put files in order.
+    #[serde(default)]
+    pub coalesced_bytes: u64,
+    /// Files put in order.
+    #[serde(default)]
+    pub coalesced_files: u64,
 }
 
 impl CleanedView {
     fn of(counters: &Counters, segment_bytes: u64) -> Self {
         let by_cleaner = counters.segments_cleaned;
         let segments_cleaned = by_cleaner + counters.segments_cleaned_empty;
-        let new_bytes = counters.log_bytes.saturating_sub(counters.cleaner_moved_bytes);
+        let moved_bytes = counters.cleaner_moved_bytes.saturating_add(counters.coalesced_bytes);
+        let new_bytes = counters.log_bytes.saturating_sub(moved_bytes);
         let empty_share = share(counters.segments_cleaned_empty, segments_cleaned);
         let background = by_cleaner.saturating_sub(counters.segments_cleaned_on_demand);
         let utilisation = share(counters.cleaner_moved_bytes, by_cleaner * segment_bytes);
@@ -99,6 +106,8 @@ impl CleanedView {
             utilisation,
             write_cost: empty_share.and_then(|empty| write_cost(empty, utilisation.unwrap_or(0.0))),
             measured_cost: share(counters.log_bytes.saturating_add(counters.cleaner_read_bytes), new_bytes),
+            coalesced_bytes: counters.coalesced_bytes,
+            coalesced_files: counters.coalesced_files,
         }
     }
 }

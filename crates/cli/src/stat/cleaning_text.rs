@@ -32,7 +32,9 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     line("rest, on demand", &|c| Count(c.segments_on_demand).to_string())?;
     line("share in background", &|c| percent(c.background_share))?;
     line("write cost", &|c| number(c.write_cost, 2))?;
-    line("moved per new byte", &|c| number(c.measured_cost, 2))
+    line("moved per new byte", &|c| number(c.measured_cost, 2))?;
+    line("files put in order", &|c| Count(c.coalesced_files).to_string())?;
+    line("written again for it", &|c| Bytes(c.coalesced_bytes).to_string())
 }
 
 fn stalled(out: &mut dyn Write, stalls: &StallsView) -> io::Result<()> {

@@ -202,3 +202,66 @@ fn the_port_answers_nonsense_with_a_refusal_and_pages_the_ifile() {
     assert_eq!(inodes["list"][0]["ino"], json!(ino));
     assert!(Path::new(EXAMPLE).exists());
 }
+
+#[test]
+fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
+    if !can_mount() {
+        return;
+    }
+    const PIECE: usize = 8192;
+    let mount = Mount::with(Kind::Image, "256M", &[]);
+    fs::create_dir(mount.path("dir")).unwrap();
+    let mut large = pattern(1, 4 << 20);
+    fs::write(mount.path("dir/large"), &large).unwrap();
+    mount.sync();
+    let file = fs::OpenOptions::new().write(true).open(mount.path("dir/large")).unwrap();
+    for n in 0..large.len() / PIECE {
+        // 211 and the number of pieces have no common divisor: each piece once, far from the one before.
+        let at = n * 211 % (large.len() / PIECE) * PIECE;
+        large[at..at + PIECE].copy_from_slice(&pattern(n as u64, PIECE));
+        std::os::unix::fs::FileExt::write_all_at(&file, &large[at..at + PIECE], at as u64).unwrap();
+        if n % 16 == 15 {
+            file.sync_all().unwrap();
+        }
+    }
+    drop(file);
+    (0..50).for_each(|n| fs::write(mount.path(&format!("dir/small{n}")), b"").unwrap());
+    for n in 0..50 {
+        fs::write(mount.path(&format!("dir/small{}", n * 7 % 50)), pattern(n, 5000)).unwrap();
+        mount.sync();
+    }
+    let dir = mount.path("dir");
+    let modified = fs::metadata(mount.path("dir/large")).unwrap().modified().unwrap();
+    let ask = |path: &Path| -> Value {
+        serde_json::from_str(&firn_ok(&["clean", path.to_str().unwrap(), "--coalesce", "--json"])).unwrap()
+    };
+    let told = ask(&dir);
+    assert_eq!(
+        (&told["files"], &told["directories"], &told["short"]),
+        (&json!(51), &json!(1), &json!(0)),
+        "{told}"
+    );
+    assert!(told["seams_before"].as_u64().unwrap() > 300, "{told}");
+    assert!(told["seams_after"].as_u64().unwrap() <= 5, "{told}");
+    assert!(told["moved_bytes"].as_u64().unwrap() > 4 << 20, "{told}");
+    // The other way round there is nothing left to do, also for all of the volume.
+    let again = ask(&mount.mnt);
+    assert_eq!((&again["moved_bytes"], &again["directories"]), (&json!(0), &json!(2)), "{again}");
+    let stat: Value =
+        serde_json::from_str(&firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--cleaning", "--json"]))
+            .unwrap();
+    let counted = &stat["since_mount"];
+    assert_eq!(counted["coalesced_bytes"], told["moved_bytes"], "{counted}");
+    assert!(counted["coalesced_files"].as_u64().unwrap() > 1, "{counted}");
+    mount.remount_image();
+    assert!(fs::read(mount.path("dir/large")).unwrap() == large);
+    assert_eq!(fs::metadata(mount.path("dir/large")).unwrap().modified().unwrap(), modified);
+    for n in 0..50 {
+        assert!(fs::read(mount.path(&format!("dir/small{}", n * 7 % 50))).unwrap() == pattern(n, 5000));
+    }
+    mount.umount();
+    firn_ok(&["fsck", mount.image.to_str().unwrap()]);
+    let refused = firn(&["clean", "/proc", "--coalesce"]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && words.contains("not on a firnfs mount"), "{words}");
+}

@@ -14,6 +14,7 @@ mod placement;
 #[cfg(test)]
 mod placement_tests;
 mod policy;
+pub mod scatter;
 
 pub use candidate::{Candidate, Terms};
 pub use dac::{Dac, LeapingDac};

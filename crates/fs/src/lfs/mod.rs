@@ -1,8 +1,9 @@
 //! The log-structured storage manager.
 //!
 //! Top-down: `open` and `mkfs` make one, `store` implements the seam, `blockmap` and `inode` keep a file's tree in memory,
-//! `commit` lays out what is dirty, in the log that `sorting` says, `checkpoint` makes it the new starting point, `recovery` rolls forward from there,
-//! `clean` makes room, `step` says when. `log`, `jobs`, `imap`, `usage`, `table` and `shelf` are the parts.
+//! `commit` lays out what is dirty, in the log that `sorting` says, `checkpoint` makes it the new starting point, `recovery` rolls
+//! forward from there, `clean` makes room, `coalesce` puts files in order, `step` says when. `log`, `jobs`, `imap`, `usage`, `table`
+//! and `shelf` are the parts.
 //!
 //! Invariants:
 //! - nothing on the device that a checkpoint slot can reach, by itself or by roll-forward, is overwritten;
@@ -14,12 +15,15 @@ mod admit;
 mod blockmap;
 mod checkpoint;
 mod clean;
+mod coalesce;
+mod coalesce_plan;
 mod commit;
 mod counters;
 mod discard;
 mod eras;
 mod evidence;
 mod geometry;
+mod hints;
 mod imap;
 mod inode;
 mod jobs;
@@ -36,6 +40,7 @@ mod quiet;
 mod reap;
 mod recovery;
 pub mod scan;
+mod seams;
 mod shelf;
 mod sorting;
 mod space;
@@ -52,6 +57,7 @@ use crate::clean::{PlacementName, Policy};
 use crate::error::{FetchKind, FsError, Stop};
 use crate::store::{Buf, Ticket};
 pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
+pub use coalesce::Coalesced;
 pub use counters::Counters;
 pub use evidence::LostLog;
 use firnfs_device::DeviceError;
@@ -110,6 +116,8 @@ pub struct Options {
     pub cleaning_policy: Policy,
     /// Which log content goes to, with no more logs than the volume was made with. `None`: what suits their number.
     pub placement: Option<PlacementName>,
+    /// How long a file has to be left alone before idle time is used to put its blocks in order; `None`: never.
+    pub coalesce_age_ms: Option<u64>,
 }
 
 impl Default for Options {
@@ -125,6 +133,7 @@ impl Default for Options {
             cache_file_data: true,
             cleaning_policy: Policy::default(),
             placement: None,
+            coalesce_age_ms: Some(60_000),
         }
     }
 }
@@ -203,6 +212,7 @@ pub struct Lfs {
     second_slot: Option<Checkpoint>,
     cleaning: clean::Cleaning,
     sorting: sorting::Sorting,
+    coalescing: coalesce::Coalescing,
     pace: pace::Pace,
     /// Damaged things that background work leaves alone.
     aside: trouble::SetAside,
@@ -278,6 +288,7 @@ impl Lfs {
                 {
                     let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
                     self.insert_inode(ino, core);
+                    self.coalescing.seams.note_fetched(ino);
                 }
             }
             FetchKind::Raw(segment) => self.cleaning.supply(segment, bytes),
@@ -386,7 +397,8 @@ impl Lfs {
 
     /// Keeps memory within its bound by dropping what is clean and cold.
     pub fn shrink_caches(&mut self) {
-        let spare = if self.gathering || self.port_gathering { GATHER_BYTES } else { 0 };
+        let gathers = self.gathering || self.port_gathering || self.coalescing.is_gathering;
+        let spare = if gathers { GATHER_BYTES } else { 0 };
         let limit = self.options.cache_bytes;
         // What cannot go leaves some that were just fetched: else the operation that waits for them never ends.
         let staying = self.dirty_order.len() + self.reap.len() + KEPT_INODES;

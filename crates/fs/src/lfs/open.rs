@@ -287,6 +287,7 @@ impl Lfs {
             cleaning: clean::Cleaning::default(),
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
             log,
+            coalescing: super::coalesce::Coalescing::default(),
             pace: Pace::default(),
             aside: BTreeMap::new(),
             gathering: false,

@@ -118,7 +118,8 @@ impl Lfs {
 
     /// Log bytes that users wrote, with what they dragged along.
     fn user_log_bytes(&self) -> u64 {
-        self.counters.log_bytes.saturating_sub(self.counters.cleaner_moved_bytes)
+        let moved_bytes = self.counters.cleaner_moved_bytes + self.counters.coalesced_bytes;
+        self.counters.log_bytes.saturating_sub(moved_bytes)
     }
 
     /// Device bytes that cleaning took.
@@ -223,7 +224,8 @@ impl Lfs {
     /// is one for quiet times.
     #[must_use]
     pub fn gives_way(&self, now: TimeNs) -> bool {
-        self.cleaning.is_quiet_pass && self.quiet_in_ms(now) > 0 && !self.wants_room()
+        let is_for_quiet = self.cleaning.is_quiet_pass && !self.wants_room() || self.coalescing.is_gathering;
+        is_for_quiet && self.quiet_in_ms(now) > 0
     }
 
     /// Users are back: forgets a quiet pass that has not moved anything yet.

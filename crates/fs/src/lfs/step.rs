@@ -65,7 +65,10 @@ impl Lfs {
         if self.read_only.is_some() {
             return u64::MAX;
         }
-        self.commit_in_ms(now).min(self.checkpoint_in_ms(now)).min(self.quiet_work_in_ms(now))
+        self.commit_in_ms(now)
+            .min(self.checkpoint_in_ms(now))
+            .min(self.quiet_work_in_ms(now))
+            .min(self.coalesce_in_ms(now))
     }
 
     fn commit_in_ms(&self, now: TimeNs) -> u64 {
@@ -137,8 +140,11 @@ impl Lfs {
         }
         if self.quiet_in_ms(now) > 0 {
             self.stop_quiet_pass();
+            self.stop_coalescing();
         } else if let Some(step) = self.quiet_step(now)? {
             return Ok(step);
+        } else if self.coalesce_step(now)? {
+            return Ok(Step::Worked);
         }
         Ok(Step::Idle(self.due_in_ms(now).min(LOOK_AGAIN_MS)))
     }

@@ -361,7 +361,12 @@ impl Store for Lfs {
             _ => None,
         });
         let pin = self.pins.pin(stored.collect());
+        self.note_read(ino, at_bytes / block_bytes, &pieces);
         Ok(ReadPlan { pieces, pin })
+    }
+
+    fn note_child(&mut self, dir: InodeNo, ino: InodeNo) {
+        self.note_found(dir, ino);
     }
 
     fn unpin(&mut self, pin: u64) {
@@ -440,6 +445,7 @@ impl Store for Lfs {
         let bytes = content.bytes();
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + bytes.len() as u64;
+        self.note_write(ino, fork, at_bytes);
         let mut done = 0;
         while done < bytes.len() {
             let at = at_bytes + done as u64;
@@ -569,7 +575,7 @@ fn no_inode(ino: InodeNo) -> FsError {
 
 impl Lfs {
     /// Whether a block is data, and how many blocks from it on are alike as far as one look tells.
-    fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, bool)> {
+    pub(super) fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, bool)> {
         let ptr = self.ptr(Self::data_key(ino, Fork::Data, block.0))?;
         if !ptr.is_hole() {
             return Ok((1, ptr.kind != PtrKind::Reserved));

@@ -87,7 +87,9 @@ impl<S: Store> Vfs<S> {
             _ => {
                 let found = dir::lookup(&mut self.store, &dir, name)?.found.ok_or(FsError::NotFound)?;
                 self.target(&dir, &found)?;
-                self.attr_of(found.ino)?
+                let attr = self.attr_of(found.ino)?;
+                self.store.note_child(parent, found.ino);
+                attr
             }
         };
         if hold {

@@ -69,7 +69,7 @@ impl Batch {
 
     /// Fills in the attributes. Everything that must be read for them is asked for at once. An entry whose inode cannot
     /// be read goes without: a damaged file must not hide its neighbours.
-    fn attributes<S: Store>(&mut self, vfs: &mut Vfs<S>) -> Outcome<()> {
+    fn attributes<S: Store>(&mut self, vfs: &mut Vfs<S>, dir: InodeNo) -> Outcome<()> {
         let mut needed = Vec::new();
         let mut start = 0;
         for entry in &mut self.entries {
@@ -86,7 +86,13 @@ impl Batch {
                 Err(Stop::Fail(error)) => tracing::warn!("listing: inode {}: {error}", entry.ino),
             }
         }
-        if needed.is_empty() { Ok(()) } else { Err(Stop::Need(needed)) }
+        if !needed.is_empty() {
+            return Err(Stop::Need(needed));
+        }
+        for entry in self.entries.iter().filter(|entry| entry.attr.is_some()) {
+            vfs.store_mut().note_child(dir, entry.ino);
+        }
+        Ok(())
     }
 
     /// Counts one hold for each entry that carries attributes; where that is refused, the attributes go.
@@ -119,7 +125,7 @@ impl<S: Driven> Adapter<S> {
         self.volume
             .run(|vfs, now| {
                 batch.gather(vfs, now, ino, offset, limit, direntplus_bytes)?;
-                batch.attributes(vfs)?;
+                batch.attributes(vfs, ino)?;
                 batch.hold(vfs);
                 Ok(())
             })

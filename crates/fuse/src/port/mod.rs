@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use wire::{Block, Cleaned, Contents, Inode, Inodes, Marked, Room, Segment, Segments};
+use wire::{Block, Cleaned, Coalesced, Contents, Inode, Inodes, Marked, Room, Segment, Segments};
 
 /// Segments of one answer at most.
 const SEGMENTS_MAX: u64 = 4096;
@@ -62,6 +62,12 @@ impl Cleanable for Lfs {
             "segclean",
             "whether 'segments' are empty; a checkpoint frees them",
             segclean,
+        );
+        port.register(
+            registry,
+            "coalesce",
+            "writes a part of 'ino', a file or the small files of a directory, again in order, 'from' on",
+            coalesce,
         );
         let help = "waits until a segment's worth was written since 'log_bytes', at most timeout_ms (60000)";
         let waiting = Arc::clone(&port);
@@ -208,6 +214,18 @@ fn markv(port: &Port, volume: &Volume<Lfs>, request: BlocksRequest) -> Answer<Ma
     let _turn = port.turn.lock();
     let marked = volume.markv(&request.infos()).map_err(|e| refusal(&e))?;
     Ok(Marked { fates: marked.fates.into_iter().map(Into::into).collect(), moved_bytes: marked.moved_bytes })
+}
+
+#[derive(Deserialize)]
+struct CoalesceRequest {
+    ino: u64,
+    #[serde(default)]
+    from: u64,
+}
+
+fn coalesce(port: &Port, volume: &Volume<Lfs>, request: CoalesceRequest) -> Answer<Coalesced> {
+    let _turn = port.turn.lock();
+    volume.coalesce(InodeNo(request.ino), request.from).map(Into::into).map_err(|e| refusal(&e))
 }
 
 #[derive(Deserialize)]

@@ -255,3 +255,33 @@ pub struct Cleaned {
     /// How much room there is.
     pub room: Room,
 }
+
+/// Answer to `coalesce`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Coalesced {
+    /// Bytes looked at, as stored.
+    pub bytes: u64,
+    /// Places in them where a reader had to seek.
+    pub seams_before: u64,
+    /// Places where it has to now.
+    pub seams_after: u64,
+    /// Bytes written again, as stored.
+    pub moved_bytes: u64,
+    /// There was too little room to write them again.
+    pub short: bool,
+    /// Where the next request goes on; null after the last.
+    pub next: Option<u64>,
+}
+
+impl From<firnfs::lfs::Coalesced> for Coalesced {
+    fn from(done: firnfs::lfs::Coalesced) -> Self {
+        Self {
+            bytes: done.bytes,
+            seams_before: done.seams_before,
+            seams_after: done.seams_after,
+            moved_bytes: done.moved_bytes,
+            short: done.is_short,
+            next: done.next,
+        }
+    }
+}

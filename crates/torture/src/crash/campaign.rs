@@ -140,8 +140,8 @@ pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     bounded.chain(mixed(seed))
 }
 
-/// Long histories with their rounds, samples of three operations, large directories, open files without names, remains of an earlier
-/// mount, a damaged volume under repair, and now and then a full volume, endlessly.
+/// Long histories with their rounds, samples of three operations, large directories, open files without names, files put in order,
+/// remains of an earlier mount, a damaged volume under repair, and now and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     let mut rng = seeded(seed, "campaign");
     (0..).flat_map(move |group: u64| {
@@ -150,7 +150,9 @@ pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
         let seed = seed.wrapping_add(group);
         scenarios.extend((0..2).map(|round| Scenario::Stale { seed, round }));
-        scenarios.extend([Shape::Wide, Shape::Open].map(|shape| Scenario::Shaped { shape, seed }));
+        scenarios.extend(
+            [Shape::Wide, Shape::Open, Shape::Scattered].map(|shape| Scenario::Shaped { shape, seed }),
+        );
         scenarios.push(Scenario::Mend { seed });
         if group % 8 == 4 {
             scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });

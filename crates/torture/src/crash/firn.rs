@@ -63,6 +63,8 @@ impl Firn {
             write_threshold_bytes: 256 << 10,
             checkpoint_bytes: 512 << 10,
             discard: true,
+            // Whenever it is quiet.
+            coalesce_age_ms: Some(0),
             ..Options::default()
         };
         Self { mkfs, data_logs: None, options }

@@ -1,5 +1,6 @@
 //! Histories with one thing in the foreground that neither bounded enumeration nor an even mixture reaches: directories of
-//! many blocks, open files without names, volumes with hardly any room while all logs are written.
+//! many blocks, open files without names, volumes with hardly any room while all logs are written, files that are put in
+//! order in idle time.
 
 use super::op::Op;
 use super::scenario::random_op;
@@ -20,10 +21,14 @@ pub enum Shape {
     /// A volume filled to the last file that it takes; then batches larger than a segment, which go to the logs of data and
     /// of metadata, beside the fsync of single files and a cleaner that never rests.
     Tight,
+    /// Files overwritten here and there, and small ones rewritten in any order, with idle times in which they are put in order
+    /// again; users come back before that is done.
+    Scattered,
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 3] = [("wide", Shape::Wide), ("open", Shape::Open), ("tight", Shape::Tight)];
+const NAMES: [(&str, Shape); 4] =
+    [("wide", Shape::Wide), ("open", Shape::Open), ("tight", Shape::Tight), ("scattered", Shape::Scattered)];
 
 impl Shape {
     /// As scenarios are named.
@@ -43,6 +48,7 @@ impl Shape {
             Self::Wide => wide(seed),
             Self::Open => open(seed),
             Self::Tight => tight(seed),
+            Self::Scattered => scattered(seed),
         }
     }
 
@@ -51,6 +57,7 @@ impl Shape {
             Self::Wide => 1500,
             Self::Open => 5000,
             Self::Tight => 300,
+            Self::Scattered => 2000,
         }
     }
 }
@@ -183,4 +190,50 @@ fn tight(seed: u64) -> Vec<Op> {
 fn overwrite(rng: &mut Pcg64, path: String, len_max_bytes: u64, file_bytes: u64, tag: u64) -> Op {
     let len_bytes = rng.random_range(1..len_max_bytes);
     Op::Write { path, at_bytes: rng.random_range(0..file_bytes - len_bytes), len_bytes, tag }
+}
+
+fn scattered(seed: u64) -> Vec<Op> {
+    const FILES: u64 = 3;
+    const FILE_BYTES: u64 = 300 << 10;
+    const SMALL_FILES: u64 = 24;
+    const ROUNDS: u64 = 60;
+    let mut rng = seeded(seed, "scattered files");
+    let mut history = History::default();
+    history.push(Op::Mkdir("D".into()));
+    for file in 0..FILES {
+        history.push(Op::Create(format!("f{file}")));
+        history.push(Op::Write { path: format!("f{file}"), at_bytes: 0, len_bytes: FILE_BYTES, tag: file });
+    }
+    (0..SMALL_FILES).for_each(|file| history.push(Op::Create(format!("D/s{file}"))));
+    history.push(Op::Sync);
+    for round in 0..ROUNDS {
+        let (file, small) = (rng.random_range(0..FILES), rng.random_range(0..SMALL_FILES));
+        let (path, small) = (format!("f{file}"), format!("D/s{small}"));
+        let tag = FILES + round;
+        match rng.random_range(0..100) {
+            0..40 => {
+                for _ in 0..rng.random_range(1..6) {
+                    history.push(overwrite(&mut rng, path.clone(), 12 << 10, FILE_BYTES, tag));
+                }
+                history.push(Op::Fsync(path));
+            }
+            40..60 => {
+                let len_bytes = rng.random_range(1..9000);
+                history.push(Op::Truncate { path: small.clone(), size_bytes: 0 });
+                history.push(Op::Write { path: small.clone(), at_bytes: 0, len_bytes, tag });
+                history.push(Op::Fsync(small));
+            }
+            60..64 => history
+                .push(Op::Rename { from: small, to: format!("D/s{}", rng.random_range(0..SMALL_FILES)) }),
+            64..68 => {
+                history.push(Op::Punch { path, at_bytes: 4096 * rng.random_range(0..60), len_bytes: 20_000 })
+            }
+            68..70 => history.push(Op::Truncate { path, size_bytes: rng.random_range(0..FILE_BYTES) }),
+            70..75 => history.push(Op::Sync),
+            75..77 => history.push(Op::Remount),
+            // Long enough for the commit and for quiet time, or not.
+            _ => history.push(Op::Idle { ms: rng.random_range(1_000..12_000) }),
+        }
+    }
+    history.ops
 }

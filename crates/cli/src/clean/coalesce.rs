@@ -1,0 +1,154 @@
+//! `firn clean --coalesce`: the files below a path are put in order, one request for each window of them.
+//!
+//! The tree is walked here, so that stopping between two requests is always safe and there is something to tell meanwhile.
+//! Directories come before their files: small files go in the order of their directory, and have nothing left to do then.
+
+use super::failure_of;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::sizes::{Bytes, Count};
+use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
+use firnfs_fuse::port::wire::Coalesced;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use serde_json::json;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Summary {
+    /// Regular files looked at.
+    files: u64,
+    /// Directories looked at, whose small files are put in order together.
+    directories: u64,
+    /// Places where a reader had to seek.
+    seams_before: u64,
+    /// Places where it has to now.
+    seams_after: u64,
+    /// Bytes written again.
+    moved_bytes: u64,
+    /// Files and directories of which a part was left for want of clean segments.
+    short: u64,
+    /// Files and directories that could not be read, with the reasons.
+    failed: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Not a mount, a volume without a log, or something that could not be put in order.
+pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
+    let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
+    let style = ProgressStyle::with_template("{spinner} {msg}");
+    let bar =
+        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let mut summary = Summary::default();
+    let walked = walk(&mut client, path, &mut summary, &bar);
+    bar.finish_and_clear();
+    walked.map_err(|e| failure_of(&e))?;
+    output.show(json, &summary, |out| {
+        let Summary { files, directories, seams_before, seams_after, moved_bytes, .. } = summary;
+        writeln!(
+            out,
+            "{} files in {} directories, {} written again",
+            Count(files),
+            Count(directories),
+            Bytes(moved_bytes)
+        )?;
+        writeln!(out, "{} seams before, {} now", Count(seams_before), Count(seams_after))?;
+        summary.failed.iter().try_for_each(|why| writeln!(out, "! {why}"))
+    })?;
+    if let Some(first) = summary.failed.first() {
+        return Err(Failure::failed(format!(
+            "{} could not be put in order, the first: {first}",
+            summary.failed.len()
+        )));
+    }
+    if summary.short > 0 {
+        let message =
+            format!("too few clean segments to put {} files and directories in order", summary.short);
+        return Err(Failure::failed(message).advise("clean with 'firn clean --until', or delete some files"));
+    }
+    Ok(())
+}
+
+/// All below a path, on its own file system.
+fn walk(
+    client: &mut Client,
+    path: &Path,
+    summary: &mut Summary,
+    bar: &ProgressBar,
+) -> Result<(), ClientError> {
+    let mut device = None;
+    let mut todo = vec![path.to_owned()];
+    while let Some(path) = todo.pop() {
+        // What is gone meanwhile needs no order.
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        if *device.get_or_insert(found.dev()) != found.dev() || !(found.is_dir() || found.is_file()) {
+            continue;
+        }
+        match put_in_order(client, &found, summary, bar) {
+            Err(ClientError::Refused(OpError { kind: ErrorKind::Failed, message, errno, .. })) => {
+                // Gone while it was at it.
+                if errno.as_deref() != Some("ENOENT") {
+                    summary.failed.push(format!("{}: {message}", path.display()));
+                }
+            }
+            other => other?,
+        }
+        if found.is_dir() {
+            todo.extend(children(&path, summary));
+        }
+    }
+    Ok(())
+}
+
+/// What is in a directory, the last first: the walk takes from the end.
+fn children(path: &Path, summary: &mut Summary) -> Vec<PathBuf> {
+    let listed = fs::read_dir(path).and_then(|list| list.map(|entry| entry.map(|e| e.path())).collect());
+    let mut children: Vec<PathBuf> = listed.unwrap_or_else(|why: std::io::Error| {
+        summary.failed.push(format!("{}: {why}", path.display()));
+        Vec::new()
+    });
+    children.reverse();
+    children
+}
+
+fn put_in_order(
+    client: &mut Client,
+    found: &Metadata,
+    summary: &mut Summary,
+    bar: &ProgressBar,
+) -> Result<(), ClientError> {
+    if found.is_dir() {
+        summary.directories += 1;
+    } else {
+        summary.files += 1;
+    }
+    let mut from = Some(0);
+    let mut is_short = false;
+    while let Some(at) = from {
+        let answer = client.call("coalesce", json!({ "ino": found.ino(), "from": at }))?;
+        let done: Coalesced = serde_json::from_value(answer).map_err(|e| {
+            let message = format!("the daemon answers oddly ({e}); mount the volume with this firn");
+            ClientError::Refused(OpError::new(ErrorKind::BadRequest, message))
+        })?;
+        summary.seams_before += done.seams_before;
+        summary.seams_after += done.seams_after;
+        summary.moved_bytes += done.moved_bytes;
+        is_short |= done.short;
+        bar.set_message(format!(
+            "{} files, {} written again, {} of {} seams left",
+            Count(summary.files),
+            Bytes(summary.moved_bytes),
+            Count(summary.seams_after),
+            Count(summary.seams_before)
+        ));
+        bar.tick();
+        from = done.next;
+    }
+    summary.short += u64::from(is_short);
+    Ok(())
+}

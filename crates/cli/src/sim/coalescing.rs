@@ -1,0 +1,90 @@
+//! `firn sim coalescing`: the scenes of the lab on a disk with a head, before and after idle time.
+
+use super::progress_bar;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use clap::Args;
+use firnfs_lab::coalescing::{self, Row, SCENES, Scene};
+use firnfs_lab::micro::table::markdown;
+use serde::Serialize;
+
+/// Arguments of `firn sim coalescing`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  firn sim coalescing          the table of docs/internals/coalescing.md
+
+Runs the file system itself, in memory, on a simulated hard disk (10 ms to seek, 100 MB/s) in virtual
+time: the same figures on every machine. Takes half a minute.")]
+pub struct CoalescingArgs {
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON for programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    seed: u64,
+    rows: Vec<Row>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The file system failed, which it should not.
+pub(super) fn run(args: &CoalescingArgs, output: &mut Output) -> Done {
+    let bar = progress_bar(SCENES.len());
+    let mut rows = Vec::new();
+    for (done, scene) in (1..).zip(SCENES) {
+        rows.push(coalescing::run(scene, args.seed).map_err(|e| Failure::failed(e.to_string()))?);
+        bar.set_position(done * 1000);
+    }
+    bar.finish_and_clear();
+    let view = View { seed: args.seed, rows };
+    output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))
+}
+
+fn text(view: &View) -> String {
+    let header = [
+        "read in order",
+        "written in order",
+        "scattered",
+        "after idle time",
+        "ratio to first",
+        "seeks",
+        "moved",
+        "disk busy for it",
+    ];
+    let rows: Vec<Vec<String>> = view.rows.iter().map(cells).collect();
+    markdown(&header.map(str::to_owned), &rows)
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let ms = |ms: f64| format!("{ms:.0} ms");
+    vec![
+        name(row.scene),
+        ms(row.first.ms),
+        ms(row.scattered.ms),
+        ms(row.coalesced.ms),
+        format!("{:.2}", row.coalesced.ms / row.first.ms),
+        format!("{} / {} / {}", row.first.seeks, row.scattered.seeks, row.coalesced.seeks),
+        format!("{:.1} MiB", row.moved_bytes as f64 / f64::from(1 << 20)),
+        ms(row.idle_busy_ms),
+    ]
+}
+
+fn name(scene: Scene) -> String {
+    let kib = |bytes: u64| bytes as f64 / 1024.0;
+    match scene {
+        Scene::File { bytes, piece_bytes, share_percent } => {
+            format!("{} MiB, {share_percent}% overwritten by {} KiB", bytes >> 20, kib(piece_bytes))
+        }
+        Scene::Directory { files, bytes } => format!("{files} files of {bytes} bytes, rewritten"),
+        Scene::Logs { files, bytes, piece_bytes } => {
+            format!("{files} logs of {} MiB, grown by {} KiB in turn", bytes >> 20, kib(piece_bytes))
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! When blocks are scattered, and when it pays to write them again in order (BSD-LFS, section 3.5: coalescing randomly updated
+//! files improves sequential reads dramatically).
+//!
+//! A *seam* is where a sequential reader has to seek: two stretches that follow each other in a file, or in a directory's order,
+//! and not on the device. What no layout of the log avoids is none: the summary between two partial segments of one segment, and
+//! the step from the end of one segment to the start of another.
+//!
+//! The rule. Let S be the bytes that a disk transfers in the time of a seek, and r the mean length of a run between seams. Reading
+//! b bytes costs b + S b/r, so writing them again in order costs b + S b/r + b, and each later reading gains S b/r: it pays after
+//! 1 + 2r/S readings. What was read so many times will be read about as many times again, so r may be S/2 for each time that a
+//! reader was seen to cross the seams; and for what nobody was seen to read yet it may be S/8, little more than one reading.
+//!
+//! Invariants: pure functions; what was just written in order never pays again, whatever the evidence. Caller: `lfs::coalesce`,
+//! `lfs::seams`.
+
+use firnfs_format::{SECTOR_BYTES, SectorAddr};
+
+/// Bytes that a disk transfers in the time of a seek: 10 ms at 100 MB/s. Flash has less to gain and less to lose.
+pub const SEEK_BYTES: u64 = 1 << 20;
+/// Times that a reader was seen that make a difference.
+const READINGS_MAX: u64 = 2;
+/// A gap that is read through rather than jumped over, in sectors (64 KiB): other files' blocks of the same commit.
+const SKIP_SECTORS: u32 = 128;
+/// How much longer a file has to rest each time that it was put in order, as a power of two, at most.
+const REST_DOUBLINGS: u32 = 12;
+/// The longest rest that is asked of a file, in milliseconds: a day.
+const REST_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// What of a volume's shape matters for seams. Sectors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grid {
+    /// Length of a segment.
+    pub segment_sectors: u32,
+    /// Length of a block.
+    pub block_sectors: u32,
+}
+
+impl Grid {
+    /// Whether a reader that is at `end` has to seek to go on at `next`.
+    #[must_use]
+    pub fn is_seam(&self, end: SectorAddr, next: SectorAddr) -> bool {
+        if next == end {
+            return false;
+        }
+        let segment = u64::from(self.segment_sectors);
+        // The last sector that was read: a run may end exactly where its segment does.
+        let last = end.0.saturating_sub(1);
+        if last / segment == next.0 / segment {
+            return next < end || next.0 - end.0 > u64::from(self.gap_sectors());
+        }
+        // A log goes on at the start of another segment when a block and its summary do not fit any more.
+        let unused = segment - 1 - last % segment;
+        let is_at_end = unused < u64::from(2 * self.block_sectors);
+        let is_at_start = next.0 % segment <= u64::from(self.gap_sectors());
+        !(is_at_end && is_at_start)
+    }
+
+    /// Longest gap that a summary makes, or that is read through anyway.
+    fn gap_sectors(&self) -> u32 {
+        // 40 bytes of summary for each block of a segment, rounded up.
+        let summary = self.segment_sectors / self.block_sectors.max(1) * 40 / SECTOR_BYTES + 8;
+        SKIP_SECTORS.max(summary)
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        u64::from(self.segment_sectors) * u64::from(SECTOR_BYTES)
+    }
+}
+
+/// Stored blocks in the order in which a reader comes to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stretch {
+    /// Their length in bytes, as stored.
+    pub bytes: u64,
+    /// Seams between them.
+    pub seams: u64,
+    end: Option<SectorAddr>,
+}
+
+impl Stretch {
+    /// Comes to the next block; returns whether there is a seam before it.
+    pub fn add(&mut self, grid: &Grid, addr: SectorAddr, len_sectors: u8) -> bool {
+        let is_seam = self.end.is_some_and(|end| grid.is_seam(end, addr));
+        self.seams += u64::from(is_seam);
+        self.bytes += u64::from(len_sectors) * u64::from(SECTOR_BYTES);
+        self.end = Some(SectorAddr(addr.0 + u64::from(len_sectors)));
+        is_seam
+    }
+
+    /// Comes to something that is not read from the device: what follows it has no seam before it.
+    pub fn interrupt(&mut self) {
+        self.end = None;
+    }
+
+    /// Both together: two streams that are read side by side.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, seams: self.seams + other.seams, end: None }
+    }
+
+    /// Mean length of what lies together, in bytes.
+    #[must_use]
+    pub fn mean_run_bytes(&self) -> u64 {
+        self.bytes / (self.seams + 1)
+    }
+}
+
+/// Why somebody may want blocks in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// They were overwritten here and there; nobody was seen to read them through.
+    Overwritten,
+    /// Readers crossed the seams that many times.
+    Crossed(u8),
+    /// Somebody asks for it.
+    Asked,
+}
+
+impl Evidence {
+    /// The longest mean run that is worth making longer, in bytes.
+    fn run_max_bytes(self) -> u64 {
+        match self {
+            Self::Overwritten | Self::Crossed(0) => SEEK_BYTES / 8,
+            Self::Crossed(times) => SEEK_BYTES / 2 * u64::from(times).min(READINGS_MAX),
+            Self::Asked => SEEK_BYTES / 2 * READINGS_MAX,
+        }
+    }
+}
+
+/// Whether it pays to write a stretch again in order. Never if its runs are about as long as the log makes them: segments.
+#[must_use]
+pub fn pays(stretch: &Stretch, evidence: Evidence, grid: &Grid) -> bool {
+    let run_max_bytes = evidence.run_max_bytes().min(grid.segment_bytes() / 4 * 3);
+    stretch.seams > 0 && stretch.mean_run_bytes() <= run_max_bytes
+}
+
+/// How long a file has to be left alone before it is put in order, in milliseconds: `age_ms`, and twice as long each time that
+/// it was put in order before, up to a day or `age_ms`. What is overwritten again and again is not rewritten again and again.
+#[must_use]
+pub fn rest_ms(age_ms: u64, times_before: u32) -> u64 {
+    age_ms.saturating_mul(1 << times_before.min(REST_DOUBLINGS)).min(REST_MAX_MS.max(age_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments of 1 MiB, blocks of 4 KiB.
+    const GRID: Grid = Grid { segment_sectors: 2048, block_sectors: 8 };
+
+    fn stretch(blocks: &[u64]) -> Stretch {
+        let mut stretch = Stretch::default();
+        for &at in blocks {
+            stretch.add(&GRID, SectorAddr(at), 8);
+        }
+        stretch
+    }
+
+    fn scattered(bytes: u64, run_bytes: u64) -> Stretch {
+        Stretch { bytes, seams: bytes / run_bytes - 1, end: None }
+    }
+
+    #[test]
+    fn what_lies_together_has_no_seams() {
+        assert_eq!(stretch(&[100, 108, 116]), Stretch { bytes: 12288, seams: 0, end: Some(SectorAddr(124)) });
+        // A summary in between, and the steps to a segment that follows and to one that lies elsewhere.
+        assert_eq!(stretch(&[100, 108, 116 + 24]).seams, 0);
+        assert_eq!(stretch(&[2032, 2040, 2048 + 24]).seams, 0);
+        assert_eq!(stretch(&[2032, 50 * 2048 + 24, 50 * 2048 + 32]).seams, 0);
+    }
+
+    #[test]
+    fn going_back_and_going_far_are_seams() {
+        assert_eq!(stretch(&[108, 100]).seams, 1);
+        assert_eq!(stretch(&[100, 100]).seams, 1);
+        assert_eq!(stretch(&[100, 108 + 129]).seams, 1);
+        assert_eq!(stretch(&[100, 50 * 2048 + 24]).seams, 1);
+        assert_eq!(stretch(&[2040, 50 * 2048 + 1000]).seams, 1);
+        assert_eq!(stretch(&[100, 5000, 108, 9000, 9008]).seams, 3);
+    }
+
+    #[test]
+    fn what_is_not_on_the_device_interrupts() {
+        let mut stretch = stretch(&[100]);
+        stretch.interrupt();
+        assert!(!stretch.add(&GRID, SectorAddr(90_000), 8));
+        assert_eq!((stretch.bytes, stretch.seams), (8192, 0));
+    }
+
+    #[test]
+    fn large_segments_of_small_blocks_have_long_summaries() {
+        let grid = Grid { segment_sectors: 1 << 17, block_sectors: 8 };
+        assert!(!grid.is_seam(SectorAddr(1000), SectorAddr(1000 + 1280)));
+        assert!(grid.is_seam(SectorAddr(1000), SectorAddr(1000 + 1400)));
+    }
+
+    #[test]
+    fn the_more_it_was_read_the_longer_runs_are_worth_joining() {
+        let pays_at = |run_kib: u64, evidence| pays(&scattered(8 << 20, run_kib << 10), evidence, &GRID);
+        assert!(pays_at(128, Evidence::Overwritten) && !pays_at(256, Evidence::Overwritten));
+        assert!(pays_at(512, Evidence::Crossed(1)) && !pays_at(1024, Evidence::Crossed(1)));
+        assert!(pays_at(512, Evidence::Crossed(9)) && pays_at(512, Evidence::Asked));
+        let large = Grid { segment_sectors: 16384, ..GRID };
+        assert!(pays(&scattered(8 << 20, 1 << 20), Evidence::Crossed(2), &large));
+        assert!(!pays(&scattered(8 << 20, 1 << 20), Evidence::Crossed(1), &large));
+    }
+
+    #[test]
+    fn runs_as_long_as_segments_and_single_runs_are_left() {
+        let small = Grid { segment_sectors: 512, ..GRID };
+        assert!(!pays(&scattered(8 << 20, 240 << 10), Evidence::Asked, &small));
+        assert!(!pays(&Stretch { bytes: 4096, ..Stretch::default() }, Evidence::Asked, &GRID));
+        assert!(pays(&stretch(&[100, 50]), Evidence::Overwritten, &GRID));
+    }
+
+    #[test]
+    fn rests_double_up_to_a_day() {
+        assert_eq!(rest_ms(60_000, 0), 60_000);
+        assert_eq!(rest_ms(60_000, 3), 480_000);
+        assert_eq!(rest_ms(60_000, 60), REST_MAX_MS);
+        assert_eq!(rest_ms(u64::MAX, 2), u64::MAX);
+        assert_eq!(rest_ms(0, 7), 0);
+    }
+}

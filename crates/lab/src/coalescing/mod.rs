@@ -1,0 +1,166 @@
+//! What coalescing is worth: the real file system on a disk with a head, in virtual time.
+//!
+//! Each scene writes something in order, reads it through, scatters it, reads it again, leaves the volume alone for a while, and
+//! reads it once more. The volume is mounted anew before each reading, so that nothing comes from memory. Times are those of the
+//! disk: computing takes none. The same scene gives the same figures, bit for bit.
+//!
+//! Caller: `firn sim coalescing`. Page: docs/internals/coalescing.md.
+
+mod bench;
+
+use crate::error::LabError;
+use bench::Bench;
+use firnfs_sim::seeded;
+use rand::seq::SliceRandom;
+use serde::Serialize;
+
+/// What is scattered, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Scene {
+    /// A file of which a share is overwritten in pieces, in random order, with an fsync now and then, as a database does.
+    File {
+        /// Size of the file, in bytes.
+        bytes: u64,
+        /// Size of a piece, in bytes.
+        piece_bytes: u64,
+        /// Of 100 pieces, how many are overwritten.
+        share_percent: u64,
+    },
+    /// A directory of small files that are rewritten in random order, with an fsync now and then.
+    Directory {
+        /// Number of files.
+        files: u64,
+        /// Size of each, in bytes.
+        bytes: u64,
+    },
+    /// Files that grow in turn, a piece at a time, with a sync after each round: logs.
+    Logs {
+        /// Number of files.
+        files: u64,
+        /// Final size of each, in bytes.
+        bytes: u64,
+        /// Size of a piece, in bytes.
+        piece_bytes: u64,
+    },
+}
+
+/// The scenes that the page on coalescing shows.
+pub const SCENES: [Scene; 7] = [
+    Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 100 },
+    Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 5 },
+    Scene::Directory { files: 5000, bytes: 8 << 10 },
+    Scene::Directory { files: 40_000, bytes: 700 },
+    Scene::Logs { files: 8, bytes: 8 << 20, piece_bytes: 16 << 10 },
+    // So little to read that a few seeks more show.
+    Scene::Directory { files: 2000, bytes: 8 << 10 },
+    Scene::Directory { files: 5000, bytes: 700 },
+];
+
+/// One reading of everything, in order.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Reading {
+    /// How long it took, in milliseconds of virtual time.
+    pub ms: f64,
+    /// Seeks that it took.
+    pub seeks: u64,
+}
+
+/// What came out.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// Of what.
+    pub scene: Scene,
+    /// As it was written at first. For logs, a file of that size written at once.
+    pub first: Reading,
+    /// Scattered.
+    pub scattered: Reading,
+    /// After idle time.
+    pub coalesced: Reading,
+    /// How long the disk was busy in idle time, in milliseconds.
+    pub idle_busy_ms: f64,
+    /// Bytes that were put in order.
+    pub moved_bytes: u64,
+    /// Bytes put in order in an hour of idle time after that and the last reading: what is in order stays as it is.
+    pub moved_again_bytes: u64,
+}
+
+/// Bytes overwritten between two fsyncs.
+const SYNC_BYTES: u64 = 1 << 20;
+/// Idle time before the last reading, in seconds.
+const IDLE_S: u64 = 300;
+/// Idle time after it, in seconds.
+const HOUR_S: u64 = 3600;
+
+/// Carries a scene out.
+///
+/// # Errors
+/// The scene asks for something that a volume cannot hold, or content came back wrong.
+pub fn run(scene: Scene, seed: u64) -> Result<Row, LabError> {
+    let mut bench = Bench::new(scene_bytes(scene))?;
+    write_in_order(&mut bench, scene)?;
+    let first = bench.read_cold()?;
+    scatter(&mut bench, scene, seed)?;
+    let scattered = bench.read_cold()?;
+    let (before, idle) = (bench.moved_bytes()?, bench.idle(IDLE_S)?);
+    let moved_bytes = bench.moved_bytes()? - before;
+    let coalesced = bench.read_cold()?;
+    let before = bench.moved_bytes()?;
+    bench.idle(HOUR_S)?;
+    let moved_again_bytes = bench.moved_bytes()? - before;
+    Ok(Row { scene, first, scattered, coalesced, idle_busy_ms: idle, moved_bytes, moved_again_bytes })
+}
+
+fn scene_bytes(scene: Scene) -> u64 {
+    match scene {
+        Scene::File { bytes, .. } => bytes,
+        Scene::Directory { files, bytes } | Scene::Logs { files, bytes, .. } => files.saturating_mul(bytes),
+    }
+}
+
+fn write_in_order(bench: &mut Bench, scene: Scene) -> Result<(), LabError> {
+    let (files, bytes) = match scene {
+        Scene::File { bytes, .. } => (1, bytes),
+        Scene::Directory { files, bytes } | Scene::Logs { files, bytes, .. } => (files, bytes),
+    };
+    for file in 0..files {
+        bench.create(file)?;
+        bench.write(file, 0, bytes)?;
+    }
+    bench.sync()
+}
+
+fn scatter(bench: &mut Bench, scene: Scene, seed: u64) -> Result<(), LabError> {
+    match scene {
+        Scene::File { bytes, piece_bytes, share_percent } => {
+            let pieces = bytes / piece_bytes;
+            let mut order: Vec<u64> = (0..pieces).collect();
+            order.shuffle(&mut seeded(seed, "pieces"));
+            order.truncate((pieces * share_percent / 100) as usize);
+            for (done, piece) in (1..).zip(order) {
+                bench.write(0, piece * piece_bytes, piece_bytes)?;
+                bench.sync_now_and_then(done * piece_bytes, piece_bytes)?;
+            }
+        }
+        Scene::Directory { files, bytes } => {
+            let mut order: Vec<u64> = (0..files).collect();
+            order.shuffle(&mut seeded(seed, "files"));
+            for (done, file) in (1..).zip(order) {
+                bench.truncate(file)?;
+                bench.write(file, 0, bytes)?;
+                bench.sync_now_and_then(done * bytes, bytes)?;
+            }
+        }
+        Scene::Logs { files, bytes, piece_bytes } => {
+            (0..files).try_for_each(|file| bench.truncate(file))?;
+            for piece in 0..bytes / piece_bytes {
+                (0..files).try_for_each(|file| bench.write(file, piece * piece_bytes, piece_bytes))?;
+                bench.sync()?;
+            }
+        }
+    }
+    bench.sync()
+}
+
+#[cfg(test)]
+mod tests;

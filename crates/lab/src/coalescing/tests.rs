@@ -1,0 +1,39 @@
+use super::*;
+
+fn assert_is_mended(row: &Row) {
+    println!("{row:?}");
+    let slow = row.scattered.ms / row.first.ms;
+    let after = row.coalesced.ms / row.first.ms;
+    assert!(slow > 2.0, "scattering made it no slower: {row:?}");
+    assert!(after <= 1.1, "{after:.3} times the first reading: {row:?}");
+    assert!(row.moved_bytes > 0 && row.moved_again_bytes == 0, "{row:?}");
+}
+
+#[test]
+fn a_file_of_random_overwrites_reads_as_at_first_after_idle_time() {
+    assert_is_mended(&run(SCENES[0], 1).unwrap());
+}
+
+#[test]
+fn a_directory_of_files_rewritten_at_random_reads_as_at_first_after_idle_time() {
+    assert_is_mended(&run(SCENES[2], 1).unwrap());
+    assert_is_mended(&run(SCENES[3], 1).unwrap());
+}
+
+#[test]
+fn files_that_grew_in_turn_read_as_if_written_one_after_the_other() {
+    assert_is_mended(&run(SCENES[4], 1).unwrap());
+}
+
+#[test]
+fn a_few_overwrites_cost_a_rewrite_of_the_windows_that_have_them() {
+    let row = run(SCENES[1], 1).unwrap();
+    assert_is_mended(&row);
+    assert!(row.moved_bytes <= 64 << 20, "{row:?}");
+}
+
+#[test]
+fn a_scene_gives_the_same_figures_again() {
+    let scene = Scene::Directory { files: 200, bytes: 5000 };
+    assert_eq!(run(scene, 7).unwrap(), run(scene, 7).unwrap());
+}
