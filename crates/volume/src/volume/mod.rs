@@ -1,0 +1,371 @@
+//! `Volume`: an open volume, for callers that may block. What makes them wait is in `waiting`, what goes on behind them in
+//! `background`.
+
+mod background;
+mod waiting;
+
+use crate::driven::Driven;
+use crate::reader::Reader;
+use crate::stalls::{StallCount, Stalls};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use firnfs::content::{Content, ready_blocks};
+use firnfs::lfs::Pressure;
+use firnfs::store::{Scope, Ticket};
+use firnfs::vfs::Vfs;
+use firnfs::{FsError, Outcome};
+use firnfs_device::{Clock, Device};
+use firnfs_format::{InodeNo, TimeNs};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use waiting::{LOOK_AGAIN, Patience};
+
+/// Bytes of a write that are prepared at once.
+const PREPARED_BYTES_MAX: usize = 1 << 20;
+
+/// See [`Volume::park_with`].
+struct Parking {
+    park: Box<dyn Fn(Duration) + Send + Sync>,
+    unpark: Box<dyn Fn() + Send + Sync>,
+}
+
+/// See the crate's head.
+pub struct Volume<S: Driven> {
+    core: Mutex<Vfs<S>>,
+    /// Signalled whenever requests were completed or a background step got somewhere.
+    progress: Condvar,
+    /// How often that happened. Changes while `core` is locked: who looked at it then misses nothing.
+    advances: AtomicU64,
+    /// Of those, background steps for somebody who waits for room that found no way to make any.
+    dead_ends: AtomicU64,
+    /// Operations that wait for the background to make room.
+    waiting: AtomicU32,
+    device: Option<Arc<dyn Device>>,
+    reader: Option<Reader>,
+    clock: Arc<dyn Clock>,
+    before_blocking: Arc<OnceLock<fn()>>,
+    parking: OnceLock<Parking>,
+    /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
+    block_bytes: Option<u32>,
+    stalls: StallCount,
+    /// Set once somebody waits for background work: then operations do not do it themselves.
+    has_background: AtomicBool,
+    /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
+    awake_by_ns: AtomicI64,
+    /// Callers that are doing background work.
+    at_work: AtomicU32,
+    work_due: Mutex<bool>,
+    work: Condvar,
+}
+
+impl<S: Driven> Volume<S> {
+    /// Drives `vfs`; `device` is `None` for the memory store.
+    pub fn new(vfs: Vfs<S>, device: Option<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Self {
+        let geo = vfs.store().geometry();
+        let block_bytes = geo.as_ref().map(|geo| geo.block_bytes);
+        let before_blocking = Arc::new(OnceLock::new());
+        let hook = before_blocking.clone();
+        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo, hook));
+        Self {
+            core: Mutex::new(vfs),
+            progress: Condvar::new(),
+            advances: AtomicU64::new(0),
+            dead_ends: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            device,
+            reader,
+            clock,
+            before_blocking,
+            parking: OnceLock::new(),
+            block_bytes,
+            stalls: StallCount::default(),
+            has_background: AtomicBool::new(false),
+            awake_by_ns: AtomicI64::new(i64::MIN),
+            at_work: AtomicU32::new(0),
+            work_due: Mutex::new(false),
+            work: Condvar::new(),
+        }
+    }
+
+    /// Has `hook` called whenever the calling thread is about to wait for the device or for other threads' requests, so
+    /// that an adapter can let another thread go on meanwhile. Only the first call counts.
+    pub fn call_before_blocking(&self, hook: fn()) {
+        self.before_blocking.get_or_init(|| hook);
+    }
+
+    /// For programs that decide themselves which of their threads goes on. A thread that waits for another one calls `park`
+    /// instead of sleeping, at most so long, and goes on once it returns; whoever has got somewhere calls `unpark`. Only the first call
+    /// counts.
+    pub fn park_with(
+        &self,
+        park: impl Fn(Duration) + Send + Sync + 'static,
+        unpark: impl Fn() + Send + Sync + 'static,
+    ) {
+        self.parking.get_or_init(|| Parking { park: Box::new(park), unpark: Box::new(unpark) });
+    }
+
+    fn about_to_block(&self) {
+        if let Some(hook) = self.before_blocking.get() {
+            hook();
+        }
+    }
+
+    fn now(&self) -> TimeNs {
+        TimeNs(self.clock.now_ns())
+    }
+
+    /// Runs one operation to its end, retrying as needed. `op` must be repeatable until it succeeds.
+    ///
+    /// # Errors
+    /// The operation's own; `NoSpace` if there is no way to make room for it.
+    pub fn run<T>(&self, mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+        self.run_quietly(|vfs, now| {
+            vfs.store_mut().note_request(self.now());
+            op(vfs, now)
+        })
+    }
+
+    /// As [`Volume::run`], for upkeep: the volume goes on being as quiet as its users are.
+    ///
+    /// # Errors
+    /// As [`Volume::run`].
+    pub fn run_quietly<T>(&self, op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>) -> Result<T, FsError> {
+        let mut patience = Patience::default();
+        let result = self.run_to_end(op, &mut patience);
+        if let Some(since) = patience.stalled_since {
+            self.stalls.add(self.now().0.saturating_sub(since.0));
+        }
+        result
+    }
+
+    fn run_to_end<T>(
+        &self,
+        mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>,
+        patience: &mut Patience,
+    ) -> Result<T, FsError> {
+        let now = self.now();
+        loop {
+            let mut core = self.core.lock();
+            match op(&mut core, now) {
+                Ok(value) => {
+                    let is_due = core.store().pressure() == Pressure::Due || self.oversleeps(&core, now);
+                    drop(core);
+                    if is_due {
+                        self.kick();
+                    }
+                    return Ok(value);
+                }
+                Err(stop) => {
+                    patience.seen = self.advances.load(Ordering::Relaxed);
+                    drop(core);
+                    self.overcome(stop, patience)?;
+                }
+            }
+        }
+    }
+
+    /// True if whoever does background work sleeps until something is overdue that was not in sight before. Told once.
+    fn oversleeps(&self, core: &MutexGuard<'_, Vfs<S>>, now: TimeNs) -> bool {
+        let due_in_ms = i64::try_from(core.store().due_in_ms(now)).unwrap_or(i64::MAX);
+        let due_ns = now.0.saturating_add(due_in_ms.saturating_mul(1_000_000));
+        let oversleeps =
+            self.has_background.load(Ordering::Relaxed) && due_ns < self.awake_by_ns.load(Ordering::Relaxed);
+        if oversleeps {
+            self.awake_by_ns.store(i64::MIN, Ordering::Relaxed);
+        }
+        oversleeps
+    }
+
+    /// Bytes of the device, unverified.
+    pub(crate) fn read_raw(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
+        reader.exact(at_bytes, len_bytes)
+    }
+
+    /// Reads into `out`; returns how much (less than asked for only at the end of the file).
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`, and those of `Vfs::read`.
+    pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let plan = self.run(|vfs, now| vfs.read(now, ino, at_bytes, out.len() as u64))?;
+        let len = plan.len_bytes();
+        let result = match &self.reader {
+            Some(reader) => reader.carry_out(&plan, &mut out[..len]),
+            None => Reader::from_memory(&plan, &mut out[..len]),
+        };
+        if plan.pin != 0 {
+            self.core.lock().store_mut().unpin(plan.pin);
+        }
+        result.map(|()| len)
+    }
+
+    /// Writes `bytes`; returns how many were written. As with write(2) they are fewer if an error came after the first:
+    /// who asks for the rest meets it.
+    ///
+    /// # Errors
+    /// `NoSpace`, and those of `Vfs::write`, if nothing was written.
+    pub fn write(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = &bytes[done..bytes.len().min(done + PREPARED_BYTES_MAX)];
+            match self.write_some(ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
+                Ok(written) => done += written,
+                Err(_) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Volume::write`]; a part may be written then.
+    pub fn write_all(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<(), FsError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            done += self.write(ino, at_bytes.saturating_add(done as u64), &bytes[done..], kill_set_id)?;
+        }
+        Ok(())
+    }
+
+    /// Copies and sums up outside the lock, then writes; returns how much was written.
+    fn write_some(
+        &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
+        let blocks = match self.block_bytes {
+            Some(block_bytes) => ready_blocks(at_bytes, bytes, block_bytes),
+            None => Vec::new(),
+        };
+        let content = Content::prepared(at_bytes, bytes, &blocks, self.block_bytes.unwrap_or(1));
+        self.run(|vfs, now| vfs.write_content(now, ino, at_bytes, content, kill_set_id))
+    }
+
+    /// Makes a scope durable and waits for it (group commit).
+    ///
+    /// # Errors
+    /// `Io` if the log fails meanwhile; `ReadOnly` from then on.
+    pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
+        let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
+        self.wait_durable(ticket)
+    }
+
+    /// Whoever waits does the work that is ready; one flush serves all who wait.
+    pub(crate) fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
+        loop {
+            let mut core = self.core.lock();
+            if core.store().durable() >= ticket {
+                return Ok(());
+            }
+            if let Some(why) = core.store().read_only() {
+                return Err(FsError::Io(why.to_owned()));
+            }
+            let jobs = Self::take_jobs(&mut core);
+            if jobs.is_empty() {
+                self.await_progress(&mut core, LOOK_AGAIN);
+                continue;
+            }
+            drop(core);
+            self.carry_out(jobs);
+        }
+    }
+
+    /// How operations waited for room since the volume was opened.
+    #[must_use]
+    pub fn stalls(&self) -> Stalls {
+        self.stalls.so_far()
+    }
+
+    /// Why a volume that was opened for writing is read-only by now.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        self.core.lock().store().broken().map(str::to_owned)
+    }
+
+    /// Frees what has no names, commits everything, writes a checkpoint that says so.
+    ///
+    /// # Errors
+    /// `Io`, `NoSpace`; `ReadOnly` if the volume turned read-only while it was open: what was not durable before is lost.
+    pub fn close(&self) -> Result<(), FsError> {
+        {
+            let core = self.core.lock();
+            if let Some(why) = core.store().broken() {
+                return Err(FsError::ReadOnly(why.to_owned()));
+            }
+            if core.store().read_only().is_some() {
+                return Ok(());
+            }
+        }
+        self.run(|vfs, now| vfs.release_orphans(now))?;
+        self.background()?;
+        self.clean_checkpoint()
+    }
+
+    /// Commits everything, writes a checkpoint that says that nothing is left to do, and waits for it.
+    pub(crate) fn clean_checkpoint(&self) -> Result<(), FsError> {
+        let checkpoint = self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now));
+        if checkpoint.is_err() {
+            // What was committed is in line nevertheless.
+            self.pump();
+        }
+        checkpoint?;
+        loop {
+            let core = self.core.lock();
+            if let Some(why) = core.store().read_only() {
+                return Err(FsError::ReadOnly(why.to_owned()));
+            }
+            if core.store().is_quiet() {
+                return Ok(());
+            }
+            drop(core);
+            self.pump_or_wait();
+        }
+    }
+
+    /// Makes everything durable, waits until no request is under way, and looks at the core as it is then; nobody else can
+    /// change it meanwhile. The device is at hand for reading.
+    ///
+    /// # Errors
+    /// Making it durable failed.
+    pub(crate) fn look_when_quiet<T>(
+        &self,
+        look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
+    ) -> Result<T, FsError> {
+        let ticket = self.run_quietly(|vfs, now| vfs.commit(now, Scope::All))?;
+        self.wait_durable(ticket)?;
+        loop {
+            let mut core = self.core.lock();
+            if core.store().is_quiet() {
+                return Ok(look(&mut core, self.device.as_deref()));
+            }
+            drop(core);
+            self.pump_or_wait();
+        }
+    }
+
+    /// The device, for reading.
+    pub(crate) fn device(&self) -> Option<&dyn Device> {
+        self.device.as_deref()
+    }
+
+    /// Ends driving and gives the core back, without closing the volume.
+    pub fn into_vfs(self) -> Vfs<S> {
+        self.core.into_inner()
+    }
+}
