@@ -20,6 +20,18 @@ fn a_directory_of_files_rewritten_at_random_reads_as_at_first_after_idle_time() 
     assert_is_mended(&run(SCENES[3], 1).unwrap());
 }
 
+/// A few seeks are left whatever is read; where there is little to read they are more than a tenth of the time.
+#[test]
+fn a_small_directory_is_left_with_a_few_seeks() {
+    for scene in [SCENES[5], SCENES[6]] {
+        let row = run(scene, 1).unwrap();
+        println!("{row:?}");
+        assert!(row.scattered.seeks > 20 * row.first.seeks, "{row:?}");
+        assert!(row.coalesced.seeks <= row.first.seeks + 10, "{row:?}");
+        assert!(row.moved_bytes > 0 && row.moved_again_bytes == 0, "{row:?}");
+    }
+}
+
 #[test]
 fn files_that_grew_in_turn_read_as_if_written_one_after_the_other() {
     assert_is_mended(&run(SCENES[4], 1).unwrap());
