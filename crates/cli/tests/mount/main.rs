@@ -3,6 +3,7 @@
 mod cleaner;
 mod common;
 mod failing;
+mod idle;
 mod in_process;
 mod lifecycle;
 mod live;
