@@ -4,6 +4,7 @@ mod bench;
 mod cleaner;
 mod common;
 mod failing;
+mod idle;
 mod in_process;
 mod lifecycle;
 mod live;

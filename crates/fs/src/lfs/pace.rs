@@ -107,8 +107,8 @@ impl Lfs {
         let free = self.free_segments();
         let burst_bytes = self.pace.largest_burst_bytes.max(self.burst_so_far_bytes());
         let burst = (burst_bytes / 4 * BURST_QUARTERS).div_ceil(u64::from(self.geo.segment_bytes));
-        let room = burst.max(free / TARGET_LEAST_PART).min(free / 2);
-        (self.reserve_segments() + room).max(self.high_water())
+        let room = (self.low_water() + burst).max(self.reserve_segments() + free / TARGET_LEAST_PART);
+        room.min(self.reserve_segments() + free / 2).max(self.high_water())
     }
 
     /// True below the low-water mark.
