@@ -5,6 +5,7 @@
 //! the segments it may go to are in the set too. Then all is laid out, the table brought up to date, and written.
 
 use super::Lfs;
+use super::commit::Cause;
 use super::commit::PartialWriter;
 use super::kinds::LogKind;
 use super::log::Log;
@@ -38,7 +39,7 @@ impl Lfs {
         if self.jobs.checkpoint_under_way() {
             return Err(Stop::Room);
         }
-        self.commit_scope(now, Scope::All, false)?;
+        self.commit_scope(now, Scope::All, Cause::Due)?;
         let imap_leaves = self.imap.changed_leaves();
         let imap_old = self.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
         let imap_blocks = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0).len();

@@ -7,6 +7,7 @@
 
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
+use super::commit::Cause;
 use super::geometry::Geometry;
 use super::log::Log;
 use super::scan::{partials, stored_bytes};
@@ -83,7 +84,7 @@ impl Lfs {
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
         // Users' changes first; then memory is what the log says, and a pass can take its blocks from the segments.
-        self.commit_scope(now, Scope::All, false)?;
+        self.commit_scope(now, Scope::All, Cause::Due)?;
         let live = self.find_live()?;
         self.move_live(now, &live)
     }
@@ -307,7 +308,7 @@ impl Lfs {
         }
         self.cleaning.wants_checkpoint = true;
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
-        self.commit_scope(now, Scope::All, true)?;
+        self.commit_scope(now, Scope::All, Cause::Cleaning)?;
         self.counters.segments_cleaned += cleaned;
         if self.cleaning.is_on_demand {
             self.counters.segments_cleaned_on_demand += cleaned;

@@ -15,6 +15,7 @@
 
 use super::Lfs;
 use super::coalesce_plan::{Move, Window};
+use super::commit::Cause;
 use super::log::Log;
 use super::seams::{Seams, Target};
 use super::space::capacity_bytes;
@@ -242,7 +243,7 @@ impl Lfs {
         if let Some(ino) = last {
             self.settle_record(ino);
         }
-        self.commit_scope(now, Scope::All, true)?;
+        self.commit_scope(now, Scope::All, Cause::Ordering)?;
         self.counters.coalesced_bytes += window.stretch().bytes;
         if self.coalescing.counted.replace(target.ino()) != Some(target.ino())
             || matches!(target, Target::Directory(_))
@@ -276,7 +277,7 @@ impl Lfs {
         if self.core(ino).reap_from.is_some() {
             return Err(Stop::Room);
         }
-        self.commit_scope(now, Scope::All, false)?;
+        self.commit_scope(now, Scope::All, Cause::Due)?;
         let window = self.plan(target, from, TimeNs(i64::MAX))?;
         let stretch = window.stretch();
         let mut done = Coalesced {

@@ -104,13 +104,22 @@ impl Gathered {
 
 /// Why a commit is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
+pub(super) enum Cause {
     /// Somebody waits for it.
     Wanted,
     /// It is due.
     Due,
     /// The cleaner moves.
     Cleaning,
+    /// Blocks are put in order: what is read one after the other stays together, however old its parts are.
+    Ordering,
+}
+
+impl Cause {
+    /// Nothing that users wrote is in it.
+    fn is_move(self) -> bool {
+        matches!(self, Self::Cleaning | Self::Ordering)
+    }
 }
 
 /// Where there are logs to sort content into, a commit is worth separate writes if it has so many write units for each log: what
@@ -122,19 +131,14 @@ impl Lfs {
     ///
     /// Content goes where the placement says, what leads to it to a log of its own. Else a block moved would leave its indirect
     /// block, about to die, among blocks that live long, and on a full volume under random overwrites the cleaner would write
-    /// more than it frees. A commit too small to be worth several writes goes to one log whole.
-    pub(super) fn commit_scope(&mut self, now: TimeNs, scope: Scope, cleaner: bool) -> Outcome<Ticket> {
-        self.commit(now, scope, if cleaner { Cause::Cleaning } else { Cause::Due })
-    }
-
-    /// The same for somebody who waits for it: one write to one log, unless it is a segment or more.
-    pub(super) fn commit_wanted(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
-        self.commit(now, scope, Cause::Wanted)
-    }
-
-    fn commit(&mut self, now: TimeNs, scope: Scope, cause: Cause) -> Outcome<Ticket> {
+    /// more than it frees. A commit too small to be worth several writes goes to one log whole; so does one that somebody waits for,
+    /// unless it is a segment or more.
+    pub(super) fn commit_scope(&mut self, now: TimeNs, scope: Scope, cause: Cause) -> Outcome<Ticket> {
         self.refuse_failed()?;
-        let gathered = self.gather(now, scope, cause);
+        let mut gathered = self.gather(now, scope, cause);
+        if cause == Cause::Ordering {
+            gathered.logs.fill(self.log_for_coldest());
+        }
         let has_names = gathered.has_names;
         let mut parts = if self.is_worth_several(&gathered, scope, cause) {
             gathered.apart(self.log.meta_log())
@@ -144,7 +148,7 @@ impl Lfs {
         parts.retain(|(_, batch)| !batch.items.is_empty());
         let needed = parts.iter().map(|(log, batch)| self.log.segments_entered(*log, &self.geo, &batch.lens));
         self.ensure_pool(needed.sum())?;
-        let cleaner = if cause == Cause::Cleaning { FLAG_CLEANER } else { 0 };
+        let cleaner = if cause.is_move() { FLAG_CLEANER } else { 0 };
         let flags = if has_names { FLAG_DIROP } else { 0 } | cleaner;
         for (n, (log, batch)) in parts.iter().enumerate() {
             let end = if n + 1 == parts.len() { FLAG_END } else { FLAG_CONT };
@@ -156,7 +160,7 @@ impl Lfs {
     fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
         let segment_sectors = u64::from(self.geo.segment_sectors);
         let least_sectors = match cause {
-            Cause::Cleaning => return true,
+            Cause::Cleaning | Cause::Ordering => return true,
             Cause::Wanted => segment_sectors,
             Cause::Due if self.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
             Cause::Due => self.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
@@ -238,7 +242,7 @@ impl Lfs {
 
     /// The log for an inode with what is inline in it.
     fn record_log(&self, now: TimeNs, core: &CoreInode, cause: Cause) -> u8 {
-        let writer = if cause == Cause::Cleaning { Writer::Cleaner } else { Writer::User };
+        let writer = if cause.is_move() { Writer::Cleaner } else { Writer::User };
         self.log_for(now, writer, self.origin_of(&core.record))
     }
 

@@ -17,6 +17,7 @@
 use super::Lfs;
 use super::checkpoint::CHECKPOINT_SEGMENTS;
 use super::clean::victims_at_once;
+use super::commit::Cause;
 use super::gather_needs;
 use super::scan::partials;
 use super::space::usable_bytes;
@@ -223,7 +224,7 @@ impl Lfs {
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
         // Users' changes first; then memory is what the log says, and only cleaned blocks are written (BSD-LFS, section 3.5).
-        self.commit_scope(now, Scope::All, false)?;
+        self.commit_scope(now, Scope::All, Cause::Due)?;
         let judged = self.judge(blocks, segments)?;
         Ok(self.move_judged(now, &judged, segments))
     }
@@ -346,7 +347,7 @@ impl Lfs {
         }
         self.cleaning.wants_checkpoint = true;
         // Should this not be possible now, the blocks stay dirty and go with the next commit; if the volume failed, that says so.
-        let committed = self.commit_scope(now, Scope::All, true);
+        let committed = self.commit_scope(now, Scope::All, Cause::Cleaning);
         for segment in segments {
             let usage = self.usage.get(&mut self.shelf, *segment);
             let is_empty = committed.is_ok() && usage.is_ok_and(|usage| usage.live_bytes == 0);

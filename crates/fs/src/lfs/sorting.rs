@@ -73,6 +73,12 @@ impl Lfs {
         self.sorting.placement.log_for(&facts)
     }
 
+    /// The log for what has rested for as long as anything can.
+    pub(super) fn log_for_coldest(&self) -> u8 {
+        let facts = BlockFacts { writer: Writer::Cleaner, age: Some(u64::MAX), log: Some(0), moves: u8::MAX };
+        self.sorting.placement.log_for(&facts)
+    }
+
     /// A segment of a log, last written at that moment, is being cleaned.
     pub(super) fn learn(&mut self, now: TimeNs, log: u8, written: TimeNs) {
         let Some(log) = data_log_of(log) else { return };

@@ -1,6 +1,7 @@
 //! Background work, one bounded step at a time: who calls decides on which thread and when.
 
 use super::Lfs;
+use super::commit::Cause;
 use crate::error::{Outcome, Stop};
 use crate::store::Scope;
 use firnfs_format::TimeNs;
@@ -163,7 +164,7 @@ impl Lfs {
     }
 
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
-        match self.commit_scope(now, Scope::All, false) {
+        match self.commit_scope(now, Scope::All, Cause::Due) {
             Ok(_) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
             Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),

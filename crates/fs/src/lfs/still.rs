@@ -10,6 +10,7 @@
 //!
 //! Caller: the driver's scrub.
 
+use super::commit::Cause;
 use super::{Lfs, Options};
 use crate::error::{FsError, Outcome, Stop};
 use crate::store::{BlockKey, Scope, Ticket};
@@ -35,7 +36,7 @@ impl Lfs {
         let is_dirty = !self.dirty_order.is_empty() || !self.freed.is_empty();
         let ticket = match self.read_only {
             Some(_) if !is_dirty => self.durable(),
-            _ => self.commit_scope(now, Scope::All, false)?,
+            _ => self.commit_scope(now, Scope::All, Cause::Due)?,
         };
         self.jobs.want(self.log.serial);
         let base = self.snapshot(now, false, 0, self.imap.table.root, self.usage.table.root);

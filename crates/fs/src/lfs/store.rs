@@ -3,6 +3,7 @@
 use super::Lfs;
 use super::admit::RECORD_MAX_BYTES;
 use super::blockmap::Pruning;
+use super::commit::Cause;
 use super::inode::CoreInode;
 use super::space::INODE_EXTRA_BYTES;
 use super::trouble::Thing;
@@ -539,7 +540,7 @@ impl Store for Lfs {
             // Nothing was changed, so everything is durable.
             return Ok(self.jobs.durable());
         }
-        let ticket = self.commit_wanted(now, scope)?;
+        let ticket = self.commit_scope(now, scope, Cause::Wanted)?;
         self.jobs.want(self.log.serial);
         if scope == Scope::All {
             self.dirty_since = None;
