@@ -55,6 +55,8 @@ fn conditions(seed: u64) -> Conditions {
         read_only: false,
         discard: rng.percent(50),
         cache_file_data: rng.percent(70),
+        // Not drawn: the histories of all seeds stay what they were.
+        coalesce_age_ms: seed.is_multiple_of(2).then_some(0),
         ..Options::default()
     };
     let mix = Mix {
