@@ -11,7 +11,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{CountingDevice, Device, MemDevice};
 use firnfs_format::summary::{EntryKind, FLAG_CLEANER};
-use firnfs_format::{InodeNo, SectorAddr, SegmentId};
+use firnfs_format::{Epoch, InodeNo, SectorAddr, SegmentId};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::{Volume, format_with_logs, open};
 use std::collections::BTreeSet;
@@ -157,10 +157,9 @@ fn a_sequential_copy_is_as_few_writes_as_with_two_logs() {
     assert!(writes[1] <= writes[0] + 4, "{writes:?}");
 }
 
-/// BSD-LFS, section 3.5. Partial segments of a pass hold what lay in its victims, and nothing that users wrote since.
-#[test]
-fn while_cleaned_blocks_are_written_nothing_else_goes_to_their_log() {
-    let sorted = mount(100, Some(5), Options { write_threshold_bytes: 512 << 10, ..Options::default() });
+/// A file overwritten at random until the cleaner has worked for long, and what its passes wrote.
+fn cleaned(options: Options) -> Vec<Pass> {
+    let sorted = mount(100, Some(5), Options { write_threshold_bytes: 512 << 10, ..options });
     let file = create(&sorted.volume, InodeNo::ROOT, "f", Kind::Regular);
     for block in (0..3072).step_by(64) {
         sorted.write(file, block, 64);
@@ -173,24 +172,51 @@ fn while_cleaned_blocks_are_written_nothing_else_goes_to_their_log() {
     sorted.volume.sync(Scope::All).unwrap();
     let geo = sorted.look(|lfs| Ok(lfs.geometry()));
     let uuid = sorted.look(|lfs| Ok(lfs.superblock().uuid));
-    let (mut logs, mut moved) = (BTreeSet::new(), 0);
+    let mut passes = Vec::new();
     for segment in (0..geo.segments).map(SegmentId) {
         let at_bytes = geo.device_bytes(geo.addr(segment, 0));
         let bytes = sorted.device.read(at_bytes, geo.segment_bytes).unwrap();
         for partial in scan::partials(&bytes, &uuid, &geo, segment) {
-            let is_data = |kind| matches!(kind, EntryKind::Block { fork: 0, level: 0, .. });
-            let data = partial.entries.iter().filter(|entry| entry.ino == file && is_data(entry.kind));
-            if partial.summary.flags & FLAG_CLEANER == 0 || partial.summary.log == META_LOG {
+            let summary = &partial.summary;
+            if summary.flags & FLAG_CLEANER == 0 || summary.log == META_LOG {
                 continue;
             }
-            logs.insert(partial.summary.log);
-            for entry in data {
-                // Content that users made for this very commit would be born in its epoch; what moves was checkpointed before it
-                // could be a victim.
-                assert!(entry.ptr.birth < partial.summary.epoch, "{entry:?} in {:?}", partial.summary);
-                moved += 1;
-            }
+            let is_data = |kind| matches!(kind, EntryKind::Block { fork: 0, level: 0, .. });
+            let data = partial.entries.iter().filter(|entry| entry.ino == file && is_data(entry.kind));
+            let births = data.map(|entry| entry.ptr.birth).collect();
+            passes.push(Pass { log: summary.log, epoch: summary.epoch, births });
         }
     }
+    passes
+}
+
+/// A partial segment that a pass of the cleaner wrote: when its blocks were born, in the order in which they lie.
+struct Pass {
+    log: u8,
+    epoch: Epoch,
+    births: Vec<Epoch>,
+}
+
+/// BSD-LFS, section 3.5. Partial segments of a pass hold what lay in its victims, and nothing that users wrote since.
+#[test]
+fn while_cleaned_blocks_are_written_nothing_else_goes_to_their_log() {
+    let passes = cleaned(Options::default());
+    for pass in &passes {
+        // Content that users made for this very commit would be born in its epoch; what moves was checkpointed before it could be
+        // a victim.
+        assert!(pass.births.iter().all(|birth| *birth < pass.epoch), "{:?} in {:?}", pass.births, pass.epoch);
+    }
+    let moved: usize = passes.iter().map(|pass| pass.births.len()).sum();
+    let logs: BTreeSet<u8> = passes.iter().map(|pass| pass.log).collect();
     assert!(moved > 1000 && logs.len() > 1, "{moved} blocks in {logs:?}");
+}
+
+/// Sprite LFS, section 3.5.
+#[test]
+fn age_sort_writes_what_is_moved_oldest_first() {
+    let with = |placement| cleaned(Options { placement: Some(placement), ..Options::default() });
+    let is_sorted = |pass: &Pass| pass.births.is_sorted();
+    let sorted = with(PlacementName::AgeSort);
+    assert!(sorted.len() > 10 && sorted.iter().all(is_sorted));
+    assert!(!with(PlacementName::Split).iter().all(is_sorted), "in the order of the file they are not");
 }

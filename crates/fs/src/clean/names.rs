@@ -3,7 +3,7 @@
 
 use super::dac::{Dac, LeapingDac};
 use super::lifespan::SepBit;
-use super::placement::{MAX_OPEN_LOGS, Mida, OneLog, Placement, Split};
+use super::placement::{AgeSort, MAX_OPEN_LOGS, Mida, OneLog, Placement, Split};
 use super::policy::Policy;
 use std::fmt;
 use std::str::FromStr;
@@ -13,8 +13,7 @@ pub const POLICIES: &str = "greedy, fifo, d-choices[:D=10], windowed[:SHARE=0.2]
                             cost-benefit-youngest (age of its youngest block), cost-benefit-sqrt, pooled[:WEIGHT=0.1]";
 
 /// Placements that [`PlacementName`] can be read from.
-pub const PLACEMENTS: &str =
-    "one, split (users, cleaner), dac[:LOGS=6], dac-leap[:LOGS=6], sepbit[:LOGS=6], mida[:LOGS=6]";
+pub const PLACEMENTS: &str = "one, split (users, cleaner), age-sort (split, moved oldest first), dac[:LOGS=6], dac-leap[:LOGS=6], sepbit[:LOGS=6], mida[:LOGS=6]";
 
 /// A name and its parameter: `dac:4`.
 #[must_use]
@@ -77,6 +76,8 @@ pub enum PlacementName {
     One,
     /// Users' and cleaner's.
     Split,
+    /// Users' and cleaner's, and what is moved sorted by age.
+    AgeSort,
     /// Temperature, with so many logs.
     Dac(u8),
     /// Temperature that rises in leaps, with so many logs.
@@ -101,6 +102,7 @@ impl PlacementName {
         match self {
             Self::One => Box::new(OneLog),
             Self::Split => Box::new(Split),
+            Self::AgeSort => Box::new(AgeSort),
             Self::Dac(logs) => Box::new(Dac { logs, start: logs / 2 }),
             Self::LeapingDac(logs) => Box::new(LeapingDac::new(Dac { logs, start: logs / 2 })),
             Self::Mida(logs) => Box::new(Mida { logs }),
@@ -118,7 +120,7 @@ impl PlacementName {
     #[must_use]
     pub fn within(self, logs: u8) -> Self {
         match self {
-            Self::One | Self::Split => self,
+            Self::One | Self::Split | Self::AgeSort => self,
             Self::Dac(wanted) => Self::Dac(wanted.min(logs)),
             Self::LeapingDac(wanted) => Self::LeapingDac(wanted.min(logs)),
             Self::Mida(wanted) => Self::Mida(wanted.min(logs)),
@@ -137,6 +139,7 @@ impl FromStr for PlacementName {
         match (name, parameter) {
             ("one", None) => Ok(Self::One),
             ("split", None) => Ok(Self::Split),
+            ("age-sort", None) => Ok(Self::AgeSort),
             ("sepbit", _) => Ok(Self::SepBit(logs()?)),
             ("dac", _) => Ok(Self::Dac(logs()?)),
             ("dac-leap", _) => Ok(Self::LeapingDac(logs()?)),
@@ -151,6 +154,7 @@ impl fmt::Display for PlacementName {
         match self {
             Self::One => f.write_str("one"),
             Self::Split => f.write_str("split"),
+            Self::AgeSort => f.write_str("age-sort"),
             Self::SepBit(logs) if usize::from(*logs) == MAX_OPEN_LOGS => f.write_str("sepbit"),
             Self::SepBit(logs) => write!(f, "sepbit:{logs}"),
             Self::Dac(logs) => write!(f, "dac:{logs}"),
@@ -178,14 +182,14 @@ mod tests {
         ] {
             assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
         }
-        for name in ["one", "split", "dac:4", "dac-leap:5", "sepbit", "sepbit:3", "mida:6"] {
+        for name in ["one", "split", "age-sort", "dac:4", "dac-leap:5", "sepbit", "sepbit:3", "mida:6"] {
             assert_eq!(name.parse::<PlacementName>().unwrap().to_string(), name);
         }
     }
 
     #[test]
     fn a_placement_takes_no_more_logs_than_a_volume_has() {
-        for name in ["one", "split", "dac", "dac-leap", "sepbit", "mida"] {
+        for name in ["one", "split", "age-sort", "dac", "dac-leap", "sepbit", "mida"] {
             let asked: PlacementName = name.parse().unwrap();
             for logs in 2..=6 {
                 let given = asked.within(logs);

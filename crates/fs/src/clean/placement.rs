@@ -13,6 +13,12 @@ pub trait Placement: Send {
     /// The log for a block; below [`Placement::logs`].
     fn log_for(&self, block: &BlockFacts) -> u8;
 
+    /// Whether what the cleaner moves at once is written oldest first, and not in the order of files (Sprite LFS, section 3.5: age
+    /// sort).
+    fn sorts_by_age(&self) -> bool {
+        false
+    }
+
     /// Feedback: a segment was chosen as a victim.
     fn segment_cleaned(&mut self, _cleaned: &Cleaned) {}
 }
@@ -42,6 +48,24 @@ impl Placement for Split {
 
     fn log_for(&self, block: &BlockFacts) -> u8 {
         u8::from(block.writer == Writer::Cleaner)
+    }
+}
+
+/// [`Split`], and what the cleaner moves is sorted by age, so that blocks that live long come to lie together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AgeSort;
+
+impl Placement for AgeSort {
+    fn logs(&self) -> u8 {
+        Split.logs()
+    }
+
+    fn log_for(&self, block: &BlockFacts) -> u8 {
+        Split.log_for(block)
+    }
+
+    fn sorts_by_age(&self) -> bool {
+        true
     }
 }
 

@@ -21,7 +21,7 @@ use firnfs_format::summary::{
     Entry, EntryKind, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END, Summary, summary_sectors,
 };
 use firnfs_format::table::ImapEntry;
-use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
 use std::sync::Arc;
 
 /// One thing that a batch writes.
@@ -83,6 +83,16 @@ impl Gathered {
         most.and_then(|most| sectors.iter().position(|s| s == most)).unwrap_or(0) as u8
     }
 
+    /// Lowest birth first. What an item refers to stays before it: a record is written anew with each block that it leads to, so
+    /// it is never older than they are.
+    fn sort_data_by(&mut self, birth: impl Fn(&Item) -> Epoch) {
+        let mut order: Vec<usize> = (0..self.data.items.len()).collect();
+        order.sort_by_cached_key(|&at| birth(&self.data.items[at]));
+        self.data.items = order.iter().map(|&at| self.data.items[at]).collect();
+        self.data.lens = order.iter().map(|&at| self.data.lens[at]).collect();
+        self.logs = order.iter().map(|&at| self.logs[at]).collect();
+    }
+
     /// All for one log.
     fn together(self) -> Vec<(u8, Batch)> {
         let log = data_log(self.main_log());
@@ -138,6 +148,9 @@ impl Lfs {
         let mut gathered = self.gather(now, scope, cause);
         if cause == Cause::Ordering {
             gathered.logs.fill(self.log_for_coldest());
+        }
+        if cause == Cause::Cleaning && self.sorts_by_age() {
+            gathered.sort_data_by(|item| self.birth_of(item));
         }
         let has_names = gathered.has_names;
         let mut parts = if self.is_worth_several(&gathered, scope, cause) {
@@ -238,6 +251,18 @@ impl Lfs {
         // Who moves keeps the birth.
         let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
         self.log_for(now, writer, dirty.origin)
+    }
+
+    /// When what is about to move was written by a user; for an inode, when its record was.
+    fn birth_of(&self, item: &Item) -> Epoch {
+        match *item {
+            Item::Block(ino, place, _) => {
+                let dirty = self.shelf.cache.peek(&place.key(ino)).and_then(|block| block.dirty);
+                dirty.and_then(|dirty| dirty.birth).unwrap_or(self.epoch)
+            }
+            Item::Record(ino) => self.core(ino).record.birth,
+            Item::Freed(..) => self.epoch,
+        }
     }
 
     /// The log for an inode with what is inline in it.

@@ -73,6 +73,11 @@ impl Lfs {
         self.sorting.placement.log_for(&facts)
     }
 
+    /// Whether what a pass of the cleaner moves is written oldest first.
+    pub(super) fn sorts_by_age(&self) -> bool {
+        self.sorting.placement.sorts_by_age()
+    }
+
     /// The log for what has rested for as long as anything can.
     pub(super) fn log_for_coldest(&self) -> u8 {
         let facts = BlockFacts { writer: Writer::Cleaner, age: Some(u64::MAX), log: Some(0), moves: u8::MAX };

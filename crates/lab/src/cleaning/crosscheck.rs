@@ -96,7 +96,8 @@ fn simulate_as_measured(
     let segment_blocks = measured.blocks_per_segment.round() as u32;
     let batch = (measured.victims_at_a_time.round() as u32).max(1);
     let logs = measured.placement.logs();
-    let regime = Regime { batch, number_sort: true, ..Regime::STEADY.for_logs(logs) };
+    let number_sort = !measured.placement.placement().sorts_by_age();
+    let regime = Regime { batch, number_sort, ..Regime::STEADY.for_logs(logs) };
     let wanted = room / f64::from(segment_blocks);
     let mut segments = wanted.round() as u32 + regime.low + u32::from(logs) + 1;
     let mut fits = 0;

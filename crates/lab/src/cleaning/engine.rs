@@ -107,10 +107,11 @@ impl Engine {
         sorter: Sorter,
         regime: Regime,
     ) -> Self {
-        let logs = match &sorter {
-            Sorter::Placement(placement) => placement.logs(),
-            Sorter::Oracle(oracle) => oracle.logs(),
+        let (logs, sorts_by_age) = match &sorter {
+            Sorter::Placement(placement) => (placement.logs(), placement.sorts_by_age()),
+            Sorter::Oracle(oracle) => (oracle.logs(), false),
         };
+        let regime = Regime { age_sort: regime.age_sort || sorts_by_age, ..regime };
         assert!(usize::from(logs) <= MAX_LOGS && (logs == 1 || u32::from(logs) < regime.low));
         Self {
             disk: Disk::new(segments, segment_blocks, blocks, policy == Policy::Greedy),

@@ -11,8 +11,22 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-/// Access to what a [`Mutex`] guards. `None` only while its owner waits.
-pub struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
+/// Access to what a [`Mutex`] guards.
+pub struct MutexGuard<'a, T> {
+    of: &'a shuttle::sync::Mutex<T>,
+    /// `None` only while its owner waits.
+    held: Option<shuttle::sync::MutexGuard<'a, T>>,
+}
+
+impl<T> MutexGuard<'_, T> {
+    /// Runs `act` with the mutex unlocked.
+    pub fn unlocked<U>(guard: &mut Self, act: impl FnOnce() -> U) -> U {
+        guard.held = None;
+        let result = act();
+        guard.held = Some(guard.of.lock().expect("no thread panicked"));
+        result
+    }
+}
 
 impl<T> Mutex<T> {
     /// An unlocked one.
@@ -22,7 +36,7 @@ impl<T> Mutex<T> {
 
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(self.0.lock().expect("no thread panicked")))
+        MutexGuard { of: &self.0, held: Some(self.0.lock().expect("no thread panicked")) }
     }
 
     /// Gives back what it guards.
@@ -34,13 +48,13 @@ impl<T> Mutex<T> {
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("its owner is awake")
+        self.held.as_ref().expect("its owner is awake")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("its owner is awake")
+        self.held.as_mut().expect("its owner is awake")
     }
 }
 
@@ -52,7 +66,6 @@ pub struct WaitTimeoutResult;
 
 impl WaitTimeoutResult {
     /// False.
-    #[allow(dead_code)] // a part of the interface, whoever needs it at present
     pub fn timed_out(&self) -> bool {
         false
     }
@@ -66,8 +79,8 @@ impl Condvar {
 
     /// Waits for a notification, however long it takes.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> WaitTimeoutResult {
-        let held = guard.0.take().expect("its owner is awake");
-        guard.0 = Some(self.0.wait(held).expect("no thread panicked"));
+        let held = guard.held.take().expect("its owner is awake");
+        guard.held = Some(self.0.wait(held).expect("no thread panicked"));
         WaitTimeoutResult
     }
 
@@ -75,13 +88,6 @@ impl Condvar {
     pub fn notify_all(&self) {
         if !is_lost() {
             self.0.notify_all();
-        }
-    }
-
-    /// Wakes one who waits.
-    pub fn notify_one(&self) {
-        if !is_lost() {
-            self.0.notify_one();
         }
     }
 }
