@@ -32,7 +32,7 @@ pub fn format(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError>
 /// The same with so many logs for data, 2 to 5, instead of what suits the volume's size.
 ///
 /// # Errors
-/// As [`format`].
+/// As [`format()`].
 pub fn format_with_logs(
     device: &dyn Device,
     options: &MkfsOptions,

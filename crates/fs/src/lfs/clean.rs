@@ -310,6 +310,7 @@ impl Lfs {
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
         self.commit_scope(now, Scope::All, Cause::Cleaning)?;
         self.counters.segments_cleaned += cleaned;
+        self.counters.cleaner_passes += u64::from(cleaned > 0);
         if self.cleaning.is_on_demand {
             self.counters.segments_cleaned_on_demand += cleaned;
         }

@@ -75,6 +75,8 @@ counters! {
     /// Of the segments that the cleaner emptied, those while users were active: less than 2 s after their last request, or while
     /// an operation waited for room.
     32 segments_cleaned_on_demand,
+    /// Passes of the cleaner that emptied segments, one or several.
+    33 cleaner_passes,
     /// Bytes that were written again to put files in order.
     40 coalesced_bytes,
     /// Files put in order.

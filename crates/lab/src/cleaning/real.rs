@@ -52,7 +52,7 @@ pub struct Measured {
     pub clean_segments: f64,
     /// Data blocks that closed segments were written with, on average.
     pub blocks_per_segment: f64,
-    /// Victims cleaned one right after the other, on average.
+    /// Victims of one pass of the cleaner, on average.
     pub victims_at_a_time: f64,
     /// Bytes in the log by kind, for each byte of data that users wrote.
     pub metadata: BTreeMap<&'static str, f64>,
@@ -178,13 +178,6 @@ impl Looks {
     }
 }
 
-/// Passes of the cleaner, and what they took.
-#[derive(Default)]
-struct Passes {
-    passes: u64,
-    victims: u64,
-}
-
 /// Fills the file, runs the workload, and measures its last part. Also returns the writes that reached the log, from the
 /// first on.
 ///
@@ -202,7 +195,6 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         places: places(setup, blocks),
         reached: Vec::with_capacity(all),
         dirty: HashSet::new(),
-        passes: Passes::default(),
         seen: rig.counters()?,
     };
     let (first, measured_ops) = ops.split_at(all - measuring);
@@ -211,7 +203,6 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         progress((n * 4096) as f64 / all as f64);
     }
     let (before, reached_before) = (run.seen, run.reached.len());
-    run.passes = Passes::default();
     let mut looks = Looks::default();
     for (n, part) in measured_ops.chunks((measuring / LOOKS).max(1)).enumerate() {
         run.carry_out(part)?;
@@ -219,7 +210,7 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         progress((first.len() + n * measuring / LOOKS) as f64 / all as f64);
     }
     let written = run.seen.since(&before);
-    let Run { reached, passes, .. } = run;
+    let reached = run.reached;
     let measured_writes = reached.len() - reached_before;
     let user_bytes = (measured_writes as u64 * u64::from(BLOCK_BYTES)) as f64;
     let mean = |sum: u64| sum as f64 / looks.count as f64;
@@ -233,7 +224,7 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         metadata_segments: mean(looks.metadata),
         clean_segments: mean(looks.clean),
         blocks_per_segment: blocks_per_segment(&rig)?,
-        victims_at_a_time: passes.victims as f64 / (passes.passes as f64).max(1.0),
+        victims_at_a_time: written.segments_cleaned as f64 / (written.cleaner_passes as f64).max(1.0),
         metadata: metadata(&written, user_bytes),
     };
     Ok((measured, reached))
@@ -297,7 +288,6 @@ struct Run<'a> {
     reached: Vec<Op>,
     /// Places written since the last commit.
     dirty: HashSet<u32>,
-    passes: Passes,
     seen: Counters,
 }
 
@@ -313,9 +303,6 @@ impl Run<'_> {
             if now.log_file_bytes > self.seen.log_file_bytes {
                 self.dirty.clear();
             }
-            let victims = now.segments_cleaned - self.seen.segments_cleaned;
-            self.passes.passes += u64::from(victims > 0);
-            self.passes.victims += victims;
             self.seen = now;
         }
         Ok(())
