@@ -35,6 +35,8 @@ const VICTIM_BYTES: u64 = 16 << 20;
 pub(super) struct Cleaning {
     victims: Vec<Candidate>,
     segments: BTreeMap<SegmentId, Vec<u8>>,
+    /// The victims are the emptiest, and not those of the policy.
+    takes_emptiest: bool,
     /// What the last pass emptied waits for checkpoints.
     pub(super) wants_checkpoint: bool,
     /// The last search met segments that a checkpoint will find empty.
@@ -129,7 +131,8 @@ impl Lfs {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(ranked);
         }
-        if self.cleaning.victims.is_empty() {
+        self.cleaning.takes_emptiest = self.cleaning.victims.is_empty();
+        if self.cleaning.takes_emptiest {
             // Age can put segments first that are too full to be worth it.
             let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(emptiest);
@@ -311,6 +314,7 @@ impl Lfs {
         self.commit_scope(now, Scope::All, Cause::Cleaning)?;
         self.counters.segments_cleaned += cleaned;
         self.counters.cleaner_passes += u64::from(cleaned > 0);
+        self.counters.cleaner_passes_emptiest += u64::from(cleaned > 0 && self.cleaning.takes_emptiest);
         if self.cleaning.is_on_demand {
             self.counters.segments_cleaned_on_demand += cleaned;
         }

@@ -77,6 +77,9 @@ counters! {
     32 segments_cleaned_on_demand,
     /// Passes of the cleaner that emptied segments, one or several.
     33 cleaner_passes,
+    /// Of those, passes that took the emptiest segments whatever the policy: users waited for the reserve, or the policy put nothing
+    /// first that was worth it.
+    34 cleaner_passes_emptiest,
     /// Bytes that were written again to put files in order.
     40 coalesced_bytes,
     /// Files put in order.

@@ -138,7 +138,9 @@ fn simulate(
     }
     let units = setup.segment_bytes / 4096;
     let sorter = Sorter::Placement(measured.placement.placement());
-    let mut engine = Engine::new(segments, segment_blocks, live, setup.policy, sorter, regime).seen_as(units);
+    let mut engine = Engine::new(segments, segment_blocks, live, setup.policy, sorter, regime)
+        .seen_as(units)
+        .taking_emptiest(measured.emptiest_share);
     let before = writes.len() - measured.measured_writes;
     engine.run(&writes[..before]);
     engine.take_tally();

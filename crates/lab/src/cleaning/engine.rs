@@ -91,6 +91,9 @@ pub(super) struct Engine {
     segment_blocks: u32,
     /// Blocks that a policy takes a segment to have.
     seen_blocks: u32,
+    /// Share of the choices that are `Policy::Greedy`'s, and what is due of it.
+    emptiest_share: f64,
+    emptiest_due: f64,
     survivors: Vec<Survivor>,
     /// Choices made.
     turn: u64,
@@ -121,6 +124,8 @@ impl Engine {
             regime,
             segment_blocks,
             seen_blocks: segment_blocks,
+            emptiest_share: 0.0,
+            emptiest_due: 0.0,
             survivors: Vec::new(),
             turn: 0,
             tally: Tally::default(),
@@ -130,6 +135,11 @@ impl Engine {
     /// Policies see the live share of segments with so many blocks, of which summaries take some.
     pub fn seen_as(self, seen_blocks: u32) -> Self {
         Self { seen_blocks, ..self }
+    }
+
+    /// Takes the emptiest segments, whatever the policy, in that share of all choices, 0 to 1.
+    pub fn taking_emptiest(self, share: f64) -> Self {
+        Self { emptiest_share: share, ..self }
     }
 
     /// Carries out what users do.
@@ -228,7 +238,10 @@ impl Engine {
         }
         let terms = Terms::new(self.seen_blocks, TimeNs(i64::from(self.disk.now)), 1).with_turn(self.turn);
         self.turn += 1;
-        let chosen = self.policy.choose(self.candidates(), &terms, batch);
+        self.emptiest_due += self.emptiest_share;
+        let policy = if self.emptiest_due >= 1.0 { Policy::Greedy } else { self.policy };
+        self.emptiest_due -= self.emptiest_due.floor();
+        let chosen = policy.choose(self.candidates(), &terms, batch);
         victims.extend(chosen.iter().map(|c| c.segment.0 as u32));
     }
 

@@ -54,6 +54,8 @@ pub struct Measured {
     pub blocks_per_segment: f64,
     /// Victims of one pass of the cleaner, on average.
     pub victims_at_a_time: f64,
+    /// Share of the passes that took the emptiest segments whatever the policy, because users waited.
+    pub emptiest_share: f64,
     /// Bytes in the log by kind, for each byte of data that users wrote.
     pub metadata: BTreeMap<&'static str, f64>,
 }
@@ -225,6 +227,7 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
         clean_segments: mean(looks.clean),
         blocks_per_segment: blocks_per_segment(&rig)?,
         victims_at_a_time: written.segments_cleaned as f64 / (written.cleaner_passes as f64).max(1.0),
+        emptiest_share: written.cleaner_passes_emptiest as f64 / (written.cleaner_passes as f64).max(1.0),
         metadata: metadata(&written, user_bytes),
     };
     Ok((measured, reached))
