@@ -2,7 +2,7 @@
 //!
 //! One mutex around the core. An operation that stops is retried here after its blocks were read (`Need`) or after
 //! background work advanced (`Room`). No thread of its own: whoever calls does the work; an adapter with threads calls
-//! [`Volume::background`] from one of them.
+//! [`Volume::background`] from one of them, and promises so.
 
 mod check;
 mod coalesce;
@@ -27,7 +27,7 @@ pub use scrub::{Scrub, Scrubbed};
 pub use stalls::Stalls;
 #[cfg(shuttle)]
 pub use sync::lose_notifications;
-pub use volume::Volume;
+pub use volume::{BackgroundPromise, Volume};
 
 /// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.
 #[cfg(doctest)]

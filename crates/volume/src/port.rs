@@ -75,11 +75,11 @@ impl Volume<Lfs> {
     /// # Errors
     /// None of its own.
     pub fn wait_for_log(&self, log_bytes: u64, timeout: Duration) -> Result<Room, FsError> {
-        let room = self.run_quietly(|vfs, _| Ok(vfs.store().room()))?;
+        let (room, seen) = self.run_quietly(|vfs, _| Ok((vfs.store().room(), self.seen())))?;
         if room.log_bytes >= log_bytes {
             return Ok(room);
         }
-        self.wait_for_progress(timeout);
+        self.sleep_since(seen, timeout);
         self.run_quietly(|vfs, _| Ok(vfs.store().room()))
     }
 }

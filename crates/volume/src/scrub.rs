@@ -96,12 +96,8 @@ impl Volume<Lfs> {
             return self.scrub(scrub);
         }
         let device = self.device().ok_or(FsError::Unsupported("a check without a device"))?;
-        while !self.run_quietly(|vfs, _| Ok(vfs.store_mut().try_writes()?))? {
-            self.pump_or_wait();
-        }
-        while self.run_quietly(|vfs, _| Ok(!vfs.store().is_quiet() && !vfs.store().is_log_stopped()))? {
-            self.pump_or_wait();
-        }
+        self.until(|vfs| Ok(vfs.store_mut().try_writes()?.then_some(())))?;
+        self.until(|vfs| Ok((vfs.store().is_quiet() || vfs.store().is_log_stopped()).then_some(())))?;
         if self.run_quietly(|vfs, _| Ok(vfs.store().is_log_stopped()))? {
             return Err(FsError::ReadOnly("the device still fails".to_owned()));
         }

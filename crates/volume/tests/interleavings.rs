@@ -128,6 +128,7 @@ fn read_again_and_again(volume: &Volume<Lfs>, writer: u64) {
 
 /// As the thread of a mount.
 fn do_background_work(volume: &Volume<Lfs>, stop: &AtomicBool) {
+    let _promise = volume.promise_background();
     while !stop.load(Ordering::SeqCst) {
         let sleep_ms = volume.background().unwrap();
         if !stop.load(Ordering::SeqCst) {
@@ -216,9 +217,7 @@ fn with_few_switches_at_the_worst_moments_neither() {
     check(PctScheduler::new(3, schedules()), |image| live_and_check(image, CALM_BYTES));
 }
 
-/// Writers that wait for room are not all woken yet: they look again after a while, and so does background work.
 #[test]
-#[ignore = "waiting for room rests on looking again; see docs/decisions/0008-interleavings-by-shuttle.md"]
 fn when_writers_wait_for_room_neither() {
     check(RandomScheduler::new(schedules()), |image| live_and_check(image, PRESSED_BYTES));
 }

@@ -77,10 +77,15 @@ impl Condvar {
         Self(shuttle::sync::Condvar::new())
     }
 
-    /// Waits for a notification, however long it takes.
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> WaitTimeoutResult {
+    /// Waits for a notification.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.held.take().expect("its owner is awake");
         guard.held = Some(self.0.wait(held).expect("no thread panicked"));
+    }
+
+    /// Waits for a notification, however long it takes.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> WaitTimeoutResult {
+        self.wait(guard);
         WaitTimeoutResult
     }
 

@@ -1,14 +1,19 @@
-//! `Volume`: an open volume, for callers that may block. What makes them wait is in `waiting`, what goes on behind them in
-//! `background`.
+//! `Volume`: an open volume, for callers that may block. What makes them wait is in `waiting`, how they wait in `events`, what goes on
+//! behind them in `background`, and who sees to that in `promise`.
 
 mod background;
+mod events;
+mod promise;
 mod waiting;
+
+pub use promise::BackgroundPromise;
 
 use crate::driven::Driven;
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
-use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use events::Events;
 use firnfs::content::{Content, ready_blocks};
 use firnfs::lfs::Pressure;
 use firnfs::store::{Scope, Ticket};
@@ -18,7 +23,7 @@ use firnfs_device::{Clock, Device};
 use firnfs_format::{InodeNo, TimeNs};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use waiting::{LOOK_AGAIN, Patience};
+use waiting::Patience;
 
 /// Bytes of a write that are prepared at once.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
@@ -32,12 +37,7 @@ struct Parking {
 /// See the crate's head.
 pub struct Volume<S: Driven> {
     core: Mutex<Vfs<S>>,
-    /// Signalled whenever requests were completed or a background step got somewhere.
-    progress: Condvar,
-    /// How often that happened. Changes while `core` is locked: who looked at it then misses nothing.
-    advances: AtomicU64,
-    /// Of those, background steps for somebody who waits for room that found no way to make any.
-    dead_ends: AtomicU64,
+    events: Events,
     /// Operations that wait for the background to make room.
     waiting: AtomicU32,
     device: Option<Arc<dyn Device>>,
@@ -48,8 +48,8 @@ pub struct Volume<S: Driven> {
     /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
     block_bytes: Option<u32>,
     stalls: StallCount,
-    /// Set once somebody waits for background work: then operations do not do it themselves.
-    has_background: AtomicBool,
+    /// Promises of background work that hold. Given back while `core` is locked.
+    promises: AtomicU32,
     /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
     awake_by_ns: AtomicI64,
     /// Callers that are doing background work.
@@ -68,9 +68,7 @@ impl<S: Driven> Volume<S> {
         let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo, hook));
         Self {
             core: Mutex::new(vfs),
-            progress: Condvar::new(),
-            advances: AtomicU64::new(0),
-            dead_ends: AtomicU64::new(0),
+            events: Events::new(),
             waiting: AtomicU32::new(0),
             device,
             reader,
@@ -79,7 +77,7 @@ impl<S: Driven> Volume<S> {
             parking: OnceLock::new(),
             block_bytes,
             stalls: StallCount::default(),
-            has_background: AtomicBool::new(false),
+            promises: AtomicU32::new(0),
             awake_by_ns: AtomicI64::new(i64::MIN),
             at_work: AtomicU32::new(0),
             work_due: Mutex::new(false),
@@ -94,8 +92,9 @@ impl<S: Driven> Volume<S> {
     }
 
     /// For programs that decide themselves which of their threads goes on. A thread that waits for another one calls `park`
-    /// instead of sleeping, at most so long, and goes on once it returns; whoever has got somewhere calls `unpark`. Only the first call
-    /// counts.
+    /// instead of sleeping, at most so long, and goes on once it returns; whoever has got somewhere calls `unpark`. One thread runs at a
+    /// time, until it parks: an `unpark` between the look that made a thread wait and its `park` would be missed. Only the first
+    /// call counts.
     pub fn park_with(
         &self,
         park: impl Fn(Duration) + Send + Sync + 'static,
@@ -156,7 +155,7 @@ impl<S: Driven> Volume<S> {
                     return Ok(value);
                 }
                 Err(stop) => {
-                    patience.seen = self.advances.load(Ordering::Relaxed);
+                    patience.seen = self.seen();
                     drop(core);
                     self.overcome(stop, patience)?;
                 }
@@ -168,8 +167,7 @@ impl<S: Driven> Volume<S> {
     fn oversleeps(&self, core: &MutexGuard<'_, Vfs<S>>, now: TimeNs) -> bool {
         let due_in_ms = i64::try_from(core.store().due_in_ms(now)).unwrap_or(i64::MAX);
         let due_ns = now.0.saturating_add(due_in_ms.saturating_mul(1_000_000));
-        let oversleeps =
-            self.has_background.load(Ordering::Relaxed) && due_ns < self.awake_by_ns.load(Ordering::Relaxed);
+        let oversleeps = self.has_background() && due_ns < self.awake_by_ns.load(Ordering::Relaxed);
         if oversleeps {
             self.awake_by_ns.store(i64::MIN, Ordering::Relaxed);
         }
@@ -268,22 +266,11 @@ impl<S: Driven> Volume<S> {
 
     /// Whoever waits does the work that is ready; one flush serves all who wait.
     pub(crate) fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
-        loop {
-            let mut core = self.core.lock();
-            if core.store().durable() >= ticket {
-                return Ok(());
-            }
-            if let Some(why) = core.store().read_only() {
-                return Err(FsError::Io(why.to_owned()));
-            }
-            let jobs = Self::take_jobs(&mut core);
-            if jobs.is_empty() {
-                self.await_progress(&mut core, LOOK_AGAIN);
-                continue;
-            }
-            drop(core);
-            self.carry_out(jobs);
-        }
+        self.until(|vfs| match vfs.store().read_only() {
+            _ if vfs.store().durable() >= ticket => Ok(Some(())),
+            Some(why) => Err(FsError::Io(why.to_owned())),
+            None => Ok(None),
+        })
     }
 
     /// How operations waited for room since the volume was opened.
@@ -325,38 +312,28 @@ impl<S: Driven> Volume<S> {
             self.pump();
         }
         checkpoint?;
-        loop {
-            let core = self.core.lock();
-            if let Some(why) = core.store().read_only() {
-                return Err(FsError::ReadOnly(why.to_owned()));
-            }
-            if core.store().is_quiet() {
-                return Ok(());
-            }
-            drop(core);
-            self.pump_or_wait();
-        }
+        self.until(|vfs| match vfs.store().read_only() {
+            Some(why) => Err(FsError::ReadOnly(why.to_owned())),
+            None => Ok(vfs.store().is_quiet().then_some(())),
+        })
     }
 
     /// Makes everything durable, waits until no request is under way, and looks at the core as it is then; nobody else can
     /// change it meanwhile. The device is at hand for reading.
     ///
     /// # Errors
-    /// Making it durable failed.
+    /// Making it durable failed, or the log did meanwhile.
     pub(crate) fn look_when_quiet<T>(
         &self,
         look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
     ) -> Result<T, FsError> {
         let ticket = self.run_quietly(|vfs, now| vfs.commit(now, Scope::All))?;
         self.wait_durable(ticket)?;
-        loop {
-            let mut core = self.core.lock();
-            if core.store().is_quiet() {
-                return Ok(look(&mut core, self.device.as_deref()));
-            }
-            drop(core);
-            self.pump_or_wait();
-        }
+        let mut look = Some(look);
+        self.until(|vfs| {
+            let look = if vfs.store().is_quiet() { look.take() } else { None };
+            Ok(look.map(|look| look(vfs, self.device.as_deref())))
+        })
     }
 
     /// The device, for reading.

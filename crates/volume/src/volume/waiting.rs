@@ -1,23 +1,23 @@
 //! Waiting: what an operation does that the core turned away - for blocks to be read, or for room to be made.
 //!
-//! Who waits for room has the background make it and sleeps until it got somewhere; only without a background, or if that gets
-//! nowhere for long, the operation does the work itself. Events are counted under the lock that the refusal was made under, so none is
-//! missed.
+//! Who waits for room has the background make it and sleeps until something happened (`events`); only if nobody has promised
+//! background work, or it failed, the operation does the work itself. What had happened is noted under the lock that the refusal
+//! was made under, so nothing is missed.
+//!
+//! No wait rests on time passing, with one guard: [`PROMISE_BROKEN`], for programs that promise background work and do not do it.
 
 use super::Volume;
+use super::events::Seen;
 use crate::driven::Driven;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Condvar, MutexGuard};
 use firnfs::lfs::Step;
 use firnfs::vfs::Vfs;
 use firnfs::{Fetch, FsError, Stop};
 use firnfs_format::TimeNs;
 use std::time::Duration;
 
-/// How long to wait for another caller's requests before looking again.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How long an operation waits for the background to get anywhere before it makes room itself.
-const BACKGROUND_GONE: Duration = Duration::from_millis(100);
+/// How long an operation waits while nobody is at the background work that somebody promised.
+const PROMISE_BROKEN: Duration = Duration::from_millis(100);
 /// Steps without any way forward before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
 /// Background steps that an operation does while it waits for room: far more than room for it can take.
@@ -26,25 +26,6 @@ const WORK_MAX: u32 = 4096;
 const FETCH_TRIES: u32 = 3;
 
 impl<S: Driven> Volume<S> {
-    pub(super) fn notify(&self, sleepers: &Condvar) {
-        sleepers.notify_all();
-        if let Some(parking) = self.parking.get() {
-            (parking.unpark)();
-        }
-    }
-
-    /// Sleeps until others have got somewhere; false if they have not for that long.
-    pub(super) fn await_progress(&self, core: &mut MutexGuard<'_, Vfs<S>>, timeout: Duration) -> bool {
-        self.about_to_block();
-        match self.parking.get() {
-            Some(parking) => {
-                MutexGuard::unlocked(core, || (parking.park)(timeout));
-                true
-            }
-            None => !self.progress.wait_for(core, timeout).timed_out(),
-        }
-    }
-
     /// Does what a stopped operation waits for.
     pub(super) fn overcome(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
         match stop {
@@ -84,12 +65,12 @@ impl<S: Driven> Volume<S> {
         Ok(())
     }
 
-    /// An operation waits for log room or memory: lets background work advance, here and now.
-    pub(super) fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
-        if self.has_background.load(Ordering::Relaxed) && !patience.is_alone {
+    /// An operation waits for log room or memory: has it made, or makes it here and now.
+    fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
+        if self.has_background() && !patience.is_alone {
             return self.wait_for_room(patience);
         }
-        let step = self.core.lock().store_mut().step(self.now(), true);
+        let (step, seen) = self.step_for_room();
         match step {
             Ok(Step::Worked) if patience.worked >= WORK_MAX => Err(FsError::NoSpace),
             Ok(Step::Worked) => {
@@ -98,43 +79,32 @@ impl<S: Driven> Volume<S> {
                 self.pump();
                 Ok(())
             }
-            Ok(Step::Waiting | Step::Idle(_)) => {
-                self.pump_or_wait();
-                Ok(())
-            }
-            Ok(Step::Stuck) if patience.stuck >= STUCK_MAX => Err(FsError::NoSpace),
-            Ok(Step::Stuck) => {
-                patience.stuck += 1;
-                self.pump_or_wait();
-                Ok(())
-            }
-            Err(Stop::Room) => {
-                self.pump_or_wait();
-                Ok(())
-            }
+            Ok(Step::Waiting) | Err(Stop::Room) if self.get_on(self.core.lock(), seen) => Ok(()),
+            Ok(Step::Waiting | Step::Idle(_) | Step::Stuck) | Err(Stop::Room) => patience.met_dead_end(),
             Err(stop) => self.overcome_in_step(stop, patience, |_| true),
         }
     }
 
-    /// Has the background make room, and sleeps until it has got anywhere: two at it would only be in each other's way.
-    pub(super) fn wait_for_room(&self, patience: &mut Patience) -> Result<(), FsError> {
+    /// Has the background make room, and sleeps until something happened: two at it would only be in each other's way.
+    fn wait_for_room(&self, patience: &mut Patience) -> Result<(), FsError> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let dead_ends = self.dead_ends.load(Ordering::Relaxed);
         self.kick();
         let mut core = self.core.lock();
-        let has_advanced = || self.advances.load(Ordering::Relaxed) != patience.seen;
-        while !has_advanced() && !patience.is_alone {
-            let is_in_time = self.await_progress(&mut core, BACKGROUND_GONE);
-            patience.is_alone = !is_in_time && !has_advanced();
+        while self.seen() == patience.seen && self.has_background() && !patience.is_alone {
+            let is_over = self.sleep(&mut core, Some(PROMISE_BROKEN));
+            let is_idle = self.at_work.load(Ordering::Relaxed) == 0;
+            patience.is_alone = is_over && is_idle && self.seen() == patience.seen;
         }
+        let seen = self.seen();
         drop(core);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        if self.dead_ends.load(Ordering::Relaxed) == dead_ends {
-            patience.stuck = 0;
-            return Ok(());
+        // What the background cannot do fails here as well, and the operation says why.
+        patience.is_alone |= seen.failures != patience.seen.failures;
+        if seen.dead_ends != patience.seen.dead_ends {
+            return patience.met_dead_end();
         }
-        patience.stuck += 1;
-        if patience.stuck > STUCK_MAX { Err(FsError::NoSpace) } else { Ok(()) }
+        patience.stuck = 0;
+        Ok(())
     }
 
     /// Background work never waits for room of its own: it has waited already. It reads on only while that is `wanted`.
@@ -160,14 +130,20 @@ pub(super) struct Patience {
     stuck: u32,
     /// Background steps that it did itself.
     worked: u32,
-    /// Nobody seems to do background work.
+    /// Nobody does background work for it.
     is_alone: bool,
-    /// How far the others had got when it was turned away.
-    pub(super) seen: u64,
+    /// What had happened when it was turned away.
+    pub(super) seen: Seen,
     failed: Option<(Fetch, u32)>,
 }
 
 impl Patience {
+    /// There was no way to make room; refused if that was so too often in a row.
+    fn met_dead_end(&mut self) -> Result<(), FsError> {
+        self.stuck += 1;
+        if self.stuck > STUCK_MAX { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
     /// A fetch failed; true if that is final.
     fn fetch_failed(&mut self, fetch: &Fetch) -> bool {
         let before = match &self.failed {
