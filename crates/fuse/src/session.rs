@@ -269,11 +269,7 @@ fn serve_with_helpers<S: Driven + 'static>(
         ready();
         let served = serving.join().unwrap_or(Err(TransportError::Panicked));
         stop.store(true, Ordering::SeqCst);
-        while !background.is_finished() {
-            // Again and again: it may just be about to sleep.
-            volume.wake();
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        volume.wake();
         if let Some(handle) = signals_handle {
             handle.close();
         }
@@ -295,6 +291,7 @@ fn probe_open<S: Driven>(adapter: &Adapter<S>, mountpoint: &Path) {
 }
 
 fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
+    let _promise = volume.promise_background();
     let mut last_error = None;
     let mut is_broken = false;
     while !stop.load(Ordering::SeqCst) {

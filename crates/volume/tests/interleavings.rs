@@ -35,6 +35,19 @@ const CALM_BYTES: usize = 9_000;
 const PRESSED_BYTES: usize = 60_000;
 /// Places where the power is cut in the history of a schedule.
 const CUTS: usize = 4;
+/// Points to switch at before the background thread is told to end although users are at work: more than a pressed life has.
+const EARLY_END_MAX: u32 = 3000;
+
+/// Who does background work in a life.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Background {
+    /// A thread, until the users are done.
+    Lasting,
+    /// A thread that ends while users are at work, and wait for it.
+    EndingEarly,
+    /// Nobody but the users.
+    Nobody,
+}
 
 /// A disk on which every request takes long enough for all others to come between.
 struct Slow(CrashDisk);
@@ -152,15 +165,35 @@ fn check_cut(history: &History, cut: usize, file_bytes: usize) {
     }
 }
 
+/// A volume with a thread that does its background work until it is told to stop.
+struct Served {
+    volume: Arc<Volume<Lfs>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Served {
+    fn new(volume: Arc<Volume<Lfs>>, is_served: bool) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (served, stopped) = (volume.clone(), stop.clone());
+        let thread = is_served.then(|| thread::spawn(move || do_background_work(&served, &stopped)));
+        Self { volume, stop, thread }
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.volume.wake();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
 /// One life of a volume: mount, threads at work, unmount.
-fn live(image: &SparseImage, file_bytes: usize) -> Arc<Slow> {
+fn live(image: &SparseImage, file_bytes: usize, background: Background) -> Arc<Slow> {
     let disk = Arc::new(Slow(CrashDisk::new(image.clone(), 4096)));
     let volume = Arc::new(mounted(disk.clone()));
-    let stop = Arc::new(AtomicBool::new(false));
-    let background = {
-        let (volume, stop) = (volume.clone(), stop.clone());
-        thread::spawn(move || do_background_work(&volume, &stop))
-    };
+    let mut served = Served::new(volume.clone(), background != Background::Nobody);
     let mut users = Vec::new();
     for writer in 1..=WRITERS {
         let (volume, disk) = (volume.clone(), disk.clone());
@@ -168,18 +201,25 @@ fn live(image: &SparseImage, file_bytes: usize) -> Arc<Slow> {
     }
     let reader = volume.clone();
     users.push(thread::spawn(move || read_again_and_again(&reader, 1)));
+    if file_bytes == PRESSED_BYTES {
+        // Waits until nothing is under way, which others bring about.
+        let checked = volume.clone();
+        users.push(thread::spawn(move || assert_eq!(checked.check().unwrap().findings, [])));
+    }
+    if background == Background::EndingEarly {
+        (0..thread_rng().gen_range(0..EARLY_END_MAX)).for_each(|_| thread::yield_now());
+        served.end();
+    }
     users.into_iter().for_each(|user| user.join().unwrap());
     // Whoever came this far was woken; the end of the background thread shows nothing more.
     lose_notifications(None);
-    stop.store(true, Ordering::SeqCst);
-    volume.wake();
-    background.join().unwrap();
+    served.end();
     volume.close().unwrap();
     disk
 }
 
-fn live_and_check(image: &SparseImage, file_bytes: usize) {
-    let disk = live(image, file_bytes);
+fn live_and_check(image: &SparseImage, file_bytes: usize, background: Background) {
+    let disk = live(image, file_bytes, background);
     let history = disk.0.history();
     assert!(history.hazards().is_empty(), "{:#?}", history.hazards());
     let end = history.events().len();
@@ -209,17 +249,44 @@ fn check(scheduler: impl Scheduler + 'static, life: impl Fn(&SparseImage) + Send
 
 #[test]
 fn in_random_orders_nobody_waits_for_ever_and_nothing_synced_is_lost() {
-    check(RandomScheduler::new(schedules()), |image| live_and_check(image, CALM_BYTES));
+    check(RandomScheduler::new(schedules()), |image| live_and_check(image, CALM_BYTES, Background::Lasting));
 }
 
 #[test]
 fn with_few_switches_at_the_worst_moments_neither() {
-    check(PctScheduler::new(3, schedules()), |image| live_and_check(image, CALM_BYTES));
+    check(PctScheduler::new(3, schedules()), |image| live_and_check(image, CALM_BYTES, Background::Lasting));
 }
 
 #[test]
 fn when_writers_wait_for_room_neither() {
-    check(RandomScheduler::new(schedules()), |image| live_and_check(image, PRESSED_BYTES));
+    check(RandomScheduler::new(schedules()), |image| {
+        live_and_check(image, PRESSED_BYTES, Background::Lasting);
+    });
+}
+
+#[test]
+fn when_writers_wait_for_room_and_few_switch_neither() {
+    check(PctScheduler::new(3, schedules()), |image| {
+        live_and_check(image, PRESSED_BYTES, Background::Lasting);
+    });
+}
+
+/// Whoever waits for room is told that nobody makes it any more.
+#[test]
+fn when_background_work_ends_while_writers_wait_for_it_neither() {
+    check(RandomScheduler::new(schedules()), |image| {
+        live_and_check(image, PRESSED_BYTES, Background::EndingEarly);
+    });
+    check(PctScheduler::new(3, schedules()), |image| {
+        live_and_check(image, PRESSED_BYTES, Background::EndingEarly);
+    });
+}
+
+#[test]
+fn when_writers_make_room_themselves_neither() {
+    check(RandomScheduler::new(schedules()), |image| {
+        live_and_check(image, PRESSED_BYTES, Background::Nobody);
+    });
 }
 
 /// The checker sees: when notifications are lost from some moment on, somebody waits for ever.
@@ -228,6 +295,6 @@ fn when_writers_wait_for_room_neither() {
 fn notifications_that_reach_nobody_are_found() {
     check(RandomScheduler::new(schedules()), |image| {
         lose_notifications(Some(thread_rng().gen_range(0..40)));
-        live(image, CALM_BYTES);
+        live(image, CALM_BYTES, Background::Lasting);
     });
 }

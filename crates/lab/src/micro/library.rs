@@ -181,6 +181,7 @@ impl Drop for Library {
 }
 
 fn run_background(volume: &Volume<Lfs>, stop: &AtomicBool) {
+    let _promise = volume.promise_background();
     while !stop.load(Ordering::Relaxed) {
         // An error here shows again in the operation that is being timed.
         let sleep_ms = volume.background().unwrap_or(100);

@@ -62,7 +62,7 @@ impl<S: Driven> Volume<S> {
         let outcome = self.work_until_idle();
         drop(at_work);
         if outcome.is_err() {
-            self.tell(self.core.lock(), Event::Failure);
+            self.tell(self.core.lock(), Event::DeadEnd);
         }
         outcome
     }

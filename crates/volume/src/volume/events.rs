@@ -5,9 +5,9 @@
 //! makes one notifies. Who looks under that lock, finds that it has to wait, and that nothing happened since it looked, sleeps
 //! right there: the lock is given up and the sleep begun in one, so no event is missed in between.
 //!
-//! Invariants: nobody sleeps here unless another thread is sure to make an event - it has requests of the core under way
-//! ([`Events::requests`]) or has promised background work (`promise`). So no sleep needs an end of its own, and none but that of
-//! `Volume::wait_for_room` has one, for programs that break their promise.
+//! Invariants: nobody sleeps here for as long as it takes unless another thread is sure to make an event - it has requests of the core
+//! under way ([`Events::requests`]) or has promised background work (`promise`). So no such sleep needs an end of its own; that of
+//! `Volume::wait_for_room` has one for programs that break their promise, and `Volume::wait_for_log` one that its caller asks for.
 //!
 //! Callers: `waiting`, `background`, and whatever waits until the log has got somewhere ([`Volume::until`]).
 
@@ -31,7 +31,6 @@ pub(super) struct Events {
     happened: Condvar,
     count: AtomicU64,
     dead_ends: AtomicU64,
-    failures: AtomicU64,
     /// Requests that some caller has taken from the core and not reported yet.
     requests: AtomicU32,
 }
@@ -40,10 +39,8 @@ pub(super) struct Events {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
     count: u64,
-    /// Background steps for somebody who waits for room that found no way to make any.
+    /// Times that background work found no way to make room for those who wait for it, or failed.
     pub(super) dead_ends: u64,
-    /// Times that background work ended with an error.
-    pub(super) failures: u64,
 }
 
 /// What an event says beyond that something happened.
@@ -51,10 +48,8 @@ pub(crate) struct Seen {
 pub(super) enum Event {
     /// Things are different now.
     Progress,
-    /// There is no way to make room, for now.
+    /// Nobody who waits for room will get any from what was just tried.
     DeadEnd,
-    /// Background work failed; who needs it done meets the error when doing it.
-    Failure,
 }
 
 impl Events {
@@ -63,7 +58,6 @@ impl Events {
             happened: Condvar::new(),
             count: AtomicU64::new(0),
             dead_ends: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
             requests: AtomicU32::new(0),
         }
     }
@@ -75,18 +69,15 @@ impl<S: Driven> Volume<S> {
         Seen {
             count: self.events.count.load(Ordering::Relaxed),
             dead_ends: self.events.dead_ends.load(Ordering::Relaxed),
-            failures: self.events.failures.load(Ordering::Relaxed),
         }
     }
 
     /// Counts an event, gives the core back, and wakes all who wait. Returns what has happened with this one.
     pub(super) fn tell(&self, core: MutexGuard<'_, Vfs<S>>, event: Event) -> Seen {
         self.events.count.fetch_add(1, Ordering::Relaxed);
-        match event {
-            Event::Progress => 0,
-            Event::DeadEnd => self.events.dead_ends.fetch_add(1, Ordering::Relaxed),
-            Event::Failure => self.events.failures.fetch_add(1, Ordering::Relaxed),
-        };
+        if event == Event::DeadEnd {
+            self.events.dead_ends.fetch_add(1, Ordering::Relaxed);
+        }
         let seen = self.seen();
         drop(core);
         self.notify(&self.events.happened);

@@ -318,22 +318,29 @@ impl<S: Driven> Volume<S> {
         })
     }
 
-    /// Makes everything durable, waits until no request is under way, and looks at the core as it is then; nobody else can
-    /// change it meanwhile. The device is at hand for reading.
+    /// Makes everything durable and looks at the core once there is nothing that is not, and no request under way; nobody else can
+    /// change it meanwhile. The device is at hand for reading. As long as others write in between, that is done again.
     ///
     /// # Errors
-    /// Making it durable failed, or the log did meanwhile.
+    /// Making it durable failed.
     pub(crate) fn look_when_quiet<T>(
         &self,
         look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
     ) -> Result<T, FsError> {
-        let ticket = self.run_quietly(|vfs, now| vfs.commit(now, Scope::All))?;
-        self.wait_durable(ticket)?;
         let mut look = Some(look);
-        self.until(|vfs| {
-            let look = if vfs.store().is_quiet() { look.take() } else { None };
-            Ok(look.map(|look| look(vfs, self.device.as_deref())))
-        })
+        loop {
+            let (looked, ticket) = self.run_quietly(|vfs, now| {
+                let ticket = vfs.commit(now, Scope::All)?;
+                let is_still = vfs.store().durable() >= ticket && vfs.store().is_quiet();
+                let look = if is_still { look.take() } else { None };
+                Ok((look.map(|look| look(vfs, self.device.as_deref())), ticket))
+            })?;
+            if let Some(looked) = looked {
+                return Ok(looked);
+            }
+            self.wait_durable(ticket)?;
+            self.until(|vfs| Ok(vfs.store().is_quiet().then_some(())))?;
+        }
     }
 
     /// The device, for reading.

@@ -1,7 +1,7 @@
 //! Waiting: what an operation does that the core turned away - for blocks to be read, or for room to be made.
 //!
 //! Who waits for room has the background make it and sleeps until something happened (`events`); only if nobody has promised
-//! background work, or it failed, the operation does the work itself. What had happened is noted under the lock that the refusal
+//! background work the operation does the work itself. What had happened is noted under the lock that the refusal
 //! was made under, so nothing is missed.
 //!
 //! No wait rests on time passing, with one guard: [`PROMISE_BROKEN`], for programs that promise background work and do not do it.
@@ -98,8 +98,6 @@ impl<S: Driven> Volume<S> {
         let seen = self.seen();
         drop(core);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        // What the background cannot do fails here as well, and the operation says why.
-        patience.is_alone |= seen.failures != patience.seen.failures;
         if seen.dead_ends != patience.seen.dead_ends {
             return patience.met_dead_end();
         }

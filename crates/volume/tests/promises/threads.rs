@@ -125,6 +125,7 @@ impl Served {
 }
 
 fn serve(volume: &Volume<Lfs>, stop: &AtomicBool) {
+    let _promise = volume.promise_background();
     while !stop.load(Ordering::SeqCst) {
         let sleep_ms = volume.background().unwrap();
         volume.wait_for_work(sleep_ms.min(50));
