@@ -35,19 +35,10 @@ const CALM_BYTES: usize = 9_000;
 const PRESSED_BYTES: usize = 60_000;
 /// Places where the power is cut in the history of a schedule.
 const CUTS: usize = 4;
-/// Points to switch at before the background thread is told to end although users are at work: more than a pressed life has.
-const EARLY_END_MAX: u32 = 3000;
-
-/// Who does background work in a life.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Background {
-    /// A thread, until the users are done.
-    Lasting,
-    /// A thread that ends while users are at work, and wait for it.
-    EndingEarly,
-    /// Nobody but the users.
-    Nobody,
-}
+/// Writes of the one user of a volume whose background thread ends, and the points to switch at before it is told to: about as many as
+/// those writes have.
+const LONE_WRITES: u64 = 6;
+const LONE_SWITCHES_MAX: u32 = 60;
 
 /// A disk on which every request takes long enough for all others to come between.
 struct Slow(CrashDisk);
@@ -190,10 +181,10 @@ impl Served {
 }
 
 /// One life of a volume: mount, threads at work, unmount.
-fn live(image: &SparseImage, file_bytes: usize, background: Background) -> Arc<Slow> {
+fn live(image: &SparseImage, file_bytes: usize, is_served: bool) -> Arc<Slow> {
     let disk = Arc::new(Slow(CrashDisk::new(image.clone(), 4096)));
     let volume = Arc::new(mounted(disk.clone()));
-    let mut served = Served::new(volume.clone(), background != Background::Nobody);
+    let mut served = Served::new(volume.clone(), is_served);
     let mut users = Vec::new();
     for writer in 1..=WRITERS {
         let (volume, disk) = (volume.clone(), disk.clone());
@@ -206,10 +197,6 @@ fn live(image: &SparseImage, file_bytes: usize, background: Background) -> Arc<S
         let checked = volume.clone();
         users.push(thread::spawn(move || assert_eq!(checked.check().unwrap().findings, [])));
     }
-    if background == Background::EndingEarly {
-        (0..thread_rng().gen_range(0..EARLY_END_MAX)).for_each(|_| thread::yield_now());
-        served.end();
-    }
     users.into_iter().for_each(|user| user.join().unwrap());
     // Whoever came this far was woken; the end of the background thread shows nothing more.
     lose_notifications(None);
@@ -218,8 +205,8 @@ fn live(image: &SparseImage, file_bytes: usize, background: Background) -> Arc<S
     disk
 }
 
-fn live_and_check(image: &SparseImage, file_bytes: usize, background: Background) {
-    let disk = live(image, file_bytes, background);
+fn live_and_check(image: &SparseImage, file_bytes: usize, is_served: bool) {
+    let disk = live(image, file_bytes, is_served);
     let history = disk.0.history();
     assert!(history.hazards().is_empty(), "{:#?}", history.hazards());
     let end = history.events().len();
@@ -233,6 +220,25 @@ fn live_and_check(image: &SparseImage, file_bytes: usize, background: Background
             "lost by a clean unmount"
         );
     }
+}
+
+fn end_background_work_amid_writes(image: &SparseImage) {
+    let device = Arc::new(MemDevice::from_image(image.clone()));
+    let volume = Arc::new(mounted(device.clone()));
+    let mut served = Served::new(volume.clone(), true);
+    let writer = volume.clone();
+    let user = thread::spawn(move || {
+        let ino = create(&writer, InodeNo::ROOT, &name_of(1), Kind::Regular);
+        for version in 1..=LONE_WRITES {
+            writer.write_all(ino, 0, &content(1, version, PRESSED_BYTES), false).unwrap();
+        }
+    });
+    (0..thread_rng().gen_range(0..LONE_SWITCHES_MAX)).for_each(|_| thread::yield_now());
+    served.end();
+    user.join().unwrap();
+    volume.close().unwrap();
+    let volume = mounted(device);
+    assert!(read(&volume, 1) == Some(content(1, LONE_WRITES, PRESSED_BYTES)), "lost by a clean unmount");
 }
 
 fn schedules() -> usize {
@@ -249,43 +255,38 @@ fn check(scheduler: impl Scheduler + 'static, life: impl Fn(&SparseImage) + Send
 
 #[test]
 fn in_random_orders_nobody_waits_for_ever_and_nothing_synced_is_lost() {
-    check(RandomScheduler::new(schedules()), |image| live_and_check(image, CALM_BYTES, Background::Lasting));
+    check(RandomScheduler::new(schedules()), |image| live_and_check(image, CALM_BYTES, true));
 }
 
 #[test]
 fn with_few_switches_at_the_worst_moments_neither() {
-    check(PctScheduler::new(3, schedules()), |image| live_and_check(image, CALM_BYTES, Background::Lasting));
+    check(PctScheduler::new(3, schedules()), |image| live_and_check(image, CALM_BYTES, true));
 }
 
 #[test]
 fn when_writers_wait_for_room_neither() {
     check(RandomScheduler::new(schedules()), |image| {
-        live_and_check(image, PRESSED_BYTES, Background::Lasting);
+        live_and_check(image, PRESSED_BYTES, true);
     });
 }
 
 #[test]
 fn when_writers_wait_for_room_and_few_switch_neither() {
     check(PctScheduler::new(3, schedules()), |image| {
-        live_and_check(image, PRESSED_BYTES, Background::Lasting);
+        live_and_check(image, PRESSED_BYTES, true);
     });
 }
 
-/// Whoever waits for room is told that nobody makes it any more.
+/// Whoever waits for room is told that nobody makes it any more. He is the only user: no other one's requests wake him.
 #[test]
-fn when_background_work_ends_while_writers_wait_for_it_neither() {
-    check(RandomScheduler::new(schedules()), |image| {
-        live_and_check(image, PRESSED_BYTES, Background::EndingEarly);
-    });
-    check(PctScheduler::new(3, schedules()), |image| {
-        live_and_check(image, PRESSED_BYTES, Background::EndingEarly);
-    });
+fn when_background_work_ends_while_a_writer_waits_for_it_neither() {
+    check(RandomScheduler::new(schedules()), end_background_work_amid_writes);
 }
 
 #[test]
 fn when_writers_make_room_themselves_neither() {
     check(RandomScheduler::new(schedules()), |image| {
-        live_and_check(image, PRESSED_BYTES, Background::Nobody);
+        live_and_check(image, PRESSED_BYTES, false);
     });
 }
 
@@ -295,6 +296,6 @@ fn when_writers_make_room_themselves_neither() {
 fn notifications_that_reach_nobody_are_found() {
     check(RandomScheduler::new(schedules()), |image| {
         lose_notifications(Some(thread_rng().gen_range(0..40)));
-        live(image, CALM_BYTES, Background::Lasting);
+        live(image, CALM_BYTES, true);
     });
 }
