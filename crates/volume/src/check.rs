@@ -16,7 +16,8 @@ pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -
 }
 
 impl Volume<Lfs> {
-    /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile.
+    /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; it begins at a
+    /// moment when none has left anything to write.
     ///
     /// # Errors
     /// Making it durable failed.

@@ -10,6 +10,7 @@ use firnfs::lfs::{Job, JobId, Step};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::Tag;
+use firnfs_format::TimeNs;
 use std::collections::VecDeque;
 
 /// Requests of background work that are under way while it goes on.
@@ -79,11 +80,16 @@ impl<S: Driven> Volume<S> {
             Ok(Step::Worked) => Some(0),
         };
         if let Some(sleep_ms) = sleep_ms {
-            let sleep_ns = i64::try_from(sleep_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-            self.awake_by_ns.store(now.0.saturating_add(sleep_ns), Ordering::Relaxed);
+            self.note_sleep(now, sleep_ms);
         }
         let seen = self.tell_of_step(core, &step, pressed);
         (step, seen)
+    }
+
+    /// When background work looks again by itself; to be noted under the lock of the core.
+    fn note_sleep(&self, now: TimeNs, sleep_ms: u64) {
+        let sleep_ns = i64::try_from(sleep_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        self.awake_by_ns.store(now.0.saturating_add(sleep_ns), Ordering::Relaxed);
     }
 
     /// A step of background work by an operation that waits for room; and what has happened by then.
@@ -118,7 +124,10 @@ impl<S: Driven> Volume<S> {
                         let left = under_way.len() - 1;
                         self.finish_until(&mut under_way, left);
                     } else if !self.get_on(self.core.lock(), seen) {
-                        self.tell(self.core.lock(), Event::DeadEnd);
+                        // What it waits for cannot come: nobody has a request under way.
+                        let core = self.core.lock();
+                        self.note_sleep(self.now(), STUCK_SLEEP_MS);
+                        self.tell(core, Event::DeadEnd);
                         break Ok(STUCK_SLEEP_MS);
                     }
                 }

@@ -1,8 +1,8 @@
 //! Waiting: what an operation does that the core turned away - for blocks to be read, or for room to be made.
 //!
 //! Who waits for room has the background make it and sleeps until something happened (`events`); only if nobody has promised
-//! background work the operation does the work itself. What had happened is noted under the lock that the refusal
-//! was made under, so nothing is missed.
+//! background work the operation does the work itself. What had happened is noted under the lock that the refusal was made under, so
+//! nothing is missed.
 //!
 //! No wait rests on time passing, with one guard: [`PROMISE_BROKEN`], for programs that promise background work and do not do it.
 
