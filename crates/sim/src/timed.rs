@@ -10,7 +10,7 @@
 use crate::clock::VirtualClock;
 use crate::speed::Speed;
 use crate::turns::Turns;
-use firnfs_device::{Clock, Completion, Device, Geometry, Request, Tag};
+use firnfs_device::{Clock, Completion, Counts, Device, Geometry, Request, Tag};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -20,10 +20,8 @@ use std::sync::{Arc, OnceLock};
 pub struct DiskWork {
     /// Seeks; none where they take no time.
     pub seeks: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
+    /// Requests and their bytes.
+    pub asked: Counts,
     /// Time it was busy, in nanoseconds.
     pub busy_ns: i64,
 }
@@ -34,8 +32,7 @@ impl DiskWork {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             seeks: self.seeks - earlier.seeks,
-            read_bytes: self.read_bytes - earlier.read_bytes,
-            write_bytes: self.write_bytes - earlier.write_bytes,
+            asked: self.asked.since(&earlier.asked),
             busy_ns: self.busy_ns - earlier.busy_ns,
         }
     }
@@ -55,14 +52,10 @@ struct Queue {
 impl Queue {
     /// Appends a request; returns when it is complete.
     fn append(&mut self, request: &Request, speed: &Speed, now_ns: i64) -> i64 {
+        self.work.asked.add(request);
         let way_ns = match request {
-            Request::Read { at_bytes, len_bytes } => {
-                self.work.read_bytes += u64::from(*len_bytes);
-                self.move_head(*at_bytes, u64::from(*len_bytes), speed)
-            }
-            Request::Write { at_bytes, data } => {
-                self.work.write_bytes += data.len() as u64;
-                self.move_head(*at_bytes, data.len() as u64, speed)
+            Request::Read { .. } | Request::Write { .. } => {
+                self.move_head(request.at_bytes(), request.len_bytes(), speed)
             }
             Request::Flush | Request::Discard { .. } => 0,
         };

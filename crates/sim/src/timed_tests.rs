@@ -72,7 +72,7 @@ fn reading_on_costs_the_transfer_and_going_elsewhere_a_seek() {
     assert_eq!(took_ns(2 * 1_000_448), 20_004_480);
     disk.flush().unwrap();
     let work = disk.work();
-    assert_eq!((work.seeks, work.read_bytes, work.write_bytes), (4, 7 * 1_000_448, 0));
+    assert_eq!((work.seeks, work.asked.read_bytes, work.asked.write_bytes), (4, 7 * 1_000_448, 0));
     assert_eq!(work.busy_ns, clock.now_ns() - 5);
     assert_eq!(disk.work().since(&work), DiskWork::default());
 }
@@ -96,7 +96,7 @@ fn the_head_is_where_the_queue_leaves_it() {
     assert_eq!(clock.now_ns(), 5 + 10_000_000 + 2 * 5120 + 8_000_000);
     disk.wait(tags[5]).unwrap();
     assert_eq!(clock.now_ns(), 5 + 3 * 10_000_000 + 4 * 5120 + 8_000_000);
-    assert_eq!((disk.work().read_bytes, disk.work().write_bytes), (512, 3 * 512));
+    assert_eq!((disk.work().asked.read_bytes, disk.work().asked.write_bytes), (512, 3 * 512));
 }
 
 #[test]
@@ -107,5 +107,5 @@ fn a_disk_whose_seek_takes_no_time_takes_the_same_for_a_request_wherever_it_is()
         disk.read(at_bytes, 4096).unwrap();
         assert_eq!(clock.now_ns() - before_ns, 80_000 + 8192);
     }
-    assert_eq!((disk.work().seeks, disk.work().read_bytes), (0, 4 * 4096));
+    assert_eq!((disk.work().seeks, disk.work().asked.read_bytes), (0, 4 * 4096));
 }

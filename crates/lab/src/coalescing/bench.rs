@@ -139,7 +139,7 @@ impl Bench {
             self.read_file(&name, &found, file)?;
         }
         let work = self.disk.work().since(&before);
-        Ok(Reading { ms: work.busy_ns as f64 / 1e6, seeks: work.seeks, bytes: work.read_bytes })
+        Ok(Reading { ms: work.busy_ns as f64 / 1e6, seeks: work.seeks, bytes: work.asked.read_bytes })
     }
 
     fn read_file(&self, name: &str, found: &Attr, file: &File) -> Result<(), LabError> {

@@ -120,8 +120,8 @@ pub fn run(scene: Scene, seed: u64) -> Result<Row, LabError> {
         scattered,
         coalesced,
         idle_busy_ms: idle.busy_ns as f64 / 1e6,
-        idle_read_bytes: idle.read_bytes,
-        idle_write_bytes: idle.write_bytes,
+        idle_read_bytes: idle.asked.read_bytes,
+        idle_write_bytes: idle.asked.write_bytes,
         moved_bytes,
         moved_again_bytes,
     })
