@@ -33,7 +33,7 @@ step_interleavings() {
     RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p firnfs-volume --test interleavings --target-dir target/shuttle
 }
 
-# Power cuts: 50,000 distinct states, counted. Without --states the same is a soak of a million.
+# Power cuts: 50,000 distinct states of all kinds, counted. Without --states the same is a soak of well over a million.
 step_crash() {
     cargo run --release --locked -p firnfs-torture --bin firn-torture -- soak --states 50000
 }

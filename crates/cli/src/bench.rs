@@ -4,6 +4,7 @@ use crate::args::size;
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
+use crate::progress::Bar;
 use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
 use firnfs_lab::micro::fsck::Fsck;
@@ -15,7 +16,6 @@ use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::stop::Stop;
 use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 
 /// Written to measure bandwidth, in bytes.
@@ -133,14 +133,8 @@ fn micro(args: &MicroArgs, stop: Stop) -> Result<Report, LabError> {
     let _image =
         if args.subject.is_none() { Some(ScratchImage::make(&args.image, args.size)?) } else { None };
     let mut plan = plan(args, stop)?;
-    let bar = progress_bar();
-    let report = firnfs_lab::micro::run(&mut plan, &mut |step| {
-        bar.set_length(step.total);
-        bar.set_position(step.done);
-        bar.set_message(step.what.clone());
-    });
-    bar.finish_and_clear();
-    report
+    let bar = Bar::of_steps();
+    firnfs_lab::micro::run(&mut plan, &mut |step| bar.show(step.done, step.total, &step.what))
 }
 
 /// The image of the benchmark's own volume; removed at the end.
@@ -163,11 +157,6 @@ impl Drop for ScratchImage {
 
 fn this_program() -> Result<PathBuf, LabError> {
     std::env::current_exe().map_err(LabError::io("find", Path::new("firn")))
-}
-
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} [{elapsed} + {eta}] {msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// Resolves the arguments into targets that are mounted and named apart.

@@ -1,10 +1,10 @@
-//! `CountingDevice`: how much was asked of a device. For tests that bound it (a mount reads a number of blocks that does
-//! not grow with the volume) and for statistics.
+//! `Counts`: how much was asked of a device; `CountingDevice` counts it. For tests that bound it (a mount reads a number of blocks
+//! that does not grow with the volume) and for simulated disks, which count for themselves.
 
 use crate::device::Device;
 use crate::request::{Completion, Geometry, Request, Tag};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Totals since the device was opened; requests are counted when they are submitted, whatever becomes of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +26,26 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts one more request.
+    pub fn add(&mut self, request: &Request) {
+        let bytes = request.len_bytes();
+        match request {
+            Request::Read { .. } => {
+                self.reads += 1;
+                self.read_bytes += bytes;
+            }
+            Request::Write { .. } => {
+                self.writes += 1;
+                self.write_bytes += bytes;
+            }
+            Request::Flush => self.flushes += 1,
+            Request::Discard { .. } => {
+                self.discards += 1;
+                self.discard_bytes += bytes;
+            }
+        }
+    }
+
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -44,41 +64,18 @@ impl Counts {
 /// Counts what passes through to `inner`.
 pub struct CountingDevice<D> {
     inner: D,
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    writes: AtomicU64,
-    write_bytes: AtomicU64,
-    flushes: AtomicU64,
-    discards: AtomicU64,
-    discard_bytes: AtomicU64,
+    counts: Mutex<Counts>,
 }
 
 impl<D: Device> CountingDevice<D> {
     /// Counts from zero.
     pub fn new(inner: D) -> Self {
-        Self {
-            inner,
-            reads: AtomicU64::new(0),
-            read_bytes: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-            write_bytes: AtomicU64::new(0),
-            flushes: AtomicU64::new(0),
-            discards: AtomicU64::new(0),
-            discard_bytes: AtomicU64::new(0),
-        }
+        Self { inner, counts: Mutex::default() }
     }
 
     /// The totals now.
     pub fn counts(&self) -> Counts {
-        Counts {
-            reads: self.reads.load(Relaxed),
-            read_bytes: self.read_bytes.load(Relaxed),
-            writes: self.writes.load(Relaxed),
-            write_bytes: self.write_bytes.load(Relaxed),
-            flushes: self.flushes.load(Relaxed),
-            discards: self.discards.load(Relaxed),
-            discard_bytes: self.discard_bytes.load(Relaxed),
-        }
+        *self.counts.lock()
     }
 
     /// The device underneath.
@@ -92,17 +89,7 @@ impl<D: Device> Device for CountingDevice<D> {
         self.inner.geometry()
     }
     fn submit(&self, request: Request) -> Tag {
-        let bytes = request.len_bytes();
-        let (count, total) = match &request {
-            Request::Read { .. } => (&self.reads, Some(&self.read_bytes)),
-            Request::Write { .. } => (&self.writes, Some(&self.write_bytes)),
-            Request::Flush => (&self.flushes, None),
-            Request::Discard { .. } => (&self.discards, Some(&self.discard_bytes)),
-        };
-        count.fetch_add(1, Relaxed);
-        if let Some(total) = total {
-            total.fetch_add(bytes, Relaxed);
-        }
+        self.counts.lock().add(&request);
         self.inner.submit(request)
     }
     fn wait(&self, tag: Tag) -> Completion {

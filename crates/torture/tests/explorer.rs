@@ -5,6 +5,7 @@
 
 use firnfs_device::{AlignedBuf, Device, MemDevice, Request, SparseImage};
 use firnfs_torture::crash::scenario::Scenario;
+use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::{
     Entry, Explorer, Limits, Mounted, NodeKind, Op, Plan, Refusal, Subject, Tree, World, campaign,
 };
@@ -45,6 +46,8 @@ enum Flaw {
     RoundedSize,
     /// A renamed file's content is that of its first block only until the next sync.
     RenameBeforeData,
+    /// So is that of a file that got its first name late.
+    LinkBeforeData,
     /// Attributes are not saved.
     LostAttributes,
 }
@@ -60,6 +63,7 @@ struct Open {
     serial: u64,
     previous: Tree,
     renamed: Option<String>,
+    first_named: Option<String>,
 }
 
 impl Subject for TwoSlots {
@@ -67,7 +71,15 @@ impl Subject for TwoSlots {
         let device = Arc::new(MemDevice::new(2 * SLOT_BYTES));
         let world = World::new();
         let previous = world.tree();
-        let mut open = Open { device: device.clone(), flaw: None, world, serial: 0, previous, renamed: None };
+        let mut open = Open {
+            device: device.clone(),
+            flaw: None,
+            world,
+            serial: 0,
+            previous,
+            renamed: None,
+            first_named: None,
+        };
         open.save().unwrap();
         device.image()
     }
@@ -75,7 +87,8 @@ impl Subject for TwoSlots {
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {
         let (serial, tree) = newest(&*device, self.flaw)?;
         let world = World::of_tree(&tree);
-        let mut open = Open { device, flaw: self.flaw, world, serial, previous: tree, renamed: None };
+        let mut open =
+            Open { device, flaw: self.flaw, world, serial, previous: tree, renamed: None, first_named: None };
         match self.flaw {
             Some(Flaw::RecoveryInPlace) => {
                 open.serial -= 1;
@@ -95,10 +108,13 @@ impl Mounted for Open {
     fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
         let lazy = matches!(op, Op::Fsync(path) if self.flaw == Some(Flaw::LazyFsync) && self.is_empty(path));
         self.world.apply(op).map_err(|why| Refusal::Invalid(why.into()))?;
-        if let Op::Rename { to, .. } = op {
-            self.renamed = Some(to.clone());
+        match op {
+            Op::Rename { to, .. } => self.renamed = Some(to.clone()),
+            Op::LinkUnnamed { to } => self.first_named = Some(to.clone()),
+            _ => {}
         }
-        let is_due = op.is_sync() || matches!(op, Op::Idle { .. } | Op::Rename { .. });
+        let is_due =
+            op.is_sync() || matches!(op, Op::Idle { .. } | Op::Rename { .. } | Op::LinkUnnamed { .. });
         if is_due && !lazy { self.save().map_err(Refusal::Broken) } else { Ok(()) }
     }
 
@@ -148,6 +164,7 @@ impl Open {
         }
         self.previous = tree;
         self.renamed = None;
+        self.first_named = None;
         Ok(())
     }
 
@@ -173,8 +190,9 @@ impl Open {
                     entry.content.resize(entry.content.len().next_multiple_of(4096), 0);
                 }
             }
-            Some(Flaw::RenameBeforeData) => {
-                for entry in entries.iter_mut().filter(|e| Some(&e.path) == self.renamed.as_ref()) {
+            Some(flaw @ (Flaw::RenameBeforeData | Flaw::LinkBeforeData)) => {
+                let early = if flaw == Flaw::LinkBeforeData { &self.first_named } else { &self.renamed };
+                for entry in entries.iter_mut().filter(|e| Some(&e.path) == early.as_ref()) {
                     if let Some(rest) = entry.content.get_mut(4096..) {
                         rest.fill(0);
                     }
@@ -281,7 +299,8 @@ fn explore(flaw: Option<Flaw>, scenarios: &[Scenario]) -> Result<u64, (String, S
 fn scenarios() -> Vec<Scenario> {
     let bounded = (0..Scenario::ace_count(1)).map(|number| Scenario::Ace { length: 1, number });
     let long = (0..12).map(|number| Scenario::Long { seed: number / 3, round: (number % 3) as u32 });
-    bounded.chain(long).collect()
+    let open = (0..4).map(|seed| Scenario::Shaped { shape: Shape::Open, seed });
+    bounded.chain(long).chain(open).collect()
 }
 
 #[test]
@@ -307,6 +326,7 @@ fn every_flaw_is_found() {
         (EarlyDiscard, "does not mount"),
         (RoundedSize, "the size of"),
         (RenameBeforeData, "is of no moment"),
+        (LinkBeforeData, "is of no moment"),
         (LostAttributes, "the set of attributes"),
     ];
     for (flaw, expected) in flaws {

@@ -7,7 +7,7 @@
 use crate::sync::Mutex;
 use firnfs::lfs::{Geometry, verify_stored};
 use firnfs::store::{Piece, ReadPlan};
-use firnfs::{Fetch, FsError};
+use firnfs::{Fetch, FetchKind, FsError};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::BlockPtr;
 use std::collections::VecDeque;
@@ -21,6 +21,14 @@ const WINDOWS: usize = 16;
 const LARGE_BYTES: u64 = 64 << 10;
 /// Longest single read of file data.
 const READ_MAX_BYTES: u64 = 1 << 20;
+
+/// Where what is read next is likely to lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Behind,
+    /// The log has what a block refers to before the block.
+    Before,
+}
 
 struct Window {
     at_bytes: u64,
@@ -72,8 +80,10 @@ impl Reader {
     /// `Io`, `Corrupt`.
     pub fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
         let (at, len) = (fetch.at_bytes, u64::from(fetch.len_bytes));
+        let refers_to_indirect_blocks = matches!(fetch.what, FetchKind::Block(key, _) if key.level >= 2);
+        let next = if refers_to_indirect_blocks { Next::Before } else { Next::Behind };
         if len < LARGE_BYTES
-            && let Some(bytes) = self.windowed(at, len)
+            && let Some(bytes) = self.windowed(at, len, next)
             && firnfs::lfs::verify(&fetch.what, &self.geo, &bytes).is_ok()
         {
             return Ok(bytes);
@@ -84,7 +94,7 @@ impl Reader {
     }
 
     /// Small reads in sequence: from a window, read now if this continues a sequence.
-    fn windowed(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+    fn windowed(&self, at: u64, len: u64, next: Next) -> Option<Vec<u8>> {
         let inside = |w: &Window| at >= w.at_bytes && at + len <= w.at_bytes + w.data.len() as u64;
         let cut = |w: &Window| {
             let from = (at - w.at_bytes) as usize;
@@ -107,10 +117,7 @@ impl Reader {
                 return None;
             }
         }
-        // No further back than it must: the head is where the read before ended.
-        let start = at / self.unit_bytes * self.unit_bytes;
-        let window_len =
-            WINDOW_BYTES.max(len + 4096).min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes;
+        let (start, window_len) = self.window_around(at, len, next);
         let data = Arc::new(self.device_read(start, window_len as u32).ok()?);
         let window = Window { at_bytes: start, data };
         let bytes = inside(&window).then(|| cut(&window));
@@ -120,6 +127,18 @@ impl Reader {
         }
         ahead.windows.push_back(window);
         bytes
+    }
+
+    /// Start and length of a window with that range in it, in bytes.
+    fn window_around(&self, at: u64, len: u64, next: Next) -> (u64, u64) {
+        let window_len = WINDOW_BYTES.max(len + 4096);
+        let start = match next {
+            // No further back than it must: the head is where the read before ended.
+            Next::Behind => at,
+            Next::Before => (at + len).next_multiple_of(self.unit_bytes).saturating_sub(window_len),
+        };
+        let start = start / self.unit_bytes * self.unit_bytes;
+        (start, window_len.min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes)
     }
 
     /// Exactly that range, aligned outwards to the device's blocks.
@@ -175,7 +194,7 @@ impl Reader {
         };
         let len: u64 = pieces.iter().filter_map(stored).map(|(ptr, _)| u64::from(ptr.stored_bytes())).sum();
         if len < LARGE_BYTES
-            && let Some(bytes) = self.windowed(start, len)
+            && let Some(bytes) = self.windowed(start, len, Next::Behind)
             && self.copy_out(pieces, start, &bytes, out).is_ok()
         {
             return Ok(());

@@ -9,7 +9,7 @@ use firnfs::inode::Kind;
 use firnfs::lfs::{Counters, Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
-use firnfs_device::{Clock, CountingDevice, MemDevice};
+use firnfs_device::{Clock, MemDevice};
 use firnfs_format::InodeNo;
 use firnfs_sim::{Speed, TimedDisk, Turns, VirtualClock};
 use firnfs_volume::{Volume, format, open};
@@ -85,7 +85,7 @@ impl User {
     }
 }
 
-type Disk = TimedDisk<CountingDevice<MemDevice>>;
+type Disk = TimedDisk<MemDevice>;
 
 struct Stage {
     volume: Volume<Lfs>,
@@ -96,8 +96,7 @@ struct Stage {
 impl Stage {
     fn new(size_bytes: u64, speed: Speed) -> Self {
         let clock = Arc::new(VirtualClock::at(START_NS));
-        let memory = CountingDevice::new(MemDevice::new(size_bytes));
-        let disk = Arc::new(TimedDisk::new(memory, clock.clone(), speed));
+        let disk = Arc::new(TimedDisk::new(MemDevice::new(size_bytes), clock.clone(), speed));
         format(&*disk, &MkfsOptions { segment_bytes: 512 << 10, ..mkfs_options(size_bytes, 0) }).unwrap();
         let options = Options { cache_file_data: false, write_threshold_bytes: MIB, ..Options::default() };
         let volume = open(disk.clone(), options, AtimeMode::Noatime, clock.clone()).unwrap();

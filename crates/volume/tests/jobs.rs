@@ -118,7 +118,7 @@ impl Hand {
     }
 
     fn checkpoint(&mut self) {
-        self.run(|vfs| vfs.store_mut().clean_checkpoint(NOW)).unwrap();
+        self.run(|vfs| vfs.store_mut().checkpoint_now(NOW)).unwrap();
     }
 
     fn create(&mut self, name: &str) -> InodeNo {

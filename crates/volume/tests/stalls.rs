@@ -8,7 +8,7 @@ use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
-use firnfs_device::{Clock, CountingDevice, MemDevice};
+use firnfs_device::{Clock, MemDevice};
 use firnfs_format::InodeNo;
 use firnfs_sim::{Speed, TimedDisk, Turns, VirtualClock};
 use firnfs_volume::{Volume, format, open};
@@ -31,14 +31,13 @@ const STALL_MAX_SEGMENTS: i64 = 512;
 struct Stage {
     volume: Volume<Lfs>,
     clock: Arc<VirtualClock>,
-    disk: Arc<TimedDisk<CountingDevice<MemDevice>>>,
+    disk: Arc<TimedDisk<MemDevice>>,
 }
 
 impl Stage {
     fn new(speed: Speed) -> Self {
         let clock = Arc::new(VirtualClock::at(START_NS));
-        let memory = CountingDevice::new(MemDevice::new(SIZE_BYTES));
-        let disk = Arc::new(TimedDisk::new(memory, clock.clone(), speed));
+        let disk = Arc::new(TimedDisk::new(MemDevice::new(SIZE_BYTES), clock.clone(), speed));
         let options = MkfsOptions { segment_bytes: SEGMENT_BYTES as u32, ..mkfs_options(SIZE_BYTES, 0) };
         format(&*disk, &options).unwrap();
         let options = Options { cache_file_data: false, cache_bytes: 64 << 20, ..Options::default() };
@@ -129,7 +128,7 @@ fn hold_at_99_percent(speed: Speed, file_bytes: u64) {
         stalls.count,
         stalls.longest_ns as f64 / 1e6,
         stalls.longest_ns as f64 / transfer_ns as f64,
-        100.0 * stage.disk.busy_ns() as f64 / (stage.clock.now_ns() - START_NS) as f64,
+        100.0 * stage.disk.work().busy_ns as f64 / (stage.clock.now_ns() - START_NS) as f64,
     );
     assert!(stalls.count > 0, "nobody had to wait: this tests nothing");
     assert!(

@@ -6,10 +6,10 @@
 use super::failure_of;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
 use firnfs_fuse::port::wire::Coalesced;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
 use std::fs::{self, Metadata};
@@ -41,12 +41,10 @@ struct Summary {
 /// Not a mount, a volume without a log, or something that could not be put in order.
 pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
     let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
-    let style = ProgressStyle::with_template("{spinner} {msg}");
-    let bar =
-        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let bar = Bar::endless();
     let mut summary = Summary::default();
     let walked = walk(&mut client, path, &mut summary, &bar);
-    bar.finish_and_clear();
+    drop(bar);
     walked.map_err(|e| failure_of(&e))?;
     output.show(json, &summary, |out| {
         let Summary { files, directories, seams_before, seams_after, moved_bytes, .. } = summary;
@@ -75,12 +73,7 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
 }
 
 /// All below a path, on its own file system.
-fn walk(
-    client: &mut Client,
-    path: &Path,
-    summary: &mut Summary,
-    bar: &ProgressBar,
-) -> Result<(), ClientError> {
+fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
     let mut device = None;
     let mut todo = vec![path.to_owned()];
     while let Some(path) = todo.pop() {
@@ -120,7 +113,7 @@ fn put_in_order(
     client: &mut Client,
     found: &Metadata,
     summary: &mut Summary,
-    bar: &ProgressBar,
+    bar: &Bar,
 ) -> Result<(), ClientError> {
     if found.is_dir() {
         summary.directories += 1;
@@ -139,14 +132,13 @@ fn put_in_order(
         summary.seams_after += done.seams_after;
         summary.moved_bytes += done.moved_bytes;
         is_short |= done.short;
-        bar.set_message(format!(
+        bar.tell(format_args!(
             "{} files, {} written again, {} of {} seams left",
             Count(summary.files),
             Bytes(summary.moved_bytes),
             Count(summary.seams_after),
             Count(summary.seams_before)
         ));
-        bar.tick();
         from = done.next;
     }
     summary.short += u64::from(is_short);

@@ -9,13 +9,13 @@ mod coalesce;
 
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
+use crate::progress::Bar;
 use clap::{ArgGroup, Args};
 use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
 use firnfs::clean::names::POLICIES;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use firnfs_fuse::port::wire::Room;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -102,9 +102,12 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     };
     let mut summary =
         Summary { policy: args.policy.to_string(), passes: 0, total: Pass::default(), room: None };
-    let bar = progress_bar(&goal);
+    let bar = match goal {
+        Goal::Segments(_) | Goal::Until(_) => Bar::of_steps(),
+        Goal::Once | Goal::Forever => Bar::endless(),
+    };
     let cleaned = clean(&mut Cleaner::new(client, args.policy), &goal, &mut summary, &bar);
-    bar.finish_and_clear();
+    drop(bar);
     match cleaned {
         // Told or met: the volume is gone, and a cleaner's work with it.
         Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
@@ -128,12 +131,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     }
 }
 
-fn clean(
-    cleaner: &mut Cleaner,
-    goal: &Goal,
-    summary: &mut Summary,
-    bar: &ProgressBar,
-) -> Result<(), ClientError> {
+fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
     let mut idle_passes = 0;
     loop {
         let at_most = match goal {
@@ -179,21 +177,14 @@ fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
     Client::for_mount(mount).is_ok()
 }
 
-fn progress_bar(goal: &Goal) -> ProgressBar {
-    let length = match goal {
-        Goal::Segments(count) | Goal::Until(count) => Some(*count),
-        Goal::Once | Goal::Forever => None,
-    };
-    let template = if length.is_some() { "{bar:30} {pos}/{len} segments, {msg}" } else { "{spinner} {msg}" };
-    let style = ProgressStyle::with_template(template);
-    let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn show(bar: &ProgressBar, goal: &Goal, summary: &Summary, room: Room) {
-    bar.set_position(if matches!(goal, Goal::Until(_)) { room.clean } else { summary.total.segments });
-    let (cleaned, clean) = (summary.total.segments, room.clean);
-    bar.set_message(format!("{cleaned} cleaned, {clean} of {} clean", room.segments));
+fn show(bar: &Bar, goal: &Goal, summary: &Summary, room: Room) {
+    let cleaned = summary.total.segments;
+    let message = format_args!("{cleaned} segments cleaned, {} of {} clean", room.clean, room.segments);
+    match goal {
+        Goal::Segments(count) => bar.show(cleaned, *count, message),
+        Goal::Until(count) => bar.show(room.clean, *count, message),
+        Goal::Once | Goal::Forever => bar.tell(message),
+    }
 }
 
 fn failure_of(error: &ClientError) -> Failure {

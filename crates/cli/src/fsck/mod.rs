@@ -10,6 +10,7 @@ use crate::args::size;
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::output::Output;
+use crate::progress::Bar;
 use crate::target::mount_of_image;
 use clap::Args;
 use firnfs::FsError;
@@ -17,10 +18,8 @@ use firnfs::check::{CheckError, From, Progress};
 use firnfs::lfs::NotFirnfs;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, ReadOnlyDevice};
 use firnfs_fuse::mount;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 use view::{CheckView, FsckView};
 
 /// How long to wait for a daemon that is closing the volume.
@@ -158,26 +157,15 @@ fn open(image: &Path, access: Access) -> Done<FileDevice> {
 
 /// One check, with a progress bar.
 fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<CheckView> {
-    let bar = progress_bar();
+    let bar = Bar::of_bytes();
     let from = slot.map_or(From::Newest, From::Slot);
     let report = firnfs_volume::check(device, from, &mut |progress| show(&bar, progress));
-    bar.finish_and_clear();
+    drop(bar);
     report.map(|report| CheckView::new(&report, slot)).map_err(|e| impossible(image, &e))
 }
 
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// Nobody needs a bar for less than a second.
-fn show(bar: &ProgressBar, progress: Progress) {
-    if bar.elapsed() < Duration::from_secs(1) {
-        return;
-    }
-    bar.set_length(progress.total_bytes);
-    bar.set_position(progress.done_bytes);
-    bar.set_message(format!("phase {} of 5", progress.phase));
+fn show(bar: &Bar, progress: Progress) {
+    bar.show(progress.done_bytes, progress.total_bytes, format_args!("phase {} of 5", progress.phase));
 }
 
 /// Why there is nothing to check, and what can be done about it.

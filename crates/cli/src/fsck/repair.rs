@@ -1,8 +1,9 @@
 //! `firn fsck --repair`: asks about each finding, repairs, and shows what the last check says.
 
 use super::view::{CheckView, FindingView, FsckView, RepairView};
-use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, progress_bar, show};
+use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, show};
 use crate::failure::{Done, Failure};
+use crate::progress::Bar;
 use firnfs::check::Finding;
 use firnfs_device::{Access, Clock, Device, SystemClock};
 use firnfs_volume::Outcome;
@@ -20,7 +21,7 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
     }
     let device: Arc<dyn Device> = Arc::new(open(&args.image, Access::ReadWrite)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let bar = progress_bar();
+    let bar = Bar::of_bytes();
     let mut answer = Answer { all: args.yes };
     let repaired = firnfs_volume::repair(
         &device,
@@ -28,7 +29,7 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
         &mut |finding| bar.suspend(|| answer.to(finding)),
         &mut |progress| show(&bar, progress),
     );
-    bar.finish_and_clear();
+    drop(bar);
     let repaired = repaired.map_err(|e| impossible(&args.image, &e))?;
     let did_something = repaired.actions.iter().any(|action| action.outcome == Outcome::Repaired);
     let corrected = if did_something { CORRECTED } else { 0 };

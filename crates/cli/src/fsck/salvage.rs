@@ -1,9 +1,10 @@
 //! `firn fsck --salvage OUT`: puts a volume together from its log, in a new image.
 
 use super::view::{CheckView, FsckView, RepairView};
-use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, progress_bar, show};
+use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, show};
 use crate::failure::{Done, Failure};
 use crate::mkfs::{fill_random, narrow, open_failed};
+use crate::progress::Bar;
 use firnfs::check::salvage::Assumed;
 use firnfs_device::{Access, Clock, Device, FileDevice, FileOptions, ReadOnlyDevice, SystemClock};
 use firnfs_format::TimeNs;
@@ -22,15 +23,15 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     let source = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let assumed = assumed(args, &*clock)?;
-    let bar = progress_bar();
+    let bar = Bar::of_bytes();
     let together = put_together(&source, &assumed, &mut |progress| show(&bar, progress));
     let cannot = |e| Failure::failed(format!("cannot salvage {}: {e}", args.image.display()));
-    let together = together.inspect_err(|_| bar.finish_and_clear()).map_err(cannot)?;
+    let together = together.map_err(cannot)?;
     let size_bytes = together.superblock.size_bytes;
     let device = FileDevice::create(out, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
     let device: Arc<dyn Device> = Arc::new(device);
     let written = write_salvaged(&source, together, &device, &clock, &mut |progress| show(&bar, progress));
-    bar.finish_and_clear();
+    drop(bar);
     let repaired = written.map_err(|e| impossible(out, &e))?;
     let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
     Ok(FsckView {

@@ -9,6 +9,7 @@ mod signatures;
 use crate::args::size;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
 use firnfs::FsError;
@@ -17,7 +18,6 @@ use firnfs_device::{AlignedBuf, Clock, Device, FileDevice, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_format::superblock::LOG_START_BYTES;
 use from_dir::Totals;
-use indicatif::{ProgressBar, ProgressStyle};
 use plan::MkfsPlan;
 pub use plan::open_failed;
 use serde::Serialize;
@@ -119,14 +119,12 @@ fn fill(plan: &MkfsPlan, device: FileDevice, tree: &Path) -> Done<Totals> {
     let leave_out = plan.source_id();
     let expected = from_dir::survey(tree, leave_out)?;
     let volume = crate::volume::open(Arc::new(device), Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
-    let bar =
-        ProgressBar::new(expected.bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = Bar::of_bytes();
     let copied = from_dir::copy_tree(&volume, tree, leave_out, &mut |totals| {
-        bar.set_position(totals.bytes);
-        bar.set_message(format!("{} of {} files", Count(totals.files), Count(expected.files)));
+        let files = format_args!("{} of {} files", Count(totals.files), Count(expected.files));
+        bar.show(totals.bytes, expected.bytes, files);
     });
-    bar.finish_and_clear();
+    drop(bar);
     let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
     copied.and_then(|totals| closed.map(|()| totals))
 }

@@ -8,9 +8,9 @@ use crate::args::size;
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
+use crate::progress::Bar;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use service::{START_OP, STATUS_OP, STOP_OP};
@@ -18,7 +18,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use view::{ProgressView, ScrubView, StatusView};
 
 /// Time between two looks at how far it is, in milliseconds.
@@ -112,13 +111,11 @@ fn exit_of(view: &ScrubView) -> u8 {
 
 /// Shows progress until the check ends. Who joined it only leaves when interrupted.
 fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> Done<ScrubView> {
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}");
-    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = Bar::of_bytes();
     let mut is_told = false;
     loop {
         if interrupted.load(Ordering::SeqCst) && !std::mem::replace(&mut is_told, true) {
             if started.joined {
-                bar.finish_and_clear();
                 return Err(Failure::failed("stopped watching; the scrub goes on"));
             }
             answer::<Value>(client, STOP_OP, json!({ "number": started.number }))?;
@@ -129,7 +126,6 @@ fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> D
             running.progress.iter().for_each(|progress| show(&bar, progress));
             continue;
         }
-        bar.finish_and_clear();
         return match status.ended.filter(|ended| ended.number == started.number) {
             Some(ended) => ended.outcome.map_err(|why| Failure::failed(format!("the check ended: {why}"))),
             None => Err(Failure::failed("another scrub ran since; its outcome is not this one's")),
@@ -137,14 +133,8 @@ fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> D
     }
 }
 
-/// Nobody needs a bar for less than a second.
-fn show(bar: &ProgressBar, progress: &ProgressView) {
-    if bar.elapsed() < Duration::from_secs(1) {
-        return;
-    }
-    bar.set_length(progress.total_bytes);
-    bar.set_position(progress.done_bytes);
-    bar.set_message(format!("phase {} of 5", progress.phase));
+fn show(bar: &Bar, progress: &ProgressView) {
+    bar.show(progress.done_bytes, progress.total_bytes, format_args!("phase {} of 5", progress.phase));
 }
 
 fn answer<T: serde::de::DeserializeOwned>(client: &mut Client, op: &str, arguments: Value) -> Done<T> {

@@ -1,6 +1,6 @@
 //! `firn sim cleaning`: every combination of the given workloads, policies, placements and utilisations.
 
-use super::{progress_bar, threads};
+use super::{combinations, threads, with_bar};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -110,11 +110,9 @@ struct View {
 pub(super) fn run(args: &CleaningArgs, output: &mut Output) -> Done {
     let setups = setups(args)?;
     let threads = threads(args.threads).min(setups.len());
-    let bar = progress_bar(setups.len());
     let start = Instant::now();
-    let outcomes = batch::run(&setups, threads, &mut |done| bar.set_position((done * 1000.0) as u64));
+    let outcomes = with_bar(setups.len(), |done| batch::run(&setups, threads, done));
     let seconds = start.elapsed().as_secs_f64();
-    bar.finish_and_clear();
     let outcomes = outcomes.map_err(|e| Failure::usage(e.to_string()))?;
     let blocks: u64 = outcomes.iter().map(|o| o.blocks_written).sum();
     let rows = setups.iter().zip(outcomes).map(|(setup, outcome)| Row {
@@ -137,24 +135,19 @@ fn setups(args: &CleaningArgs) -> Result<Vec<Setup>, Failure> {
     let mut setups = Vec::new();
     for workload in &args.workload {
         for &segment_blocks in &args.segment_blocks {
-            for &utilisation in &args.utilisation {
-                for &policy in &args.policy {
-                    for &placement in &args.placement {
-                        setups.push(Setup {
-                            workload: workload.clone(),
-                            policy,
-                            placement,
-                            utilisation,
-                            segments: args.segments,
-                            segment_blocks,
-                            regime,
-                            seed: args.seed,
-                            precision: args.precision,
-                            max_volumes: args.max_volumes,
-                        });
-                    }
-                }
-            }
+            let all = combinations(&args.utilisation, &args.policy, &args.placement);
+            setups.extend(all.map(|(utilisation, policy, placement)| Setup {
+                workload: workload.clone(),
+                policy,
+                placement,
+                utilisation,
+                segments: args.segments,
+                segment_blocks,
+                regime,
+                seed: args.seed,
+                precision: args.precision,
+                max_volumes: args.max_volumes,
+            }));
         }
     }
     Ok(setups)
@@ -190,7 +183,7 @@ fn text(view: &View) -> String {
         "volumes",
     ];
     let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, to_oracle(row, &view.rows))).collect();
-    let mut text = markdown(&header.map(str::to_owned), &rows);
+    let mut text = markdown(&header, &rows);
     if view.rows.iter().any(|row| row.outcome.small_writes > 0.0) {
         for row in &view.rows {
             let writes = row.outcome.small_writes;

@@ -1,6 +1,6 @@
 //! `firn sim coalescing`: the scenes of the lab on a disk with a head, before and after idle time.
 
-use super::progress_bar;
+use super::with_bar;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -36,14 +36,11 @@ struct View {
 /// # Errors
 /// The file system failed, which it should not.
 pub(super) fn run(args: &CoalescingArgs, output: &mut Output) -> Done {
-    let bar = progress_bar(SCENES.len());
-    let mut rows = Vec::new();
-    for (done, scene) in (1..).zip(SCENES) {
-        rows.push(coalescing::run(scene, args.seed).map_err(|e| Failure::failed(e.to_string()))?);
-        bar.set_position(done * 1000);
-    }
-    bar.finish_and_clear();
-    let view = View { seed: args.seed, rows };
+    let rows = with_bar(SCENES.len(), |done| {
+        let run = |(n, scene)| coalescing::run(scene, args.seed).inspect(|_| done(n as f64));
+        (1..).zip(SCENES).map(run).collect::<Result<Vec<Row>, _>>()
+    });
+    let view = View { seed: args.seed, rows: rows.map_err(|e| Failure::failed(e.to_string()))? };
     output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))
 }
 
@@ -57,13 +54,16 @@ fn text(view: &View) -> String {
         "seeks",
         "moved",
         "disk busy for it",
+        "read",
+        "written",
     ];
     let rows: Vec<Vec<String>> = view.rows.iter().map(cells).collect();
-    markdown(&header.map(str::to_owned), &rows)
+    markdown(&header, &rows)
 }
 
 fn cells(row: &Row) -> Vec<String> {
     let ms = |ms: f64| format!("{ms:.0} ms");
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     vec![
         name(row.scene),
         ms(row.first.ms),
@@ -71,8 +71,10 @@ fn cells(row: &Row) -> Vec<String> {
         ms(row.coalesced.ms),
         format!("{:.2}", row.coalesced.ms / row.first.ms),
         format!("{} / {} / {}", row.first.seeks, row.scattered.seeks, row.coalesced.seeks),
-        format!("{:.1} MiB", row.moved_bytes as f64 / f64::from(1 << 20)),
+        mib(row.moved_bytes),
         ms(row.idle_busy_ms),
+        mib(row.idle_read_bytes),
+        mib(row.idle_write_bytes),
     ]
 }
 

@@ -1,11 +1,12 @@
 //! `firn sim crosscheck`: the simulator against the file system, under the same writes.
 
-use super::progress_bar;
+use super::{combinations, with_bar};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
 use firnfs::clean::names::{PLACEMENTS, POLICIES};
 use firnfs::clean::{PlacementName, Policy};
+use firnfs_lab::LabError;
 use firnfs_lab::cleaning::crosscheck::{Comparison, Setup, compare};
 use firnfs_lab::cleaning::scheme::{NamedWorkload, utilisation};
 use firnfs_lab::micro::table::markdown;
@@ -95,21 +96,12 @@ struct View {
 /// A volume cannot be as asked, or file system and simulator disagree.
 pub(super) fn run(args: &CrosscheckArgs, output: &mut Output) -> Done {
     let setups = setups(args);
-    let bar = progress_bar(setups.len());
-    let mut rows = Vec::new();
-    for (n, setup) in setups.iter().enumerate() {
-        let compared = compare(setup, &mut |share| bar.set_position(((n as f64 + share) * 1000.0) as u64));
-        let comparison = compared.map_err(|e| Failure::failed(e.to_string()))?;
-        rows.push(Row {
-            workload: setup.workload.name.clone(),
-            policy: setup.policy.to_string(),
-            placement: comparison.measured.placement.to_string(),
-            utilisation: setup.utilisation,
-            comparison,
-        });
-    }
-    bar.finish_and_clear();
-    let view = View { rows };
+    let rows = with_bar(setups.len(), |done| {
+        let numbered = setups.iter().enumerate();
+        let run = |(n, setup)| Ok(row(setup, compare(setup, &mut |share| done(n as f64 + share))?));
+        numbered.map(run).collect::<Result<Vec<Row>, LabError>>()
+    });
+    let view = View { rows: rows.map_err(|e| Failure::failed(e.to_string()))? };
     output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))?;
     let is_off = |row: &&Row| (row.comparison.ratio - 1.0).abs() > args.within;
     match view.rows.iter().filter(is_off).count() {
@@ -121,28 +113,33 @@ pub(super) fn run(args: &CrosscheckArgs, output: &mut Output) -> Done {
 }
 
 fn setups(args: &CrosscheckArgs) -> Vec<Setup> {
-    let mut setups = Vec::new();
-    for workload in &args.workload {
-        for &utilisation in &args.utilisation {
-            for &policy in &args.policy {
-                for &placement in &args.placement {
-                    setups.push(Setup {
-                        workload: workload.clone(),
-                        policy,
-                        placement,
-                        utilisation,
-                        segments: args.segments,
-                        segment_bytes: args.segment_size,
-                        warm_up_volumes: args.warm_up,
-                        measured_volumes: args.volumes,
-                        scattered: !args.in_order,
-                        seed: args.seed,
-                    });
-                }
-            }
-        }
+    let of_workload = |workload: &NamedWorkload| {
+        let all = combinations(&args.utilisation, &args.policy, &args.placement);
+        all.map(|(utilisation, policy, placement)| Setup {
+            workload: workload.clone(),
+            policy,
+            placement,
+            utilisation,
+            segments: args.segments,
+            segment_bytes: args.segment_size,
+            warm_up_volumes: args.warm_up,
+            measured_volumes: args.volumes,
+            scattered: !args.in_order,
+            seed: args.seed,
+        })
+        .collect::<Vec<_>>()
+    };
+    args.workload.iter().flat_map(of_workload).collect()
+}
+
+fn row(setup: &Setup, comparison: Comparison) -> Row {
+    Row {
+        workload: setup.workload.name.clone(),
+        policy: setup.policy.to_string(),
+        placement: comparison.measured.placement.to_string(),
+        utilisation: setup.utilisation,
+        comparison,
     }
-    setups
 }
 
 fn text(view: &View) -> String {
@@ -161,7 +158,7 @@ fn text(view: &View) -> String {
         "metadata",
     ];
     let rows: Vec<Vec<String>> = view.rows.iter().map(cells).collect();
-    let mut text = markdown(&header.map(str::to_owned), &rows);
+    let mut text = markdown(&header, &rows);
     text += "\nMetadata by kind, bytes for each byte of data written:\n";
     for row in &view.rows {
         let kinds = row.comparison.measured.metadata.iter();

@@ -1,6 +1,6 @@
 //! `firn sim figures`: the figures of the paper, drawn from simulations.
 
-use super::{progress_bar, threads};
+use super::{threads, with_bar};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -27,10 +27,7 @@ pub struct FiguresArgs {
 /// # Errors
 /// A file cannot be written, or a published value is not reproduced.
 pub(super) fn run(args: &FiguresArgs, output: &mut Output) -> Done {
-    let bar = progress_bar(figures::run_count());
-    let made =
-        figures::make(&args.out, threads(args.threads), &mut |done| bar.set_position((done * 1000.0) as u64));
-    bar.finish_and_clear();
+    let made = with_bar(figures::run_count(), |done| figures::make(&args.out, threads(args.threads), done));
     let (report, all_hold) = made.map_err(|e| Failure::failed(e.to_string()))?;
     output.text(|out| out.write_all(report.as_bytes()))?;
     if all_hold {

@@ -7,8 +7,8 @@ mod figures;
 
 use crate::failure::Done;
 use crate::output::Output;
+use crate::progress::Bar;
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 
 /// What to simulate.
 #[derive(Subcommand, Debug)]
@@ -41,10 +41,32 @@ fn threads(asked: Option<u32>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
 }
 
-/// A bar for a number of runs, fractions included.
-fn progress_bar(runs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {percent}% of {msg} [{elapsed} + {eta}]");
-    ProgressBar::new(runs as u64 * 1000)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_message(format!("{runs} runs"))
+/// Does some work with a progress bar; the work says how many runs are done, fractions included.
+fn with_bar<T>(runs: usize, work: impl FnOnce(&mut (dyn FnMut(f64) + Send)) -> T) -> T {
+    let bar = Bar::of_share();
+    work(&mut |done| bar.show((done * 1000.0) as u64, runs as u64 * 1000, format_args!("{runs} runs")))
+}
+
+/// Every combination of the three that a run has one of each, the last varying fastest.
+fn combinations<P: Copy, L: Copy>(
+    utilisations: &[f64],
+    policies: &[P],
+    placements: &[L],
+) -> impl Iterator<Item = (f64, P, L)> {
+    utilisations.iter().flat_map(move |&utilisation| {
+        policies.iter().flat_map(move |&policy| {
+            placements.iter().map(move |&placement| (utilisation, policy, placement))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations_come_in_the_order_of_the_lists_the_last_fastest() {
+        let all: Vec<_> = combinations(&[0.5, 0.6], &['p', 'q'], &[1]).collect();
+        assert_eq!(all, [(0.5, 'p', 1), (0.5, 'q', 1), (0.6, 'p', 1), (0.6, 'q', 1)]);
+    }
 }

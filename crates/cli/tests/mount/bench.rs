@@ -1,6 +1,6 @@
 //! `firn bench micro` stopped by a signal: nothing that it mounted or made stays.
 
-use crate::common::{can_mount, eventually, is_root};
+use crate::common::{can_mount, eventually, is_root, kernel_caches_go};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::Read;
@@ -54,6 +54,7 @@ fn entries(directory: &Path) -> Vec<String> {
 
 /// Sends the signal once `when` holds, and insists that the benchmark ends and leaves nothing.
 fn stopped(signal: Signal, more: &[&str], when: impl Fn(&Path) -> bool) {
+    let _dropped = kernel_caches_go();
     let home = home();
     fs::create_dir(home.path().join("against")).unwrap();
     let mut child = start(home.path(), more);

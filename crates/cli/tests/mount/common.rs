@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// Where the volume lives.
@@ -16,6 +17,19 @@ use std::time::{Duration, Instant};
 pub enum Kind {
     Memory,
     Image,
+}
+
+/// The kernel has one set of caches for all tests.
+static KERNEL_CACHES: RwLock<()> = RwLock::new(());
+
+/// For a test that counts on what the kernel has cached.
+pub fn kernel_caches_stay() -> RwLockReadGuard<'static, ()> {
+    KERNEL_CACHES.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a test that has the kernel drop its caches.
+pub fn kernel_caches_go() -> RwLockWriteGuard<'static, ()> {
+    KERNEL_CACHES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub const BOTH: [Kind; 2] = [Kind::Memory, Kind::Image];

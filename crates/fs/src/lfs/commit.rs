@@ -181,12 +181,18 @@ impl Lfs {
         scope == Scope::All && gathered.sectors() >= least_sectors.min(segment_sectors)
     }
 
-    /// An earlier failure of the log ends all commits.
+    /// An earlier failure of the log ends all commits, as does a clean checkpoint.
     pub(super) fn refuse_failed(&self) -> Result<(), FsError> {
         match &self.read_only {
             Some(why) => Err(FsError::ReadOnly(why.clone())),
+            None if self.closed => Err(FsError::ReadOnly("the volume was closed".to_owned())),
             None => Ok(()),
         }
+    }
+
+    /// What [`Self::refuse_failed`] refuses is not begun.
+    pub(super) fn may_write(&self) -> bool {
+        self.read_only.is_none() && !self.closed
     }
 
     fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {

@@ -190,6 +190,8 @@ pub struct Lfs {
     counters: Counters,
     counters_at_mount: Counters,
     read_only: Option<String>,
+    /// A clean checkpoint is in line. It says that nothing follows it, so nothing may.
+    closed: bool,
     /// Read-only because of a check, and for no other reason.
     is_doubted: bool,
     /// Read-only because the log could not be written, and for no other reason.

@@ -271,6 +271,7 @@ impl Lfs {
             counters,
             counters_at_mount: counters,
             read_only: None,
+            closed: false,
             is_doubted: false,
             log_failed: false,
             next_generation: 0,

@@ -164,6 +164,10 @@ impl Lfs {
         at: &mut Position,
         heads: &mut Heads,
     ) -> Result<Option<(Partial, Vec<u8>)>, FsError> {
+        // Before the next mount wrote to the log, its incarnation replaced this checkpoint in both slots.
+        if base.clean {
+            return Ok(None);
+        }
         let expected = at.serial.next();
         for log in 0..at.tails.len() {
             let Some(tail) = at.tails[log] else { continue };

@@ -50,7 +50,7 @@ impl Lfs {
             || !self.reap.is_empty()
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
-        if due && self.read_only.is_none() { Pressure::Due } else { Pressure::None }
+        if due && self.may_write() { Pressure::Due } else { Pressure::None }
     }
 
     fn checkpoint_due_by_size(&self) -> bool {
@@ -63,7 +63,7 @@ impl Lfs {
     /// How long until something is due by itself, in milliseconds; `u64::MAX` if nothing ever will be as things are.
     #[must_use]
     pub fn due_in_ms(&self, now: TimeNs) -> u64 {
-        if self.read_only.is_some() {
+        if !self.may_write() {
             return u64::MAX;
         }
         self.commit_in_ms(now)
@@ -94,7 +94,7 @@ impl Lfs {
         self.cleaning.is_on_demand = pressed || self.quiet_in_ms(now) > 0;
         self.settle_marks();
         let mut sleep_ms = LOOK_AGAIN_MS;
-        if self.read_only.is_none() {
+        if self.may_write() {
             match self.try_step(now, pressed) {
                 Err(Stop::Fail(why)) => {
                     self.give_up(&why);
@@ -241,12 +241,17 @@ impl Lfs {
         self.checkpoint(now, false)
     }
 
-    /// Clean unmount: commits everything and writes a checkpoint that says so.
+    /// Clean unmount: commits everything and writes a checkpoint that says so. From here on nothing can be changed; once more does
+    /// nothing.
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
     pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
+        if self.closed {
+            return Ok(());
+        }
         let result = self.checkpoint(now, true);
+        self.closed = result.is_ok();
         if let Err(Stop::Fail(why)) = &result {
             self.give_up(why);
         }

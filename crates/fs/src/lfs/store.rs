@@ -517,10 +517,11 @@ impl Store for Lfs {
     }
 
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
+        let may_write = self.may_write();
         let Some(core) = self.inodes.get(&ino) else { return };
         core.inode.atime = atime;
         // A dirty inode takes its access time along; else the inode map alone remembers it.
-        if core.dirty.is_none() && self.read_only.is_none() {
+        if core.dirty.is_none() && may_write {
             let (ptr, version, orphan) = (core.record, core.version, core.is_orphan());
             self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
             self.changed_since_checkpoint = true;

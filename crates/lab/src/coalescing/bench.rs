@@ -9,7 +9,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
 use firnfs_device::{Clock, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_sim::{HeadSpeed, Motion, SeekDisk, VirtualClock};
+use firnfs_sim::{DiskWork, Speed, TimedDisk, VirtualClock};
 use firnfs_volume::{OpenError, Volume, format, open};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// The least volume, in bytes.
 const VOLUME_BYTES_MIN: u64 = 128 << 20;
 
-type Disk = SeekDisk<MemDevice>;
+type Disk = TimedDisk<MemDevice>;
 
 struct File {
     ino: InodeNo,
@@ -69,7 +69,7 @@ impl Bench {
             root_owner: (0, 0),
         };
         let clock = Arc::new(VirtualClock::at(START_NS));
-        let disk = Arc::new(SeekDisk::new(MemDevice::new(size_bytes), clock.clone(), HeadSpeed::HARD_DISK));
+        let disk = Arc::new(TimedDisk::new(MemDevice::new(size_bytes), clock.clone(), Speed::HARD_DISK));
         format(&*disk, &mkfs).map_err(failed("make a volume"))?;
         let volume = mount(&disk, &clock)?;
         Ok(Self { disk, clock, volume, files: Vec::new(), writes: 0 })
@@ -129,7 +129,7 @@ impl Bench {
     pub fn read_cold(&mut self) -> Result<Reading, LabError> {
         self.volume.close().map_err(failed("unmount"))?;
         self.volume = mount(&self.disk, &self.clock)?;
-        let before: Motion = self.disk.motion();
+        let before = self.disk.work();
         for (number, file) in (0..).zip(&self.files) {
             let name = Self::name(number);
             let found: Attr = self
@@ -138,8 +138,8 @@ impl Bench {
                 .map_err(failed("look up"))?;
             self.read_file(&name, &found, file)?;
         }
-        let motion = self.disk.motion().since(&before);
-        Ok(Reading { ms: motion.busy_ns as f64 / 1e6, seeks: motion.seeks })
+        let work = self.disk.work().since(&before);
+        Ok(Reading { ms: work.busy_ns as f64 / 1e6, seeks: work.seeks, bytes: work.asked.read_bytes })
     }
 
     fn read_file(&self, name: &str, found: &Attr, file: &File) -> Result<(), LabError> {
@@ -160,15 +160,15 @@ impl Bench {
         }
     }
 
-    /// Leaves the volume alone, but for its background work. Returns how long the disk was busy, in milliseconds.
-    pub fn idle(&mut self, seconds: u64) -> Result<f64, LabError> {
-        let before = self.disk.motion();
+    /// Leaves the volume alone, but for its background work. Returns what the disk did.
+    pub fn idle(&mut self, seconds: u64) -> Result<DiskWork, LabError> {
+        let before = self.disk.work();
         let end_ns = self.clock.now_ns() + seconds as i64 * 1_000_000_000;
         while self.clock.now_ns() < end_ns {
             let sleep_ms = self.volume.background().map_err(failed("do background work"))?;
             self.clock.advance_ms(sleep_ms.clamp(1, 1000) as i64);
         }
-        Ok(self.disk.motion().since(&before).busy_ns as f64 / 1e6)
+        Ok(self.disk.work().since(&before))
     }
 
     /// Bytes that were put in order since the volume was made.

@@ -64,6 +64,8 @@ pub struct Reading {
     pub ms: f64,
     /// Seeks that it took.
     pub seeks: u64,
+    /// Bytes that came from the disk, metadata and what was read ahead in vain included.
+    pub bytes: u64,
 }
 
 /// What came out.
@@ -79,6 +81,10 @@ pub struct Row {
     pub coalesced: Reading,
     /// How long the disk was busy in idle time, in milliseconds.
     pub idle_busy_ms: f64,
+    /// Bytes read in idle time.
+    pub idle_read_bytes: u64,
+    /// Bytes written in idle time, to the log and in checkpoints.
+    pub idle_write_bytes: u64,
     /// Bytes that were put in order.
     pub moved_bytes: u64,
     /// Bytes put in order in an hour of idle time after that and the last reading: what is in order stays as it is.
@@ -108,7 +114,17 @@ pub fn run(scene: Scene, seed: u64) -> Result<Row, LabError> {
     let before = bench.moved_bytes()?;
     bench.idle(HOUR_S)?;
     let moved_again_bytes = bench.moved_bytes()? - before;
-    Ok(Row { scene, first, scattered, coalesced, idle_busy_ms: idle, moved_bytes, moved_again_bytes })
+    Ok(Row {
+        scene,
+        first,
+        scattered,
+        coalesced,
+        idle_busy_ms: idle.busy_ns as f64 / 1e6,
+        idle_read_bytes: idle.asked.read_bytes,
+        idle_write_bytes: idle.asked.write_bytes,
+        moved_bytes,
+        moved_again_bytes,
+    })
 }
 
 fn scene_bytes(scene: Scene) -> u64 {

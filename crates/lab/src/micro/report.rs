@@ -215,7 +215,7 @@ impl Report {
         }
         if !self.figures.is_empty() {
             out.push('\n');
-            out.push_str(&super::table::markdown(&figure_header(), &self.figure_cells()));
+            out.push_str(&super::table::markdown(&FIGURE_HEADER, &self.figure_cells()));
         }
         let missed = self.missed();
         if !missed.is_empty() {
@@ -276,9 +276,7 @@ impl Report {
     }
 }
 
-fn figure_header() -> Vec<String> {
-    ["figure", "value", "goal", "from"].map(str::to_owned).to_vec()
-}
+const FIGURE_HEADER: [&str; 4] = ["figure", "value", "goal", "from"];
 
 fn ratio_cells(ratio: Option<&Ratio>) -> [String; 2] {
     let Some(r) = ratio else { return ["-".to_owned(), String::new()] };

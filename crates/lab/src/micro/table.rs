@@ -2,13 +2,14 @@
 
 /// One table: the first row is the header, every row as long as it.
 #[must_use]
-pub fn markdown(header: &[String], rows: &[Vec<String>]) -> String {
+pub fn markdown<S: AsRef<str>>(header: &[S], rows: &[Vec<String>]) -> String {
+    let header: Vec<&str> = header.iter().map(AsRef::as_ref).collect();
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).chain(header.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+        cells.chain(header.get(column).copied()).map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let mut out = line(header, &widths);
+    let mut out = line(&header, &widths);
     let rule: Vec<String> = widths.iter().map(|&w| "-".repeat(w)).collect();
     out += &line(&rule, &widths);
     for row in rows {
@@ -17,8 +18,9 @@ pub fn markdown(header: &[String], rows: &[Vec<String>]) -> String {
     out
 }
 
-fn line(cells: &[String], widths: &[usize]) -> String {
-    let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, &w)| format!("{cell:<w$}")).collect();
+fn line<S: AsRef<str>>(cells: &[S], widths: &[usize]) -> String {
+    let padded: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, &w)| format!("{:<w$}", cell.as_ref())).collect();
     format!("| {} |\n", padded.join(" | "))
 }
 
@@ -29,7 +31,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let strings = |cells: &[&str]| cells.iter().map(|c| (*c).to_owned()).collect::<Vec<_>>();
-        let table = markdown(&strings(&["a", "long header"]), &[strings(&["value", "x"])]);
+        let table = markdown(&["a", "long header"], &[strings(&["value", "x"])]);
         assert_eq!(table, "| a     | long header |\n| ----- | ----------- |\n| value | x           |\n");
     }
 }

@@ -1,7 +1,7 @@
 //! `firn-torture`: the crash explorer from the command line. `firn-torture --help`
 
 use clap::{Parser, Subcommand};
-use firnfs_torture::crash::campaign::{Replayed, Report, explore, mixed, replay, soak};
+use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore, mixed, replay, soak};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
 use std::process::ExitCode;
@@ -30,11 +30,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// All sequences of one and two operations, then a mixture of everything, until enough states were looked at.
+    /// All sequences of one and two operations, mixed with everything else: well over a million states.
     Soak {
-        /// Distinct crash states to look at.
-        #[arg(long, default_value_t = 1_000_000)]
-        states: u64,
+        /// Stop after so many distinct crash states; beyond the end of the soak, the mixture goes on.
+        #[arg(long)]
+        states: Option<u64>,
     },
     /// A mixture of long histories, sampled sequences and full volumes.
     Mixed {
@@ -62,7 +62,11 @@ fn main() -> ExitCode {
     let (threads, seed) = (arguments.threads, arguments.seed);
     let firn = if arguments.sorting { Firn::sorting() } else { Firn::small() };
     match arguments.what {
-        What::Soak { states } => campaign(&firn, limits, soak(seed), threads, states),
+        What::Soak { states: None } => campaign(&firn, limits, soak(seed), threads, u64::MAX),
+        What::Soak { states: Some(states) } => {
+            let more = mixed(seed.wrapping_add(1 << 32));
+            campaign(&firn, limits, soak(seed).chain(more), threads, states)
+        }
         What::Mixed { states } => campaign(&firn, limits, mixed(seed), threads, states),
         What::Run { scenarios } => campaign(&firn, limits, scenarios.into_iter(), threads, u64::MAX),
         What::Replay { token } => show(&firn, limits, &token),
@@ -96,6 +100,13 @@ fn rate(totals: &Totals, since: Instant, threads: usize) -> f64 {
 fn print(report: &Report, started: Instant, threads: usize) -> ExitCode {
     for finding in &report.findings {
         println!("FAILED {}\n       {}", finding.token, finding.reason);
+    }
+    for (name, Family { totals, busy }) in &report.families {
+        let rate = totals.states as f64 / busy.as_secs_f64();
+        println!(
+            "{name:10} {:9} states of {:6} scenarios, {rate:6.0} a second and thread",
+            totals.states, totals.scenarios
+        );
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(

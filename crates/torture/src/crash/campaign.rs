@@ -10,7 +10,9 @@ use super::world::World;
 use firnfs_sim::seeded;
 use parking_lot::Mutex;
 use rand::RngExt;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Something that went wrong, with what shows it again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,8 +28,19 @@ pub struct Finding {
 pub struct Report {
     /// How much was looked at.
     pub totals: Totals,
+    /// The same for each [`Scenario::family`].
+    pub families: BTreeMap<&'static str, Family>,
     /// At most one for each scenario, sorted.
     pub findings: Vec<Finding>,
+}
+
+/// What a campaign has looked at of one kind of scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Family {
+    /// How much.
+    pub totals: Totals,
+    /// Time that threads spent on it, added up.
+    pub busy: Duration,
 }
 
 /// Carries out a scenario on a fresh volume, with the rounds before it.
@@ -65,9 +78,13 @@ pub fn explore(
     let work = || {
         while !enough.load(Relaxed) {
             let Some(scenario) = scenarios.lock().next() else { return };
+            let began = Instant::now();
             let (totals, finding) = explore_one(subject, limits, &scenario);
             let mut report = report.lock();
             report.totals.add(&totals);
+            let family = report.families.entry(scenario.family()).or_default();
+            family.totals.add(&totals);
+            family.busy += began.elapsed();
             report.findings.extend(finding);
             progress(&report.totals);
             if report.totals.states >= states {
@@ -131,20 +148,37 @@ pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Replayed {
     }
 }
 
-/// The scenarios of a long campaign, endlessly: all sequences of one and two operations first, then samples of three,
-/// long histories with their rounds, and full volumes, mixed.
+/// Bounded scenarios of the soak between two groups of the mixture.
+const BOUNDED_TOGETHER: usize = 200;
+/// Prime to the number of sequences of two operations: each part of the soak meets every operation.
+const BOUNDED_STRIDE: u64 = 53;
+
+/// The scenarios of a long campaign: all sequences of one and two operations, and between them, from the beginning on, as much
+/// of everything else as [`mixed`] has to give.
 pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
-    let bounded = (1..=2).flat_map(|length| {
-        (0..Scenario::ace_count(length)).map(move |number| Scenario::Ace { length, number })
+    let bounded = |length: u32| {
+        let count = Scenario::ace_count(length);
+        (0..count).map(move |place| Scenario::Ace { length, number: place * BOUNDED_STRIDE % count })
+    };
+    let mut bounded = bounded(1).chain(bounded(2)).peekable();
+    let groups = groups(seed).map_while(move |mut group| {
+        bounded.peek()?;
+        group.extend(bounded.by_ref().take(BOUNDED_TOGETHER));
+        Some(group)
     });
-    bounded.chain(mixed(seed))
+    groups.flatten()
 }
 
 /// Long histories with their rounds, samples of three operations, large directories, open files without names, files put in order,
 /// remains of an earlier mount, a damaged volume under repair, and now and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
+    groups(seed).flatten()
+}
+
+/// What [`mixed`] has, in groups with one of almost everything.
+fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
     let mut rng = seeded(seed, "campaign");
-    (0..).flat_map(move |group: u64| {
+    (0..).map(move |group: u64| {
         let long = (0..ROUNDS).map(|round| Scenario::Long { seed: seed.wrapping_add(group), round });
         let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
@@ -154,7 +188,7 @@ pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
             [Shape::Wide, Shape::Open, Shape::Scattered].map(|shape| Scenario::Shaped { shape, seed }),
         );
         scenarios.push(Scenario::Mend { seed });
-        if group % 8 == 4 {
+        if group % 8 == 1 {
             scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
         }
         if group.is_multiple_of(8) {
@@ -162,4 +196,22 @@ pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
         }
         scenarios
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_soak_has_every_bounded_scenario_once_and_everything_else_from_the_beginning() {
+        let bounded = |scenario: &Scenario| matches!(scenario, Scenario::Ace { length: 1 | 2, .. });
+        let all: Vec<Scenario> = soak(7).filter(bounded).collect();
+        assert_eq!(all.len() as u64, Scenario::ace_count(1) + Scenario::ace_count(2));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+
+        let early: BTreeSet<&str> = soak(7).take(500).map(|scenario| scenario.family()).collect();
+        let families = ["ace", "full", "long", "mend", "open", "scattered", "stale", "tight", "wide"];
+        assert_eq!(early, BTreeSet::from(families));
+    }
 }

@@ -18,7 +18,7 @@ use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPE
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::{Volume, check};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -90,7 +90,12 @@ impl Firn {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
         let volume = firnfs_volume::open(device, options, AtimeMode::Noatime, shared);
-        let open = OpenVolume { volume: volume.map_err(|e| e.to_string())?, clock, nameless: Vec::new() };
+        let open = OpenVolume {
+            volume: volume.map_err(|e| e.to_string())?,
+            clock,
+            nameless: Vec::new(),
+            unnamed: VecDeque::new(),
+        };
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
     }
@@ -147,6 +152,8 @@ struct OpenVolume {
     clock: Arc<VirtualClock>,
     /// Files held open that have lost a name; with their content, once they have none left and were used.
     nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
+    /// Files held open that never had a name, the oldest first.
+    unnamed: VecDeque<InodeNo>,
 }
 
 impl Mounted for OpenVolume {
@@ -209,6 +216,9 @@ impl OpenVolume {
             Op::UnlinkOpen(path) => return self.unlink_open(path),
             Op::UseOpen { len_bytes, tag } => return self.use_open(*len_bytes, *tag),
             Op::CloseOpen => return self.close_open(),
+            Op::MakeUnnamed { len_bytes, tag } => return self.make_unnamed(*len_bytes, *tag),
+            Op::FsyncUnnamed => return self.fsync_unnamed(),
+            Op::LinkUnnamed { to } => return self.link_unnamed(to),
             _ => {}
         }
         let volume = &self.volume;
@@ -253,7 +263,12 @@ impl OpenVolume {
                 self.clock.advance_ms(*ms as i64);
                 volume.background().map(drop)
             }
-            Op::UnlinkOpen(_) | Op::UseOpen { .. } | Op::CloseOpen => unreachable!("done above"),
+            Op::UnlinkOpen(_)
+            | Op::UseOpen { .. }
+            | Op::CloseOpen
+            | Op::MakeUnnamed { .. }
+            | Op::FsyncUnnamed
+            | Op::LinkUnnamed { .. } => unreachable!("done above"),
             Op::Remount => Err(FsError::Invalid("a mounted volume does not mount itself")),
         }
     }

@@ -36,8 +36,23 @@ pub enum Op {
         /// As in `Write`.
         tag: u64,
     },
-    /// Closes those files.
+    /// Closes those files, and those that [`Op::MakeUnnamed`] made.
     CloseOpen,
+    /// Makes a regular file without a name, as `O_TMPFILE` does, and writes to it. It stays open until [`Op::LinkUnnamed`],
+    /// [`Op::CloseOpen`] or a remount.
+    MakeUnnamed {
+        /// Number of bytes.
+        len_bytes: u64,
+        /// As in `Write`.
+        tag: u64,
+    },
+    /// Makes all those files durable, with every earlier change of names.
+    FsyncUnnamed,
+    /// Gives the oldest of those files its first name, and closes it.
+    LinkUnnamed {
+        /// The name.
+        to: String,
+    },
     /// Removes an empty directory.
     Rmdir(String),
     /// Renames, replacing what is there.
@@ -116,7 +131,7 @@ impl Op {
     /// Whether it promises durability once it has returned.
     #[must_use]
     pub fn is_sync(&self) -> bool {
-        matches!(self, Self::Fsync(_) | Self::Sync | Self::Remount)
+        matches!(self, Self::Fsync(_) | Self::FsyncUnnamed | Self::Sync | Self::Remount)
     }
 }
 
@@ -148,6 +163,9 @@ impl fmt::Display for Op {
             Self::UnlinkOpen(path) => write!(f, "unlink-open {path}"),
             Self::UseOpen { len_bytes, tag } => write!(f, "use-open {len_bytes} tag {tag}"),
             Self::CloseOpen => f.write_str("close-open"),
+            Self::MakeUnnamed { len_bytes, tag } => write!(f, "make-unnamed {len_bytes} tag {tag}"),
+            Self::FsyncUnnamed => f.write_str("fsync-unnamed"),
+            Self::LinkUnnamed { to } => write!(f, "link-unnamed {to}"),
             Self::Rmdir(path) => write!(f, "rmdir {path}"),
             Self::Rename { from, to } => write!(f, "rename {from} {to}"),
             Self::Exchange { from, to } => write!(f, "exchange {from} {to}"),

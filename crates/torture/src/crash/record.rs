@@ -9,7 +9,8 @@
 //!    in `worlds[floor..=begun]`; the size is that of a version; and each block, cut at that size, is that of a version.
 //!
 //! floor(f, k) is the end of the last sync of f (or of everything), or of the last rename of f among the first k
-//! operations if that is later: a rename is never there before the data accepted before it.
+//! operations if that is later: a rename is never there before the data accepted before it, nor is the first name of a file
+//! that was made without one.
 
 use super::BLOCK_BYTES;
 use super::op::Op;
@@ -38,7 +39,7 @@ pub struct Record {
     file_syncs: Vec<(usize, FileId)>,
     /// Operations that made everything durable, counted from 1.
     full_syncs: Vec<usize>,
-    /// Operations that renamed a file: (counted from 1, file).
+    /// Operations that renamed a file, or gave it its first name: (counted from 1, file).
     renames: Vec<(usize, FileId)>,
 }
 
@@ -78,6 +79,10 @@ impl Record {
         if succeeded {
             match &op {
                 Op::Fsync(path) => self.file_syncs.extend(before.find(path).map(|id| (number, id))),
+                Op::FsyncUnnamed => self.file_syncs.extend(before.unnamed().iter().map(|id| (number, *id))),
+                Op::LinkUnnamed { .. } => {
+                    self.renames.extend(before.unnamed().first().map(|id| (number, *id)))
+                }
                 Op::Sync | Op::Remount => self.full_syncs.push(number),
                 // Of two names of one file a rename does nothing, and so promises nothing.
                 Op::Rename { from, to } | Op::Exchange { from, to }

@@ -35,7 +35,9 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
         if *op == Op::Remount {
             mounted.unmount().map_err(place)?;
             mounted = subject.mount(disk.clone()).map_err(place)?;
-            record.push(op.clone(), true, record.world().clone());
+            let mut world = record.world().clone();
+            world.apply(op).map_err(|why| place(why.to_owned()))?;
+            record.push(op.clone(), true, world);
         } else {
             step(mounted.as_mut(), op, &mut record).map_err(place)?;
         }

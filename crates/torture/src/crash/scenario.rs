@@ -93,6 +93,19 @@ impl Scenario {
         }
     }
 
+    /// What it is counted with: the first word of its name, without a number.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        match self {
+            Self::Ace { .. } => "ace",
+            Self::Long { .. } => "long",
+            Self::Full { .. } => "full",
+            Self::Stale { .. } => "stale",
+            Self::Mend { .. } => "mend",
+            Self::Shaped { shape, .. } => shape.name(),
+        }
+    }
+
     /// How many of its planned states are worth the time: each state of a full volume or of a large directory
     /// takes long to read.
     #[must_use]
@@ -292,8 +305,14 @@ fn target(op: &Op) -> &str {
         | Op::Punch { path, .. }
         | Op::Chmod { path, .. }
         | Op::SetXattr { path, .. } => path,
-        Op::Link { to, .. } | Op::Rename { to, .. } | Op::Exchange { to, .. } => to,
-        Op::UseOpen { .. } | Op::CloseOpen | Op::Sync | Op::Idle { .. } | Op::Remount => "",
+        Op::Link { to, .. } | Op::Rename { to, .. } | Op::Exchange { to, .. } | Op::LinkUnnamed { to } => to,
+        Op::UseOpen { .. }
+        | Op::CloseOpen
+        | Op::MakeUnnamed { .. }
+        | Op::FsyncUnnamed
+        | Op::Sync
+        | Op::Idle { .. }
+        | Op::Remount => "",
     }
 }
 

@@ -16,7 +16,8 @@ use rand_pcg::Pcg64;
 pub enum Shape {
     /// A directory of several blocks with its hash index: long names come, go and move, and others fill their places.
     Wide,
-    /// Files lose their names while they are open, grow on, and are given back by closing, by an unmount or by the crash.
+    /// Files lose their names while they are open, grow on, and are given back by closing, by an unmount or by the crash;
+    /// others are made without a name and get one late or never.
     Open,
     /// A volume filled to the last file that it takes; then batches larger than a segment, which go to the logs of data and
     /// of metadata, beside the fsync of single files and a cleaner that never rests.
@@ -136,7 +137,11 @@ fn open(seed: u64) -> Vec<Op> {
     let mut history = History::default();
     while history.ops.len() < OPS {
         let tag = seed << 20 | history.ops.len() as u64;
-        let op = match rng.random_range(0..10) {
+        let fresh = |rng: &mut Pcg64| format!("u{}", rng.random_range(0..6));
+        let op = match rng.random_range(0..13) {
+            10 => Some(Op::MakeUnnamed { len_bytes: rng.random_range(1..40_000), tag }),
+            11 => Some(Op::LinkUnnamed { to: fresh(&mut rng) }),
+            12 => Some(Op::FsyncUnnamed),
             0..2 => history.files("").choose(&mut rng).cloned().map(Op::UnlinkOpen),
             2 => Some(Op::UseOpen { len_bytes: rng.random_range(1..40_000), tag }),
             3 if rng.random_bool(0.3) => Some(Op::CloseOpen),

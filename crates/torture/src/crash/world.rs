@@ -28,6 +28,8 @@ pub(super) struct Node {
 pub struct World {
     nodes: BTreeMap<FileId, Arc<Node>>,
     next: FileId,
+    /// Files that never had a name and may still get one, the oldest first.
+    unnamed: Vec<FileId>,
 }
 
 const ROOT: FileId = 0;
@@ -44,13 +46,13 @@ impl World {
     #[must_use]
     pub fn new() -> Self {
         let root = Node::new(NodeKind::Directory, Vec::new());
-        Self { nodes: BTreeMap::from([(ROOT, Arc::new(root))]), next: ROOT + 1 }
+        Self { nodes: BTreeMap::from([(ROOT, Arc::new(root))]), next: ROOT + 1, unnamed: Vec::new() }
     }
 
     /// The world that a walk found: where the next round of a history begins.
     #[must_use]
     pub fn of_tree(tree: &Tree) -> Self {
-        let mut world = Self { nodes: BTreeMap::new(), next: ROOT };
+        let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new() };
         let mut by_ino: BTreeMap<u64, FileId> = BTreeMap::new();
         for entry in tree.entries() {
             let id = *by_ino.entry(entry.ino).or_insert_with(|| {
@@ -124,8 +126,19 @@ impl World {
                 Ok(())
             }
             Op::Fsync(path) => self.find(path).map(drop).ok_or("no such file"),
-            // Files that are open without a name are nowhere to be seen; what they hold is for the subject to check.
-            Op::UseOpen { .. } | Op::CloseOpen | Op::Sync | Op::Idle { .. } | Op::Remount => Ok(()),
+            Op::MakeUnnamed { len_bytes, tag } => {
+                let id = self.add(Node::new(NodeKind::File, pattern(*tag, 0, *len_bytes)));
+                self.unnamed.push(id);
+                Ok(())
+            }
+            Op::LinkUnnamed { to } => self.link_unnamed(to),
+            Op::CloseOpen | Op::Remount => {
+                self.unnamed.drain(..).for_each(|id| drop(self.nodes.remove(&id)));
+                Ok(())
+            }
+            Op::FsyncUnnamed => self.unnamed.first().map(drop).ok_or("no file without a name"),
+            // Files that lost their names while they were open are nowhere to be seen; what they hold is for the subject to check.
+            Op::UseOpen { .. } | Op::Sync | Op::Idle { .. } => Ok(()),
         }
     }
 
@@ -193,6 +206,11 @@ impl World {
         names
     }
 
+    /// Files that never had a name, the oldest first.
+    pub(super) fn unnamed(&self) -> &[FileId] {
+        &self.unnamed
+    }
+
     pub(super) fn node(&self, id: FileId) -> Option<&Node> {
         self.nodes.get(&id).map(|node| &**node)
     }
@@ -253,6 +271,17 @@ impl World {
             return Err("exists");
         }
         self.node_mut(parent).children.insert(name.to_owned(), id);
+        Ok(())
+    }
+
+    fn link_unnamed(&mut self, to: &str) -> Result<(), Invalid> {
+        let id = *self.unnamed.first().ok_or("no file without a name")?;
+        let (parent, name) = self.parent_of(to).ok_or("no such directory")?;
+        if self.find(to).is_some() {
+            return Err("exists");
+        }
+        self.node_mut(parent).children.insert(name.to_owned(), id);
+        self.unnamed.remove(0);
         Ok(())
     }
 

@@ -285,7 +285,8 @@ impl<S: Driven> Volume<S> {
         self.core.lock().store().broken().map(str::to_owned)
     }
 
-    /// Frees what has no names, commits everything, writes a checkpoint that says so.
+    /// Frees what has no names, commits everything, writes a checkpoint that says so. It can still be read, and takes no more
+    /// changes.
     ///
     /// # Errors
     /// `Io`, `NoSpace`; `ReadOnly` if the volume turned read-only while it was open: what was not durable before is lost.

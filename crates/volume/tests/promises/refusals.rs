@@ -2,6 +2,7 @@
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
 use firnfs::FsError;
+use firnfs::inode::Kind;
 use firnfs::lfs::{NotFirnfs, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Device, MemDevice, SparseImage};
@@ -110,4 +111,27 @@ fn a_lost_superblock_is_replaced_by_its_replicas() {
         image.write(at, &[0; 4096]);
     }
     assert!(matches!(refused(image), OpenError::NotFirnfs(NotFirnfs::NoSuperblock(_))));
+}
+
+/// The clean checkpoint says that nothing follows it: what came after would be lost by the next mount.
+#[test]
+fn a_closed_volume_takes_no_changes_and_may_be_closed_again() {
+    let device = Arc::new(MemDevice::new(SIZE_BYTES));
+    make_volume(&*device, 256 * KIB);
+    let mounted = Mounted::new(device.clone(), Options::default());
+    let ino = mounted.create(InodeNo::ROOT, "file");
+    mounted.write(ino, 0, &pattern(9, 100_000));
+    mounted.volume.close().unwrap();
+
+    let made = mounted.try_make(InodeNo::ROOT, "late", Kind::Regular);
+    assert!(matches!(&made, Err(FsError::ReadOnly(why)) if why.contains("closed")), "{made:?}");
+    let written = mounted.volume.write_all(ino, 0, b"late", false);
+    assert!(matches!(&written, Err(FsError::ReadOnly(_))), "{written:?}");
+    assert_eq!(mounted.read(ino, 0, 100_000), pattern(9, 100_000));
+    mounted.volume.background().unwrap();
+    mounted.volume.close().unwrap();
+
+    let again = Mounted::new(device, Options::default());
+    assert!(again.volume.run(|vfs, _| Ok(vfs.store().recovered().was_clean)).unwrap());
+    assert_eq!(again.read(again.find(InodeNo::ROOT, "file").unwrap(), 0, 100_000), pattern(9, 100_000));
 }

@@ -7,7 +7,7 @@ use crate::micro::table;
 pub(super) fn markdown(plots: &[Plot], claims: &[Claim]) -> String {
     let mut text =
         format!("# Figures of Sprite LFS, by simulation\n\n{CONDITIONS}\n## Published and ours\n\n");
-    let header = ["place", "what", "published", "ours", "deviation", "holds"].map(str::to_owned);
+    let header = ["place", "what", "published", "ours", "deviation", "holds"];
     let rows: Vec<Vec<String>> = claims
         .iter()
         .map(|claim| {
@@ -53,8 +53,7 @@ block, stands below them for comparison.
 fn numbers(plot: &Plot) -> String {
     let few: Vec<_> = plot.curves.iter().filter(|curve| (3..20).contains(&curve.points.len())).collect();
     let Some(first) = few.first() else { return String::new() };
-    let header: Vec<String> =
-        std::iter::once(plot.x).chain(few.iter().map(|curve| curve.label)).map(str::to_owned).collect();
+    let header: Vec<&str> = std::iter::once(plot.x).chain(few.iter().map(|curve| curve.label)).collect();
     let row = |i: usize| {
         let values = few.iter().map(|curve| format!("{:.2}", curve.points[i].1));
         std::iter::once(format!("{}", first.points[i].0)).chain(values).collect()

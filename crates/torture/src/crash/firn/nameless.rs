@@ -1,9 +1,11 @@
-//! Files that stay open after they lost a name: they keep their content while they are held, and a crash frees them.
+//! Files that stay open after they lost a name, and files made without one: they keep their content while they are held, and
+//! a crash frees those that have no name then.
 
-use super::OpenVolume;
+use super::{CALLER, FILE_MODE, OpenVolume};
 use crate::crash::op::pattern;
 use firnfs::FsError;
 use firnfs::inode::Kind;
+use firnfs::store::Scope;
 use firnfs_format::InodeNo;
 
 impl OpenVolume {
@@ -49,7 +51,36 @@ impl OpenVolume {
         while let Some((ino, _)) = self.nameless.pop() {
             self.volume.run(|vfs, now| vfs.forget(now, ino, 1))?;
         }
+        while let Some(ino) = self.unnamed.pop_front() {
+            self.volume.run(|vfs, now| vfs.forget(now, ino, 1))?;
+        }
         Ok(())
+    }
+
+    /// A file that there is no room for is not there.
+    pub(super) fn make_unnamed(&mut self, len_bytes: u64, tag: u64) -> Result<(), FsError> {
+        let made = self.volume.run(|vfs, now| vfs.make_unnamed(now, CALLER, InodeNo::ROOT, FILE_MODE))?.ino;
+        let written = self.volume.write_all(made, 0, &pattern(tag, 0, len_bytes), false);
+        match written {
+            Ok(()) => self.unnamed.push_back(made),
+            Err(_) => self.volume.run(|vfs, now| vfs.forget(now, made, 1))?,
+        }
+        written
+    }
+
+    pub(super) fn fsync_unnamed(&self) -> Result<(), FsError> {
+        if self.unnamed.is_empty() {
+            return Err(FsError::NotFound);
+        }
+        self.unnamed.iter().try_for_each(|ino| self.volume.sync(Scope::File(*ino)))
+    }
+
+    pub(super) fn link_unnamed(&mut self, to: &str) -> Result<(), FsError> {
+        let ino = *self.unnamed.front().ok_or(FsError::NotFound)?;
+        let (parent, name) = self.parent(to)?;
+        self.volume.run(|vfs, now| vfs.link(now, ino, parent, name, false))?;
+        self.unnamed.pop_front();
+        self.volume.run(|vfs, now| vfs.forget(now, ino, 1))
     }
 
     pub(super) fn content(&self, ino: InodeNo) -> Result<Vec<u8>, FsError> {

@@ -1,0 +1,118 @@
+//! `Bar`: the progress bar of every command, on standard error, and only where that is a terminal.
+//!
+//! Invariants: it is gone from the screen once dropped, whatever became of the work, so that results and errors stand alone; one
+//! that moves all the time shows from the second second on, since nobody needs a bar for less; one that moves in large steps
+//! shows at once, since nobody knows how long the first takes.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Display;
+use std::time::Duration;
+
+const BYTES: &str = "{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}";
+const SHARE: &str = "{bar:30} {percent}% of {msg} [{elapsed} + {eta}]";
+const STEPS: &str = "{bar:30} {pos}/{len} [{elapsed} + {eta}] {msg}";
+const ENDLESS: &str = "{spinner} {msg}";
+
+/// See the module's head.
+pub struct Bar {
+    bar: ProgressBar,
+    hidden_for: Duration,
+}
+
+impl Bar {
+    /// Moves with bytes.
+    pub fn of_bytes() -> Self {
+        Self::new(ProgressBar::new(0), BYTES, Duration::from_secs(1))
+    }
+
+    /// Moves with parts of what the message names, and shows percents.
+    pub fn of_share() -> Self {
+        Self::new(ProgressBar::new(0), SHARE, Duration::from_secs(1))
+    }
+
+    /// Moves with steps that may each take long.
+    pub fn of_steps() -> Self {
+        Self::new(ProgressBar::new(0), STEPS, Duration::ZERO)
+    }
+
+    /// Has only a message: how much there is nobody knows.
+    pub fn endless() -> Self {
+        Self::new(ProgressBar::new_spinner(), ENDLESS, Duration::ZERO)
+    }
+
+    fn new(bar: ProgressBar, template: &'static str, hidden_for: Duration) -> Self {
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self { bar: bar.with_style(style), hidden_for }
+    }
+
+    /// So much of so much is done.
+    pub fn show(&self, done: u64, total: u64, message: impl Display) {
+        if self.bar.elapsed() >= self.hidden_for {
+            self.bar.set_length(total);
+            self.bar.set_position(done);
+            self.bar.set_message(message.to_string());
+        }
+    }
+
+    /// Something was done, of nobody knows how much.
+    pub fn tell(&self, message: impl Display) {
+        self.bar.set_message(message.to_string());
+        self.bar.tick();
+    }
+
+    /// Takes the bar off the screen while somebody is asked something.
+    pub fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.bar.suspend(ask)
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_one() {
+        for template in [BYTES, SHARE, STEPS, ENDLESS] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn what_moves_all_the_time_does_not_show_in_the_first_second() {
+        // As if begun a second ago.
+        let [young, old] = [0, 1].map(|ago_s| {
+            let mut bar = Bar::of_bytes();
+            bar.bar = bar.bar.clone().with_elapsed(Duration::from_secs(ago_s));
+            bar
+        });
+        let steps = Bar::of_steps();
+        for bar in [&young, &old, &steps] {
+            bar.show(3, 10, format_args!("phase {}", 1));
+        }
+        assert_eq!((young.bar.position(), young.bar.message()), (0, String::new()));
+        assert_eq!((old.bar.position(), old.bar.message()), (3, "phase 1".to_owned()));
+        assert_eq!((steps.bar.position(), steps.bar.length()), (3, Some(10)));
+        assert_eq!(steps.bar.message(), "phase 1");
+    }
+
+    #[test]
+    fn a_bar_is_gone_once_dropped_also_where_an_error_ends_the_work() {
+        let seen = std::cell::OnceCell::new();
+        let work = || -> Result<(), String> {
+            let bar = Bar::of_steps();
+            seen.set(bar.bar.clone()).unwrap();
+            bar.show(1, 2, "");
+            Err("failed".to_owned())?;
+            bar.show(2, 2, "");
+            Ok(())
+        };
+        work().unwrap_err();
+        assert!(seen.get().unwrap().is_finished());
+    }
+}
