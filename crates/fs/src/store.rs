@@ -281,8 +281,8 @@ pub trait Store: Send {
     /// `Need` (for indirect blocks only), `Corrupt`, `NotFound`.
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan>;
 
-    /// Gives back the pin of a [`ReadPlan`].
-    fn unpin(&mut self, pin: u64);
+    /// Gives back the pin of a [`ReadPlan`]. True if somebody who was turned away with `Room` may go on now.
+    fn unpin(&mut self, pin: u64) -> bool;
 
     /// What lies at a byte of the data fork, and how far it reaches (it may be cut short at `limit_bytes`, a length,
     /// or wherever the store stops looking).

@@ -91,8 +91,8 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.read(ino, at_bytes, len_bytes)
     }
 
-    fn unpin(&mut self, pin: u64) {
-        self.inner.unpin(pin);
+    fn unpin(&mut self, pin: u64) -> bool {
+        self.inner.unpin(pin)
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {

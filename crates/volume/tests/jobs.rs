@@ -186,6 +186,62 @@ fn a_segment_that_a_reader_holds_is_not_discarded() {
     hand.vfs.store_mut().unpin(plan.pin);
 }
 
+/// A volume full but for what a reader still holds is not full: who needs that waits for the reader.
+#[test]
+fn who_needs_the_segments_that_readers_hold_waits_for_them() {
+    let options = Options { cache_bytes: 2 << 20, write_threshold_bytes: 256 << 10, ..Options::default() };
+    let mut hand = Hand::open(new_device(128 << 20, 0), options);
+    let read = hand.create("read");
+    let len = 80 << 20;
+    hand.write(read, 0, &pattern(1, len));
+    let filler = hand.create("filler");
+    let mut filled = 0;
+    while let Ok(more) = hand.run(|vfs| vfs.write(NOW, filler, filled, &pattern(2, 64 << 10), false)) {
+        filled += more as u64;
+        hand.run(|vfs| vfs.commit(NOW, Scope::All)).unwrap();
+    }
+    let (mut pins, mut at) = (Vec::new(), 0);
+    while at < len as u64 {
+        let plan = hand.run(|vfs| vfs.read(NOW, read, at, len as u64 - at)).unwrap();
+        at += plan.len_bytes() as u64;
+        pins.push(plan.pin);
+    }
+    hand.run(|vfs| vfs.unlink(NOW, InodeNo::ROOT, b"read")).unwrap();
+    while matches!(hand.vfs.store_mut().step(NOW, false), Ok(Step::Worked)) {
+        hand.pump();
+    }
+    for _ in 0..3 {
+        hand.checkpoint();
+    }
+
+    let late = hand.create("late");
+    let mut written = 0;
+    let last = loop {
+        assert!(written < len as u64, "all of it was written although readers hold the room");
+        let piece = pattern(3, 64 << 10);
+        let one = hand.vfs.write(NOW, late, written, &piece, false);
+        let both = one.and_then(|more| {
+            written += more as u64;
+            hand.vfs.commit(NOW, Scope::All)
+        });
+        hand.pump();
+        let stop = match both {
+            Ok(_) => continue,
+            Err(Stop::Room) => match hand.vfs.store_mut().step(NOW, true) {
+                Ok(Step::Worked) => continue,
+                Ok(step) => break step,
+                Err(stop) => stop,
+            },
+            Err(stop) => stop,
+        };
+        hand.overcome(stop).unwrap();
+    };
+    assert_eq!(last, Step::Waiting, "after {written} bytes");
+    assert!(hand.vfs.store_mut().unpin(pins.remove(0)), "somebody waits for the readers");
+    pins.into_iter().for_each(|pin| _ = hand.vfs.store_mut().unpin(pin));
+    hand.write(late, written, &pattern(3, 512 << 10));
+}
+
 #[test]
 fn a_flush_that_failed_is_not_made_good_by_the_next() {
     let device = new_device(16 << 20, 0);

@@ -22,6 +22,7 @@ use firnfs_format::summary::{
 };
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// One thing that a batch writes.
@@ -405,13 +406,18 @@ impl Lfs {
         // A few more than needed, so that most commits find the pool full.
         let missing = needed + 4 - self.log.pool_len();
         let (log, pins, jobs, geo) = (&self.log, &self.pins, &self.jobs, &self.geo);
+        let meets_pins = Cell::new(false);
         let taken = |segment| {
             let start_bytes = geo.device_bytes(geo.addr(segment, 0));
-            log.is_taken(segment) || pins.is_pinned(segment) || jobs.is_discarding(start_bytes)
+            let is_pinned = pins.is_pinned(segment);
+            meets_pins.set(meets_pins.get() || is_pinned);
+            is_pinned || log.is_taken(segment) || jobs.is_discarding(start_bytes)
         };
         let found = self.usage.find_ready(&mut self.shelf, self.durable_epoch, missing, &taken)?;
         self.log.fill_pool(found);
-        if self.log.pool_len() >= needed { Ok(()) } else { Err(Stop::Room) }
+        let has_enough = self.log.pool_len() >= needed;
+        self.pins.set_awaited(!has_enough && meets_pins.get());
+        if has_enough { Ok(()) } else { Err(Stop::Room) }
     }
 }
 

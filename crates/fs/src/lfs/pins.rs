@@ -1,4 +1,6 @@
 //! Pins: segments that a read outside the lock is still using; they are not given out for writing.
+//!
+//! Who finds clean segments pinned and too few others waits for the readers; their ends are the only event that it can hope for.
 
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::SegmentId;
@@ -10,6 +12,8 @@ pub struct Pins {
     next: u64,
     held: BTreeMap<u64, Vec<SegmentId>>,
     counts: BTreeMap<SegmentId, u32>,
+    /// Somebody was short of segments, and some were clean but pinned.
+    is_awaited: bool,
 }
 
 impl Pins {
@@ -28,8 +32,18 @@ impl Pins {
         self.next
     }
 
-    /// Gives a pin back.
-    pub fn unpin(&mut self, pin: u64) {
+    /// Notes whether pins are all that keeps somebody from the segments it needs.
+    pub fn set_awaited(&mut self, is_awaited: bool) {
+        self.is_awaited = is_awaited;
+    }
+
+    /// What [`Self::set_awaited`] noted last, unless a pin was given back since.
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited && !self.counts.is_empty()
+    }
+
+    /// Gives a pin back; true if somebody waits for that.
+    pub fn unpin(&mut self, pin: u64) -> bool {
         for segment in self.held.remove(&pin).unwrap_or_default() {
             if let Some(count) = self.counts.get_mut(&segment) {
                 *count -= 1;
@@ -38,6 +52,7 @@ impl Pins {
                 }
             }
         }
+        std::mem::take(&mut self.is_awaited)
     }
 
     /// True while somebody reads that segment.

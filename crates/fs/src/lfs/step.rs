@@ -183,9 +183,9 @@ impl Lfs {
         }
     }
 
-    /// What to say when room is short: only requests under way can give any back by themselves.
+    /// What to say when room is short: only requests under way, and readers of clean segments, can give any back by themselves.
     fn no_way(&self) -> Step {
-        if self.jobs.is_idle() { Step::Stuck } else { Step::Waiting }
+        if self.jobs.is_idle() && !self.pins.is_awaited() { Step::Stuck } else { Step::Waiting }
     }
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.

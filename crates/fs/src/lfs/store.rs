@@ -370,8 +370,8 @@ impl Store for Lfs {
         self.note_found(dir, ino);
     }
 
-    fn unpin(&mut self, pin: u64) {
-        self.pins.unpin(pin);
+    fn unpin(&mut self, pin: u64) -> bool {
+        self.pins.unpin(pin)
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {

@@ -219,8 +219,9 @@ impl Store for MemStore {
         Ok(ReadPlan { pieces, pin: 0 })
     }
 
-    fn unpin(&mut self, pin: u64) {
+    fn unpin(&mut self, pin: u64) -> bool {
         assert_eq!(pin, 0, "the memory store pins nothing");
+        false
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {

@@ -31,7 +31,7 @@ pub(super) struct Events {
     happened: Condvar,
     count: AtomicU64,
     dead_ends: AtomicU64,
-    /// Requests that some caller has taken from the core and not reported yet.
+    /// Requests that some caller has taken from the core and not reported yet, and readings under way.
     requests: AtomicU32,
 }
 
@@ -130,6 +130,20 @@ impl<S: Driven> Volume<S> {
     pub(super) fn request_done(&self, core: MutexGuard<'_, Vfs<S>>) {
         self.events.requests.fetch_sub(1, Ordering::Relaxed);
         self.tell(core, Event::Progress);
+    }
+
+    /// A reader outside the lock has pinned segments: like a request, it comes to an end that may be waited for. To be called under the
+    /// lock of the core that the pin was made under.
+    pub(super) fn reading_begun(&self) {
+        self.events.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has given its pin back. Told only where it can matter: to whoever waits for the pin, and when nothing else is under way.
+    pub(super) fn reading_done(&self, core: MutexGuard<'_, Vfs<S>>, is_awaited: bool) {
+        let was_last = self.events.requests.fetch_sub(1, Ordering::Relaxed) == 1;
+        if is_awaited || was_last {
+            self.tell(core, Event::Progress);
+        }
     }
 
     /// Carries out what is ready; if nothing is, sleeps until something has happened since `seen`. False if nothing ever will:

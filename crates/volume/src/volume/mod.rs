@@ -185,14 +185,22 @@ impl<S: Driven> Volume<S> {
     /// # Errors
     /// `Corrupt`, `Io`, and those of `Vfs::read`.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
-        let plan = self.run(|vfs, now| vfs.read(now, ino, at_bytes, out.len() as u64))?;
+        let plan = self.run(|vfs, now| {
+            let plan = vfs.read(now, ino, at_bytes, out.len() as u64)?;
+            if plan.pin != 0 {
+                self.reading_begun();
+            }
+            Ok(plan)
+        })?;
         let len = plan.len_bytes();
         let result = match &self.reader {
             Some(reader) => reader.carry_out(&plan, &mut out[..len]),
             None => Reader::from_memory(&plan, &mut out[..len]),
         };
         if plan.pin != 0 {
-            self.core.lock().store_mut().unpin(plan.pin);
+            let mut core = self.core.lock();
+            let is_awaited = core.store_mut().unpin(plan.pin);
+            self.reading_done(core, is_awaited);
         }
         result.map(|()| len)
     }
