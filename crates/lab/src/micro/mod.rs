@@ -150,7 +150,7 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
     let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
     let mut report = Report::new(environment, roles, plan.rounds, workload, samples);
     report.figures.extend(figures::from_samples(&report.roles, &report.samples));
-    report.figures.extend(scaled);
+    report.figures.extend(scaled.into_iter().flatten());
     report.figures.extend(checked);
     report.figures.extend(recovered);
     Ok(report)

@@ -1,19 +1,61 @@
-//! How the cost of a create grows with the directory: windows of creates at a small and at a large number of files.
+//! How the cost of an operation grows with the directory: windows of creates, lookups and deletes at a small and at a large number
+//! of files.
 //!
-//! Every window ends with a sync, so that what it put off is in its time.
+//! Every window ends with a sync, so that what it put off is in its time. Names that are looked up are asked of the file system: the
+//! kernel has forgotten them, or never heard of them.
 
 use super::report::{Figure, Spread};
-use super::scenario::{create_files, elapsed_ns};
+use super::scenario::{create_files, elapsed_ns, small_path};
 use super::stop::Stop;
-use super::target::Target;
+use super::target::{Target, drop_caches, may_drop_caches};
 use crate::LabError;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-/// The most that a create among the many may cost relative to one among the few.
-const LIMIT: f64 = 1.3;
 /// The name of the directory that is filled.
 const DIRECTORY: &str = "firn-bench-scale";
+
+/// What is timed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operation {
+    Create,
+    /// Of names that are there.
+    Lookup,
+    /// Of names that are not.
+    Miss,
+    Delete,
+}
+
+/// All of them, in an order that leaves the directory as large as it was.
+const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Lookup, Operation::Miss, Operation::Delete];
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Lookup => "lookup",
+            Self::Miss => "lookup of nothing",
+            Self::Delete => "delete",
+        }
+    }
+
+    /// The most that one among the many may cost relative to one among the few.
+    fn limit(self) -> f64 {
+        match self {
+            Self::Create => 1.3,
+            Self::Lookup | Self::Miss | Self::Delete => 2.5,
+        }
+    }
+
+    /// Whether this process may do what timing it takes.
+    fn is_possible(self) -> bool {
+        self != Self::Lookup || may_drop_caches()
+    }
+}
+
+/// Of an operation, microseconds each.
+type Timed = (Operation, Spread);
 
 /// Numbers of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +64,7 @@ pub struct Scale {
     pub few: u64,
     /// Many.
     pub many: u64,
-    /// Creates timed at a time.
+    /// Operations timed at a time.
     pub window: u64,
     /// Windows timed at either size.
     pub windows: u64,
@@ -41,7 +83,7 @@ impl Scale {
     ///
     /// # Errors
     /// The first call that fails; `Interrupted`.
-    pub fn measure(&self, target: &mut dyn Target, stop: &Stop) -> Result<Figure, LabError> {
+    pub fn measure(&self, target: &mut dyn Target, stop: &Stop) -> Result<Vec<Figure>, LabError> {
         let directory = target.directory().join(DIRECTORY);
         std::fs::create_dir(&directory).map_err(LabError::io("create", &directory))?;
         let timed = self.fill(target, &directory, stop);
@@ -50,43 +92,109 @@ impl Scale {
             target.sync()?;
         }
         let (few, many) = timed?;
-        let ratio = many.median / few.median;
-        Ok(Figure {
-            title: format!("cost per create at {} files against {} (durable)", self.many, self.few),
-            value: Spread { median: ratio, min: many.min / few.max, max: many.max / few.min },
-            limit: Some(LIMIT),
-            at_least: false,
-            detail: format!("{:.1} us / {:.1} us a create", many.median, few.median),
-        })
+        let figures = few.into_iter().zip(many).map(|((operation, few), (_, many))| {
+            let ratio = many.median / few.median;
+            let name = operation.name();
+            Figure {
+                title: format!("cost per {name} at {} files against {} (durable)", self.many, self.few),
+                value: Spread { median: ratio, min: many.min / few.max, max: many.max / few.min },
+                limit: Some(operation.limit()),
+                at_least: false,
+                detail: format!("{:.1} us / {:.1} us a {name}", many.median, few.median),
+            }
+        });
+        Ok(figures.collect())
     }
 
-    /// Microseconds a create among the few and among the many.
-    fn fill(&self, target: &dyn Target, directory: &Path, stop: &Stop) -> Result<(Spread, Spread), LabError> {
-        create_files(directory, 0..self.few, self.file_bytes, stop)?;
-        let (few, at) = self.windows(target, directory, self.few, stop)?;
-        create_files(directory, at..self.many.max(at), self.file_bytes, stop)?;
-        let (many, _) = self.windows(target, directory, self.many.max(at), stop)?;
-        Ok((few, many))
-    }
-
-    /// Microseconds a create, and the number of files afterwards.
-    fn windows(
+    /// Microseconds an operation among the few and among the many.
+    fn fill(
         &self,
         target: &dyn Target,
         directory: &Path,
-        from: u64,
         stop: &Stop,
-    ) -> Result<(Spread, u64), LabError> {
-        target.sync()?;
-        let mut costs = Vec::new();
-        for window in 0..self.windows {
-            let first = from + window * self.window;
-            let start = Instant::now();
-            create_files(directory, first..first + self.window, self.file_bytes, stop)?;
-            target.sync()?;
-            costs.push(elapsed_ns(start) as f64 / 1000.0 / self.window as f64);
-        }
-        let spread = Spread::of(&costs).ok_or_else(|| LabError::Setup("no windows to time".to_owned()))?;
-        Ok((spread, from + self.windows * self.window))
+    ) -> Result<(Vec<Timed>, Vec<Timed>), LabError> {
+        create_files(directory, 0..self.few, self.file_bytes, stop)?;
+        let few = self.all(target, directory, self.few, stop)?;
+        create_files(directory, self.few..self.many.max(self.few), self.file_bytes, stop)?;
+        let many = self.all(target, directory, self.many.max(self.few), stop)?;
+        Ok((few, many))
     }
+
+    /// Each operation among that many files; afterwards there are as many again.
+    fn all(
+        &self,
+        target: &dyn Target,
+        directory: &Path,
+        files: u64,
+        stop: &Stop,
+    ) -> Result<Vec<Timed>, LabError> {
+        let possible = OPERATIONS.into_iter().filter(|operation| operation.is_possible());
+        let timed = possible.map(|operation| {
+            let costs = self.windows(operation, target, directory, files, stop)?;
+            let spread =
+                Spread::of(&costs).ok_or_else(|| LabError::Setup("no windows to time".to_owned()))?;
+            Ok((operation, spread))
+        });
+        timed.collect()
+    }
+
+    /// Microseconds an operation, of each window.
+    fn windows(
+        &self,
+        operation: Operation,
+        target: &dyn Target,
+        directory: &Path,
+        files: u64,
+        stop: &Stop,
+    ) -> Result<Vec<f64>, LabError> {
+        target.sync()?;
+        let window = |number: u64| {
+            let first = files + number * self.window;
+            if operation == Operation::Lookup {
+                drop_caches()?;
+            }
+            let start = Instant::now();
+            self.window(operation, directory, first..first + self.window, files, stop)?;
+            target.sync()?;
+            Ok(elapsed_ns(start) as f64 / 1000.0 / self.window as f64)
+        };
+        (0..self.windows).map(window).collect()
+    }
+
+    /// `new`: numbers of files behind the first `files`.
+    fn window(
+        &self,
+        operation: Operation,
+        directory: &Path,
+        new: Range<u64>,
+        files: u64,
+        stop: &Stop,
+    ) -> Result<(), LabError> {
+        for number in new {
+            stop.check()?;
+            match operation {
+                Operation::Create => create_files(directory, number..number + 1, self.file_bytes, stop)?,
+                Operation::Lookup => {
+                    let path = small_path(directory, scattered(number, files));
+                    path.symlink_metadata().map_err(LabError::io("look up", &path)).map(drop)?;
+                }
+                Operation::Miss => {
+                    let path = directory.join(format!("absent-{number}"));
+                    if path.symlink_metadata().is_ok() {
+                        return Err(LabError::Setup(format!("{} is there", path.display())));
+                    }
+                }
+                Operation::Delete => {
+                    let path = small_path(directory, number);
+                    std::fs::remove_file(&path).map_err(LabError::io("remove", &path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number below `bound`, in no order.
+fn scattered(number: u64, bound: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bound.max(1)
 }

@@ -378,7 +378,7 @@ pub(super) fn small_name(i: u64) -> String {
     format!("file-{i:07}")
 }
 
-fn small_path(directory: &Path, i: u64) -> PathBuf {
+pub(super) fn small_path(directory: &Path, i: u64) -> PathBuf {
     directory.join(small_name(i))
 }
 

@@ -1,6 +1,7 @@
 //! Every scenario on a real directory, small.
 
 use super::super::report::Roles;
+use super::super::scale::Scale;
 use super::super::{Plan, run};
 use super::*;
 
@@ -108,4 +109,19 @@ fn units_are_overwritten_in_an_order_that_is_no_order_and_covers_all() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..128).collect::<Vec<_>>());
     assert_ne!(prepared.overwrite_order, sorted);
+}
+
+#[test]
+fn a_directory_that_grows_is_timed_at_both_sizes_and_gone_afterwards() {
+    let mut target = here();
+    let scale = Scale { few: 30, many: 90, window: 7, windows: 3, file_bytes: 100 };
+    let figures = scale.measure(&mut target, &Stop::default()).unwrap();
+    let lookups = usize::from(super::super::target::may_drop_caches());
+    assert_eq!(figures.len(), 3 + lookups);
+    assert!(figures.iter().all(|figure| figure.value.min > 0.0 && figure.limit.is_some()), "{figures:?}");
+    assert_eq!(std::fs::read_dir(target.directory()).unwrap().count(), 0);
+
+    // What somebody else has there is not taken for its own.
+    std::fs::create_dir(target.directory().join("firn-bench-scale")).unwrap();
+    assert!(scale.measure(&mut target, &Stop::default()).is_err());
 }

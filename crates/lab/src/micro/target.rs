@@ -43,7 +43,7 @@ pub fn may_drop_caches() -> bool {
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
-fn drop_caches() -> Result<(), LabError> {
+pub(super) fn drop_caches() -> Result<(), LabError> {
     std::fs::write(DROP_CACHES, "3").map_err(LabError::io("write to", Path::new(DROP_CACHES)))
 }
 
