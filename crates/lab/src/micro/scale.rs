@@ -175,7 +175,9 @@ impl Scale {
             match operation {
                 Operation::Create => create_files(directory, number..number + 1, self.file_bytes, stop)?,
                 Operation::Lookup => {
-                    let path = small_path(directory, scattered(number, files));
+                    // As many different ones at both sizes: what fits the caches is not what is compared.
+                    let back = scattered(number, self.few.min(files));
+                    let path = small_path(directory, files - 1 - back);
                     path.symlink_metadata().map_err(LabError::io("look up", &path)).map(drop)?;
                 }
                 Operation::Miss => {
