@@ -99,7 +99,7 @@ impl Lfs {
             written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
         let log = self.log.meta_log();
         for plan in self.log.plan(log, &self.geo, &mut self.usage, &lens) {
-            let mut writer = PartialWriter::new(&self.geo, &plan);
+            let mut writer = PartialWriter::new(&self.geo, &plan, plan.len_sectors - plan.summary_sectors);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
@@ -139,7 +139,7 @@ impl Lfs {
         let block_bytes = self.geo.block_bytes;
         let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
         for plan in &plans {
-            let mut writer = PartialWriter::new(&self.geo, plan);
+            let mut writer = PartialWriter::new(&self.geo, plan, plan.len_sectors - plan.summary_sectors);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);

@@ -23,6 +23,7 @@ use firnfs_format::summary::{
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One thing that a batch writes.
@@ -54,6 +55,12 @@ impl Batch {
 
     fn sectors(&self) -> u64 {
         self.lens.iter().map(|&len| u64::from(len)).sum()
+    }
+
+    /// Sectors of some of its items that are not written from the cache's own blocks.
+    fn own_sectors(&self, items: Range<usize>) -> u32 {
+        let is_own = |at: &usize| !matches!(self.items[*at], Item::Block(.., true));
+        items.filter(is_own).map(|at| u32::from(self.lens[at])).sum()
     }
 }
 
@@ -284,7 +291,7 @@ impl Lfs {
         let last = plans.len() - 1;
         for (n, plan) in plans.iter().enumerate() {
             let more = if n == last { end } else { FLAG_CONT };
-            let mut writer = PartialWriter::new(&self.geo, plan);
+            let mut writer = PartialWriter::new(&self.geo, plan, batch.own_sectors(plan.items.clone()));
             for at in plan.items.clone() {
                 let ptr = BlockPtr { len_sectors: batch.lens[at], ..BlockPtr::HOLE };
                 let entry = match batch.items[at] {
@@ -437,10 +444,11 @@ pub(super) struct PartialWriter {
 }
 
 impl PartialWriter {
-    pub(super) fn new(geo: &Geometry, plan: &Planned) -> Self {
-        let len_bytes = (plan.len_sectors * SECTOR_BYTES) as usize;
+    /// `own_sectors` is how much will be copied or made in it, beside the summary and the blocks that it shares.
+    pub(super) fn new(geo: &Geometry, plan: &Planned, own_sectors: u32) -> Self {
+        let bytes = |sectors: u32| (sectors * SECTOR_BYTES) as usize;
         Self {
-            parcel: Parcel::new(len_bytes, (plan.summary_sectors * SECTOR_BYTES) as usize),
+            parcel: Parcel::new(bytes(plan.len_sectors), bytes(plan.summary_sectors), bytes(own_sectors)),
             entries: Vec::with_capacity(plan.items.len()),
             start: geo.addr(plan.segment, plan.start_sector),
             sector: plan.summary_sectors,

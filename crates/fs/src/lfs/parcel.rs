@@ -33,11 +33,14 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to.
-    pub fn new(len_bytes: usize, summary_bytes: usize) -> Self {
+    /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to. `own_bytes` is how much
+    /// [`Parcel::add_own`] will add.
+    pub fn new(len_bytes: usize, summary_bytes: usize, own_bytes: usize) -> Self {
         let source = Source::Own(0..summary_bytes);
         let summary = Part { at_bytes: 0, len_bytes: summary_bytes, source };
-        Self { len_bytes, own: vec![0; summary_bytes], parts: vec![summary] }
+        let mut own = Vec::with_capacity(summary_bytes + own_bytes);
+        own.resize(summary_bytes, 0);
+        Self { len_bytes, own, parts: vec![summary] }
     }
 
     /// The place of the summary.
@@ -108,7 +111,7 @@ mod tests {
     fn what_was_put_in_is_read_back_from_its_place_and_the_rest_is_zero() {
         // Whoever had the memory before must not show through.
         drop(AlignedBuf::copy_of(&[0xee; 1 << 17]));
-        let mut parcel = Parcel::new(1 << 17, 512);
+        let mut parcel = Parcel::new(1 << 17, 512, 100);
         parcel.summary_mut().fill(1);
         parcel.add_own(512, 100).fill(2);
         parcel.add_block(4096, 512, Buf::new(vec![3; 4096]));
