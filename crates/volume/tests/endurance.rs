@@ -144,7 +144,7 @@ fn so_is_one_with_as_many_logs_as_there_can_be() {
 }
 
 #[test]
-#[ignore = "takes half an hour: scripts/scale.sh"]
+#[ignore = "takes some ten minutes: scripts/scale.sh runs this in release"]
 fn a_large_volume_filled_to_99_percent_is_overwritten_four_times() {
     for shape in SHAPES {
         wear(shape, 512 << 20, 1 << 20, None, 4 * (512 << 20));

@@ -1,7 +1,7 @@
 //! A directory of a million entries: near-constant cost per create, lookup and delete; readdir goes on from its cookies.
 //!
-//! What operations cost the device is counted here; time, over the full million and through a mount, is the benchmark's
-//! (`firn bench micro --million`).
+//! What every run can check is what the operations cost the device. Time, in release and over the full million, is the benchmark's
+//! through a mount; the test of the library alone is here for whoever makes the index cheaper.
 
 use crate::support::{GIB, MIB, Mounted, make_volume};
 use firnfs::lfs::Options;
@@ -9,6 +9,7 @@ use firnfs_device::{CountingDevice, Device, MemDevice};
 use firnfs_format::InodeNo;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 const WINDOW: u64 = 5_000;
 
@@ -49,6 +50,43 @@ impl Directory {
         self.grow(self.files + WINDOW);
         self.mounted.sync();
         self.device.counts().since(&before).write_bytes / WINDOW
+    }
+
+    fn time_ns(&mut self, mut work: impl FnMut(&mut Self)) -> u64 {
+        self.mounted.sync();
+        let mut costs: Vec<_> = (0..5)
+            .map(|_| {
+                let start = Instant::now();
+                work(self);
+                self.mounted.sync();
+                start.elapsed().as_nanos() as u64 / WINDOW
+            })
+            .collect();
+        costs.sort_unstable();
+        costs[costs.len() / 2]
+    }
+
+    /// Nanoseconds a create, a lookup of what is there, a lookup of what is not, and a delete; medians of five windows.
+    fn costs_ns(&mut self) -> [u64; 4] {
+        let create = self.time_ns(|d| d.grow(d.files + WINDOW));
+        let files = self.files;
+        let find = self.time_ns(|d| {
+            for n in 0..WINDOW {
+                d.mounted.find(InodeNo::ROOT, &name(scattered(n, files))).unwrap();
+            }
+        });
+        let miss = self.time_ns(|d| {
+            for n in 0..WINDOW {
+                assert!(d.mounted.find(InodeNo::ROOT, &name(files + 1 + n)).is_err());
+            }
+        });
+        let delete = self.time_ns(|d| {
+            for _ in 0..WINDOW {
+                d.files -= 1;
+                d.mounted.unlink(InodeNo::ROOT, &name(d.files));
+            }
+        });
+        [create, find, miss, delete]
     }
 
     fn list(&self, at_most: usize, cookie: &mut u64) -> Vec<Vec<u8>> {
@@ -124,4 +162,24 @@ fn readdir_shows_every_entry_that_stays_once_while_others_come_and_go() {
     for n in (0..20_000).step_by(2) {
         assert!(seen.contains(name(n).as_bytes()), "{} stayed and was not shown", name(n));
     }
+}
+
+#[test]
+#[ignore = "does not hold yet for the library alone, see docs/bench/limits.md; through a mount it does: firn bench micro --million"]
+fn operations_cost_as_much_among_a_million_entries_as_among_ten_thousand() {
+    let mut directory = Directory::new();
+    directory.grow(10_000);
+    let few = directory.costs_ns();
+    directory.grow(1_000_000);
+    let many = directory.costs_ns();
+    let mut too_dear = Vec::new();
+    for (at, what) in ["create", "lookup", "lookup of nothing", "delete"].into_iter().enumerate() {
+        let ratio = many[at] as f64 / few[at] as f64;
+        println!("{what}: {} ns among 10,000, {} ns among 1,000,000: {ratio:.2}", few[at], many[at]);
+        // The promise is made for creates; the others are held to the same order of magnitude.
+        if ratio > if what == "create" { 1.3 } else { 2.5 } {
+            too_dear.push(what);
+        }
+    }
+    assert!(too_dear.is_empty(), "{too_dear:?}");
 }
