@@ -6,7 +6,7 @@
 
 use crate::sync::Mutex;
 use firnfs::lfs::{Geometry, verify_stored};
-use firnfs::store::{Piece, ReadPlan};
+use firnfs::store::{Fork, Piece, ReadPlan};
 use firnfs::{Fetch, FetchKind, FsError};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::BlockPtr;
@@ -28,6 +28,8 @@ enum Next {
     Behind,
     /// The log has what a block refers to before the block.
     Before,
+    /// Nodes of a directory's index are written together and looked for in any order.
+    Around,
 }
 
 struct Window {
@@ -37,6 +39,7 @@ struct Window {
 
 #[derive(Default)]
 struct Ahead {
+    /// Those used last at the end: one of a directory outlives those of its files that come and go.
     windows: VecDeque<Window>,
     /// Ends of recent small reads: another one close behind is a sequence.
     recent: VecDeque<u64>,
@@ -80,8 +83,11 @@ impl Reader {
     /// `Io`, `Corrupt`.
     pub fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
         let (at, len) = (fetch.at_bytes, u64::from(fetch.len_bytes));
-        let refers_to_indirect_blocks = matches!(fetch.what, FetchKind::Block(key, _) if key.level >= 2);
-        let next = if refers_to_indirect_blocks { Next::Before } else { Next::Behind };
+        let next = match fetch.what {
+            FetchKind::Block(key, _) if key.level >= 2 => Next::Before,
+            FetchKind::Block(key, _) if key.fork == Fork::Index => Next::Around,
+            _ => Next::Behind,
+        };
         if len < LARGE_BYTES
             && let Some(bytes) = self.windowed(at, len, next)
             && firnfs::lfs::verify(&fetch.what, &self.geo, &bytes).is_ok()
@@ -102,8 +108,11 @@ impl Reader {
         };
         {
             let mut ahead = self.ahead.lock();
-            if let Some(window) = ahead.windows.iter().find(|w| inside(w)) {
-                return Some(cut(window));
+            if let Some(found) = ahead.windows.iter().position(inside) {
+                let window = ahead.windows.remove(found)?;
+                let bytes = cut(&window);
+                ahead.windows.push_back(window);
+                return Some(bytes);
             }
             let close = |&end: &u64| at.abs_diff(end) <= WINDOW_BYTES;
             // What begins in a window and ends behind it, or begins where one ends, goes on with its sequence.
@@ -135,6 +144,7 @@ impl Reader {
         let start = match next {
             // No further back than it must: the head is where the read before ended.
             Next::Behind => at,
+            Next::Around => at.saturating_sub(window_len / 2),
             Next::Before => (at + len).next_multiple_of(self.unit_bytes).saturating_sub(window_len),
         };
         let start = start / self.unit_bytes * self.unit_bytes;
