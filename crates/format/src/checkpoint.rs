@@ -111,6 +111,13 @@ layout! {
     }
 }
 
+/// Incompatible feature: pairs may wait in the interior nodes of directory indexes. Set in every checkpoint that this code
+/// writes, thus by a mount to write before anything else is written.
+pub const FEATURE_WAITING_PAIRS: u64 = 1;
+
+/// [`DecodeError::what`] of a checkpoint that is sound, but has incompatible features that this code does not know.
+pub const UNKNOWN_FEATURES: &str = "incompatible features";
+
 /// Feature bits that are not in the way of code which does not know them. Those that are refuse the checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Features {
@@ -270,7 +277,7 @@ impl Checkpoint {
             segment_map: 0.into(),
             features_compat: self.features.compat.into(),
             features_ro_compat: self.features.ro_compat.into(),
-            features_incompat: 0.into(),
+            features_incompat: FEATURE_WAITING_PAIRS.into(),
             reserved2: [0; 304],
         }
     }
@@ -296,8 +303,8 @@ impl Checkpoint {
         let crc = crc32c::crc32c(&zeroed);
         ensure(crc == raw.crc.get(), "checkpoint checksum", raw.crc.get(), crc)?;
         ensure(raw.uuid == *uuid, "checkpoint volume", "this volume's uuid", "another")?;
-        let incompat = raw.features_incompat.get();
-        ensure(incompat == 0, "incompatible features", 0, incompat)?;
+        let unknown = raw.features_incompat.get() & !FEATURE_WAITING_PAIRS;
+        ensure(unknown == 0, UNKNOWN_FEATURES, "those of this version", format_args!("{unknown:#x}"))?;
         ensure(raw.segment_map.get() == 0, "segment map", "identity", raw.segment_map.get())?;
         Self::decode_body(&raw, &bytes[HEADER..len])
     }

@@ -5,7 +5,6 @@
 //! prepared takes it as it is. Who does not care passes bytes ([`Content::from`]).
 
 use crate::store::Buf;
-use std::sync::Arc;
 
 /// A whole block, copied and summed up.
 #[derive(Clone, Debug)]
@@ -70,7 +69,7 @@ pub fn ready_blocks(at_bytes: u64, bytes: &[u8], block_bytes: u32) -> Vec<ReadyB
     let block = block_bytes as usize;
     let skip = (at_bytes.next_multiple_of(u64::from(block_bytes)) - at_bytes) as usize;
     let whole = bytes.get(skip..).unwrap_or(&[]).chunks_exact(block);
-    whole.map(|b| ReadyBlock { buf: Arc::new(b.to_vec()), crc: firnfs_format::crc32c(b) }).collect()
+    whole.map(|b| ReadyBlock { buf: Buf::from(b), crc: firnfs_format::crc32c(b) }).collect()
 }
 
 #[cfg(test)]

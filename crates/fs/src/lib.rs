@@ -8,6 +8,7 @@ mod cache;
 pub mod check;
 pub mod clean;
 pub mod content;
+pub mod digest;
 pub mod error;
 pub mod inode;
 pub mod lfs;

@@ -15,13 +15,33 @@
 //! Everything runs under one lock held by the driver, so there is never more than one open `Op`.
 
 use crate::content::Content;
+use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
 use std::sync::Arc;
 
-/// An immutable, shared block in memory.
-pub type Buf = Arc<Vec<u8>>;
+/// An immutable, shared block in memory. Its bytes lie beside its count of owners, so that a block which is not in the processor's
+/// caches is one way to memory and not two.
+pub type Buf = Arc<[u8]>;
+
+/// As many zeros as the largest block has.
+static ZEROS: [u8; 65536] = [0; 65536];
+
+/// A block of zeros.
+pub(crate) fn zero_buf(len_bytes: usize) -> Buf {
+    ZEROS.get(..len_bytes).map_or_else(|| vec![0; len_bytes].into(), Buf::from)
+}
+
+/// A stored block as it is used: filled up with zeros to the block size.
+pub(crate) fn padded(stored: &[u8], block_bytes: u32) -> Buf {
+    if stored.len() == block_bytes as usize {
+        return Buf::from(stored);
+    }
+    let mut block = zero_buf(block_bytes as usize);
+    Arc::get_mut(&mut block).expect("nobody else has it yet")[..stored.len()].copy_from_slice(stored);
+    block
+}
 
 /// The separate block spaces of one inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -273,6 +293,14 @@ pub trait Store: Send {
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.
     fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf>;
+
+    /// What [`Store::keep_digest`] left with a block that is in memory and was not changed since. A store may keep none.
+    fn digest(&mut self, _ino: InodeNo, _fork: Fork, _index: BlockIndex) -> Option<&Digest> {
+        None
+    }
+
+    /// Leaves a digest with a block, as long as it is in memory and does not change.
+    fn keep_digest(&mut self, _ino: InodeNo, _fork: Fork, _index: BlockIndex, _digest: Digest) {}
 
     /// Plans a read of the data fork (never of inline content: `ufs::file` does that). The range lies within the
     /// file's size.

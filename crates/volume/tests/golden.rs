@@ -2,7 +2,8 @@
 //!
 //! `golden/v1.sectors` holds the sectors of a small volume that are not zero, `golden/v1.txt` what is in it. The image is
 //! left as by a crash after a sync, so that it holds a checkpoint and a log behind it. Setting `FIRNFS_REGENERATE=1` writes
-//! both files anew: only for a change of the format that is meant (see FORMAT.md, versions).
+//! both files anew: only for a change of the format that is meant (see FORMAT.md, versions). `golden/v1-none-wait.sectors` is
+//! the same volume from before pairs could wait in directory indexes; it is never written anew.
 
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
@@ -329,8 +330,12 @@ fn data(volume: &Volume<Lfs>, ino: InodeNo, size_bytes: u64) -> String {
     out
 }
 
-fn golden() -> Vec<u8> {
-    std::fs::read(file("v1.sectors")).unwrap()
+fn golden() -> SparseImage {
+    image("v1.sectors")
+}
+
+fn image(name: &str) -> SparseImage {
+    unpack(&std::fs::read(file(name)).unwrap())
 }
 
 /// The files are to be written anew instead of being compared.
@@ -346,7 +351,7 @@ fn the_same_operations_write_the_golden_image_byte_for_byte() {
         std::fs::write(file("v1.txt"), listing(&built)).unwrap();
         return;
     }
-    let golden = unpack(&golden());
+    let golden = golden();
     let mut sectors = [[0; SECTOR], [0; SECTOR]];
     for sector in 0..SIZE_BYTES / SECTOR as u64 {
         golden.read(sector * SECTOR as u64, &mut sectors[0]);
@@ -361,7 +366,7 @@ fn the_golden_image_opens_and_reads_back() {
     if regenerates() {
         return;
     }
-    let found = listing(&unpack(&golden()));
+    let found = listing(&golden());
     let expected = std::fs::read_to_string(file("v1.txt")).unwrap();
     for (found, expected) in found.lines().zip(expected.lines()) {
         assert_eq!(found, expected, "{HOW}");
@@ -371,10 +376,13 @@ fn the_golden_image_opens_and_reads_back() {
 
 #[test]
 fn content_of_the_golden_image_is_what_was_written() {
-    if regenerates() {
-        return;
+    if !regenerates() {
+        assert_holds_what_was_written(golden());
     }
-    let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(unpack(&golden())));
+}
+
+fn assert_holds_what_was_written(image: SparseImage) {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
     let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
     let volume = mount(&device, &clock);
     let s = Session { volume: &volume, clock: &clock };
@@ -395,4 +403,25 @@ fn content_of_the_golden_image_is_what_was_written() {
     let indexed = entries(&volume, s.find(ROOT, "indexed"));
     let kept = (0..540).filter(|n| n % 9 != 0).map(|n| format!("{n:04}").into_bytes());
     assert!(indexed.into_iter().map(|e| e.0).eq(kept), "entries stay in the order of their creation");
+}
+
+#[test]
+fn an_image_in_whose_indexes_none_wait_opens_reads_back_and_grows() {
+    let image = image("v1-none-wait.sectors");
+    assert_holds_what_was_written(image.clone());
+    let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
+    let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
+    let volume = mount(&device, &clock);
+    let s = Session { volume: &volume, clock: &clock };
+    let indexed = s.find(ROOT, "indexed");
+    let before = entries(&volume, indexed);
+    for n in 0..2_000 {
+        s.node(indexed, &format!("younger {n}"), Kind::Regular, 0o666);
+    }
+    assert_eq!(entries(&volume, indexed).len(), before.len() + 2_000);
+    for (name, ino) in &before {
+        assert_eq!(s.find(indexed, std::str::from_utf8(name).unwrap()), *ino);
+    }
+    let report = volume.check().unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
 }

@@ -1,8 +1,9 @@
 //! `BlockCache`: clean and dirty blocks of all files, with their sum in bytes.
 
 use super::clock::ClockMap;
+use crate::digest::{DIGEST_BYTES, Digest};
 use crate::store::{BlockKey, Buf};
-use firnfs_format::{BlockPtr, Epoch};
+use firnfs_format::Epoch;
 
 /// Where the version of a block was that turning dirty replaced, or that is being moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,16 +43,39 @@ pub struct LaidOut {
     pub dirty: Dirty,
 }
 
-/// One block in memory.
+/// One block in memory. Small: with its key it fits a cache line of the processor.
 pub struct CachedBlock {
     /// Its content, one block long.
     pub buf: Buf,
-    /// CRC-32C of all of a dirty block, if that is known.
-    crc: Option<u32>,
-    /// Where the content is in the log; a hole for a dirty block.
-    pub ptr: BlockPtr,
     /// Set while the content is newer than the log's.
-    pub dirty: Option<Dirty>,
+    newer: Option<Box<Newer>>,
+    /// Of this very content.
+    digest: Option<Digest>,
+}
+
+struct Newer {
+    dirty: Dirty,
+    /// CRC-32C of all of the block, if that is known.
+    crc: Option<u32>,
+}
+
+impl CachedBlock {
+    /// What the block owes, while its content is newer than the log's.
+    pub fn dirty(&self) -> Option<Dirty> {
+        self.newer.as_ref().map(|newer| newer.dirty)
+    }
+
+    fn owed_bytes(&self) -> u64 {
+        self.newer.as_ref().map_or(0, |newer| u64::from(newer.dirty.charged_bytes))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buf.len() as u64 + if self.digest.is_some() { DIGEST_BYTES as u64 } else { 0 }
+    }
+
+    fn dirty_bytes(&self) -> u64 {
+        if self.newer.is_some() { self.buf.len() as u64 } else { 0 }
+    }
 }
 
 /// See the module's head.
@@ -90,30 +114,49 @@ impl BlockCache {
         self.map.get(key).map(|b| &*b)
     }
 
+    /// The digest of a block's content, if one was kept; looks and warms.
+    pub fn digest(&mut self, key: &BlockKey) -> Option<&Digest> {
+        self.map.get(key)?.digest.as_ref()
+    }
+
+    /// Keeps the digest of a block's content with it.
+    pub fn keep_digest(&mut self, key: &BlockKey, digest: Digest) {
+        if let Some(block) = self.map.get(key) {
+            self.bytes -= block.bytes();
+            block.digest = Some(digest);
+            self.bytes += block.bytes();
+        }
+    }
+
     /// The content of a block, to change in place; copied first if somebody else still reads it.
-    pub fn content_mut(&mut self, key: &BlockKey) -> Option<&mut Vec<u8>> {
+    pub fn content_mut(&mut self, key: &BlockKey) -> Option<&mut [u8]> {
+        let bytes = &mut self.bytes;
         self.map.get(key).map(|b| {
-            b.crc = None;
+            *bytes -= b.bytes();
+            b.digest = None;
+            *bytes += b.bytes();
+            if let Some(newer) = &mut b.newer {
+                newer.crc = None;
+            }
             std::sync::Arc::make_mut(&mut b.buf)
         })
     }
 
     /// Puts a clean block in.
-    pub fn insert_clean(&mut self, key: BlockKey, buf: Buf, ptr: BlockPtr) {
-        self.insert(key, CachedBlock { buf, crc: None, ptr, dirty: None });
+    pub fn insert_clean(&mut self, key: BlockKey, buf: Buf) {
+        self.insert(key, CachedBlock { buf, newer: None, digest: None });
     }
 
     /// Puts a dirty block in, in place of what was there.
     pub fn insert_dirty(&mut self, key: BlockKey, fresh: Fresh, dirty: Dirty) {
         let Fresh { buf, crc } = fresh;
-        self.insert(key, CachedBlock { buf, crc, ptr: BlockPtr::HOLE, dirty: Some(dirty) });
+        self.insert(key, CachedBlock { buf, newer: Some(Box::new(Newer { dirty, crc })), digest: None });
     }
 
     fn insert(&mut self, key: BlockKey, block: CachedBlock) {
-        let len = block.buf.len() as u64;
-        self.bytes += len;
-        self.dirty_bytes += if block.dirty.is_some() { len } else { 0 };
-        self.owed_bytes += owed(block.dirty.as_ref());
+        self.bytes += block.bytes();
+        self.dirty_bytes += block.dirty_bytes();
+        self.owed_bytes += block.owed_bytes();
         // Metadata outlives streams of data: a file's own blocks come in cold.
         let is_data = key.level == 0 && key.fork == crate::store::Fork::Data;
         let old = self.map.insert(key, block, if is_data { 0 } else { 2 });
@@ -122,50 +165,42 @@ impl BlockCache {
 
     fn forget_bytes(&mut self, block: Option<&CachedBlock>) {
         if let Some(block) = block {
-            let len = block.buf.len() as u64;
-            self.bytes -= len;
-            self.dirty_bytes -= if block.dirty.is_some() { len } else { 0 };
-            self.owed_bytes -= owed(block.dirty.as_ref());
+            self.bytes -= block.bytes();
+            self.dirty_bytes -= block.dirty_bytes();
+            self.owed_bytes -= block.owed_bytes();
         }
     }
 
     /// Turns a block dirty; it must be there and clean.
     pub fn set_dirty(&mut self, key: &BlockKey, dirty: Dirty) {
         let block = self.map.get(key).expect("a block is in memory before it turns dirty");
-        assert!(block.dirty.is_none(), "{key:?} is dirty already");
-        block.dirty = Some(dirty);
-        block.ptr = BlockPtr::HOLE;
-        self.dirty_bytes += block.buf.len() as u64;
-        self.owed_bytes += owed(block.dirty.as_ref());
+        assert!(block.newer.is_none(), "{key:?} is dirty already");
+        block.newer = Some(Box::new(Newer { dirty, crc: None }));
+        self.dirty_bytes += block.dirty_bytes();
+        self.owed_bytes += block.owed_bytes();
     }
 
     /// Changes what a dirty block owes.
     pub fn recharge(&mut self, key: &BlockKey, charged_bytes: u32) {
-        if let Some(dirty) = self.map.get(key).and_then(|b| b.dirty.as_mut()) {
-            self.owed_bytes = self.owed_bytes - u64::from(dirty.charged_bytes) + u64::from(charged_bytes);
-            dirty.charged_bytes = charged_bytes;
+        if let Some(newer) = self.map.get(key).and_then(|b| b.newer.as_mut()) {
+            let old = std::mem::replace(&mut newer.dirty.charged_bytes, charged_bytes);
+            self.owed_bytes = self.owed_bytes - u64::from(old) + u64::from(charged_bytes);
         }
     }
 
-    /// Turns a dirty block clean: it is being laid out. [`Self::placed`] says where, unless it is not to be kept.
+    /// Turns a dirty block clean, or drops it unless it is to be kept: it is being laid out.
     pub fn lay_out(&mut self, key: &BlockKey, keep: bool) -> LaidOut {
-        if !keep {
+        let (buf, newer) = if keep {
+            let block = self.map.get(key).expect("dirty blocks stay in memory");
+            self.dirty_bytes -= block.dirty_bytes();
+            self.owed_bytes -= block.owed_bytes();
+            (block.buf.clone(), block.newer.take())
+        } else {
             let block = self.remove(key).expect("dirty blocks stay in memory");
-            let dirty = block.dirty.expect("only dirty blocks are written");
-            return LaidOut { buf: block.buf, crc: block.crc, dirty };
-        }
-        let block = self.map.get(key).expect("dirty blocks stay in memory");
-        let dirty = block.dirty.take().expect("only dirty blocks are written");
-        self.dirty_bytes -= block.buf.len() as u64;
-        self.owed_bytes -= owed(Some(&dirty));
-        LaidOut { buf: block.buf.clone(), crc: block.crc.take(), dirty }
-    }
-
-    /// The place of a block that was laid out and kept.
-    pub fn placed(&mut self, key: &BlockKey, ptr: BlockPtr) {
-        if let Some(block) = self.map.get(key) {
-            block.ptr = ptr;
-        }
+            (block.buf, block.newer)
+        };
+        let Newer { dirty, crc } = *newer.expect("only dirty blocks are written");
+        LaidOut { buf, crc, dirty }
     }
 
     /// Drops a block, dirty or not.
@@ -178,12 +213,8 @@ impl BlockCache {
     /// Drops cold clean blocks until at most `limit_bytes` are left, or only dirty ones.
     pub fn shrink(&mut self, limit_bytes: u64) {
         while self.bytes > limit_bytes && self.bytes > self.dirty_bytes {
-            let Some((_, block)) = self.map.evict(|_, b| b.dirty.is_none()) else { return };
+            let Some((_, block)) = self.map.evict(|_, b| b.newer.is_none()) else { return };
             self.forget_bytes(Some(&block));
         }
     }
-}
-
-fn owed(dirty: Option<&Dirty>) -> u64 {
-    dirty.map_or(0, |dirty| u64::from(dirty.charged_bytes))
 }

@@ -1,20 +1,25 @@
 //! `ClockMap`: a map with CLOCK replacement. Deterministic: slots, not hashes, give the order of eviction.
 
-use rustc_hash::FxHashMap;
-use std::hash::Hash;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use std::hash::{BuildHasher, Hash};
 
 /// Heat beyond which a hit adds nothing.
 const HEAT_MAX: u8 = 3;
 
+/// What a look touches lies together, at the beginning of a cache line: key, heat, and the head of the value.
+#[repr(C, align(64))]
 struct Slot<K, V> {
     key: K,
-    value: V,
     heat: u8,
+    value: V,
 }
 
 /// See the module's head.
 pub struct ClockMap<K, V> {
-    index: FxHashMap<K, u32>,
+    /// Slots by the hash of their key. The keys are in the slots alone, so that the table is small and stays near the
+    /// processor.
+    index: HashTable<u32>,
     slots: Vec<Option<Slot<K, V>>>,
     vacant: Vec<u32>,
     hand: usize,
@@ -22,7 +27,7 @@ pub struct ClockMap<K, V> {
 
 impl<K: Copy + Eq + Hash, V> Default for ClockMap<K, V> {
     fn default() -> Self {
-        Self { index: FxHashMap::default(), slots: Vec::new(), vacant: Vec::new(), hand: 0 }
+        Self { index: HashTable::new(), slots: Vec::new(), vacant: Vec::new(), hand: 0 }
     }
 }
 
@@ -32,28 +37,32 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
         self.index.len()
     }
 
+    fn find(&self, key: &K) -> Option<usize> {
+        let slots = &self.slots;
+        self.index.find(hash(key), |&at| has_key(slots, at, key)).map(|&at| at as usize)
+    }
+
     /// Looks without warming.
     pub fn peek(&self, key: &K) -> Option<&V> {
-        let slot = *self.index.get(key)?;
-        self.slots[slot as usize].as_ref().map(|s| &s.value)
+        self.slots[self.find(key)?].as_ref().map(|s| &s.value)
     }
 
     /// Looks and warms.
     pub fn get(&mut self, key: &K) -> Option<&mut V> {
-        let slot = *self.index.get(key)?;
-        let slot = self.slots[slot as usize].as_mut()?;
+        let at = self.find(key)?;
+        let slot = self.slots[at].as_mut()?;
         slot.heat = (slot.heat + 1).min(HEAT_MAX);
         Some(&mut slot.value)
     }
 
     /// Puts a value in; `heat` sweeps of the hand pass before it can go. Returns what was there.
     pub fn insert(&mut self, key: K, value: V, heat: u8) -> Option<V> {
-        if let Some(&at) = self.index.get(&key) {
-            let slot = self.slots[at as usize].as_mut().expect("indexed slots are filled");
+        if let Some(at) = self.find(&key) {
+            let slot = self.slots[at].as_mut().expect("indexed slots are filled");
             slot.heat = slot.heat.max(heat);
             return Some(std::mem::replace(&mut slot.value, value));
         }
-        let slot = Some(Slot { key, value, heat });
+        let slot = Some(Slot { key, heat, value });
         let at = match self.vacant.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;
@@ -64,13 +73,18 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.index.insert(key, at);
+        let slots = &self.slots;
+        self.index.insert_unique(hash(&key), at, |&at| {
+            slots[at as usize].as_ref().map_or(0, |slot| hash(&slot.key))
+        });
         None
     }
 
     /// Takes a value out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        let at = self.index.remove(key)?;
+        let slots = &self.slots;
+        let entry = self.index.find_entry(hash(key), |&at| has_key(slots, at, key)).ok()?;
+        let (at, _) = entry.remove();
         self.vacant.push(at);
         self.slots[at as usize].take().map(|s| s.value)
     }
@@ -89,6 +103,14 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
         }
         None
     }
+}
+
+fn hash<K: Hash>(key: &K) -> u64 {
+    FxBuildHasher.hash_one(key)
+}
+
+fn has_key<K: Eq, V>(slots: &[Option<Slot<K, V>>], at: u32, key: &K) -> bool {
+    slots[at as usize].as_ref().is_some_and(|slot| slot.key == *key)
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ pub fn recount<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo) -> Outcome<()
         Some((hash, place)) => {
             let building = index::plan_build(pairs, hash, block_bytes)?;
             building.declare(ino, block_bytes, &mut intents);
-            Some((building, hash, place))
+            Some((building, place))
         }
         None => None,
     };
@@ -196,8 +196,7 @@ pub fn recount<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo) -> Outcome<()
         return Ok(());
     }
     let mut op = store.begin(now, OpKind::Names, &intents)?;
-    let index_blocks =
-        building.map(|(building, hash, place)| building.apply(store, &mut op, ino, hash, place));
+    let index_blocks = building.map(|(building, place)| building.apply(store, &mut op, ino, place));
     let inode = store.inode_mut(&mut op, ino);
     (inode.entries, inode.entry_bytes) = (entries, bytes);
     inode.index_blocks = index_blocks.unwrap_or(inode.index_blocks);

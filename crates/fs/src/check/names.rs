@@ -5,7 +5,7 @@ use super::finding::{EntryPlace, Problem, Versus};
 use super::state::{Check, EntryFacts, IndexNode, place_of};
 use crate::error::{FsError, Stop};
 use crate::inode::Kind;
-use crate::store::{Buf, Store};
+use crate::store::{Store, padded};
 use crate::ufs::dirent::{self, UNIT_BYTES};
 use crate::ufs::{index, xattr};
 use firnfs_format::InodeNo;
@@ -165,13 +165,11 @@ impl Check<'_, '_> {
 
     fn index(&mut self, at: usize, entries: &[EntryFacts], nodes: &[IndexNode]) {
         let (ino, blocks) = (self.dirs[at].ino, self.dirs[at].index_blocks);
-        let block_bytes = self.geo.block_bytes as usize;
+        let block_bytes = self.geo.block_bytes;
         let mut indexed = Vec::with_capacity(entries.len());
         let mut node = |block: u32| {
             let stored = nodes.binary_search_by_key(&u64::from(block), |node| node.block);
-            let mut bytes = stored.map_or_else(|_| Vec::new(), |n| nodes[n].bytes.clone());
-            bytes.resize(block_bytes, 0);
-            Ok(Buf::new(bytes))
+            Ok(padded(stored.map_or(&[][..], |n| &nodes[n].bytes), block_bytes))
         };
         let limit = nodes.last().map_or(0, |node| node.block + 1);
         let walked = if blocks > limit + u64::from(u16::MAX) {

@@ -257,15 +257,13 @@ impl Fixer {
         let (kind, is_dir) = (inode.kind, inode.kind == Kind::Directory);
         let view = dir::view(lfs, home)?;
         let mut name = format!("#{ino}");
-        let lookup = loop {
-            let lookup = dir::lookup(lfs, &view, name.as_bytes())?;
-            match lookup.found {
-                None => break lookup,
-                Some(found) if found.ino == ino => return Ok(()),
-                Some(_) => name.push('~'),
+        while let Some(found) = dir::lookup(lfs, &view, name.as_bytes())?.found {
+            if found.ino == ino {
+                return Ok(());
             }
-        };
-        let insert = dir::plan_insert(lfs, &self.hints, view, lookup, name.as_bytes(), None)?;
+            name.push('~');
+        }
+        let insert = dir::plan_insert(lfs, &self.hints, view, name.as_bytes(), None)?;
         let mut intents = vec![Intent::Change { ino, grow_bytes: 0 }];
         insert.declare(name.len(), &mut intents);
         let mut op = lfs.begin(now, OpKind::Names, &intents)?;

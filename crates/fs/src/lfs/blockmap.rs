@@ -8,7 +8,7 @@ use super::inode::{BlockPlace, CoreInode};
 use super::kinds::LogKind;
 use crate::cache::{Dirty, Fresh};
 use crate::error::{Fetch, FsError, Outcome, Stop};
-use crate::store::{BlockKey, Buf, Fork};
+use crate::store::{BlockKey, Buf, Fork, zero_buf};
 use crate::ufs::bmap::{Parent, SLOTS};
 use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
@@ -97,7 +97,7 @@ impl Lfs {
         {
             let parent = BlockKey { level, index, ..key };
             match self.shelf.cache.peek(&parent) {
-                Some(block) if block.dirty.is_some() => return Ok(()),
+                Some(block) if block.dirty().is_some() => return Ok(()),
                 Some(_) => {}
                 None => {
                     let ptr = self.ptr(parent)?;
@@ -135,7 +135,7 @@ impl Lfs {
             Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
             None if old.is_stored() => self.shelf.cache.set_dirty(&key, dirty),
             None => {
-                let zeros = Buf::new(vec![0; self.geo.block_bytes as usize]);
+                let zeros = zero_buf(self.geo.block_bytes as usize);
                 self.shelf.cache.insert_dirty(key, Fresh { buf: zeros, crc: None }, dirty);
             }
         }
@@ -144,7 +144,7 @@ impl Lfs {
     }
 
     fn redirty(&mut self, key: BlockKey, content: Option<Fresh>, charge_bytes: u32) {
-        let dirty = self.shelf.cache.peek(&key).and_then(|b| b.dirty).expect("dirty blocks are in memory");
+        let dirty = self.shelf.cache.peek(&key).and_then(|b| b.dirty()).expect("dirty blocks are in memory");
         if let Some(fresh) = content {
             let birth = None;
             self.shelf.cache.insert_dirty(key, fresh, Dirty { birth, ..dirty });
@@ -226,7 +226,7 @@ impl Lfs {
     fn drop_block(&mut self, key: BlockKey, ptr: &BlockPtr) {
         let cached = self.shelf.cache.remove(&key);
         if ptr.is_pending() {
-            let dirty = cached.and_then(|b| b.dirty).expect("pending blocks are dirty in memory");
+            let dirty = cached.and_then(|b| b.dirty()).expect("pending blocks are dirty in memory");
             self.refund(key.ino, dirty.charged_bytes);
             let place = BlockPlace { level: key.level, fork: key.fork, index: key.index };
             self.core_mut(key.ino).dirty_blocks.remove(&place);

@@ -11,7 +11,7 @@ use super::inode::{BlockPlace, CoreInode};
 use super::kinds::{KindBytes, LogKind};
 use super::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
 use super::parcel::Parcel;
-use crate::cache::LaidOut;
+use crate::cache::{CachedBlock, LaidOut};
 use crate::clean::Writer;
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Body, Kind};
@@ -261,7 +261,7 @@ impl Lfs {
 
     /// The log for a dirty block.
     fn block_log(&self, now: TimeNs, key: &BlockKey) -> u8 {
-        let dirty = self.shelf.cache.peek(key).and_then(|block| block.dirty).expect("it is dirty");
+        let dirty = self.shelf.cache.peek(key).and_then(CachedBlock::dirty).expect("it is dirty");
         // Who moves keeps the birth.
         let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
         self.log_for(now, writer, dirty.origin)
@@ -271,7 +271,7 @@ impl Lfs {
     fn birth_of(&self, item: &Item) -> Epoch {
         match *item {
             Item::Block(ino, place, _) => {
-                let dirty = self.shelf.cache.peek(&place.key(ino)).and_then(|block| block.dirty);
+                let dirty = self.shelf.cache.peek(&place.key(ino)).and_then(CachedBlock::dirty);
                 dirty.and_then(|dirty| dirty.birth).unwrap_or(self.epoch)
             }
             Item::Record(ino) => self.core(ino).record.birth,
@@ -329,9 +329,6 @@ impl Lfs {
         let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
         let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.epoch), ..ptr };
         let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
-        if keep {
-            self.shelf.cache.placed(&key, ptr);
-        }
         self.settle_parent(key, ptr);
         if dirty.charged_bytes != ptr.stored_bytes() {
             self.refund(ino, dirty.charged_bytes);
@@ -470,7 +467,7 @@ impl PartialWriter {
 
     /// Puts the next stored block; `fill` gets zeros to fill in. Returns the pointer with address and checksum.
     fn put_own(&mut self, ptr: BlockPtr, fill: impl FnOnce(&mut [u8])) -> BlockPtr {
-        let out = self.parcel.add_own(self.at_bytes(), ptr.stored_bytes() as usize);
+        let out = self.parcel.add_zeros(self.at_bytes(), ptr.stored_bytes() as usize);
         fill(out);
         let crc = firnfs_format::crc32c(out);
         self.place(ptr, crc)
@@ -478,10 +475,9 @@ impl PartialWriter {
 
     /// Puts the next stored block, a copy: metadata changes again soon.
     pub(super) fn put_copy(&mut self, ptr: BlockPtr, block: &[u8]) -> BlockPtr {
-        self.put_own(ptr, |out| {
-            let len = out.len();
-            out.copy_from_slice(&block[..len]);
-        })
+        let stored = &block[..ptr.stored_bytes() as usize];
+        self.parcel.add_copy(self.at_bytes(), stored);
+        self.place(ptr, firnfs_format::crc32c(stored))
     }
 
     /// Puts the next stored block, shared with the cache. `crc` is that of the whole block, if it is known.

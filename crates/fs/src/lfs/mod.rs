@@ -55,7 +55,7 @@ pub mod view;
 use crate::cache::ClockMap;
 use crate::clean::{PlacementName, Policy};
 use crate::error::{FetchKind, FsError, Stop};
-use crate::store::{Buf, Ticket};
+use crate::store::{Buf, Ticket, padded};
 pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
 pub use coalesce::Coalesced;
 pub use counters::Counters;
@@ -278,8 +278,8 @@ impl Lfs {
                     _ => self.peek_ptr(&key),
                 };
                 if current == Some(ptr) && self.shelf.cache.peek(&key).is_none() {
-                    let buf: Buf = shelf::padded(bytes, self.geo.block_bytes);
-                    self.shelf.cache.insert_clean(key, buf, ptr);
+                    let buf: Buf = padded(bytes, self.geo.block_bytes);
+                    self.shelf.cache.insert_clean(key, buf);
                 }
             }
             FetchKind::Inode(ino, ptr) => {

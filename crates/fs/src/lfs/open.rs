@@ -20,7 +20,7 @@ use super::{Lfs, Options, clean};
 use crate::cache::ClockMap;
 use crate::error::{FsError, Outcome, Stop};
 use crate::mutation::{Mutation, is_on};
-use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail};
+use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
@@ -109,8 +109,13 @@ pub(crate) fn read_slots(
 /// The checkpoint that counts.
 ///
 /// # Errors
-/// `Corrupt` if neither slot holds one.
+/// `Corrupt` if neither slot holds one; `Unsupported` if either has features that this code does not know: the log behind
+/// the other one may use them.
 pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Checkpoint, FsError> {
+    let is_newer = |slot: &Result<_, DecodeError>| slot.as_ref().is_err_and(|e| e.what == UNKNOWN_FEATURES);
+    if slots.iter().any(is_newer) {
+        return Err(FsError::Unsupported("a volume with features of a newer version of firn"));
+    }
     let valid = slots.iter().filter_map(|s| s.as_ref().ok());
     valid.max_by_key(|c| c.epoch).cloned().ok_or_else(|| {
         let reasons: Vec<String> =

@@ -24,23 +24,24 @@ struct Part {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Parcel {
     len_bytes: usize,
-    /// Summary, records, metadata: what is small, or would change after it was laid out.
-    own: Vec<u8>,
+    /// Summary, records, metadata: what is small, or would change after it was laid out. Used memory: to fault in fresh
+    /// pages for a commit of megabytes takes longer than to fill them.
+    own: AlignedBuf,
+    /// How much of it is filled.
+    own_len_bytes: usize,
     parts: Vec<Part>,
 }
 
 impl Parcel {
-    /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to. `own_bytes` is how much
-    /// [`Parcel::add_own`] will add.
+    /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to. `own_bytes` is the
+    /// most that [`Parcel::add_zeros`] and [`Parcel::add_copy`] will add.
     pub fn new(len_bytes: usize, summary_bytes: usize, own_bytes: usize) -> Self {
-        let source = Source::Own(0..summary_bytes);
-        let summary = Part { at_bytes: 0, len_bytes: summary_bytes, source };
-        let mut own = Vec::with_capacity(summary_bytes + own_bytes);
-        own.resize(summary_bytes, 0);
-        Self { len_bytes, own, parts: vec![summary] }
+        let own = AlignedBuf::scratch(summary_bytes + own_bytes);
+        let mut parcel = Self { len_bytes, own, own_len_bytes: 0, parts: Vec::new() };
+        parcel.add_zeros(0, summary_bytes);
+        parcel
     }
 
     /// The place of the summary.
@@ -50,12 +51,24 @@ impl Parcel {
     }
 
     /// Adds `len_bytes` zeros at a place behind all others, to fill in.
-    pub fn add_own(&mut self, at_bytes: usize, len_bytes: usize) -> &mut [u8] {
-        let from = self.own.len();
-        self.own.resize(from + len_bytes, 0);
-        let source = Source::Own(from..from + len_bytes);
-        self.parts.push(Part { at_bytes, len_bytes, source });
-        &mut self.own[from..]
+    pub fn add_zeros(&mut self, at_bytes: usize, len_bytes: usize) -> &mut [u8] {
+        let out = self.add_own(at_bytes, len_bytes);
+        out.fill(0);
+        out
+    }
+
+    /// Adds a copy of `bytes` at a place behind all others.
+    pub fn add_copy(&mut self, at_bytes: usize, bytes: &[u8]) {
+        self.add_own(at_bytes, bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Adds bytes that hold anything.
+    fn add_own(&mut self, at_bytes: usize, len_bytes: usize) -> &mut [u8] {
+        let from = self.own_len_bytes;
+        self.own_len_bytes += len_bytes;
+        let range = from..self.own_len_bytes;
+        self.parts.push(Part { at_bytes, len_bytes, source: Source::Own(range.clone()) });
+        &mut self.own[range]
     }
 
     /// Adds the first `len_bytes` of a block at a place behind all others.
@@ -113,17 +126,19 @@ mod tests {
         drop(AlignedBuf::copy_of(&[0xee; 1 << 17]));
         let mut parcel = Parcel::new(1 << 17, 512, 100);
         parcel.summary_mut().fill(1);
-        parcel.add_own(512, 100).fill(2);
-        parcel.add_block(4096, 512, Buf::new(vec![3; 4096]));
+        parcel.add_zeros(512, 50);
+        parcel.add_copy(562, &[2; 50]);
+        parcel.add_block(4096, 512, Buf::from([3; 4096]));
         let bytes = parcel.assemble();
         let expected = |at: usize| match at {
             0..512 => 1,
-            512..612 => 2,
+            562..612 => 2,
             4096..4608 => 3,
             _ => 0,
         };
         assert!((0..bytes.len()).all(|at| bytes[at] == expected(at)));
-        assert_eq!(parcel.bytes(512, 100), Some(&[2; 100][..]));
+        assert_eq!(parcel.bytes(512, 50), Some(&[0; 50][..]));
+        assert_eq!(parcel.bytes(562, 50), Some(&[2; 50][..]));
         assert_eq!(parcel.bytes(4100, 508), Some(&[3; 508][..]));
         assert_eq!(parcel.bytes(4100, 509), None);
         assert_eq!(parcel.bytes(700, 1), None);

@@ -10,7 +10,7 @@ use super::parcel::Parcel;
 use crate::cache::BlockCache;
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::mutation::{Mutation, is_on};
-use crate::store::{BlockKey, Buf};
+use crate::store::{BlockKey, Buf, padded};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Shelf {
         self.geo.check(&ptr, self.geo.block_bytes, || describe(&key))?;
         if let Some(bytes) = self.in_flight_bytes(&ptr) {
             let buf = padded(bytes, self.geo.block_bytes);
-            self.cache.insert_clean(key, buf.clone(), ptr);
+            self.cache.insert_clean(key, buf.clone());
             return Ok(buf);
         }
         Err(self.ask(FetchKind::Block(key, ptr), &ptr))
@@ -101,15 +101,6 @@ impl Shelf {
         let at = self.failed.iter().position(|(failed, _)| failed == what)?;
         self.failed.remove(at).map(|(_, error)| error)
     }
-}
-
-/// A stored block as it is used: filled up with zeros to the block size.
-#[must_use]
-pub fn padded(stored: &[u8], block_bytes: u32) -> Buf {
-    let mut block = Vec::with_capacity(block_bytes as usize);
-    block.extend_from_slice(stored);
-    block.resize(block_bytes as usize, 0);
-    Arc::new(block)
 }
 
 /// "inode 17 block 3", "inode 17 directory index block 0", "inode 17 indirect block -12" for messages.

@@ -8,12 +8,14 @@ use super::inode::CoreInode;
 use super::space::INODE_EXTRA_BYTES;
 use super::trouble::Thing;
 use super::{gather_needs, shelf};
-use crate::cache::Fresh;
+use crate::cache::{CachedBlock, Fresh};
 use crate::content::{Content, ReadyBlock};
+use crate::digest::Digest;
 use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
 use crate::store::{
-    BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
+    BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store, StoreFacts,
+    Ticket, padded, zero_buf,
 };
 use firnfs_format::inode::INODE_HEADER_BYTES;
 use firnfs_format::table::ImapEntry;
@@ -113,7 +115,7 @@ impl Lfs {
             gather_needs(self.load_parents(key), &mut demand.needs)?;
             let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
             let charge = u64::from(self.data_charge(ino, fork, key.index, range.end));
-            let had = match self.shelf.cache.peek(&key).and_then(|b| b.dirty) {
+            let had = match self.shelf.cache.peek(&key).and_then(CachedBlock::dirty) {
                 Some(dirty) => u64::from(dirty.charged_bytes),
                 None => u64::from(self.charge_of(&ptr)),
             };
@@ -276,7 +278,7 @@ impl Lfs {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
         let fresh = match ready {
             Some(ready) => Fresh { buf: ready.buf.clone(), crc: Some(ready.crc) },
-            None => Fresh { buf: Buf::new(bytes.to_vec()), crc: None },
+            None => Fresh { buf: Buf::from(bytes), crc: None },
         };
         self.make_dirty(key, Some(fresh), charge, None);
     }
@@ -300,7 +302,7 @@ impl Lfs {
         }
         self.geo.check(&ptr, self.geo.block_bytes, || shelf::describe(&key))?;
         if let Some(bytes) = self.shelf.in_flight_bytes(&ptr) {
-            let buf = shelf::padded(bytes, self.geo.block_bytes);
+            let buf = padded(bytes, self.geo.block_bytes);
             return Ok(Piece::Memory { buf, start, len_bytes });
         }
         Ok(Piece::Stored { key, ptr, at_bytes: self.geo.device_bytes(ptr.addr), start, len_bytes })
@@ -334,7 +336,15 @@ impl Store for Lfs {
     fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf> {
         self.load_inode(ino)?;
         let block = self.load(BlockKey { ino, fork, level: 0, index })?;
-        Ok(block.unwrap_or_else(|| Buf::new(vec![0; self.geo.block_bytes as usize])))
+        Ok(block.unwrap_or_else(|| zero_buf(self.geo.block_bytes as usize)))
+    }
+
+    fn digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Option<&Digest> {
+        self.shelf.cache.digest(&BlockKey { ino, fork, level: 0, index })
+    }
+
+    fn keep_digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex, digest: Digest) {
+        self.shelf.cache.keep_digest(&BlockKey { ino, fork, level: 0, index }, digest);
     }
 
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
@@ -478,7 +488,8 @@ impl Store for Lfs {
             let key = Self::data_key(ino, fork, index);
             let ptr = self.ptr(key).unwrap_or(BlockPtr::HOLE);
             if ptr.is_stored() || ptr.is_pending() {
-                let charge = self.shelf.cache.peek(&key).and_then(|b| b.dirty).map(|d| d.charged_bytes);
+                let charge =
+                    self.shelf.cache.peek(&key).and_then(CachedBlock::dirty).map(|d| d.charged_bytes);
                 self.make_dirty(key, None, charge.unwrap_or_else(|| self.charge_of(&ptr)), None);
                 let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
                 block[bytes].fill(0);

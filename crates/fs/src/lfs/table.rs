@@ -341,7 +341,7 @@ impl Table {
     pub fn placed(&mut self, shelf: &mut Shelf, staged: &mut Staged, level: u32, index: u64, ptr: BlockPtr) {
         self.set_child(staged, level, index, ptr);
         let bytes = staged.blocks.remove(&(level, index)).expect("a block is placed once");
-        shelf.cache.insert_clean(self.key(level, index), Buf::new(bytes), ptr);
+        shelf.cache.insert_clean(self.key(level, index), Buf::from(bytes));
     }
 }
 

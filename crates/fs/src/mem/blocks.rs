@@ -3,7 +3,7 @@
 //! Invariant: what is not in the map is a hole. All methods return how the number of blocks charged changed, so that
 //! the store keeps one sum. Caller: [`super::MemStore`].
 
-use crate::store::{Buf, Extent, Piece};
+use crate::store::{Buf, Extent, Piece, zero_buf};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn touched(at_bytes: u64, len_bytes: u64, block_bytes: u64) -> Option<(u64, u64)
 }
 
 fn zero_block(block_bytes: u64) -> Buf {
-    Arc::new(vec![0; block_bytes as usize])
+    zero_buf(block_bytes as usize)
 }
 
 impl Blocks {
@@ -60,7 +60,7 @@ impl Blocks {
             *slot = Slot::Data(zero_block(block_bytes));
         }
         let Slot::Data(buf) = slot else { unreachable!("made data above") };
-        (Arc::make_mut(buf).as_mut_slice(), added)
+        (Arc::make_mut(buf), added)
     }
 
     /// Writes bytes; returns how many blocks that adds.
@@ -73,7 +73,7 @@ impl Blocks {
             let len = (block_bytes as usize - start).min(bytes.len() - done);
             let part = &bytes[done..done + len];
             if len as u64 == block_bytes {
-                let whole = Slot::Data(Arc::new(part.to_vec()));
+                let whole = Slot::Data(Buf::from(part));
                 added += u64::from(self.0.insert(at / block_bytes, whole).is_none());
             } else {
                 let (block, new) = self.get_mut(at / block_bytes, block_bytes);

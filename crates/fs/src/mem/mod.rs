@@ -18,13 +18,12 @@ use crate::content::Content;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Inode, Kind};
 use crate::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
+    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket, zero_buf,
 };
 use crate::ufs;
 use blocks::Blocks;
 use declared::Declared;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
-use std::sync::Arc;
 
 /// What an inode is charged besides its content, in bytes.
 pub const INODE_BYTES: u64 = 256;
@@ -209,7 +208,7 @@ impl Store for MemStore {
 
     fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf> {
         let blocks = self.blocks(ino, fork)?;
-        let zeros = || Arc::new(vec![0; self.facts.block_bytes as usize]);
+        let zeros = || zero_buf(self.facts.block_bytes as usize);
         Ok(blocks.get(index.0).cloned().unwrap_or_else(zeros))
     }
 

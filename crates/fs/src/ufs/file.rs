@@ -12,10 +12,9 @@ use super::empty_body;
 use crate::content::Content;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
-use crate::store::{Fork, Intent, Op, Piece, ReadPlan, Store, StoreFacts};
+use crate::store::{Buf, Fork, Intent, Op, Piece, ReadPlan, Store, StoreFacts};
 use crate::vfs::{Allocate, Seek};
 use firnfs_format::InodeNo;
-use std::sync::Arc;
 
 /// What an operation needs to know of a regular file.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +62,7 @@ pub fn read<S: Store>(store: &mut S, file: &FileView, at_bytes: u64, len_bytes: 
     }
     if let Body::Inline(content) = &store.inode(file.ino)?.body {
         let (start, len_bytes) = (at_bytes as usize, len_bytes as usize);
-        let buf = Arc::new(content[start..start + len_bytes].to_vec());
+        let buf = Buf::from(&content[start..start + len_bytes]);
         return Ok(ReadPlan { pieces: vec![Piece::Memory { buf, start: 0, len_bytes }], pin: 0 });
     }
     store.read(file.ino, at_bytes, len_bytes)

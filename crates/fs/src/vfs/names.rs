@@ -114,13 +114,13 @@ impl<S: Store> Vfs<S> {
     ) -> Outcome<Attr> {
         let dir = self.living_dir(parent)?;
         check_new_name(name)?;
-        let lookup = self.absent(&dir, name)?;
+        self.absent(&dir, name)?;
         let is_dir = node.kind == Kind::Directory;
         if is_dir && dir.nlink == u32::MAX {
             return Err(FsError::TooManyLinks.into());
         }
         let made = make::plan_make(&mut self.store, now, caller, parent, &node)?;
-        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name, None)?;
+        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, name, None)?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
             intents.push(Intent::Create { bytes: made.bytes() });
             insert.declare(name.len(), intents);
@@ -170,7 +170,7 @@ impl<S: Store> Vfs<S> {
     ) -> Outcome<Attr> {
         let dir = self.living_dir(parent)?;
         check_new_name(name)?;
-        let lookup = self.absent(&dir, name)?;
+        self.absent(&dir, name)?;
         let inode = self.store.inode(ino)?;
         let (kind, nlink) = (inode.kind, inode.nlink);
         if kind == Kind::Directory {
@@ -182,7 +182,7 @@ impl<S: Store> Vfs<S> {
         if nlink >= LINK_MAX {
             return Err(FsError::TooManyLinks.into());
         }
-        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, lookup, name, None)?;
+        let insert = dir::plan_insert(&mut self.store, &self.hints, dir, name, None)?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
             intents.push(Intent::Change { ino, grow_bytes: 0 });
             insert.declare(name.len(), intents);
@@ -261,9 +261,9 @@ impl<S: Store> Vfs<S> {
     }
 
     /// Makes sure that a name is free.
-    fn absent(&mut self, dir: &DirView, name: &[u8]) -> Outcome<Lookup> {
+    fn absent(&mut self, dir: &DirView, name: &[u8]) -> Outcome<()> {
         let lookup = dir::lookup(&mut self.store, dir, name)?;
-        if lookup.found.is_some() { Err(FsError::Exists.into()) } else { Ok(lookup) }
+        if lookup.found.is_some() { Err(FsError::Exists.into()) } else { Ok(()) }
     }
 
     /// Finds a name and what it names.

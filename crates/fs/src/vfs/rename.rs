@@ -2,7 +2,7 @@
 //!
 //! The source's entry goes (or is pointed at the other file), the target's entry is made or pointed at the source. In
 //! one and the same directory the removal is applied before the insertion, and both keep the layout that the other one
-//! was planned with (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed_at`).
+//! was planned with (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed`).
 
 use super::names::{Target, check_plain_name};
 use super::{RenameMode, Vfs};
@@ -116,15 +116,8 @@ impl<S: Store> Vfs<S> {
         if !crosses {
             remove.before_insertion();
         }
-        let removed_at = (!crosses).then_some(remove.at_bytes());
-        let insert = dir::plan_insert(
-            &mut self.store,
-            &self.hints,
-            victim.dir,
-            victim.lookup,
-            victim.name,
-            removed_at,
-        )?;
+        let removed = (!crosses).then_some(&remove);
+        let insert = dir::plan_insert(&mut self.store, &self.hints, victim.dir, victim.name, removed)?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
             remove.declare(intents);
             insert.declare(victim.name.len(), intents);

@@ -169,7 +169,7 @@ pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     groups.flatten()
 }
 
-/// Long histories with their rounds, samples of three operations, large directories, open files without names, files put in order,
+/// Long histories with their rounds, samples of three operations, directories of many blocks and of many names, open files without names, files put in order,
 /// remains of an earlier mount, a damaged volume under repair, and now and then a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     groups(seed).flatten()
@@ -191,6 +191,9 @@ fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
         if group % 8 == 1 {
             scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
         }
+        if group % 4 == 2 {
+            scenarios.push(Scenario::Shaped { shape: Shape::Crowded, seed });
+        }
         if group.is_multiple_of(8) {
             scenarios.push(Scenario::Full { seed });
         }
@@ -211,7 +214,8 @@ mod tests {
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
 
         let early: BTreeSet<&str> = soak(7).take(500).map(|scenario| scenario.family()).collect();
-        let families = ["ace", "full", "long", "mend", "open", "scattered", "stale", "tight", "wide"];
+        let families =
+            ["ace", "crowded", "full", "long", "mend", "open", "scattered", "stale", "tight", "wide"];
         assert_eq!(early, BTreeSet::from(families));
     }
 }

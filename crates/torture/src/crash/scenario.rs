@@ -8,7 +8,7 @@
 //! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
 //! * `stale-N.1`: what is written over the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `mend-N`: a random history from seed N, then damage, then repairs that are cut short, see the module `mending`.
-//! * `wide-N`, `open-N`, `tight-N`, `scattered-N`: histories with a shape of their own, see [`Shape`].
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`: histories with a shape of their own, see [`Shape`].
 
 use super::mending;
 use super::op::Op;
@@ -166,7 +166,7 @@ impl fmt::Display for Scenario {
 /// The text names no scenario.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, wide-SEED, open-SEED, \
+    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, wide-SEED, crowded-SEED, open-SEED, \
          tight-SEED or scattered-SEED)"
 )]
 pub struct UnknownScenario(String);
@@ -445,6 +445,7 @@ mod tests {
             "stale-4.1",
             "mend-5",
             "wide-1",
+            "crowded-1",
             "open-2",
             "tight-3",
         ] {

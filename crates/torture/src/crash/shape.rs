@@ -1,5 +1,5 @@
 //! Histories with one thing in the foreground that neither bounded enumeration nor an even mixture reaches: directories of
-//! many blocks, open files without names, volumes with hardly any room while all logs are written, files that are put in
+//! many blocks and of many names, open files without names, volumes with hardly any room while all logs are written, files that are put in
 //! order in idle time.
 
 use super::op::Op;
@@ -16,6 +16,9 @@ use rand_pcg::Pcg64;
 pub enum Shape {
     /// A directory of several blocks with its hash index: long names come, go and move, and others fill their places.
     Wide,
+    /// A directory of a thousand names, whose index has several levels: new names wait high up in it and go down together,
+    /// nodes are split, while others come, go and move.
+    Crowded,
     /// Files lose their names while they are open, grow on, and are given back by closing, by an unmount or by the crash;
     /// others are made without a name and get one late or never.
     Open,
@@ -28,8 +31,13 @@ pub enum Shape {
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 4] =
-    [("wide", Shape::Wide), ("open", Shape::Open), ("tight", Shape::Tight), ("scattered", Shape::Scattered)];
+const NAMES: [(&str, Shape); 5] = [
+    ("wide", Shape::Wide),
+    ("crowded", Shape::Crowded),
+    ("open", Shape::Open),
+    ("tight", Shape::Tight),
+    ("scattered", Shape::Scattered),
+];
 
 impl Shape {
     /// As scenarios are named.
@@ -47,6 +55,7 @@ impl Shape {
     pub(super) fn ops(self, seed: u64) -> Vec<Op> {
         match self {
             Self::Wide => wide(seed),
+            Self::Crowded => crowded(seed),
             Self::Open => open(seed),
             Self::Tight => tight(seed),
             Self::Scattered => scattered(seed),
@@ -56,6 +65,7 @@ impl Shape {
     pub(super) fn states_max(self) -> u64 {
         match self {
             Self::Wide => 1500,
+            Self::Crowded => 300,
             Self::Open => 5000,
             Self::Tight => 300,
             Self::Scattered => 2000,
@@ -107,6 +117,33 @@ fn wide(seed: u64) -> Vec<Op> {
     while history.ops.len() < OPS {
         let op = wide_op(&history, &mut rng, seed << 20 | history.ops.len() as u64);
         history.push(op);
+    }
+    history.ops
+}
+
+fn crowded(seed: u64) -> Vec<Op> {
+    // A leaf takes 511 pairs; the two that it is split into have a root in which 509 can wait. It is full within the rounds.
+    const NAMES: u32 = 1000;
+    const ROUNDS: u32 = 12;
+    let mut rng = seeded(seed, "crowded directory");
+    let mut history = History::default();
+    let name = |number: u32| format!("D/{number}");
+    history.push(Op::Mkdir("D".into()));
+    (0..NAMES).for_each(|number| history.push(Op::Create(name(number))));
+    history.push(Op::Sync);
+    for round in 0..ROUNDS {
+        let first = NAMES + round * 100;
+        (first..first + rng.random_range(5..40)).for_each(|number| history.push(Op::Create(name(number))));
+        for _ in 0..rng.random_range(0..6) {
+            let old = name(rng.random_range(0..first));
+            let to = name(first + 50 + rng.random_range(0..50));
+            history.push(if rng.random_bool(0.5) { Op::Unlink(old) } else { Op::Rename { from: old, to } });
+        }
+        history.push(match rng.random_range(0..4) {
+            0 => Op::Fsync("D".into()),
+            1 => Op::Idle { ms: rng.random_range(1..12_000) },
+            _ => Op::Sync,
+        });
     }
     history.ops
 }

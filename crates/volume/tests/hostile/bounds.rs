@@ -179,6 +179,23 @@ fn mkfs_refuses_a_physical_block_that_is_no_power_of_two() {
 }
 
 #[test]
+fn features_that_nobody_may_ignore_are_refused_if_unknown_and_set_when_a_volume_is_written() {
+    let (device, _) = patient();
+    let incompat_at = 200;
+    // As a volume of before the first such feature: a mount to write says that it may use it now.
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] = 0);
+    mount_read_only(&device);
+    let feature = || Doctor::new(&device).checkpoint_bytes()[incompat_at];
+    assert_eq!(feature(), 0);
+    mount(&device).close().unwrap();
+    assert_eq!(feature(), 1);
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 2);
+    let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
+    // The other slot is sound and has no such feature; the log behind it may.
+    assert!(matches!(refused, Err(OpenError::Fs(FsError::Unsupported(_)))), "{refused:?}");
+}
+
+#[test]
 fn features_that_only_reading_may_ignore_refuse_to_be_written_and_stay() {
     let (device, _) = patient();
     let image = device.image();

@@ -93,15 +93,22 @@ impl Doctor {
 
     /// Sets a field of the checkpoint's header that this code only reads.
     pub fn edit_checkpoint_bytes(&self, change: impl FnOnce(&mut [u8])) {
-        let slot = self.checkpoint().epoch.0 as usize % 2;
-        let at_bytes = self.sb.checkpoint_at_bytes[slot];
-        let mut bytes = self.device.read(at_bytes, CHECKPOINT_SLOT_BYTES).unwrap().to_vec();
+        let mut bytes = self.checkpoint_bytes();
         change(&mut bytes);
         bytes[8..12].fill(0);
         let len = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
         let crc = firnfs_format::crc32c(&bytes[..len]);
         bytes[8..12].copy_from_slice(&crc.to_le_bytes());
-        self.write(at_bytes, &bytes);
+        self.write(self.checkpoint_at_bytes(), &bytes);
+    }
+
+    fn checkpoint_at_bytes(&self) -> u64 {
+        self.sb.checkpoint_at_bytes[self.checkpoint().epoch.0 as usize % 2]
+    }
+
+    /// The newest checkpoint as it is stored.
+    pub fn checkpoint_bytes(&self) -> Vec<u8> {
+        self.device.read(self.checkpoint_at_bytes(), CHECKPOINT_SLOT_BYTES).unwrap().to_vec()
     }
 
     pub fn imap_entry(&self, ino: InodeNo) -> ImapEntry {

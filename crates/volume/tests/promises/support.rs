@@ -5,7 +5,7 @@ use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Counters, Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Space};
-use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
+use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr};
 use firnfs_device::Device;
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::VirtualClock;
@@ -70,6 +70,12 @@ impl Mounted {
 
     pub fn unlink(&self, parent: InodeNo, name: &str) {
         self.volume.run(|vfs, now| vfs.unlink(now, parent, name.as_bytes())).unwrap();
+    }
+
+    /// Gives a file of a directory another name there.
+    pub fn rename(&self, dir: InodeNo, from: &str, to: &str) {
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        self.volume.run(|vfs, now| vfs.rename(now, (dir, from), (dir, to), RenameMode::NoReplace)).unwrap();
     }
 
     pub fn attr(&self, ino: InodeNo) -> Attr {

@@ -2,7 +2,7 @@
 //!
 //! Callers: `vfs` through [`super`]; see there for the policy.
 
-use super::{DirView, Hint, Hints, Lookup, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
+use super::{DirView, Hint, Hints, Remove, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
 use crate::store::{Fork, Intent, Op, Store};
@@ -30,7 +30,7 @@ enum Place {
 enum IndexInsert {
     None,
     Pair(index::Insertion),
-    Build(index::Building, u32),
+    Build(index::Building),
 }
 
 /// An insertion that has been looked at. Order: plan, [`Insert::declare`], `begin`, [`Insert::apply`].
@@ -44,8 +44,8 @@ pub struct Insert {
     search_again: bool,
 }
 
-/// Looks for a place for a name that is not there. `lookup` is the search that did not find it; `removed_at` the offset of
-/// an entry that the same operation takes out of the same directory first.
+/// Looks for a place for a name that is not there. `removed` is the removal of an entry that the same operation takes out of
+/// the same directory first.
 ///
 /// # Errors
 /// `Need`, `Corrupt`; `NoSpace` if the directory is at its largest.
@@ -53,22 +53,29 @@ pub fn plan_insert<S: Store>(
     store: &mut S,
     hints: &Hints,
     dir: DirView,
-    lookup: Lookup,
     name: &[u8],
-    removed_at: Option<u64>,
+    removed: Option<&Remove>,
 ) -> Outcome<Insert> {
     let mut hint = hints.get(dir.ino);
-    if removed_at.is_some() {
+    if removed.is_some() {
         // The block is searched again when the entry has gone: its records must all be looked at now.
         hint.tail = None;
     }
     let (place, cursor) = find_place(store, hint, &dir, name.len())?;
-    let index = match (lookup.path, place) {
-        (Some(path), _) => IndexInsert::Pair(index::plan_insert(store, dir.ino, path)?),
-        (None, Place::Append { block }) if block >= SCAN_BLOCKS => plan_build(store, &dir, name, removed_at)?,
-        (None, _) => IndexInsert::None,
+    let hash = |store: &S| index::hash(store.facts().hash_key, name);
+    let index = match place {
+        _ if dir.has_index() => {
+            let in_index = removed.and_then(Remove::in_index);
+            let hash = hash(store);
+            IndexInsert::Pair(index::plan_insert(store, dir.ino, dir.index_blocks, hash, in_index)?)
+        }
+        Place::Append { block } if block >= SCAN_BLOCKS => {
+            let hash = hash(store);
+            plan_build(store, &dir, hash, removed)?
+        }
+        _ => IndexInsert::None,
     };
-    Ok(Insert { dir, place, index, cursor, search_again: removed_at.is_some() })
+    Ok(Insert { dir, place, index, cursor, search_again: removed.is_some() })
 }
 
 fn find_place<S: Store>(
@@ -131,9 +138,10 @@ fn slack_in<S: Store>(store: &mut S, dir: &DirView, at: u64, name_len: usize) ->
 fn plan_build<S: Store>(
     store: &mut S,
     dir: &DirView,
-    name: &[u8],
-    removed_at: Option<u64>,
+    hash: u32,
+    removed: Option<&Remove>,
 ) -> Outcome<IndexInsert> {
+    let removed_at = removed.map(Remove::at_bytes);
     let key = store.facts().hash_key;
     let mut pairs = Vec::new();
     for at in 0..dir.blocks() {
@@ -146,14 +154,13 @@ fn plan_build<S: Store>(
             }
         }
     }
-    let new_hash = index::hash(key, name);
-    Ok(IndexInsert::Build(index::plan_build(pairs, new_hash, dir.block_bytes)?, new_hash))
+    Ok(IndexInsert::Build(index::plan_build(pairs, hash, dir.block_bytes)?))
 }
 
 impl Insert {
     /// Declares the changes; `name_len` as planned.
     pub fn declare(&self, name_len: usize, intents: &mut Vec<Intent>) {
-        let DirView { ino, block_bytes, index_blocks, .. } = self.dir;
+        let DirView { ino, block_bytes, .. } = self.dir;
         intents.push(Intent::Change { ino, grow_bytes: dirent::record_bytes(name_len) as u64 });
         match self.place {
             Place::Inline => {}
@@ -164,8 +171,8 @@ impl Insert {
         }
         match &self.index {
             IndexInsert::None => {}
-            IndexInsert::Pair(insertion) => insertion.declare(ino, index_blocks, block_bytes, intents),
-            IndexInsert::Build(building, _) => building.declare(ino, block_bytes, intents),
+            IndexInsert::Pair(insertion) => insertion.declare(ino, block_bytes, intents),
+            IndexInsert::Build(building) => building.declare(ino, block_bytes, intents),
         }
     }
 
@@ -183,10 +190,8 @@ impl Insert {
         self.remember(hints, at_bytes);
         let index_blocks = match self.index {
             IndexInsert::None => 0,
-            IndexInsert::Pair(insertion) => {
-                insertion.apply(store, op, dir, self.dir.index_blocks, place_of(at_bytes))
-            }
-            IndexInsert::Build(building, hash) => building.apply(store, op, dir, hash, place_of(at_bytes)),
+            IndexInsert::Pair(insertion) => insertion.apply(store, op, dir, place_of(at_bytes)),
+            IndexInsert::Build(building) => building.apply(store, op, dir, place_of(at_bytes)),
         };
         let inode = store.inode_mut(op, dir);
         inode.entries = inode.entries.saturating_add(1);

@@ -160,7 +160,8 @@ pub struct Found {
 pub struct Lookup {
     /// The entry, if there is one.
     pub found: Option<Found>,
-    path: Option<index::Path>,
+    /// Where the index has it.
+    spot: Option<index::Spot>,
 }
 
 fn found_at(dir: &DirView, start: u64, record: &Record<'_>) -> Result<Found, FsError> {
@@ -176,12 +177,12 @@ pub fn lookup<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcome<Lo
     if dir.index_blocks > 0 {
         return lookup_indexed(store, dir, name);
     }
-    let nothing = Lookup { found: None, path: None };
+    let nothing = Lookup { found: None, spot: None };
     if dir.is_inline {
         let content = inline(store, dir.ino)?;
         let record = in_block(dirent::find(content, name), dir.ino, 0)?;
         let found = record.map(|r| in_block(found_at(dir, 0, &r), dir.ino, 0)).transpose()?;
-        return Ok(Lookup { found, path: None });
+        return Ok(Lookup { found, ..nothing });
     }
     for at in 0..dir.blocks() {
         let block = block(store, dir, at)?;
@@ -195,9 +196,7 @@ pub fn lookup<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcome<Lo
 
 fn lookup_indexed<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcome<Lookup> {
     let hash = index::hash(store.facts().hash_key, name);
-    let (path, leaf) = index::descend(store, dir.ino, dir.index_blocks, hash)?;
-    let mut found = None;
-    for place in index::places(&leaf, hash) {
+    let found = index::find(store, dir.ino, dir.index_blocks, hash, &mut |store, place| {
         let at_bytes = u64::from(place) * dirent::UNIT_BYTES as u64;
         let (at, offset) = dir.split(at_bytes);
         if at >= dir.blocks() {
@@ -206,12 +205,11 @@ fn lookup_indexed<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcom
         }
         let block = store.block(dir.ino, Fork::Data, BlockIndex(at))?;
         let record = in_block(dirent::record(&block, offset), dir.ino, at)?;
-        if record.name == name {
-            found = Some(in_block(found_at(dir, at, &record), dir.ino, at)?);
-            break;
-        }
-    }
-    Ok(Lookup { found, path: Some(path) })
+        let is_it = record.name == name;
+        is_it.then(|| in_block(found_at(dir, at, &record), dir.ino, at)).transpose()
+    })?;
+    let (found, spot) = found.unzip();
+    Ok(Lookup { found, spot })
 }
 
 /// In-core memory of where there is room, by directory.

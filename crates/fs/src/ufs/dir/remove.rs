@@ -43,7 +43,7 @@ pub fn plan_remove<S: Store>(store: &mut S, dir: DirView, lookup: &Lookup, name:
         let found = format!("{} entries in {} bytes", dir.entries, dir.entry_bytes);
         return Err(corrupt(dir.ino, "entry counts", "at least the entry that is there", found));
     }
-    let index = lookup.path.map(|path| index::plan_remove(path, place_of(at_bytes)));
+    let index = lookup.spot.map(|spot| index::plan_remove(spot, place_of(at_bytes)));
     let layout = plan_layout(store, &dir, at_bytes)?;
     Ok(Remove { dir, at_bytes, name_len: name.len(), index, layout })
 }
@@ -115,9 +115,13 @@ impl Remove {
     }
 
     /// Where the entry is.
-    #[must_use]
-    pub fn at_bytes(&self) -> u64 {
+    pub(super) fn at_bytes(&self) -> u64 {
         self.at_bytes
+    }
+
+    /// Its removal from the index.
+    pub(super) fn in_index(&self) -> Option<&index::Removal> {
+        self.index.as_ref()
     }
 
     /// Takes the entry out, and counts it out of the directory's inode. `insertion_follows` as told before.

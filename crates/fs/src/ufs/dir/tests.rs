@@ -206,40 +206,6 @@ fn removing_gives_blocks_back_from_either_end() {
     }
 }
 
-/// Inserts a pair into the index of the root alone.
-fn insert_pair(store: &mut MemStore, blocks: &mut u64, hash: u32, place: u32) -> Outcome<()> {
-    let (path, _) = index::descend(store, ROOT, *blocks, hash)?;
-    let insertion = index::plan_insert(store, ROOT, path)?;
-    let mut intents = Vec::new();
-    insertion.declare(ROOT, *blocks, 512, &mut intents);
-    let mut op = store.begin(NOW, OpKind::Names, &intents)?;
-    *blocks = insertion.apply(store, &mut op, ROOT, *blocks, place);
-    store.end(op);
-    Ok(())
-}
-
-#[test]
-fn names_of_one_hash_share_a_leaf_until_it_is_full() {
-    let mut fs = vfs(512, 0);
-    let store = fs.store_mut();
-    let mut blocks = 1;
-    let capacity = index::capacity(512) as u32;
-    // Two hashes, one of them rare: the leaf must be split between them, far from its middle.
-    let hash_of = |place: u32| if place.is_multiple_of(4) { 1_000 } else { 1_001 };
-    let places: Vec<u32> = (0..).filter(|&place| hash_of(place) == 1_001).take(capacity as usize).collect();
-    let end = places.last().unwrap() + 1;
-    for place in 0..end {
-        insert_pair(store, &mut blocks, hash_of(place), place).unwrap();
-    }
-    let full = insert_pair(store, &mut blocks, 1_001, 9_999);
-    assert!(matches!(full, Err(Stop::Fail(FsError::NoSpace))), "{full:?}");
-    let (_, leaf) = index::descend(store, ROOT, blocks, 1_001).unwrap();
-    assert_eq!(index::places(&leaf, 1_001).collect::<Vec<_>>(), places);
-    let mut pairs = 0;
-    index::walk(store, ROOT, blocks, &mut |_, _| pairs += 1).unwrap();
-    assert_eq!(pairs, end);
-}
-
 #[test]
 fn an_index_is_built_for_any_number_of_entries() {
     let mut fs = vfs(512, 0);
