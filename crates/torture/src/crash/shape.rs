@@ -65,7 +65,7 @@ impl Shape {
     pub(super) fn states_max(self) -> u64 {
         match self {
             Self::Wide => 1500,
-            Self::Crowded => 300,
+            Self::Crowded => 120,
             Self::Open => 5000,
             Self::Tight => 300,
             Self::Scattered => 2000,
