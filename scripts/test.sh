@@ -60,6 +60,9 @@ for component in rustfmt clippy; do
         die "cargo $component is missing; run: rustup component add $component"
 done
 
+# What is built once gains nothing from being built so that it can be built again: half a minute of four.
+[ -d target ] || export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=(format lint unit interleavings crash docs fuzz conformance)
 for step in "${steps[@]}"; do
