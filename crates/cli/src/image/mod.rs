@@ -9,7 +9,7 @@ pub mod table;
 
 use crate::failure::{Done, Exit, Failure};
 use crate::sizes::Bytes;
-use firnfs_format::checkpoint::Checkpoint;
+use firnfs_format::checkpoint::{Checkpoint, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
 use firnfs_format::{BlockPtr, DecodeError, PtrKind, SECTOR_BYTES, SectorAddr};
 use std::fs::File;
@@ -73,8 +73,15 @@ impl Image {
     /// The newest valid checkpoint.
     ///
     /// # Errors
-    /// Both slots are bad.
+    /// Both slots are bad, or one has features that this version does not know.
     pub fn checkpoint(&self) -> Done<&Checkpoint> {
+        if let Some(newer) =
+            self.slots.iter().filter_map(|slot| slot.as_ref().err()).find(|e| e.what == UNKNOWN_FEATURES)
+        {
+            let message =
+                format!("{} has features of a newer version of firn ({newer})", self.path.display());
+            return Err(Failure::new(Exit::NotAVolume, message).advise("use that version"));
+        }
         self.slots.iter().flatten().max_by_key(|checkpoint| checkpoint.epoch).ok_or_else(|| {
             let reasons: Vec<String> =
                 self.slots.iter().filter_map(|slot| slot.as_ref().err()).map(ToString::to_string).collect();

@@ -19,6 +19,7 @@ mod coalesce;
 mod coalesce_plan;
 mod commit;
 mod counters;
+mod demand;
 mod discard;
 mod eras;
 mod evidence;

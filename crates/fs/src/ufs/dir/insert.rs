@@ -62,16 +62,15 @@ pub fn plan_insert<S: Store>(
         hint.tail = None;
     }
     let (place, cursor) = find_place(store, hint, &dir, name.len())?;
-    let hash = |store: &S| index::hash(store.facts().hash_key, name);
+    let key = store.facts().hash_key;
     let index = match place {
         _ if dir.has_index() => {
             let in_index = removed.and_then(Remove::in_index);
-            let hash = hash(store);
+            let hash = index::hash(key, name);
             IndexInsert::Pair(index::plan_insert(store, dir.ino, dir.index_blocks, hash, in_index)?)
         }
         Place::Append { block } if block >= SCAN_BLOCKS => {
-            let hash = hash(store);
-            plan_build(store, &dir, hash, removed)?
+            plan_build(store, &dir, index::hash(key, name), removed)?
         }
         _ => IndexInsert::None,
     };
@@ -161,7 +160,9 @@ impl Insert {
     /// Declares the changes; `name_len` as planned.
     pub fn declare(&self, name_len: usize, intents: &mut Vec<Intent>) {
         let DirView { ino, block_bytes, .. } = self.dir;
-        intents.push(Intent::Change { ino, grow_bytes: dirent::record_bytes(name_len) as u64 });
+        let in_index =
+            if let IndexInsert::Pair(insertion) = &self.index { insertion.grow_bytes() } else { 0 };
+        intents.push(Intent::Change { ino, grow_bytes: dirent::record_bytes(name_len) as u64 + in_index });
         match self.place {
             Place::Inline => {}
             Place::Convert => intents.push(in_place(ino, Fork::Data, 0, block_bytes)),

@@ -9,7 +9,7 @@ use super::{Removal, block, block_mut};
 use crate::error::{FsError, Outcome};
 use crate::store::{Fork, Intent, Op, Store};
 use crate::ufs::in_place;
-use firnfs_format::InodeNo;
+use firnfs_format::{InodeNo, SECTOR_BYTES};
 use std::ops::Range;
 
 const ROOT: u32 = 0;
@@ -55,6 +55,13 @@ impl Insertion {
         let others = self.nodes.iter().map(|node| node.0).filter(|&block| block != ROOT);
         let blocks = [ROOT].into_iter().chain(others);
         intents.extend(blocks.map(|block| in_place(dir, Fork::Index, u64::from(block), block_bytes)));
+    }
+
+    /// By how much the index may grow beside its new nodes, in bytes. Pairs that move are as many as before, but what is
+    /// stored of a node is rounded up to sectors.
+    #[must_use]
+    pub fn grow_bytes(&self) -> u64 {
+        self.nodes.len() as u64 * u64::from(SECTOR_BYTES)
     }
 
     /// Inserts `place`; returns how many blocks the index has then.

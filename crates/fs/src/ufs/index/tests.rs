@@ -157,6 +157,14 @@ fn one_hash_is_refused_when_it_fills_what_it_can() {
     let full = fixture.replace(None, (1_001, 9_999));
     assert!(matches!(full, Err(Stop::Fail(FsError::NoSpace))), "{full:?}");
     fixture.verify();
+    let mut found = Vec::new();
+    let mut wanted = |_: &mut MemStore, place| {
+        found.push(place);
+        Ok(None::<()>)
+    };
+    assert!(find(&mut fixture.store, ROOT, fixture.blocks, 1_001, &mut wanted).unwrap().is_none());
+    found.sort_unstable();
+    assert!(found.into_iter().eq((0..refused).filter(|&place| hash_of(place) == 1_001)));
 }
 
 #[test]
