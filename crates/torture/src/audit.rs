@@ -12,7 +12,7 @@ pub fn audit(volume: &Volume<Lfs>) -> Result<Vec<String>, FsError> {
     let report = volume.check()?;
     let found = report.findings.iter().map(ToString::to_string);
     let aside = volume.run(|vfs, _| {
-        let list = vfs.store().set_aside();
+        let list = vfs.store().quarantined();
         Ok(list.map(|(thing, why)| format!("{thing} was set aside: {why}")).collect::<Vec<_>>())
     })?;
     Ok(found.chain(aside).collect())

@@ -1,6 +1,6 @@
 //! Scrub: checks a volume while it is in use, at whatever pace the caller sets.
 //!
-//! The state of one moment is checked (`firnfs::lfs::Still`): the lock is held while that is taken, and while a finding is looked
+//! The state of one moment is checked (`firnfs::lfs::Snapshot`): the lock is held while that is taken, and while a finding is looked
 //! up, not in between. Should the volume run short of clean segments meanwhile the hold on that moment ends, and the scrub
 //! begins again with a newer one; after [`ATTEMPTS`] it reports what it is sure of and that it is not complete.
 //!
@@ -12,7 +12,7 @@ use firnfs::FsError;
 use firnfs::check::{
     CheckError, Depth, Finding, Progress, Report, Severity, Subject, check_recovered, check_still, subject_of,
 };
-use firnfs::lfs::{DeviceReader, Lfs, Still};
+use firnfs::lfs::{DeviceReader, Lfs, Snapshot};
 use firnfs::store::Store;
 use firnfs_format::BlockPtr;
 use std::cell::Cell;
@@ -52,7 +52,8 @@ impl Volume<Lfs> {
         let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
         let mut attempt = 1;
         loop {
-            let Still { mut lfs, ticket } = self.run_quietly(|vfs, now| vfs.store_mut().hold_still(now))?;
+            let Snapshot { mut lfs, ticket } =
+                self.run_quietly(|vfs, now| vfs.store_mut().hold_snapshot(now))?;
             let durable = self.wait_durable(ticket);
             if durable.is_err() {
                 self.end_hold()?;
@@ -122,7 +123,7 @@ impl Volume<Lfs> {
 
     /// Ends the hold; true if it lasted until now.
     fn end_hold(&self) -> Result<bool, FsError> {
-        self.run_quietly(|vfs, _| Ok(vfs.store_mut().release_still()))
+        self.run_quietly(|vfs, _| Ok(vfs.store_mut().release_snapshot()))
     }
 
     /// Of what was found, that which is so at present; and whether the still stood still up to the end of the check.

@@ -10,8 +10,8 @@ use firnfs_format::{InodeNo, SegmentId};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 
-fn quiet_in_ms(volume: &Volume<Lfs>) -> u64 {
-    volume.run_quietly(|vfs, now| Ok(vfs.store().quiet_in_ms(now))).unwrap()
+fn idle_in_ms(volume: &Volume<Lfs>) -> u64 {
+    volume.run_quietly(|vfs, now| Ok(vfs.store().idle_in_ms(now))).unwrap()
 }
 
 fn let_pass(clock: &VirtualClock, volume: &Volume<Lfs>, ms: i64) {
@@ -23,19 +23,19 @@ fn let_pass(clock: &VirtualClock, volume: &Volume<Lfs>, ms: i64) {
 fn a_volume_is_quiet_two_seconds_after_the_last_request_of_a_user() {
     let (volume, clock) = mount(&new_device(32 << 20, 0), Options::default());
     let ino = create(&volume, InodeNo::ROOT, "file", Kind::Regular);
-    assert_eq!(quiet_in_ms(&volume), 2_000);
+    assert_eq!(idle_in_ms(&volume), 2_000);
     let_pass(&clock, &volume, 1_500);
-    assert_eq!(quiet_in_ms(&volume), 500);
+    assert_eq!(idle_in_ms(&volume), 500);
     volume.write(ino, 0, &pattern(1, 10_000), false).unwrap();
-    assert_eq!(quiet_in_ms(&volume), 2_000);
+    assert_eq!(idle_in_ms(&volume), 2_000);
     let_pass(&clock, &volume, 1_999);
     volume.read(ino, 0, &mut [0; 100]).unwrap();
-    assert_eq!(quiet_in_ms(&volume), 2_000);
+    assert_eq!(idle_in_ms(&volume), 2_000);
     let_pass(&clock, &volume, 1_999);
     volume.sync(Scope::File(ino)).unwrap();
-    assert_eq!(quiet_in_ms(&volume), 2_000);
+    assert_eq!(idle_in_ms(&volume), 2_000);
     let_pass(&clock, &volume, 100_000);
-    assert_eq!(quiet_in_ms(&volume), 0);
+    assert_eq!(idle_in_ms(&volume), 0);
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn upkeep_leaves_a_volume_as_quiet_as_it_is() {
     volume.segclean(&[SegmentId(0)]).unwrap();
     volume.wait_for_log(0, std::time::Duration::ZERO).unwrap();
     volume.background().unwrap();
-    assert_eq!(quiet_in_ms(&volume), 0);
+    assert_eq!(idle_in_ms(&volume), 0);
     // A clock that is set back makes nobody wait for ever.
     clock.advance_ms(-50_000);
     let_pass(&clock, &volume, 0);
     let_pass(&clock, &volume, 2_000);
-    assert_eq!(quiet_in_ms(&volume), 0);
+    assert_eq!(idle_in_ms(&volume), 0);
     create(&volume, InodeNo::ROOT, "second", Kind::Regular);
-    assert_eq!(quiet_in_ms(&volume), 2_000);
+    assert_eq!(idle_in_ms(&volume), 2_000);
 }

@@ -157,7 +157,7 @@ fn assert_all_there(device: &Arc<dyn Device>, files: &[InodeNo]) {
 fn a_false_alarm_is_taken_back_and_what_was_waiting_is_written() {
     let device = new_device(64 << 20, 2048);
     let (volume, _) = mount(&device, Options::default());
-    // Still in memory.
+    // Snapshot in memory.
     let files = populate(&volume, 60);
     volume.doubt("a test says so");
     assert!(!is_writable(&volume));

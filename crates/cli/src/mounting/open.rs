@@ -142,7 +142,7 @@ fn report_recovery(volume: &Volume<Lfs>) {
 fn report_damage(volume: &Volume<Lfs>) {
     let told = volume.run(|vfs, _| {
         let why = vfs.store().read_only().map(str::to_owned);
-        let aside = vfs.store().set_aside().map(|(thing, why)| format!("{thing} is left alone: {why}"));
+        let aside = vfs.store().quarantined().map(|(thing, why)| format!("{thing} is left alone: {why}"));
         Ok((why, aside.take(DAMAGE_LINES).collect::<Vec<_>>()))
     });
     let Ok((read_only, aside)) = told else { return };

@@ -162,7 +162,7 @@ fn count(view: &mut LogView, entry: &UsageEntry, segment_bytes: u64) {
 /// Damage that the volume has met since it was opened.
 fn damage(lfs: &Lfs) -> Vec<String> {
     let lost = lfs.recovered().lost.map(|lost| lost.as_error(&lfs.geometry()).to_string());
-    let aside = lfs.set_aside().map(|(thing, why)| format!("{thing} is left alone: {why}"));
+    let aside = lfs.quarantined().map(|(thing, why)| format!("{thing} is left alone: {why}"));
     lost.into_iter().chain(aside).collect()
 }
 

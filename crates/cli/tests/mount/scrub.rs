@@ -191,7 +191,7 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 
-    // Still wrong: it stays as it is.
+    // Snapshot wrong: it stays as it is.
     let output = firn(&["scrub", &mnt, "--writable"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "{text}");

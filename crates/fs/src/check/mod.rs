@@ -195,7 +195,7 @@ fn open(
 ) -> Result<(Lfs, Vec<(InodeNo, FsError)>), FsError> {
     let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
     let lfs = Lfs::open_at(read, sb, base, options, TimeNs(0))?;
-    let noted = lfs.set_aside().filter_map(|(thing, why)| match thing {
+    let noted = lfs.quarantined().filter_map(|(thing, why)| match thing {
         Thing::OldBlocks(ino) => Some((ino, why.clone())),
         _ => None,
     });

@@ -1,4 +1,4 @@
-//! Checking a volume in use: the state of one moment ([`crate::lfs::Still`]) is checked while the volume goes on, and what was
+//! Checking a volume in use: the state of one moment ([`crate::lfs::Snapshot`]) is checked while the volume goes on, and what was
 //! found damaged is looked up again in the present state before anybody hears of it.
 //!
 //! Caller: the driver's scrub.

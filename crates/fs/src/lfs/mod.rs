@@ -1,9 +1,14 @@
 //! The log-structured storage manager.
 //!
-//! Top-down: `open` and `mkfs` make one, `store` implements the seam, `blockmap` and `inode` keep a file's tree in memory,
-//! `commit` lays out what is dirty, in the log that `sorting` says, `checkpoint` makes it the new starting point, `recovery` rolls
-//! forward from there, `clean` makes room, `coalesce` puts files in order, `step` says when. `log`, `jobs`, `imap`, `usage`, `table`
-//! and `shelf` are the parts.
+//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` shows the volume to tools. The folders are
+//! the mechanisms, each of which leans only on those before it:
+//! - [`base`]: addresses, kinds of bytes, counters, damaged things;
+//! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;
+//! - [`tables`]: the inode map and the segment usage table;
+//! - [`write`]: the open logs, commits, checkpoints, requests for the device;
+//! - [`room`]: what operations need, live space and clean segments, when to clean;
+//! - [`upkeep`]: background work: cleaning, freeing, coalescing, discarding;
+//! - [`recover`]: mkfs, opening, roll-forward, repair of accounts.
 //!
 //! Invariants:
 //! - nothing on the device that a checkpoint slot can reach, by itself or by roll-forward, is overwritten;
@@ -11,151 +16,65 @@
 //! - `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
 //!   replace, at every moment between operations.
 
-mod admit;
-mod blockmap;
-mod checkpoint;
-mod clean;
-mod coalesce;
-mod coalesce_plan;
-mod commit;
-mod counters;
-mod demand;
-mod discard;
-mod eras;
-mod evidence;
-mod geometry;
-mod hints;
-mod imap;
-mod inode;
-mod jobs;
-mod kinds;
-mod log;
-mod mend;
-mod mkfs;
-mod open;
-mod pace;
-mod parcel;
-mod pins;
-pub mod port;
-mod quiet;
-mod reap;
-mod recovery;
-pub mod scan;
-mod seams;
-mod shelf;
-mod sorting;
-mod space;
-mod step;
-mod still;
+mod base;
+mod map;
+mod options;
+mod recover;
+mod room;
 mod store;
-mod table;
-mod trouble;
-mod usage;
+mod tables;
+mod upkeep;
 pub mod view;
+mod write;
 
 use crate::cache::ClockMap;
-use crate::clean::{PlacementName, Policy};
 use crate::error::{FetchKind, FsError, Stop};
 use crate::store::{Buf, Ticket, padded};
-pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
-pub use coalesce::Coalesced;
-pub use counters::Counters;
-pub use evidence::LostLog;
+pub use base::counters::Counters;
+use base::damage::Quarantine;
+pub use base::damage::Thing;
+pub use base::geometry::Geometry;
+pub use base::kinds::{KindBytes, LIVE_SLOT, LogKind};
 use firnfs_device::DeviceError;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use firnfs_format::superblock::Superblock;
-use firnfs_format::{Epoch, InodeNo, SegmentId, Serial, TimeNs};
-pub use geometry::Geometry;
-use imap::Imap;
-use inode::{CoreInode, DirtyInode};
-pub use jobs::{Job, JobId};
-use jobs::{Jobs, Landed};
-pub use kinds::{KindBytes, LIVE_SLOT, LogKind};
-use log::Log;
-pub use log::META_LOG;
-pub(crate) use mend::Restated;
-pub use mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
-pub use open::{DeviceReader, NotFirnfs, read_superblock};
-pub(crate) use open::{newest, read_slots};
-use pins::Pins;
-pub use recovery::RollForward;
-use shelf::Shelf;
-pub(crate) use shelf::describe;
-pub use shelf::{verify, verify_stored};
+use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
+pub(crate) use map::admit::{INODE_NUMBERS, block as admit_block};
+use map::inode::{CoreInode, DirtyInode};
+use map::shelf::Shelf;
+pub(crate) use map::shelf::describe;
+pub use map::shelf::{verify, verify_stored};
+pub use options::Options;
+pub use recover::evidence::LostLog;
+pub(crate) use recover::mend::Restated;
+pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
+pub use recover::open::{DeviceReader, NotFirnfs, read_superblock};
+pub(crate) use recover::open::{newest, read_slots};
+pub use recover::recovery::RollForward;
+pub use recover::scan;
+use room::throttle::Throttle;
 use std::collections::{BTreeMap, VecDeque};
-pub use step::{Pressure, Step};
-pub use still::Still;
-pub use trouble::Thing;
-use usage::Usage;
+use tables::imap::Imap;
+use tables::usage::Usage;
+use upkeep::clean::Cleaning;
+pub use upkeep::coalesce::Coalesced;
+use upkeep::coalesce::Coalescing;
+use upkeep::discard::DiscardScan;
+pub use upkeep::port;
+pub use upkeep::snapshot::Snapshot;
+pub use upkeep::step::{Pressure, Step};
+pub use write::jobs::{Job, JobId};
+use write::jobs::{Jobs, Landed};
+use write::log::Log;
+pub use write::log::{LogEnd, META_LOG};
+use write::pins::Pins;
+use write::sorting::Sorting;
 
 /// Clean inodes and blocks that stay in memory however much of the rest is dirty: more than one operation needs.
 const KEPT_INODES: usize = 64;
 const KEPT_BLOCKS: u64 = 64;
 /// Memory beyond the bound that a checkpoint or the cleaner may use for inodes, and again for blocks.
 const GATHER_BYTES: u64 = 40 << 20;
-
-/// How a volume is to be run. Times in milliseconds, sizes in bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Memory for blocks and inodes; at least 4 MiB are used. Checkpoints and the cleaner may need up to 80 MiB more.
-    pub cache_bytes: u64,
-    /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
-    pub write_threshold_bytes: u64,
-    /// Age of the oldest change at which a commit starts by itself.
-    pub commit_interval_ms: u64,
-    /// Time between checkpoints while there are changes.
-    pub checkpoint_interval_ms: u64,
-    /// Log bytes between checkpoints: bounds roll-forward.
-    pub checkpoint_bytes: u64,
-    /// Nothing is written to the device.
-    pub read_only: bool,
-    /// Emptied segments are discarded.
-    pub discard: bool,
-    /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
-    pub cache_file_data: bool,
-    /// Which segments are cleaned.
-    pub cleaning_policy: Policy,
-    /// Which log content goes to, with no more logs than the volume was made with. `None`: what suits their number.
-    pub placement: Option<PlacementName>,
-    /// How long a file has to be left alone before idle time is used to put its blocks in order; `None`: never.
-    pub coalesce_age_ms: Option<u64>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 256 << 20,
-            write_threshold_bytes: 16 << 20,
-            commit_interval_ms: 5_000,
-            checkpoint_interval_ms: 30_000,
-            checkpoint_bytes: 256 << 20,
-            read_only: false,
-            discard: false,
-            cache_file_data: true,
-            cleaning_policy: Policy::default(),
-            placement: None,
-            coalesce_age_ms: Some(60_000),
-        }
-    }
-}
-
-impl Options {
-    /// With memory and write threshold brought within what the store can work with.
-    fn within_bounds(self) -> Self {
-        let cache_bytes = self.cache_bytes.max(4 << 20);
-        let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
-        Self { cache_bytes, write_threshold_bytes, ..self }
-    }
-}
-
-/// Where a log ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogEnd {
-    /// Its last serial.
-    pub serial: Serial,
-    /// CRC of that serial's summary, which covers those of all before.
-    pub crc: u32,
-}
 
 /// See the module's head.
 pub struct Lfs {
@@ -187,7 +106,7 @@ pub struct Lfs {
     features: Features,
     /// Segments found empty, by checkpoint, until they may be discarded.
     emptied_by: Vec<(Epoch, Vec<SegmentId>)>,
-    discard_scan: discard::DiscardScan,
+    discard_scan: DiscardScan,
     counters: Counters,
     counters_at_mount: Counters,
     read_only: Option<String>,
@@ -213,12 +132,12 @@ pub struct Lfs {
     recovered: RollForward,
     /// The mount's incarnation goes into both slots, one after the other.
     second_slot: Option<Checkpoint>,
-    cleaning: clean::Cleaning,
-    sorting: sorting::Sorting,
-    coalescing: coalesce::Coalescing,
-    pace: pace::Pace,
+    cleaning: Cleaning,
+    sorting: Sorting,
+    coalescing: Coalescing,
+    throttle: Throttle,
     /// Damaged things that background work leaves alone.
-    aside: trouble::SetAside,
+    quarantine: Quarantine,
     /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
     gathering: bool,
     /// The same for a cleaner outside, whose requests come between background steps.

@@ -1,16 +1,18 @@
 //! The seam: `Store` for the log-structured storage manager.
 
 use super::Lfs;
-use super::admit::RECORD_MAX_BYTES;
-use super::commit::Cause;
-use super::demand::{Demand, PRUNE_AT_ONCE};
-use super::inode::CoreInode;
-use super::{gather_needs, shelf};
+use super::gather_needs;
+use super::map::shelf;
+use super::room::space::OP_MAX_BYTES;
 use crate::cache::{CachedBlock, Fresh};
 use crate::content::{Content, ReadyBlock};
 use crate::digest::Digest;
 use crate::error::{FetchKind, FsError, Outcome, Stop};
 use crate::inode::Inode;
+use crate::lfs::map::admit::RECORD_MAX_BYTES;
+use crate::lfs::map::inode::CoreInode;
+use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
+use crate::lfs::write::commit::Cause;
 use crate::store::{
     BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store, StoreFacts,
     Ticket, padded, zero_buf,
@@ -19,24 +21,22 @@ use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, TimeNs};
 use std::ops::Range;
 
-/// Largest range of one operation.
-pub(super) const OP_MAX_BYTES: u64 = 1 << 20;
 /// Largest attribute set kept in the inode.
 const INLINE_XATTR_MAX_BYTES: u32 = 1024;
 
 impl Lfs {
     /// A data block's key.
-    pub(super) fn data_key(ino: InodeNo, fork: Fork, index: u64) -> BlockKey {
+    pub(in crate::lfs) fn data_key(ino: InodeNo, fork: Fork, index: u64) -> BlockKey {
         BlockKey { ino, fork, level: 0, index: BlockIndex(index) }
     }
 
-    pub(super) fn blocks_of(&self, at_bytes: u64, len_bytes: u64) -> Range<u64> {
+    pub(in crate::lfs) fn blocks_of(&self, at_bytes: u64, len_bytes: u64) -> Range<u64> {
         let block = u64::from(self.geo.block_bytes);
         at_bytes / block..at_bytes.saturating_add(len_bytes).div_ceil(block)
     }
 
     /// An inode, whether freed or not.
-    pub(super) fn load_inode(&mut self, ino: InodeNo) -> Outcome<&CoreInode> {
+    pub(in crate::lfs) fn load_inode(&mut self, ino: InodeNo) -> Outcome<&CoreInode> {
         if self.inodes.get(&ino).is_none() {
             let entry = self.imap.get(&mut self.shelf, ino)?;
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
@@ -367,7 +367,7 @@ fn no_inode(ino: InodeNo) -> FsError {
 
 impl Lfs {
     /// Whether a block is data, and how many blocks from it on are alike as far as one look tells.
-    pub(super) fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, bool)> {
+    pub(in crate::lfs) fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, bool)> {
         let ptr = self.ptr(Self::data_key(ino, Fork::Data, block.0))?;
         if !ptr.is_hole() {
             return Ok((1, ptr.kind != PtrKind::Reserved));

@@ -2,27 +2,19 @@
 //! judges.
 
 use super::Lfs;
-use super::blockmap::ptr_in;
-use super::geometry::Geometry;
-use super::inode::CoreInode;
-use super::kinds::KindBytes;
+pub use super::map::blockmap::Placed;
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::kinds::KindBytes;
+use crate::lfs::map::blockmap::ptr_in;
+use crate::lfs::map::inode::CoreInode;
 use crate::store::{BlockKey, Fork};
 use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::checkpoint::{TableRoot, Tail};
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId};
-
-/// A block of an inode and where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// Which block.
-    pub key: BlockKey,
-    /// Where; pending while it is dirty.
-    pub ptr: BlockPtr,
-}
 
 /// The bytes of a segment by what they are there for; they add up to its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -201,7 +201,7 @@ impl OpenVolume {
     fn takes_nothing_for_damage(&self, asked_read_only: bool) -> Result<(), String> {
         let told = self.volume.run(|vfs, _| {
             let store = vfs.store();
-            let aside = store.set_aside().map(|(thing, why)| format!("{thing} was set aside: {why}"));
+            let aside = store.quarantined().map(|(thing, why)| format!("{thing} was set aside: {why}"));
             let read_only = store.read_only().filter(|_| !asked_read_only).map(str::to_owned);
             Ok((store.recovered().lost, read_only, aside.collect::<Vec<_>>()))
         });

@@ -65,7 +65,7 @@ fn a_tree_that_leads_into_itself_is_set_aside_when_its_file_is_deleted() {
     assert!(is_corrupt(&listed), "{:?}", listed.map(|l| l.len()));
     unlink(&volume, "ill").unwrap();
     volume.background().unwrap();
-    assert_eq!(set_aside(&volume), [Thing::Inode(ino)]);
+    assert_eq!(quarantined(&volume), [Thing::Inode(ino)]);
     assert_in_use(&device, volume, "well", &pattern(2, 5000));
 }
 
@@ -147,7 +147,7 @@ fn a_search_for_orphans_that_the_sums_promise_and_the_map_does_not_have_ends() {
         let (device, _) = patient();
         map_of_lies(&device, height);
         let volume = mount(&device);
-        assert_eq!(set_aside(&volume), [Thing::InodeMap]);
+        assert_eq!(quarantined(&volume), [Thing::InodeMap]);
         assert!(find(&volume, "well").is_ok());
     }
 }
@@ -165,7 +165,7 @@ fn sums_over_a_hole_in_the_map_are_refused() {
         c.imap.used += 9;
     });
     let volume = mount(&device);
-    assert_eq!(set_aside(&volume), [Thing::InodeMap]);
+    assert_eq!(quarantined(&volume), [Thing::InodeMap]);
     assert!(is_corrupt(&find(&volume, "well")));
 }
 

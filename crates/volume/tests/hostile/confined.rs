@@ -32,13 +32,13 @@ fn a_deleted_file_with_a_damaged_indirect_block_stays_an_orphan_and_nothing_else
     assert!(is_corrupt(&get(&volume, ino)));
     unlink(&volume, "ill").unwrap();
     volume.background().unwrap();
-    assert_eq!(set_aside(&volume), [Thing::Inode(ino)]);
+    assert_eq!(quarantined(&volume), [Thing::Inode(ino)]);
     assert_in_use(&device, volume, "well", &pattern(2, 5000));
     // Its number is not given out again while its blocks are not free.
     let volume = mount(&device);
     assert_ne!(create(&volume, "new").unwrap(), ino);
     volume.background().unwrap();
-    assert_eq!(set_aside(&volume), [Thing::Inode(ino)]);
+    assert_eq!(quarantined(&volume), [Thing::Inode(ino)]);
     volume.close().unwrap();
 }
 
@@ -51,7 +51,7 @@ fn a_truncated_file_with_a_damaged_indirect_block_gives_errors_instead_of_waitin
     let cut = SetAttr { size_bytes: Some(4096), ..SetAttr::default() };
     volume.run(|vfs, now| vfs.setattr(now, ino, cut)).unwrap();
     volume.background().unwrap();
-    assert_eq!(set_aside(&volume), [Thing::Inode(ino)]);
+    assert_eq!(quarantined(&volume), [Thing::Inode(ino)]);
     assert!(is_corrupt(&volume.write(ino, 60_000, b"more", false)));
     assert_in_use(&device, volume, "well", &pattern(2, 5000));
 }
@@ -72,7 +72,7 @@ fn an_orphan_whose_record_is_damaged_does_not_keep_the_volume_from_being_mounted
     let doctor = Doctor::new(&device);
     doctor.flip(&doctor.record_ptr(orphans[1]));
     let volume = mount(&device);
-    assert_eq!(set_aside(&volume), [Thing::Inode(orphans[1])]);
+    assert_eq!(quarantined(&volume), [Thing::Inode(orphans[1])]);
     let used = volume.run(|vfs, _| Ok(vfs.statfs().inodes_used)).unwrap();
     assert_eq!(used, 3, "the root, the file that is well, and the damaged orphan");
     assert_in_use(&device, volume, "well", &pattern(2, 5000));
@@ -95,7 +95,7 @@ fn what_a_file_was_before_a_crash_may_be_damaged_if_what_it_is_now_is_not() {
         expected[20 * 4096..21 * 4096].copy_from_slice(&pattern(9, 4096));
         assert_eq!(get(&mount_read_only(&device), ino).unwrap(), expected);
         let volume = mount(&device);
-        assert_eq!(set_aside(&volume), [Thing::OldBlocks(ino)]);
+        assert_eq!(quarantined(&volume), [Thing::OldBlocks(ino)]);
         // No more stays on the accounts than died: a record, an indirect block, a data block.
         let kept_bytes = live_bytes(&volume) - healthy_bytes;
         assert!((4096..=3 * 4096).contains(&kept_bytes), "{kept_bytes}");
@@ -136,7 +136,7 @@ fn assert_cleaned_around(device: &Arc<MemDevice>, files: &[InodeNo], ill: usize,
         volume.background().unwrap();
     }
     assert!(volume.run(|vfs, _| Ok(vfs.store().counters().segments_cleaned)).unwrap() > 0);
-    let aside = set_aside(&volume);
+    let aside = quarantined(&volume);
     let is_harmed = |thing: &Thing| matches!(thing, Thing::Segment(s) if harmed.contains(s));
     assert!(!aside.is_empty() || harmed.is_empty(), "none of {harmed:?} was met");
     assert!(aside.iter().all(is_harmed), "{aside:?} is more than {harmed:?}");
@@ -191,7 +191,7 @@ fn segments_on_their_way_to_the_device_are_not_taken_for_damaged() {
         volume.background().unwrap();
     }
     assert!(volume.run(|vfs, _| Ok(vfs.store().counters().segments_cleaned)).unwrap() > 0);
-    assert_eq!(set_aside(&volume), []);
+    assert_eq!(quarantined(&volume), []);
     volume.close().unwrap();
 }
 

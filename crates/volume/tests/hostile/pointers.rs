@@ -103,6 +103,6 @@ fn an_orphan_that_has_no_record_is_refused_with_its_leaf() {
     doctor.edit_imap_entry(ino, |entry| (entry.ptr, entry.orphan) = (BlockPtr::HOLE, true));
     doctor.edit_checkpoint(|c| c.imap.special = 1);
     let volume = mount(&device);
-    assert_eq!(set_aside(&volume), [Thing::InodeMap]);
+    assert_eq!(quarantined(&volume), [Thing::InodeMap]);
     assert!(is_corrupt(&find(&volume, "well")));
 }

@@ -93,8 +93,8 @@ pub fn checkpoint(volume: &Volume<Lfs>) {
     }
 }
 
-pub fn set_aside(volume: &Volume<Lfs>) -> Vec<Thing> {
-    volume.run(|vfs, _| Ok(vfs.store().set_aside().map(|(thing, _)| thing).collect())).unwrap()
+pub fn quarantined(volume: &Volume<Lfs>) -> Vec<Thing> {
+    volume.run(|vfs, _| Ok(vfs.store().quarantined().map(|(thing, _)| thing).collect())).unwrap()
 }
 
 pub fn read_only(volume: &Volume<Lfs>) -> Option<String> {

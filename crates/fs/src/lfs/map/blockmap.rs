@@ -1,0 +1,418 @@
+//! The block map of one file in memory: finding pointers, turning blocks dirty, dropping them.
+//!
+//! A dirty block has a pending pointer in its parent, and its parents are dirty too, up to the inode: all of them will be
+//! written, and all of them are charged when they turn dirty. What a dirty block replaces dies at once.
+
+use crate::cache::{Dirty, Fresh};
+use crate::error::{Fetch, FsError, Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::base::kinds::LogKind;
+use crate::lfs::map::inode::{BlockPlace, CoreInode};
+use crate::store::{BlockKey, Buf, Fork, zero_buf};
+use crate::ufs::bmap::{Parent, SLOTS};
+use firnfs_format::pointer::POINTER_BYTES;
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
+use std::ops::Range;
+
+/// A block of an inode and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Which block.
+    pub key: BlockKey,
+    /// Where; pending while it is dirty.
+    pub ptr: BlockPtr,
+}
+
+/// A range of data blocks to drop, how much may be done at once, and what has to be read first.
+pub(in crate::lfs) struct Pruning {
+    pub range: Range<u64>,
+    /// Blocks that may still be dropped.
+    pub budget: u64,
+    /// Blocks that were looked at.
+    pub seen: u64,
+    /// Blocks that have to be read before more can be dropped.
+    pub needs: Vec<Fetch>,
+}
+
+/// Fetches that one survey gathers before it asks for them.
+const NEEDS_AT_ONCE: usize = 16;
+
+pub(in crate::lfs) fn ptr_in(block: &[u8], slot: usize) -> BlockPtr {
+    let bytes = &block[slot * POINTER_BYTES..][..POINTER_BYTES];
+    BlockPtr::decode(bytes.try_into().expect("a whole pointer"))
+}
+
+fn put_ptr(block: &mut [u8], slot: usize, ptr: BlockPtr) {
+    block[slot * POINTER_BYTES..][..POINTER_BYTES].copy_from_slice(&ptr.encode());
+}
+
+impl Lfs {
+    pub(in crate::lfs) fn core(&self, ino: InodeNo) -> &CoreInode {
+        self.inodes.peek(&ino).expect("the inode was looked at in this operation")
+    }
+
+    pub(in crate::lfs) fn core_mut(&mut self, ino: InodeNo) -> &mut CoreInode {
+        self.inodes.get(&ino).expect("the inode was looked at in this operation")
+    }
+
+    /// Pointer to a block of an inode in memory.
+    pub(in crate::lfs) fn ptr(&mut self, key: BlockKey) -> Outcome<BlockPtr> {
+        match self.geo.map.parent(key.level, key.index) {
+            None => Ok(BlockPtr::HOLE),
+            Some(Parent::Inode(slot)) => Ok(self.core(key.ino).root(key.fork, slot)),
+            Some(Parent::Indirect { level, index, slot }) => {
+                let parent = BlockKey { level, index, ..key };
+                if let Some(block) = self.shelf.cache.get(&parent) {
+                    return Ok(ptr_in(&block.buf, slot));
+                }
+                let ptr = self.ptr(parent)?;
+                if ptr.is_hole() {
+                    return Ok(BlockPtr::HOLE);
+                }
+                self.shelf.block(parent, ptr).map(|b| ptr_in(&b, slot))
+            }
+        }
+    }
+
+    /// Pointer to a block, if it is known without I/O: for checking that a fetched block is still wanted.
+    pub(in crate::lfs) fn peek_ptr(&self, key: &BlockKey) -> Option<BlockPtr> {
+        let core = self.inodes.peek(&key.ino)?;
+        match self.geo.map.parent(key.level, key.index)? {
+            Parent::Inode(slot) => Some(core.root(key.fork, slot)),
+            Parent::Indirect { level, index, slot } => {
+                let parent = BlockKey { level, index, ..*key };
+                self.shelf.cache.peek(&parent).map(|b| ptr_in(&b.buf, slot))
+            }
+        }
+    }
+
+    /// A block of an inode in memory; `None` for a hole or reserved room.
+    pub(in crate::lfs) fn load(&mut self, key: BlockKey) -> Outcome<Option<Buf>> {
+        if let Some(block) = self.shelf.cache.get(&key) {
+            return Ok(Some(block.buf.clone()));
+        }
+        let ptr = self.ptr(key)?;
+        match ptr.kind {
+            PtrKind::Hole | PtrKind::Reserved => Ok(None),
+            PtrKind::Plain | PtrKind::Unknown(_) => self.shelf.block(key, ptr).map(Some),
+        }
+    }
+
+    /// Brings what turns dirty together with a block into memory: the indirect blocks above it, up to one that is dirty
+    /// already. The block itself may be in memory for long when these are not.
+    pub(in crate::lfs) fn load_parents(&mut self, key: BlockKey) -> Outcome<()> {
+        let mut below = key;
+        while let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(below.level, below.index)
+        {
+            let parent = BlockKey { level, index, ..key };
+            match self.shelf.cache.peek(&parent) {
+                Some(block) if block.dirty().is_some() => return Ok(()),
+                Some(_) => {}
+                None => {
+                    let ptr = self.ptr(parent)?;
+                    if !ptr.is_hole() {
+                        self.shelf.block(parent, ptr)?;
+                    }
+                }
+            }
+            below = parent;
+        }
+        Ok(())
+    }
+
+    /// Turns a block dirty, its parents with it. `content` replaces what is there; without it the block keeps its
+    /// content (in memory: the caller saw to that) or starts as zeros. `charge_bytes` of live space are charged.
+    pub(in crate::lfs) fn make_dirty(
+        &mut self,
+        key: BlockKey,
+        content: Option<Fresh>,
+        charge_bytes: u32,
+        birth: Option<firnfs_format::Epoch>,
+    ) {
+        let place = BlockPlace { level: key.level, fork: key.fork, index: key.index };
+        if self.core(key.ino).dirty_blocks.contains(&place) {
+            self.redirty(key, content, charge_bytes);
+            return;
+        }
+        let old = self.point_parent(key, BlockPtr::PENDING);
+        // Now: once it has died its segment may be written anew.
+        let origin = if key.level == 0 { self.origin_of(&old) } else { None };
+        self.release(&key, &old);
+        self.charge(key.ino, charge_bytes);
+        let dirty = Dirty { charged_bytes: charge_bytes, birth, origin };
+        match content {
+            Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
+            None if old.is_stored() => self.shelf.cache.set_dirty(&key, dirty),
+            None => {
+                let zeros = zero_buf(self.geo.block_bytes as usize);
+                self.shelf.cache.insert_dirty(key, Fresh { buf: zeros, crc: None }, dirty);
+            }
+        }
+        self.core_mut(key.ino).dirty_blocks.insert(place);
+        self.mark_inode(key.ino, false);
+    }
+
+    fn redirty(&mut self, key: BlockKey, content: Option<Fresh>, charge_bytes: u32) {
+        let dirty = self.shelf.cache.peek(&key).and_then(|b| b.dirty()).expect("dirty blocks are in memory");
+        if let Some(fresh) = content {
+            let birth = None;
+            self.shelf.cache.insert_dirty(key, fresh, Dirty { birth, ..dirty });
+        }
+        if charge_bytes > dirty.charged_bytes {
+            self.charge(key.ino, charge_bytes - dirty.charged_bytes);
+            self.shelf.cache.recharge(&key, charge_bytes);
+        }
+    }
+
+    /// Sets the pointer to a block in its parent, which turns dirty. Returns the pointer it had.
+    pub(in crate::lfs) fn point_parent(&mut self, key: BlockKey, ptr: BlockPtr) -> BlockPtr {
+        match self.geo.map.parent(key.level, key.index).expect("begin checked the reach of the block map") {
+            Parent::Inode(slot) => {
+                let core = self.core_mut(key.ino);
+                let old = core.root(key.fork, slot);
+                core.set_root(key.fork, slot, ptr);
+                self.mark_inode(key.ino, false);
+                old
+            }
+            Parent::Indirect { level, index, slot } => {
+                let parent = BlockKey { level, index, ..key };
+                self.make_dirty(parent, None, self.geo.block_bytes, None);
+                let block = self.shelf.cache.content_mut(&parent).expect("dirty blocks are in memory");
+                let old = ptr_in(block, slot);
+                put_ptr(block, slot, ptr);
+                old
+            }
+        }
+    }
+
+    /// Gives a block that is being laid out its address, in a parent that is dirty anyway.
+    pub(in crate::lfs) fn settle_parent(&mut self, key: BlockKey, ptr: BlockPtr) {
+        match self.geo.map.parent(key.level, key.index).expect("only blocks within reach turn dirty") {
+            Parent::Inode(slot) => self.core_mut(key.ino).set_root(key.fork, slot, ptr),
+            Parent::Indirect { level, index, slot } => {
+                let parent = BlockKey { level, index, ..key };
+                let block = self.shelf.cache.content_mut(&parent).expect("parents of dirty blocks are dirty");
+                put_ptr(block, slot, ptr);
+            }
+        }
+    }
+
+    pub(in crate::lfs) fn charge(&mut self, ino: InodeNo, bytes: u32) {
+        self.recount(0, u64::from(bytes));
+        self.core_mut(ino).charged_bytes += u64::from(bytes);
+    }
+
+    pub(in crate::lfs) fn refund(&mut self, ino: InodeNo, bytes: u32) {
+        let bytes = u64::from(bytes);
+        self.recount(bytes, 0);
+        let core = self.core_mut(ino);
+        let stated = core.charged_bytes;
+        core.charged_bytes = stated.saturating_sub(bytes);
+        if stated < bytes {
+            self.wrong_account(format!("charge of inode {ino}"), bytes, stated);
+        }
+    }
+
+    /// What a pointer referred to dies.
+    fn release(&mut self, key: &BlockKey, ptr: &BlockPtr) {
+        let bytes = self.charge_of(ptr);
+        if ptr.is_stored() {
+            self.usage.sub(self.geo.segment_of(ptr.addr), self.kind_of(key), bytes);
+        }
+        self.refund(key.ino, bytes);
+    }
+
+    /// Live bytes charged for what a pointer (not a pending one) refers to.
+    pub(in crate::lfs) fn charge_of(&self, ptr: &BlockPtr) -> u32 {
+        match ptr.kind {
+            PtrKind::Hole => 0,
+            PtrKind::Reserved => self.geo.block_bytes,
+            PtrKind::Plain | PtrKind::Unknown(_) => ptr.stored_bytes(),
+        }
+    }
+
+    /// Drops one block whose pointer was `ptr`; its parent's pointer is the caller's business.
+    fn drop_block(&mut self, key: BlockKey, ptr: &BlockPtr) {
+        let cached = self.shelf.cache.remove(&key);
+        if ptr.is_pending() {
+            let dirty = cached.and_then(|b| b.dirty()).expect("pending blocks are dirty in memory");
+            self.refund(key.ino, dirty.charged_bytes);
+            let place = BlockPlace { level: key.level, fork: key.fork, index: key.index };
+            self.core_mut(key.ino).dirty_blocks.remove(&place);
+        } else {
+            self.release(&key, ptr);
+        }
+    }
+
+    /// What dropping a range would touch, without doing it: fills in `needs`, counts down the budget.
+    pub(in crate::lfs) fn survey(&mut self, ino: InodeNo, fork: Fork, pruning: &mut Pruning) -> Outcome<()> {
+        for slot in (0..SLOTS).rev() {
+            let (level, index) = crate::ufs::bmap::Geometry::root(slot);
+            let ptr = self.core(ino).root(fork, slot);
+            self.survey_below(BlockKey { ino, fork, level, index }, &ptr, pruning)?;
+        }
+        Ok(())
+    }
+
+    fn survey_below(&mut self, key: BlockKey, ptr: &BlockPtr, pruning: &mut Pruning) -> Outcome<()> {
+        if ptr.is_hole() || pruning.is_done() || !self.overlaps(&key, &pruning.range) {
+            return Ok(());
+        }
+        pruning.seen += 1;
+        self.check_tree(key.ino, pruning.seen)?;
+        if key.level > 0 {
+            let block = match self.shelf.block(key, *ptr) {
+                Err(Stop::Need(more)) => {
+                    pruning.needs.extend(more);
+                    return Ok(());
+                }
+                other => other?,
+            };
+            for slot in (0..self.geo.map.pointers_per_block() as usize).rev() {
+                let index = self.geo.map.child(key.level, key.index, slot);
+                let child = BlockKey { level: key.level - 1, index, ..key };
+                self.survey_below(child, &ptr_in(&block, slot), pruning)?;
+            }
+        }
+        pruning.budget = pruning.budget.saturating_sub(1);
+        Ok(())
+    }
+
+    /// A walk through the block tree of an inode ends: each block in it is charged a sector at least, so a tree in which
+    /// more are met than that leads into itself.
+    pub(in crate::lfs) fn check_tree(&self, ino: InodeNo, seen_blocks: u64) -> Result<(), FsError> {
+        let charged_bytes = self.core(ino).charged_bytes;
+        if seen_blocks <= charged_bytes / u64::from(SECTOR_BYTES) {
+            return Ok(());
+        }
+        Err(FsError::Corrupt {
+            what: format!("block tree of inode {ino}"),
+            at: self.geo.place(self.core(ino).record.addr),
+            expected: format!("no more blocks than the {charged_bytes} bytes charged have room for"),
+            found: format!("{seen_blocks} blocks"),
+        })
+    }
+
+    fn overlaps(&self, key: &BlockKey, range: &Range<u64>) -> bool {
+        let first = self.geo.map.first_data(key.level, key.index).0;
+        first < range.end && first.saturating_add(self.geo.map.span(key.level)) > range.start
+    }
+
+    /// Drops a range of data blocks and the indirect blocks that become empty, from its end, until the budget is spent.
+    /// What it meets is in memory as [`Self::survey`] with the same budget saw to. Returns true if all is dropped.
+    pub(in crate::lfs) fn prune(&mut self, ino: InodeNo, fork: Fork, pruning: &mut Pruning) -> bool {
+        for slot in (0..SLOTS).rev() {
+            let (level, index) = crate::ufs::bmap::Geometry::root(slot);
+            let ptr = self.core(ino).root(fork, slot);
+            let key = BlockKey { ino, fork, level, index };
+            if self.prune_below(key, &ptr, pruning) == Pruned::Gone {
+                self.core_mut(ino).set_root(fork, slot, BlockPtr::HOLE);
+                self.mark_inode(ino, false);
+            }
+        }
+        pruning.budget > 0
+    }
+
+    fn prune_below(&mut self, key: BlockKey, ptr: &BlockPtr, pruning: &mut Pruning) -> Pruned {
+        if ptr.is_hole() || pruning.budget == 0 || !self.overlaps(&key, &pruning.range) {
+            return Pruned::Stays;
+        }
+        if key.level > 0 && !self.prune_children(key, ptr, pruning) {
+            return Pruned::Stays;
+        }
+        self.drop_block(key, ptr);
+        pruning.budget = pruning.budget.saturating_sub(1);
+        Pruned::Gone
+    }
+
+    /// Returns true if no child is left.
+    fn prune_children(&mut self, key: BlockKey, ptr: &BlockPtr, pruning: &mut Pruning) -> bool {
+        let Ok(block) = self.shelf.block(key, *ptr) else {
+            pruning.budget = 0;
+            return false;
+        };
+        let mut gone = Vec::new();
+        let mut left = false;
+        for slot in (0..self.geo.map.pointers_per_block() as usize).rev() {
+            let child_ptr = ptr_in(&block, slot);
+            if child_ptr.is_hole() {
+                continue;
+            }
+            let index = self.geo.map.child(key.level, key.index, slot);
+            match self.prune_below(BlockKey { level: key.level - 1, index, ..key }, &child_ptr, pruning) {
+                Pruned::Gone => gone.push(slot),
+                Pruned::Stays => left = true,
+            }
+        }
+        if !left || gone.is_empty() {
+            return !left;
+        }
+        self.make_dirty(key, None, self.geo.block_bytes, None);
+        let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
+        for slot in gone {
+            put_ptr(block, slot, BlockPtr::HOLE);
+        }
+        false
+    }
+
+    /// Sectors that a block takes when it is stored now: a file's data up to its end, metadata up to its last byte that
+    /// is not zero, at least one sector.
+    pub(in crate::lfs) fn stored_sectors(&self, key: &BlockKey, is_data: bool, size_bytes: u64) -> u8 {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let len = if is_data {
+            size_bytes.saturating_sub(key.index.0 * block_bytes).min(block_bytes)
+        } else {
+            let block = self.shelf.cache.peek(key).expect("only blocks in memory are stored");
+            used_bytes(&block.buf) as u64
+        };
+        len.div_ceil(u64::from(SECTOR_BYTES)).max(1) as u8
+    }
+
+    /// What a block of an inode in memory is.
+    pub(in crate::lfs) fn kind_of(&self, key: &BlockKey) -> LogKind {
+        LogKind::of_block(key.fork, key.level, self.is_directory(key.ino))
+    }
+
+    pub(in crate::lfs) fn is_directory(&self, ino: InodeNo) -> bool {
+        self.inodes.peek(&ino).is_some_and(|c| c.inode.kind == crate::inode::Kind::Directory)
+    }
+
+    /// Live bytes to charge for a data block that is about to be written up to byte `end_bytes` of its file.
+    pub(in crate::lfs) fn data_charge(
+        &self,
+        ino: InodeNo,
+        fork: Fork,
+        index: BlockIndex,
+        end_bytes: u64,
+    ) -> u32 {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        if fork != Fork::Data || self.is_directory(ino) {
+            return self.geo.block_bytes;
+        }
+        let size = self.core(ino).inode.size_bytes.max(end_bytes);
+        let len = size.saturating_sub(index.0 * block_bytes).min(block_bytes);
+        len.next_multiple_of(u64::from(SECTOR_BYTES)).max(u64::from(SECTOR_BYTES)) as u32
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Pruned {
+    Gone,
+    Stays,
+}
+
+impl Pruning {
+    /// Nothing seen yet.
+    pub(in crate::lfs) fn new(range: Range<u64>, budget: u64) -> Self {
+        Self { range, budget, seen: 0, needs: Vec::new() }
+    }
+
+    fn is_done(&self) -> bool {
+        self.budget == 0 || self.needs.len() >= NEEDS_AT_ONCE
+    }
+}
+
+/// Length of a block without its trailing zeros.
+fn used_bytes(block: &[u8]) -> usize {
+    block.chunks_exact(16).rposition(|c| c != [0; 16]).map_or(0, |last| (last + 1) * 16)
+}

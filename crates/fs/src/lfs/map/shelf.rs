@@ -1,0 +1,163 @@
+//! `Shelf`: blocks in memory, or on their way to the device, or to be fetched.
+//!
+//! Invariant: a clean block in the cache is the current one (whoever frees or rewrites a block removes or replaces it,
+//! and a fetched block is put in only if its pointer is still the current one). So a cached block may be used without
+//! asking its parents for the pointer.
+
+use crate::cache::BlockCache;
+use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::map::admit;
+use crate::lfs::write::parcel::Parcel;
+use crate::mutation::{Mutation, is_on};
+use crate::store::{BlockKey, Buf, padded};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// See the module's head.
+pub struct Shelf {
+    /// Blocks in memory.
+    pub cache: BlockCache,
+    /// Arithmetic of the volume.
+    pub geo: Geometry,
+    /// Partial segments not yet written, by their first address.
+    in_flight: BTreeMap<SectorAddr, Arc<Parcel>>,
+    /// Fetches that failed for good, until the look that asked for them has seen it; oldest first.
+    failed: VecDeque<(FetchKind, FsError)>,
+}
+
+/// Failed fetches remembered: more than look for one at the same time.
+const FAILED_MAX: usize = 64;
+
+impl Shelf {
+    /// Empty.
+    pub fn new(geo: Geometry) -> Self {
+        Self { cache: BlockCache::default(), geo, in_flight: BTreeMap::new(), failed: VecDeque::new() }
+    }
+
+    /// Notes a partial segment that is to be written; reads of it are served from memory until [`Self::landed`].
+    pub fn launch(&mut self, addr: SectorAddr, parcel: Arc<Parcel>) {
+        self.in_flight.insert(addr, parcel);
+    }
+
+    /// A partial segment is on the device.
+    pub fn landed(&mut self, addr: SectorAddr) {
+        self.in_flight.remove(&addr);
+    }
+
+    /// True while a part of a segment is not on the device yet: reading it there would find what was before.
+    pub fn is_in_flight(&self, segment: SegmentId) -> bool {
+        let (first, behind) = (self.geo.addr(segment, 0), self.geo.addr(SegmentId(segment.0 + 1), 0));
+        self.in_flight.range(first..behind).next().is_some()
+    }
+
+    /// The stored bytes of a pointer that is still in flight.
+    pub fn in_flight_bytes(&self, ptr: &BlockPtr) -> Option<&[u8]> {
+        let (start, parcel) = self.in_flight.range(..=ptr.addr).next_back()?;
+        let from = (ptr.addr.0 - start.0) as usize * SECTOR_BYTES as usize;
+        parcel.bytes(from, ptr.stored_bytes() as usize)
+    }
+
+    /// A block whose current pointer is `ptr` (stored, not pending unless dirty in memory).
+    ///
+    /// # Errors
+    /// `Need`; `Corrupt` if the pointer cannot be.
+    pub fn block(&mut self, key: BlockKey, ptr: BlockPtr) -> Outcome<Buf> {
+        if let Some(block) = self.cache.get(&key) {
+            return Ok(block.buf.clone());
+        }
+        self.geo.check(&ptr, self.geo.block_bytes, || describe(&key))?;
+        if let Some(bytes) = self.in_flight_bytes(&ptr) {
+            let buf = padded(bytes, self.geo.block_bytes);
+            self.cache.insert_clean(key, buf.clone());
+            return Ok(buf);
+        }
+        Err(self.ask(FetchKind::Block(key, ptr), &ptr))
+    }
+
+    /// What stops a look that misses something: a request to the driver, or the error that the last one ended with.
+    pub fn ask(&mut self, what: FetchKind, ptr: &BlockPtr) -> Stop {
+        match self.take_failure(&what) {
+            Some(error) => Stop::Fail(error),
+            None => Stop::Need(vec![Fetch {
+                what,
+                at_bytes: self.geo.device_bytes(ptr.addr),
+                len_bytes: ptr.stored_bytes(),
+            }]),
+        }
+    }
+
+    /// Notes that a fetch failed for good.
+    pub fn note_failure(&mut self, what: FetchKind, error: FsError) {
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.pop_front();
+        }
+        self.failed.push_back((what, error));
+    }
+
+    /// The error that a fetch ended with; told once.
+    pub fn take_failure(&mut self, what: &FetchKind) -> Option<FsError> {
+        let at = self.failed.iter().position(|(failed, _)| failed == what)?;
+        self.failed.remove(at).map(|(_, error)| error)
+    }
+}
+
+/// "inode 17 block 3", "inode 17 directory index block 0", "inode 17 indirect block -12" for messages.
+#[must_use]
+pub fn describe(key: &BlockKey) -> String {
+    use crate::store::Fork;
+    let fork = match key.fork {
+        Fork::Data => "",
+        Fork::Index => "directory index ",
+        Fork::Xattr => "attribute ",
+    };
+    let whose = match key.ino {
+        InodeNo::INODE_MAP => "inode map".to_owned(),
+        InodeNo::SEGMENT_USAGE => "segment usage table".to_owned(),
+        ino => format!("inode {ino}"),
+    };
+    if key.level == 0 {
+        format!("{whose} {fork}block {}", key.index)
+    } else {
+        format!("{whose} {fork}level {} block {}", key.level, key.index)
+    }
+}
+
+/// Checks the bytes of a fetch against the checksum in its pointer, and that what they say can be. Runs outside the lock.
+///
+/// # Errors
+/// `Corrupt`, with place, expected and found.
+pub fn verify(what: &FetchKind, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
+    match what {
+        FetchKind::Block(key, ptr) => {
+            verify_stored(ptr, geo, bytes, || describe(key))?;
+            admit::block(geo, key, ptr, bytes)
+        }
+        // What is in the record is checked when it is taken apart.
+        FetchKind::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
+        FetchKind::Raw(_) => Ok(()),
+    }
+}
+
+/// Checks stored bytes against the checksum in their pointer.
+///
+/// # Errors
+/// `Corrupt`, with place, expected and found checksum.
+pub fn verify_stored(
+    ptr: &BlockPtr,
+    geo: &Geometry,
+    bytes: &[u8],
+    name: impl FnOnce() -> String,
+) -> Result<(), FsError> {
+    let crc = firnfs_format::crc32c(bytes);
+    if crc == ptr.crc || is_on(Mutation::UncheckedReads) {
+        return Ok(());
+    }
+    Err(FsError::Corrupt {
+        what: name(),
+        at: geo.place(ptr.addr),
+        expected: format!("checksum {:08x}", ptr.crc),
+        found: format!("{crc:08x}"),
+    })
+}

@@ -1,0 +1,57 @@
+//! How a volume is to be run.
+
+use crate::clean::{PlacementName, Policy};
+
+/// Times in milliseconds, sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Memory for blocks and inodes; at least 4 MiB are used. Checkpoints and the cleaner may need up to 80 MiB more.
+    pub cache_bytes: u64,
+    /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
+    pub write_threshold_bytes: u64,
+    /// Age of the oldest change at which a commit starts by itself.
+    pub commit_interval_ms: u64,
+    /// Time between checkpoints while there are changes.
+    pub checkpoint_interval_ms: u64,
+    /// Log bytes between checkpoints: bounds roll-forward.
+    pub checkpoint_bytes: u64,
+    /// Nothing is written to the device.
+    pub read_only: bool,
+    /// Emptied segments are discarded.
+    pub discard: bool,
+    /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
+    pub cache_file_data: bool,
+    /// Which segments are cleaned.
+    pub cleaning_policy: Policy,
+    /// Which log content goes to, with no more logs than the volume was made with. `None`: what suits their number.
+    pub placement: Option<PlacementName>,
+    /// How long a file has to be left alone before idle time is used to put its blocks in order; `None`: never.
+    pub coalesce_age_ms: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            write_threshold_bytes: 16 << 20,
+            commit_interval_ms: 5_000,
+            checkpoint_interval_ms: 30_000,
+            checkpoint_bytes: 256 << 20,
+            read_only: false,
+            discard: false,
+            cache_file_data: true,
+            cleaning_policy: Policy::default(),
+            placement: None,
+            coalesce_age_ms: Some(60_000),
+        }
+    }
+}
+
+impl Options {
+    /// With memory and write threshold brought within what the store can work with.
+    pub(in crate::lfs) fn within_bounds(self) -> Self {
+        let cache_bytes = self.cache_bytes.max(4 << 20);
+        let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
+        Self { cache_bytes, write_threshold_bytes, ..self }
+    }
+}

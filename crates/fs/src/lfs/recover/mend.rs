@@ -1,0 +1,193 @@
+//! What only a repair does to a store: tables as a check found them, pointers and inodes that are given up, a new root.
+//!
+//! Everything else that a repair changes goes through the seam like any operation. What is changed here turns dirty like
+//! anything else and reaches the device with the next commit or checkpoint, so a repair can be interrupted: what a slot
+//! reaches is left alone as always.
+//!
+//! Caller: [`crate::check`].
+
+use crate::cache::{BlockCache, ClockMap};
+use crate::error::{FsError, Outcome};
+use crate::inode::Inode;
+use crate::lfs::Lfs;
+use crate::lfs::base::kinds::{KindBytes, LogKind};
+use crate::lfs::map::inode::CoreInode;
+use crate::lfs::write::log::Log;
+use crate::store::BlockKey;
+use firnfs_format::checkpoint::{Checkpoint, Tail};
+use firnfs_format::table::{ImapEntry, TableEntry, UsageEntry};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
+
+/// Tables as they have to be, whatever the trees say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Restated {
+    /// All entries that are not blank, by number.
+    pub imap: Vec<(u64, ImapEntry)>,
+    /// All entries that are not blank, by segment; the tables' own blocks are not counted, they will be written anew.
+    pub usage: Vec<(u64, UsageEntry)>,
+    /// Live bytes of the volume, the tables' own blocks not counted.
+    pub live_bytes: u64,
+    /// What of that is stored, by kind.
+    pub live_kinds: KindBytes,
+    /// Something live lies where the logs would go on.
+    pub move_logs: bool,
+}
+
+impl Lfs {
+    /// Puts entries over the inode map of a store that is only looked at.
+    pub(crate) fn overlay_inodes(&mut self, entries: &[(u64, ImapEntry)]) {
+        entries.iter().for_each(|(number, entry)| self.imap.set(InodeNo(*number), *entry));
+    }
+
+    /// Replaces both tables: the next checkpoint writes them whole. Nothing may be dirty.
+    pub(crate) fn restate(&mut self, tables: Restated) {
+        debug_assert!(self.dirty_order.is_empty() && self.freed.is_empty(), "restated when nothing is dirty");
+        self.shelf.cache = BlockCache::default();
+        self.inodes = ClockMap::default();
+        self.inode_bytes = 0;
+        self.reap.clear();
+        self.imap.restate(&tables.imap);
+        self.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
+        self.live_bytes = tables.live_bytes;
+        // Should an account have turned the volume read-only when it was opened: now they are right.
+        self.read_only = None;
+        self.changed_since_checkpoint = true;
+    }
+
+    /// A volume whose log has lost a part goes on from where it ends: what came after is given up.
+    ///
+    /// # Errors
+    /// `Corrupt` after too many crashed mounts.
+    pub(crate) fn end_lost_log(&mut self, base: Checkpoint) -> Result<(), FsError> {
+        self.recovered.lost = None;
+        self.read_only = None;
+        self.begin_incarnation(base)
+    }
+
+    /// Lets both logs go on in clean segments: what lies where they were about to write is live.
+    ///
+    /// # Errors
+    /// `Need`; `NoSpace` if no segment is clean.
+    pub(crate) fn move_logs(&mut self) -> Outcome<()> {
+        let mut tails = self.log.tails();
+        let open = tails.iter().flatten().count();
+        let (pins, durable) = (&self.pins, self.durable_epoch);
+        let taken = |segment| pins.is_pinned(segment);
+        let found = self.usage.find_ready(&mut self.shelf, durable, open, &taken)?;
+        if found.len() < open {
+            return Err(FsError::NoSpace.into());
+        }
+        for (tail, segment) in tails.iter_mut().flatten().zip(found) {
+            // As mkfs leaves them: about to enter.
+            *tail = Tail { segment, sector: self.geo.segment_sectors, next_segment: segment };
+        }
+        self.log = Log::new(tails, self.log.serial, self.log.prev_crc, self.log.incarnation);
+        Ok(())
+    }
+
+    /// Gives up a block: its pointer turns into a hole. `counted`: the accounting knows of it. What lies below it the
+    /// accounting must not know of.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `NotFound`.
+    pub(crate) fn cut(&mut self, key: BlockKey, counted: bool) -> Outcome<()> {
+        self.load_inode(key.ino)?;
+        self.load_parents(key)?;
+        if self.ptr(key)?.is_hole() {
+            return Ok(());
+        }
+        let old = self.point_parent(key, BlockPtr::HOLE);
+        self.shelf.cache.remove(&key);
+        if counted {
+            let bytes = self.charge_of(&old);
+            if old.is_stored() {
+                self.usage.sub(self.geo.segment_of(old.addr), self.kind_of(&key), bytes);
+            }
+            self.refund(key.ino, bytes);
+        }
+        self.mark_inode(key.ino, true);
+        self.settle_record(key.ino);
+        Ok(())
+    }
+
+    /// Gives a block that can be read a place of its own.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `NotFound`.
+    pub(crate) fn relocate(&mut self, key: BlockKey) -> Outcome<()> {
+        self.load_inode(key.ino)?;
+        self.load_parents(key)?;
+        if self.load(key)?.is_none() {
+            return Ok(());
+        }
+        let charge = self.ptr(key)?.stored_bytes();
+        self.make_dirty(key, None, charge, None);
+        self.mark_inode(key.ino, true);
+        self.settle_record(key.ino);
+        Ok(())
+    }
+
+    /// Writes an inode again, with this many bytes charged to it.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `NotFound`.
+    pub(crate) fn rewrite_inode(&mut self, ino: InodeNo, charged_bytes: Option<u64>) -> Outcome<()> {
+        self.load_inode(ino)?;
+        let core = self.core_mut(ino);
+        core.charged_bytes = charged_bytes.unwrap_or(core.charged_bytes);
+        self.mark_inode(ino, true);
+        self.settle_record(ino);
+        Ok(())
+    }
+
+    /// Gives up an inode whose record cannot be read; what it led to the accounting must not know of.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn forget_inode(&mut self, ino: InodeNo) -> Outcome<()> {
+        let entry = self.imap.get(&mut self.shelf, ino)?;
+        if !entry.is_used() {
+            return Ok(());
+        }
+        if self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, String::new).is_ok() {
+            let segment = self.geo.segment_of(entry.ptr.addr);
+            self.usage.sub(segment, LogKind::Inode, entry.ptr.stored_bytes());
+            self.recount(u64::from(entry.ptr.stored_bytes()), 0);
+        }
+        if let Some(core) = self.inodes.remove(&ino) {
+            self.inode_bytes -= core.counted_bytes;
+        }
+        let version = entry.version.wrapping_add(1);
+        self.imap.set(ino, ImapEntry { version, ..ImapEntry::default() });
+        self.imap.inode_gone();
+        self.freed.insert(ino, version);
+        self.changed_since_checkpoint = true;
+        Ok(())
+    }
+
+    /// Makes the root directory anew, empty.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn make_root(&mut self, root: Inode) -> Outcome<()> {
+        let entry = self.imap.get(&mut self.shelf, InodeNo::ROOT)?;
+        if self.inodes.peek(&InodeNo::ROOT).is_some() || entry.is_used() {
+            return self.load_inode(InodeNo::ROOT).map(drop);
+        }
+        let version = entry.version.wrapping_add(1);
+        self.freed.remove(&InodeNo::ROOT);
+        let mut core = CoreInode::fresh(root, version);
+        self.next_generation += 1;
+        core.inode.generation = self.next_generation;
+        self.imap.take(InodeNo::ROOT);
+        self.insert_inode(InodeNo::ROOT, core);
+        self.mark_inode(InodeNo::ROOT, true);
+        self.settle_record(InodeNo::ROOT);
+        Ok(())
+    }
+
+    /// Something changed that the next commit has to make durable.
+    pub(crate) fn note_change(&mut self, now: TimeNs) {
+        self.dirty_since.get_or_insert(now);
+    }
+}

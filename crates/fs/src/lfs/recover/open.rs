@@ -1,0 +1,367 @@
+//! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
+//! tail; nothing that grows with the volume.
+
+use crate::cache::ClockMap;
+use crate::error::{FsError, Outcome, Stop};
+use crate::lfs::base::counters::Counters;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::kinds::KindBytes;
+use crate::lfs::map::admit::INODE_NUMBERS;
+use crate::lfs::map::shelf::Shelf;
+use crate::lfs::recover::recovery::RollForward;
+use crate::lfs::room::throttle::Throttle;
+use crate::lfs::tables::imap::Imap;
+use crate::lfs::tables::table::Table;
+use crate::lfs::tables::usage::Usage;
+use crate::lfs::upkeep::clean;
+use crate::lfs::upkeep::discard::DiscardScan;
+use crate::lfs::write::jobs::Jobs;
+use crate::lfs::write::log::Log;
+use crate::lfs::write::pins::Pins;
+use crate::lfs::write::sorting::Sorting;
+use crate::lfs::{Lfs, Options};
+use crate::mutation::{Mutation, is_on};
+use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
+use firnfs_format::superblock::{
+    CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
+};
+use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
+const SPANS_DUE: usize = 16;
+
+/// How opening reads the device: blocking, given by the driver. Place and length in bytes.
+pub type DeviceReader<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a;
+
+/// Why bytes are not a volume that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFirnfs {
+    /// No superblock anywhere it should be.
+    #[error("not a firnfs volume ({0})")]
+    NoSuperblock(DecodeError),
+    /// Made by another version of the format.
+    #[error("format version {0}; this program reads version {FORMAT_VERSION}")]
+    Version(u32),
+    /// The device is smaller than the volume.
+    #[error("the volume has {volume_bytes} bytes, the device only {device_bytes}: the image was cut short")]
+    Truncated {
+        /// Size that the superblock states.
+        volume_bytes: u64,
+        /// Size of the device.
+        device_bytes: u64,
+    },
+    /// The device failed.
+    #[error("{0}")]
+    Io(FsError),
+}
+
+/// Reads the superblock, from a replica if the first copy is damaged.
+///
+/// # Errors
+/// See [`NotFirnfs`].
+pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result<Superblock, NotFirnfs> {
+    let mut first_error = None;
+    for at in Superblock::places(device_bytes) {
+        if at + SUPERBLOCK_BYTES as u64 > device_bytes {
+            continue;
+        }
+        let bytes = match read(at, SUPERBLOCK_BYTES as u32) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                first_error.get_or_insert(NotFirnfs::Io(e));
+                continue;
+            }
+        };
+        match Superblock::decode(&bytes) {
+            Ok(sb) if sb.size_bytes > device_bytes => {
+                return Err(NotFirnfs::Truncated { volume_bytes: sb.size_bytes, device_bytes });
+            }
+            Ok(sb) => return Ok(sb),
+            Err(e) => {
+                let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+                let is_ours = bytes[..8] == SUPERBLOCK_MAGIC;
+                if is_ours && version != FORMAT_VERSION {
+                    return Err(NotFirnfs::Version(version));
+                }
+                first_error.get_or_insert(NotFirnfs::NoSuperblock(e));
+            }
+        }
+    }
+    let empty = || NotFirnfs::NoSuperblock(DecodeError::new("device", "at least 2 MiB", device_bytes));
+    Err(first_error.unwrap_or_else(empty))
+}
+
+/// Both checkpoint slots as they are.
+///
+/// # Errors
+/// `Io` if neither can be read.
+pub(crate) fn read_slots(
+    read: &mut DeviceReader<'_>,
+    sb: &Superblock,
+) -> [Result<Checkpoint, DecodeError>; 2] {
+    sb.checkpoint_at_bytes.map(|at| {
+        let bytes = read(at, CHECKPOINT_SLOT_BYTES)
+            .map_err(|e| DecodeError::new("checkpoint slot", "readable sectors", e))?;
+        Checkpoint::decode(&bytes, &sb.uuid)
+    })
+}
+
+/// The checkpoint that counts.
+///
+/// # Errors
+/// `Corrupt` if neither slot holds one; `Unsupported` if either has features that this code does not know: the log behind
+/// the other one may use them.
+pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Checkpoint, FsError> {
+    let is_newer = |slot: &Result<_, DecodeError>| slot.as_ref().is_err_and(|e| e.what == UNKNOWN_FEATURES);
+    if slots.iter().any(is_newer) {
+        return Err(FsError::Unsupported("a volume with features of a newer version of firn"));
+    }
+    let valid = slots.iter().filter_map(|s| s.as_ref().ok());
+    valid.max_by_key(|c| c.epoch).cloned().ok_or_else(|| {
+        let reasons: Vec<String> =
+            slots.iter().filter_map(|s| s.as_ref().err()).map(ToString::to_string).collect();
+        FsError::Corrupt {
+            what: "checkpoint".to_owned(),
+            at: "both slots".to_owned(),
+            expected: "at least one valid slot".to_owned(),
+            found: reasons.join("; "),
+        }
+    })
+}
+
+/// The logs are all open, within the volume, on boundaries of writes, and in no segment twice.
+fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
+    let mut segments = BTreeSet::new();
+    tails.len() >= 2
+        && tails.iter().all(|tail| {
+            tail.is_some_and(|t| {
+                let inside = t.segment.0 < geo.segments && t.next_segment.0 < geo.segments;
+                let on_boundary = t.sector <= geo.segment_sectors && t.sector % geo.unit_sectors == 0;
+                // A log that is about to enter its first segment names it twice.
+                let own = BTreeSet::from([t.segment, t.next_segment]);
+                inside && on_boundary && own.into_iter().all(|segment| segments.insert(segment))
+            })
+        })
+}
+
+/// A checkpoint with a right checksum may still say what cannot be, if somebody made it on purpose.
+fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
+    let height_max = Table::new(InodeNo::INODE_MAP, base.imap, geo.block_bytes).height_for(INODE_NUMBERS);
+    let root_ok = |root: &TableRoot| {
+        let sums_ok = root.special <= root.used && (root.used == 0 || !root.ptr.is_hole());
+        root.height <= height_max && sums_ok
+    };
+    let roots_ok = root_ok(&base.imap) && root_ok(&base.usage);
+    // Each inode in use has a record of a sector at least.
+    let sectors = geo.segments * u64::from(geo.segment_sectors);
+    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0.min(sectors);
+    let numbers_ok = base.epoch.0 < u32::MAX - 8
+        && base.incarnation.0 < u32::MAX - 8
+        && base.serial.0 < 1 << 62
+        && base.next_ino.0 < INODE_NUMBERS;
+    let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
+    if roots_ok && used_ok && numbers_ok && live_ok && are_sound(&base.tails, geo) {
+        return Ok(());
+    }
+    Err(FsError::Corrupt {
+        what: "checkpoint".to_owned(),
+        at: format!("epoch {}", base.epoch),
+        expected: format!("tables, logs and counts within {} segments", geo.segments),
+        found: format!(
+            "heights {}, {}; {} segments and {} inodes in use, next inode {}; logs {:?}",
+            base.imap.height, base.usage.height, base.usage.used, base.imap.used, base.next_ino, base.tails
+        ),
+    })
+}
+
+impl Lfs {
+    /// Opens a volume and rolls forward. Nothing is written yet; unless read-only, the first jobs make a new
+    /// incarnation durable.
+    ///
+    /// # Errors
+    /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `ReadOnly` if it is to be written and has
+    /// features that only reading may ignore; `Io`.
+    pub fn open(
+        read: &mut DeviceReader<'_>,
+        sb: Superblock,
+        options: Options,
+        now: TimeNs,
+    ) -> Result<Self, FsError> {
+        let base = newest(&read_slots(read, &sb))?;
+        Self::open_at(read, sb, base, options, now)
+    }
+
+    /// Opens a volume at one of its checkpoints and rolls forward from there.
+    ///
+    /// # Errors
+    /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it; `Io`.
+    pub(crate) fn open_at(
+        read: &mut DeviceReader<'_>,
+        sb: Superblock,
+        base: Checkpoint,
+        options: Options,
+        now: TimeNs,
+    ) -> Result<Self, FsError> {
+        if base.size_bytes >= 1 << 57 {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: "a volume below 128 PiB".to_owned(),
+                found: format!("{} bytes", base.size_bytes),
+            });
+        }
+        let geo = Geometry::new(&sb, base.size_bytes);
+        if base.segments != geo.segments {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: format!("{} segments", geo.segments),
+                found: base.segments.to_string(),
+            });
+        }
+        check_bounds(&base, &geo)?;
+        if !options.read_only && base.features.ro_compat != 0 {
+            return Err(FsError::ReadOnly(format!(
+                "features {:#x} of a newer version must not be written; mount it read-only",
+                base.features.ro_compat
+            )));
+        }
+        let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
+        lfs.roll_forward(read, &base)?;
+        if options.read_only {
+            lfs.read_only = Some("mounted read-only".to_owned());
+        } else if lfs.recovered.lost.is_none() {
+            lfs.begin_incarnation(base)?;
+        }
+        Ok(lfs)
+    }
+
+    /// Whether so many mounts crashed before their first checkpoint that this one should not wait with its own.
+    #[must_use]
+    pub fn needs_checkpoint_at_mount(&self) -> bool {
+        self.spans.len() > SPANS_DUE
+    }
+
+    pub(in crate::lfs) fn at_checkpoint(
+        sb: Superblock,
+        geo: Geometry,
+        options: Options,
+        base: &Checkpoint,
+        now: TimeNs,
+    ) -> Self {
+        let log = Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation);
+        let counters = Counters::decode(&base.counters);
+        let mut lfs = Self {
+            size_bytes: base.size_bytes,
+            shelf: Shelf::new(geo),
+            inodes: ClockMap::default(),
+            inode_bytes: 0,
+            imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
+            usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
+                .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
+            jobs: Jobs::new(base.serial),
+            pins: Pins::default(),
+            dirty_order: BTreeMap::new(),
+            next_order: 0,
+            dirty_record_bytes: 0,
+            freed: BTreeMap::new(),
+            reap: VecDeque::new(),
+            live_bytes: base.live_bytes,
+            epoch: Epoch(base.epoch.0 + 1),
+            durable_epoch: base.epoch,
+            spans: base.spans.clone(),
+            features: base.features,
+            emptied_by: Vec::new(),
+            discard_scan: DiscardScan::from(base),
+            counters,
+            counters_at_mount: counters,
+            read_only: None,
+            closed: false,
+            is_doubted: false,
+            log_failed: false,
+            next_generation: 0,
+            chosen_ino: None,
+            touched: Vec::new(),
+            op_is_names: false,
+            log_bytes_since_checkpoint: 0,
+            changed_since_checkpoint: false,
+            checkpointed_at: now,
+            dirty_since: None,
+            last_request: now,
+            recovered: RollForward::default(),
+            second_slot: None,
+            cleaning: clean::Cleaning::default(),
+            sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
+            log,
+            coalescing: crate::lfs::upkeep::coalesce::Coalescing::default(),
+            throttle: Throttle::default(),
+            quarantine: BTreeMap::new(),
+            gathering: false,
+            port_gathering: false,
+            sb,
+            geo,
+            options: options.within_bounds(),
+        };
+        lfs.begin_era(base.time);
+        lfs
+    }
+
+    /// Makes a new incarnation durable in both slots, one after the other, before the first log write: the old
+    /// checkpoint under new numbers, from which roll-forward accepts the old and the new incarnation's log.
+    pub(in crate::lfs) fn begin_incarnation(&mut self, base: Checkpoint) -> Result<(), FsError> {
+        let incarnation = Incarnation(base.incarnation.0 + 1);
+        let from = self.log.serial.next();
+        let mut spans = base.spans.clone();
+        spans.retain(|s| s.from < from);
+        spans.push(Span { from, incarnation });
+        if spans.len() > MAX_SPANS {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: format!("at most {MAX_SPANS} mounts without a complete checkpoint"),
+                found: "more: mount read-only and copy the data".to_owned(),
+            });
+        }
+        self.log.incarnation = incarnation;
+        self.next_generation = u64::from(incarnation.0) << 32;
+        if spans.len() > SPANS_DUE {
+            self.log_bytes_since_checkpoint = self.options.checkpoint_bytes;
+        }
+        self.spans.clone_from(&spans);
+        let first = Checkpoint {
+            epoch: Epoch(base.epoch.0 + 1),
+            incarnation,
+            clean: false,
+            spans,
+            emptied: 0,
+            ..base
+        };
+        let second = Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() };
+        self.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
+        self.push_checkpoint(&first);
+        Ok(())
+    }
+
+    /// Runs a step of opening to its end, reading what it needs.
+    pub(crate) fn drive<T>(
+        &mut self,
+        read: &mut DeviceReader<'_>,
+        mut step: impl FnMut(&mut Self) -> Outcome<T>,
+    ) -> Result<T, FsError> {
+        loop {
+            match step(self) {
+                Ok(value) => return Ok(value),
+                Err(Stop::Fail(e)) => return Err(e),
+                Err(Stop::Room) => return Err(FsError::NoSpace),
+                Err(Stop::Need(needs)) => {
+                    for fetch in needs {
+                        let bytes = read(fetch.at_bytes, fetch.len_bytes)?;
+                        crate::lfs::verify(&fetch.what, &self.geo, &bytes)?;
+                        self.supply(fetch.what, &bytes)?;
+                    }
+                }
+            }
+        }
+    }
+}

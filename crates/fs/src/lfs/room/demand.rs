@@ -1,0 +1,245 @@
+//! What an operation needs before it may begin: blocks and inodes in memory, room on the volume, room in the log.
+//!
+//! Looking changes nothing but caches, and chooses the number of a new inode. Caller: `store`, in `begin`, with each intent that the operation declares.
+
+use crate::cache::CachedBlock;
+use crate::error::{Fetch, FsError, Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::base::damage::Thing;
+use crate::lfs::gather_needs;
+use crate::lfs::map::blockmap::Pruning;
+use crate::lfs::room::space::INODE_EXTRA_BYTES;
+use crate::store::{BlockKey, Fork, Intent};
+use firnfs_format::inode::INODE_HEADER_BYTES;
+use firnfs_format::{InodeNo, SECTOR_BYTES};
+use std::ops::Range;
+
+/// Blocks that one operation may drop; more are left to the background.
+pub(in crate::lfs) const PRUNE_AT_ONCE: u64 = 2048;
+/// Inodes waiting to be freed in the background before operations wait for it.
+const REAP_BACKLOG: usize = 4096;
+
+/// What an operation needs, summed up over its intents.
+#[derive(Default)]
+pub(in crate::lfs) struct Demand {
+    /// What is to be read first.
+    pub needs: Vec<Fetch>,
+    /// More live bytes.
+    pub growth_bytes: u64,
+    /// Bytes that turn dirty.
+    pub log_bytes: u64,
+    /// The indirect block that the last new block brings with it.
+    missing_parent: Option<(u8, u64)>,
+}
+
+impl Lfs {
+    fn look_create(&mut self, bytes: u64, demand: &mut Demand) -> Outcome<()> {
+        assert!(self.chosen_ino.is_none(), "one new inode an operation");
+        let inodes = &self.inodes;
+        let freed = &self.freed;
+        let busy = |ino: InodeNo| inodes.peek(&ino).is_some() || freed.contains_key(&ino);
+        let found = self.imap.find_free(&mut self.shelf, &busy)?;
+        self.chosen_ino = Some((found.0, found.1.version.wrapping_add(1)));
+        let inline = bytes <= u64::from(self.sb.inline_max_bytes);
+        let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
+        let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
+        demand.growth_bytes += INODE_EXTRA_BYTES;
+        demand.growth_bytes += record + blocks;
+        demand.log_bytes += record + blocks;
+        Ok(())
+    }
+
+    /// The inode must not be waiting for the background to drop blocks that the operation could meet.
+    fn look_inode(&mut self, ino: InodeNo) -> Outcome<()> {
+        let core = self.load_inode(ino)?;
+        if core.freed {
+            return Err(FsError::NotFound.into());
+        }
+        if core.reap_from.is_none() {
+            return Ok(());
+        }
+        Err(self.why_quarantined(Thing::Inode(ino)).map_or(Stop::Room, |why| Stop::Fail(why.clone())))
+    }
+
+    fn look_write(
+        &mut self,
+        ino: InodeNo,
+        fork: Fork,
+        range: Range<u64>,
+        demand: &mut Demand,
+    ) -> Outcome<()> {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        for index in self.blocks_of(range.start, range.end - range.start) {
+            let key = Self::data_key(ino, fork, index);
+            if self.geo.map.parent(0, key.index).is_none() {
+                return Err(FsError::TooLarge.into());
+            }
+            gather_needs(self.load_parents(key), &mut demand.needs)?;
+            let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
+            let charge = u64::from(self.data_charge(ino, fork, key.index, range.end));
+            let had = match self.shelf.cache.peek(&key).and_then(CachedBlock::dirty) {
+                Some(dirty) => u64::from(dirty.charged_bytes),
+                None => u64::from(self.charge_of(&ptr)),
+            };
+            // Metadata that is there may grow by what `Change` declares, whatever it is charged until it is laid out: else a
+            // name could not be removed from a full volume.
+            let is_metadata = fork == Fork::Index || fork == Fork::Data && self.is_directory(ino);
+            if had == 0 || !is_metadata {
+                demand.growth_bytes += charge.saturating_sub(had);
+            }
+            demand.log_bytes += block_bytes + 64;
+            if ptr.is_hole() {
+                self.look_parents(key, demand)?;
+            }
+            let whole = range.start <= index * block_bytes && range.end >= (index + 1) * block_bytes;
+            if !whole && ptr.is_stored() {
+                gather_needs(self.load(key), &mut demand.needs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that will be changed in place.
+    fn look_block(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        gather_needs(self.load_parents(key), &mut demand.needs)?;
+        gather_needs(self.load(key), &mut demand.needs)?;
+        Ok(())
+    }
+
+    /// Counts the indirect blocks that a new block brings with it (neighbours share them).
+    fn look_parents(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        let path: Vec<_> = self.geo.map.path(key.index).skip(1).collect();
+        demand.growth_bytes += if path.is_empty() { 16 } else { 0 };
+        for (level, index) in path {
+            if demand.missing_parent == Some((level, index.0)) {
+                break;
+            }
+            let parent = BlockKey { level, index, ..key };
+            let Some(ptr) = gather_needs(self.ptr(parent), &mut demand.needs)? else { break };
+            if !ptr.is_hole() {
+                break;
+            }
+            if level == 1 {
+                demand.missing_parent = Some((level, index.0));
+            }
+            demand.growth_bytes += u64::from(self.geo.block_bytes) + 512;
+            demand.log_bytes += u64::from(self.geo.block_bytes);
+        }
+        Ok(())
+    }
+
+    fn look_punch(
+        &mut self,
+        ino: InodeNo,
+        fork: Fork,
+        at_bytes: u64,
+        len_bytes: u64,
+        demand: &mut Demand,
+    ) -> Outcome<()> {
+        let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
+        for edge in edges.into_iter().flatten() {
+            self.look_block(Self::data_key(ino, fork, edge.0), demand)?;
+            demand.log_bytes += u64::from(self.geo.block_bytes);
+        }
+        let in_background = len_bytes == u64::MAX && fork == Fork::Data;
+        let budget = if in_background { PRUNE_AT_ONCE } else { u64::MAX };
+        let mut pruning = Pruning::new(whole, budget);
+        self.survey(ino, fork, &mut pruning)?;
+        if in_background {
+            // A truncate leaves what is not at hand to the background.
+            return if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
+        }
+        demand.needs.append(&mut pruning.needs);
+        Ok(())
+    }
+
+    /// The parts of a punched range: up to two blocks cut (with the bytes to clear in them), and the whole blocks.
+    #[allow(clippy::type_complexity)] // (block, bytes in it) twice, and a range of blocks
+    pub(in crate::lfs) fn punch_parts(
+        &self,
+        at_bytes: u64,
+        len_bytes: u64,
+    ) -> ([Option<(u64, Range<usize>)>; 2], Range<u64>) {
+        let block = u64::from(self.geo.block_bytes);
+        let end = at_bytes.saturating_add(len_bytes);
+        let (first, last) = (at_bytes / block, end / block);
+        let (skip, rest) = ((at_bytes % block) as usize, (end % block) as usize);
+        let full = block as usize;
+        if end == u64::MAX {
+            let head = (skip > 0).then_some((first, skip..full));
+            return ([head, None], at_bytes.div_ceil(block)..u64::MAX);
+        }
+        if first == last {
+            return ([Some((first, skip..rest)), None], first..first);
+        }
+        let head = (skip > 0).then_some((first, skip..full));
+        let tail = (rest > 0).then_some((last, 0..rest));
+        ([head, tail], at_bytes.div_ceil(block)..last)
+    }
+
+    fn look_reserve(
+        &mut self,
+        ino: InodeNo,
+        at_bytes: u64,
+        len_bytes: u64,
+        demand: &mut Demand,
+    ) -> Outcome<()> {
+        for index in self.blocks_of(at_bytes, len_bytes) {
+            let key = Self::data_key(ino, Fork::Data, index);
+            if self.geo.map.parent(0, key.index).is_none() {
+                return Err(FsError::TooLarge.into());
+            }
+            gather_needs(self.load_parents(key), &mut demand.needs)?;
+            let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
+            if ptr.is_hole() {
+                demand.growth_bytes += u64::from(self.geo.block_bytes);
+                self.look_parents(key, demand)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What one intent needs.
+    ///
+    /// # Errors
+    /// `Need`, `Room` if the background comes first; what makes the intent impossible.
+    pub(in crate::lfs) fn look(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
+        match *intent {
+            Intent::Create { bytes } => self.look_create(bytes, demand),
+            Intent::Change { ino, grow_bytes } => {
+                self.look_inode(ino)?;
+                let grow = if grow_bytes > 0 { grow_bytes + u64::from(SECTOR_BYTES) } else { 0 };
+                demand.growth_bytes += grow;
+                demand.log_bytes += 1024 + grow;
+                Ok(())
+            }
+            Intent::Write { ino, fork, at_bytes, len_bytes } => {
+                self.look_inode(ino)?;
+                self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)
+            }
+            Intent::Edit { ino, fork, at_bytes } => {
+                self.look_inode(ino)?;
+                let block_bytes = u64::from(self.geo.block_bytes);
+                self.look_block(Self::data_key(ino, fork, at_bytes / block_bytes), demand)?;
+                // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
+                // more than before.
+                demand.log_bytes += block_bytes + 64;
+                Ok(())
+            }
+            Intent::Punch { ino, fork, at_bytes, len_bytes } => {
+                self.look_inode(ino)?;
+                self.look_punch(ino, fork, at_bytes, len_bytes, demand)
+            }
+            Intent::Reserve { ino, at_bytes, len_bytes } => {
+                self.look_inode(ino)?;
+                self.look_reserve(ino, at_bytes, len_bytes, demand)
+            }
+            Intent::Free { ino } => {
+                if self.load_inode(ino)?.freed {
+                    return Err(FsError::NotFound.into());
+                }
+                if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) }
+            }
+        }
+    }
+}

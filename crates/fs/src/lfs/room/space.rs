@@ -1,0 +1,145 @@
+//! Space, in two currencies: live space, the only source of ENOSPC, and log room, a reason to wait.
+
+use crate::lfs::Lfs;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
+use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN};
+use firnfs_format::table::TABLE_ENTRY_BYTES;
+use firnfs_format::{InodeNo, SECTOR_BYTES};
+
+/// Largest range of one operation, in bytes.
+pub(in crate::lfs) const OP_MAX_BYTES: u64 = 1 << 20;
+/// Part of a segment that summaries, padding and unused ends take at most, in 1/1024.
+const SUMMARY_SHARE: u64 = 48;
+/// What a file takes beyond its blocks and its record, in bytes: the entry of the record in a summary, which is more of a
+/// small record than [`SUMMARY_SHARE`] has room for.
+const INODE_SUMMARY_BYTES: u64 = 32;
+/// The same with its entry in the inode map.
+pub(in crate::lfs) const INODE_EXTRA_BYTES: u64 = INODE_SUMMARY_BYTES + TABLE_ENTRY_BYTES as u64;
+/// Over-provision: segments in 1/100 that users cannot fill, so that cleaning stays cheap.
+const OVER_PROVISION_PERCENT: u64 = 7;
+/// Log bytes that saying of an inode that it was freed takes at most.
+const FREED_BYTES: u64 = 64;
+/// Clean segments that users' writes leave to checkpoints and the cleaner.
+pub(in crate::lfs) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 8;
+/// Fewest segments a volume can have: the reserve, three open logs, and something to live in.
+pub const MIN_SEGMENTS: u64 = RESERVE_SEGMENTS + 16;
+/// A log more takes the segment it is in, and the one it will go on in.
+const SEGMENTS_OF_A_LOG: u64 = 2;
+/// A volume has a log for data more for each so many segments: what that takes is less than a hundredth of it, while users
+/// cannot fill seven.
+const SEGMENTS_PER_LOG: u64 = 256;
+
+/// Logs for data that a new volume of that geometry is made with. With too few segments each log is too dear: what lies in
+/// open segments cannot be cleaned.
+pub(in crate::lfs) fn data_logs_for(geo: &Geometry) -> u8 {
+    let more = (geo.segments / SEGMENTS_PER_LOG).min(u64::from(DATA_LOGS_MAX - DATA_LOGS_MIN));
+    DATA_LOGS_MIN + more as u8
+}
+
+/// Clean segments for logs beyond those that every volume has.
+pub(in crate::lfs) fn segments_of_more(data_logs: u8) -> u64 {
+    SEGMENTS_OF_A_LOG * u64::from(data_logs.saturating_sub(DATA_LOGS_MIN))
+}
+
+/// Live bytes that users can fill on a volume of that geometry with so many logs for data.
+#[must_use]
+pub(in crate::lfs) fn capacity_bytes(geo: &Geometry, data_logs: u8) -> u64 {
+    // However full it is, what is not live has to hold the reserve, the unused ends of the open logs, and room for one operation.
+    let operation = (OP_MAX_BYTES * 4 / 3).div_ceil(u64::from(geo.segment_bytes));
+    let least = RESERVE_SEGMENTS + segments_of_more(data_logs) + 4 + operation;
+    let over = (geo.segments * OVER_PROVISION_PERCENT).div_ceil(100).max(least);
+    geo.segments.saturating_sub(over) * usable_bytes(geo)
+}
+
+/// Bytes of a segment that can hold live data.
+pub(in crate::lfs) fn usable_bytes(geo: &Geometry) -> u64 {
+    u64::from(geo.segment_bytes) * (1024 - SUMMARY_SHARE) / 1024
+}
+
+/// Room for what the cleaner itself lets die: a block moved has its indirect block written again, a record moved its block of
+/// the inode map. Those need about three times their size to live in, or cleaning a full volume would gain nothing.
+fn churn_bytes(live_bytes: u64, inodes: u64, geo: &Geometry) -> u64 {
+    2 * (live_bytes / geo.map.pointers_per_block() + inodes * TABLE_ENTRY_BYTES as u64)
+}
+
+/// Bytes of content that fit where so many live bytes do: each block takes its share of the indirect blocks above it along, and the
+/// room that those need to die in ([`churn_bytes`]), three pointers in all.
+fn content_bytes(live_bytes: u64, geo: &Geometry) -> u64 {
+    let pointers = geo.map.pointers_per_block();
+    live_bytes / pointers * (pointers - 3)
+}
+
+/// Blocks of the inode map that one pass of the cleaner can touch, in bytes.
+const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
+
+impl Lfs {
+    /// True if that many more live bytes fit.
+    pub(in crate::lfs) fn has_space(&self, growth_bytes: u64) -> bool {
+        self.taken_bytes() + growth_bytes <= capacity_bytes(&self.geo, self.log.data_logs())
+    }
+
+    /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with
+    /// their summaries and with the inode map, until nothing is left to move in and deletes have no room.
+    fn taken_bytes(&self) -> u64 {
+        self.live_bytes
+            + self.imap.used * INODE_SUMMARY_BYTES
+            + self.imap.growth_bytes()
+            + churn_bytes(self.live_bytes, self.imap.used, &self.geo)
+    }
+
+    /// Dirty bytes, as they will go to the log.
+    pub(in crate::lfs) fn dirty_bytes(&self) -> u64 {
+        let freed = self.freed.len() as u64 * FREED_BYTES;
+        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
+    }
+
+    /// What is dirty and the tables, as they will go to the log at most. Memory holds more: an indirect block of a short file is
+    /// trimmed to a sector, and a pass that counted all of it would move so little that checkpoints take what it gains.
+    pub(in crate::lfs) fn taken_log_bytes(&self) -> u64 {
+        let freed = self.freed.len() as u64 * FREED_BYTES;
+        self.shelf.cache.owed_bytes() + self.dirty_record_bytes + freed + self.changed_table_bytes()
+    }
+
+    /// Clean segments that users' writes leave to checkpoints and the cleaner.
+    pub(in crate::lfs) fn reserve_segments(&self) -> u64 {
+        RESERVE_SEGMENTS + segments_of_more(self.log.data_logs()) + 2 * self.checkpoint_segments()
+    }
+
+    /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves has a
+    /// block of it written again, at worst all of them.
+    pub(in crate::lfs) fn checkpoint_segments(&self) -> u64 {
+        let map_bytes = self.imap.used * TABLE_ENTRY_BYTES as u64;
+        map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
+    }
+
+    /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
+    pub(in crate::lfs) fn has_log_room(&self, more_bytes: u64) -> bool {
+        let free = self.usage.ready(self.durable_epoch).saturating_sub(self.reserve_segments());
+        let tables = self.changed_table_bytes().saturating_sub(self.table_reserve_bytes());
+        self.dirty_bytes() + more_bytes + tables <= free * usable_bytes(&self.geo) * 3 / 4
+    }
+
+    /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.
+    pub(in crate::lfs) fn changed_table_bytes(&self) -> u64 {
+        (self.imap.changed_blocks() + self.usage.changed_blocks()) * u64::from(self.geo.block_bytes)
+    }
+
+    /// Bytes of table blocks that the reserve has room for: a checkpoint is due before there are more.
+    pub(in crate::lfs) fn table_reserve_bytes(&self) -> u64 {
+        u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
+    }
+
+    /// Space as statfs shows it, in bytes of content: a file as large as what is free fits. The over-provision is not in it.
+    pub(in crate::lfs) fn space_now(&self) -> crate::store::Space {
+        let capacity_bytes = capacity_bytes(&self.geo, self.log.data_logs());
+        let free_bytes = capacity_bytes.saturating_sub(self.taken_bytes());
+        crate::store::Space {
+            total_bytes: content_bytes(capacity_bytes, &self.geo),
+            free_bytes: content_bytes(free_bytes, &self.geo),
+            inodes_used: self.imap.used,
+            inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + 3 * INODE_EXTRA_BYTES))
+                .min(u64::MAX - InodeNo::FIRST_USER.0),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Throttle: how much the cleaner does, and when (Blackwell, Harris and Seltzer, USENIX 1995; BSD-LFS, section 4.4).
+//!
+//! Four marks, in clean segments: `reserve <= low < high <= target`.
+//! - At the reserve users' writes wait: what is below it belongs to checkpoints and the cleaner.
+//! - Below low the cleaner starts, on demand, and goes on to high. Between reserve and high it spends no more of the device than
+//!   users do; at the reserve they wait for it anyway, and it goes as fast as it can.
+//! - While nobody asks for anything it goes on to the target: room for the largest burst of writes of late, so that the next one
+//!   finds it. What it empties then need not be emptied while somebody is there.
+//!
+//! Each clean segment more makes all others fuller, and cleaning them dearer: so low, high and target are at most a quarter, a
+//! half and a half of what is not live beyond the reserve, and a quiet pass leaves alone what is fuller than the average: that will
+//! be emptier later.
+//!
+//! Invariants: a quiet pass takes no clean segment that is below low; nothing is looked for again before something changed.
+//!
+//! Callers: `step` (when), `clean` (what a pass may take).
+
+use crate::clean::Candidate;
+use crate::error::{Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::upkeep::step::Step;
+use firnfs_format::TimeNs;
+
+/// The target is room for so much of what was written in a burst, in quarters: dirty ends and metadata of its own.
+const BURST_QUARTERS: u64 = 5;
+/// A smaller burst makes the largest one count for less, by this part of itself: habits change.
+const FORGET_PART: u64 = 8;
+/// The target is at least this part of what is not live beyond the reserve: the first burst is not known.
+const TARGET_LEAST_PART: u64 = 8;
+/// Segments fuller than this, in sixteenths, are left alone by a quiet pass.
+const IDLE_FULLEST_SIXTEENTHS: u64 = 15;
+/// Device bytes that cleaning on demand may spend at once before users have, in segments: one victim, moved.
+const CREDIT_SEGMENTS: u64 = 2;
+/// Passes on demand that together have to gain something.
+const GAIN_PASSES: u32 = 8;
+/// Checkpoints after which what was emptied may be written.
+const CHECKPOINTS_TO_FREE: u8 = 2;
+
+/// What the volume looked like when a search found nothing worth doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) struct Rest {
+    live_bytes: u64,
+    log_bytes: u64,
+}
+
+/// What quiet times are used for at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Phase {
+    /// Live blocks are moved.
+    #[default]
+    Moving,
+    /// So many checkpoints are still to be made before what is empty may be written.
+    Freeing(u8),
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(in crate::lfs) struct Throttle {
+    /// Cleaning on demand has begun and goes on to the high-water mark.
+    is_filling: bool,
+    /// What users had written, and the cleaner had spent, when it began.
+    filling_since: (u64, u64),
+    /// Since when the search for room on demand rests.
+    pub(in crate::lfs) rests_since: Option<Rest>,
+    /// Passes on demand since gain was looked for, and the clean segments then.
+    passes: u32,
+    passes_from: u64,
+    /// Since when the search in quiet times rests.
+    idle_rests_since: Option<Rest>,
+    /// Users have asked for something since the last quiet time.
+    is_burst: bool,
+    /// What users had written when they began.
+    burst_from_bytes: u64,
+    /// The largest burst of late, in log bytes.
+    largest_burst_bytes: u64,
+    phase: Phase,
+    /// Clean segments when the present round of quiet passes began.
+    round_from: Option<u64>,
+}
+
+impl Lfs {
+    /// Clean segments that may be written.
+    pub(in crate::lfs) fn ready_segments(&self) -> u64 {
+        self.usage.ready(self.durable_epoch)
+    }
+
+    /// Segments beyond the reserve that hold nothing live, as if all that is live lay close together.
+    fn free_segments(&self) -> u64 {
+        let live = self.live_bytes.div_ceil(u64::from(self.geo.segment_bytes));
+        self.geo.segments.saturating_sub(live + self.reserve_segments())
+    }
+
+    /// Clean segments below which the cleaner starts: the reserve and enough for a few commits.
+    pub(in crate::lfs) fn low_water(&self) -> u64 {
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let commits = (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32);
+        self.reserve_segments() + (4 + commits).min(self.free_segments() / 4).max(1)
+    }
+
+    /// Clean segments up to which cleaning on demand goes on.
+    pub(in crate::lfs) fn high_water(&self) -> u64 {
+        2 * self.low_water() - self.reserve_segments()
+    }
+
+    /// Clean segments up to which quiet times are used.
+    fn idle_target(&self) -> u64 {
+        let free = self.free_segments();
+        let burst_bytes = self.throttle.largest_burst_bytes.max(self.burst_so_far_bytes());
+        let burst = (burst_bytes / 4 * BURST_QUARTERS).div_ceil(u64::from(self.geo.segment_bytes));
+        let room = (self.low_water() + burst).max(self.reserve_segments() + free / TARGET_LEAST_PART);
+        room.min(self.reserve_segments() + free / 2).max(self.high_water())
+    }
+
+    /// True below the low-water mark.
+    pub(in crate::lfs) fn is_low(&self) -> bool {
+        self.ready_segments() < self.low_water()
+    }
+
+    /// Log bytes that users wrote, with what they dragged along.
+    fn user_log_bytes(&self) -> u64 {
+        let moved_bytes = self.counters.cleaner_moved_bytes + self.counters.coalesced_bytes;
+        self.counters.log_bytes.saturating_sub(moved_bytes)
+    }
+
+    /// Device bytes that cleaning took.
+    fn cleaner_device_bytes(&self) -> u64 {
+        self.counters.cleaner_read_bytes + self.counters.cleaner_moved_bytes
+    }
+
+    fn burst_so_far_bytes(&self) -> u64 {
+        self.user_log_bytes().saturating_sub(self.throttle.burst_from_bytes)
+    }
+
+    /// Notes where the clean segments stand between the marks; to be called once a step.
+    pub(in crate::lfs) fn settle_marks(&mut self) {
+        if self.ready_segments() >= self.high_water() {
+            self.throttle.is_filling = false;
+        } else if self.is_low() && !self.throttle.is_filling {
+            self.throttle.is_filling = true;
+            self.throttle.filling_since = (self.user_log_bytes(), self.cleaner_device_bytes());
+        }
+    }
+
+    /// Whether room has to be made on demand now.
+    pub(in crate::lfs) fn wants_room(&self) -> bool {
+        self.is_low() || self.throttle.is_filling && self.ready_segments() < self.high_water()
+    }
+
+    /// Whether cleaning on demand, wanted, has something to do now: it rests where nothing is worth doing, and takes no more of
+    /// the device than users do while they need not wait for it.
+    pub(in crate::lfs) fn may_clean_on_demand(&self, is_quiet: bool) -> bool {
+        if self.is_resting(self.throttle.rests_since) {
+            return false;
+        }
+        let (user_bytes, cleaner_bytes) = self.throttle.filling_since;
+        let user_bytes = self.user_log_bytes().saturating_sub(user_bytes);
+        let cleaner_bytes = self.cleaner_device_bytes().saturating_sub(cleaner_bytes);
+        let credit_bytes = CREDIT_SEGMENTS * u64::from(self.geo.segment_bytes);
+        is_quiet
+            || self.ready_segments() <= self.reserve_segments()
+            || cleaner_bytes < user_bytes + credit_bytes
+    }
+
+    /// Nothing worth doing was found then, and since then too little died or was written to change that.
+    fn is_resting(&self, since: Option<Rest>) -> bool {
+        let quarter = u64::from(self.geo.segment_bytes) / 4;
+        since.is_some_and(|rest| {
+            self.live_bytes + quarter > rest.live_bytes && self.counters.log_bytes < rest.log_bytes + quarter
+        })
+    }
+
+    /// A pass on demand is done. If several together gained nothing, because checkpoints take what they free, more of them
+    /// would not either: then it rests until something changes. Who waits for room is not kept from trying.
+    pub(in crate::lfs) fn note_pass(&mut self) {
+        self.throttle.passes += 1;
+        if self.throttle.passes < GAIN_PASSES {
+            return;
+        }
+        let clean = self.usage.clean + self.cleaning.cleaned.len() as u64;
+        if clean <= self.throttle.passes_from {
+            self.throttle.rests_since = self.rest();
+        }
+        (self.throttle.passes, self.throttle.passes_from) = (0, clean);
+    }
+
+    /// The volume as it is, for a search that found nothing.
+    pub(in crate::lfs) fn rest(&self) -> Option<Rest> {
+        Some(Rest { live_bytes: self.live_bytes, log_bytes: self.counters.log_bytes })
+    }
+
+    /// Clean segments that the pass under way may fill.
+    pub(in crate::lfs) fn pass_segments(&self) -> u64 {
+        let spare = self.spare_segments();
+        if self.cleaning.is_idle_pass {
+            spare.min(self.ready_segments().saturating_sub(self.low_water()))
+        } else {
+            spare
+        }
+    }
+
+    /// Of the candidates of a quiet pass, those that are not better left to die a while longer.
+    pub(in crate::lfs) fn leave_fuller(&self, candidates: &mut Vec<Candidate>) {
+        let live_bytes: u64 = candidates.iter().map(|c| u64::from(c.live_bytes)).sum();
+        let mean = live_bytes / (candidates.len() as u64).max(1);
+        let fullest = u64::from(self.geo.segment_bytes) * IDLE_FULLEST_SIXTEENTHS / 16;
+        candidates.retain(|c| u64::from(c.live_bytes) <= mean.min(fullest));
+    }
+
+    /// Whether a quiet time would be used.
+    fn has_idle_work(&self) -> bool {
+        let has_way = self.throttle.is_burst
+            || self.throttle.phase != Phase::Moving
+            || !self.cleaning.cleaned.is_empty()
+            || !self.is_resting(self.throttle.idle_rests_since);
+        has_way && self.ready_segments() < self.idle_target() && !self.usage.is_held()
+    }
+
+    /// How long until the next quiet time that would be used, in milliseconds.
+    pub(in crate::lfs) fn idle_work_in_ms(&self, now: TimeNs) -> u64 {
+        if self.has_idle_work() { self.idle_in_ms(now).max(1) } else { u64::MAX }
+    }
+
+    /// True while what a background step waits for is not wanted any more: somebody asks for something, and the pass under way
+    /// is one for quiet times.
+    #[must_use]
+    pub fn gives_way(&self, now: TimeNs) -> bool {
+        let is_for_idle = self.cleaning.is_idle_pass && !self.wants_room() || self.coalescing.is_gathering;
+        is_for_idle && self.idle_in_ms(now) > 0
+    }
+
+    /// Users are back: forgets a quiet pass that has not moved anything yet.
+    pub(in crate::lfs) fn stop_idle_pass(&mut self) {
+        if self.cleaning.is_idle_pass {
+            self.cleaning.forget_victims();
+            self.gathering = false;
+        }
+        self.throttle.round_from = None;
+    }
+
+    /// A user asks for something: a burst begins, or goes on.
+    pub(in crate::lfs) fn note_burst(&mut self) {
+        if !self.throttle.is_burst {
+            self.throttle.is_burst = true;
+            self.throttle.burst_from_bytes = self.user_log_bytes();
+        }
+    }
+
+    /// A step of what a quiet time is used for. `None` if there is nothing to do.
+    pub(in crate::lfs) fn idle_step(&mut self, now: TimeNs) -> Outcome<Option<Step>> {
+        if std::mem::take(&mut self.throttle.is_burst) {
+            self.end_burst();
+        }
+        if !self.has_idle_work() {
+            return Ok(None);
+        }
+        if let Phase::Freeing(left) = self.throttle.phase {
+            return self.free_step(now, left).map(Some);
+        }
+        let ready = self.ready_segments();
+        self.throttle.round_from.get_or_insert(ready);
+        if ready + self.cleaning.cleaned.len() as u64 >= self.idle_target() {
+            self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
+            return Ok(Some(Step::Worked));
+        }
+        self.cleaning.is_idle_pass = true;
+        match self.clean_step(now) {
+            Ok(true) => {}
+            Ok(false) | Err(Stop::Room) => {
+                self.cleaning.forget_victims();
+                if self.cleaning.cleaned.is_empty() {
+                    self.throttle.idle_rests_since = self.rest();
+                } else {
+                    self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
+                }
+            }
+            Err(stop) => return Err(stop),
+        }
+        Ok(Some(Step::Worked))
+    }
+
+    /// A burst is over: what it left empty is freed before anything is moved.
+    fn end_burst(&mut self) {
+        let burst_bytes = self.burst_so_far_bytes();
+        let largest_bytes = self.throttle.largest_burst_bytes.saturating_sub(burst_bytes / FORGET_PART);
+        self.throttle.largest_burst_bytes = largest_bytes.max(burst_bytes);
+        self.throttle.burst_from_bytes = self.user_log_bytes();
+        if self.changed_since_checkpoint || self.usage.waiting(self.durable_epoch) > 0 {
+            self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
+        }
+    }
+
+    /// One of the checkpoints after which what is empty may be written. A round that gained nothing is the last one.
+    fn free_step(&mut self, now: TimeNs, left: u8) -> Outcome<Step> {
+        if self.jobs.checkpoint_under_way() {
+            return Ok(Step::Waiting);
+        }
+        let is_waited_for = left == CHECKPOINTS_TO_FREE || self.usage.waiting(self.durable_epoch) > 0;
+        if left > 0 && is_waited_for {
+            match self.background_checkpoint(now)? {
+                Step::Worked => self.throttle.phase = Phase::Freeing(left - 1),
+                Step::Stuck => self.end_round(false),
+                Step::Waiting | Step::Idle(_) => return Ok(Step::Waiting),
+            }
+            return Ok(Step::Worked);
+        }
+        let from = self.throttle.round_from;
+        self.end_round(from.is_none_or(|from| self.ready_segments() > from));
+        Ok(Step::Worked)
+    }
+
+    fn end_round(&mut self, has_gained: bool) {
+        self.throttle.phase = Phase::Moving;
+        self.throttle.round_from = None;
+        if !has_gained {
+            self.throttle.idle_rests_since = self.rest();
+        }
+    }
+}

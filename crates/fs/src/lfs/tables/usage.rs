@@ -1,0 +1,384 @@
+//! Segment usage: how much of every segment is live (Sprite LFS, section 3.6), and which segments are clean.
+//!
+//! Changes since the last checkpoint are kept as differences beside the tree and merged by the next one. A segment that
+//! a checkpoint finds empty becomes clean with that checkpoint's number and may be written again once the following one
+//! is durable: then neither slot, nor roll-forward from either, reaches it.
+
+use crate::error::Outcome;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::kinds::{KindBytes, LogKind};
+use crate::lfs::map::shelf::Shelf;
+use crate::lfs::tables::table::Table;
+use crate::mutation::{Mutation, is_on};
+use firnfs_format::checkpoint::TableRoot;
+use firnfs_format::table::{Node, UsageEntry};
+use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What changed in a segment since the last checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    live_bytes: i64,
+    /// Taken for writing since: what the tree says of it is history.
+    activated: bool,
+    youngest: TimeNs,
+    written: TimeNs,
+    log: u8,
+}
+
+/// See the module's head.
+#[derive(Clone)]
+pub struct Usage {
+    /// The tree as of the last checkpoint.
+    pub table: Table,
+    changes: FxHashMap<u64, Change>,
+    segments: u64,
+    /// Where the search for clean segments goes on.
+    cursor: u64,
+    /// Segments neither in use nor being written.
+    pub clean: u64,
+    /// Of those, found empty too recently to be written again, by the checkpoint that found them.
+    emptied: Vec<(Epoch, u64)>,
+    /// Leaves to rewrite although nothing in them changed.
+    moving: BTreeSet<u64>,
+    /// Leaves that the changes belong to.
+    changed_leaves: BTreeSet<u64>,
+    /// What a repair says instead of the tree, which is empty then.
+    restated: FxHashMap<u64, UsageEntry>,
+    segment_bytes: u32,
+    /// Live bytes of all segments by kind; `None` on a volume of a version that did not keep them.
+    live: Option<KindBytes>,
+    /// A segment that came out with fewer live bytes than none, or more than it has.
+    wrong: Option<(SegmentId, u64)>,
+    /// What checkpoints from this one on find empty is not written again: somebody reads the state before.
+    held: Option<Epoch>,
+}
+
+impl Usage {
+    /// From the checkpoint: its root, its number, and how many segments it found empty.
+    pub fn new(root: TableRoot, geo: &Geometry, epoch: Epoch, emptied: u32) -> Self {
+        let segments = geo.segments;
+        Self {
+            table: Table::new(InodeNo::SEGMENT_USAGE, root, geo.block_bytes),
+            changes: FxHashMap::default(),
+            segments,
+            cursor: 0,
+            clean: segments.saturating_sub(root.used),
+            emptied: vec![(epoch, u64::from(emptied))],
+            moving: BTreeSet::new(),
+            changed_leaves: BTreeSet::new(),
+            restated: FxHashMap::default(),
+            segment_bytes: geo.segment_bytes,
+            live: None,
+            wrong: None,
+            held: None,
+        }
+    }
+
+    /// With the live bytes by kind, as far as they are known.
+    pub fn with_live(self, live: Option<KindBytes>) -> Self {
+        Self { live, ..self }
+    }
+
+    /// Live bytes of all segments by kind, if they are known.
+    pub fn live(&self) -> Option<KindBytes> {
+        self.live
+    }
+
+    /// Replaces the whole table: these are all entries that are not blank, by segment, and what is live by kind. The next
+    /// checkpoint writes it whole.
+    pub fn restate(&mut self, geo: &Geometry, entries: &[(u64, UsageEntry)], live: KindBytes) {
+        *self = Self::new(Table::EMPTY, geo, Epoch(0), 0).with_live(Some(live));
+        let mut emptied = BTreeMap::new();
+        for (segment, entry) in entries {
+            self.changed_leaves.insert(segment / self.table.fan());
+            self.restated.insert(*segment, *entry);
+            if entry.in_use {
+                self.clean = self.clean.saturating_sub(1);
+            } else {
+                *emptied.entry(entry.epoch.0).or_insert(0) += 1;
+            }
+        }
+        self.emptied = emptied.into_iter().map(|(epoch, count)| (Epoch(epoch), count)).collect();
+    }
+
+    fn change(&mut self, segment: SegmentId) -> &mut Change {
+        self.changes.entry(segment.0).or_insert_with(|| {
+            self.changed_leaves.insert(segment.0 / self.table.fan());
+            Change::default()
+        })
+    }
+
+    /// Bytes of a kind became live in a segment that is being written.
+    pub fn add(&mut self, segment: SegmentId, kind: LogKind, bytes: u32, youngest: TimeNs, written: TimeNs) {
+        if let Some(live) = &mut self.live {
+            live.add(kind, bytes);
+        }
+        let change = self.change(segment);
+        change.live_bytes += i64::from(bytes);
+        change.youngest = change.youngest.max(youngest);
+        change.written = change.written.max(written);
+    }
+
+    /// A segment was written at that time.
+    pub fn note_write(&mut self, segment: SegmentId, written: TimeNs) {
+        let change = self.change(segment);
+        change.written = change.written.max(written);
+    }
+
+    /// Bytes of a kind died.
+    pub fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
+        if let Some(live) = &mut self.live {
+            live.sub(kind, bytes);
+        }
+        self.change(segment).live_bytes -= i64::from(bytes);
+    }
+
+    /// A log has left a segment: should it be empty, only now the next checkpoint can find that out.
+    pub fn look_again(&mut self, segment: SegmentId) {
+        self.change(segment);
+    }
+
+    /// A clean segment is taken for writing.
+    pub fn activate(&mut self, segment: SegmentId, log: u8) {
+        let change = self.change(segment);
+        change.activated = true;
+        change.log = log;
+        self.clean = self.clean.saturating_sub(1);
+    }
+
+    /// Segments changed since the last checkpoint.
+    pub fn changed(&self) -> impl Iterator<Item = SegmentId> {
+        let restated = self.restated.keys().filter(|segment| !self.changes.contains_key(segment));
+        self.changes.keys().chain(restated).copied().map(SegmentId)
+    }
+
+    /// Leaves with segments that changed since the last checkpoint.
+    pub fn changed_blocks(&self) -> u64 {
+        self.changed_leaves.len() as u64
+    }
+
+    /// How many changed since the last checkpoint.
+    pub fn changed_len(&self) -> usize {
+        self.changes.len() + self.restated.len()
+    }
+
+    /// The present state of a segment, from the tree and what changed since.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn get(&self, shelf: &mut Shelf, segment: SegmentId) -> Outcome<UsageEntry> {
+        let stored: UsageEntry = self.table.get(shelf, segment.0)?;
+        Ok(self.apply(segment.0, stored))
+    }
+
+    /// The log that wrote a segment, if that is known without I/O.
+    pub fn peek_log(&self, shelf: &Shelf, segment: SegmentId) -> Option<u8> {
+        match self.changes.get(&segment.0) {
+            Some(change) if change.activated => Some(change.log),
+            _ => {
+                let restated = self.restated.get(&segment.0).copied();
+                restated.or_else(|| self.table.peek(shelf, segment.0)).map(|entry: UsageEntry| entry.log)
+            }
+        }
+    }
+
+    /// True if the present state of a segment can be.
+    fn is_sound(&self, segment: u64, stored: &UsageEntry) -> bool {
+        let change = self.changes.get(&segment).copied().unwrap_or_default();
+        let stored = self.restated.get(&segment).unwrap_or(stored);
+        let base = if change.activated { 0 } else { i64::from(stored.live_bytes) };
+        (0..=i64::from(self.segment_bytes)).contains(&(base + change.live_bytes))
+    }
+
+    /// A segment whose account turned out wrong in a merge, and the bytes that its table entry stated; told once.
+    pub fn take_wrong(&mut self) -> Option<(SegmentId, u64)> {
+        self.wrong.take()
+    }
+
+    /// The present state of a segment of which the tree says `stored`.
+    pub fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
+        let stored = self.restated.get(&segment).copied().unwrap_or(stored);
+        let Some(change) = self.changes.get(&segment) else { return stored };
+        let base =
+            if change.activated { UsageEntry { log: change.log, ..Default::default() } } else { stored };
+        let live = i64::from(base.live_bytes) + change.live_bytes;
+        UsageEntry {
+            // A segment whose account is wrong counts as full: it is neither cleaned nor found empty.
+            live_bytes: u32::try_from(live).unwrap_or(self.segment_bytes).min(self.segment_bytes),
+            in_use: base.in_use || change.activated,
+            youngest: base.youngest.max(change.youngest),
+            written: base.written.max(change.written),
+            ..base
+        }
+    }
+
+    /// The present state of all segments of one leaf, with their numbers.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn leaf(&self, shelf: &mut Shelf, leaf: u64) -> Outcome<Vec<(SegmentId, UsageEntry)>> {
+        let stored = self.table.leaf::<UsageEntry>(shelf, leaf)?;
+        let first = leaf * self.table.fan();
+        let last = (first + self.table.fan()).min(self.segments);
+        Ok((first..last)
+            .map(|n| {
+                let entry = stored.get((n - first) as usize).copied().unwrap_or_default();
+                (SegmentId(n), self.apply(n, entry))
+            })
+            .collect())
+    }
+
+    /// The leaf that has a segment.
+    pub fn leaf_of(&self, segment: SegmentId) -> u64 {
+        segment.0 / self.table.fan()
+    }
+
+    /// Leaves of the table.
+    pub fn leaves(&self) -> u64 {
+        self.segments.div_ceil(self.table.fan())
+    }
+
+    /// Clean segments that may be written once `durable` is the newest durable checkpoint.
+    pub fn ready(&self, durable: Epoch) -> u64 {
+        let durable = self.reusable_before(durable);
+        let waiting: u64 = self.emptied.iter().filter(|(e, _)| !is_ready(*e, durable)).map(|(_, n)| n).sum();
+        self.clean.saturating_sub(waiting)
+    }
+
+    /// Segments that are live now, or die from now on, are not written again before [`Self::release`].
+    pub fn hold(&mut self, durable: Epoch) {
+        self.held = Some(durable);
+    }
+
+    /// Ends a [`Self::hold`]; true if there was one.
+    pub fn release(&mut self) -> bool {
+        self.held.take().is_some()
+    }
+
+    /// True during a [`Self::hold`].
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// True if a hold keeps clean segments from being written.
+    pub fn hold_costs(&self, durable: Epoch) -> bool {
+        let kept = |(epoch, count): &(Epoch, u64)| {
+            *count > 0 && is_ready(*epoch, durable) && !is_ready(*epoch, self.reusable_before(durable))
+        };
+        self.emptied.iter().any(kept)
+    }
+
+    /// Segments found empty before this checkpoint may be written once `durable` is the newest durable one.
+    pub fn reusable_before(&self, durable: Epoch) -> Epoch {
+        self.held.map_or(durable, |held| held.min(durable))
+    }
+
+    /// Whether a clean segment may be written.
+    pub fn is_ready(&self, entry: &UsageEntry, durable: Epoch) -> bool {
+        is_ready(entry.epoch, self.reusable_before(durable))
+    }
+
+    /// Clean segments that have to wait for checkpoints.
+    pub fn waiting(&self, durable: Epoch) -> u64 {
+        self.clean - self.ready(durable)
+    }
+
+    /// Finds clean segments that may be written, not in `taken`, at most `count`; fewer if one round finds no more.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn find_ready(
+        &mut self,
+        shelf: &mut Shelf,
+        durable: Epoch,
+        count: usize,
+        taken: &dyn Fn(SegmentId) -> bool,
+    ) -> Outcome<Vec<SegmentId>> {
+        let durable = self.reusable_before(durable);
+        let mut found = Vec::new();
+        let (start, leaves, fan) = (self.cursor, self.leaves(), self.table.fan());
+        let has_clean = |node: &Node, capacity: u64| node.used < capacity;
+        let mut at = start;
+        let mut wrapped = false;
+        while found.len() < count {
+            let next = self.table.find_leaf(shelf, at / fan, leaves, &has_clean)?;
+            let Some(leaf) = next.filter(|leaf| !wrapped || leaf * fan <= start) else {
+                if wrapped {
+                    break;
+                }
+                wrapped = true;
+                at = 0;
+                continue;
+            };
+            for (segment, entry) in self.leaf(shelf, leaf)? {
+                let in_turn = segment.0 >= at && (!wrapped || segment.0 < start);
+                let usable = !entry.in_use && is_ready(entry.epoch, durable) && !taken(segment);
+                if in_turn && usable && found.len() < count {
+                    found.push(segment);
+                }
+            }
+            at = (leaf + 1) * fan;
+        }
+        if let Some(last) = found.last() {
+            self.cursor = (last.0 + 1) % self.segments;
+        }
+        Ok(found)
+    }
+
+    /// Leaves that hold those segments, and those that have to move.
+    pub fn leaves_of(&self, segments: impl Iterator<Item = SegmentId>) -> BTreeSet<u64> {
+        segments.map(|s| s.0 / self.table.fan()).chain(self.moving.iter().copied()).collect()
+    }
+
+    /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
+    pub fn move_block(&mut self, level: u32, index: u64) {
+        self.moving.insert(index * self.table.fan().saturating_pow(level));
+    }
+
+    /// The final entries of all changed segments, for the checkpoint `epoch` that merges them; their leaves are in
+    /// memory. Segments found empty turn clean, except those that are `open`. Returns how many.
+    pub fn merge(
+        &mut self,
+        shelf: &mut Shelf,
+        epoch: Epoch,
+        open: &dyn Fn(SegmentId) -> bool,
+    ) -> (Vec<(u64, UsageEntry)>, Vec<SegmentId>) {
+        let mut numbers: Vec<u64> = self.changed().map(|segment| segment.0).collect();
+        numbers.sort_unstable();
+        let mut emptied = Vec::new();
+        let mut wrong = None;
+        let entries = numbers
+            .into_iter()
+            .map(|n| {
+                let stored: UsageEntry =
+                    self.table.get(shelf, n).expect("the checkpoint brought the leaf into memory");
+                let mut entry = self.apply(n, stored);
+                if !self.is_sound(n, &stored) {
+                    wrong.get_or_insert((SegmentId(n), u64::from(stored.live_bytes)));
+                }
+                if entry.in_use && entry.live_bytes == 0 && !open(SegmentId(n)) {
+                    entry = UsageEntry { epoch, ..Default::default() };
+                    emptied.push(SegmentId(n));
+                }
+                (n, entry)
+            })
+            .collect();
+        self.wrong = self.wrong.or(wrong);
+        self.changes.clear();
+        self.restated.clear();
+        self.moving.clear();
+        self.changed_leaves.clear();
+        self.clean += emptied.len() as u64;
+        // Older than the last two checkpoints: ready whatever comes, unless they are held.
+        let held = self.held;
+        self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0 || held.is_some_and(|held| *e >= held));
+        self.emptied.push((epoch, emptied.len() as u64));
+        (entries, emptied)
+    }
+}
+
+fn is_ready(emptied: Epoch, durable: Epoch) -> bool {
+    emptied.0 == 0 || emptied.0 < durable.0 || is_on(Mutation::ReuseAtOnce)
+}

@@ -1,0 +1,398 @@
+//! The cleaner: moves what is live out of segments that hold little, so that they can be written again
+//! (Sprite LFS, sections 3.3 to 3.6; BSD-LFS, section 4.4).
+//!
+//! A pass takes a batch of victims, reads them whole, finds their live blocks through the summaries, and commits those to
+//! the logs that the placement says, with times unchanged. Whatever users changed is committed first, so a pass never mixes with it. The
+//! victims are empty then; the next checkpoint finds that out, and the one after it lets them be written again.
+
+use crate::cache::Fresh;
+use crate::clean::{Candidate, Policy, Terms};
+use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::base::damage::Thing;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::gather_needs;
+use crate::lfs::map::inode::BlockPlace;
+use crate::lfs::recover::scan::{partials, stored_bytes};
+use crate::lfs::room::space::usable_bytes;
+use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
+use crate::lfs::write::commit::Cause;
+use crate::lfs::write::log::Log;
+use crate::store::{BlockKey, Fork, Scope, padded};
+use firnfs_format::summary::{Entry, EntryKind};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Victims of one pass at most.
+const VICTIMS: usize = 16;
+/// Segments written within a second of each other differ by their utilisation only.
+const AGE_GRAIN_NS: u64 = 1_000_000_000;
+/// Bytes of victims that one pass holds in memory at most.
+const VICTIM_BYTES: u64 = 16 << 20;
+
+/// What a pass keeps while blocks are being fetched.
+#[derive(Default)]
+pub(in crate::lfs) struct Cleaning {
+    victims: Vec<Candidate>,
+    segments: BTreeMap<SegmentId, Vec<u8>>,
+    /// The victims are the emptiest, and not those of the policy.
+    takes_emptiest: bool,
+    /// What the last pass emptied waits for checkpoints.
+    pub(in crate::lfs) wants_checkpoint: bool,
+    /// The last search met segments that a checkpoint will find empty.
+    pub(in crate::lfs) finds_empty: bool,
+    /// Emptied since the last checkpoint, which will find them so.
+    pub(in crate::lfs) cleaned: BTreeSet<SegmentId>,
+    /// Users are active: what is cleaned now is cleaned on demand.
+    pub(in crate::lfs) is_on_demand: bool,
+    /// The pass is one for quiet times: smaller, choosy, and given up when users come back.
+    pub(in crate::lfs) is_idle_pass: bool,
+}
+
+impl Cleaning {
+    /// A victim's bytes have come.
+    pub(in crate::lfs) fn supply(&mut self, segment: SegmentId, bytes: &[u8]) {
+        if self.victims.iter().any(|v| v.segment == segment) {
+            self.segments.insert(segment, bytes.to_vec());
+        }
+    }
+
+    /// Gives up a pass that has not moved anything.
+    pub(in crate::lfs) fn forget_victims(&mut self) {
+        self.victims.clear();
+        self.segments.clear();
+        self.is_idle_pass = false;
+    }
+}
+
+impl Lfs {
+    /// One pass, resumed after each `Need`. Returns false if there is nothing worth cleaning.
+    pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        let result = self.try_clean(now);
+        self.gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_clean(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.cleaning.victims.is_empty() {
+            self.choose_victims(now)?;
+            if self.cleaning.victims.is_empty() {
+                return Ok(false);
+            }
+        }
+        self.fetch_victims()?;
+        if self.cleaning.victims.is_empty() {
+            return Ok(true);
+        }
+        self.ensure_pool(CHECKPOINT_SEGMENTS)?;
+        // Users' changes first; then memory is what the log says, and a pass can take its blocks from the segments.
+        self.commit_scope(now, Scope::All, Cause::Due)?;
+        let live = self.find_live()?;
+        self.move_live(now, &live)
+    }
+
+    fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
+        let mut candidates = Vec::new();
+        self.cleaning.finds_empty = false;
+        for leaf in 0..self.usage.leaves() {
+            let entries = match self.usage.leaf(&mut self.shelf, leaf) {
+                Err(Stop::Fail(why)) => {
+                    self.put_in_quarantine(Thing::SegmentUsage, why);
+                    continue;
+                }
+                other => other?,
+            };
+            for (segment, entry) in entries {
+                // Blocks of tables that a pass marked stay where they are until the next checkpoint.
+                let idle = self.is_idle(segment) && !self.cleaning.cleaned.contains(&segment);
+                self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
+                if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
+                    candidates.push(Candidate {
+                        segment,
+                        live_bytes: entry.live_bytes,
+                        written: entry.written,
+                        youngest: entry.youngest,
+                        log: entry.log,
+                    });
+                }
+            }
+        }
+        let mut count = victims_at_once(&self.geo);
+        if self.cleaning.is_idle_pass {
+            self.leave_fuller(&mut candidates);
+            // Who comes back during a pass waits for it to be written.
+            count = count.div_ceil(2);
+        }
+        let turn = self.counters.segments_cleaned;
+        let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
+        // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
+        // comes free now.
+        if self.usage.ready(self.durable_epoch) >= self.reserve_segments() {
+            let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
+            self.cleaning.victims = self.worthwhile(ranked);
+        }
+        self.cleaning.takes_emptiest = self.cleaning.victims.is_empty();
+        if self.cleaning.takes_emptiest {
+            // Age can put segments first that are too full to be worth it.
+            let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
+            self.cleaning.victims = self.worthwhile(emptiest);
+        }
+        Ok(())
+    }
+
+    /// True for segments that no log writes to, whose bytes are all on the device, and that are not known to be damaged.
+    pub(in crate::lfs) fn is_idle(&self, segment: SegmentId) -> bool {
+        !self.log.is_open(segment)
+            && !self.shelf.is_in_flight(segment)
+            && self.why_quarantined(Thing::Segment(segment)).is_none()
+    }
+
+    /// As many of the ranked victims as the clean segments at hand can take, if something is gained; else none.
+    ///
+    /// What is moved drags along the metadata that leads to it. That goes to a log of its own and the next pass writes most of
+    /// it again, so its segments come free by themselves: it takes room (see [`Self::move_live`]), but it is no loss. The
+    /// loss is the summaries.
+    fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let room = self.pass_segments() * usable_bytes(&self.geo);
+        let (mut live, mut dead) = (0, 0);
+        let mut victims = Vec::new();
+        for victim in ranked {
+            let bytes = u64::from(victim.live_bytes);
+            if live + bytes > room {
+                break;
+            }
+            live += bytes;
+            dead += segment_bytes - bytes;
+            victims.push(victim);
+        }
+        if self.is_gain(live, dead) { victims } else { Vec::new() }
+    }
+
+    /// Whether emptying segments gains more than the summaries of what moves: the dead bytes of segments that hold so many
+    /// live ones.
+    pub(in crate::lfs) fn is_gain(&self, live_bytes: u64, dead_bytes: u64) -> bool {
+        dead_bytes > live_bytes / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES)
+    }
+
+    /// Clean segments that a pass may fill: not those that the logs will go on in, one that each log may enter for the last of
+    /// what the pass writes, what the checkpoint and the end of its write take, and what is dirty, which is written first and to
+    /// all logs as well.
+    pub(in crate::lfs) fn spare_segments(&self) -> u64 {
+        let logs = self.log.open_logs();
+        let dirty = match self.dirty_bytes() {
+            0 => 0,
+            bytes => bytes.div_ceil(usable_bytes(&self.geo)) + logs + 1,
+        };
+        let checkpoint = Log::segments_needed(&self.geo, 0, 0) as u64 + 1;
+        self.usage.ready(self.durable_epoch).saturating_sub(2 * logs + checkpoint + dirty)
+    }
+
+    fn fetch_victims(&mut self) -> Outcome<()> {
+        let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
+        let mut needs = Vec::new();
+        for segment in victims {
+            let what = FetchKind::Raw(segment);
+            if self.cleaning.segments.contains_key(&segment) {
+                continue;
+            }
+            if let Some(why) = self.shelf.take_failure(&what) {
+                self.leave_victim(segment, why);
+                continue;
+            }
+            let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
+            needs.push(Fetch { what, at_bytes, len_bytes: self.geo.segment_bytes });
+        }
+        if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// A victim cannot be cleaned for what is damaged in it or on the way to it: the others still can.
+    fn leave_victim(&mut self, segment: SegmentId, why: FsError) {
+        self.cleaning.victims.retain(|v| v.segment != segment);
+        self.cleaning.segments.remove(&segment);
+        self.put_in_quarantine(Thing::Segment(segment), why);
+    }
+
+    /// Entries of the victims that are still current, in the order of the log.
+    fn find_live(&mut self) -> Outcome<Vec<(SegmentId, Entry)>> {
+        let mut needs = Vec::new();
+        let mut live = Vec::new();
+        let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
+        for segment in victims {
+            match self.live_in(segment, &mut needs) {
+                Ok(found) => live.extend(found.into_iter().map(|entry| (segment, entry))),
+                Err(Stop::Fail(why)) => self.leave_victim(segment, why),
+                Err(stop) => return Err(stop),
+            }
+        }
+        needs.dedup();
+        if needs.is_empty() { Ok(live) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// Current entries of one victim. A victim in which they are less than the usage table says has damaged summaries: it
+    /// would be chosen for ever, so it is set aside once what was found in it has moved.
+    fn live_in(&mut self, segment: SegmentId, needs: &mut Vec<Fetch>) -> Outcome<Vec<Entry>> {
+        let bytes = std::mem::take(self.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
+        let found = partials(&bytes, &self.sb.uuid, &self.geo, segment);
+        self.cleaning.segments.insert(segment, bytes);
+        let needs_before = needs.len();
+        let stated = gather_needs(self.usage.get(&mut self.shelf, segment), needs)?;
+        let mut live = Vec::new();
+        let mut live_bytes = 0;
+        for entry in found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored()) {
+            if gather_needs(self.is_live(entry), needs)? == Some(true) {
+                live_bytes += u64::from(entry.ptr.stored_bytes());
+                live.push(*entry);
+            }
+        }
+        let stated_bytes = stated.map_or(0, |s| u64::from(s.live_bytes));
+        if needs.len() == needs_before && stated_bytes > live_bytes {
+            self.put_in_quarantine(Thing::Segment(segment), damaged(segment, stated_bytes, live_bytes));
+        }
+        Ok(live)
+    }
+
+    /// Whether an entry is current; if it is, what turns dirty when it moves is in memory.
+    pub(in crate::lfs) fn is_live(&mut self, entry: &Entry) -> Outcome<bool> {
+        if !entry.ptr.is_stored() || self.current_ptr(entry.ino, entry.version, entry.kind)? != entry.ptr {
+            return Ok(false);
+        }
+        match entry.kind {
+            EntryKind::Inode { .. } => {
+                self.load_inode(entry.ino)?;
+            }
+            EntryKind::Block { fork, level, index } if !is_table(entry.ino) => {
+                self.load_parents(block_key(entry.ino, fork, level, index))?;
+            }
+            EntryKind::Block { .. } | EntryKind::Freed => {}
+        }
+        Ok(true)
+    }
+
+    /// Where something is now; a hole if it is nowhere or its inode has another version, pending while it is dirty.
+    pub(in crate::lfs) fn current_ptr(
+        &mut self,
+        ino: InodeNo,
+        version: u32,
+        kind: EntryKind,
+    ) -> Outcome<BlockPtr> {
+        let EntryKind::Block { fork, level, index } = kind else {
+            let is_record = matches!(kind, EntryKind::Inode { .. });
+            return if is_record { Ok(self.imap.get(&mut self.shelf, ino)?.ptr) } else { Ok(BlockPtr::HOLE) };
+        };
+        match ino {
+            InodeNo::INODE_MAP => return self.imap.table.ptr(&mut self.shelf, u32::from(level), index),
+            InodeNo::SEGMENT_USAGE => return self.usage.table.ptr(&mut self.shelf, u32::from(level), index),
+            _ => {}
+        }
+        // Versions first: a file deleted or truncated to zero needs no inode read (Sprite LFS, section 3.3).
+        let map = self.imap.get(&mut self.shelf, ino)?;
+        let in_memory = self.inodes.peek(&ino).map(|c| c.version);
+        if map.ptr.is_hole() || in_memory.unwrap_or(map.version) != version {
+            return Ok(BlockPtr::HOLE);
+        }
+        self.load_inode(ino)?;
+        self.ptr(block_key(ino, fork, level, index))
+    }
+
+    /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else. Returns
+    /// true.
+    fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
+        // As the commit will count it: what it cannot lay out would stay dirty, and hold up every commit after it.
+        let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
+        let victims = std::mem::take(&mut self.cleaning.victims);
+        let segments = std::mem::take(&mut self.cleaning.segments);
+        let (mut moved_bytes, mut cleaned) = (0, 0);
+        for victim in victims {
+            // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
+            let taken_bytes = self.taken_log_bytes();
+            if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
+                break;
+            }
+            self.learn(now, victim.log, victim.written);
+            moved_bytes += self.move_segment(victim.segment, &segments[&victim.segment], live);
+            self.cleaning.cleaned.insert(victim.segment);
+            cleaned += 1;
+        }
+        self.cleaning.wants_checkpoint = true;
+        // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
+        self.commit_scope(now, Scope::All, Cause::Cleaning)?;
+        self.counters.segments_cleaned += cleaned;
+        self.counters.cleaner_passes += u64::from(cleaned > 0);
+        self.counters.cleaner_passes_emptiest += u64::from(cleaned > 0 && self.cleaning.takes_emptiest);
+        if self.cleaning.is_on_demand {
+            self.counters.segments_cleaned_on_demand += cleaned;
+        }
+        self.counters.cleaner_moved_bytes += moved_bytes;
+        self.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
+        Ok(true)
+    }
+
+    /// Turns the live blocks of one victim dirty; returns how many bytes they are.
+    fn move_segment(&mut self, segment: SegmentId, bytes: &[u8], live: &[(SegmentId, Entry)]) -> u64 {
+        let mut moved_bytes = 0;
+        for (_, entry) in live.iter().filter(|(s, _)| *s == segment) {
+            if self.move_entry(segment, bytes, entry) {
+                moved_bytes += u64::from(entry.ptr.stored_bytes());
+            }
+        }
+        moved_bytes
+    }
+
+    /// Turns one live block dirty, whose segment's bytes are given. If they are damaged it stays, the segment is set aside,
+    /// and the answer is false.
+    pub(in crate::lfs) fn move_entry(&mut self, segment: SegmentId, bytes: &[u8], entry: &Entry) -> bool {
+        let stored = stored_bytes(bytes, &self.geo, entry);
+        let Some(stored) = stored.filter(|s| firnfs_format::crc32c(s) == entry.ptr.crc) else {
+            let expected_bytes = u64::from(entry.ptr.stored_bytes());
+            self.put_in_quarantine(Thing::Segment(segment), damaged(segment, expected_bytes, 0));
+            return false;
+        };
+        let EntryKind::Block { fork, level, index } = entry.kind else {
+            self.mark_inode(entry.ino, false);
+            self.settle_record(entry.ino);
+            return true;
+        };
+        match entry.ino {
+            InodeNo::INODE_MAP => self.imap.move_block(u32::from(level), index),
+            InodeNo::SEGMENT_USAGE => self.usage.move_block(u32::from(level), index),
+            ino => {
+                let key = block_key(ino, fork, level, index);
+                let place = BlockPlace { level, fork: key.fork, index: key.index };
+                // An indirect block above a moved one is dirty already.
+                if !self.core(ino).dirty_blocks.contains(&place) {
+                    let content = padded(stored, self.geo.block_bytes);
+                    let charge = entry.ptr.stored_bytes();
+                    let fresh = Fresh { buf: content, crc: None };
+                    self.make_dirty(key, Some(fresh), charge, Some(entry.ptr.birth));
+                    self.settle_record(ino);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Segments that one pass reads whole at most.
+pub(in crate::lfs) fn victims_at_once(geo: &Geometry) -> usize {
+    VICTIMS.min((VICTIM_BYTES / u64::from(geo.segment_bytes)).max(2) as usize)
+}
+
+/// Why a segment with damaged blocks or summaries is left alone.
+fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError {
+    FsError::Corrupt {
+        what: "live blocks".to_owned(),
+        at: format!("segment {segment}"),
+        expected: format!("{expected_bytes} bytes"),
+        found: format!("{found_bytes} that can be read and found"),
+    }
+}
+
+fn is_table(ino: InodeNo) -> bool {
+    matches!(ino, InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE)
+}
+
+fn block_key(ino: InodeNo, fork: u8, level: u8, index: u64) -> BlockKey {
+    let fork = [Fork::Data, Fork::Index, Fork::Xattr][usize::from(fork)];
+    BlockKey { ino, fork, level, index: BlockIndex(index) }
+}

@@ -1,0 +1,308 @@
+//! Coalescing: in idle time, what is scattered is written again in order, so that reading it through runs at full speed again
+//! (BSD-LFS, section 3.5: a policy that "would run during idle periods ... based on coalescing and clustering files").
+//!
+//! A step looks at one window (`coalesce_plan`) of a file or directory that `seams` has a hint of. If it pays
+//! ([`crate::clean::scatter`]), the window is brought into memory, turned dirty in order, and committed to the cleaner's log at
+//! once: births, versions and times stay as they are, as for the blocks that the cleaner moves.
+//!
+//! Invariants:
+//! - nothing is moved while something is dirty, so a window never mixes with what users write, and memory is what the log says;
+//! - from the last look at the pointers to the commit there is no stop: what is moved is what is current;
+//! - it takes no clean segment that the cleaner would soon have to make again, and nothing on a nearly full volume;
+//! - a damaged block costs its file the order, and nothing else.
+//!
+//! Callers: `step`, last of all it does, and only while nobody asks for anything; the driver, when somebody asks for it.
+
+use crate::clean::scatter::{Evidence, pays, rest_ms};
+use crate::error::{FsError, Outcome, Stop};
+use crate::inode::Kind;
+use crate::lfs::Lfs;
+use crate::lfs::room::space::capacity_bytes;
+use crate::lfs::upkeep::coalesce_plan::{Move, Window};
+use crate::lfs::upkeep::seams::{Seams, Target};
+use crate::lfs::write::commit::Cause;
+use crate::lfs::write::log::Log;
+use crate::store::{Scope, Store};
+use crate::ufs::bmap::LEVELS;
+use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
+
+/// How long nothing is tried after clean segments were short, in milliseconds.
+const NO_ROOM_MS: u64 = 60_000;
+/// How long nothing is tried while a checkpoint is under way that makes some, in milliseconds.
+const CHECKPOINT_MS: u64 = 1000;
+/// Live share of what users can fill, in percent, from which on nothing is put in order.
+const FULL_PERCENT: u64 = 90;
+const NS_PER_MS: i64 = 1_000_000;
+
+/// What is being put in order.
+#[derive(Default)]
+pub(in crate::lfs) struct Coalescing {
+    /// Hints.
+    pub(in crate::lfs) seams: Seams,
+    pass: Option<Pass>,
+    /// Nothing is tried before.
+    rests_until: TimeNs,
+    /// A window is on its way into memory.
+    pub(in crate::lfs) is_gathering: bool,
+    /// The file whose windows were counted last: as one file, however many they are.
+    counted: Option<InodeNo>,
+}
+
+/// A file or directory on its way.
+#[derive(Clone, Copy)]
+struct Pass {
+    target: Target,
+    evidence: Evidence,
+    /// Where the next window begins.
+    from: u64,
+    /// Something of it was written again.
+    moved: bool,
+    /// Something in it has to rest first.
+    is_early: bool,
+}
+
+impl Pass {
+    fn new(target: Target, evidence: Evidence) -> Self {
+        Self { target, evidence, from: 0, moved: false, is_early: false }
+    }
+}
+
+/// What one step for somebody who asked did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Coalesced {
+    /// Where the next step goes on; `None`: all was looked at.
+    pub next: Option<u64>,
+    /// Bytes looked at, as stored.
+    pub bytes: u64,
+    /// Seams in them before.
+    pub seams_before: u64,
+    /// Seams in them now.
+    pub seams_after: u64,
+    /// Bytes written again, as stored.
+    pub moved_bytes: u64,
+    /// There was too little room to write them again.
+    pub is_short: bool,
+}
+
+impl Lfs {
+    /// Puts one window in order if there is one. Nobody has asked for anything for a while. Returns whether something was done.
+    pub(in crate::lfs) fn coalesce_step(&mut self, now: TimeNs) -> Outcome<bool> {
+        let Some(age_ms) = self.options.coalesce_age_ms else { return Ok(false) };
+        if self.coalesce_in_ms(now) > 1 {
+            self.stop_coalescing();
+            return Ok(false);
+        }
+        let result = self.try_coalesce(now, age_ms);
+        self.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
+        match result {
+            Err(Stop::Fail(_)) => {
+                // Gone, or damaged: whoever reads it is told. It is not tried again soon.
+                if let Some(pass) = self.coalescing.pass.take() {
+                    self.coalescing.seams.done(pass.target.ino(), true);
+                }
+                Ok(true)
+            }
+            Err(Stop::Room) => {
+                self.rest_coalescing(now, CHECKPOINT_MS);
+                Ok(false)
+            }
+            other => other,
+        }
+    }
+
+    /// Users are back: what was brought into memory may go.
+    pub(in crate::lfs) fn stop_coalescing(&mut self) {
+        self.coalescing.is_gathering = false;
+    }
+
+    fn rest_coalescing(&mut self, now: TimeNs, ms: u64) {
+        self.coalescing.rests_until = shifted(now, ms, 1);
+    }
+
+    /// How long until there may be something to put in order, in milliseconds; `u64::MAX` if there is not before something changes.
+    /// Cheap: drivers ask after each operation.
+    pub(in crate::lfs) fn coalesce_in_ms(&self, now: TimeNs) -> u64 {
+        // What is dirty is written first, and a check that reads the volume as it was would find its segments gone.
+        if self.options.coalesce_age_ms.is_none() || self.dirty_bytes() > 0 || self.usage.is_held() {
+            return u64::MAX;
+        }
+        let due_in_ms =
+            if self.coalescing.pass.is_some() { Some(0) } else { self.coalescing.seams.due_in_ms(now) };
+        // A clock that was set back makes nothing wait for longer than it would have.
+        let rest_ms = self.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
+        due_in_ms.map_or(u64::MAX, |ms| ms.max(rest_ms).max(self.idle_in_ms(now)).max(1))
+    }
+
+    fn try_coalesce(&mut self, now: TimeNs, age_ms: u64) -> Outcome<bool> {
+        let seams = &self.coalescing.seams;
+        let next = || seams.next(now).map(|(target, evidence)| Pass::new(target, evidence));
+        let Some(mut pass) = self.coalescing.pass.or_else(next) else {
+            return Ok(false);
+        };
+        self.coalescing.pass = Some(pass);
+        let ino = pass.target.ino();
+        let core = self.load_inode(ino)?;
+        let is_gone = core.freed || core.reap_from.is_some();
+        let ctime = core.inode.ctime;
+        let rest_ms = rest_ms(age_ms, self.coalescing.seams.times(ino));
+        if is_gone {
+            self.coalescing.pass = None;
+            self.coalescing.seams.forget(ino);
+            return Ok(true);
+        }
+        if matches!(pass.target, Target::File(_)) && shifted(ctime, rest_ms, 1) > now {
+            self.coalescing.pass = None;
+            self.coalescing.seams.postpone(ino, shifted(ctime, rest_ms, 1));
+            return Ok(true);
+        }
+        let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
+        if pays(&window.stretch(), pass.evidence, &self.grid()) {
+            if !self.has_room_for(now, &window)? {
+                self.rest_coalescing(now, NO_ROOM_MS);
+                return Ok(false);
+            }
+            self.bring(&window)?;
+            self.rewrite(now, pass.target, &window)?;
+            pass.moved = true;
+        }
+        pass.is_early |= window.is_early;
+        if let Some(from) = window.next {
+            self.coalescing.pass = Some(Pass { from, ..pass });
+            return Ok(true);
+        }
+        self.coalescing.pass = None;
+        if pass.is_early {
+            self.coalescing.seams.again(ino, pass.moved, shifted(now, rest_ms, 1));
+        } else {
+            self.coalescing.seams.done(ino, pass.moved);
+        }
+        Ok(true)
+    }
+
+    fn plan(&mut self, target: Target, from: u64, before: TimeNs) -> Outcome<Window> {
+        match target {
+            Target::File(ino) => self.plan_file(ino, from),
+            Target::Directory(ino) => self.plan_directory(ino, from, before),
+        }
+    }
+
+    /// Whether a window can be written without coming below the high-water mark, on a volume with space to spare. If clean segments
+    /// that wait for checkpoints would do, one is made.
+    ///
+    /// # Errors
+    /// `Need`; `Room`: a checkpoint is under way.
+    fn has_room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<bool> {
+        if self.live_bytes > capacity_bytes(&self.geo, self.log.data_logs()) / 100 * FULL_PERCENT {
+            return Ok(false);
+        }
+        let needed = self.high_water() + self.segments_for(window) as u64;
+        if self.usage.ready(self.durable_epoch) >= needed {
+            return Ok(true);
+        }
+        let soon = self.usage.ready(self.durable_epoch) + self.usage.waiting(self.durable_epoch);
+        if soon < needed || self.usage.is_held() {
+            return Ok(false);
+        }
+        if !self.jobs.checkpoint_under_way() {
+            self.checkpoint(now, false)?;
+        }
+        Err(Stop::Room)
+    }
+
+    /// Segments that a window takes at most in the logs of content and of metadata.
+    fn segments_for(&self, window: &Window) -> usize {
+        let items = window.moves.len();
+        let sectors = window.stretch().bytes.div_ceil(u64::from(SECTOR_BYTES));
+        // The indirect blocks above the content, up to the deepest level, and two blocks for each file.
+        let above = items as u64 / self.geo.map.pointers_per_block() + u64::from(LEVELS) + 2 * window.files;
+        let above_sectors = above * u64::from(self.grid().block_sectors);
+        Log::segments_needed(&self.geo, items, sectors)
+            + Log::segments_needed(&self.geo, above as usize, above_sectors)
+    }
+
+    /// Writes a window, which is in memory, again.
+    fn rewrite(&mut self, now: TimeNs, target: Target, window: &Window) -> Outcome<()> {
+        // Nothing is dirty, so nothing stops the commit once there are enough clean segments at hand.
+        self.ensure_pool(self.segments_for(window))?;
+        let mut last = None;
+        for part in &window.moves {
+            let ino = match *part {
+                Move::Block(key, ptr) => {
+                    self.make_dirty(key, None, ptr.stored_bytes(), Some(ptr.birth));
+                    key.ino
+                }
+                Move::Record(ino) => {
+                    self.mark_inode(ino, false);
+                    ino
+                }
+            };
+            if let Some(before) = last.replace(ino).filter(|before| *before != ino) {
+                self.settle_record(before);
+            }
+        }
+        if let Some(ino) = last {
+            self.settle_record(ino);
+        }
+        self.commit_scope(now, Scope::All, Cause::Ordering)?;
+        self.counters.coalesced_bytes += window.stretch().bytes;
+        if self.coalescing.counted.replace(target.ino()) != Some(target.ino())
+            || matches!(target, Target::Directory(_))
+        {
+            self.counters.coalesced_files += window.files;
+        }
+        Ok(())
+    }
+
+    /// Puts one window of a file, or of the small files of a directory, in order for somebody who asks for it. `from`: 0, then
+    /// what the step before returned.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while writes are under way; `NotFound`, `Corrupt`, `ReadOnly`; `Invalid` for what has no order.
+    pub fn coalesce(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
+        let result = self.try_coalesce_asked(now, ino, from);
+        self.port_gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_coalesce_asked(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
+        self.refuse_failed()?;
+        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+            return Err(Stop::Room);
+        }
+        let target = match self.inode(ino)?.kind {
+            Kind::Regular => Target::File(ino),
+            Kind::Directory => Target::Directory(ino),
+            _ => return Err(FsError::Invalid("neither a file nor a directory").into()),
+        };
+        if self.core(ino).reap_from.is_some() {
+            return Err(Stop::Room);
+        }
+        self.commit_scope(now, Scope::All, Cause::Due)?;
+        let window = self.plan(target, from, TimeNs(i64::MAX))?;
+        let stretch = window.stretch();
+        let mut done = Coalesced {
+            next: window.next,
+            bytes: stretch.bytes,
+            seams_before: stretch.seams,
+            seams_after: stretch.seams,
+            ..Coalesced::default()
+        };
+        if !pays(&stretch, Evidence::Asked, &self.grid()) {
+            return Ok(done);
+        }
+        if !self.has_room_for(now, &window)? {
+            return Ok(Coalesced { is_short: true, ..done });
+        }
+        self.bring(&window)?;
+        self.rewrite(now, target, &window)?;
+        done.moved_bytes = stretch.bytes;
+        done.seams_after = self.seams_now(&window)?;
+        Ok(done)
+    }
+}
+
+/// That much later (`sign` 1) or earlier (-1).
+fn shifted(time: TimeNs, by_ms: u64, sign: i64) -> TimeNs {
+    let by_ns = i64::try_from(by_ms).unwrap_or(i64::MAX).saturating_mul(NS_PER_MS);
+    TimeNs(time.0.saturating_add(by_ns.saturating_mul(sign)))
+}

@@ -1,0 +1,236 @@
+//! What coalescing looks at in one step: a *window* of a file or of a directory, as it lies on the device now.
+//!
+//! A window of a file is a stretch of its blocks in their order. A window of a directory is some of its small files in the order
+//! of the directory, which is the order of their making and of every listing: of each its blocks and its record.
+//!
+//! Invariants: a window is bounded in bytes, blocks and entries, so that a step is; planning one changes nothing and may stop for
+//! blocks of metadata; files that somebody works on, or that have other names elsewhere, are left out of a directory's windows.
+//! Caller: `coalesce`.
+
+use crate::clean::scatter::{Grid, Stretch};
+use crate::error::{Fetch, FsError, Outcome, Stop};
+use crate::inode::{Body, Kind};
+use crate::lfs::Lfs;
+use crate::lfs::gather_needs;
+use crate::store::{BlockKey, Fork};
+use crate::ufs::dir;
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
+
+/// Bytes of one window at most; the write threshold or a 32nd of the volume if that is less.
+const WINDOW_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of one window that every volume has room for.
+const WINDOW_BYTES_MIN: u64 = 512 << 10;
+/// Blocks or holes that are looked at for one window.
+const LOOKS_MAX: u64 = 1 << 14;
+/// Directory entries that are looked at for one window.
+const ENTRIES_MAX: usize = 4096;
+/// Largest file that is put in order with its directory, in bytes: a larger one is worth a seek, and has windows of its own.
+const SMALL_BYTES: u64 = 64 << 10;
+/// Bytes that are asked for at once: users do not wait for longer than these take.
+const NEEDS_BYTES: u64 = 1 << 20;
+
+/// One thing to be written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) enum Move {
+    /// A block of content, which is there now.
+    Block(BlockKey, BlockPtr),
+    /// The record of an inode.
+    Record(InodeNo),
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(in crate::lfs) struct Window {
+    /// All of it, in order.
+    pub moves: Vec<Move>,
+    /// Content, as a reader comes to it.
+    pub contents: Stretch,
+    /// Records of files in blocks, which lie in another log.
+    pub records: Stretch,
+    /// Files in it: one, or those of a directory.
+    pub files: u64,
+    /// Where the next window begins; `None` behind the last.
+    pub next: Option<u64>,
+    /// Files were left out because they changed a short time ago.
+    pub is_early: bool,
+}
+
+impl Window {
+    /// Both streams together.
+    pub(in crate::lfs) fn stretch(&self) -> Stretch {
+        self.contents.with(&self.records)
+    }
+}
+
+impl Lfs {
+    pub(in crate::lfs) fn grid(&self) -> Grid {
+        Grid { segment_sectors: self.geo.segment_sectors, block_sectors: self.geo.block_bytes / SECTOR_BYTES }
+    }
+
+    fn window_bytes(&self) -> u64 {
+        let share = self.geo.segments * u64::from(self.geo.segment_bytes) / 32;
+        share.min(self.options.write_threshold_bytes).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+    }
+
+    /// The window of a file, which is in memory, that begins at a block.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn plan_file(&mut self, ino: InodeNo, from: u64) -> Outcome<Window> {
+        let mut window = Window { files: 1, ..Window::default() };
+        let end = match &self.core(ino).inode {
+            inode if matches!(inode.body, Body::Inline(_)) => 0,
+            inode => inode.size_bytes.div_ceil(u64::from(self.geo.block_bytes)),
+        };
+        let (grid, window_bytes) = (self.grid(), self.window_bytes());
+        let mut at = from;
+        for _ in 0..LOOKS_MAX {
+            if at >= end || window.contents.bytes >= window_bytes {
+                break;
+            }
+            let key = BlockKey { ino, fork: Fork::Data, level: 0, index: BlockIndex(at) };
+            let ptr = self.ptr(key)?;
+            if ptr.is_stored() {
+                window.contents.add(&grid, ptr.addr, ptr.len_sectors);
+                window.moves.push(Move::Block(key, ptr));
+                at += 1;
+            } else {
+                // A reader makes zeros of a hole without moving the head.
+                at = at.saturating_add(self.extent_at(ino, BlockIndex(at))?.0);
+            }
+        }
+        window.next = (at < end).then_some(at);
+        Ok(window)
+    }
+
+    /// The window of a directory, which is in memory, that begins at a cookie. Files that changed after `before` are left out.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn plan_directory(
+        &mut self,
+        dir: InodeNo,
+        from: u64,
+        before: TimeNs,
+    ) -> Outcome<Window> {
+        let view = dir::view(self, dir)?;
+        let mut children = Vec::new();
+        dir::list(self, &view, from.max(dir::FIRST_COOKIE), &mut |entry| {
+            children.push((entry.record.ino, entry.kind, entry.next));
+            children.len() < ENTRIES_MAX
+        })?;
+        let mut window = Window { next: children.last().map(|(.., next)| *next), ..Window::default() };
+        let mut needs = Vec::new();
+        let window_bytes = self.window_bytes();
+        for (ino, kind, next) in children {
+            if !matches!(kind, Kind::Regular | Kind::Symlink) {
+                continue;
+            }
+            match gather_needs(self.plan_child(ino, before, &mut window), &mut needs) {
+                // A damaged file is its owner's trouble; the others can still be put in order.
+                Ok(_) | Err(Stop::Fail(_)) => {}
+                Err(stop) => return Err(stop),
+            }
+            if window.stretch().bytes >= window_bytes {
+                window.next = Some(next);
+                break;
+            }
+            if needs.iter().map(|need| u64::from(need.len_bytes)).sum::<u64>() >= NEEDS_BYTES {
+                break;
+            }
+        }
+        if needs.is_empty() { Ok(window) } else { Err(Stop::Need(in_order(needs))) }
+    }
+
+    /// Adds a file of a directory to its window if it is one to be moved with it.
+    fn plan_child(&mut self, ino: InodeNo, before: TimeNs, window: &mut Window) -> Outcome<()> {
+        let grid = self.grid();
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let core = self.load_inode(ino)?;
+        let record = core.record;
+        let is_busy = core.dirty.is_some() || core.reap_from.is_some() || core.freed;
+        let is_small = core.inode.size_bytes <= SMALL_BYTES && core.inode.nlink == 1;
+        if is_busy || !is_small || !record.is_stored() {
+            return Ok(());
+        }
+        if core.inode.ctime > before {
+            window.is_early = true;
+            return Ok(());
+        }
+        let is_inline = matches!(core.inode.body, Body::Inline(_));
+        let size_bytes = if is_inline { 0 } else { core.inode.size_bytes };
+        let blocks = size_bytes.div_ceil(block_bytes);
+        let mut ptrs = Vec::with_capacity(blocks as usize);
+        for index in 0..blocks {
+            let key = BlockKey { ino, fork: Fork::Data, level: 0, index: BlockIndex(index) };
+            ptrs.push((key, self.ptr(key)?));
+        }
+        for (key, ptr) in ptrs.into_iter().filter(|(_, ptr)| ptr.is_stored()) {
+            window.contents.add(&grid, ptr.addr, ptr.len_sectors);
+            window.moves.push(Move::Block(key, ptr));
+        }
+        let stream = if is_inline { &mut window.contents } else { &mut window.records };
+        stream.add(&grid, record.addr, record.len_sectors);
+        window.moves.push(Move::Record(ino));
+        window.files += 1;
+        Ok(())
+    }
+
+    /// Brings the content of a window into memory, with the indirect blocks that lead to it.
+    ///
+    /// # Errors
+    /// `Need` for a part of what is missing, in the order of the device; `Corrupt`.
+    pub(in crate::lfs) fn bring(&mut self, window: &Window) -> Outcome<()> {
+        let mut needs = Vec::new();
+        for part in &window.moves {
+            let Move::Block(key, _) = part else { continue };
+            gather_needs(self.load_parents(*key), &mut needs)?;
+            if self.shelf.cache.peek(key).is_none() {
+                gather_needs(self.load(*key), &mut needs)?;
+            }
+        }
+        needs.dedup();
+        if needs.is_empty() { Ok(()) } else { Err(Stop::Need(in_order(needs))) }
+    }
+
+    /// A window again, as it lies after it was moved. All of it is in memory.
+    pub(in crate::lfs) fn seams_now(&mut self, window: &Window) -> Result<u64, FsError> {
+        let grid = self.grid();
+        let (mut contents, mut records) = (Stretch::default(), Stretch::default());
+        for part in &window.moves {
+            match part {
+                Move::Block(key, _) => {
+                    let ptr = match self.ptr(*key) {
+                        Ok(ptr) => ptr,
+                        Err(Stop::Fail(why)) => return Err(why),
+                        // A volume with less memory than its indirect blocks take: not worth reading them again.
+                        Err(Stop::Need(_) | Stop::Room) => continue,
+                    };
+                    contents.add(&grid, ptr.addr, ptr.len_sectors);
+                }
+                Move::Record(ino) => {
+                    let core = self.core(*ino);
+                    let is_inline = matches!(core.inode.body, Body::Inline(_));
+                    let stream = if is_inline { &mut contents } else { &mut records };
+                    stream.add(&grid, core.record.addr, core.record.len_sectors);
+                }
+            }
+        }
+        Ok(contents.with(&records).seams)
+    }
+}
+
+/// The first of those requests in the order of the device, as many as are made at once.
+fn in_order(mut needs: Vec<Fetch>) -> Vec<Fetch> {
+    needs.sort_by_key(|need| need.at_bytes);
+    needs.dedup();
+    let mut bytes = 0;
+    let at_once = needs.iter().take_while(|need| {
+        let fits = bytes < NEEDS_BYTES;
+        bytes += u64::from(need.len_bytes);
+        fits
+    });
+    let count = at_once.count();
+    needs.truncate(count);
+    needs
+}

@@ -1,0 +1,36 @@
+//! What users do that tells where files may be scattered, told to `seams`. Callers: `store`, in the operations that it tells of.
+
+use crate::inode::Kind;
+use crate::lfs::Lfs;
+use crate::store::{Fork, Piece};
+use firnfs_format::InodeNo;
+
+impl Lfs {
+    /// What a read comes to, from a block of a file on.
+    pub(in crate::lfs) fn note_read(&mut self, ino: InodeNo, first_block: u64, pieces: &[Piece]) {
+        let places = pieces.iter().map(|piece| match piece {
+            Piece::Stored { ptr, .. } => Some((ptr.addr, ptr.len_sectors)),
+            Piece::Zeros { .. } | Piece::Memory { .. } => None,
+        });
+        let grid = self.grid();
+        self.coalescing.seams.note_read(&grid, ino, first_block, places);
+    }
+
+    /// A part of a file that is in memory is written.
+    pub(in crate::lfs) fn note_write(&mut self, ino: InodeNo, fork: Fork, at_bytes: u64) {
+        let inode = &self.core(ino).inode;
+        if fork == Fork::Data && inode.kind == Kind::Regular && at_bytes < inode.size_bytes {
+            self.coalescing.seams.note_overwrite(ino);
+        }
+    }
+
+    /// An inode was found in a directory.
+    pub(in crate::lfs) fn note_found(&mut self, dir: InodeNo, ino: InodeNo) {
+        let Some(record) = self.inodes.peek(&ino).map(|core| core.record).filter(|ptr| ptr.is_stored())
+        else {
+            return;
+        };
+        let grid = self.grid();
+        self.coalescing.seams.note_child(&grid, dir, ino, (record.addr, record.len_sectors));
+    }
+}

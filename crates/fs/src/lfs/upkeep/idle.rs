@@ -1,0 +1,29 @@
+//! Quiet time: how long nobody has asked for anything. Work that can wait is done then (Blackwell, Harris and Seltzer,
+//! USENIX 1995: a disk that was idle for 2 s stays idle for long).
+//!
+//! The driver says when somebody asks for something; the store has no clock of its own.
+
+use crate::lfs::Lfs;
+use firnfs_format::TimeNs;
+
+/// How long nobody must have asked for anything before work that can wait begins, in milliseconds.
+const IDLE_MS: u64 = 2_000;
+
+impl Lfs {
+    /// Somebody asks for something now: a user, not the driver's own background work, and no check or cleaner from outside.
+    pub fn note_request(&mut self, now: TimeNs) {
+        self.last_request = now;
+        self.note_burst();
+    }
+
+    /// A clock that was set back makes nothing wait for longer than it would have.
+    pub(in crate::lfs) fn settle_clock(&mut self, now: TimeNs) {
+        self.last_request = self.last_request.min(now);
+    }
+
+    /// How long it takes until the volume counts as quiet if nobody asks for anything, in milliseconds; 0 if it is quiet.
+    #[must_use]
+    pub fn idle_in_ms(&self, now: TimeNs) -> u64 {
+        IDLE_MS.saturating_sub(now.millis_since(self.last_request))
+    }
+}

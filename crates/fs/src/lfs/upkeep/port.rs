@@ -1,0 +1,396 @@
+//! The cleaner's port: what a cleaner outside asks the store for (BSD-LFS, section 3.5, table 3).
+//!
+//! A cleaner sees the segments and the inode map (the *ifile*), reads a segment's summaries, asks where the blocks named
+//! there are now ([`Lfs::bmapv`]), has those moved that it wants moved ([`Lfs::markv`]), and says that it believes segments to
+//! be empty ([`Lfs::segclean`]). It decides what is cleaned, never what is true.
+//!
+//! Invariants:
+//! - nothing a cleaner says is believed: a block moves only if the summaries on the device name it and the pointer that leads
+//!   to it is that very one, at that moment, under the same hold of the lock that moves it;
+//! - moving is the inside cleaner's own (`clean.rs`): the same checks, the same log, and the same clean segments, the reserve
+//!   included, for as long as each segment that is moved gains something; what gains nothing leaves the reserve alone;
+//! - a segment turns clean by a checkpoint that finds it empty, and in no other way;
+//! - a request leaves nothing behind that only another request would finish: a cleaner may die at any point.
+//!
+//! Callers: the driver, for the daemon's control socket. One [`Lfs::markv`] at a time.
+
+use crate::error::{FsError, Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::base::damage::Thing;
+use crate::lfs::gather_needs;
+use crate::lfs::recover::scan::partials;
+use crate::lfs::room::space::usable_bytes;
+use crate::lfs::upkeep::clean::victims_at_once;
+use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
+use crate::lfs::write::commit::Cause;
+use crate::store::Scope;
+use firnfs_format::summary::{Entry, EntryKind};
+use firnfs_format::table::UsageEntry;
+use firnfs_format::{BlockPtr, InodeNo, SectorAddr, SegmentId, TimeNs};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// One past the largest block index that a summary can name.
+const INDICES: u64 = 1 << 48;
+/// Levels that a summary can name.
+const LEVELS: u8 = 8;
+
+/// A block or an inode record as a cleaner names it (BSD-LFS's `BLOCK_INFO`, figure 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockInfo {
+    /// Whose.
+    pub ino: InodeNo,
+    /// Version of the inode that the cleaner knows.
+    pub version: u32,
+    /// Which block, or the record.
+    pub kind: EntryKind,
+    /// Where the cleaner believes it to be.
+    pub addr: SectorAddr,
+}
+
+impl From<&Entry> for BlockInfo {
+    fn from(entry: &Entry) -> Self {
+        Self { ino: entry.ino, version: entry.version, kind: entry.kind, addr: entry.ptr.addr }
+    }
+}
+
+impl BlockInfo {
+    /// True if that entry is what is meant.
+    fn is_named_by(&self, entry: &Entry) -> bool {
+        let both_records =
+            matches!((self.kind, entry.kind), (EntryKind::Inode { .. }, EntryKind::Inode { .. }));
+        let Entry { ino, version, kind, ptr } = *entry;
+        (ino, version, ptr.addr) == (self.ino, self.version, self.addr) && (both_records || kind == self.kind)
+    }
+
+    /// True if a summary could name it.
+    fn is_possible(&self) -> bool {
+        let EntryKind::Block { fork, level, index } = self.kind else { return true };
+        fork <= 2 && level < LEVELS && index < INDICES
+    }
+}
+
+/// What became of a block that was to be moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It goes where the placement says.
+    Moved,
+    /// It is not there any more, or was named twice.
+    Dead,
+    /// No summary of the segment names it there.
+    Unknown,
+    /// Its segment is being written, is clean, or does not exist.
+    Busy,
+    /// It cannot be moved for damage on the way to it; its segment is left alone.
+    Damaged,
+    /// Clean segments are too short for it now.
+    NoRoom,
+}
+
+/// What a request to move did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Marked {
+    /// For each block that was named, in that order.
+    pub fates: Vec<Fate>,
+    /// Stored bytes of those that moved.
+    pub moved_bytes: u64,
+}
+
+/// What a segment holds, for cleaners.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentInfo {
+    /// Which.
+    pub segment: SegmentId,
+    /// Its entry in the usage table, with what changed since the last checkpoint.
+    pub usage: UsageEntry,
+    /// It is being written, or known to be damaged: nothing is moved out of it now.
+    pub is_busy: bool,
+}
+
+/// Whether a segment may be called clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emptiness {
+    /// It is clean.
+    Clean,
+    /// Nothing in it is live; the next checkpoint finds that out.
+    Empty,
+    /// So many bytes in it are live.
+    Live(u32),
+    /// It is being written, or does not exist.
+    Busy,
+}
+
+/// How much room there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Bytes written to the log since mkfs.
+    pub log_bytes: u64,
+    /// Clean segments that may be written now.
+    pub ready_segments: u64,
+    /// Clean segments that wait for a checkpoint.
+    pub waiting_segments: u64,
+    /// Clean segments below which the inside cleaner starts.
+    pub low_segments: u64,
+    /// Of the clean ones, those kept for checkpoints and the cleaner.
+    pub reserve_segments: u64,
+    /// Segments of the volume.
+    pub segments: u64,
+}
+
+impl Lfs {
+    /// How much room there is.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        Room {
+            log_bytes: self.counters.log_bytes,
+            ready_segments: self.usage.ready(self.durable_epoch),
+            waiting_segments: self.usage.waiting(self.durable_epoch),
+            low_segments: self.low_water(),
+            reserve_segments: self.reserve_segments(),
+            segments: self.geo.segments,
+        }
+    }
+
+    /// The leaf of the usage table that has a segment.
+    #[must_use]
+    pub fn usage_leaf_of(&self, segment: SegmentId) -> u64 {
+        self.usage.leaf_of(segment)
+    }
+
+    /// Segments of one leaf of the usage table; empty past the last leaf.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn segment_infos(&mut self, leaf: u64) -> Outcome<Vec<SegmentInfo>> {
+        let entries = self.usage_leaf(leaf)?;
+        let info = |(segment, usage)| SegmentInfo { segment, usage, is_busy: !self.is_idle(segment) };
+        Ok(entries.into_iter().map(info).collect())
+    }
+
+    /// Where those blocks are now; a hole for what is nowhere. What is dirty has no address yet: pending.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`; `Invalid` for blocks that no summary could name.
+    pub fn bmapv(&mut self, blocks: &[BlockInfo]) -> Outcome<Vec<BlockPtr>> {
+        let result = self.try_bmapv(blocks);
+        self.port_gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_bmapv(&mut self, blocks: &[BlockInfo]) -> Outcome<Vec<BlockPtr>> {
+        let mut needs = Vec::new();
+        let mut found = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            if !block.is_possible() {
+                return Err(FsError::Invalid("no file has such a block").into());
+            }
+            found.extend(gather_needs(self.current_ptr(block.ino, block.version, block.kind), &mut needs)?);
+        }
+        needs.dedup();
+        if needs.is_empty() { Ok(found) } else { Err(Stop::Need(needs)) }
+    }
+
+    /// Moves blocks to the logs that the placement says, times unchanged. `segments` are the bytes of the segments that they are in, as they
+    /// were read from the device; what is in other segments is `Busy`.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while writes are under way; `ReadOnly`; `Invalid` for more segments than one pass takes.
+    pub fn markv(
+        &mut self,
+        now: TimeNs,
+        blocks: &[BlockInfo],
+        segments: &BTreeMap<SegmentId, Vec<u8>>,
+    ) -> Outcome<Marked> {
+        let result = self.try_markv(now, blocks, segments);
+        self.port_gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_markv(
+        &mut self,
+        now: TimeNs,
+        blocks: &[BlockInfo],
+        segments: &BTreeMap<SegmentId, Vec<u8>>,
+    ) -> Outcome<Marked> {
+        self.refuse_failed()?;
+        if segments.len() > victims_at_once(&self.geo) {
+            return Err(FsError::Invalid("more segments than are moved at once").into());
+        }
+        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+            return Err(Stop::Room);
+        }
+        if self.spare_segments() == 0 {
+            return Ok(Marked { fates: vec![Fate::NoRoom; blocks.len()], moved_bytes: 0 });
+        }
+        self.ensure_pool(CHECKPOINT_SEGMENTS)?;
+        // Users' changes first; then memory is what the log says, and only cleaned blocks are written (BSD-LFS, section 3.5).
+        self.commit_scope(now, Scope::All, Cause::Due)?;
+        let judged = self.judge(blocks, segments)?;
+        Ok(self.move_judged(now, &judged, segments))
+    }
+
+    /// For each block its entry on the device if it is live, else what is wrong.
+    fn judge(
+        &mut self,
+        blocks: &[BlockInfo],
+        segments: &BTreeMap<SegmentId, Vec<u8>>,
+    ) -> Outcome<Vec<Result<Entry, Fate>>> {
+        let mut needs = Vec::new();
+        let mut on_device = FxHashMap::default();
+        for (&segment, bytes) in segments {
+            let usage = if segment.0 < self.geo.segments && self.is_idle(segment) {
+                gather_needs(self.usage.get(&mut self.shelf, segment), &mut needs)?
+            } else {
+                None
+            };
+            if usage.is_some_and(|usage| usage.in_use) {
+                let found = partials(bytes, &self.sb.uuid, &self.geo, segment);
+                let entries = found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored());
+                on_device.insert(segment, entries.map(|e| (e.ptr.addr, *e)).collect::<FxHashMap<_, _>>());
+            }
+        }
+        let mut judged = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            let verdict = match on_device.get_mut(&self.geo.segment_of(block.addr)) {
+                None => {
+                    let segment = Thing::Segment(self.geo.segment_of(block.addr));
+                    Err(if self.why_quarantined(segment).is_some() { Fate::Damaged } else { Fate::Busy })
+                }
+                Some(entries) if entries.get(&block.addr).is_none_or(|e| !block.is_named_by(e)) => {
+                    Err(Fate::Unknown)
+                }
+                // Taken out: named again it would be counted twice.
+                Some(entries) => entries.remove(&block.addr).ok_or(Fate::Unknown),
+            };
+            judged.push(match verdict {
+                Ok(entry) => self.judge_entry(entry, &mut needs)?,
+                Err(fate) => Err(fate),
+            });
+        }
+        needs.dedup();
+        if needs.is_empty() { Ok(judged) } else { Err(Stop::Need(needs)) }
+    }
+
+    fn judge_entry(
+        &mut self,
+        entry: Entry,
+        needs: &mut Vec<crate::error::Fetch>,
+    ) -> Outcome<Result<Entry, Fate>> {
+        match gather_needs(self.is_live(&entry), needs) {
+            Ok(Some(true)) => Ok(Ok(entry)),
+            Ok(Some(false) | None) => Ok(Err(Fate::Dead)),
+            Err(Stop::Fail(why)) => {
+                // As the inside cleaner leaves such a victim: else two damaged blocks of one request are read in turn for ever.
+                self.put_in_quarantine(Thing::Segment(self.geo.segment_of(entry.ptr.addr)), why);
+                Ok(Err(Fate::Damaged))
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Moves what is live, segment after segment as long as there is room. All of it is in memory.
+    fn move_judged(
+        &mut self,
+        now: TimeNs,
+        judged: &[Result<Entry, Fate>],
+        segments: &BTreeMap<SegmentId, Vec<u8>>,
+    ) -> Marked {
+        let spare_segments = self.spare_segments();
+        let mut live_bytes = BTreeMap::new();
+        for entry in judged.iter().flatten() {
+            *live_bytes.entry(self.geo.segment_of(entry.ptr.addr)).or_insert(0) +=
+                u64::from(entry.ptr.stored_bytes());
+        }
+        let mut marked = Marked {
+            fates: judged.iter().map(|j| j.as_ref().map_or_else(|fate| *fate, |_| Fate::NoRoom)).collect(),
+            moved_bytes: 0,
+        };
+        let mut moved = Vec::new();
+        for (segment, bytes) in live_bytes {
+            // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
+            let taken_bytes = self.taken_log_bytes();
+            let drags_bytes = if moved.is_empty() { bytes } else { taken_bytes + 2 * bytes };
+            let kept_segments = if self.frees_more(segment, bytes) { 0 } else { self.reserve_segments() };
+            if drags_bytes > spare_segments.saturating_sub(kept_segments) * usable_bytes(&self.geo) {
+                continue;
+            }
+            self.learn_of(now, segment);
+            for (fate, entry) in marked.fates.iter_mut().zip(judged) {
+                let Some(entry) = entry.as_ref().ok().filter(|e| self.geo.segment_of(e.ptr.addr) == segment)
+                else {
+                    continue;
+                };
+                let is_moved = self.move_entry(segment, &segments[&segment], entry);
+                *fate = if is_moved { Fate::Moved } else { Fate::Damaged };
+                marked.moved_bytes += if is_moved { u64::from(entry.ptr.stored_bytes()) } else { 0 };
+            }
+            moved.push(segment);
+        }
+        self.counters.cleaner_moved_bytes += marked.moved_bytes;
+        self.counters.cleaner_read_bytes += segments.len() as u64 * u64::from(self.geo.segment_bytes);
+        self.commit_moved(now, &moved);
+        marked
+    }
+
+    /// Whether moving so many live bytes empties a segment, and gains by it. What does not must leave the reserve alone, as
+    /// users' writes do: else requests to move a part of this and a part of that would take the room that cleaning needs.
+    fn frees_more(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
+        let Ok(usage) = self.usage.get(&mut self.shelf, segment) else { return false };
+        let live_bytes = u64::from(usage.live_bytes);
+        let dead_bytes = u64::from(self.geo.segment_bytes).saturating_sub(live_bytes);
+        moving_bytes == live_bytes && self.is_gain(live_bytes, dead_bytes)
+    }
+
+    fn commit_moved(&mut self, now: TimeNs, segments: &[SegmentId]) {
+        if segments.is_empty() {
+            return;
+        }
+        self.cleaning.wants_checkpoint = true;
+        // Should this not be possible now, the blocks stay dirty and go with the next commit; if the volume failed, that says so.
+        let committed = self.commit_scope(now, Scope::All, Cause::Cleaning);
+        for segment in segments {
+            let usage = self.usage.get(&mut self.shelf, *segment);
+            let is_empty = committed.is_ok() && usage.is_ok_and(|usage| usage.live_bytes == 0);
+            self.counters.segments_cleaned += u64::from(is_empty);
+        }
+    }
+
+    /// Whether those segments are empty. If one is, or clean ones wait for it, a checkpoint is put in line: it finds the empty
+    /// ones clean, and the one after it lets them be written.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`, `Corrupt`.
+    pub fn segclean(&mut self, now: TimeNs, segments: &[SegmentId]) -> Outcome<Vec<Emptiness>> {
+        self.refuse_failed()?;
+        let mut needs = Vec::new();
+        let mut found = Vec::with_capacity(segments.len());
+        for segment in segments {
+            found.extend(gather_needs(self.emptiness(*segment), &mut needs)?);
+        }
+        needs.dedup();
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        if found.contains(&Emptiness::Empty) || self.usage.waiting(self.durable_epoch) > 0 {
+            self.checkpoint_now(now)?;
+            for (segment, state) in segments.iter().zip(&mut found) {
+                // What cannot be looked at without reading stays as it was seen.
+                *state = self.emptiness(*segment).unwrap_or(*state);
+            }
+        }
+        Ok(found)
+    }
+
+    fn emptiness(&mut self, segment: SegmentId) -> Outcome<Emptiness> {
+        if segment.0 >= self.geo.segments {
+            return Ok(Emptiness::Busy);
+        }
+        let usage = self.usage.get(&mut self.shelf, segment)?;
+        Ok(match usage.live_bytes {
+            _ if !usage.in_use => Emptiness::Clean,
+            _ if self.log.is_open(segment) || self.shelf.is_in_flight(segment) => Emptiness::Busy,
+            0 => Emptiness::Empty,
+            bytes => Emptiness::Live(bytes),
+        })
+    }
+}

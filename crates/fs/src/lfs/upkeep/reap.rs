@@ -1,0 +1,173 @@
+//! Reaping: blocks of deleted and truncated files, dropped at once where that is cheap, else in the background.
+//!
+//! A large or cold file's blocks are found only by reading its indirect blocks, which no unlink should wait for. Until it
+//! is done the inode is an orphan in the inode map, so that a crash does not lose the work.
+
+use crate::error::{FsError, Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::base::damage::{Thing, is_damage};
+use crate::lfs::base::kinds::LogKind;
+use crate::lfs::map::blockmap::Pruning;
+use crate::store::Fork;
+use firnfs_format::table::ImapEntry;
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, TimeNs};
+use std::ops::Range;
+
+/// Blocks dropped in one background step.
+const REAP_STEP_BLOCKS: u64 = 4096;
+
+const FORKS: [Fork; 3] = [Fork::Data, Fork::Index, Fork::Xattr];
+
+impl Lfs {
+    /// Drops a range of whole blocks; `to_end`: what is not at hand of a data fork is left to the background.
+    pub(in crate::lfs) fn drop_range(&mut self, ino: InodeNo, fork: Fork, range: Range<u64>, to_end: bool) {
+        if range.is_empty() {
+            return;
+        }
+        let mut pruning = Pruning::new(range.clone(), u64::MAX);
+        if to_end && fork == Fork::Data {
+            pruning.budget = REAP_STEP_BLOCKS;
+            // Only memory is looked at: an error here shows again when the background gets there.
+            let looked = self.survey(ino, fork, &mut pruning);
+            if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
+                self.core_mut(ino).reap_from = Some(BlockIndex(range.start));
+                self.mark_inode(ino, false);
+                self.reap.push_back(ino);
+                return;
+            }
+            pruning.budget = u64::MAX;
+        }
+        self.prune(ino, fork, &mut pruning);
+    }
+
+    /// Blocks written so far are dead for good: the cleaner need not look at the inode (Sprite's version number).
+    pub(in crate::lfs) fn bump_version(&mut self, ino: InodeNo) {
+        let core = self.core_mut(ino);
+        let others_empty = core.roots[1..].iter().all(|r| r.used() == (0, 0));
+        if others_empty && core.reap_from.is_none() && core.dirty_blocks.is_empty() {
+            core.version = core.version.wrapping_add(1);
+        }
+    }
+
+    /// Frees an inode, now or in the background.
+    pub(in crate::lfs) fn free_inode(&mut self, ino: InodeNo, budget: u64) {
+        let mut pruning = Pruning::new(0..u64::MAX, budget);
+        let looked = FORKS.iter().try_for_each(|&fork| self.survey(ino, fork, &mut pruning));
+        let core = self.core_mut(ino);
+        core.freed = true;
+        if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
+            core.reap_from = Some(BlockIndex(0));
+            self.mark_inode(ino, true);
+            self.reap.push_back(ino);
+            return;
+        }
+        self.free_now(ino);
+    }
+
+    /// All blocks are at hand: drops them and the inode.
+    fn free_now(&mut self, ino: InodeNo) {
+        let mut all = Pruning::new(0..u64::MAX, u64::MAX);
+        for fork in FORKS {
+            self.prune(ino, fork, &mut all);
+        }
+        self.clean_inode(ino);
+        let core = self.inodes.remove(&ino).expect("the inode is in memory");
+        self.inode_bytes -= core.counted_bytes;
+        self.recount(u64::from(core.record_charge_bytes), 0);
+        if core.charged_bytes > 0 {
+            self.wrong_account(format!("charge of inode {ino} without blocks"), 0, core.charged_bytes);
+        }
+        if core.record.is_stored() {
+            let segment = self.geo.segment_of(core.record.addr);
+            self.usage.sub(segment, LogKind::Inode, core.record.stored_bytes());
+            self.freed.insert(ino, core.version);
+        } else {
+            self.imap.give_back(ino);
+        }
+        // Also for an inode that never reached the log: its number's next use has another version.
+        let atime = TimeNs(0);
+        self.imap.set(ino, ImapEntry { ptr: BlockPtr::HOLE, version: core.version, orphan: false, atime });
+        self.imap.inode_gone();
+        self.changed_since_checkpoint = true;
+    }
+
+    /// One background step. Returns false if there is nothing to reap. An inode with damaged blocks stays an orphan, for a
+    /// checker to free.
+    pub(in crate::lfs) fn reap_step(&mut self) -> Outcome<bool> {
+        let Some(&ino) = self.reap.front() else { return Ok(false) };
+        if self.why_quarantined(Thing::Inode(ino)).is_some() {
+            self.reap.pop_front();
+            return Ok(true);
+        }
+        match self.reap_some(ino) {
+            // Freed in the meantime by whoever held it last.
+            Err(Stop::Fail(FsError::NotFound)) => {}
+            Err(Stop::Fail(why)) if is_damage(&why) => self.put_in_quarantine(Thing::Inode(ino), why),
+            Ok(true) => {}
+            Ok(false) => return Ok(true),
+            Err(stop) => return Err(stop),
+        }
+        self.reap.pop_front();
+        Ok(true)
+    }
+
+    /// Drops some of the blocks of an inode. Returns true if none is left.
+    fn reap_some(&mut self, ino: InodeNo) -> Outcome<bool> {
+        self.load_inode(ino)?;
+        let (freed, from) = {
+            let core = self.core(ino);
+            (core.freed, core.reap_from)
+        };
+        let from = from.map_or(u64::MAX, |b| b.0);
+        let forks: &[Fork] = if freed { &FORKS } else { &FORKS[..1] };
+        for &fork in forks {
+            let start = if fork == Fork::Data { from } else { 0 };
+            let mut pruning = Pruning::new(start..u64::MAX, REAP_STEP_BLOCKS);
+            self.survey(ino, fork, &mut pruning)?;
+            if !pruning.needs.is_empty() {
+                return Err(Stop::Need(pruning.needs));
+            }
+            pruning.budget = REAP_STEP_BLOCKS;
+            let done = self.prune(ino, fork, &mut pruning);
+            self.settle_record(ino);
+            if !done {
+                return Ok(false);
+            }
+        }
+        if freed {
+            self.free_now(ino);
+        } else {
+            self.core_mut(ino).reap_from = None;
+            self.mark_inode(ino, true);
+            self.settle_record(ino);
+        }
+        Ok(true)
+    }
+
+    /// Numbers of all orphans: what the inode map says, and what has not reached it yet.
+    pub(in crate::lfs) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
+        let (mut orphans, damage) = self.imap.orphans(&mut self.shelf)?;
+        damage.into_iter().for_each(|why| self.put_in_quarantine(Thing::InodeMap, why));
+        // Those of this mount may not have reached the inode map yet.
+        orphans.extend(self.dirty_order.values().filter(|&&ino| self.core(ino).is_orphan()));
+        orphans.sort_unstable();
+        orphans.dedup();
+        Ok(orphans)
+    }
+
+    /// Whether the users' layer has to free an orphan; one that only has blocks to be dropped is put in line by being loaded.
+    pub(in crate::lfs) fn look_at_orphan(&mut self, ino: InodeNo) -> Outcome<bool> {
+        if self.why_quarantined(Thing::Inode(ino)).is_some() {
+            return Ok(false);
+        }
+        match self.load_inode(ino) {
+            Ok(core) => Ok(!core.freed && core.inode.nlink == 0),
+            Err(Stop::Fail(FsError::NotFound)) => Ok(false),
+            Err(Stop::Fail(why)) if is_damage(&why) => {
+                self.put_in_quarantine(Thing::Inode(ino), why);
+                Ok(false)
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A volume that stands still: the state of one moment, to be checked while the volume goes on.
+//!
+//! Nothing that a checkpoint slot reaches is ever written over, so the past stays readable by itself for a while. A *hold*
+//! makes that while longer: segments that die from then on turn clean as always and are not written again. A still is a second
+//! store over the same device, with the tables' roots and what is newer than they are as of that moment, for reading only.
+//!
+//! Invariants:
+//! - what a still leads to is on the device and unchanged once its ticket is durable and as long as [`Lfs::is_held`];
+//! - a hold costs nobody room: when clean segments are short, or an operation waits for some, it is given up (`step.rs`).
+//!
+//! Caller: the driver's scrub.
+
+use crate::error::{FsError, Outcome, Stop};
+use crate::lfs::write::commit::Cause;
+use crate::lfs::{Lfs, Options};
+use crate::store::{BlockKey, Scope, Ticket};
+use firnfs_format::{BlockPtr, InodeNo, TimeNs};
+
+/// Memory of a still for what a check reads a second time, in bytes.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// See the module's head.
+pub struct Snapshot {
+    /// The store as it was.
+    pub lfs: Box<Lfs>,
+    /// It may be read once this is durable.
+    pub ticket: Ticket,
+}
+
+impl Lfs {
+    /// Lays out everything that is dirty and holds the state as it is then. One hold at a time: an older one ends.
+    ///
+    /// # Errors
+    /// `Need`, `Room`; `ReadOnly` if the store turned read-only with changes that are not in the log.
+    pub fn hold_snapshot(&mut self, now: TimeNs) -> Outcome<Snapshot> {
+        let is_dirty = !self.dirty_order.is_empty() || !self.freed.is_empty();
+        let ticket = match self.read_only {
+            Some(_) if !is_dirty => self.durable(),
+            _ => self.commit_scope(now, Scope::All, Cause::Due)?,
+        };
+        self.jobs.want(self.log.serial);
+        let base = self.snapshot(now, false, 0, self.imap.table.root, self.usage.table.root);
+        let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
+        let mut still = Self::at_checkpoint(self.sb.clone(), self.geo, options, &base, now);
+        still.imap = self.imap.clone();
+        still.usage = self.usage.clone();
+        still.read_only = Some("a view of the past".to_owned());
+        self.usage.hold(self.durable_epoch);
+        Ok(Snapshot { lfs: Box::new(still), ticket })
+    }
+
+    /// True if nothing was written over since [`Lfs::hold_snapshot`].
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.usage.is_held()
+    }
+
+    /// Ends a hold; true if it lasted until now.
+    pub fn release_snapshot(&mut self) -> bool {
+        self.usage.release()
+    }
+
+    /// Where a block is now; `None` if there is none any more. For [`InodeNo::INODE_MAP`] and [`InodeNo::SEGMENT_USAGE`]:
+    /// a block of the table.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn place_of_block(&mut self, key: BlockKey) -> Outcome<Option<BlockPtr>> {
+        let level = u32::from(key.level);
+        let found = match key.ino {
+            InodeNo::INODE_MAP => self.imap.table.ptr(&mut self.shelf, level, key.index.0),
+            InodeNo::SEGMENT_USAGE => self.usage.table.ptr(&mut self.shelf, level, key.index.0),
+            ino => match self.load_inode(ino) {
+                Ok(_) => self.load_parents(key).and_then(|()| self.ptr(key)),
+                Err(stop) => Err(stop),
+            },
+        };
+        present(found)
+    }
+
+    /// Where an inode's record is now; `None` if it is not in use any more, or about to be written anew.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn place_of_record(&mut self, ino: InodeNo) -> Outcome<Option<BlockPtr>> {
+        if self.inodes.peek(&ino).is_some_and(|core| core.dirty.is_some()) {
+            return Ok(None);
+        }
+        self.imap.get(&mut self.shelf, ino).map(|entry| Some(entry.ptr).filter(BlockPtr::is_stored))
+    }
+}
+
+fn present(found: Outcome<BlockPtr>) -> Outcome<Option<BlockPtr>> {
+    match found {
+        Ok(ptr) => Ok(Some(ptr).filter(BlockPtr::is_stored)),
+        Err(Stop::Fail(FsError::NotFound)) => Ok(None),
+        Err(stop) => Err(stop),
+    }
+}

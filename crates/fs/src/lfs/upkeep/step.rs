@@ -1,0 +1,260 @@
+//! Background work, one bounded step at a time: who calls decides on which thread and when.
+
+use crate::error::{Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::write::commit::Cause;
+use crate::store::Scope;
+use firnfs_format::TimeNs;
+
+/// Inode map entries kept beside the tree before a checkpoint merges them.
+const NEWER_MAX: usize = 128 << 10;
+/// Segments with changes kept beside the usage tree before a checkpoint merges them.
+const CHANGED_SEGMENTS_MAX: usize = 64 << 10;
+/// Bytes of table blocks with changes before a checkpoint writes them: it needs all of them in memory at once.
+const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
+/// Longest time that background work sleeps for.
+const LOOK_AGAIN_MS: u64 = 60_000;
+
+/// What a step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Something; there may be more.
+    Worked,
+    /// Waits for requests under way.
+    Waiting,
+    /// Nothing is due for that many milliseconds.
+    Idle(u64),
+    /// Room was asked for and there is no way to make any.
+    Stuck,
+}
+
+/// How much a caller should care about background work now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Nothing is due.
+    None,
+    /// Background work is due.
+    Due,
+}
+
+impl Lfs {
+    /// True while more dirty data than twice the write threshold waits: writers are held up.
+    pub(in crate::lfs) fn must_wait(&self) -> bool {
+        self.dirty_bytes() >= 2 * self.options.write_threshold_bytes
+    }
+
+    /// Whether background work is due because of what was just done (not of time passing).
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        let due = self.dirty_bytes() >= self.options.write_threshold_bytes
+            || !self.reap.is_empty()
+            || self.checkpoint_due_by_size()
+            || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
+        if due && self.may_write() { Pressure::Due } else { Pressure::None }
+    }
+
+    fn checkpoint_due_by_size(&self) -> bool {
+        self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
+            || self.imap.newer_len() >= NEWER_MAX
+            || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
+            || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
+    }
+
+    /// How long until something is due by itself, in milliseconds; `u64::MAX` if nothing ever will be as things are.
+    #[must_use]
+    pub fn due_in_ms(&self, now: TimeNs) -> u64 {
+        if !self.may_write() {
+            return u64::MAX;
+        }
+        self.commit_in_ms(now)
+            .min(self.checkpoint_in_ms(now))
+            .min(self.idle_work_in_ms(now))
+            .min(self.coalesce_in_ms(now))
+    }
+
+    fn commit_in_ms(&self, now: TimeNs) -> u64 {
+        self.due_in(now, self.dirty_since, self.options.commit_interval_ms)
+    }
+
+    fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
+        let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
+        self.due_in(now, changed, self.options.checkpoint_interval_ms)
+    }
+
+    fn due_in(&self, now: TimeNs, since: Option<TimeNs>, interval_ms: u64) -> u64 {
+        since.map_or(u64::MAX, |since| interval_ms.saturating_sub(now.millis_since(since)))
+    }
+
+    /// Does one step. `pressed`: an operation waits for room. Damage that it cannot go around makes the volume read-only.
+    ///
+    /// # Errors
+    /// `Need`, `Room`.
+    pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+        self.settle_clock(now);
+        self.cleaning.is_on_demand = pressed || self.idle_in_ms(now) > 0;
+        self.settle_marks();
+        let mut sleep_ms = LOOK_AGAIN_MS;
+        if self.may_write() {
+            match self.try_step(now, pressed) {
+                Err(Stop::Fail(why)) => {
+                    self.give_up(&why);
+                    // Whoever does background work is to tell that soon.
+                    sleep_ms = 0;
+                }
+                other => return other,
+            }
+        }
+        Ok(if pressed { Step::Stuck } else { Step::Idle(sleep_ms) })
+    }
+
+    fn try_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+        self.shrink_caches();
+        if self.reap_step()? {
+            return Ok(Step::Worked);
+        }
+        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+            return Ok(Step::Waiting);
+        }
+        if self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1) {
+            return self.background_commit(now);
+        }
+        let is_due = self.checkpoint_due_by_size() && !self.jobs.checkpoint_under_way();
+        if is_due && self.background_checkpoint(now)? == Step::Worked {
+            return Ok(Step::Worked);
+        }
+        if let Some(step) = self.make_room(now, pressed)? {
+            return Ok(step);
+        }
+        if self.commit_in_ms(now) == 0 {
+            let step = self.background_commit(now)?;
+            if self.dirty_bytes() == 0 {
+                self.jobs.want(self.log.serial);
+                self.dirty_since = None;
+            }
+            return Ok(step);
+        }
+        if self.checkpoint_in_ms(now) == 0 {
+            return self.background_checkpoint(now);
+        }
+        if self.discard_step()? {
+            return Ok(Step::Worked);
+        }
+        if self.idle_in_ms(now) > 0 {
+            self.stop_idle_pass();
+            self.stop_coalescing();
+        } else if let Some(step) = self.idle_step(now)? {
+            return Ok(step);
+        } else if self.coalesce_step(now)? {
+            return Ok(Step::Worked);
+        }
+        Ok(Step::Idle(self.due_in_ms(now).min(LOOK_AGAIN_MS)))
+    }
+
+    /// Dirty bytes from which a commit is due. When clean segments are short they go out a little at a time: the cleaner has
+    /// only what they leave, and somebody who waits for room need not wait until there is room for all of them.
+    fn commit_from_bytes(&self, pressed: bool) -> u64 {
+        let threshold = self.options.write_threshold_bytes;
+        if self.is_low() {
+            (threshold / 4).min(u64::from(self.geo.segment_bytes) / 2)
+        } else if pressed {
+            threshold / 4
+        } else {
+            threshold
+        }
+    }
+
+    fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
+        match self.commit_scope(now, Scope::All, Cause::Due) {
+            Ok(_) => Ok(Step::Worked),
+            // No clean segment at hand: room has to be made first.
+            Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
+        match self.checkpoint(now, false) {
+            Ok(()) => {
+                self.cleaning.wants_checkpoint = false;
+                Ok(Step::Worked)
+            }
+            Err(Stop::Room) => Ok(self.no_way()),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// What to say when room is short: only requests under way, and readers of clean segments, can give any back by themselves.
+    fn no_way(&self) -> Step {
+        if self.jobs.is_idle() && !self.pins.is_awaited() { Step::Stuck } else { Step::Waiting }
+    }
+
+    /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
+    fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
+        if !self.wants_room() && !pressed {
+            return Ok(None);
+        }
+        if self.usage.hold_costs(self.durable_epoch) {
+            // Users come first: who reads the state held notices and begins again.
+            self.usage.release();
+            return Ok(Some(Step::Worked));
+        }
+        if self.jobs.checkpoint_under_way() {
+            return Ok(Some(Step::Waiting));
+        }
+        if self.has_room_waiting() {
+            return self.background_checkpoint(now).map(Some);
+        }
+        if !pressed && !self.may_clean_on_demand(!self.cleaning.is_on_demand) {
+            return Ok(None);
+        }
+        self.cleaning.is_idle_pass = false;
+        match self.clean_step(now) {
+            Ok(true) => {
+                self.note_pass();
+                Ok(Some(Step::Worked))
+            }
+            // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
+            Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
+                self.cleaning.finds_empty = false;
+                self.background_checkpoint(now).map(Some)
+            }
+            Ok(false) if !pressed => {
+                self.throttle.rests_since = self.rest();
+                Ok(None)
+            }
+            Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
+            Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// True if checkpoints alone make room.
+    fn has_room_waiting(&self) -> bool {
+        self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint
+    }
+
+    /// Commits everything and puts a checkpoint in line, whether one is due or not.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn checkpoint_now(&mut self, now: TimeNs) -> Outcome<()> {
+        self.checkpoint(now, false)
+    }
+
+    /// Clean unmount: commits everything and writes a checkpoint that says so. From here on nothing can be changed; once more does
+    /// nothing.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
+        if self.closed {
+            return Ok(());
+        }
+        let result = self.checkpoint(now, true);
+        self.closed = result.is_ok();
+        if let Err(Stop::Fail(why)) = &result {
+            self.give_up(why);
+        }
+        result
+    }
+}

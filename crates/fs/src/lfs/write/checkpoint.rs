@@ -1,0 +1,242 @@
+//! Checkpoint: inode map and usage table go to the log, their roots to a checkpoint slot (Sprite LFS, section 4.1).
+//!
+//! The usage table describes the segments that it lies in itself. To write it without changing it for ever, the set of
+//! its blocks to be written is closed first: with every block in the set, the blocks describing the segment it leaves and
+//! the segments it may go to are in the set too. Then all is laid out, the table brought up to date, and written.
+
+use crate::error::{Outcome, Stop};
+use crate::lfs::Lfs;
+use crate::lfs::base::kinds::LogKind;
+use crate::lfs::tables::table::Staged;
+use crate::lfs::write::commit::Cause;
+use crate::lfs::write::commit::PartialWriter;
+use crate::lfs::write::log::Log;
+use crate::mutation::{Mutation, is_on};
+use crate::store::Scope;
+use firnfs_device::AlignedBuf;
+use firnfs_format::checkpoint::{Checkpoint, Span, TableRoot};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_END};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Clean segments that a checkpoint may take beyond those of the batch it begins with.
+pub(in crate::lfs) const CHECKPOINT_SEGMENTS: usize = 4;
+
+impl Lfs {
+    /// Commits everything, writes both tables and queues the checkpoint slot.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while a checkpoint is under way or clean segments are short; `ReadOnly`.
+    pub(in crate::lfs) fn checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
+        let result = self.try_checkpoint(now, clean);
+        self.gathering = matches!(result, Err(Stop::Need(_)));
+        result
+    }
+
+    fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
+        self.refuse_failed()?;
+        if self.jobs.checkpoint_under_way() {
+            return Err(Stop::Room);
+        }
+        self.commit_scope(now, Scope::All, Cause::Due)?;
+        let imap_leaves = self.imap.changed_leaves();
+        let imap_old = self.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
+        let imap_blocks = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0).len();
+        let leaving = imap_old.values().copied().collect();
+        let (usage_leaves, usage_old) = self.close_usage_set(leaving, imap_blocks)?;
+        // From here on nothing stops.
+        self.write_imap(now, &imap_leaves, &imap_old);
+        let emptied = self.write_usage(now, &usage_leaves, &usage_old);
+        if let Some((segment, live_bytes)) = self.usage.take_wrong() {
+            // The accounts on the device are wrong: no checkpoint is built on them.
+            let what = format!("live bytes of segment {segment}");
+            self.wrong_account(what, 0, live_bytes);
+        }
+        self.refuse_failed()?;
+        self.queue_slot(now, clean, emptied);
+        Ok(())
+    }
+
+    /// The usage leaves to write and the blocks they replace; see the module's head. `leaving` are pointers that the
+    /// inode map gives up, `imap_blocks` how many blocks it writes. Makes sure of the clean segments for all of it.
+    #[allow(clippy::type_complexity)] // (leaves, blocks replaced by level and index)
+    fn close_usage_set(
+        &mut self,
+        leaving: Vec<BlockPtr>,
+        imap_blocks: usize,
+    ) -> Outcome<(BTreeSet<u64>, BTreeMap<(u32, u64), BlockPtr>)> {
+        let mut segments: BTreeSet<SegmentId> = self.usage.changed().collect();
+        segments.extend(leaving.iter().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
+        loop {
+            let before = segments.len();
+            let leaves = self.usage.leaves_of(segments.iter().copied());
+            let old = self.usage.table.rewritten(&mut self.shelf, &leaves)?;
+            segments.extend(old.values().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
+            let usage_blocks = self.usage.table.blocks_written(&leaves, self.geo.segments).len();
+            let blocks = imap_blocks + usage_blocks;
+            let sectors = blocks as u64 * u64::from(self.geo.block_bytes / SECTOR_BYTES);
+            let needed = Log::segments_needed(&self.geo, blocks, sectors);
+            self.ensure_pool(needed)?;
+            segments.extend(self.log.upcoming(self.log.meta_log(), needed));
+            if segments.len() == before {
+                return Ok((leaves, old));
+            }
+        }
+    }
+
+    fn write_imap(&mut self, now: TimeNs, leaves: &BTreeSet<u64>, old: &BTreeMap<(u32, u64), BlockPtr>) {
+        let limit = self.imap.next_ino.0;
+        let written = self.imap.table.blocks_written(leaves, limit);
+        if leaves.is_empty() {
+            return;
+        }
+        let updates = self.imap.take_newer();
+        let mut staged =
+            self.imap.table.stage(&mut self.shelf, leaves, &updates, limit, self.geo.block_bytes);
+        self.leave(LogKind::InodeMap, old);
+        let lens: Vec<u8> =
+            written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
+        let log = self.log.meta_log();
+        for plan in self.log.plan(log, &self.geo, &mut self.usage, &lens) {
+            let mut writer = PartialWriter::new(&self.geo, &plan, plan.len_sectors - plan.summary_sectors);
+            for at in plan.items.clone() {
+                let (level, index) = written[at];
+                let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
+                writer.adds_live(LogKind::InodeMap, &ptr, now);
+                self.usage.add(plan.segment, LogKind::InodeMap, ptr.stored_bytes(), now, now);
+                self.live_bytes += u64::from(ptr.stored_bytes());
+                self.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
+                writer.entries.push(table_entry(InodeNo::INODE_MAP, level, index, ptr));
+            }
+            self.finish_partial(now, &plan, writer, log, FLAG_CHECKPOINT | FLAG_END);
+        }
+    }
+
+    /// Returns the segments found empty.
+    fn write_usage(
+        &mut self,
+        now: TimeNs,
+        leaves: &BTreeSet<u64>,
+        old: &BTreeMap<(u32, u64), BlockPtr>,
+    ) -> Vec<SegmentId> {
+        let limit = self.geo.segments;
+        let written = self.usage.table.blocks_written(leaves, limit);
+        let lens: Vec<u8> =
+            written.iter().map(|&(l, i)| self.usage.table.stored_sectors(l, i, limit)).collect();
+        self.leave(LogKind::UsageTable, old);
+        let own_log = self.log.meta_log();
+        let plans = self.log.plan(own_log, &self.geo, &mut self.usage, &lens);
+        for plan in &plans {
+            let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * SECTOR_BYTES).sum();
+            self.usage.add(plan.segment, LogKind::UsageTable, bytes, now, now);
+            self.live_bytes += u64::from(bytes);
+        }
+        let log = &self.log;
+        let open = |segment| log.is_open(segment);
+        let (updates, emptied) = self.usage.merge(&mut self.shelf, self.epoch, &open);
+        self.count_died(&emptied);
+        let block_bytes = self.geo.block_bytes;
+        let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
+        for plan in &plans {
+            let mut writer = PartialWriter::new(&self.geo, plan, plan.len_sectors - plan.summary_sectors);
+            for at in plan.items.clone() {
+                let (level, index) = written[at];
+                let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
+                writer.adds_live(LogKind::UsageTable, &ptr, now);
+                self.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
+                writer.entries.push(table_entry(InodeNo::SEGMENT_USAGE, level, index, ptr));
+            }
+            self.finish_partial(now, plan, writer, own_log, FLAG_CHECKPOINT | FLAG_END);
+        }
+        emptied
+    }
+
+    fn put_table_block(
+        &self,
+        writer: &mut PartialWriter,
+        staged: &Staged,
+        (level, index): (u32, u64),
+        len_sectors: u8,
+    ) -> BlockPtr {
+        let ptr = BlockPtr { len_sectors, birth: self.epoch, ..BlockPtr::HOLE };
+        writer.put_copy(ptr, staged.bytes(level, index))
+    }
+
+    /// Of the segments that a checkpoint finds empty, those that the cleaner did not empty came free by themselves.
+    fn count_died(&mut self, emptied: &[SegmentId]) {
+        let cleaned = std::mem::take(&mut self.cleaning.cleaned);
+        self.counters.segments_cleaned_empty +=
+            emptied.iter().filter(|s| !cleaned.contains(s)).count() as u64;
+    }
+
+    /// Table blocks that are about to be replaced die.
+    fn leave(&mut self, kind: LogKind, old: &BTreeMap<(u32, u64), BlockPtr>) {
+        for ptr in old.values().filter(|p| p.is_stored()) {
+            self.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
+            self.recount(u64::from(ptr.stored_bytes()), 0);
+        }
+    }
+
+    /// Puts the slot in line, after everything it refers to.
+    pub(in crate::lfs) fn queue_slot(&mut self, now: TimeNs, clean: bool, emptied: Vec<SegmentId>) {
+        // One incarnation wrote all that may follow this checkpoint.
+        self.spans = vec![Span { from: self.log.serial.next(), incarnation: self.log.incarnation }];
+        let checkpoint =
+            self.snapshot(now, clean, emptied.len() as u32, self.imap.table.root, self.usage.table.root);
+        self.emptied_by.push((self.epoch, emptied));
+        self.push_checkpoint(&checkpoint);
+        self.begin_era(now);
+        self.checkpointed_at = now;
+        self.log_bytes_since_checkpoint = 0;
+        self.changed_since_checkpoint = false;
+    }
+
+    /// The state of the volume as a checkpoint stores it.
+    pub(in crate::lfs) fn snapshot(
+        &self,
+        now: TimeNs,
+        clean: bool,
+        emptied: u32,
+        imap: TableRoot,
+        usage: TableRoot,
+    ) -> Checkpoint {
+        let mut counters = self.counters.encode();
+        if let Some(live) = self.usage.live() {
+            live.put_live(&mut counters);
+        }
+        Checkpoint {
+            uuid: self.sb.uuid,
+            epoch: self.epoch,
+            incarnation: self.log.incarnation,
+            clean,
+            time: now,
+            serial: self.log.serial,
+            serial_crc: self.log.prev_crc,
+            imap,
+            usage,
+            emptied,
+            next_ino: self.imap.next_ino,
+            size_bytes: self.size_bytes,
+            segments: self.geo.segments,
+            live_bytes: self.live_bytes,
+            tails: self.log.tails(),
+            spans: self.spans.clone(),
+            features: self.features,
+            counters,
+        }
+    }
+
+    /// Queues a checkpoint's bytes for its slot; the next one has the next number.
+    pub(in crate::lfs) fn push_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let bytes = checkpoint.encode(self.sb.write_unit_bytes);
+        let slot = if is_on(Mutation::OneSlot) { 0 } else { (checkpoint.epoch.0 % 2) as usize };
+        let data = Arc::new(AlignedBuf::copy_of(&bytes));
+        self.jobs.push_slot(checkpoint.serial, checkpoint.epoch, self.sb.checkpoint_at_bytes[slot], data);
+        self.epoch = Epoch(checkpoint.epoch.0 + 1);
+    }
+}
+
+fn table_entry(ino: InodeNo, level: u32, index: u64, ptr: BlockPtr) -> Entry {
+    Entry { ino, version: 0, kind: EntryKind::Block { fork: 0, level: level as u8, index }, ptr }
+}

@@ -1,0 +1,501 @@
+//! Commit: what is dirty becomes partial segments (Sprite LFS, section 3.1; BSD-LFS, section 4.1).
+//!
+//! A batch is laid out at once, under the lock, while no operation is open: the copy into the segment buffers is the
+//! freeze. Its last partial segment carries END; roll-forward applies whole batches only, so name operations are atomic
+//! and ordered. Within a batch inodes go in the order in which they turned dirty; of each inode first its blocks, lowest
+//! level first, by number, then its record. What an item refers to comes before it.
+
+use crate::cache::{CachedBlock, LaidOut};
+use crate::clean::Writer;
+use crate::error::{FsError, Outcome, Stop};
+use crate::inode::{Body, Kind};
+use crate::lfs::Lfs;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::kinds::{KindBytes, LogKind};
+use crate::lfs::map::inode::{BlockPlace, CoreInode};
+use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
+use crate::lfs::write::parcel::Parcel;
+use crate::mutation::{Mutation, is_on};
+use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
+use firnfs_format::summary::{
+    Entry, EntryKind, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END, Summary, summary_sectors,
+};
+use firnfs_format::table::ImapEntry;
+use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One thing that a batch writes.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    /// A block; whether it is a file's own data.
+    Block(InodeNo, BlockPlace, bool),
+    Record(InodeNo),
+    Freed(InodeNo, u32),
+}
+
+/// Items and their stored lengths in sectors.
+#[derive(Default)]
+struct Batch {
+    items: Vec<Item>,
+    lens: Vec<u8>,
+}
+
+impl Batch {
+    fn push(&mut self, item: Item, len_sectors: u8) {
+        self.items.push(item);
+        self.lens.push(len_sectors);
+    }
+
+    fn append(&mut self, mut more: Self) {
+        self.items.append(&mut more.items);
+        self.lens.append(&mut more.lens);
+    }
+
+    fn sectors(&self) -> u64 {
+        self.lens.iter().map(|&len| u64::from(len)).sum()
+    }
+
+    /// Sectors of some of its items that are not written from the cache's own blocks.
+    fn own_sectors(&self, items: Range<usize>) -> u32 {
+        let is_own = |at: &usize| !matches!(self.items[*at], Item::Block(.., true));
+        items.filter(is_own).map(|at| u32::from(self.lens[at])).sum()
+    }
+}
+
+/// What a commit writes, by how long it is likely to live.
+#[derive(Default)]
+struct Gathered {
+    /// Content of files. It refers to nothing in `meta`.
+    data: Batch,
+    /// For each item of `data` the placement's number of its log.
+    logs: Vec<u8>,
+    /// What leads to content, and directories: the next change of a file writes it again.
+    meta: Batch,
+    has_names: bool,
+}
+
+impl Gathered {
+    fn sectors(&self) -> u64 {
+        self.data.sectors() + self.meta.sectors()
+    }
+
+    /// The log that takes most of the data.
+    fn main_log(&self) -> u8 {
+        let mut sectors = [0; DATA_LOGS_MAX as usize];
+        for (&log, &len) in self.logs.iter().zip(&self.data.lens) {
+            sectors[usize::from(log)] += u64::from(len);
+        }
+        let most = sectors.iter().max().filter(|most| **most > 0);
+        most.and_then(|most| sectors.iter().position(|s| s == most)).unwrap_or(0) as u8
+    }
+
+    /// Lowest birth first. What an item refers to stays before it: a record is written anew with each block that it leads to, so
+    /// it is never older than they are.
+    fn sort_data_by(&mut self, birth: impl Fn(&Item) -> Epoch) {
+        let mut order: Vec<usize> = (0..self.data.items.len()).collect();
+        order.sort_by_cached_key(|&at| birth(&self.data.items[at]));
+        self.data.items = order.iter().map(|&at| self.data.items[at]).collect();
+        self.data.lens = order.iter().map(|&at| self.data.lens[at]).collect();
+        self.logs = order.iter().map(|&at| self.logs[at]).collect();
+    }
+
+    /// All for one log.
+    fn together(self) -> Vec<(u8, Batch)> {
+        let log = data_log(self.main_log());
+        let mut all = self.data;
+        all.append(self.meta);
+        vec![(log, all)]
+    }
+
+    /// Each log's own, metadata last.
+    fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
+        let mut parts: [Batch; DATA_LOGS_MAX as usize] = Default::default();
+        for ((item, len), log) in self.data.items.into_iter().zip(self.data.lens).zip(self.logs) {
+            parts[usize::from(log)].push(item, len);
+        }
+        let data = (0..).map(data_log).zip(parts);
+        data.chain([(meta_log, self.meta)]).collect()
+    }
+}
+
+/// Why a commit is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::lfs) enum Cause {
+    /// Somebody waits for it.
+    Wanted,
+    /// It is due.
+    Due,
+    /// The cleaner moves.
+    Cleaning,
+    /// Blocks are put in order: what is read one after the other stays together, however old its parts are.
+    Ordering,
+}
+
+impl Cause {
+    /// Nothing that users wrote is in it.
+    fn is_move(self) -> bool {
+        matches!(self, Self::Cleaning | Self::Ordering)
+    }
+}
+
+/// Where there are logs to sort content into, a commit is worth separate writes if it has so many write units for each log: what
+/// summaries and padding take is a tenth then.
+const UNITS_PER_LOG: u64 = 4;
+
+impl Lfs {
+    /// Lays a scope out for writing. Returns the serial that makes it durable.
+    ///
+    /// Content goes where the placement says, what leads to it to a log of its own. Else a block moved would leave its indirect
+    /// block, about to die, among blocks that live long, and on a full volume under random overwrites the cleaner would write
+    /// more than it frees. A commit too small to be worth several writes goes to one log whole; so does one that somebody waits for,
+    /// unless it is a segment or more.
+    pub(in crate::lfs) fn commit_scope(
+        &mut self,
+        now: TimeNs,
+        scope: Scope,
+        cause: Cause,
+    ) -> Outcome<Ticket> {
+        self.refuse_failed()?;
+        let mut gathered = self.gather(now, scope, cause);
+        if cause == Cause::Ordering {
+            gathered.logs.fill(self.log_for_coldest());
+        }
+        if cause == Cause::Cleaning && self.sorts_by_age() {
+            gathered.sort_data_by(|item| self.birth_of(item));
+        }
+        let has_names = gathered.has_names;
+        let mut parts = if self.is_worth_several(&gathered, scope, cause) {
+            gathered.apart(self.log.meta_log())
+        } else {
+            gathered.together()
+        };
+        parts.retain(|(_, batch)| !batch.items.is_empty());
+        let needed = parts.iter().map(|(log, batch)| self.log.segments_entered(*log, &self.geo, &batch.lens));
+        self.ensure_pool(needed.sum())?;
+        let cleaner = if cause.is_move() { FLAG_CLEANER } else { 0 };
+        let flags = if has_names { FLAG_DIROP } else { 0 } | cleaner;
+        for (n, (log, batch)) in parts.iter().enumerate() {
+            let end = if n + 1 == parts.len() { FLAG_END } else { FLAG_CONT };
+            self.write_batch(now, batch, *log, flags, end);
+        }
+        Ok(Ticket(self.log.serial.0))
+    }
+
+    fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
+        let segment_sectors = u64::from(self.geo.segment_sectors);
+        let least_sectors = match cause {
+            Cause::Cleaning | Cause::Ordering => return true,
+            Cause::Wanted => segment_sectors,
+            Cause::Due if self.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
+            Cause::Due => self.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
+        };
+        scope == Scope::All && gathered.sectors() >= least_sectors.min(segment_sectors)
+    }
+
+    /// An earlier failure of the log ends all commits, as does a clean checkpoint.
+    pub(in crate::lfs) fn refuse_failed(&self) -> Result<(), FsError> {
+        match &self.read_only {
+            Some(why) => Err(FsError::ReadOnly(why.clone())),
+            None if self.closed => Err(FsError::ReadOnly("the volume was closed".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// What [`Self::refuse_failed`] refuses is not begun.
+    pub(in crate::lfs) fn may_write(&self) -> bool {
+        self.read_only.is_none() && !self.closed
+    }
+
+    fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {
+        let mut gathered = Gathered::default();
+        for &ino in self.dirty_order.values() {
+            let core = self.core(ino);
+            let names = core.dirty.is_some_and(|d| d.names) && !is_on(Mutation::FsyncWithoutNames);
+            if !names && matches!(scope, Scope::File(only) if only != ino) {
+                continue;
+            }
+            gathered.has_names |= names;
+            self.gather_inode(now, ino, core, cause, &mut gathered);
+        }
+        for (&ino, &version) in &self.freed {
+            gathered.meta.push(Item::Freed(ino, version), 0);
+            gathered.has_names = true;
+        }
+        gathered
+    }
+
+    /// The dirty blocks of an inode, lowest level first, then its record.
+    fn gather_inode(
+        &self,
+        now: TimeNs,
+        ino: InodeNo,
+        core: &CoreInode,
+        cause: Cause,
+        gathered: &mut Gathered,
+    ) {
+        let is_directory = core.inode.kind == Kind::Directory;
+        let has_blocks = matches!(core.inode.body, Body::Blocks);
+        let mut leads_on = is_directory || has_blocks;
+        let mut record_log = None;
+        for &place in &core.dirty_blocks {
+            let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
+            let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory;
+            leads_on |= !is_content;
+            let len_sectors = self.stored_sectors(&place.key(ino), is_data, core.inode.size_bytes);
+            if !is_content {
+                gathered.meta.push(Item::Block(ino, place, is_data), len_sectors);
+                continue;
+            }
+            gathered.data.push(Item::Block(ino, place, is_data), len_sectors);
+            // A record beside the content that it leads to comes behind it, so it is in the same log.
+            let log = match record_log {
+                Some(log) => log,
+                None => self.block_log(now, &place.key(ino)),
+            };
+            record_log = record_log.or(Some(log).filter(|_| !has_blocks));
+            gathered.logs.push(log);
+        }
+        let part = if leads_on { &mut gathered.meta } else { &mut gathered.data };
+        part.push(Item::Record(ino), (core.record_bytes() / SECTOR_BYTES) as u8);
+        if !leads_on {
+            gathered.logs.push(record_log.unwrap_or_else(|| self.record_log(now, core, cause)));
+        }
+    }
+
+    /// The log for a dirty block.
+    fn block_log(&self, now: TimeNs, key: &BlockKey) -> u8 {
+        let dirty = self.shelf.cache.peek(key).and_then(CachedBlock::dirty).expect("it is dirty");
+        // Who moves keeps the birth.
+        let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
+        self.log_for(now, writer, dirty.origin)
+    }
+
+    /// When what is about to move was written by a user; for an inode, when its record was.
+    fn birth_of(&self, item: &Item) -> Epoch {
+        match *item {
+            Item::Block(ino, place, _) => {
+                let dirty = self.shelf.cache.peek(&place.key(ino)).and_then(CachedBlock::dirty);
+                dirty.and_then(|dirty| dirty.birth).unwrap_or(self.epoch)
+            }
+            Item::Record(ino) => self.core(ino).record.birth,
+            Item::Freed(..) => self.epoch,
+        }
+    }
+
+    /// The log for an inode with what is inline in it.
+    fn record_log(&self, now: TimeNs, core: &CoreInode, cause: Cause) -> u8 {
+        let writer = if cause.is_move() { Writer::Cleaner } else { Writer::User };
+        self.log_for(now, writer, self.origin_of(&core.record))
+    }
+
+    /// Writes a batch or a part of one, whose last partial segment is marked with `end`.
+    fn write_batch(&mut self, now: TimeNs, batch: &Batch, log: u8, flags: u16, end: u16) {
+        let plans = self.log.plan(log, &self.geo, &mut self.usage, &batch.lens);
+        let last = plans.len() - 1;
+        for (n, plan) in plans.iter().enumerate() {
+            let more = if n == last { end } else { FLAG_CONT };
+            let mut writer = PartialWriter::new(&self.geo, plan, batch.own_sectors(plan.items.clone()));
+            for at in plan.items.clone() {
+                let ptr = BlockPtr { len_sectors: batch.lens[at], ..BlockPtr::HOLE };
+                let entry = match batch.items[at] {
+                    Item::Block(ino, place, is_data) => {
+                        self.write_block(ino, place, is_data, ptr, &mut writer)
+                    }
+                    Item::Record(ino) => self.write_record(ino, ptr, &mut writer),
+                    Item::Freed(ino, version) => {
+                        self.freed.remove(&ino);
+                        self.imap.give_back(ino);
+                        Entry { ino, version, kind: EntryKind::Freed, ptr: BlockPtr::HOLE }
+                    }
+                };
+                writer.entries.push(entry);
+            }
+            for (kind, bytes) in writer.placed.iter().filter(|(_, bytes)| *bytes > 0) {
+                self.usage.add(plan.segment, kind, bytes as u32, writer.youngest, now);
+            }
+            self.finish_partial(now, plan, writer, log, flags | more);
+        }
+    }
+
+    /// The inode's own list of dirty blocks is emptied when its record is written.
+    fn write_block(
+        &mut self,
+        ino: InodeNo,
+        place: BlockPlace,
+        is_data: bool,
+        ptr: BlockPtr,
+        writer: &mut PartialWriter,
+    ) -> Entry {
+        let key = place.key(ino);
+        let is_whole_data = is_data && ptr.stored_bytes() == self.geo.block_bytes;
+        let keep = self.options.cache_file_data || !is_whole_data;
+        let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
+        let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.epoch), ..ptr };
+        let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
+        self.settle_parent(key, ptr);
+        if dirty.charged_bytes != ptr.stored_bytes() {
+            self.refund(ino, dirty.charged_bytes);
+            self.charge(ino, ptr.stored_bytes());
+        }
+        let core = self.core(ino);
+        let is_directory = core.inode.kind == Kind::Directory;
+        let log_kind = LogKind::of_block(place.fork, place.level, is_directory);
+        writer.adds_live(log_kind, &ptr, core.inode.mtime);
+        let kind = EntryKind::Block { fork: place.fork as u8, level: place.level, index: place.index.0 };
+        Entry { ino, version: core.version, kind, ptr }
+    }
+
+    fn write_record(&mut self, ino: InodeNo, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
+        let ptr = BlockPtr { birth: self.epoch, ..ptr };
+        let ptr = writer.put_own(ptr, |out| self.core(ino).encode(ino, out));
+        self.clean_inode(ino);
+        let core = self.core_mut(ino);
+        core.dirty_blocks.clear();
+        let old = std::mem::replace(&mut core.record, ptr);
+        let was_charged = std::mem::replace(&mut core.record_charge_bytes, ptr.stored_bytes());
+        let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
+        writer.adds_live(LogKind::Inode, &ptr, core.inode.mtime);
+        self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
+        if old.is_stored() {
+            self.usage.sub(self.geo.segment_of(old.addr), LogKind::Inode, old.stored_bytes());
+        }
+        self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
+        Entry { ino, version, kind: EntryKind::Inode { orphan }, ptr }
+    }
+
+    /// Writes the summary of a partial segment and puts it in line.
+    pub(in crate::lfs) fn finish_partial(
+        &mut self,
+        now: TimeNs,
+        plan: &Planned,
+        mut writer: PartialWriter,
+        log: u8,
+        flags: u16,
+    ) {
+        let serial = self.log.serial.next();
+        let mut summary = Summary {
+            crc: 0,
+            uuid: self.sb.uuid,
+            serial,
+            prev_crc: self.log.prev_crc,
+            incarnation: self.log.incarnation,
+            durable_through: self.jobs.durable_serial(),
+            epoch: self.epoch,
+            flags,
+            time: now,
+            segment: plan.segment,
+            next_segment: plan.next_segment,
+            start_sector: plan.start_sector,
+            len_sectors: plan.len_sectors,
+            entries: 0,
+            log,
+        };
+        debug_assert_eq!(summary_sectors(writer.entries.len()), plan.summary_sectors);
+        summary.encode_into(&writer.entries, writer.parcel.summary_mut());
+        self.log.serial = serial;
+        self.log.prev_crc = summary.crc;
+        let addr = self.geo.addr(plan.segment, plan.start_sector);
+        let parcel = Arc::new(writer.parcel);
+        self.counters.count_partial(parcel.len_bytes() as u64, &writer.placed);
+        self.log_bytes_since_checkpoint += parcel.len_bytes() as u64;
+        self.shelf.launch(addr, parcel.clone());
+        self.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), parcel);
+    }
+
+    /// Makes sure that clean segments are at hand for laying out that many.
+    ///
+    /// # Errors
+    /// `Need`; `Room` if there are not enough clean segments now.
+    pub(in crate::lfs) fn ensure_pool(&mut self, needed: usize) -> Outcome<()> {
+        if self.log.pool_len() >= needed {
+            return Ok(());
+        }
+        // A few more than needed, so that most commits find the pool full.
+        let missing = needed + 4 - self.log.pool_len();
+        let (log, pins, jobs, geo) = (&self.log, &self.pins, &self.jobs, &self.geo);
+        let meets_pins = Cell::new(false);
+        let taken = |segment| {
+            let start_bytes = geo.device_bytes(geo.addr(segment, 0));
+            let is_pinned = pins.is_pinned(segment);
+            meets_pins.set(meets_pins.get() || is_pinned);
+            is_pinned || log.is_taken(segment) || jobs.is_discarding(start_bytes)
+        };
+        let found = self.usage.find_ready(&mut self.shelf, self.durable_epoch, missing, &taken)?;
+        self.log.fill_pool(found);
+        let has_enough = self.log.pool_len() >= needed;
+        self.pins.set_awaited(!has_enough && meets_pins.get());
+        if has_enough { Ok(()) } else { Err(Stop::Room) }
+    }
+}
+
+/// Fills one planned partial segment.
+pub(in crate::lfs) struct PartialWriter {
+    parcel: Parcel,
+    /// Entries of what was put so far.
+    pub entries: Vec<Entry>,
+    /// Where the partial segment begins.
+    start: SectorAddr,
+    /// Where the next block goes, from the beginning.
+    sector: u32,
+    /// What was put so far, in bytes.
+    placed: KindBytes,
+    /// Youngest modification time of that.
+    youngest: TimeNs,
+}
+
+impl PartialWriter {
+    /// `own_sectors` is how much will be copied or made in it, beside the summary and the blocks that it shares.
+    pub(in crate::lfs) fn new(geo: &Geometry, plan: &Planned, own_sectors: u32) -> Self {
+        let bytes = |sectors: u32| (sectors * SECTOR_BYTES) as usize;
+        Self {
+            parcel: Parcel::new(bytes(plan.len_sectors), bytes(plan.summary_sectors), bytes(own_sectors)),
+            entries: Vec::with_capacity(plan.items.len()),
+            start: geo.addr(plan.segment, plan.start_sector),
+            sector: plan.summary_sectors,
+            placed: KindBytes::default(),
+            youngest: TimeNs::default(),
+        }
+    }
+
+    fn at_bytes(&self) -> usize {
+        (self.sector * SECTOR_BYTES) as usize
+    }
+
+    /// Gives what was just put its address.
+    fn place(&mut self, ptr: BlockPtr, crc: u32) -> BlockPtr {
+        let addr = SectorAddr(self.start.0 + u64::from(self.sector));
+        self.sector += u32::from(ptr.len_sectors);
+        BlockPtr { addr, kind: PtrKind::Plain, crc, ..ptr }
+    }
+
+    /// Puts the next stored block; `fill` gets zeros to fill in. Returns the pointer with address and checksum.
+    fn put_own(&mut self, ptr: BlockPtr, fill: impl FnOnce(&mut [u8])) -> BlockPtr {
+        let out = self.parcel.add_zeros(self.at_bytes(), ptr.stored_bytes() as usize);
+        fill(out);
+        let crc = firnfs_format::crc32c(out);
+        self.place(ptr, crc)
+    }
+
+    /// Puts the next stored block, a copy: metadata changes again soon.
+    pub(in crate::lfs) fn put_copy(&mut self, ptr: BlockPtr, block: &[u8]) -> BlockPtr {
+        let stored = &block[..ptr.stored_bytes() as usize];
+        self.parcel.add_copy(self.at_bytes(), stored);
+        self.place(ptr, firnfs_format::crc32c(stored))
+    }
+
+    /// Puts the next stored block, shared with the cache. `crc` is that of the whole block, if it is known.
+    fn put_data(&mut self, ptr: BlockPtr, block: Buf, crc: Option<u32>) -> BlockPtr {
+        let len = ptr.stored_bytes() as usize;
+        let crc = crc.filter(|_| len == block.len()).unwrap_or_else(|| firnfs_format::crc32c(&block[..len]));
+        self.parcel.add_block(self.at_bytes(), len, block);
+        self.place(ptr, crc)
+    }
+
+    /// Counts what was just put.
+    pub(in crate::lfs) fn adds_live(&mut self, kind: LogKind, ptr: &BlockPtr, mtime: TimeNs) {
+        self.placed.add(kind, ptr.stored_bytes());
+        self.youngest = self.youngest.max(mtime);
+    }
+}

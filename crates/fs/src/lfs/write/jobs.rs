@@ -1,0 +1,307 @@
+//! Work for the device: what the core wants written, flushed and discarded, and what has become durable.
+//!
+//! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
+//! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
+//! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
+//! more until somebody says so ([`Jobs::go_on`]), and after a failed flush never: a device that lost what it had accepted may well
+//! report the next one as done.
+
+use crate::lfs::write::parcel::Parcel;
+use crate::mutation::{Mutation, is_on};
+use crate::store::Ticket;
+use firnfs_device::{AlignedBuf, Request};
+use firnfs_format::{Epoch, SectorAddr, Serial};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Names a job until its completion is reported.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct JobId(u64);
+
+/// One request for the device.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// For [`Jobs::done`].
+    pub id: JobId,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    /// A partial segment to put together and write.
+    Partial { at_bytes: u64, parcel: Arc<Parcel> },
+    /// Anything else, ready.
+    Ready(Request),
+}
+
+impl Job {
+    /// What to do. Puts the bytes of a segment write together: to be called once, without a lock.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        match &self.work {
+            Work::Partial { at_bytes, parcel } => {
+                Request::Write { at_bytes: *at_bytes, data: Arc::new(parcel.assemble()) }
+            }
+            Work::Ready(request) => request.clone(),
+        }
+    }
+}
+
+/// What a finished job means to the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Landed {
+    /// A partial segment is written.
+    Partial(SectorAddr),
+    /// That checkpoint is durable.
+    Checkpoint(Epoch),
+    /// Nothing to do.
+    Nothing,
+}
+
+enum Doing {
+    Partial(Queued),
+    Flush { through: Serial, slot: Option<Epoch> },
+    Slot,
+    Discard { at_bytes: u64 },
+}
+
+/// A partial segment to be written.
+struct Queued {
+    serial: Serial,
+    addr: SectorAddr,
+    at_bytes: u64,
+    parcel: Arc<Parcel>,
+}
+
+struct Slot {
+    after: Serial,
+    epoch: Epoch,
+    at_bytes: u64,
+    data: Arc<AlignedBuf>,
+    state: SlotState,
+}
+
+#[derive(PartialEq, Eq)]
+enum SlotState {
+    Waiting,
+    Writing,
+    Written,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Jobs {
+    next_id: u64,
+    partials: VecDeque<Queued>,
+    doing: BTreeMap<JobId, Doing>,
+    /// Serials laid out but not yet written, in order.
+    unwritten: BTreeMap<Serial, u64>,
+    last: Serial,
+    durable: Serial,
+    wanted: Serial,
+    flushing: bool,
+    slot: Option<Slot>,
+    discards: VecDeque<(u64, u64)>,
+    /// Starts of all discards that are not complete.
+    discarding: BTreeSet<u64>,
+    in_flight_bytes: u64,
+    /// Partial segments wait until the mount's incarnation is durable.
+    partials_held: bool,
+    /// A write or flush of the log failed.
+    stopped: bool,
+    /// A flush failed: what the device had accepted may be gone, and nobody can tell.
+    flush_failed: bool,
+}
+
+impl Jobs {
+    /// For a log whose last durable serial is that. Partial segments are held back until [`Self::release_partials`].
+    pub fn new(durable: Serial) -> Self {
+        Self { last: durable, durable, wanted: durable, partials_held: true, ..Self::default() }
+    }
+
+    /// The mount's incarnation is durable: partial segments may be written.
+    pub fn release_partials(&mut self) {
+        self.partials_held = false;
+    }
+
+    /// Bytes of partial segments not yet written.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    /// Highest durable serial.
+    pub fn durable(&self) -> Ticket {
+        Ticket(self.durable.0)
+    }
+
+    /// Highest durable serial.
+    pub fn durable_serial(&self) -> Serial {
+        self.durable
+    }
+
+    /// Asks for a flush up to that serial.
+    pub fn want(&mut self, serial: Serial) {
+        self.wanted = self.wanted.max(serial);
+    }
+
+    /// Queues a partial segment.
+    pub fn push_partial(&mut self, serial: Serial, addr: SectorAddr, at_bytes: u64, parcel: Arc<Parcel>) {
+        self.in_flight_bytes += parcel.len_bytes() as u64;
+        self.unwritten.insert(serial, parcel.len_bytes() as u64);
+        self.last = self.last.max(serial);
+        self.partials.push_back(Queued { serial, addr, at_bytes, parcel });
+    }
+
+    /// Queues a checkpoint slot, to be written once `after` is durable.
+    pub fn push_slot(&mut self, after: Serial, epoch: Epoch, at_bytes: u64, data: Arc<AlignedBuf>) {
+        assert!(self.slot.is_none(), "one checkpoint at a time");
+        self.want(after);
+        self.slot = Some(Slot { after, epoch, at_bytes, data, state: SlotState::Waiting });
+    }
+
+    /// True while a checkpoint is on its way.
+    pub fn checkpoint_under_way(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Queues a discard of bytes on the device.
+    pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
+        self.discards.push_back((at_bytes, len_bytes));
+        self.discarding.insert(at_bytes);
+    }
+
+    /// True while a discard that starts there is in line or under way: what is written there could get lost.
+    pub fn is_discarding(&self, at_bytes: u64) -> bool {
+        self.discarding.contains(&at_bytes)
+    }
+
+    /// All serials up to this one are written.
+    fn written(&self) -> Serial {
+        let first = self.unwritten.keys().next().filter(|_| !is_on(Mutation::FlushBeforeWritten));
+        first.map_or(self.last, |first| Serial(first.0 - 1))
+    }
+
+    /// The next thing to do now; `None` if there is nothing, or if it has to wait for jobs under way.
+    pub fn next(&mut self) -> Option<Job> {
+        if self.stopped {
+            return None;
+        }
+        let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
+        if !held && let Some(queued) = self.partials.pop_front() {
+            let work = Work::Partial { at_bytes: queued.at_bytes, parcel: queued.parcel.clone() };
+            return Some(self.start(Doing::Partial(queued), work));
+        }
+        if let Some(job) = self.next_slot_write() {
+            return Some(job);
+        }
+        let written = self.written();
+        let slot = self.slot.as_ref().filter(|s| s.state == SlotState::Written).map(|s| s.epoch);
+        let asked =
+            self.wanted > self.durable && written >= self.wanted.min(self.last) && written > self.durable;
+        if !self.flushing && (asked || slot.is_some()) {
+            self.flushing = true;
+            return Some(self.start(Doing::Flush { through: written, slot }, Work::Ready(Request::Flush)));
+        }
+        let (at_bytes, len_bytes) = self.discards.pop_front()?;
+        let request = Request::Discard { at_bytes, len_bytes };
+        Some(self.start(Doing::Discard { at_bytes }, Work::Ready(request)))
+    }
+
+    fn next_slot_write(&mut self) -> Option<Job> {
+        let slot = self.slot.as_mut()?;
+        let too_early = self.durable < slot.after && !is_on(Mutation::SlotBeforeLog);
+        if slot.state != SlotState::Waiting || too_early {
+            return None;
+        }
+        slot.state = SlotState::Writing;
+        let (at_bytes, data) = (slot.at_bytes, slot.data.clone());
+        Some(self.start(Doing::Slot, Work::Ready(Request::Write { at_bytes, data })))
+    }
+
+    fn start(&mut self, doing: Doing, work: Work) -> Job {
+        self.next_id += 1;
+        let id = JobId(self.next_id);
+        self.doing.insert(id, doing);
+        Job { id, work }
+    }
+
+    /// True if neither a job nor work for one is left.
+    pub fn is_idle(&self) -> bool {
+        self.doing.is_empty() && self.partials.is_empty() && self.slot.is_none() && self.discards.is_empty()
+    }
+
+    /// A job succeeded.
+    pub fn done(&mut self, id: JobId) -> Landed {
+        match self.doing.remove(&id) {
+            Some(Doing::Partial(queued)) => {
+                let bytes = self.unwritten.remove(&queued.serial).unwrap_or(0);
+                self.in_flight_bytes -= bytes;
+                Landed::Partial(queued.addr)
+            }
+            Some(Doing::Flush { through, slot }) => {
+                self.flushing = false;
+                self.durable = self.durable.max(through);
+                let Some(epoch) = slot else { return Landed::Nothing };
+                self.slot = None;
+                Landed::Checkpoint(epoch)
+            }
+            Some(Doing::Slot) => {
+                if let Some(slot) = &mut self.slot {
+                    slot.state = SlotState::Written;
+                }
+                Landed::Nothing
+            }
+            Some(Doing::Discard { at_bytes }) => {
+                self.discarding.remove(&at_bytes);
+                Landed::Nothing
+            }
+            None => Landed::Nothing,
+        }
+    }
+
+    /// After a failure, once nothing is under way: hands out again what failed, and all that was held back. `false` if a flush
+    /// failed: a device that lost what it had accepted may well report the next flush as done.
+    pub fn go_on(&mut self) -> bool {
+        let may = !self.flush_failed && self.doing.is_empty();
+        self.stopped &= !may;
+        may
+    }
+
+    /// True after a failure.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// True if no job is under way.
+    pub fn is_still(&self) -> bool {
+        self.doing.is_empty()
+    }
+
+    /// A job failed; what it was to write is kept for [`Self::go_on`]. Returns false if that harms nothing (a discard).
+    pub fn failed(&mut self, id: JobId) -> bool {
+        match self.doing.remove(&id) {
+            Some(Doing::Discard { at_bytes }) => {
+                self.discarding.remove(&at_bytes);
+                false
+            }
+            None => false,
+            Some(log) => {
+                self.stopped = true;
+                match log {
+                    Doing::Partial(queued) => {
+                        let at = self.partials.partition_point(|other| other.serial < queued.serial);
+                        self.partials.insert(at, queued);
+                    }
+                    Doing::Slot => {
+                        self.slot.iter_mut().for_each(|slot| slot.state = SlotState::Waiting);
+                    }
+                    Doing::Flush { .. } | Doing::Discard { .. } => {
+                        self.flushing = false;
+                        self.flush_failed = true;
+                    }
+                }
+                true
+            }
+        }
+    }
+}
