@@ -8,10 +8,10 @@ cd "$(dirname "$0")/.."
 
 need_rust
 say "operations among a million names, beside the same among ten thousand"
-cargo test --release --locked -p firnfs-volume --test promises -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test promises -- --ignored --nocapture
 say "memory with a million files on a volume of 1 TiB"
-cargo test --release --locked -p firnfs-volume --test memory -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test memory -- --ignored --nocapture
 say "file system check of a million files"
-cargo test --release --locked -p firnfs-volume --test check_scale -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test check_scale -- --ignored --nocapture
 say "a volume filled to 99%, overwritten at random four times over"
-cargo test --release --locked -p firnfs-volume --test endurance -- --ignored --nocapture
+cargo test --release --locked -p firnfs-manage --test endurance -- --ignored --nocapture

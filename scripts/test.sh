@@ -30,7 +30,7 @@ step_unit() {
 
 # The driver's threads in many orders, chosen by a model checker. In a target directory of its own: the cfg rebuilds everything.
 step_interleavings() {
-    RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p firnfs-volume --test interleavings --target-dir target/shuttle
+    RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p firnfs-manage --test interleavings --target-dir target/shuttle
 }
 
 # Power cuts: 50,000 distinct states of all kinds, counted. Without --states the same is a soak of well over a million.

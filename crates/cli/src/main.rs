@@ -15,6 +15,7 @@ mod manual;
 mod mkfs;
 mod mounting;
 mod output;
+mod port;
 mod progress;
 mod scrub;
 mod sim;

@@ -5,7 +5,8 @@ use crate::mkfs::open_failed;
 use firnfs::lfs::{Lfs, NotFirnfs, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, SystemClock};
-use firnfs_volume::{OpenError, Volume};
+use firnfs_manage::OpenError;
+use firnfs_volume::Volume;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
 /// It is no volume, or is damaged.
 pub fn open(device: Arc<dyn Device>, options: Options, atime: AtimeMode) -> Done<Volume<Lfs>> {
     let name = device.describe();
-    firnfs_volume::open(device, options, atime, Arc::new(SystemClock)).map_err(|e| not_opened(&name, &e))
+    firnfs_manage::open(device, options, atime, Arc::new(SystemClock)).map_err(|e| not_opened(&name, &e))
 }
 
 fn not_opened(name: &str, error: &OpenError) -> Failure {

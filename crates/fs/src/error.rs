@@ -2,7 +2,7 @@
 //!
 //! errno exists only in adapters; [`FsError::errno_name`] is the one table they share.
 
-use firnfs_format::{BlockPtr, InodeNo};
+use crate::fetch::Fetch;
 
 /// Why an operation failed for good.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -130,24 +130,14 @@ impl From<FsError> for Stop {
 /// Result of an operation of the sans-I/O core.
 pub type Outcome<T> = Result<T, Stop>;
 
-/// Something the core wants read from the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    /// What it is, for the store that asked.
-    pub what: FetchKind,
-    /// Where, in bytes on the device.
-    pub at_bytes: u64,
-    /// How much, in bytes.
-    pub len_bytes: u32,
-}
-
-/// What a [`Fetch`] will become once supplied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchKind {
-    /// A block of a fork, to be checked against the CRC in its pointer.
-    Block(crate::store::BlockKey, BlockPtr),
-    /// An inode record.
-    Inode(InodeNo, BlockPtr),
-    /// A whole segment for the cleaner, which checks what it uses of it.
-    Raw(firnfs_format::SegmentId),
+/// For looks that gather what they need: keeps going until something else stops them.
+pub(crate) fn gather_needs<T>(result: Outcome<T>, needs: &mut Vec<Fetch>) -> Outcome<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Need(more)) => {
+            needs.extend(more);
+            Ok(None)
+        }
+        Err(stop) => Err(stop),
+    }
 }

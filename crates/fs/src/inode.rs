@@ -51,6 +51,14 @@ pub enum Body {
     Blocks,
 }
 
+impl Body {
+    /// Where the content of a new, empty file goes, in a store that keeps that much in an inode.
+    #[must_use]
+    pub fn empty(inline_max_bytes: u32) -> Self {
+        if inline_max_bytes > 0 { Self::Inline(Vec::new()) } else { Self::Blocks }
+    }
+}
+
 /// Where the extended attributes are kept: one serialised set (see `ufs::xattr`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Xattrs {
@@ -128,6 +136,17 @@ impl Inode {
             body: Body::Blocks,
             xattrs: Xattrs::Inline(Vec::new()),
         }
+    }
+
+    /// The inode of a fresh root directory: owner and group 0, mode 0755. For stores, when they make a volume.
+    #[must_use]
+    pub fn root(inline_max_bytes: u32, now: TimeNs) -> Self {
+        let mut root = Self::new(Kind::Directory, now);
+        root.mode = 0o755;
+        root.nlink = 2;
+        root.parent = InodeNo::ROOT;
+        root.body = Body::empty(inline_max_bytes);
+        root
     }
 
     /// Bytes held in the inode beyond its fixed part.

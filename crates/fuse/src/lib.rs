@@ -1,7 +1,7 @@
 //! The FUSE adapter: serves a volume to the kernel, and mounts it.
 //!
 //! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to
-//! the daemon), [`port`] (cleaners outside, through that socket), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport) and [`lead`] (who reads it), [`adapter`] (requests
+//! the daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport) and [`lead`] (who reads it), [`adapter`] (requests
 //! to operations, without a transport), [`wire`] (bytes to requests and back). No file-system logic lives here.
 
 pub mod adapter;
@@ -11,7 +11,6 @@ pub mod device;
 pub mod errno;
 pub mod lead;
 pub mod mount;
-pub mod port;
 pub mod session;
 pub mod wakeful;
 pub mod wire;

@@ -10,8 +10,9 @@ use crate::control::{ErrorKind, OpError, Registry, Server};
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::store::Scope;
-use firnfs_volume::{Driven, Volume};
+use firnfs_volume::Volume;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -53,7 +54,7 @@ pub enum SessionError {
 }
 
 /// A mounted volume that is ready to be served.
-pub struct Session<S: Driven + 'static> {
+pub struct Session<S: Engine + 'static> {
     adapter: Arc<Adapter<S>>,
     transport: DeviceTransport,
     request: MountRequest,
@@ -100,7 +101,7 @@ pub fn become_io_flusher() {
     }
 }
 
-impl<S: Driven + 'static> Session<S> {
+impl<S: Engine + 'static> Session<S> {
     /// Mounts `volume`. The caller keeps no reference to it, or its device stays locked after the unmount.
     ///
     /// # Errors
@@ -200,7 +201,7 @@ impl<S: Driven + 'static> Session<S> {
                         "free_bytes": space.free_bytes,
                         "inodes_used": space.inodes_used,
                         "inodes_free": space.inodes_free,
-                        "read_only": vfs.store().read_only(),
+                        "read_only": vfs.read_only(),
                     }))
                 })
             },
@@ -248,7 +249,7 @@ fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, S
 }
 
 /// Runs workers, background work and signals; all are done when it returns.
-fn serve_with_helpers<S: Driven + 'static>(
+fn serve_with_helpers<S: Engine + 'static>(
     adapter: &Arc<Adapter<S>>,
     transport: &DeviceTransport,
     request: &MountRequest,
@@ -281,7 +282,7 @@ fn serve_with_helpers<S: Driven + 'static>(
 }
 
 /// Opens the probe, so that the kernel learns at once that it need not send OPEN and RELEASE.
-fn probe_open<S: Driven>(adapter: &Adapter<S>, mountpoint: &Path) {
+fn probe_open<S: Engine>(adapter: &Adapter<S>, mountpoint: &Path) {
     adapter.set_probing(true);
     let opened = std::fs::File::open(mountpoint.join(PROBE_NAME));
     adapter.set_probing(false);
@@ -290,7 +291,7 @@ fn probe_open<S: Driven>(adapter: &Adapter<S>, mountpoint: &Path) {
     }
 }
 
-fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
+fn do_background_work<S: Engine>(volume: &Volume<S>, stop: &AtomicBool) {
     let _promise = volume.promise_background();
     let mut last_error = None;
     let mut is_broken = false;
@@ -325,7 +326,7 @@ fn do_background_work<S: Driven>(volume: &Volume<S>, stop: &AtomicBool) {
 
 /// The first signal makes everything durable and unmounts. If the mount is busy it is detached: nobody new gets in, and
 /// it is served until the last user is done.
-fn unmount_on_signals<S: Driven>(mut signals: Signals, volume: &Volume<S>, mountpoint: &Path) {
+fn unmount_on_signals<S: Engine>(mut signals: Signals, volume: &Volume<S>, mountpoint: &Path) {
     for signal in signals.forever() {
         tracing::info!("signal {signal}: unmounting {}", mountpoint.display());
         if let Err(error) = volume.sync(Scope::All) {

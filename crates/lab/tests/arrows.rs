@@ -13,10 +13,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firnfs-device", &[]),
     ("firnfs", &["firnfs-device", "firnfs-format"]),
     ("firnfs-volume", &["firnfs", "firnfs-device", "firnfs-format"]),
+    ("firnfs-manage", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
     ("firnfs-sim", &["firnfs-device"]),
-    ("firnfs-torture", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-sim", "firnfs-volume"]),
+    (
+        "firnfs-torture",
+        &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
+    ),
     ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
-    ("firnfs-lab", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-sim", "firnfs-volume"]),
+    (
+        "firnfs-lab",
+        &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
+    ),
     (
         "firnfs-fuzz",
         &[
@@ -24,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-device",
             "firnfs-format",
             "firnfs-fuse",
+            "firnfs-manage",
             "firnfs-sim",
             "firnfs-torture",
             "firnfs-volume",
@@ -37,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-format",
             "firnfs-fuse",
             "firnfs-lab",
+            "firnfs-manage",
             "firnfs-torture",
             "firnfs-volume",
         ],
@@ -150,6 +159,140 @@ fn mention(text: &str, module: &str) -> Option<usize> {
 
 fn is_path_of(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+/// Modules of `crates/fs/src`, each with those that it may use: only such as stand before it.
+const INSIDE_FS: &[(&str, &[&str])] = &[
+    ("mutation", &[]),
+    ("bmap", &[]),
+    ("digest", &[]),
+    ("fetch", &[]),
+    ("error", &["fetch"]),
+    ("inode", &[]),
+    ("dirent", &["error", "inode"]),
+    ("lookahead", &["fetch"]),
+    ("store", &["digest", "error", "fetch", "inode"]),
+    ("engine", &["error", "fetch", "store"]),
+    ("cache", &["digest", "store"]),
+    ("clean", &["mutation"]),
+    ("ufs", &["digest", "dirent", "error", "inode", "store"]),
+    ("vfs", &["dirent", "error", "inode", "store", "ufs"]),
+    (
+        "lfs",
+        &[
+            "bmap",
+            "cache",
+            "clean",
+            "digest",
+            "dirent",
+            "engine",
+            "error",
+            "fetch",
+            "inode",
+            "lookahead",
+            "mutation",
+            "store",
+        ],
+    ),
+    ("mem", &["digest", "engine", "error", "inode", "store"]),
+    ("check", &["bmap", "dirent", "engine", "error", "inode", "lfs", "store", "ufs", "vfs"]),
+];
+
+/// Folders of `crates/fs/src/lfs`, from the bottom up: each may use those before it, and the sum of them, `Lfs`.
+const INSIDE_LFS: &[&str] = &["base", "map", "tables", "write", "room", "upkeep", "recover"];
+
+/// Modules of the crate that a source file names, with the lines.
+fn named_modules(text: &str, from: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        // Links of the documentation are no arrows.
+        let code = line.split("//").next().unwrap_or_default();
+        for (at, _) in code.match_indices(from) {
+            let path = &code[at + from.len()..];
+            let grouped = path.strip_prefix('{').map(|group| group.trim_end_matches(['}', ';']));
+            let names = grouped.map_or_else(|| vec![path], |group| group.split(',').collect());
+            let name_of = |name: &str| {
+                let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+                name.trim().split(end).next().unwrap_or_default().to_owned()
+            };
+            found.extend(names.into_iter().map(|name| (name_of(name), number + 1)));
+        }
+    }
+    found
+}
+
+/// Tests may look wherever they like.
+fn product_code(file: &Path) -> Option<String> {
+    let is_test = file.to_str()?.ends_with("tests.rs");
+    let text = std::fs::read_to_string(file).unwrap();
+    let end = text.find("#[cfg(test)]\nmod").unwrap_or(text.len());
+    (!is_test).then(|| text[..end].to_owned())
+}
+
+#[test]
+fn the_modules_of_the_library_use_only_what_stands_below_them() {
+    let fs = root().join("crates/fs/src");
+    let known: BTreeSet<&str> = INSIDE_FS.iter().map(|(name, _)| *name).collect();
+    for (module, allowed) in INSIDE_FS {
+        let files = sources_of(&fs, module);
+        assert!(!files.is_empty(), "there is no module {module}");
+        for file in files {
+            let Some(text) = product_code(&file) else { continue };
+            for (name, line) in named_modules(&text, "crate::") {
+                let is_module = known.contains(name.as_str()) && name != *module;
+                let is_allowed = allowed.contains(&name.as_str());
+                assert!(!is_module || is_allowed, "{}:{line}: {module} uses {name}", file.display());
+            }
+        }
+    }
+    let listed = std::fs::read_to_string(fs.join("lib.rs")).unwrap();
+    for module in listed.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")) {
+        assert!(known.contains(module.trim_end_matches(';')), "{module} has no rule in this test");
+    }
+}
+
+#[test]
+fn the_folders_of_the_log_use_only_those_below_them() {
+    let lfs = root().join("crates/fs/src/lfs");
+    for (rank, folder) in INSIDE_LFS.iter().enumerate() {
+        for file in sources_of(&lfs, folder) {
+            let Some(text) = product_code(&file) else { continue };
+            for (name, line) in named_modules(&text, "crate::lfs::") {
+                let above = INSIDE_LFS[rank + 1..].contains(&name.as_str());
+                let is_face = ["store", "engine", "view"].contains(&name.as_str());
+                assert!(!above && !is_face, "{}:{line}: {folder} uses {name}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_driver_names_no_storage_manager_and_adapters_do_not_reach_through_to_one() {
+    let crates = root().join("crates");
+    for (name, forbidden) in [
+        ("volume", &["firnfs::lfs", "firnfs::ffs", "firnfs::mem", "lfs::"][..]),
+        ("fuse", &["firnfs::lfs", "firnfs::ffs", "firnfs::mem", ".store()", ".store_mut()"]),
+    ] {
+        for file in sources_of(&crates.join(name), "src") {
+            let Some(text) = product_code(&file) else { continue };
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                let met = forbidden.iter().find(|word| code.contains(**word));
+                assert_eq!(met, None, "{}:{}", file.display(), number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_to_name_a_module_is_an_arrow() {
+    let names = |code: &str| -> Vec<String> {
+        named_modules(code, "crate::").into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names("use crate::lfs::X;"), ["lfs"]);
+    assert_eq!(names("use crate::{ufs, vfs::Y};"), ["ufs", "vfs"]);
+    assert_eq!(names("    let x = crate::mem::f(crate::store::Y);"), ["mem", "store"]);
+    assert!(names("// crate::lfs").is_empty());
 }
 
 #[test]

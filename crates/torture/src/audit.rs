@@ -2,6 +2,7 @@
 
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
+use firnfs_manage::LogVolume;
 use firnfs_volume::Volume;
 
 /// Makes everything durable and checks the volume. Returns what is wrong, one line each.

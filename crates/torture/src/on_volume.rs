@@ -6,8 +6,9 @@ use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs::{FsError, Outcome};
 use firnfs_device::Device;
 use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::{OpenError, open};
 use firnfs_sim::VirtualClock;
-use firnfs_volume::{OpenError, Volume, open};
+use firnfs_volume::Volume;
 use std::sync::Arc;
 
 /// See the module's head.
@@ -22,7 +23,7 @@ impl OnVolume {
     /// Opens the volume on `device` (relatime) with a clock that shows `now`.
     ///
     /// # Errors
-    /// As [`firnfs_volume::open`].
+    /// As [`firnfs_manage::open`].
     pub fn open(device: Arc<dyn Device>, options: Options, now: TimeNs) -> Result<Self, OpenError> {
         let clock = Arc::new(VirtualClock::at(now.0));
         let volume = open(device, options, AtimeMode::Relatime, clock.clone())?;

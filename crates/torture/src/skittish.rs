@@ -5,8 +5,9 @@
 //! that compares both sees it. Between `begin` and `end` a look is a violation of the seam and panics.
 
 use crate::ops::Rng;
-use firnfs::content::Content;
+use firnfs::digest::Digest;
 use firnfs::inode::Inode;
+use firnfs::store::content::Content;
 use firnfs::store::{
     Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
 };
@@ -86,13 +87,17 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.block(ino, fork, index)
     }
 
+    fn digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Option<&Digest> {
+        self.inner.digest(ino, fork, index)
+    }
+
+    fn keep_digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex, digest: Digest) {
+        self.inner.keep_digest(ino, fork, index, digest);
+    }
+
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
         self.pause()?;
         self.inner.read(ino, at_bytes, len_bytes)
-    }
-
-    fn unpin(&mut self, pin: u64) -> bool {
-        self.inner.unpin(pin)
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
@@ -135,9 +140,13 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.reserve(op, ino, at_bytes, len_bytes);
     }
 
-    fn end(&mut self, op: Op) {
+    fn end(&mut self, op: Op) -> Option<Ticket> {
         self.is_open = false;
-        self.inner.end(op);
+        self.inner.end(op)
+    }
+
+    fn note_access(&mut self, dir: InodeNo, ino: InodeNo) {
+        self.inner.note_access(dir, ino);
     }
 
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {

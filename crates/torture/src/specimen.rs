@@ -7,8 +7,9 @@ use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, AtimeMode, Caller, NewNode, XattrMode};
 use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::{OpenError, format, open};
 use firnfs_sim::VirtualClock;
-use firnfs_volume::{OpenError, Volume, format, open};
+use firnfs_volume::Volume;
 use std::sync::Arc;
 
 /// Size of the volume in bytes.

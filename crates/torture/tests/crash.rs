@@ -3,12 +3,12 @@
 use firnfs::lfs::{META_LOG, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::MemDevice;
+use firnfs_manage::open;
 use firnfs_sim::VirtualClock;
 use firnfs_torture::crash::campaign::{Report, explore, mixed, prepare};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::{Explorer, Firn, Limits};
-use firnfs_volume::open;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -9,10 +9,11 @@ use firnfs::store::{BlockKey, Fork, Scope};
 use firnfs_device::SparseImage;
 use firnfs_format::InodeNo;
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, LOG_START_BYTES};
+use firnfs_manage::OpenError;
 use firnfs_torture::anatomy::{Anatomy, Owner, Part};
 use firnfs_torture::specimen::{LEAF_ENTRIES, Left, VOLUME_BYTES, make, mount, pattern, specimen};
 use firnfs_torture::survey::{Answers, Aspect, Bounds, look_at, survey};
-use firnfs_volume::{OpenError, Volume};
+use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -5,12 +5,12 @@ use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::TimeNs;
+use firnfs_manage::format;
 use firnfs_torture::audit::audit;
 use firnfs_torture::model::{Model, Seen};
 use firnfs_torture::on_volume::OnVolume;
 use firnfs_torture::ops::{Generator, Mix, Path};
 use firnfs_torture::run::Runner;
-use firnfs_volume::format;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -7,12 +7,13 @@ use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::format;
 use firnfs_torture::audit::audit;
 use firnfs_torture::model::{Model, Seen};
 use firnfs_torture::on_volume::OnVolume;
 use firnfs_torture::ops::{Generator, HANDLES, Mix, Op, Path, Rng};
 use firnfs_torture::run::Runner;
-use firnfs_volume::{Volume, format};
+use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

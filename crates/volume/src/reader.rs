@@ -1,294 +1,330 @@
-//! Reading the device: aligned, coalesced, with read-ahead along the log.
+//! Reading the device: aligned, several reads under way at once, with the look-ahead that the store asked for.
 //!
-//! What was written together lies together in the log, so small reads close to each other are served from *windows*: a
-//! stretch of the log read at once. A window may be older than the log (its segment was written again); the checksum in
-//! every pointer tells, and then the device is asked.
+//! Whoever has several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
+//! stretches of one read ([`Reader::carry_out`]). What was read beside them ([`Ahead`](firnfs::fetch::Ahead)) is kept in
+//! *windows*, from which later reads are served. A window may be older than the device (its place was written again): the
+//! store's verifier tells, and then the device is asked. A store without checksums asks for no look-ahead over what it may
+//! write.
+//!
+//! Callers: `volume` and `waiting`; outside this crate whoever reads a volume's device raw ([`Reader::exact`]).
 
 use crate::sync::Mutex;
-use firnfs::lfs::{Geometry, verify_stored};
-use firnfs::store::{Fork, Piece, ReadPlan};
-use firnfs::{Fetch, FetchKind, FsError};
-use firnfs_device::{AlignedBuf, Device};
-use firnfs_format::BlockPtr;
+use firnfs::FsError;
+use firnfs::engine::Verify;
+use firnfs::fetch::{Ahead, Fetch};
+use firnfs::store::{Piece, ReadPlan};
+use firnfs_device::{AlignedBuf, Device, Request};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Length of a window in bytes: the indirect blocks of 64 MiB of content, and what lies between them.
-const WINDOW_BYTES: u64 = 320 << 10;
 /// Windows kept.
 const WINDOWS: usize = 16;
-/// Reads at least this long are not worth a window.
+/// Stretches at least this long are read without look-ahead: whoever asks for so much reads ahead by itself.
 const LARGE_BYTES: u64 = 64 << 10;
-/// Longest single read of file data.
+/// Longest single read.
 const READ_MAX_BYTES: u64 = 1 << 20;
+/// Fetches this close to each other are read at once: the bytes between them cost less than a request.
+const GAP_BYTES: u64 = 4096;
 
-/// Where what is read next is likely to lie.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Behind,
-    /// The log has what a block refers to before the block.
-    Before,
-    /// Nodes of a directory's index are written together and looked for in any order.
-    Around,
-}
-
+/// A stretch of the device that was read.
+#[derive(Clone)]
 struct Window {
     at_bytes: u64,
     data: Arc<AlignedBuf>,
 }
 
-#[derive(Default)]
-struct Ahead {
-    /// Those used last at the end: one of a directory outlives those of its files that come and go.
-    windows: VecDeque<Window>,
-    /// Ends of recent small reads: another one close behind is a sequence.
-    recent: VecDeque<u64>,
+impl Window {
+    fn end(&self) -> u64 {
+        self.at_bytes + self.data.len() as u64
+    }
+
+    /// The bytes of a range, if it lies inside.
+    fn range(&self, at_bytes: u64, len_bytes: u64) -> Option<&[u8]> {
+        let from = usize::try_from(at_bytes.checked_sub(self.at_bytes)?).ok()?;
+        self.data.get(from..from.checked_add(len_bytes as usize)?)
+    }
+}
+
+/// A read to be submitted: a range of the device, and where the look-ahead in it begins and ends.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u64,
+    end: u64,
+    has_ahead: bool,
 }
 
 /// See the module's head.
 pub struct Reader {
-    device: Arc<dyn Device>,
-    geo: Geometry,
+    device: Option<Arc<dyn Device>>,
+    verifier: Arc<dyn Verify>,
     unit_bytes: u64,
     size_bytes: u64,
-    ahead: Mutex<Ahead>,
+    /// Those used last at the end: one of a directory outlives those of its files that come and go.
+    windows: Mutex<VecDeque<Window>>,
     before_blocking: Arc<OnceLock<fn()>>,
 }
 
 impl Reader {
-    /// Reads `device` for a store of that geometry. `before_blocking`, once set, is called before each wait.
-    pub fn new(device: Arc<dyn Device>, geo: Geometry, before_blocking: Arc<OnceLock<fn()>>) -> Self {
-        let shape = device.geometry();
-        let unit_bytes = u64::from(shape.logical_block_bytes.max(512));
+    /// Reads `device` for a store; `None` for a store without one. `before_blocking`, once set, is called before each wait.
+    pub fn new(
+        device: Option<Arc<dyn Device>>,
+        verifier: Arc<dyn Verify>,
+        before_blocking: Arc<OnceLock<fn()>>,
+    ) -> Self {
+        let shape = device.as_ref().map(|device| device.geometry());
         Self {
             device,
-            geo,
-            unit_bytes,
-            size_bytes: shape.size_bytes,
-            ahead: Mutex::default(),
+            verifier,
+            unit_bytes: shape.map_or(512, |shape| u64::from(shape.logical_block_bytes.max(512))),
+            size_bytes: shape.map_or(0, |shape| shape.size_bytes),
+            windows: Mutex::default(),
             before_blocking,
         }
     }
 
-    fn device_read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, FsError> {
+    fn device(&self) -> Result<&dyn Device, FsError> {
+        self.device.as_deref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))
+    }
+
+    /// Submits reads of aligned ranges together and waits for all of them; as many answers as ranges.
+    fn read_spans(&self, spans: &[Span]) -> Result<Vec<Result<Window, FsError>>, FsError> {
+        if spans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let device = self.device()?;
         if let Some(hook) = self.before_blocking.get() {
             hook();
         }
-        self.device.read(at_bytes, len_bytes).map_err(|e| FsError::Io(e.to_string()))
-    }
-
-    /// Reads what the core asked for and verifies it.
-    ///
-    /// # Errors
-    /// `Io`, `Corrupt`.
-    pub fn fetch(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
-        let (at, len) = (fetch.at_bytes, u64::from(fetch.len_bytes));
-        let next = match fetch.what {
-            FetchKind::Block(key, _) if key.level >= 2 => Next::Before,
-            FetchKind::Block(key, _) if key.fork == Fork::Index => Next::Around,
-            _ => Next::Behind,
+        let submit = |span: &Span| {
+            let len_bytes = (span.end - span.start) as u32;
+            device.submit(Request::Read { at_bytes: span.start, len_bytes })
         };
-        if len < LARGE_BYTES
-            && let Some(bytes) = self.windowed(at, len, next)
-            && firnfs::lfs::verify(&fetch.what, &self.geo, &bytes).is_ok()
-        {
-            return Ok(bytes);
-        }
-        let bytes = self.exact(at, len)?;
-        firnfs::lfs::verify(&fetch.what, &self.geo, &bytes)?;
-        Ok(bytes)
+        let tags: Vec<_> = spans.iter().map(submit).collect();
+        let answers = spans.iter().zip(tags).map(|(span, tag)| match device.wait(tag) {
+            Ok(Some(data)) => Ok(Window { at_bytes: span.start, data: Arc::new(data) }),
+            Ok(None) => Err(FsError::Io("the device returned no data".to_owned())),
+            Err(e) => Err(FsError::Io(e.to_string())),
+        });
+        Ok(answers.collect())
     }
 
-    /// Small reads in sequence: from a window, read now if this continues a sequence.
-    fn windowed(&self, at: u64, len: u64, next: Next) -> Option<Vec<u8>> {
-        let inside = |w: &Window| at >= w.at_bytes && at + len <= w.at_bytes + w.data.len() as u64;
-        let cut = |w: &Window| {
-            let from = (at - w.at_bytes) as usize;
-            w.data[from..from + len as usize].to_vec()
+    /// A range with what is to be read beside it, aligned outwards and within the device.
+    fn span(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
+        let (before, behind) = (u64::from(ahead.before_bytes), u64::from(ahead.behind_bytes));
+        let start = at_bytes.saturating_sub(before) / self.unit_bytes * self.unit_bytes;
+        let needed = (at_bytes + len_bytes).next_multiple_of(self.unit_bytes);
+        let whole_units = self.size_bytes / self.unit_bytes * self.unit_bytes;
+        // What is asked for is read even beyond the end, for the device to refuse it.
+        let end = (needed + behind.next_multiple_of(self.unit_bytes)).min(whole_units).max(needed);
+        Span { start, end, has_ahead: ahead != Ahead::NONE }
+    }
+
+    /// Reads what a store asked for, all at once, and verifies it; as many answers as fetches.
+    pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Vec<u8>, FsError>> {
+        let mut answers: Vec<Option<Result<Vec<u8>, FsError>>> =
+            fetches.iter().map(|fetch| self.in_windows(fetch).map(Ok)).collect();
+        let mut missing: Vec<usize> = (0..fetches.len()).filter(|&at| answers[at].is_none()).collect();
+        missing.sort_by_key(|&at| fetches[at].at_bytes);
+        let (spans, span_of) = self.merge(fetches, &missing);
+        let read = match self.read_spans(&spans) {
+            Ok(read) => read,
+            Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
         };
-        {
-            let mut ahead = self.ahead.lock();
-            if let Some(found) = ahead.windows.iter().position(inside) {
-                let window = ahead.windows.remove(found)?;
-                let bytes = cut(&window);
-                ahead.windows.push_back(window);
-                return Some(bytes);
-            }
-            let close = |&end: &u64| at.abs_diff(end) <= WINDOW_BYTES;
-            // What begins in a window and ends behind it, or begins where one ends, goes on with its sequence.
-            let goes_on = |w: &Window| (w.at_bytes..=w.at_bytes + w.data.len() as u64).contains(&at);
-            let in_sequence = ahead.recent.iter().any(close) || ahead.windows.iter().any(goes_on);
-            if ahead.recent.len() >= 8 {
-                ahead.recent.pop_front();
-            }
-            ahead.recent.push_back(at + len);
-            if !in_sequence {
-                return None;
-            }
+        for (&at, &span) in missing.iter().zip(&span_of) {
+            let fetch = &fetches[at];
+            answers[at] = Some(read[span].clone().and_then(|window| {
+                let bytes = window.range(fetch.at_bytes, u64::from(fetch.len_bytes)).unwrap_or(&[]);
+                self.verifier.verify(&fetch.token, bytes).map(|()| bytes.to_vec())
+            }));
         }
-        let (start, window_len) = self.window_around(at, len, next);
-        let data = Arc::new(self.device_read(start, window_len as u32).ok()?);
-        let window = Window { at_bytes: start, data };
-        let bytes = inside(&window).then(|| cut(&window));
-        let mut ahead = self.ahead.lock();
-        if ahead.windows.len() >= WINDOWS {
-            ahead.windows.pop_front();
-        }
-        ahead.windows.push_back(window);
-        bytes
+        let ahead = spans.iter().zip(&read).filter(|(span, _)| span.has_ahead);
+        self.keep(ahead.filter_map(|(_, window)| window.as_ref().ok().cloned()));
+        let never = || Err(FsError::Io("a fetch was not answered".to_owned()));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
     }
 
-    /// Start and length of a window with that range in it, in bytes.
-    fn window_around(&self, at: u64, len: u64, next: Next) -> (u64, u64) {
-        let window_len = WINDOW_BYTES.max(len + 4096);
-        let start = match next {
-            // No further back than it must: the head is where the read before ended.
-            Next::Behind => at,
-            Next::Around => at.saturating_sub(window_len / 2),
-            Next::Before => (at + len).next_multiple_of(self.unit_bytes).saturating_sub(window_len),
-        };
-        let start = start / self.unit_bytes * self.unit_bytes;
-        (start, window_len.min(self.size_bytes - start) / self.unit_bytes * self.unit_bytes)
+    /// Puts fetches, sorted by place, that lie close to each other into one read. Returns the reads, and which one serves each
+    /// fetch.
+    fn merge(&self, fetches: &[Fetch], sorted: &[usize]) -> (Vec<Span>, Vec<usize>) {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut span_of = Vec::with_capacity(sorted.len());
+        for &at in sorted {
+            let Fetch { at_bytes, len_bytes, ahead, .. } = fetches[at];
+            let span = self.span(at_bytes, u64::from(len_bytes), ahead);
+            match spans.last_mut() {
+                Some(last)
+                    if span.start <= last.end + GAP_BYTES
+                        && span.end.max(last.end) - last.start <= READ_MAX_BYTES =>
+                {
+                    last.start = last.start.min(span.start);
+                    last.end = last.end.max(span.end);
+                    last.has_ahead |= span.has_ahead;
+                }
+                _ => spans.push(span),
+            }
+            span_of.push(spans.len() - 1);
+        }
+        (spans, span_of)
     }
 
-    /// Exactly that range, aligned outwards to the device's blocks.
+    /// The bytes of a fetch, if they are in a window and right there.
+    fn in_windows(&self, fetch: &Fetch) -> Option<Vec<u8>> {
+        let window = self.window_with(fetch.at_bytes, u64::from(fetch.len_bytes))?;
+        let bytes = window.range(fetch.at_bytes, u64::from(fetch.len_bytes))?;
+        self.verifier.verify(&fetch.token, bytes).is_ok().then(|| bytes.to_vec())
+    }
+
+    /// The window that a range lies in; it becomes the one used last.
+    fn window_with(&self, at_bytes: u64, len_bytes: u64) -> Option<Window> {
+        let mut windows = self.windows.lock();
+        let inside = |w: &Window| at_bytes >= w.at_bytes && at_bytes + len_bytes <= w.end();
+        let found = windows.iter().rposition(inside)?;
+        let window = windows.remove(found)?;
+        windows.push_back(window.clone());
+        Some(window)
+    }
+
+    fn keep(&self, windows: impl Iterator<Item = Window>) {
+        let mut kept = self.windows.lock();
+        for window in windows {
+            if kept.len() >= WINDOWS {
+                kept.pop_front();
+            }
+            kept.push_back(window);
+        }
+    }
+
+    /// Exactly that range, aligned outwards to the device's blocks; unverified.
     ///
     /// # Errors
     /// `Io`.
-    pub fn exact(&self, at: u64, len: u64) -> Result<Vec<u8>, FsError> {
-        let start = at / self.unit_bytes * self.unit_bytes;
-        let end = (at + len).next_multiple_of(self.unit_bytes);
-        let data = self.device_read(start, (end - start) as u32)?;
-        let from = (at - start) as usize;
-        Ok(data[from..from + len as usize].to_vec())
+    pub fn exact(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        let span = self.span(at_bytes, len_bytes, Ahead::NONE);
+        let window = self.read_spans(&[span])?.pop().unwrap_or_else(|| Err(FsError::NoData))?;
+        Ok(window.range(at_bytes, len_bytes).unwrap_or(&[]).to_vec())
     }
 
-    /// Carries out a read plan: stretches that lie together on the device are read at once. Every block is verified.
+    /// Carries out a read plan: stretches that lie together on the device are one read, and all reads are under way at once. Every
+    /// block is verified.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn carry_out(&self, plan: &ReadPlan, out: &mut [u8]) -> Result<(), FsError> {
-        let mut done = 0;
-        let mut at = 0;
+        let mut waiting: Vec<(Run<'_>, Span)> = Vec::new();
+        let (mut at, mut done) = (0, 0);
         while at < plan.pieces.len() {
-            let run = run_length(&plan.pieces[at..]);
-            let pieces = &plan.pieces[at..at + run.max(1)];
-            let len: usize = pieces.iter().map(Piece::len_bytes).sum();
-            self.read_run(pieces, &mut out[done..done + len])?;
-            done += len;
-            at += run.max(1);
-        }
-        Ok(())
-    }
-
-    /// Carries out a plan of a store without a device.
-    ///
-    /// # Errors
-    /// `Io` if the plan refers to one nevertheless.
-    pub fn from_memory(plan: &ReadPlan, out: &mut [u8]) -> Result<(), FsError> {
-        let mut done = 0;
-        for piece in &plan.pieces {
-            let part = &mut out[done..done + piece.len_bytes()];
-            if !copy_memory(piece, part) {
-                return Err(FsError::Io("the store has no device".to_owned()));
+            if copy_memory(&plan.pieces[at], &mut out[done..]) {
+                done += plan.pieces[at].len_bytes();
+                at += 1;
+                continue;
             }
-            done += part.len();
+            let is_last = |count: usize| at + count == plan.pieces.len();
+            let mut run = Run { pieces: &plan.pieces[at..at + run_length(&plan.pieces[at..])], at_out: done };
+            let ends_plan = is_last(run.pieces.len());
+            at += run.pieces.len();
+            done += run.len_out();
+            self.begin_in_windows(&mut run, out);
+            if let Some((start, end)) = run.place() {
+                let wants_ahead = ends_plan && end - start < LARGE_BYTES;
+                let ahead = if wants_ahead { plan.ahead } else { Ahead::NONE };
+                waiting.push((run, self.span(start, end - start, ahead)));
+            }
         }
+        let spans: Vec<Span> = waiting.iter().map(|(_, span)| *span).collect();
+        let read = self.read_spans(&spans)?;
+        let mut result = Ok(());
+        for ((run, span), window) in waiting.iter().zip(read) {
+            let copied = window.and_then(|window| {
+                if span.has_ahead {
+                    self.keep(std::iter::once(window.clone()));
+                }
+                run.pieces.iter().try_fold(run.at_out, |at_out, piece| {
+                    self.copy_stored(piece, &window, &mut out[at_out..at_out + piece.len_bytes()])?;
+                    Ok(at_out + piece.len_bytes())
+                })
+            });
+            result = result.and(copied.map(drop));
+        }
+        result
+    }
+
+    /// Serves the first pieces of a run from windows, as many as there are; what is left stays in the run.
+    fn begin_in_windows(&self, run: &mut Run<'_>, out: &mut [u8]) {
+        while let Some((first, rest)) = run.pieces.split_first()
+            && let Piece::Stored { at_bytes, stored_bytes, .. } = first
+            && let Some(window) = self.window_with(*at_bytes, u64::from(*stored_bytes))
+        {
+            let target = &mut out[run.at_out..run.at_out + first.len_bytes()];
+            if self.copy_stored(first, &window, target).is_err() {
+                return;
+            }
+            *run = Run { pieces: rest, at_out: run.at_out + first.len_bytes() };
+        }
+    }
+
+    /// Verifies a stored piece in what was read, and copies what was asked for.
+    fn copy_stored(&self, piece: &Piece, window: &Window, target: &mut [u8]) -> Result<(), FsError> {
+        let Piece::Stored { token, at_bytes, stored_bytes, start, len_bytes } = piece else { return Ok(()) };
+        let block = window.range(*at_bytes, u64::from(*stored_bytes)).unwrap_or(&[]);
+        self.verifier.verify(token, block)?;
+        // What lies beyond the stored length is zero.
+        let tail = block.get(*start..).unwrap_or(&[]);
+        let have = tail.len().min(*len_bytes);
+        target[..have].copy_from_slice(&tail[..have]);
+        target[have..].fill(0);
         Ok(())
     }
+}
 
-    fn read_run(&self, pieces: &[Piece], out: &mut [u8]) -> Result<(), FsError> {
-        let Piece::Stored { at_bytes: start, .. } = pieces[0] else {
-            copy_memory(&pieces[0], out);
-            return Ok(());
-        };
-        let len: u64 = pieces.iter().filter_map(stored).map(|(ptr, _)| u64::from(ptr.stored_bytes())).sum();
-        if len < LARGE_BYTES
-            && let Some(bytes) = self.windowed(start, len, Next::Behind)
-            && self.copy_out(pieces, start, &bytes, out).is_ok()
-        {
-            return Ok(());
-        }
-        if len >= LARGE_BYTES
-            && let Some((pieces_done, bytes_done)) = self.begin_in_window(pieces, start, out)
-        {
-            // The head is behind the window: reading its part again would send it back.
-            let rest = &pieces[pieces_done..];
-            return if rest.is_empty() { Ok(()) } else { self.read_run(rest, &mut out[bytes_done..]) };
-        }
-        let unit_start = start / self.unit_bytes * self.unit_bytes;
-        let unit_end = (start + len).next_multiple_of(self.unit_bytes);
-        let data = self.device_read(unit_start, (unit_end - unit_start) as u32)?;
-        self.copy_out(pieces, unit_start, &data, out)
+/// Stored pieces that lie one behind the other on the device, and where their bytes go.
+struct Run<'a> {
+    pieces: &'a [Piece],
+    at_out: usize,
+}
+
+impl Run<'_> {
+    fn len_out(&self) -> usize {
+        self.pieces.iter().map(Piece::len_bytes).sum()
     }
 
-    /// Serves the first blocks of a run from the window that they are in; returns how many they are, and their bytes.
-    fn begin_in_window(&self, pieces: &[Piece], start: u64, out: &mut [u8]) -> Option<(usize, usize)> {
-        let (at_bytes, data) = {
-            let ahead = self.ahead.lock();
-            let window = ahead
-                .windows
-                .iter()
-                .rev()
-                .find(|w| (w.at_bytes..w.at_bytes + w.data.len() as u64).contains(&start))?;
-            (window.at_bytes, window.data.clone())
-        };
-        let end = at_bytes + data.len() as u64;
-        let is_inside =
-            |piece: &&Piece| stored(piece).is_some_and(|(ptr, at)| at + u64::from(ptr.stored_bytes()) <= end);
-        let inside = &pieces[..pieces.iter().take_while(is_inside).count()];
-        let len_bytes: usize = inside.iter().map(Piece::len_bytes).sum();
-        let copied = self.copy_out(inside, at_bytes, &data, &mut out[..len_bytes]);
-        (!inside.is_empty() && copied.is_ok()).then_some((inside.len(), len_bytes))
-    }
-
-    /// Verifies the blocks of a run in `bytes`, which start at `from` on the device, and copies what was asked for.
-    fn copy_out(&self, pieces: &[Piece], from: u64, bytes: &[u8], out: &mut [u8]) -> Result<(), FsError> {
-        let mut done = 0;
-        for piece in pieces {
-            let Piece::Stored { key, ptr, at_bytes, start, len_bytes } = piece else { continue };
-            let at = (at_bytes - from) as usize;
-            let block = &bytes[at..at + ptr.stored_bytes() as usize];
-            verify_stored(ptr, &self.geo, block, || format!("inode {} block {}", key.ino, key.index))?;
-            let target = &mut out[done..done + len_bytes];
-            // What lies beyond the stored length is zero.
-            let tail = block.get(*start..).unwrap_or(&[]);
-            let have = tail.len().min(*len_bytes);
-            target[..have].copy_from_slice(&tail[..have]);
-            target[have..].fill(0);
-            done += len_bytes;
-        }
-        Ok(())
+    /// Start and end on the device; `None` if nothing is left.
+    fn place(&self) -> Option<(u64, u64)> {
+        let (start, _) = stored(self.pieces.first()?)?;
+        let (last, len_bytes) = stored(self.pieces.last()?)?;
+        Some((start, last + len_bytes))
     }
 }
 
 /// Copies a stretch that is not on the device; false if it is.
 fn copy_memory(piece: &Piece, out: &mut [u8]) -> bool {
-    match piece {
-        Piece::Zeros { .. } => out.fill(0),
-        Piece::Memory { buf, start, len_bytes } => out.copy_from_slice(&buf[*start..*start + *len_bytes]),
+    let out = match piece {
         Piece::Stored { .. } => return false,
+        other => &mut out[..other.len_bytes()],
+    };
+    match piece {
+        Piece::Memory { buf, start, len_bytes } => out.copy_from_slice(&buf[*start..*start + *len_bytes]),
+        Piece::Zeros { .. } | Piece::Stored { .. } => out.fill(0),
     }
     true
 }
 
-fn stored(piece: &Piece) -> Option<(&BlockPtr, u64)> {
+fn stored(piece: &Piece) -> Option<(u64, u64)> {
     match piece {
-        Piece::Stored { ptr, at_bytes, .. } => Some((ptr, *at_bytes)),
+        Piece::Stored { at_bytes, stored_bytes, .. } => Some((*at_bytes, u64::from(*stored_bytes))),
         _ => None,
     }
 }
 
 /// How many pieces from the first on lie one behind the other on the device; 0 if the first is not on the device.
 fn run_length(pieces: &[Piece]) -> usize {
-    let Some((first, start)) = pieces.first().and_then(stored) else { return 0 };
-    let mut end = start + u64::from(first.stored_bytes());
+    let Some((start, len_bytes)) = pieces.first().and_then(stored) else { return 0 };
+    let mut end = start + len_bytes;
     let mut run = 1;
-    while let Some((ptr, at)) = pieces.get(run).and_then(stored)
+    while let Some((at, len_bytes)) = pieces.get(run).and_then(stored)
         && at == end
         && end - start < READ_MAX_BYTES
     {
-        end += u64::from(ptr.stored_bytes());
+        end += len_bytes;
         run += 1;
     }
     run

@@ -3,10 +3,10 @@
 //! Invariant: a segment that could not be emptied is not chosen again before something else was done, so that a cleaner does
 //! not turn on the spot.
 
+use crate::port::wire::{Block, Cleaned, Contents, Marked, Room, Segment, Segments, State, WireFate};
 use firnfs::clean::{Candidate, Policy, Terms};
 use firnfs_format::{SegmentId, TimeNs};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
-use firnfs_fuse::port::wire::{Block, Cleaned, Contents, Marked, Room, Segment, Segments, State, WireFate};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

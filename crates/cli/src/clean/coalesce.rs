@@ -6,10 +6,10 @@
 use super::failure_of;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use crate::port::wire::Coalesced;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
-use firnfs_fuse::port::wire::Coalesced;
 use serde::Serialize;
 use serde_json::json;
 use std::fs::{self, Metadata};

@@ -9,13 +9,13 @@ mod coalesce;
 
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
+use crate::port::wire::Room;
 use crate::progress::Bar;
 use clap::{ArgGroup, Args};
 use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
 use firnfs::clean::names::POLICIES;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
-use firnfs_fuse::port::wire::Room;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -289,7 +289,7 @@ const FORK_NAMES: [&str; FORKS] = ["data", "index", "xattr"];
 
 impl EntryView {
     fn new(image: &Image, entry: &Entry, good: bool) -> Self {
-        let map = firnfs::ufs::bmap::Geometry::new(
+        let map = firnfs::bmap::Geometry::new(
             image.superblock.block_bytes,
             firnfs_format::pointer::POINTER_BYTES as u32,
         );
@@ -302,7 +302,7 @@ impl EntryView {
             }
             EntryKind::Block { fork, level, index } => {
                 let name = FORK_NAMES.get(usize::from(fork)).copied().unwrap_or("unknown");
-                let in_reach = level <= firnfs::ufs::bmap::LEVELS && index < map.blocks_at(level);
+                let in_reach = level <= firnfs::bmap::LEVELS && index < map.blocks_at(level);
                 (name, in_reach.then(|| map.lbn(level, BlockIndex(index))))
             }
             EntryKind::Inode { orphan: false } => ("inode", None),

@@ -159,7 +159,7 @@ fn open(image: &Path, access: Access) -> Done<FileDevice> {
 fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<CheckView> {
     let bar = Bar::of_bytes();
     let from = slot.map_or(From::Newest, From::Slot);
-    let report = firnfs_volume::check(device, from, &mut |progress| show(&bar, progress));
+    let report = firnfs_manage::check(device, from, &mut |progress| show(&bar, progress));
     drop(bar);
     report.map(|report| CheckView::new(&report, slot)).map_err(|e| impossible(image, &e))
 }

@@ -6,7 +6,7 @@ use crate::failure::{Done, Failure};
 use crate::progress::Bar;
 use firnfs::check::Finding;
 use firnfs_device::{Access, Clock, Device, SystemClock};
-use firnfs_volume::Outcome;
+use firnfs_manage::Outcome;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bar = Bar::of_bytes();
     let mut answer = Answer { all: args.yes };
-    let repaired = firnfs_volume::repair(
+    let repaired = firnfs_manage::repair(
         &device,
         &clock,
         &mut |finding| bar.suspend(|| answer.to(finding)),

@@ -8,7 +8,7 @@ use crate::progress::Bar;
 use firnfs::check::salvage::Assumed;
 use firnfs_device::{Access, Clock, Device, FileDevice, FileOptions, ReadOnlyDevice, SystemClock};
 use firnfs_format::TimeNs;
-use firnfs_volume::{put_together, write_salvaged};
+use firnfs_manage::{put_together, write_salvaged};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
-use firnfs_volume::{Action, Outcome};
+use firnfs_manage::{Action, Outcome};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;

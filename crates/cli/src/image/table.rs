@@ -2,7 +2,7 @@
 
 use super::Image;
 use crate::failure::Done;
-use firnfs::ufs::bmap::Geometry;
+use firnfs::bmap::Geometry;
 use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
 use firnfs_format::pointer::POINTER_BYTES;
@@ -127,4 +127,4 @@ impl Image {
 }
 
 // The walk takes the inode's pointers for the slots of the block map.
-const _: () = assert!(DIRECT_POINTERS as u64 == firnfs::ufs::bmap::DIRECT && FORKS == 3);
+const _: () = assert!(DIRECT_POINTERS as u64 == firnfs::bmap::DIRECT && FORKS == 3);

@@ -6,11 +6,12 @@
 //! leak into what is copied, and making an entry changes the directory's times.
 
 use crate::failure::{Done, Failure};
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::vfs::{Attr, Caller, NewNode, SetAttr, SetTime, XattrMode};
 use firnfs::{FsError, Outcome};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_volume::{Driven, Volume};
+use firnfs_volume::Volume;
 use rustc_hash::FxHashMap;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -75,7 +76,7 @@ pub fn survey(tree: &Path, leave_out: Option<SourceId>) -> Done<Totals> {
 ///
 /// # Errors
 /// As reading the tree or writing the volume reports, with the path.
-pub fn copy_tree<S: Driven>(
+pub fn copy_tree<S: Engine>(
     volume: &Volume<S>,
     tree: &Path,
     leave_out: Option<SourceId>,
@@ -163,14 +164,14 @@ fn kind_of(meta: &Metadata) -> Kind {
     }
 }
 
-struct Copier<'a, S: Driven> {
+struct Copier<'a, S: Engine> {
     volume: &'a Volume<S>,
     linked: FxHashMap<SourceId, InodeNo>,
     totals: Totals,
     leave_out: Option<SourceId>,
 }
 
-impl<S: Driven> Copier<'_, S> {
+impl<S: Engine> Copier<'_, S> {
     /// Copies one entry; a directory is made and handed back, to be descended into.
     fn copy_entry(&mut self, parent: InodeNo, path: PathBuf, meta: Metadata) -> Done<Option<OpenDirectory>> {
         if self.leave_out == Some(source_id(&meta)) {

@@ -97,7 +97,7 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let physical_block_bytes = device.geometry().physical_block_bytes;
     let options = MkfsOptions { physical_block_bytes, ..options };
     wipe_if_needed(&plan, &device).map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
-    firnfs_volume::format_with_logs(&device, &options, args.data_logs).map_err(|e| impossible(&e))?;
+    firnfs_manage::format_with_logs(&device, &options, args.data_logs).map_err(|e| impossible(&e))?;
     let copied = match &args.from_dir {
         Some(tree) => Some(fill(&plan, device, tree)?),
         None => None,

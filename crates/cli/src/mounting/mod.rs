@@ -7,6 +7,7 @@ mod daemon;
 mod helper;
 mod log;
 mod open;
+mod operations;
 mod options;
 mod release;
 
@@ -15,10 +16,9 @@ pub use options::MountArgs;
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
-use crate::stat::view::Inspect;
-use firnfs_fuse::port::Cleanable;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
 use firnfs_volume::Volume;
+use operations::Operations;
 use options::MountPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,22 +52,14 @@ pub fn mount(args: &MountArgs) -> Done {
     }
 }
 
-/// Mounts an open volume and serves it to the end. `source` is what `mount` shows; `prepare` adds what only volumes of that
-/// kind can do.
-fn serve<S: Inspect + Cleanable + 'static>(
-    volume: Arc<Volume<S>>,
-    source: PathBuf,
-    plan: &MountPlan,
-    prepare: impl FnOnce(&mut Session<S>),
-) -> Done {
+/// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
+fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
-    let weak = Arc::downgrade(&volume);
-    let mut session = Session::mount(volume, request, config).map_err(|e| failure_of(&e))?;
-    crate::stat::register(session.registry_mut(), weak.clone());
-    S::register_port(session.registry_mut(), weak);
-    prepare(&mut session);
+    let mut session = Session::mount(Arc::clone(&volume), request, config).map_err(|e| failure_of(&e))?;
+    S::register(&volume, &mut session);
+    drop(volume);
     // A daemon keeps no directory busy. The session knows its paths in full by now.
     std::env::set_current_dir("/")
         .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;

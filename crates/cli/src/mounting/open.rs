@@ -4,7 +4,6 @@ use super::options::{MountPlan, Source};
 use super::{failure_of, serve};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
-use crate::scrub::service::Service;
 use crate::sizes::Bytes;
 use crate::target::mount_of_image;
 use crate::volume;
@@ -42,22 +41,11 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
     mount::prepare_mountpoint(&plan.mountpoint).map_err(|e| failure_of(&SessionError::Mount(e)))?;
     match &plan.source {
         Source::Memory(size_bytes) => {
-            serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan, |_| {})
+            serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
         Source::Image(path) => {
             let path = path.canonicalize().map_err(|e| Failure::io("cannot open", path, &e))?;
-            let volume = Arc::new(image_volume(plan, &path)?);
-            let checks = Service::new(Arc::downgrade(&volume));
-            let has_crashed = volume
-                .run(|vfs, _| Ok(!vfs.store().recovered().was_clean && vfs.store().read_only().is_none()))
-                .is_ok_and(|has_crashed| has_crashed);
-            serve(volume, path, plan, |session| {
-                checks.register(session.registry_mut());
-                if has_crashed {
-                    checks.check_after_crash();
-                }
-                session.before_close(move || checks.end());
-            })
+            serve(Arc::new(image_volume(plan, &path)?), path, plan)
         }
     }
 }

@@ -6,7 +6,9 @@
 use super::view::{AfterCrashView, EndedView, Purpose, RunningView, ScrubView, StatusView};
 use firnfs::lfs::Lfs;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
-use firnfs_volume::{Scrub, Volume};
+use firnfs_manage::LogVolume;
+use firnfs_manage::Scrub;
+use firnfs_volume::Volume;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -58,7 +58,7 @@ fn volume() -> (Arc<Gated>, Arc<Volume<Lfs>>) {
         is_shut: Mutex::new(false),
         opened: Condvar::new(),
     });
-    firnfs_volume::format(&*device, &mkfs).unwrap();
+    firnfs_manage::format(&*device, &mkfs).unwrap();
     let volume = volume::open(device.clone(), Options::default(), AtimeMode::Noatime).unwrap();
     (device, Arc::new(volume))
 }

@@ -2,7 +2,7 @@
 
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Depth, Finding, Progress, Report, Severity};
-use firnfs_volume::Scrubbed;
+use firnfs_manage::Scrubbed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::{self, Write};

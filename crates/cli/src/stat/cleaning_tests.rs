@@ -27,14 +27,14 @@ fn new_device() -> Arc<MemDevice> {
         now: TimeNs(0),
         root_owner: (0, 0),
     };
-    firnfs_volume::format(&*device, &options).unwrap();
+    firnfs_manage::format(&*device, &options).unwrap();
     device
 }
 
 fn open(device: &Arc<MemDevice>, read_only: bool) -> Volume<Lfs> {
     let options = Options { write_threshold_bytes: 256 << 10, read_only, ..Options::default() };
     let device: Arc<dyn Device> = device.clone();
-    firnfs_volume::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock)).unwrap()
+    firnfs_manage::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock)).unwrap()
 }
 
 fn make(volume: &Volume<Lfs>, dir: InodeNo, name: &str, kind: Kind) -> InodeNo {

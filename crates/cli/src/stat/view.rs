@@ -6,12 +6,13 @@
 use super::cleaning::{CleaningView, RoomView};
 use crate::dump::views::uuid_text;
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
 use firnfs_format::TimeNs;
 use firnfs_format::table::UsageEntry;
 use firnfs_lab::calendar::rfc3339;
-use firnfs_volume::{Driven, Volume};
+use firnfs_volume::Volume;
 use serde::{Deserialize, Serialize};
 
 /// Buckets of the utilisation histogram: a tenth each.
@@ -100,7 +101,7 @@ pub struct StatView {
 }
 
 /// A store that can say what it looks like.
-pub trait Inspect: Driven + Sized {
+pub trait Inspect: Engine + Sized {
     /// Looks at the log.
     ///
     /// # Errors
@@ -226,7 +227,7 @@ mod tests {
 
     fn open(device: &Arc<MemDevice>) -> Volume<Lfs> {
         let clock = Arc::new(SystemClock);
-        firnfs_volume::open(device.clone(), Options::default(), AtimeMode::Noatime, clock).unwrap()
+        firnfs_manage::open(device.clone(), Options::default(), AtimeMode::Noatime, clock).unwrap()
     }
 
     #[test]
@@ -244,7 +245,7 @@ mod tests {
             now: TimeNs(0),
             root_owner: (0, 0),
         };
-        firnfs_volume::format(&*device, &options).unwrap();
+        firnfs_manage::format(&*device, &options).unwrap();
         let volume = open(&device);
         let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
         let caller = Caller { uid: 0, gid: 0, umask: 0 };

@@ -27,7 +27,7 @@ pub fn volume_image() -> SparseImage {
         now: TimeNs(SystemClock.now_ns()),
         root_owner: (0, 0),
     };
-    firnfs_volume::format(&device, &mkfs).unwrap();
+    firnfs_manage::format(&device, &mkfs).unwrap();
     device.image()
 }
 
@@ -43,7 +43,7 @@ impl Served {
     /// Mounts the volume on a device.
     pub fn start(device: Arc<dyn Device>, options: Options) -> Self {
         let clock = Arc::new(SystemClock);
-        let volume = firnfs_volume::open(device, options, AtimeMode::Relatime, clock).unwrap();
+        let volume = firnfs_manage::open(device, options, AtimeMode::Relatime, clock).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let mnt = directory.path().canonicalize().unwrap();
         let request = MountRequest {

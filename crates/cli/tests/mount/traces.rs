@@ -60,7 +60,7 @@ fn cut_everywhere(name: &str, history: &History, verdict: Verdict<'_>) -> Result
         std::env::var("FIRNFS_TRACE_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(STATES);
     let judge = |image: &SparseImage, window: Window| {
         let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image.clone()));
-        let volume = firnfs_volume::open(device, options(), AtimeMode::Noatime, Arc::new(SystemClock));
+        let volume = firnfs_manage::open(device, options(), AtimeMode::Noatime, Arc::new(SystemClock));
         let volume = volume.map_err(|e| format!("does not mount: {e}"))?;
         let wrong = audit(&volume).map_err(|e| format!("the audit: {e}"))?;
         if !wrong.is_empty() {

@@ -1,11 +1,12 @@
 //! Repairs of one directory. Every step is one operation, atomic across a crash, after which the directory is no worse
 //! than before: entries that stay do not move, and without an index it is searched in order.
 
+use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Inode, Kind};
 use crate::store::{Fork, Intent, Op, OpKind, Store};
 use crate::ufs::dir::{self, DirView, SCAN_BLOCKS};
-use crate::ufs::{dirent, edit, index};
+use crate::ufs::{edit, index};
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
 use super::finding::EntryPlace;
@@ -214,7 +215,8 @@ pub fn round_size<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo) -> Outcome
     if size_bytes > 32 << 30 {
         return Err(FsError::Invalid("a directory of more than 32 GiB").into());
     }
-    let mut op = store.begin(now, OpKind::Names, &[Intent::Change { ino, grow_bytes: 0 }])?;
+    let intents = [Intent::Change { ino, grow_bytes: 0 }, Intent::Resize { ino, size_bytes }];
+    let mut op = store.begin(now, OpKind::Names, &intents)?;
     store.inode_mut(&mut op, ino).size_bytes = size_bytes;
     store.end(op);
     Ok(())

@@ -6,12 +6,12 @@
 
 use super::finding::{Problem, Versus};
 use super::state::{Check, Depth, DirFacts, IndexNode, InodeFacts};
+use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
 use crate::lfs::view::StoredInode;
 use crate::lfs::{LogKind, admit_block, describe};
 use crate::store::{BlockKey, Fork};
-use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
 use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};

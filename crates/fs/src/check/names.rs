@@ -3,10 +3,11 @@
 
 use super::finding::{EntryPlace, Problem, Versus};
 use super::state::{Check, EntryFacts, IndexNode, place_of};
+use crate::dirent::{self, UNIT_BYTES};
+use crate::engine::Engine;
 use crate::error::{FsError, Stop};
 use crate::inode::Kind;
 use crate::store::{Store, padded};
-use crate::ufs::dirent::{self, UNIT_BYTES};
 use crate::ufs::{index, xattr};
 use firnfs_format::InodeNo;
 

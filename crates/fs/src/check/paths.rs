@@ -1,11 +1,11 @@
 //! Names for findings: the way from the root to an inode, read once for those that something was found of.
 
 use super::state::{Check, place_of};
+use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::Body;
 use crate::lfs::Lfs;
 use crate::store::{Fork, Store};
-use crate::ufs::dirent;
 use firnfs_format::{BlockIndex, InodeNo};
 use rustc_hash::FxHashMap;
 

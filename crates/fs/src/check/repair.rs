@@ -12,7 +12,7 @@ use crate::inode::{Inode, Kind};
 use crate::lfs::Lfs;
 use crate::store::{Fork, Intent, OpKind, Store};
 use crate::ufs::dir::{self, Hints};
-use crate::ufs::{self, xattr};
+use crate::ufs::xattr;
 use crate::vfs::{Caller, NewNode, Vfs};
 use firnfs_format::{InodeNo, TimeNs};
 use std::collections::BTreeSet;
@@ -206,7 +206,7 @@ impl Fixer {
             }
             Err(stop) => return Err(stop),
         }
-        let root = ufs::root_inode(&lfs.facts(), now);
+        let root = Inode::root(lfs.facts().inline_max_bytes, now);
         lfs.make_root(root)
     }
 

@@ -3,8 +3,8 @@
 use super::claims::Claims;
 use super::finding::{EntryPlace, Finding, Problem};
 use super::sweep::Sweep;
+use crate::dirent::UNIT_BYTES;
 use crate::lfs::{DeviceReader, Geometry, Lfs};
-use crate::ufs::dirent::UNIT_BYTES;
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{BlockPtr, InodeNo};
 

@@ -6,9 +6,9 @@
 use super::finding::{Finding, Problem};
 use super::state::{Depth, Progress};
 use super::{CheckError, Report, check_store, copies, open};
-use crate::error::{FetchKind, FsError, Outcome};
+use crate::error::{FsError, Outcome};
 use crate::lfs::view::TableKind;
-use crate::lfs::{DeviceReader, Geometry, Lfs, LogEnd, newest, read_slots, read_superblock, verify};
+use crate::lfs::{DeviceReader, Geometry, Lfs, LogEnd, Wanted, newest, read_slots, read_superblock};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo};
 
@@ -38,11 +38,11 @@ impl Subject {
     /// # Errors
     /// `Corrupt`.
     pub fn verify(&self, place: &BlockPtr, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
-        let what = match *self {
-            Self::Block(key) => FetchKind::Block(key, *place),
-            Self::Record(ino) => FetchKind::Inode(ino, *place),
+        let wanted = match *self {
+            Self::Block(key) => Wanted::Block(key, *place),
+            Self::Record(ino) => Wanted::Inode(ino, *place),
         };
-        verify(&what, geo, bytes)
+        wanted.verify(geo, bytes)
     }
 }
 

@@ -17,6 +17,7 @@
 //!   replace, at every moment between operations.
 
 mod base;
+mod engine;
 mod map;
 mod options;
 mod recover;
@@ -28,14 +29,14 @@ pub mod view;
 mod write;
 
 use crate::cache::ClockMap;
-use crate::error::{FetchKind, FsError, Stop};
-use crate::store::{Buf, Ticket, padded};
+use crate::store::declared::Declared;
 pub use base::counters::Counters;
 use base::damage::Quarantine;
 pub use base::damage::Thing;
 pub use base::geometry::Geometry;
 pub use base::kinds::{KindBytes, LIVE_SLOT, LogKind};
-use firnfs_device::DeviceError;
+pub use base::scan;
+use base::standing::Standing;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{Epoch, InodeNo, SegmentId, TimeNs};
@@ -43,7 +44,7 @@ pub(crate) use map::admit::{INODE_NUMBERS, block as admit_block};
 use map::inode::{CoreInode, DirtyInode};
 use map::shelf::Shelf;
 pub(crate) use map::shelf::describe;
-pub use map::shelf::{verify, verify_stored};
+pub use map::wanted::{Wanted, verify_stored};
 pub use options::Options;
 pub use recover::evidence::LostLog;
 pub(crate) use recover::mend::Restated;
@@ -51,7 +52,6 @@ pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
 pub use recover::open::{DeviceReader, NotFirnfs, read_superblock};
 pub(crate) use recover::open::{newest, read_slots};
 pub use recover::recovery::RollForward;
-pub use recover::scan;
 use room::throttle::Throttle;
 use std::collections::{BTreeMap, VecDeque};
 use tables::imap::Imap;
@@ -62,9 +62,7 @@ use upkeep::coalesce::Coalescing;
 use upkeep::discard::DiscardScan;
 pub use upkeep::port;
 pub use upkeep::snapshot::Snapshot;
-pub use upkeep::step::{Pressure, Step};
-pub use write::jobs::{Job, JobId};
-use write::jobs::{Jobs, Landed};
+use write::jobs::Jobs;
 use write::log::Log;
 pub use write::log::{LogEnd, META_LOG};
 use write::pins::Pins;
@@ -109,19 +107,15 @@ pub struct Lfs {
     discard_scan: DiscardScan,
     counters: Counters,
     counters_at_mount: Counters,
-    read_only: Option<String>,
-    /// A clean checkpoint is in line. It says that nothing follows it, so nothing may.
-    closed: bool,
-    /// Read-only because of a check, and for no other reason.
-    is_doubted: bool,
-    /// Read-only because the log could not be written, and for no other reason.
-    log_failed: bool,
+    standing: Standing,
     next_generation: u64,
     /// The number that `begin` found for the operation's new inode.
     chosen_ino: Option<(InodeNo, u32)>,
     /// Inodes whose record may have changed its length in the open operation.
     touched: Vec<InodeNo>,
     op_is_names: bool,
+    /// What the open operation may change.
+    declared: Declared,
     log_bytes_since_checkpoint: u64,
     changed_since_checkpoint: bool,
     checkpointed_at: TimeNs,
@@ -181,88 +175,6 @@ impl Lfs {
         self.counters.since(&self.counters_at_mount)
     }
 
-    /// Puts in what was fetched; its checksum was verified outside the lock (see [`verify`]).
-    ///
-    /// # Errors
-    /// `Corrupt` if an inode record is not one.
-    pub fn supply(&mut self, what: FetchKind, bytes: &[u8]) -> Result<(), FsError> {
-        match what {
-            FetchKind::Block(key, ptr) => {
-                let current = match key.ino {
-                    InodeNo::INODE_MAP => {
-                        self.imap.table.peek_ptr(&self.shelf, u32::from(key.level), key.index.0)
-                    }
-                    InodeNo::SEGMENT_USAGE => {
-                        self.usage.table.peek_ptr(&self.shelf, u32::from(key.level), key.index.0)
-                    }
-                    _ => self.peek_ptr(&key),
-                };
-                if current == Some(ptr) && self.shelf.cache.peek(&key).is_none() {
-                    let buf: Buf = padded(bytes, self.geo.block_bytes);
-                    self.shelf.cache.insert_clean(key, buf);
-                }
-            }
-            FetchKind::Inode(ino, ptr) => {
-                let entry = self.imap.get(&mut self.shelf, ino);
-                if let Ok(entry) = entry
-                    && entry.ptr == ptr
-                    && self.inodes.peek(&ino).is_none()
-                {
-                    let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
-                    self.insert_inode(ino, core);
-                    self.coalescing.seams.note_fetched(ino);
-                }
-            }
-            FetchKind::Raw(segment) => self.cleaning.supply(segment, bytes),
-        }
-        Ok(())
-    }
-
-    /// The next request for the device; report it with [`Self::job_done`] when it is complete.
-    pub fn next_job(&mut self) -> Option<Job> {
-        self.jobs.next()
-    }
-
-    /// A request is complete. A failed log write or flush turns the volume read-only.
-    pub fn job_done(&mut self, id: JobId, result: Result<(), DeviceError>) {
-        match result {
-            Ok(()) => match self.jobs.done(id) {
-                Landed::Partial(addr) => self.shelf.landed(addr),
-                Landed::Checkpoint(epoch) => self.checkpoint_durable(epoch),
-                Landed::Nothing => {}
-            },
-            Err(e) => {
-                if self.jobs.failed(id) && self.read_only.is_none() {
-                    self.read_only = Some(format!("the log could not be written: {e}"));
-                    self.log_failed = true;
-                }
-            }
-        }
-    }
-
-    fn checkpoint_durable(&mut self, epoch: Epoch) {
-        self.durable_epoch = epoch;
-        self.counters.checkpoints += 1;
-        if let Some(again) = self.second_slot.take() {
-            self.push_checkpoint(&again);
-            return;
-        }
-        self.jobs.release_partials();
-        self.discard_emptied(epoch);
-    }
-
-    /// What is durable.
-    #[must_use]
-    pub fn durable(&self) -> Ticket {
-        self.jobs.durable()
-    }
-
-    /// True if no request is under way or waiting.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.jobs.is_idle()
-    }
-
     pub(crate) fn insert_inode(&mut self, ino: InodeNo, mut core: CoreInode) {
         if core.reap_from.is_some() {
             self.reap.push_back(ino);
@@ -318,7 +230,7 @@ impl Lfs {
     }
 
     /// Keeps memory within its bound by dropping what is clean and cold.
-    pub fn shrink_caches(&mut self) {
+    pub(in crate::lfs) fn shrink_memory(&mut self) {
         let gathers = self.gathering || self.port_gathering || self.coalescing.is_gathering;
         let spare = if gathers { GATHER_BYTES } else { 0 };
         let limit = self.options.cache_bytes;
@@ -341,17 +253,5 @@ impl Lfs {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.shelf.cache.bytes() + self.inode_bytes + 2 * self.jobs.in_flight_bytes()
-    }
-}
-
-/// For looks that gather what they need: keeps going until something else stops them.
-fn gather_needs<T>(result: Result<T, Stop>, needs: &mut Vec<crate::error::Fetch>) -> Result<Option<T>, Stop> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Stop::Need(more)) => {
-            needs.extend(more);
-            Ok(None)
-        }
-        Err(stop) => Err(stop),
     }
 }

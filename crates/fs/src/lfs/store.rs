@@ -1,21 +1,22 @@
 //! The seam: `Store` for the log-structured storage manager.
 
 use super::Lfs;
-use super::gather_needs;
 use super::map::shelf;
+use super::map::wanted::Wanted;
 use super::room::space::OP_MAX_BYTES;
 use crate::cache::{CachedBlock, Fresh};
-use crate::content::{Content, ReadyBlock};
 use crate::digest::Digest;
-use crate::error::{FetchKind, FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop, gather_needs};
+use crate::fetch::Ahead;
 use crate::inode::Inode;
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
+use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
-    BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store, StoreFacts,
-    Ticket, padded, zero_buf,
+    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store,
+    StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, TimeNs};
@@ -44,7 +45,7 @@ impl Lfs {
             }
             self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
             let Some(bytes) = self.shelf.in_flight_bytes(&entry.ptr) else {
-                return Err(self.shelf.ask(FetchKind::Inode(ino, entry.ptr), &entry.ptr));
+                return Err(self.shelf.ask(Wanted::Inode(ino, entry.ptr), &entry.ptr));
             };
             let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
             self.insert_inode(ino, core);
@@ -56,7 +57,7 @@ impl Lfs {
     fn write_whole_block(&mut self, key: BlockKey, bytes: &[u8], ready: Option<&ReadyBlock>, end_bytes: u64) {
         let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
         let fresh = match ready {
-            Some(ready) => Fresh { buf: ready.buf.clone(), crc: Some(ready.crc) },
+            Some(ready) => Fresh { buf: ready.buf.clone(), crc: ready.crc },
             None => Fresh { buf: Buf::from(bytes), crc: None },
         };
         self.make_dirty(key, Some(fresh), charge, None);
@@ -70,21 +71,44 @@ impl Lfs {
         block[skip..skip + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// One block of a read.
-    fn piece(&mut self, key: BlockKey, start: usize, len_bytes: usize) -> Outcome<Piece> {
+    /// One block of a read, and its place if it is to be read from the device.
+    fn piece(&mut self, key: BlockKey, start: usize, len_bytes: usize) -> Outcome<(Piece, Option<BlockPtr>)> {
         if let Some(block) = self.shelf.cache.get(&key) {
-            return Ok(Piece::Memory { buf: block.buf.clone(), start, len_bytes });
+            return Ok((Piece::Memory { buf: block.buf.clone(), start, len_bytes }, None));
         }
         let ptr = self.ptr(key)?;
         if matches!(ptr.kind, PtrKind::Hole | PtrKind::Reserved) {
-            return Ok(Piece::Zeros { len_bytes });
+            return Ok((Piece::Zeros { len_bytes }, None));
         }
         self.geo.check(&ptr, self.geo.block_bytes, || shelf::describe(&key))?;
         if let Some(bytes) = self.shelf.in_flight_bytes(&ptr) {
             let buf = padded(bytes, self.geo.block_bytes);
-            return Ok(Piece::Memory { buf, start, len_bytes });
+            return Ok((Piece::Memory { buf, start, len_bytes }, None));
         }
-        Ok(Piece::Stored { key, ptr, at_bytes: self.geo.device_bytes(ptr.addr), start, len_bytes })
+        let token = Wanted::Block(key, ptr).token();
+        let (at_bytes, stored_bytes) = (self.geo.device_bytes(ptr.addr), ptr.stored_bytes());
+        Ok((Piece::Stored { token, at_bytes, stored_bytes, start, len_bytes }, Some(ptr)))
+    }
+
+    /// What to read beyond the last of the places that a read comes to.
+    fn read_ahead(&mut self, places: &[Option<BlockPtr>]) -> Ahead {
+        let mut ahead = Ahead::NONE;
+        let mut run: Option<(u64, u64)> = None;
+        for ptr in places.iter().flatten() {
+            let (at_bytes, len_bytes) = (self.geo.device_bytes(ptr.addr), u64::from(ptr.stored_bytes()));
+            run = match run {
+                Some((start, end)) if end == at_bytes => Some((start, end + len_bytes)),
+                Some((start, end)) => {
+                    self.shelf.streams.note(start, end - start);
+                    Some((at_bytes, at_bytes + len_bytes))
+                }
+                None => Some((at_bytes, at_bytes + len_bytes)),
+            };
+        }
+        if let Some((start, end)) = run {
+            ahead = self.shelf.streams.note(start, end - start);
+        }
+        ahead
     }
 }
 
@@ -97,6 +121,8 @@ impl Store for Lfs {
             file_max_bytes: self.geo.map.max_bytes(self.geo.block_bytes),
             op_max_bytes: OP_MAX_BYTES,
             hash_key: self.sb.hash_key,
+            atomicity: Atomicity::Whole,
+            has_checksums: true,
         }
     }
 
@@ -131,14 +157,16 @@ impl Store for Lfs {
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + len_bytes;
         let mut pieces = Vec::new();
+        let mut places = Vec::new();
         let mut needs = Vec::new();
         let mut at = at_bytes;
         while at < end {
             let key = Self::data_key(ino, Fork::Data, at / block_bytes);
             let start = (at % block_bytes) as usize;
             let len = (block_bytes - start as u64).min(end - at) as usize;
-            if let Some(piece) = gather_needs(self.piece(key, start, len), &mut needs)? {
+            if let Some((piece, place)) = gather_needs(self.piece(key, start, len), &mut needs)? {
                 pieces.push(piece);
+                places.push(place);
             }
             at += len as u64;
         }
@@ -146,21 +174,15 @@ impl Store for Lfs {
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
         }
-        let stored = pieces.iter().filter_map(|p| match p {
-            Piece::Stored { ptr, .. } => Some(self.geo.segment_of(ptr.addr)),
-            _ => None,
-        });
-        let pin = self.pins.pin(stored.collect());
-        self.note_read(ino, at_bytes / block_bytes, &pieces);
-        Ok(ReadPlan { pieces, pin })
+        let stored = places.iter().flatten();
+        let pin = self.pins.pin(stored.map(|ptr| self.geo.segment_of(ptr.addr)).collect());
+        self.note_read(ino, at_bytes / block_bytes, &places);
+        let ahead = self.read_ahead(&places);
+        Ok(ReadPlan { pieces, ahead, pin })
     }
 
-    fn note_child(&mut self, dir: InodeNo, ino: InodeNo) {
+    fn note_access(&mut self, dir: InodeNo, ino: InodeNo) {
         self.note_found(dir, ino);
-    }
-
-    fn unpin(&mut self, pin: u64) -> bool {
-        self.pins.unpin(pin)
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
@@ -184,11 +206,11 @@ impl Store for Lfs {
     }
 
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         self.chosen_ino = None;
         let mut demand = Demand::default();
         for intent in intents {
-            let looked = self.look(intent, &mut demand);
+            let looked = self.look_and_charge(intent, &mut demand);
             gather_needs(looked, &mut demand.needs)?;
         }
         if !demand.needs.is_empty() {
@@ -199,12 +221,13 @@ impl Store for Lfs {
             // Space that the background is about to give back is worth waiting for.
             return Err(if self.reap.is_empty() { FsError::NoSpace.into() } else { Stop::Room });
         }
-        if !self.has_log_room(demand.log_bytes) || self.must_wait() {
+        if !self.room_now().admits(demand.log_bytes) || self.must_wait() {
             return Err(Stop::Room);
         }
         self.op_is_names = kind == OpKind::Names;
         self.dirty_since.get_or_insert(now);
-        Ok(Op::granted(now, kind))
+        self.declared.start(intents);
+        Ok(Op::granted(now, kind, demand.charges))
     }
 
     fn inode_alloc(&mut self, _op: &mut Op, inode: Inode) -> InodeNo {
@@ -215,6 +238,7 @@ impl Store for Lfs {
         self.imap.take(ino);
         self.insert_inode(ino, core);
         self.mark_inode(ino, false);
+        self.declared.created(ino);
         self.touched.push(ino);
         ino
     }
@@ -224,10 +248,13 @@ impl Store for Lfs {
         if self.touched.last() != Some(&ino) {
             self.touched.push(ino);
         }
-        &mut self.core_mut(ino).inode
+        let core = self.inodes.get(&ino).expect("an operation declares inodes it has looked at");
+        self.declared.check_inode(ino, &core.inode);
+        &mut core.inode
     }
 
     fn inode_free(&mut self, _op: &mut Op, ino: InodeNo) {
+        self.declared.check_free(ino);
         self.free_inode(ino, PRUNE_AT_ONCE);
     }
 
@@ -235,6 +262,7 @@ impl Store for Lfs {
         let bytes = content.bytes();
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + bytes.len() as u64;
+        self.declared.check_write(ino, fork, at_bytes, bytes.len() as u64);
         self.note_write(ino, fork, at_bytes);
         let mut done = 0;
         while done < bytes.len() {
@@ -256,12 +284,14 @@ impl Store for Lfs {
 
     fn block_mut(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {
         let key = BlockKey { ino, fork, level: 0, index };
+        self.declared.check_in_place(ino, fork, index, u64::from(self.geo.block_bytes));
         self.make_dirty(key, None, self.geo.block_bytes, None);
         self.touched.push(ino);
         self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory")
     }
 
     fn punch(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64) {
+        self.declared.check_punch(ino, fork, at_bytes, len_bytes);
         let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
         for (index, bytes) in edges.into_iter().flatten() {
             let key = Self::data_key(ino, fork, index);
@@ -282,6 +312,7 @@ impl Store for Lfs {
     }
 
     fn reserve(&mut self, _op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64) {
+        self.declared.check_reserve(ino, at_bytes, len_bytes);
         for index in self.blocks_of(at_bytes, len_bytes) {
             let key = Self::data_key(ino, Fork::Data, index);
             if self.ptr(key).is_ok_and(|ptr| ptr.is_hole()) {
@@ -292,8 +323,10 @@ impl Store for Lfs {
         self.touched.push(ino);
     }
 
-    fn end(&mut self, op: Op) {
+    fn end(&mut self, op: Op) -> Option<Ticket> {
         drop(op);
+        let inodes = &self.inodes;
+        self.declared.finish(|ino| inodes.peek(&ino).filter(|core| !core.freed).map(|core| &core.inode));
         self.op_is_names = false;
         let touched = std::mem::take(&mut self.touched);
         for &ino in &touched {
@@ -302,12 +335,14 @@ impl Store for Lfs {
         self.touched = touched;
         self.touched.clear();
         if self.memory_bytes() > self.options.cache_bytes {
-            self.shrink_caches();
+            self.shrink_memory();
         }
+        // Nothing is waited for: it is durable with the next commit, and in order.
+        None
     }
 
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
-        let may_write = self.may_write();
+        let may_write = self.standing.may_write();
         let Some(core) = self.inodes.get(&ino) else { return };
         core.inode.atime = atime;
         // A dirty inode takes its access time along; else the inode map alone remembers it.
@@ -344,11 +379,15 @@ impl Store for Lfs {
     }
 
     fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool> {
-        self.look_at_orphan(ino)
+        match self.load_inode(ino) {
+            Ok(core) => Ok(!core.freed && core.inode.nlink == 0),
+            Err(Stop::Fail(FsError::NotFound)) => Ok(false),
+            Err(stop) => Err(stop),
+        }
     }
 
     fn read_only(&self) -> Option<&str> {
-        self.read_only.as_deref()
+        self.standing.read_only()
     }
 }
 

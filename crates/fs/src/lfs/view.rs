@@ -3,6 +3,7 @@
 
 use super::Lfs;
 pub use super::map::blockmap::Placed;
+use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::lfs::base::geometry::Geometry;
@@ -10,7 +11,6 @@ use crate::lfs::base::kinds::KindBytes;
 use crate::lfs::map::blockmap::ptr_in;
 use crate::lfs::map::inode::CoreInode;
 use crate::store::{BlockKey, Fork};
-use crate::ufs::bmap::{Geometry as Map, SLOTS};
 use firnfs_format::checkpoint::{TableRoot, Tail};
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, UsageEntry};

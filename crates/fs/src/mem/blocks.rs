@@ -3,14 +3,28 @@
 //! Invariant: what is not in the map is a hole. All methods return how the number of blocks charged changed, so that
 //! the store keeps one sum. Caller: [`super::MemStore`].
 
+use crate::digest::Digest;
+use crate::store::content::Content;
 use crate::store::{Buf, Extent, Piece, zero_buf};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 enum Slot {
-    Data(Buf),
+    Data(Block),
     Reserved,
+}
+
+struct Block {
+    buf: Buf,
+    /// Of these bytes, as long as they do not change.
+    digest: Option<Digest>,
+}
+
+impl Slot {
+    fn data(buf: Buf) -> Self {
+        Self::Data(Block { buf, digest: None })
+    }
 }
 
 /// See the module's head. Block sizes are passed in: one word less a fork.
@@ -36,8 +50,23 @@ impl Blocks {
     /// The bytes of a block; `None` if it reads as zeros.
     pub(super) fn get(&self, index: u64) -> Option<&Buf> {
         match self.0.get(&index) {
-            Some(Slot::Data(buf)) => Some(buf),
+            Some(Slot::Data(block)) => Some(&block.buf),
             Some(Slot::Reserved) | None => None,
+        }
+    }
+
+    /// What was kept with a block.
+    pub(super) fn digest(&self, index: u64) -> Option<&Digest> {
+        match self.0.get(&index) {
+            Some(Slot::Data(block)) => block.digest.as_ref(),
+            Some(Slot::Reserved) | None => None,
+        }
+    }
+
+    /// Keeps a digest with a block until it changes.
+    pub(super) fn keep_digest(&mut self, index: u64, digest: Digest) {
+        if let Some(Slot::Data(block)) = self.0.get_mut(&index) {
+            block.digest = Some(digest);
         }
     }
 
@@ -53,18 +82,20 @@ impl Blocks {
     /// The bytes of a block to change, made if they are not there; and how many blocks that adds.
     pub(super) fn get_mut(&mut self, index: u64, block_bytes: u64) -> (&mut [u8], u64) {
         let (slot, added) = match self.0.entry(index) {
-            Entry::Vacant(vacant) => (vacant.insert(Slot::Data(zero_block(block_bytes))), 1),
+            Entry::Vacant(vacant) => (vacant.insert(Slot::data(zero_block(block_bytes))), 1),
             Entry::Occupied(occupied) => (occupied.into_mut(), 0),
         };
         if let Slot::Reserved = slot {
-            *slot = Slot::Data(zero_block(block_bytes));
+            *slot = Slot::data(zero_block(block_bytes));
         }
-        let Slot::Data(buf) = slot else { unreachable!("made data above") };
-        (Arc::make_mut(buf), added)
+        let Slot::Data(block) = slot else { unreachable!("made data above") };
+        block.digest = None;
+        (Arc::make_mut(&mut block.buf), added)
     }
 
     /// Writes bytes; returns how many blocks that adds.
-    pub(super) fn write(&mut self, at_bytes: u64, bytes: &[u8], block_bytes: u64) -> u64 {
+    pub(super) fn write(&mut self, at_bytes: u64, content: Content<'_>, block_bytes: u64) -> u64 {
+        let bytes = content.bytes();
         let mut added = 0;
         let mut done = 0;
         while done < bytes.len() {
@@ -73,7 +104,8 @@ impl Blocks {
             let len = (block_bytes as usize - start).min(bytes.len() - done);
             let part = &bytes[done..done + len];
             if len as u64 == block_bytes {
-                let whole = Slot::Data(Buf::from(part));
+                let ready = content.ready(at / block_bytes).map(|block| block.buf.clone());
+                let whole = Slot::data(ready.unwrap_or_else(|| Buf::from(part)));
                 added += u64::from(self.0.insert(at / block_bytes, whole).is_none());
             } else {
                 let (block, new) = self.get_mut(at / block_bytes, block_bytes);
@@ -91,8 +123,9 @@ impl Blocks {
         let first_whole = at_bytes.div_ceil(block_bytes);
         let whole_end = if end == u64::MAX { u64::MAX } else { end / block_bytes };
         let mut zero = |block: u64, start: u64, end: u64| {
-            if let Some(Slot::Data(buf)) = self.0.get_mut(&block) {
-                Arc::make_mut(buf)[start as usize..end as usize].fill(0);
+            if let Some(Slot::Data(block)) = self.0.get_mut(&block) {
+                block.digest = None;
+                Arc::make_mut(&mut block.buf)[start as usize..end as usize].fill(0);
             }
         };
         if !at_bytes.is_multiple_of(block_bytes) {

@@ -2,27 +2,28 @@
 //!
 //! Blocks live in one ordered map per inode and fork. Nothing survives the process; `commit` is a counter.
 //! Invariants:
-//! - An operation changes only what it declared (checked by [`declared::Declared`] in every build: this store is the
-//!   conscience of the seam), and takes no more space than was charged to it at `begin`.
+//! - An operation changes only what it declared, and takes no more space than was charged to it at `begin`: this store is the
+//!   conscience of the seam.
 //! - `used_bytes` is the sum of what all inodes are charged: a fixed size each, what they keep inline, and a whole
 //!   block for each block present or reserved. It never passes the capacity.
 //!
 //! Callers: [`crate::vfs`] through [`Store`]; embedding programs and tests make it with [`MemStore::new`].
 
 mod blocks;
-mod declared;
 #[cfg(test)]
 mod tests;
 
-use crate::content::Content;
+use crate::digest::Digest;
+use crate::engine::Engine;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Inode, Kind};
+use crate::store::content::Content;
+use crate::store::declared::Declared;
 use crate::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket, zero_buf,
+    Atomicity, Buf, Charge, Extent, Fork, Intent, Op, OpKind, Owner, ReadPlan, Scope, Space, Store,
+    StoreFacts, Ticket, zero_buf,
 };
-use crate::ufs;
 use blocks::Blocks;
-use declared::Declared;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
 /// What an inode is charged besides its content, in bytes.
@@ -92,6 +93,8 @@ pub struct MemStore {
     next_generation: u64,
     commits: u64,
     open: Declared,
+    /// What `used_bytes` may be at the end of the open operation.
+    used_limit_bytes: u64,
 }
 
 impl MemStore {
@@ -112,6 +115,8 @@ impl MemStore {
             file_max_bytes: i64::MAX as u64,
             op_max_bytes: options.op_max_bytes,
             hash_key: options.hash_key,
+            atomicity: Atomicity::Volatile,
+            has_checksums: false,
         };
         let mut store = Self {
             facts,
@@ -123,8 +128,9 @@ impl MemStore {
             next_generation: 1,
             commits: 0,
             open: Declared::default(),
+            used_limit_bytes: 0,
         };
-        let mut root = ufs::root_inode(&facts, now);
+        let mut root = Inode::root(options.inline_max_bytes, now);
         (root.uid, root.gid) = options.root_owner;
         root.mode = options.root_mode;
         store.place(InodeNo::ROOT, root);
@@ -154,38 +160,49 @@ impl MemStore {
         Ok(&self.node(ino)?.forks[fork as usize])
     }
 
-    /// Most that an operation can add to `used_bytes`.
-    fn charge(&self, intents: &[Intent]) -> Result<u64, FsError> {
+    /// Most that an operation can add to `used_bytes`, by who pays.
+    fn charges(&self, intents: &[Intent]) -> Result<Vec<Charge>, FsError> {
+        let mut charges = Vec::new();
+        for intent in intents {
+            let (owner, bytes, inodes) = self.charge(intent)?;
+            if bytes > 0 {
+                charges.push(Charge { owner, bytes, inodes });
+            }
+        }
+        Ok(charges)
+    }
+
+    fn charge(&self, intent: &Intent) -> Result<(Owner, u64, u64), FsError> {
         let block_bytes = u64::from(self.facts.block_bytes);
         let inline_max = u64::from(self.facts.inline_max_bytes.min(self.facts.inline_xattr_max_bytes));
-        let mut total = 0u64;
-        for intent in intents {
-            let bytes = match *intent {
-                Intent::Create { bytes } if bytes <= inline_max => INODE_BYTES + bytes,
-                Intent::Create { bytes } => {
-                    INODE_BYTES + bytes + (bytes.div_ceil(block_bytes) + 1) * block_bytes
-                }
-                Intent::Change { ino, grow_bytes } => self.node(ino).map(|_| grow_bytes)?,
-                Intent::Write { ino, fork, at_bytes, len_bytes } => {
-                    self.blocks(ino, fork)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes
-                }
-                // A punch declared beside it (zero range) only gives room back.
-                Intent::Reserve { ino, at_bytes, len_bytes } => {
-                    self.blocks(ino, Fork::Data)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes
-                }
-                Intent::Edit { ino, .. } | Intent::Punch { ino, .. } | Intent::Free { ino } => {
-                    self.node(ino).map(|_| 0)?
-                }
-            };
-            total = total.saturating_add(bytes);
-        }
-        Ok(total)
+        let (ino, bytes) = match *intent {
+            Intent::Create { bytes, owner, .. } => {
+                let in_blocks = if bytes <= inline_max { 0 } else { bytes.div_ceil(block_bytes) + 1 };
+                return Ok((owner, INODE_BYTES + bytes + in_blocks * block_bytes, 1));
+            }
+            Intent::Change { ino, grow_bytes } => (ino, grow_bytes),
+            Intent::Write { ino, fork, at_bytes, len_bytes } => {
+                (ino, self.blocks(ino, fork)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes)
+            }
+            // A punch declared beside it (zero range) only gives room back.
+            Intent::Reserve { ino, at_bytes, len_bytes } => {
+                (ino, self.blocks(ino, Fork::Data)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes)
+            }
+            Intent::Edit { ino, .. }
+            | Intent::Punch { ino, .. }
+            | Intent::Resize { ino, .. }
+            | Intent::Free { ino } => (ino, 0),
+        };
+        let Inode { uid, gid, .. } = self.node(ino)?.inode;
+        Ok((Owner { uid, gid }, bytes, 0))
     }
 
     fn inline_bytes(inode: &Inode) -> u64 {
         inode.inline_bytes() as u64
     }
 }
+
+impl Engine for MemStore {}
 
 impl Store for MemStore {
     fn facts(&self) -> StoreFacts {
@@ -212,15 +229,20 @@ impl Store for MemStore {
         Ok(blocks.get(index.0).cloned().unwrap_or_else(zeros))
     }
 
+    fn digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Option<&Digest> {
+        self.blocks(ino, fork).ok()?.digest(index.0)
+    }
+
+    fn keep_digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex, digest: Digest) {
+        if self.node(ino).is_ok() {
+            self.node_mut(ino).forks[fork as usize].keep_digest(index.0, digest);
+        }
+    }
+
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
         let pieces =
             self.blocks(ino, Fork::Data)?.read(at_bytes, len_bytes, u64::from(self.facts.block_bytes));
-        Ok(ReadPlan { pieces, pin: 0 })
-    }
-
-    fn unpin(&mut self, pin: u64) -> bool {
-        assert_eq!(pin, 0, "the memory store pins nothing");
-        false
+        Ok(ReadPlan { pieces, ..ReadPlan::default() })
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
@@ -229,12 +251,14 @@ impl Store for MemStore {
     }
 
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
-        let charge_bytes = self.charge(intents)?;
+        let charges = self.charges(intents)?;
+        let charge_bytes = charges.iter().fold(0u64, |sum, charge| sum.saturating_add(charge.bytes));
         if charge_bytes > 0 && charge_bytes > self.capacity_bytes - self.used_bytes {
             return Err(FsError::NoSpace.into());
         }
-        self.open.start(intents, self.used_bytes + charge_bytes);
-        Ok(Op::granted(now, kind))
+        self.used_limit_bytes = self.used_bytes + charge_bytes;
+        self.open.start(intents);
+        Ok(Op::granted(now, kind, charges))
     }
 
     fn inode_alloc(&mut self, _op: &mut Op, inode: Inode) -> InodeNo {
@@ -249,8 +273,10 @@ impl Store for MemStore {
     }
 
     fn inode_mut(&mut self, _op: &mut Op, ino: InodeNo) -> &mut Inode {
-        self.open.check_inode(ino);
-        &mut self.node_mut(ino).inode
+        let node =
+            self.nodes[ino.0 as usize].as_deref_mut().expect("an operation declares what it looked at");
+        self.open.check_inode(ino, &node.inode);
+        &mut node.inode
     }
 
     fn inode_free(&mut self, _op: &mut Op, ino: InodeNo) {
@@ -263,10 +289,9 @@ impl Store for MemStore {
     }
 
     fn write(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>) {
-        let bytes = content.bytes();
-        self.open.check_write(ino, fork, at_bytes, bytes.len() as u64);
+        self.open.check_write(ino, fork, at_bytes, content.len_bytes() as u64);
         let block_bytes = u64::from(self.facts.block_bytes);
-        let added = self.node_mut(ino).forks[fork as usize].write(at_bytes, bytes, block_bytes);
+        let added = self.node_mut(ino).forks[fork as usize].write(at_bytes, content, block_bytes);
         self.used_bytes += added * block_bytes;
     }
 
@@ -294,9 +319,10 @@ impl Store for MemStore {
         self.used_bytes += added * block_bytes;
     }
 
-    fn end(&mut self, _op: Op) {
-        let touched = self.open.finish();
-        for &ino in &touched {
+    fn end(&mut self, _op: Op) -> Option<Ticket> {
+        let nodes = &self.nodes;
+        self.open.finish(|ino| nodes[ino.0 as usize].as_deref().map(|node| &node.inode));
+        for ino in self.open.inodes() {
             // Freed in the same operation: its charge went with it.
             let Some(node) = self.nodes[ino.0 as usize].as_deref_mut() else { continue };
             check_sizes(&node.inode, &self.facts);
@@ -304,8 +330,16 @@ impl Store for MemStore {
             self.used_bytes = self.used_bytes + inline_bytes - node.charged_inline_bytes;
             node.charged_inline_bytes = inline_bytes;
         }
-        self.open.settle(touched, self.used_bytes);
+        assert!(
+            self.used_bytes <= self.used_limit_bytes,
+            "an operation took {} bytes more than it declared: {:?}",
+            self.used_bytes - self.used_limit_bytes,
+            self.open.intents()
+        );
+        None
     }
+
+    fn note_access(&mut self, _dir: InodeNo, _ino: InodeNo) {}
 
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
         if let Some(Some(node)) = self.nodes.get_mut(ino.0 as usize) {

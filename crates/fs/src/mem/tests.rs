@@ -7,6 +7,9 @@ use crate::store::Piece;
 const NOW: TimeNs = TimeNs(1);
 const ROOT: InodeNo = InodeNo::ROOT;
 
+const CREATE: Intent =
+    Intent::Create { parent: InodeNo::ROOT, kind: Kind::Regular, owner: Owner { uid: 0, gid: 0 }, bytes: 0 };
+
 fn store() -> MemStore {
     MemStore::new(MemOptions { inline_max_bytes: 0, ..MemOptions::with_capacity(64 << 10) }, NOW)
 }
@@ -37,7 +40,7 @@ fn a_write_beyond_what_was_declared_panics() {
 #[test]
 #[should_panic(expected = "was not declared")]
 fn a_change_of_another_inode_panics() {
-    with(&mut store(), &[Intent::Create { bytes: 0 }], |store, op| drop(store.inode_mut(op, ROOT).clone()));
+    with(&mut store(), &[CREATE], |store, op| drop(store.inode_mut(op, ROOT).clone()));
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn freeing_what_was_only_to_change_panics() {
 #[test]
 #[should_panic(expected = "more inodes than declared")]
 fn making_a_second_inode_panics() {
-    with(&mut store(), &[Intent::Create { bytes: 0 }], |store, op| {
+    with(&mut store(), &[CREATE], |store, op| {
         store.inode_alloc(op, Inode::new(Kind::Fifo, NOW));
         store.inode_alloc(op, Inode::new(Kind::Fifo, NOW));
     });

@@ -9,12 +9,33 @@
 //! Callers: [`crate::vfs`] (regular files), [`super::make`] (symbolic links share the bodies).
 
 use super::empty_body;
-use crate::content::Content;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
+use crate::store::content::Content;
 use crate::store::{Buf, Fork, Intent, Op, Piece, ReadPlan, Store, StoreFacts};
-use crate::vfs::{Allocate, Seek};
 use firnfs_format::InodeNo;
+
+/// fallocate's modes that are supported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocate {
+    /// Charge holes; grow the file.
+    Grow,
+    /// Charge holes; FALLOC_FL_KEEP_SIZE.
+    KeepSize,
+    /// FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+    PunchHole,
+    /// FALLOC_FL_ZERO_RANGE; `true` keeps the size.
+    ZeroRange(bool),
+}
+
+/// lseek's whence that needs the file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seek {
+    /// SEEK_DATA
+    Data,
+    /// SEEK_HOLE
+    Hole,
+}
 
 /// What an operation needs to know of a regular file.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +84,8 @@ pub fn read<S: Store>(store: &mut S, file: &FileView, at_bytes: u64, len_bytes: 
     if let Body::Inline(content) = &store.inode(file.ino)?.body {
         let (start, len_bytes) = (at_bytes as usize, len_bytes as usize);
         let buf = Buf::from(&content[start..start + len_bytes]);
-        return Ok(ReadPlan { pieces: vec![Piece::Memory { buf, start: 0, len_bytes }], pin: 0 });
+        let pieces = vec![Piece::Memory { buf, start: 0, len_bytes }];
+        return Ok(ReadPlan { pieces, ..ReadPlan::default() });
     }
     store.read(file.ino, at_bytes, len_bytes)
 }
@@ -99,6 +121,13 @@ impl FileView {
                 at_bytes: 0,
                 len_bytes: self.size_bytes,
             });
+        }
+    }
+
+    /// Declares the size of content in blocks, if it changes or the content moves there.
+    fn declare_size(&self, home: Home, size_bytes: u64, intents: &mut Vec<Intent>) {
+        if home == Home::Convert || home == Home::Blocks && size_bytes != self.size_bytes {
+            intents.push(Intent::Resize { ino: self.ino, size_bytes });
         }
     }
 
@@ -162,6 +191,7 @@ impl Write {
     /// Declares the changes.
     pub fn declare(&self, intents: &mut Vec<Intent>) {
         self.file.declare_home(self.home, self.size_after(), intents);
+        self.file.declare_size(self.home, self.size_after(), intents);
         if self.home != Home::Inline {
             let (at_bytes, len_bytes) = (self.at_bytes, self.len_bytes);
             intents.push(Intent::Write { ino: self.file.ino, fork: Fork::Data, at_bytes, len_bytes });
@@ -214,6 +244,7 @@ impl Truncate {
     /// Declares the changes.
     pub fn declare(&self, intents: &mut Vec<Intent>) {
         self.file.declare_home(self.home, self.size_bytes, intents);
+        self.file.declare_size(self.home, self.size_bytes, intents);
         if self.punches() {
             let (ino, at_bytes) = (self.file.ino, self.size_bytes);
             intents.push(Intent::Punch { ino, fork: Fork::Data, at_bytes, len_bytes: u64::MAX });
@@ -298,6 +329,7 @@ impl Allocation {
     /// Declares the changes.
     pub fn declare(&self, intents: &mut Vec<Intent>) {
         self.file.declare_home(self.home, self.file.size_bytes, intents);
+        self.file.declare_size(self.home, self.size_after(), intents);
         if self.home == Home::Inline {
             return;
         }

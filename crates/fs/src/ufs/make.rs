@@ -10,8 +10,7 @@ use super::acl::{self, Acl};
 use super::{empty_body, xattr};
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Inode, Kind, Xattrs};
-use crate::store::{Fork, Op, Store};
-use crate::vfs::{Caller, NewNode};
+use crate::store::{Fork, Intent, Op, Owner, Store};
 use firnfs_format::{InodeNo, TimeNs};
 
 /// Longest target of a symbolic link, in bytes (PATH_MAX less its NUL).
@@ -21,6 +20,30 @@ pub const TARGET_MAX_BYTES: usize = 4095;
 pub(crate) const SET_GID: u16 = 0o2000;
 /// Set-user-id.
 pub(crate) const SET_UID: u16 = 0o4000;
+
+/// Who asks, for the ownership of what is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// Owner of new files.
+    pub uid: u32,
+    /// Group of new files, unless the directory has the set-group-id bit.
+    pub gid: u32,
+    /// Bits to clear in the mode of new files (ignored where the directory has a default ACL).
+    pub umask: u16,
+}
+
+/// What to make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewNode<'a> {
+    /// File type; any.
+    pub kind: Kind,
+    /// Permission bits before the umask.
+    pub mode: u16,
+    /// Device number (`major << 32 | minor`), for device nodes.
+    pub rdev: u64,
+    /// Target, for symbolic links; else empty.
+    pub target: &'a [u8],
+}
 
 /// A new file that has been thought through, with content and attributes that did not fit its inode.
 #[derive(Clone, Debug)]
@@ -124,10 +147,12 @@ impl Made {
         self
     }
 
-    /// Content and attributes, in bytes, for [`crate::store::Intent::Create`].
+    /// Declares the new inode, in a directory.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        (self.inode.inline_bytes() + self.content.len() + self.xattrs.len()) as u64
+    pub fn intent(&self, parent: InodeNo) -> Intent {
+        let Inode { kind, uid, gid, .. } = self.inode;
+        let bytes = (self.inode.inline_bytes() + self.content.len() + self.xattrs.len()) as u64;
+        Intent::Create { parent, kind, owner: Owner { uid, gid }, bytes }
     }
 
     /// Makes the inode.

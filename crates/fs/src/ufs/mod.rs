@@ -1,4 +1,4 @@
-//! UFS: what all storage managers share - directories, names, file content, attributes, the block map.
+//! UFS: what all storage managers share - directories, names, file content, attributes.
 //!
 //! Layers: [`crate::vfs`] calls down into this module; this module calls [`crate::store::Store`] and nothing else.
 //! Each part works the same way: a *plan* looks (and may stop with `Need`), it *declares* what it will change, and after
@@ -9,34 +9,21 @@
 //! brings their old bytes into memory; a block declared whole would be overwritten whole.
 
 pub mod acl;
-pub mod bmap;
 pub mod dir;
-pub mod dirent;
 pub mod file;
 pub mod index;
 pub mod make;
 pub mod xattr;
 
 use crate::error::Outcome;
-use crate::inode::{Body, Inode, Kind};
+use crate::inode::Body;
 use crate::store::{Fork, Intent, Store, StoreFacts};
-use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+use firnfs_format::{BlockIndex, InodeNo};
 
 /// Where the content of a new, empty file goes.
 #[must_use]
 pub fn empty_body(facts: &StoreFacts) -> Body {
-    if facts.inline_max_bytes > 0 { Body::Inline(Vec::new()) } else { Body::Blocks }
-}
-
-/// The inode of a fresh root directory: owner and group 0, mode 0755. For whoever makes a volume.
-#[must_use]
-pub fn root_inode(facts: &StoreFacts, now: TimeNs) -> Inode {
-    let mut root = Inode::new(Kind::Directory, now);
-    root.mode = 0o755;
-    root.nlink = 2;
-    root.parent = InodeNo::ROOT;
-    root.body = empty_body(facts);
-    root
+    Body::empty(facts.inline_max_bytes)
 }
 
 /// Declares that one block will be changed in place: a part of it stands for the whole (see the module's head).

@@ -74,7 +74,7 @@ impl<S: Store> Vfs<S> {
         let mut op = self.begin(now, OpKind::File, |intents| change.declare(intents))?;
         let atime = change.apply(&mut self.store, &mut op);
         let attr = self.attr_within(&mut op, ino);
-        self.store.end(op);
+        self.end(op);
         if let Some(atime) = atime {
             self.store.set_atime(ino, atime);
         }

@@ -1,8 +1,8 @@
 //! Content of regular files: read, write, fallocate, seek; and access times.
 
 use super::{Allocate, AtimeMode, Seek, Vfs};
-use crate::content::Content;
 use crate::error::Outcome;
+use crate::store::content::Content;
 use crate::store::{OpKind, ReadPlan, Store};
 use crate::ufs::file;
 use firnfs_format::{InodeNo, TimeNs};
@@ -71,7 +71,7 @@ impl<S: Store> Vfs<S> {
         let inode = self.store.inode_mut(&mut op, ino);
         inode.mtime = now;
         inode.ctime = now;
-        self.store.end(op);
+        self.end(op);
         Ok(len_bytes)
     }
 
@@ -106,7 +106,7 @@ impl<S: Store> Vfs<S> {
         let inode = self.store.inode_mut(&mut op, ino);
         inode.mtime = now;
         inode.ctime = now;
-        self.store.end(op);
+        self.end(op);
         Ok(allocation.rest_at(at_bytes + len_bytes))
     }
 

@@ -27,11 +27,17 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `NotFound`; `Need`, `Corrupt`.
     pub fn hold(&mut self, ino: InodeNo) -> Outcome<()> {
-        if self.store.inode(ino)?.nlink == 0 {
+        let nlink = self.store.inode(ino)?.nlink;
+        self.hold_looked_at(ino, nlink);
+        Ok(())
+    }
+
+    /// The same for an inode that was looked at and has so many names.
+    pub(super) fn hold_looked_at(&mut self, ino: InodeNo, nlink: u32) {
+        if nlink == 0 {
             self.nameless.entry(ino).or_insert(Nameless::Removed);
         }
         self.add_hold(ino);
-        Ok(())
     }
 
     /// Takes back `count` holds (more than there are count as all). An inode that has no names and no holders left is
@@ -79,8 +85,11 @@ impl<S: Store> Vfs<S> {
 
     /// Frees an orphan if it still is one.
     fn release(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<()> {
-        if !self.store.is_nameless(ino)? {
-            return Ok(());
+        match self.store.is_nameless(ino) {
+            Ok(true) => {}
+            // A damaged inode is left to a check.
+            Ok(false) | Err(Stop::Fail(FsError::Corrupt { .. } | FsError::Io(_))) => return Ok(()),
+            Err(stop) => return Err(stop),
         }
         match self.free(now, ino) {
             Ok(()) | Err(Stop::Fail(FsError::NotFound)) => {}
@@ -95,7 +104,7 @@ impl<S: Store> Vfs<S> {
         self.store.inode(ino)?;
         let mut op = self.begin(now, OpKind::Names, |intents| intents.push(Intent::Free { ino }))?;
         self.store.inode_free(&mut op, ino);
-        self.store.end(op);
+        self.end(op);
         Ok(())
     }
 }

@@ -1,14 +1,93 @@
-//! readdir and readlink.
+//! readdir, readdirplus and readlink.
 
-use super::{DirEntry, Vfs};
-use crate::error::{FsError, Outcome};
+use super::{Attr, DirEntry, Vfs};
+use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::inode::{Body, Kind};
 use crate::store::{Fork, Store};
 use crate::ufs::make::TARGET_MAX_BYTES;
 use crate::ufs::{self, dir};
 use firnfs_format::{InodeNo, TimeNs};
 
+/// The cookie behind `..`: entries up to it are `.` and `..`.
+const DOTS: u64 = 2;
+
+/// Entries of a directory with the attributes of what they name, as [`Vfs::readdirplus`] gathers them. The names lie one after
+/// another in one buffer: thousands of small allocations would cost more than the listing itself.
+#[derive(Default)]
+pub struct Listing {
+    names: Vec<u8>,
+    entries: Vec<ListingEntry>,
+}
+
+struct ListingEntry {
+    ino: InodeNo,
+    kind: Kind,
+    next: u64,
+    /// End of the name in [`Listing::names`]; it starts where the one before ends.
+    name_end: usize,
+    attr: Result<Option<Attr>, FsError>,
+}
+
+impl Listing {
+    fn push(&mut self, entry: DirEntry<'_>) {
+        let DirEntry { ino, kind, next, name } = entry;
+        self.names.extend_from_slice(name);
+        self.entries.push(ListingEntry { ino, kind, next, name_end: self.names.len(), attr: Ok(None) });
+    }
+
+    /// The entries in order. Each comes with the attributes of what it names; `None` for `.` and `..`, the error where the
+    /// inode cannot be read: a damaged file must not hide its neighbours.
+    pub fn iter(&self) -> impl Iterator<Item = (DirEntry<'_>, Result<Option<&Attr>, &FsError>)> {
+        let starts = std::iter::once(0).chain(self.entries.iter().map(|entry| entry.name_end));
+        self.entries.iter().zip(starts).map(|(entry, start)| {
+            let name = &self.names[start..entry.name_end];
+            let entry_of = DirEntry { ino: entry.ino, kind: entry.kind, next: entry.next, name };
+            (entry_of, entry.attr.as_ref().map(Option::as_ref))
+        })
+    }
+}
+
 impl<S: Store> Vfs<S> {
+    /// Entries from `cookie` on, as long as they are `wanted`, with attributes. All that must be read for them is asked for at
+    /// once. Counts one hold for each entry that carries attributes (given back with [`Vfs::forget`]).
+    ///
+    /// # Errors
+    /// As [`Vfs::readdir`]; `Need` for inodes. Nothing is held then.
+    pub fn readdirplus(
+        &mut self,
+        now: TimeNs,
+        dir: InodeNo,
+        cookie: u64,
+        wanted: &mut dyn FnMut(&DirEntry<'_>) -> bool,
+    ) -> Outcome<Listing> {
+        let mut listing = Listing::default();
+        self.readdir(now, dir, cookie, &mut |entry| {
+            let is_wanted = wanted(&entry);
+            if is_wanted {
+                listing.push(entry);
+            }
+            is_wanted
+        })?;
+        let mut needs = Vec::new();
+        for entry in listing.entries.iter_mut().filter(|entry| entry.next > DOTS) {
+            entry.attr = match gather_needs(self.attr_of(entry.ino), &mut needs) {
+                Ok(attr) => Ok(attr),
+                Err(Stop::Fail(why)) => Err(why),
+                Err(stop) => return Err(stop),
+            };
+        }
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        for entry in &listing.entries {
+            if let Ok(Some(attr)) = entry.attr {
+                self.store.note_access(dir, entry.ino);
+                self.hold_looked_at(entry.ino, attr.nlink);
+            }
+        }
+        Ok(listing)
+    }
+
     /// Visits entries from `cookie` (0: from the start) until the visitor returns false. May end early, where blocks
     /// must be read first: the end of the directory is reached when a call visits nothing. Touches atime as the mode says.
     /// A removed directory has no entries.

@@ -25,26 +25,18 @@ mod tests;
 mod xattr_tests;
 mod xattrs;
 
+pub use crate::ufs::file::{Allocate, Seek};
+pub use crate::ufs::make::{Caller, NewNode};
+pub use listing::Listing;
 pub use names::LINK_MAX;
 
 use crate::error::Outcome;
 use crate::inode::{Inode, Kind};
-use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, Ticket};
+use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, StoreFacts, Ticket};
 use crate::ufs::dir::Hints;
 use firnfs_format::{InodeNo, TimeNs};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-
-/// Who asks, for the ownership of what is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Caller {
-    /// Owner of new files.
-    pub uid: u32,
-    /// Group of new files, unless the directory has the set-group-id bit.
-    pub gid: u32,
-    /// Bits to clear in the mode of new files (ignored where the directory has a default ACL).
-    pub umask: u16,
-}
 
 /// stat(2)'s view of an inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,19 +99,6 @@ pub struct SetAttr {
     pub kill_set_id: bool,
 }
 
-/// What to make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewNode<'a> {
-    /// File type; any.
-    pub kind: Kind,
-    /// Permission bits before the umask.
-    pub mode: u16,
-    /// Device number (`major << 32 | minor`), for device nodes.
-    pub rdev: u64,
-    /// Target, for symbolic links; else empty.
-    pub target: &'a [u8],
-}
-
 /// renameat2's flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RenameMode {
@@ -140,28 +119,6 @@ pub enum XattrMode {
     Create,
     /// XATTR_REPLACE
     Replace,
-}
-
-/// fallocate's modes that are supported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Allocate {
-    /// Charge holes; grow the file.
-    Grow,
-    /// Charge holes; FALLOC_FL_KEEP_SIZE.
-    KeepSize,
-    /// FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
-    PunchHole,
-    /// FALLOC_FL_ZERO_RANGE; `true` keeps the size.
-    ZeroRange(bool),
-}
-
-/// lseek's whence that needs the file system.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seek {
-    /// SEEK_DATA
-    Data,
-    /// SEEK_HOLE
-    Hole,
 }
 
 /// One directory entry, as readdir hands it to its visitor.
@@ -202,6 +159,8 @@ pub struct Vfs<S> {
     hints: Hints,
     /// Kept from operation to operation to save its allocation; empty between them.
     intents: Vec<Intent>,
+    /// The latest ticket that ended operations came with, until somebody takes it.
+    awaited: Option<Ticket>,
 }
 
 impl<S: Store> Vfs<S> {
@@ -215,6 +174,7 @@ impl<S: Store> Vfs<S> {
             releasing: None,
             hints: Hints::default(),
             intents: Vec::new(),
+            awaited: None,
         }
     }
 
@@ -238,6 +198,16 @@ impl<S: Store> Vfs<S> {
         self.store.space()
     }
 
+    /// Sizes, limits and promises of the store.
+    pub fn facts(&self) -> StoreFacts {
+        self.store.facts()
+    }
+
+    /// Why nothing can be changed; `None` if it can.
+    pub fn read_only(&self) -> Option<&str> {
+        self.store.read_only()
+    }
+
     /// Starts to make a scope durable; see [`Store::commit`].
     ///
     /// # Errors
@@ -252,6 +222,16 @@ impl<S: Store> Vfs<S> {
         self.intents.clear();
         declare(&mut self.intents);
         self.store.begin(now, kind, &self.intents)
+    }
+
+    /// Ends an operation.
+    fn end(&mut self, op: Op) {
+        self.awaited = self.awaited.max(self.store.end(op));
+    }
+
+    /// The ticket that the operations done so far wait for before they may be called done, if there is one. Told once.
+    pub fn take_awaited(&mut self) -> Option<Ticket> {
+        self.awaited.take()
     }
 
     /// The attributes of an inode that the open operation has declared or made.

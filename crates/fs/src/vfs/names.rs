@@ -2,11 +2,12 @@
 
 use super::lifetime::Nameless;
 use super::{Attr, Caller, NewNode, Vfs};
+use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::Kind;
 use crate::store::{Intent, Op, OpKind, Store};
 use crate::ufs::dir::{self, DirView, Found, Lookup};
-use crate::ufs::{dirent, make};
+use crate::ufs::make;
 use firnfs_format::{InodeNo, TimeNs};
 
 /// Most names that a file other than a directory can have.
@@ -88,7 +89,7 @@ impl<S: Store> Vfs<S> {
                 let found = dir::lookup(&mut self.store, &dir, name)?.found.ok_or(FsError::NotFound)?;
                 self.target(&dir, &found)?;
                 let attr = self.attr_of(found.ino)?;
-                self.store.note_child(parent, found.ino);
+                self.store.note_access(parent, found.ino);
                 attr
             }
         };
@@ -122,14 +123,14 @@ impl<S: Store> Vfs<S> {
         let made = make::plan_make(&mut self.store, now, caller, parent, &node)?;
         let insert = dir::plan_insert(&mut self.store, &self.hints, dir, name, None)?;
         let mut op = self.begin(now, OpKind::Names, |intents| {
-            intents.push(Intent::Create { bytes: made.bytes() });
+            intents.push(made.intent(parent));
             insert.declare(name.len(), intents);
         })?;
         let ino = made.apply(&mut self.store, &mut op);
         insert.apply(&mut self.store, &mut op, &mut self.hints, name, (ino, node.kind));
         self.touch_dir(&mut op, parent, u32::from(is_dir), 0);
         let attr = self.attr_within(&mut op, ino);
-        self.store.end(op);
+        self.end(op);
         if hold {
             self.add_hold(ino);
         }
@@ -145,11 +146,10 @@ impl<S: Store> Vfs<S> {
         self.living_dir(parent)?;
         let node = NewNode { kind: Kind::Regular, mode, rdev: 0, target: &[] };
         let made = make::plan_make(&mut self.store, now, caller, parent, &node)?.without_name();
-        let bytes = made.bytes();
-        let mut op = self.begin(now, OpKind::Names, |intents| intents.push(Intent::Create { bytes }))?;
+        let mut op = self.begin(now, OpKind::Names, |intents| intents.push(made.intent(parent)))?;
         let ino = made.apply(&mut self.store, &mut op);
         let attr = self.attr_within(&mut op, ino);
-        self.store.end(op);
+        self.end(op);
         self.add_hold(ino);
         self.nameless.insert(ino, Nameless::NotYetNamed);
         Ok(attr)
@@ -193,7 +193,7 @@ impl<S: Store> Vfs<S> {
         inode.nlink += 1;
         inode.ctime = now;
         let attr = self.attr_within(&mut op, ino);
-        self.store.end(op);
+        self.end(op);
         self.nameless.remove(&ino);
         if hold {
             self.add_hold(ino);
@@ -250,7 +250,7 @@ impl<S: Store> Vfs<S> {
         remove.apply(&mut self.store, &mut op, &mut self.hints, false);
         self.touch_dir(&mut op, dir.ino, 0, u32::from(target.is_dir()));
         self.apply_loss(&mut op, loss);
-        self.store.end(op);
+        self.end(op);
         Ok(())
     }
 

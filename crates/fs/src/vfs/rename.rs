@@ -46,8 +46,8 @@ impl<S: Store> Vfs<S> {
         to: (InodeNo, &[u8]),
         mode: RenameMode,
     ) -> Outcome<()> {
-        let source = self.end(from)?;
-        let victim = self.end(to)?;
+        let source = self.look_at_end(from)?;
+        let victim = self.look_at_end(to)?;
         let moved = source.target.ok_or(FsError::NotFound)?;
         match (mode, victim.target) {
             (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists.into()),
@@ -74,7 +74,7 @@ impl<S: Store> Vfs<S> {
         }
     }
 
-    fn end<'a>(&mut self, (parent, name): (InodeNo, &'a [u8])) -> Outcome<End<'a>> {
+    fn look_at_end<'a>(&mut self, (parent, name): (InodeNo, &'a [u8])) -> Outcome<End<'a>> {
         let dir = self.living_dir(parent)?;
         check_plain_name(name)?;
         let lookup = dir::lookup(&mut self.store, &dir, name)?;
@@ -127,7 +127,7 @@ impl<S: Store> Vfs<S> {
         insert.apply(&mut self.store, &mut op, &mut self.hints, victim.name, (moved.ino, moved.kind));
         self.touch_ends(&mut op, source.dir.ino, victim.dir.ino, i32::from(moved.is_dir()), 0);
         self.touch_moved(&mut op, &moved, victim.dir.ino);
-        self.store.end(op);
+        self.end(op);
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl<S: Store> Vfs<S> {
         self.touch_ends(&mut op, source.dir.ino, victim.dir.ino, moved_dirs, lost_dirs);
         self.touch_moved(&mut op, &moved, victim.dir.ino);
         self.apply_loss(&mut op, loss);
-        self.store.end(op);
+        self.end(op);
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl<S: Store> Vfs<S> {
         self.touch_ends(&mut op, source.dir.ino, victim.dir.ino, net_dirs, 0);
         self.touch_moved(&mut op, &one, victim.dir.ino);
         self.touch_moved(&mut op, &other, source.dir.ino);
-        self.store.end(op);
+        self.end(op);
         Ok(())
     }
 

@@ -160,7 +160,7 @@ impl<S: Store> Vfs<S> {
         let inode = self.store.inode_mut(&mut op, ino);
         inode.mode = mode.unwrap_or(inode.mode);
         inode.ctime = now;
-        self.store.end(op);
+        self.end(op);
         Ok(())
     }
 }

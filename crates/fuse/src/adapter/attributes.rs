@@ -4,16 +4,16 @@ use super::set_id::SET_GID;
 use super::{Adapter, Handled, log_errno};
 use crate::wire::abi::{self, SetattrIn, fattr};
 use crate::wire::{Header, Reply};
+use firnfs::engine::Engine;
 use firnfs::vfs::{SetAttr, SetTime, XattrMode};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_volume::Driven;
 use rustix::io::Errno;
 
 const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
 const NAME_MAX_BYTES: u32 = 255;
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     pub(super) fn getattr(&self, ino: InodeNo, reply: &mut Reply) -> Handled {
         let attr = self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| log_errno("getattr", &e))?;
         reply.put_attr(&attr);
@@ -50,7 +50,7 @@ impl<S: Driven> Adapter<S> {
     pub(super) fn statfs(&self, reply: &mut Reply) -> Handled {
         let (space, block_bytes) = self
             .volume
-            .run(|vfs, _| Ok((vfs.statfs(), vfs.store().facts().block_bytes)))
+            .run(|vfs, _| Ok((vfs.statfs(), vfs.facts().block_bytes)))
             .map_err(|e| log_errno("statfs", &e))?;
         let unit = u64::from(block_bytes);
         reply.put(&abi::StatfsOut {

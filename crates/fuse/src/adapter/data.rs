@@ -5,9 +5,9 @@
 
 use super::{Adapter, Handled, MAX_WRITE_BYTES, log_errno};
 use crate::wire::{Header, Operation, Reply, abi};
+use firnfs::engine::Engine;
 use firnfs::vfs::{Allocate, Seek};
 use firnfs_format::InodeNo;
-use firnfs_volume::Driven;
 use rustix::io::Errno;
 
 const KEEP_SIZE: u32 = 0x01;
@@ -19,7 +19,7 @@ const SEEK_HOLE: u32 = 4;
 /// One COPY_FILE_RANGE moves at most this, in bytes: it is not interruptible, and the caller asks for the rest.
 const COPY_MAX_BYTES: u64 = 64 << 20;
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     pub(super) fn read(&self, ino: InodeNo, offset: u64, size: u32, reply: &mut Reply) -> Handled {
         let room = reply.room(size as usize);
         let done = self.volume.read(ino, offset, room).map_err(|e| log_errno("read", &e))?;

@@ -7,7 +7,7 @@
 use super::{Adapter, Handled, Settings};
 use crate::wire::abi::{self, init};
 use crate::wire::{Reply, abi::InitOut};
-use firnfs_volume::Driven;
+use firnfs::engine::Engine;
 use rustix::io::Errno;
 
 /// Largest WRITE and READ, in bytes. Larger ones do not get faster but take memory in every worker.
@@ -64,7 +64,7 @@ impl Agreed {
     }
 }
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     pub(super) fn init(
         &self,
         (major, minor): (u32, u32),

@@ -25,9 +25,10 @@ use crate::counters::Counters;
 use crate::errno::errno_of;
 use crate::wire::{Header, Operation, Reply, Request};
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::store::Scope;
 use firnfs_format::InodeNo;
-use firnfs_volume::{Driven, Volume};
+use firnfs_volume::Volume;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::AtomicBool;
@@ -74,7 +75,7 @@ pub struct Settings {
 }
 
 /// See the module's head.
-pub struct Adapter<S: Driven> {
+pub struct Adapter<S: Engine> {
     volume: Arc<Volume<S>>,
     settings: Settings,
     agreed: OnceLock<Agreed>,
@@ -87,7 +88,7 @@ pub struct Adapter<S: Driven> {
 /// Result of a handler: the payload is in the reply.
 type Handled = Result<(), Errno>;
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     /// Serves `volume`.
     #[must_use]
     pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
@@ -228,7 +229,7 @@ impl<S: Driven> Adapter<S> {
     }
 }
 
-impl<S: Driven> Handler for Adapter<S> {
+impl<S: Engine> Handler for Adapter<S> {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
         let start = Instant::now();
         let verdict = self.handle_untimed(request, reply);

@@ -5,10 +5,10 @@ use super::{Adapter, Handled, log_errno};
 use crate::wire::reply::unpack_rdev;
 use crate::wire::{Header, Operation, Reply, abi};
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::vfs::{Attr, Caller, NewNode, RenameMode};
 use firnfs_format::InodeNo;
-use firnfs_volume::Driven;
 use rustix::io::Errno;
 
 /// `O_EXCL` of open(2).
@@ -16,7 +16,7 @@ const O_EXCL: u32 = 0o200;
 const RENAME_NOREPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     pub(super) fn lookup(&self, parent: InodeNo, name: &[u8], reply: &mut Reply) -> Handled {
         let found = if name == b"." {
             // File handles (NFS, open_by_handle_at) are turned into inodes so: the "parent" is the inode itself.

@@ -6,7 +6,7 @@
 use super::{Adapter, Handled};
 use crate::wire::abi::{AttrOut, EntryOut, FuseAttr};
 use crate::wire::{Header, Operation, Reply};
-use firnfs_volume::Driven;
+use firnfs::engine::Engine;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ pub const PROBE_NAME: &str = ".firnfs-handshake";
 /// Its inode, which no volume has: inode numbers are smaller.
 pub(super) const PROBE_NODE: u64 = u64::MAX - 1;
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     /// Shows the probe to everybody, or hides it again. The kernel caches nothing of it.
     pub fn set_probing(&self, probing: bool) {
         self.probing.store(probing, Ordering::SeqCst);

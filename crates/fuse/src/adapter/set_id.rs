@@ -7,16 +7,16 @@
 
 use super::{Adapter, log_errno};
 use crate::wire::Header;
+use firnfs::engine::Engine;
 use firnfs::vfs::SetAttr;
 use firnfs_format::InodeNo;
-use firnfs_volume::Driven;
 use rustix::io::Errno;
 
 const SET_UID: u16 = 0o4000;
 pub(super) const SET_GID: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o0010;
 
-impl<S: Driven> Adapter<S> {
+impl<S: Engine> Adapter<S> {
     /// To be called before content is changed for somebody without CAP_FSETID; whether the mode changes.
     pub(super) fn before_change_by_user(&self, header: &Header, ino: InodeNo) -> Result<bool, Errno> {
         let Ok(attr) = self.volume.run(|vfs, _| vfs.getattr(ino)) else { return Ok(false) };

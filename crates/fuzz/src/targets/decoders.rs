@@ -2,13 +2,13 @@
 //!
 //! Where bytes have a checksum they are tried as they are and with the checksum that they should have.
 
-use firnfs::FetchKind;
+use firnfs::dirent;
 use firnfs::inode::Kind;
 use firnfs::lfs::scan::{partial_at, partials, stored_bytes};
-use firnfs::lfs::{Geometry, Options, verify};
+use firnfs::lfs::{Geometry, Options, Wanted};
 use firnfs::store::{BlockKey, Fork};
 use firnfs::ufs::acl::Acl;
-use firnfs::ufs::{dirent, xattr};
+use firnfs::ufs::xattr;
 use firnfs_device::SparseImage;
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::inode::decode_record;
@@ -57,7 +57,7 @@ fn geometry() -> Geometry {
         segments: 40,
         unit_sectors: 8,
         log_start_bytes: 2 << 20,
-        map: firnfs::ufs::bmap::Geometry::new(BLOCK_BYTES as u32, 16),
+        map: firnfs::bmap::Geometry::new(BLOCK_BYTES as u32, 16),
     }
 }
 
@@ -143,7 +143,7 @@ pub fn table(bytes: &[u8]) {
     for ino in [InodeNo::INODE_MAP, InodeNo::SEGMENT_USAGE, InodeNo(17)] {
         for level in 0..6 {
             let key = BlockKey { ino, fork: Fork::Data, level, index: BlockIndex(0) };
-            let _verdict = verify(&FetchKind::Block(key, ptr), &geo, stored);
+            let _verdict = Wanted::Block(key, ptr).verify(&geo, stored);
         }
     }
 }

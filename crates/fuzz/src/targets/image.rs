@@ -14,12 +14,13 @@ use firnfs::store::{Fork, Scope};
 use firnfs::vfs::{Allocate, AtimeMode, RenameMode, SetAttr, XattrMode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
+use firnfs_manage::{open, repair};
 use firnfs_sim::VirtualClock;
 use firnfs_torture::anatomy::{Anatomy, Owner, Part};
 use firnfs_torture::ops::Rng;
 use firnfs_torture::specimen::{Left, make, mount, pattern, specimen};
 use firnfs_torture::survey::{Bounds, Survey, survey};
-use firnfs_volume::{Volume, open, repair};
+use firnfs_volume::Volume;
 use std::sync::{Arc, OnceLock};
 
 const EDIT_BYTES: usize = 13;

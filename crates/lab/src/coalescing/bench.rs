@@ -9,8 +9,9 @@ use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
 use firnfs_device::{Clock, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::{OpenError, format, open};
 use firnfs_sim::{DiskWork, Speed, TimedDisk, VirtualClock};
-use firnfs_volume::{OpenError, Volume, format, open};
+use firnfs_volume::Volume;
 use std::sync::Arc;
 
 const START_NS: i64 = 1_700_000_000_000_000_000;

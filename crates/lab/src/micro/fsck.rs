@@ -111,7 +111,7 @@ impl Fsck {
         let options = FileOptions { access: Access::ReadOnly, ..FileOptions::default() };
         let device = FileDevice::open(&self.image, &options).map_err(|e| setup(&e))?;
         let start = Instant::now();
-        let report = firnfs_volume::check(&device, From::Newest, &mut |_| {}).map_err(|e| setup(&e))?;
+        let report = firnfs_manage::check(&device, From::Newest, &mut |_| {}).map_err(|e| setup(&e))?;
         let elapsed = elapsed_ns(start);
         match report.findings.first() {
             None => Ok((elapsed, report.totals.live_bytes)),

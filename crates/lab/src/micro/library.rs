@@ -165,9 +165,9 @@ pub fn fresh_volume(image: &Path) -> Result<Volume<Lfs>, LabError> {
         now: TimeNs(now_ns()),
         root_owner: (0, 0),
     };
-    firnfs_volume::format(&device, &options)
+    firnfs_manage::format(&device, &options)
         .map_err(|source| LabError::Volume { action: "making the library's volume", source })?;
-    firnfs_volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
+    firnfs_manage::open(Arc::new(device), Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
         .map_err(|e| setup(&e))
 }
 

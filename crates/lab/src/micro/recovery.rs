@@ -100,7 +100,7 @@ impl Recovery {
             now: TimeNs(0),
             root_owner: (0, 0),
         };
-        firnfs_volume::format(&*device, &mkfs)?;
+        firnfs_manage::format(&*device, &mkfs)?;
         let volume = open(device.clone()).map_err(|e| FsError::Io(e.to_string()))?;
         let bytes = content(4, self.file_bytes as usize);
         let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
@@ -121,7 +121,7 @@ impl Recovery {
 fn open(device: Arc<MemDevice>) -> Result<Volume<Lfs>, LabError> {
     let options =
         Options { checkpoint_bytes: u64::MAX, checkpoint_interval_ms: u64::MAX, ..Options::default() };
-    firnfs_volume::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock))
+    firnfs_manage::open(device, options, AtimeMode::Noatime, Arc::new(SystemClock))
         .map_err(|e| LabError::Setup(e.to_string()))
 }
 

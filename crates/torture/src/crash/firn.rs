@@ -16,8 +16,9 @@ use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAtt
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::check;
 use firnfs_sim::VirtualClock;
-use firnfs_volume::{Volume, check};
+use firnfs_volume::Volume;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl Firn {
     fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume, String> {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
-        let volume = firnfs_volume::open(device, options, AtimeMode::Noatime, shared);
+        let volume = firnfs_manage::open(device, options, AtimeMode::Noatime, shared);
         let open = OpenVolume {
             volume: volume.map_err(|e| e.to_string())?,
             clock,
@@ -104,7 +105,7 @@ impl Firn {
 impl Subject for Firn {
     fn format(&self) -> SparseImage {
         let device = MemDevice::new(self.mkfs.size_bytes);
-        firnfs_volume::format_with_logs(&device, &self.mkfs, self.data_logs)
+        firnfs_manage::format_with_logs(&device, &self.mkfs, self.data_logs)
             .expect("the parameters of the subject make a volume");
         device.image()
     }
@@ -132,7 +133,7 @@ impl Subject for Firn {
 
     fn repair(&self, device: Arc<dyn Device>) -> Result<(), String> {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::at(START_NS));
-        firnfs_volume::repair(&device, &clock, &mut |_| true, &mut |_| {})
+        firnfs_manage::repair(&device, &clock, &mut |_| true, &mut |_| {})
             .map(drop)
             .map_err(|e| e.to_string())
     }

@@ -8,10 +8,11 @@ use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::InodeNo;
+use firnfs_manage::{OpenError, open};
 use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger, VirtualClock};
 use firnfs_torture::crash::{Firn, Subject};
 use firnfs_torture::survey::{Aspect, Bounds, survey};
-use firnfs_volume::{OpenError, Volume, open};
+use firnfs_volume::Volume;
 use std::sync::Arc;
 
 type Disk = Arc<FaultyDisk<MemDevice>>;

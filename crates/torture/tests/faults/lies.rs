@@ -96,7 +96,7 @@ fn endure(seed: u64, fault: Fault, closes: bool, tally: &mut Tally) {
     for options in [Options { read_only: true, ..subject.options }, subject.options] {
         let device: Arc<dyn Device> = disk.clone();
         let clock = Arc::new(VirtualClock::at(1 << 60));
-        let volume = match firnfs_volume::open(device, options, AtimeMode::Noatime, clock) {
+        let volume = match firnfs_manage::open(device, options, AtimeMode::Noatime, clock) {
             Ok(volume) => volume,
             Err(why) => {
                 let why = why.to_string();
@@ -174,7 +174,7 @@ fn endure_reads(chance: f64, effect: Effect) {
         let open = || {
             let device: Arc<dyn Device> = disk.clone();
             let clock = Arc::new(VirtualClock::at(1 << 60));
-            firnfs_volume::open(device, subject.options, AtimeMode::Noatime, clock).unwrap()
+            firnfs_manage::open(device, subject.options, AtimeMode::Noatime, clock).unwrap()
         };
         let whole = survey(&open(), Bounds::default());
         assert_eq!(whole.errors().count(), 0);

@@ -1,10 +1,11 @@
 //! Flaws that no power cut shows, each with the misfortune that does.
 
 use crate::flawed::{Flaw, Mutant};
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
-use firnfs::lfs::Lfs;
+use firnfs::lfs::{Lfs, Wanted};
 use firnfs::mutation::{Mutation, choose};
-use firnfs::store::{Piece, ReadPlan, Scope, Store};
+use firnfs::store::{Piece, ReadPlan, Scope};
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, LOG_START_BYTES};
@@ -215,7 +216,7 @@ fn read_while_all_is_written_again(flaw: Option<Mutation>) -> Result<(), String>
 
 fn open(firn: &Firn, device: &Arc<MemDevice>) -> Volume<Lfs> {
     let clock = Arc::new(VirtualClock::at(1_700_000_000_000_000_000));
-    firnfs_volume::open(device.clone(), firn.options, AtimeMode::Noatime, clock).unwrap()
+    firnfs_manage::open(device.clone(), firn.options, AtimeMode::Noatime, clock).unwrap()
 }
 
 fn make(volume: &Volume<Lfs>, name: &str) -> InodeNo {
@@ -233,7 +234,8 @@ fn write(volume: &Volume<Lfs>, ino: InodeNo, byte: u8) {
 fn still_reads(plan: &ReadPlan, device: &MemDevice) -> Result<(), String> {
     let mut stored = 0;
     for piece in &plan.pieces {
-        let Piece::Stored { ptr, at_bytes, .. } = piece else { continue };
+        let Piece::Stored { token, at_bytes, .. } = piece else { continue };
+        let Wanted::Block(_, ptr) = Wanted::of(token) else { panic!("a read plan is of blocks") };
         stored += 1;
         let bytes = device.read(*at_bytes, ptr.stored_bytes()).unwrap();
         if crc32c(&bytes) != ptr.crc {

@@ -3,10 +3,10 @@
 use super::Volume;
 use super::events::{Event, Seen};
 use super::waiting::Patience;
-use crate::driven::Driven;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use firnfs::lfs::{Job, JobId, Step};
+use firnfs::engine::Engine;
+use firnfs::engine::{Job, JobId, Step};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::Tag;
@@ -34,9 +34,9 @@ impl Drop for AtWork<'_> {
     }
 }
 
-impl<S: Driven> Volume<S> {
+impl<S: Engine> Volume<S> {
     /// Carries out what is ready, until nothing is.
-    pub(crate) fn pump(&self) {
+    pub fn pump(&self) {
         loop {
             let jobs = self.take_jobs(&mut self.core.lock());
             if jobs.is_empty() {

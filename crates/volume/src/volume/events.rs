@@ -7,16 +7,16 @@
 //!
 //! Invariants: nobody sleeps here for as long as it takes unless another thread is sure to make an event - it has requests of the core
 //! under way ([`Events::requests`]) or has promised background work (`promise`). So no such sleep needs an end of its own; that of
-//! `Volume::wait_for_room` has one for programs that break their promise, and `Volume::wait_for_log` one that its caller asks for.
+//! `Volume::wait_for_room` has one for programs that break their promise, and `Volume::look_again` one that its caller asks for.
 //!
 //! Callers: `waiting`, `background`, and whatever waits until the log has got somewhere ([`Volume::until`]).
 
 use super::Volume;
-use crate::driven::Driven;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Condvar, MutexGuard};
 use firnfs::FsError;
-use firnfs::lfs::Job;
+use firnfs::engine::Engine;
+use firnfs::engine::Job;
 use firnfs::vfs::Vfs;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Events {
     }
 }
 
-impl<S: Driven> Volume<S> {
+impl<S: Engine> Volume<S> {
     /// What has happened so far. Asked for under the lock of the core, it misses nothing from then on.
     pub(crate) fn seen(&self) -> Seen {
         Seen {
@@ -108,12 +108,15 @@ impl<S: Driven> Volume<S> {
         }
     }
 
-    /// Sleeps until something has happened since `seen`, at most `max`.
-    pub(crate) fn sleep_since(&self, seen: Seen, max: Duration) {
+    /// Looks; if `look` finds nothing, sleeps until something has happened, at most `max`, and looks once more.
+    pub fn look_again<T>(&self, max: Duration, mut look: impl FnMut(&mut Vfs<S>) -> Option<T>) -> Option<T> {
         let mut core = self.core.lock();
-        if self.seen() == seen {
-            self.sleep(&mut core, Some(max));
+        let found = look(&mut core);
+        if found.is_some() {
+            return found;
         }
+        self.sleep(&mut core, Some(max));
+        look(&mut core)
     }
 
     /// Requests that are ready, for the caller to start and to report: others wait for that from now on.
@@ -169,7 +172,7 @@ impl<S: Driven> Volume<S> {
     ///
     /// # Errors
     /// Those of `look`; if all requests are done and it has still found nothing: `ReadOnly` with the reason, `Io` otherwise.
-    pub(crate) fn until<T>(
+    pub fn until<T>(
         &self,
         mut look: impl FnMut(&mut Vfs<S>) -> Result<Option<T>, FsError>,
     ) -> Result<T, FsError> {

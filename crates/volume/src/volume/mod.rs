@@ -8,15 +8,15 @@ mod waiting;
 
 pub use promise::BackgroundPromise;
 
-use crate::driven::Driven;
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
 use crate::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use events::Events;
-use firnfs::content::{Content, ready_blocks};
-use firnfs::lfs::Pressure;
-use firnfs::store::{Scope, Ticket};
+use firnfs::engine::Engine;
+use firnfs::engine::Pressure;
+use firnfs::store::content::{Content, ready_blocks};
+use firnfs::store::{Scope, StoreFacts, Ticket};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome};
 use firnfs_device::{Clock, Device};
@@ -35,18 +35,18 @@ struct Parking {
 }
 
 /// See the crate's head.
-pub struct Volume<S: Driven> {
+pub struct Volume<S: Engine> {
     core: Mutex<Vfs<S>>,
     events: Events,
     /// Operations that wait for the background to make room.
     waiting: AtomicU32,
     device: Option<Arc<dyn Device>>,
-    reader: Option<Reader>,
+    reader: Reader,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
     parking: OnceLock<Parking>,
-    /// Blocks of this size are prepared for the log, outside the lock; `None` where nobody sums them up.
-    block_bytes: Option<u32>,
+    /// Of the store: blocks are prepared as it wants them, outside the lock.
+    facts: StoreFacts,
     stalls: StallCount,
     /// Promises of background work that hold. Given back while `core` is locked.
     promises: AtomicU32,
@@ -58,14 +58,12 @@ pub struct Volume<S: Driven> {
     work: Condvar,
 }
 
-impl<S: Driven> Volume<S> {
+impl<S: Engine> Volume<S> {
     /// Drives `vfs`; `device` is `None` for the memory store.
     pub fn new(vfs: Vfs<S>, device: Option<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Self {
-        let geo = vfs.store().geometry();
-        let block_bytes = geo.as_ref().map(|geo| geo.block_bytes);
         let before_blocking = Arc::new(OnceLock::new());
-        let hook = before_blocking.clone();
-        let reader = device.clone().zip(geo).map(|(device, geo)| Reader::new(device, geo, hook));
+        let reader = Reader::new(device.clone(), vfs.store().verifier(), before_blocking.clone());
+        let facts = vfs.store().facts();
         Self {
             core: Mutex::new(vfs),
             events: Events::new(),
@@ -75,7 +73,7 @@ impl<S: Driven> Volume<S> {
             clock,
             before_blocking,
             parking: OnceLock::new(),
-            block_bytes,
+            facts,
             stalls: StallCount::default(),
             promises: AtomicU32::new(0),
             awake_by_ns: AtomicI64::new(i64::MIN),
@@ -148,9 +146,13 @@ impl<S: Driven> Volume<S> {
             match op(&mut core, now) {
                 Ok(value) => {
                     let is_due = core.store().pressure() == Pressure::Due || self.oversleeps(&core, now);
+                    let awaited = core.take_awaited();
                     drop(core);
                     if is_due {
                         self.kick();
+                    }
+                    if let Some(ticket) = awaited {
+                        self.wait_durable(ticket)?;
                     }
                     return Ok(value);
                 }
@@ -175,9 +177,11 @@ impl<S: Driven> Volume<S> {
     }
 
     /// Bytes of the device, unverified.
-    pub(crate) fn read_raw(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
-        let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
-        reader.exact(at_bytes, len_bytes)
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn read_raw(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
+        self.reader.exact(at_bytes, len_bytes)
     }
 
     /// Reads into `out`; returns how much (less than asked for only at the end of the file).
@@ -193,10 +197,7 @@ impl<S: Driven> Volume<S> {
             Ok(plan)
         })?;
         let len = plan.len_bytes();
-        let result = match &self.reader {
-            Some(reader) => reader.carry_out(&plan, &mut out[..len]),
-            None => Reader::from_memory(&plan, &mut out[..len]),
-        };
+        let result = self.reader.carry_out(&plan, &mut out[..len]);
         if plan.pin != 0 {
             let mut core = self.core.lock();
             let is_awaited = core.store_mut().unpin(plan.pin);
@@ -247,7 +248,7 @@ impl<S: Driven> Volume<S> {
         Ok(())
     }
 
-    /// Copies and sums up outside the lock, then writes; returns how much was written.
+    /// Copies whole blocks outside the lock, with their checksums, then writes; returns how much was written.
     fn write_some(
         &self,
         ino: InodeNo,
@@ -255,11 +256,8 @@ impl<S: Driven> Volume<S> {
         bytes: &[u8],
         kill_set_id: bool,
     ) -> Result<usize, FsError> {
-        let blocks = match self.block_bytes {
-            Some(block_bytes) => ready_blocks(at_bytes, bytes, block_bytes),
-            None => Vec::new(),
-        };
-        let content = Content::prepared(at_bytes, bytes, &blocks, self.block_bytes.unwrap_or(1));
+        let blocks = ready_blocks(at_bytes, bytes, &self.facts);
+        let content = Content::prepared(at_bytes, bytes, &blocks, self.facts.block_bytes);
         self.run(|vfs, now| vfs.write_content(now, ino, at_bytes, content, kill_set_id))
     }
 
@@ -272,8 +270,11 @@ impl<S: Driven> Volume<S> {
         self.wait_durable(ticket)
     }
 
-    /// Whoever waits does the work that is ready; one flush serves all who wait.
-    pub(crate) fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
+    /// Waits until a ticket is durable. The waiting thread does the work that is ready; one flush serves all that wait.
+    ///
+    /// # Errors
+    /// `Io` if the store turns read-only before.
+    pub fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
         self.until(|vfs| match vfs.store().read_only() {
             _ if vfs.store().durable() >= ticket => Ok(Some(())),
             Some(why) => Err(FsError::Io(why.to_owned())),
@@ -310,20 +311,24 @@ impl<S: Driven> Volume<S> {
         }
         self.run(|vfs, now| vfs.release_orphans(now))?;
         self.background()?;
-        self.clean_checkpoint()
+        self.finish()
     }
 
-    /// Commits everything, writes a checkpoint that says that nothing is left to do, and waits for it.
-    pub(crate) fn clean_checkpoint(&self) -> Result<(), FsError> {
-        let checkpoint = self.run(|vfs, now| vfs.store_mut().clean_checkpoint(now));
-        if checkpoint.is_err() {
+    /// The end of [`Volume::close`] alone: makes everything durable, with the mark that nothing is left to recover. Orphans stay
+    /// for the next mount. For repairs.
+    ///
+    /// # Errors
+    /// `Io`, `NoSpace`, `ReadOnly`.
+    pub fn finish(&self) -> Result<(), FsError> {
+        let closed = self.run(|vfs, now| vfs.store_mut().close(now));
+        if closed.is_err() {
             // What was committed is in line nevertheless.
             self.pump();
         }
-        checkpoint?;
+        closed?;
         self.until(|vfs| match vfs.store().read_only() {
             Some(why) => Err(FsError::ReadOnly(why.to_owned())),
-            None => Ok(vfs.store().is_quiet().then_some(())),
+            None => Ok(vfs.store().is_drained().then_some(())),
         })
     }
 
@@ -332,7 +337,7 @@ impl<S: Driven> Volume<S> {
     ///
     /// # Errors
     /// Making it durable failed.
-    pub(crate) fn look_when_quiet<T>(
+    pub fn look_when_drained<T>(
         &self,
         look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
     ) -> Result<T, FsError> {
@@ -340,7 +345,7 @@ impl<S: Driven> Volume<S> {
         loop {
             let (looked, ticket) = self.run_quietly(|vfs, now| {
                 let ticket = vfs.commit(now, Scope::All)?;
-                let is_still = vfs.store().durable() >= ticket && vfs.store().is_quiet();
+                let is_still = vfs.store().durable() >= ticket && vfs.store().is_drained();
                 let look = if is_still { look.take() } else { None };
                 Ok((look.map(|look| look(vfs, self.device.as_deref())), ticket))
             })?;
@@ -348,12 +353,12 @@ impl<S: Driven> Volume<S> {
                 return Ok(looked);
             }
             self.wait_durable(ticket)?;
-            self.until(|vfs| Ok(vfs.store().is_quiet().then_some(())))?;
+            self.until(|vfs| Ok(vfs.store().is_drained().then_some(())))?;
         }
     }
 
     /// The device, for reading.
-    pub(crate) fn device(&self) -> Option<&dyn Device> {
+    pub fn device(&self) -> Option<&dyn Device> {
         self.device.as_deref()
     }
 

@@ -8,18 +8,18 @@
 
 use super::Volume;
 use super::events::Event;
-use crate::driven::Driven;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
+use firnfs::engine::Engine;
 use std::time::Duration;
 
 /// While this is held its owner does the background work: see [`Volume::promise_background`].
 #[must_use = "it holds as long as it is kept"]
-pub struct BackgroundPromise<'a, S: Driven> {
+pub struct BackgroundPromise<'a, S: Engine> {
     to: &'a Volume<S>,
 }
 
-impl<S: Driven> Drop for BackgroundPromise<'_, S> {
+impl<S: Engine> Drop for BackgroundPromise<'_, S> {
     fn drop(&mut self) {
         let core = self.to.core.lock();
         self.to.promises.fetch_sub(1, Ordering::Relaxed);
@@ -27,7 +27,7 @@ impl<S: Driven> Drop for BackgroundPromise<'_, S> {
     }
 }
 
-impl<S: Driven> Volume<S> {
+impl<S: Engine> Volume<S> {
     /// Promises to call [`Volume::background`] and [`Volume::wait_for_work`] in turn until what is returned is dropped, however
     /// that comes about. Until then operations leave background work to the caller; afterwards they do it themselves, and those that
     /// were waiting for it go on at once.

@@ -8,11 +8,11 @@
 
 use super::Volume;
 use super::events::Seen;
-use crate::driven::Driven;
 use crate::sync::atomic::Ordering;
-use firnfs::lfs::Step;
+use firnfs::engine::Engine;
+use firnfs::engine::Step;
 use firnfs::vfs::Vfs;
-use firnfs::{Fetch, FsError, Stop};
+use firnfs::{Fetch, FsError, Stop, Token};
 use firnfs_format::TimeNs;
 use std::time::Duration;
 
@@ -22,10 +22,13 @@ const PROMISE_BROKEN: Duration = Duration::from_millis(100);
 const STUCK_MAX: u32 = 8;
 /// Background steps that an operation does while it waits for room: far more than room for it can take.
 const WORK_MAX: u32 = 4096;
+/// Bytes that are read at once for one operation, and how many fetches: memory for them is beyond the cache's bound.
+const BATCH_BYTES: u64 = 4 << 20;
+const BATCH_FETCHES: usize = 256;
 /// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
 const FETCH_TRIES: u32 = 3;
 
-impl<S: Driven> Volume<S> {
+impl<S: Engine> Volume<S> {
     /// Does what a stopped operation waits for.
     pub(super) fn overcome(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
         match stop {
@@ -38,27 +41,35 @@ impl<S: Driven> Volume<S> {
         }
     }
 
-    /// Reads and puts in, one after the other as long as that is `wanted`.
+    /// Reads and puts in, as much at once as is worth it, as long as that is `wanted`.
     pub(super) fn fetch_all(
         &self,
         fetches: &[Fetch],
         patience: &mut Patience,
         wanted: impl Fn(&Vfs<S>) -> bool,
     ) -> Result<(), FsError> {
-        let reader = self.reader.as_ref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))?;
-        for fetch in fetches {
-            let fetched = reader.fetch(fetch).and_then(|bytes| {
-                let mut core = self.core.lock();
-                core.store_mut().supply(fetch.what, &bytes).map(|()| wanted(&core))
+        let mut rest = fetches;
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(batch_len(rest));
+            rest = later;
+            let answers = self.reader.fetch_all(batch);
+            let mut core = self.core.lock();
+            let supplied = batch.iter().zip(answers).map(|(fetch, answer)| {
+                let put_in = answer.and_then(|bytes| core.store_mut().supply(&fetch.token, &bytes));
+                (fetch, put_in)
             });
-            match fetched {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(e) if patience.fetch_failed(fetch) => {
+            let failed: Vec<_> =
+                supplied.filter_map(|(fetch, put_in)| Some((fetch, put_in.err()?))).collect();
+            // One at a time: the operation meets the next one when it is tried again.
+            if let Some((fetch, why)) = failed.into_iter().next() {
+                if patience.fetch_failed(fetch) {
                     patience.failed = None;
-                    return self.core.lock().store_mut().fetch_failed(fetch.what, e);
+                    return core.store_mut().fetch_failed(&fetch.token, why);
                 }
-                Err(_) => return Ok(()),
+                return Ok(());
+            }
+            if !wanted(&core) {
+                break;
             }
         }
         self.core.lock().store_mut().shrink_caches();
@@ -120,6 +131,16 @@ impl<S: Driven> Volume<S> {
     }
 }
 
+/// How many of these fetches are read at once; at least one.
+fn batch_len(fetches: &[Fetch]) -> usize {
+    let mut bytes = 0;
+    let fits = |fetch: &&Fetch| {
+        bytes += u64::from(fetch.len_bytes);
+        bytes <= BATCH_BYTES
+    };
+    fetches.iter().take(BATCH_FETCHES).take_while(fits).count().max(1)
+}
+
 /// How often one operation was turned away for the same reason.
 #[derive(Default)]
 pub(super) struct Patience {
@@ -132,7 +153,7 @@ pub(super) struct Patience {
     is_alone: bool,
     /// What had happened when it was turned away.
     pub(super) seen: Seen,
-    failed: Option<(Fetch, u32)>,
+    failed: Option<(Token, u32)>,
 }
 
 impl Patience {
@@ -145,10 +166,10 @@ impl Patience {
     /// A fetch failed; true if that is final.
     fn fetch_failed(&mut self, fetch: &Fetch) -> bool {
         let before = match &self.failed {
-            Some((last, times)) if last == fetch => *times,
+            Some((last, times)) if *last == fetch.token => *times,
             _ => 0,
         };
-        self.failed = Some((fetch.clone(), before + 1));
+        self.failed = Some((fetch.token, before + 1));
         before + 1 >= FETCH_TRIES
     }
 }

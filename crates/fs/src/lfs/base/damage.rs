@@ -1,8 +1,8 @@
-//! Trouble: what turned out damaged or impossible while the volume is in use, and how far it reaches.
+//! Damage: what turned out damaged or impossible while the volume is in use, and how far it reaches.
 //!
-//! - A *fetch that failed* for good is told to the core ([`Lfs::fetch_failed`]); the look that asked for it fails with that
-//!   error when it is tried again. Whoever asked decides what that means.
-//! - A thing that background work cannot do without damaged bytes is *set aside*: an orphan stays for a checker to free, a
+//! - A *fetch that failed* for good is told to the core ([`Engine::fetch_failed`](crate::engine::Engine::fetch_failed)); the look
+//!   that asked for it fails with that error when it is tried again. The caller decides what that means.
+//! - A thing that background work cannot do without damaged bytes is put in *quarantine*: an orphan stays for a checker to free, a
 //!   segment is not cleaned. All else goes on.
 //! - An account that cannot be right, and damage that background work cannot go around, make the volume read-only: from
 //!   there on writing could only make it worse.
@@ -11,14 +11,14 @@
 //!   failed write of the log, can be taken back ([`Lfs::allow_writes`]): memory is as good as before. After anything else it is
 //!   not.
 //!
-//! Invariant: nothing that was set aside is tried again before the next mount, so background work always ends.
+//! Invariant: nothing in quarantine is tried again before the next mount, so background work always ends.
 
-use crate::error::{FetchKind, FsError};
+use crate::error::FsError;
 use crate::lfs::{Lfs, LogEnd};
 use firnfs_format::{InodeNo, SegmentId};
 use std::collections::BTreeMap;
 
-/// What can be set aside.
+/// What can be put in quarantine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Thing {
     /// An inode: its blocks are not freed.
@@ -49,12 +49,6 @@ impl std::fmt::Display for Thing {
 pub(in crate::lfs) type Quarantine = BTreeMap<Thing, FsError>;
 
 impl Lfs {
-    /// Something could not be read for good, or is not what it must be. The next look that needs it fails with `error`
-    /// instead of asking for it again; later ones ask anew.
-    pub fn fetch_failed(&mut self, what: FetchKind, error: FsError) {
-        self.shelf.note_failure(what, error);
-    }
-
     /// What background work leaves alone since the mount because it is damaged, with the reasons.
     pub fn quarantined(&self) -> impl Iterator<Item = (Thing, &FsError)> {
         self.quarantine.iter().map(|(thing, why)| (*thing, why))
@@ -70,18 +64,14 @@ impl Lfs {
 
     /// Writing cannot go on. What is in line for the device is still written.
     pub(in crate::lfs) fn give_up(&mut self, why: &FsError) {
-        (self.is_doubted, self.log_failed) = (false, false);
-        if self.read_only.is_none() {
-            self.read_only = Some(why.to_string());
+        if self.standing.give_up(why.to_string()) {
             self.jobs.want(self.log.serial);
         }
     }
 
     /// A check found the structure wrong: nothing is written from here on.
     pub fn doubt(&mut self, why: String) {
-        if self.read_only.is_none() {
-            self.read_only = Some(why);
-            self.is_doubted = true;
+        if self.standing.doubt(why) {
             self.jobs.want(self.log.serial);
         }
     }
@@ -105,7 +95,7 @@ impl Lfs {
         if self.recovered.lost.is_some() {
             return refuse("a part of its log is lost");
         }
-        if self.read_only.is_some() && !self.is_doubted && !self.log_failed {
+        if self.standing.is_final() {
             return refuse("damage was met that memory may have built on");
         }
         if !self.jobs.is_still() {
@@ -141,9 +131,7 @@ impl Lfs {
                 found.serial, found.crc, self.log.prev_crc
             )));
         }
-        self.read_only = None;
-        self.is_doubted = false;
-        self.log_failed = false;
+        self.standing.reinstate();
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Where things are: segments, sectors and bytes on the device. Pure arithmetic from the superblock.
 
+use crate::bmap;
 use crate::error::FsError;
-use crate::ufs::bmap;
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{BlockPtr, PtrKind, SECTOR_BYTES, SectorAddr, SegmentId};
 

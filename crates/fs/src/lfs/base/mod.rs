@@ -1,7 +1,10 @@
 //! What the rest of the log is written in: where things are on the device (`geometry`), kinds of bytes (`kinds`), counts
-//! since mkfs (`counters`), and damaged things that background work leaves alone (`damage`).
+//! since mkfs (`counters`), summaries as they are read back (`scan`), whether the volume may be written (`standing`), and
+//! damaged things that background work leaves alone (`damage`).
 
 pub(in crate::lfs) mod counters;
 pub(in crate::lfs) mod damage;
 pub(in crate::lfs) mod geometry;
 pub(in crate::lfs) mod kinds;
+pub mod scan;
+pub(in crate::lfs) mod standing;

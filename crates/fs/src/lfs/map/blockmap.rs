@@ -3,13 +3,14 @@
 //! A dirty block has a pending pointer in its parent, and its parents are dirty too, up to the inode: all of them will be
 //! written, and all of them are charged when they turn dirty. What a dirty block replaces dies at once.
 
+use crate::bmap::{Parent, SLOTS};
 use crate::cache::{Dirty, Fresh};
-use crate::error::{Fetch, FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop};
+use crate::fetch::Fetch;
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
 use crate::store::{BlockKey, Buf, Fork, zero_buf};
-use crate::ufs::bmap::{Parent, SLOTS};
 use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 use std::ops::Range;
@@ -247,7 +248,7 @@ impl Lfs {
     /// What dropping a range would touch, without doing it: fills in `needs`, counts down the budget.
     pub(in crate::lfs) fn survey(&mut self, ino: InodeNo, fork: Fork, pruning: &mut Pruning) -> Outcome<()> {
         for slot in (0..SLOTS).rev() {
-            let (level, index) = crate::ufs::bmap::Geometry::root(slot);
+            let (level, index) = crate::bmap::Geometry::root(slot);
             let ptr = self.core(ino).root(fork, slot);
             self.survey_below(BlockKey { ino, fork, level, index }, &ptr, pruning)?;
         }
@@ -302,7 +303,7 @@ impl Lfs {
     /// What it meets is in memory as [`Self::survey`] with the same budget saw to. Returns true if all is dropped.
     pub(in crate::lfs) fn prune(&mut self, ino: InodeNo, fork: Fork, pruning: &mut Pruning) -> bool {
         for slot in (0..SLOTS).rev() {
-            let (level, index) = crate::ufs::bmap::Geometry::root(slot);
+            let (level, index) = crate::bmap::Geometry::root(slot);
             let ptr = self.core(ino).root(fork, slot);
             let key = BlockKey { ino, fork, level, index };
             if self.prune_below(key, &ptr, pruning) == Pruned::Gone {

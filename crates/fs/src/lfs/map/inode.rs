@@ -1,11 +1,11 @@
 //! `CoreInode`: an inode in memory with its root pointers, and its way to and from the record on disk.
 
+use crate::bmap::DIRECT;
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::map::admit;
 use crate::store::{BlockKey, Fork};
-use crate::ufs::bmap::DIRECT;
 use firnfs_format::inode::{
     BODY_INLINE, BODY_REAPING, BODY_XATTR_FORK, FORKS, INODE_MAGIC, InodeRaw, Record, Roots, encode_record,
     record_bytes,

@@ -1,7 +1,10 @@
-//! Files in memory: blocks and what is on its way to the device (`shelf`), inodes (`inode`), the tree of pointers from an inode
-//! to its blocks (`blockmap`), and the checks that whatever comes from the device passes first (`admit`).
+//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`), the tree of pointers from an inode
+//! to its blocks (`blockmap`), what is asked of the driver (`wanted`), and the checks that whatever comes from the device passes
+//! first (`admit`).
 
 pub(in crate::lfs) mod admit;
 pub(in crate::lfs) mod blockmap;
 pub(in crate::lfs) mod inode;
+pub(in crate::lfs) mod parcel;
 pub(in crate::lfs) mod shelf;
+pub(in crate::lfs) mod wanted;

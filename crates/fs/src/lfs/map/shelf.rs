@@ -5,12 +5,13 @@
 //! asking its parents for the pointer.
 
 use crate::cache::BlockCache;
-use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop};
+use crate::fetch::{Ahead, Fetch};
 use crate::lfs::base::geometry::Geometry;
-use crate::lfs::map::admit;
-use crate::lfs::write::parcel::Parcel;
-use crate::mutation::{Mutation, is_on};
-use crate::store::{BlockKey, Buf, padded};
+use crate::lfs::map::parcel::Parcel;
+use crate::lfs::map::wanted::Wanted;
+use crate::lookahead::Streams;
+use crate::store::{BlockKey, Buf, Fork, padded};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,8 +24,10 @@ pub struct Shelf {
     pub geo: Geometry,
     /// Partial segments not yet written, by their first address.
     in_flight: BTreeMap<SectorAddr, Arc<Parcel>>,
+    /// What is read one after the other.
+    pub streams: Streams,
     /// Fetches that failed for good, until the look that asked for them has seen it; oldest first.
-    failed: VecDeque<(FetchKind, FsError)>,
+    failed: VecDeque<(Wanted, FsError)>,
 }
 
 /// Failed fetches remembered: more than look for one at the same time.
@@ -33,7 +36,13 @@ const FAILED_MAX: usize = 64;
 impl Shelf {
     /// Empty.
     pub fn new(geo: Geometry) -> Self {
-        Self { cache: BlockCache::default(), geo, in_flight: BTreeMap::new(), failed: VecDeque::new() }
+        Self {
+            cache: BlockCache::default(),
+            geo,
+            in_flight: BTreeMap::new(),
+            streams: Streams::default(),
+            failed: VecDeque::new(),
+        }
     }
 
     /// Notes a partial segment that is to be written; reads of it are served from memory until [`Self::landed`].
@@ -73,23 +82,30 @@ impl Shelf {
             self.cache.insert_clean(key, buf.clone());
             return Ok(buf);
         }
-        Err(self.ask(FetchKind::Block(key, ptr), &ptr))
+        Err(self.ask(Wanted::Block(key, ptr), &ptr))
     }
 
     /// What stops a look that misses something: a request to the driver, or the error that the last one ended with.
-    pub fn ask(&mut self, what: FetchKind, ptr: &BlockPtr) -> Stop {
-        match self.take_failure(&what) {
-            Some(error) => Stop::Fail(error),
-            None => Stop::Need(vec![Fetch {
-                what,
-                at_bytes: self.geo.device_bytes(ptr.addr),
-                len_bytes: ptr.stored_bytes(),
-            }]),
+    pub fn ask(&mut self, what: Wanted, ptr: &BlockPtr) -> Stop {
+        if let Some(error) = self.take_failure(&what) {
+            return Stop::Fail(error);
+        }
+        let at_bytes = self.geo.device_bytes(ptr.addr);
+        let ahead = self.ahead_of(&what, at_bytes, ptr.stored_bytes());
+        Stop::Need(vec![Fetch { token: what.token(), at_bytes, len_bytes: ptr.stored_bytes(), ahead }])
+    }
+
+    /// What to read beside something, by what it is.
+    fn ahead_of(&mut self, what: &Wanted, at_bytes: u64, len_bytes: u32) -> Ahead {
+        match what {
+            // Nodes of a directory's index are written together and looked for in any order.
+            Wanted::Block(key, _) if key.fork == Fork::Index => self.streams.note_node(at_bytes),
+            _ => self.streams.note(at_bytes, u64::from(len_bytes)),
         }
     }
 
     /// Notes that a fetch failed for good.
-    pub fn note_failure(&mut self, what: FetchKind, error: FsError) {
+    pub fn note_failure(&mut self, what: Wanted, error: FsError) {
         if self.failed.len() >= FAILED_MAX {
             self.failed.pop_front();
         }
@@ -97,7 +113,7 @@ impl Shelf {
     }
 
     /// The error that a fetch ended with; told once.
-    pub fn take_failure(&mut self, what: &FetchKind) -> Option<FsError> {
+    pub fn take_failure(&mut self, what: &Wanted) -> Option<FsError> {
         let at = self.failed.iter().position(|(failed, _)| failed == what)?;
         self.failed.remove(at).map(|(_, error)| error)
     }
@@ -106,7 +122,6 @@ impl Shelf {
 /// "inode 17 block 3", "inode 17 directory index block 0", "inode 17 indirect block -12" for messages.
 #[must_use]
 pub fn describe(key: &BlockKey) -> String {
-    use crate::store::Fork;
     let fork = match key.fork {
         Fork::Data => "",
         Fork::Index => "directory index ",
@@ -122,42 +137,4 @@ pub fn describe(key: &BlockKey) -> String {
     } else {
         format!("{whose} {fork}level {} block {}", key.level, key.index)
     }
-}
-
-/// Checks the bytes of a fetch against the checksum in its pointer, and that what they say can be. Runs outside the lock.
-///
-/// # Errors
-/// `Corrupt`, with place, expected and found.
-pub fn verify(what: &FetchKind, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
-    match what {
-        FetchKind::Block(key, ptr) => {
-            verify_stored(ptr, geo, bytes, || describe(key))?;
-            admit::block(geo, key, ptr, bytes)
-        }
-        // What is in the record is checked when it is taken apart.
-        FetchKind::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
-        FetchKind::Raw(_) => Ok(()),
-    }
-}
-
-/// Checks stored bytes against the checksum in their pointer.
-///
-/// # Errors
-/// `Corrupt`, with place, expected and found checksum.
-pub fn verify_stored(
-    ptr: &BlockPtr,
-    geo: &Geometry,
-    bytes: &[u8],
-    name: impl FnOnce() -> String,
-) -> Result<(), FsError> {
-    let crc = firnfs_format::crc32c(bytes);
-    if crc == ptr.crc || is_on(Mutation::UncheckedReads) {
-        return Ok(());
-    }
-    Err(FsError::Corrupt {
-        what: name(),
-        at: geo.place(ptr.addr),
-        expected: format!("checksum {:08x}", ptr.crc),
-        found: format!("{crc:08x}"),
-    })
 }

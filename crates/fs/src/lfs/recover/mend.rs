@@ -50,7 +50,7 @@ impl Lfs {
         self.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
         self.live_bytes = tables.live_bytes;
         // Should an account have turned the volume read-only when it was opened: now they are right.
-        self.read_only = None;
+        self.standing.reinstate();
         self.changed_since_checkpoint = true;
     }
 
@@ -60,7 +60,7 @@ impl Lfs {
     /// `Corrupt` after too many crashed mounts.
     pub(crate) fn end_lost_log(&mut self, base: Checkpoint) -> Result<(), FsError> {
         self.recovered.lost = None;
-        self.read_only = None;
+        self.standing.reinstate();
         self.begin_incarnation(base)
     }
 

@@ -1,5 +1,6 @@
 //! mkfs: the bytes of an empty volume (4BSD's newfs).
 
+use crate::engine::Engine;
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind};
 use crate::lfs::base::geometry::Geometry;
@@ -124,11 +125,11 @@ fn complete(sb: &Superblock, now: TimeNs, writes: &mut Vec<(u64, Vec<u8>)>) -> R
     let mut lfs =
         Lfs::open(&mut |at, len| Ok(written(writes, at, len)), sb.clone(), Options::default(), now)?;
     // The incarnation is made durable before the checkpoint can be laid out, so this ends.
-    while !lfs.is_quiet() {
+    while !lfs.is_drained() {
         carry_out(&mut lfs, writes);
     }
     lfs.drive(&mut |at, len| Ok(written(writes, at, len)), |lfs| lfs.clean_checkpoint(now))?;
-    while !lfs.is_quiet() {
+    while !lfs.is_drained() {
         carry_out(&mut lfs, writes);
     }
     Ok(())

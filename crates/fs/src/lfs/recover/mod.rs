@@ -6,4 +6,3 @@ pub(in crate::lfs) mod mend;
 pub(in crate::lfs) mod mkfs;
 pub(in crate::lfs) mod open;
 pub(in crate::lfs) mod recovery;
-pub mod scan;

@@ -2,12 +2,15 @@
 //! tail; nothing that grows with the volume.
 
 use crate::cache::ClockMap;
+use crate::engine::Engine;
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::base::counters::Counters;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::KindBytes;
+use crate::lfs::base::standing::Standing;
 use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::shelf::Shelf;
+use crate::lfs::map::wanted::Wanted;
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::throttle::Throttle;
 use crate::lfs::tables::imap::Imap;
@@ -21,6 +24,7 @@ use crate::lfs::write::pins::Pins;
 use crate::lfs::write::sorting::Sorting;
 use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
+use crate::store::declared::Declared;
 use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -230,8 +234,9 @@ impl Lfs {
         let mut lfs = Self::at_checkpoint(sb, geo, options, &base, now);
         lfs.roll_forward(read, &base)?;
         if options.read_only {
-            lfs.read_only = Some("mounted read-only".to_owned());
+            lfs.standing.give_up("mounted read-only".to_owned());
         } else if lfs.recovered.lost.is_none() {
+            lfs.drive(read, Self::resume_reaping)?;
             lfs.begin_incarnation(base)?;
         }
         Ok(lfs)
@@ -276,14 +281,12 @@ impl Lfs {
             discard_scan: DiscardScan::from(base),
             counters,
             counters_at_mount: counters,
-            read_only: None,
-            closed: false,
-            is_doubted: false,
-            log_failed: false,
+            standing: Standing::default(),
             next_generation: 0,
             chosen_ino: None,
             touched: Vec::new(),
             op_is_names: false,
+            declared: Declared::default(),
             log_bytes_since_checkpoint: 0,
             changed_since_checkpoint: false,
             checkpointed_at: now,
@@ -357,8 +360,12 @@ impl Lfs {
                 Err(Stop::Need(needs)) => {
                     for fetch in needs {
                         let bytes = read(fetch.at_bytes, fetch.len_bytes)?;
-                        crate::lfs::verify(&fetch.what, &self.geo, &bytes)?;
-                        self.supply(fetch.what, &bytes)?;
+                        let wanted = Wanted::of(&fetch.token);
+                        let supplied = wanted.verify(&self.geo, &bytes);
+                        // Damage is an error of the step that meets it, when it is tried again.
+                        if let Err(why) = supplied.and_then(|()| self.supply(&fetch.token, &bytes)) {
+                            self.shelf.note_failure(wanted, why);
+                        }
                     }
                 }
             }

@@ -10,19 +10,20 @@
 //! of no use, and the next mount writes over them. So mounts that are killed in the checkpoint that they begin with, again and
 //! again, leave the log as they found it.
 
+use crate::bmap::{self, SLOTS};
 use crate::error::FsError;
 use crate::inode::Kind;
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::{Thing, is_damage};
 use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::scan::{Partial, partial_at};
 use crate::lfs::map::admit::{self, INODE_NUMBERS, RECORD_MAX_BYTES};
-use crate::lfs::map::shelf::{describe, verify_stored};
+use crate::lfs::map::shelf::describe;
+use crate::lfs::map::wanted::verify_stored;
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
 use crate::lfs::recover::open::DeviceReader;
-use crate::lfs::recover::scan::{Partial, partial_at};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork};
-use crate::ufs::bmap::{self, SLOTS};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{FORKS, Record, Roots};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};

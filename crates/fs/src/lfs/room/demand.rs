@@ -3,13 +3,14 @@
 //! Looking changes nothing but caches, and chooses the number of a new inode. Caller: `store`, in `begin`, with each intent that the operation declares.
 
 use crate::cache::CachedBlock;
-use crate::error::{Fetch, FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop, gather_needs};
+use crate::fetch::Fetch;
+use crate::inode::Inode;
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
-use crate::lfs::gather_needs;
 use crate::lfs::map::blockmap::Pruning;
 use crate::lfs::room::space::INODE_EXTRA_BYTES;
-use crate::store::{BlockKey, Fork, Intent};
+use crate::store::{BlockKey, Charge, Fork, Intent, Owner};
 use firnfs_format::inode::INODE_HEADER_BYTES;
 use firnfs_format::{InodeNo, SECTOR_BYTES};
 use std::ops::Range;
@@ -26,6 +27,8 @@ pub(in crate::lfs) struct Demand {
     pub needs: Vec<Fetch>,
     /// More live bytes.
     pub growth_bytes: u64,
+    /// The same by who pays.
+    pub charges: Vec<Charge>,
     /// Bytes that turn dirty.
     pub log_bytes: u64,
     /// The indirect block that the last new block brings with it.
@@ -199,13 +202,41 @@ impl Lfs {
         Ok(())
     }
 
+    /// What one intent needs, and who pays for what it takes.
+    ///
+    /// # Errors
+    /// As [`Self::look`].
+    pub(in crate::lfs) fn look_and_charge(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
+        let before_bytes = demand.growth_bytes;
+        self.look(intent, demand)?;
+        let bytes = demand.growth_bytes - before_bytes;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (owner, inodes) = match *intent {
+            Intent::Create { owner, .. } => (owner, 1),
+            Intent::Change { ino, .. }
+            | Intent::Resize { ino, .. }
+            | Intent::Write { ino, .. }
+            | Intent::Edit { ino, .. }
+            | Intent::Punch { ino, .. }
+            | Intent::Reserve { ino, .. }
+            | Intent::Free { ino } => {
+                let Inode { uid, gid, .. } = self.core(ino).inode;
+                (Owner { uid, gid }, 0)
+            }
+        };
+        demand.charges.push(Charge { owner, bytes, inodes });
+        Ok(())
+    }
+
     /// What one intent needs.
     ///
     /// # Errors
     /// `Need`, `Room` if the background comes first; what makes the intent impossible.
-    pub(in crate::lfs) fn look(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
+    fn look(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
         match *intent {
-            Intent::Create { bytes } => self.look_create(bytes, demand),
+            Intent::Create { bytes, .. } => self.look_create(bytes, demand),
             Intent::Change { ino, grow_bytes } => {
                 self.look_inode(ino)?;
                 let grow = if grow_bytes > 0 { grow_bytes + u64::from(SECTOR_BYTES) } else { 0 };
@@ -213,6 +244,8 @@ impl Lfs {
                 demand.log_bytes += 1024 + grow;
                 Ok(())
             }
+            // A block is charged whole while it is dirty, whatever the file's size.
+            Intent::Resize { ino, .. } => self.look_inode(ino),
             Intent::Write { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
                 self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)

@@ -1,6 +1,7 @@
-//! Room: what an operation needs (`demand`), live space and clean segments (`space`), and how much the cleaner does about them,
-//! and when (`throttle`).
+//! Room: what an operation needs (`demand`), live space (`space`), clean segments and for whom they are (`segments`), and how
+//! much the cleaner does about them, and when (`throttle`).
 
 pub(in crate::lfs) mod demand;
+pub(in crate::lfs) mod segments;
 pub(in crate::lfs) mod space;
 pub(in crate::lfs) mod throttle;

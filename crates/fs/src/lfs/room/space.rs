@@ -1,9 +1,11 @@
-//! Space, in two currencies: live space, the only source of ENOSPC, and log room, a reason to wait.
+//! Live space, the only source of ENOSPC, and what there is of dirty bytes and reserves; `segments` makes room in the log of it, a
+//! reason to wait.
 
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
+use crate::lfs::room::segments::Room;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
-use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN};
+use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Log};
 use firnfs_format::table::TABLE_ENTRY_BYTES;
 use firnfs_format::{InodeNo, SECTOR_BYTES};
 
@@ -113,11 +115,24 @@ impl Lfs {
         map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
     }
 
-    /// True if what is dirty and `more_bytes` can be laid out without touching the reserve.
-    pub(in crate::lfs) fn has_log_room(&self, more_bytes: u64) -> bool {
-        let free = self.usage.ready(self.durable_epoch).saturating_sub(self.reserve_segments());
-        let tables = self.changed_table_bytes().saturating_sub(self.table_reserve_bytes());
-        self.dirty_bytes() + more_bytes + tables <= free * usable_bytes(&self.geo) * 3 / 4
+    /// Clean segments, and for whom they are, as things are now.
+    pub(in crate::lfs) fn room_now(&self) -> Room {
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        Room {
+            segments: self.geo.segments,
+            ready: self.usage.ready(self.durable_epoch),
+            waiting: self.usage.waiting(self.durable_epoch),
+            reserve: self.reserve_segments(),
+            checkpoint: Log::segments_needed(&self.geo, 0, 0) as u64 + 1,
+            open_logs: self.log.open_logs(),
+            live: self.live_bytes.div_ceil(segment_bytes),
+            commits: (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32),
+            usable_bytes: usable_bytes(&self.geo),
+            segment_bytes,
+            dirty_bytes: self.dirty_bytes(),
+            tables_bytes: self.changed_table_bytes().saturating_sub(self.table_reserve_bytes()),
+            burst_bytes: self.largest_burst_bytes(),
+        }
     }
 
     /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.

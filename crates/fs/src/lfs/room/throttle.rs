@@ -1,32 +1,22 @@
 //! Throttle: how much the cleaner does, and when (Blackwell, Harris and Seltzer, USENIX 1995; BSD-LFS, section 4.4).
 //!
-//! Four marks, in clean segments: `reserve <= low < high <= target`.
-//! - At the reserve users' writes wait: what is below it belongs to checkpoints and the cleaner.
-//! - Below low the cleaner starts, on demand, and goes on to high. Between reserve and high it spends no more of the device than
-//!   users do; at the reserve they wait for it anyway, and it goes as fast as it can.
-//! - While nobody asks for anything it goes on to the target: room for the largest burst of writes of late, so that the next one
-//!   finds it. What it empties then need not be emptied while somebody is there.
+//! The marks are in `segments`. At the reserve users' writes wait. Below low the cleaner starts, on demand, and goes on to high;
+//! above the reserve it spends no more of the device than users do. While nobody asks for anything it goes on to the idle
+//! target, so that the next burst finds room: what it empties then need not be emptied while somebody waits. An idle pass leaves
+//! alone what is fuller than the average: that will be emptier later.
 //!
-//! Each clean segment more makes all others fuller, and cleaning them dearer: so low, high and target are at most a quarter, a
-//! half and a half of what is not live beyond the reserve, and a quiet pass leaves alone what is fuller than the average: that will
-//! be emptier later.
-//!
-//! Invariants: a quiet pass takes no clean segment that is below low; nothing is looked for again before something changed.
+//! Invariants: an idle pass takes no clean segment that is below low; nothing is looked for again before something changed.
 //!
 //! Callers: `step` (when), `clean` (what a pass may take).
 
 use crate::clean::Candidate;
+use crate::engine::Step;
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
-use crate::lfs::upkeep::step::Step;
 use firnfs_format::TimeNs;
 
-/// The target is room for so much of what was written in a burst, in quarters: dirty ends and metadata of its own.
-const BURST_QUARTERS: u64 = 5;
 /// A smaller burst makes the largest one count for less, by this part of itself: habits change.
 const FORGET_PART: u64 = 8;
-/// The target is at least this part of what is not live beyond the reserve: the first burst is not known.
-const TARGET_LEAST_PART: u64 = 8;
 /// Segments fuller than this, in sixteenths, are left alone by a quiet pass.
 const IDLE_FULLEST_SIXTEENTHS: u64 = 15;
 /// Device bytes that cleaning on demand may spend at once before users have, in segments: one victim, moved.
@@ -79,43 +69,6 @@ pub(in crate::lfs) struct Throttle {
 }
 
 impl Lfs {
-    /// Clean segments that may be written.
-    pub(in crate::lfs) fn ready_segments(&self) -> u64 {
-        self.usage.ready(self.durable_epoch)
-    }
-
-    /// Segments beyond the reserve that hold nothing live, as if all that is live lay close together.
-    fn free_segments(&self) -> u64 {
-        let live = self.live_bytes.div_ceil(u64::from(self.geo.segment_bytes));
-        self.geo.segments.saturating_sub(live + self.reserve_segments())
-    }
-
-    /// Clean segments below which the cleaner starts: the reserve and enough for a few commits.
-    pub(in crate::lfs) fn low_water(&self) -> u64 {
-        let segment_bytes = u64::from(self.geo.segment_bytes);
-        let commits = (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32);
-        self.reserve_segments() + (4 + commits).min(self.free_segments() / 4).max(1)
-    }
-
-    /// Clean segments up to which cleaning on demand goes on.
-    pub(in crate::lfs) fn high_water(&self) -> u64 {
-        2 * self.low_water() - self.reserve_segments()
-    }
-
-    /// Clean segments up to which quiet times are used.
-    fn idle_target(&self) -> u64 {
-        let free = self.free_segments();
-        let burst_bytes = self.throttle.largest_burst_bytes.max(self.burst_so_far_bytes());
-        let burst = (burst_bytes / 4 * BURST_QUARTERS).div_ceil(u64::from(self.geo.segment_bytes));
-        let room = (self.low_water() + burst).max(self.reserve_segments() + free / TARGET_LEAST_PART);
-        room.min(self.reserve_segments() + free / 2).max(self.high_water())
-    }
-
-    /// True below the low-water mark.
-    pub(in crate::lfs) fn is_low(&self) -> bool {
-        self.ready_segments() < self.low_water()
-    }
-
     /// Log bytes that users wrote, with what they dragged along.
     fn user_log_bytes(&self) -> u64 {
         let moved_bytes = self.counters.cleaner_moved_bytes + self.counters.coalesced_bytes;
@@ -127,15 +80,21 @@ impl Lfs {
         self.counters.cleaner_read_bytes + self.counters.cleaner_moved_bytes
     }
 
+    /// The largest burst of late, the present one included.
+    pub(in crate::lfs) fn largest_burst_bytes(&self) -> u64 {
+        self.throttle.largest_burst_bytes.max(self.burst_so_far_bytes())
+    }
+
     fn burst_so_far_bytes(&self) -> u64 {
         self.user_log_bytes().saturating_sub(self.throttle.burst_from_bytes)
     }
 
     /// Notes where the clean segments stand between the marks; to be called once a step.
     pub(in crate::lfs) fn settle_marks(&mut self) {
-        if self.ready_segments() >= self.high_water() {
+        let room = self.room_now();
+        if room.ready >= room.high() {
             self.throttle.is_filling = false;
-        } else if self.is_low() && !self.throttle.is_filling {
+        } else if room.is_low() && !self.throttle.is_filling {
             self.throttle.is_filling = true;
             self.throttle.filling_since = (self.user_log_bytes(), self.cleaner_device_bytes());
         }
@@ -143,7 +102,8 @@ impl Lfs {
 
     /// Whether room has to be made on demand now.
     pub(in crate::lfs) fn wants_room(&self) -> bool {
-        self.is_low() || self.throttle.is_filling && self.ready_segments() < self.high_water()
+        let room = self.room_now();
+        room.is_low() || self.throttle.is_filling && room.ready < room.high()
     }
 
     /// Whether cleaning on demand, wanted, has something to do now: it rests where nothing is worth doing, and takes no more of
@@ -156,9 +116,7 @@ impl Lfs {
         let user_bytes = self.user_log_bytes().saturating_sub(user_bytes);
         let cleaner_bytes = self.cleaner_device_bytes().saturating_sub(cleaner_bytes);
         let credit_bytes = CREDIT_SEGMENTS * u64::from(self.geo.segment_bytes);
-        is_quiet
-            || self.ready_segments() <= self.reserve_segments()
-            || cleaner_bytes < user_bytes + credit_bytes
+        is_quiet || self.room_now().is_at_reserve() || cleaner_bytes < user_bytes + credit_bytes
     }
 
     /// Nothing worth doing was found then, and since then too little died or was written to change that.
@@ -190,12 +148,8 @@ impl Lfs {
 
     /// Clean segments that the pass under way may fill.
     pub(in crate::lfs) fn pass_segments(&self) -> u64 {
-        let spare = self.spare_segments();
-        if self.cleaning.is_idle_pass {
-            spare.min(self.ready_segments().saturating_sub(self.low_water()))
-        } else {
-            spare
-        }
+        let room = self.room_now();
+        if self.cleaning.is_idle_pass { room.for_idle_moves() } else { room.for_moves() }
     }
 
     /// Of the candidates of a quiet pass, those that are not better left to die a while longer.
@@ -212,7 +166,8 @@ impl Lfs {
             || self.throttle.phase != Phase::Moving
             || !self.cleaning.cleaned.is_empty()
             || !self.is_resting(self.throttle.idle_rests_since);
-        has_way && self.ready_segments() < self.idle_target() && !self.usage.is_held()
+        let room = self.room_now();
+        has_way && room.ready < room.idle_target() && !self.usage.is_held()
     }
 
     /// How long until the next quiet time that would be used, in milliseconds.
@@ -222,8 +177,7 @@ impl Lfs {
 
     /// True while what a background step waits for is not wanted any more: somebody asks for something, and the pass under way
     /// is one for quiet times.
-    #[must_use]
-    pub fn gives_way(&self, now: TimeNs) -> bool {
+    pub(in crate::lfs) fn gives_way_to_users(&self, now: TimeNs) -> bool {
         let is_for_idle = self.cleaning.is_idle_pass && !self.wants_room() || self.coalescing.is_gathering;
         is_for_idle && self.idle_in_ms(now) > 0
     }
@@ -256,9 +210,9 @@ impl Lfs {
         if let Phase::Freeing(left) = self.throttle.phase {
             return self.free_step(now, left).map(Some);
         }
-        let ready = self.ready_segments();
-        self.throttle.round_from.get_or_insert(ready);
-        if ready + self.cleaning.cleaned.len() as u64 >= self.idle_target() {
+        let room = self.room_now();
+        self.throttle.round_from.get_or_insert(room.ready);
+        if room.ready + self.cleaning.cleaned.len() as u64 >= room.idle_target() {
             self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
             return Ok(Some(Step::Worked));
         }
@@ -284,7 +238,7 @@ impl Lfs {
         let largest_bytes = self.throttle.largest_burst_bytes.saturating_sub(burst_bytes / FORGET_PART);
         self.throttle.largest_burst_bytes = largest_bytes.max(burst_bytes);
         self.throttle.burst_from_bytes = self.user_log_bytes();
-        if self.changed_since_checkpoint || self.usage.waiting(self.durable_epoch) > 0 {
+        if self.changed_since_checkpoint || self.room_now().waiting > 0 {
             self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
         }
     }
@@ -294,7 +248,7 @@ impl Lfs {
         if self.jobs.checkpoint_under_way() {
             return Ok(Step::Waiting);
         }
-        let is_waited_for = left == CHECKPOINTS_TO_FREE || self.usage.waiting(self.durable_epoch) > 0;
+        let is_waited_for = left == CHECKPOINTS_TO_FREE || self.room_now().waiting > 0;
         if left > 0 && is_waited_for {
             match self.background_checkpoint(now)? {
                 Step::Worked => self.throttle.phase = Phase::Freeing(left - 1),
@@ -304,7 +258,7 @@ impl Lfs {
             return Ok(Step::Worked);
         }
         let from = self.throttle.round_from;
-        self.end_round(from.is_none_or(|from| self.ready_segments() > from));
+        self.end_round(from.is_none_or(|from| self.room_now().ready > from));
         Ok(Step::Worked)
     }
 

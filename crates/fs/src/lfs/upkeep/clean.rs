@@ -7,13 +7,14 @@
 
 use crate::cache::Fresh;
 use crate::clean::{Candidate, Policy, Terms};
-use crate::error::{Fetch, FetchKind, FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop, gather_needs};
+use crate::fetch::{Ahead, Fetch};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::geometry::Geometry;
-use crate::lfs::gather_needs;
+use crate::lfs::base::scan::{partials, stored_bytes};
 use crate::lfs::map::inode::BlockPlace;
-use crate::lfs::recover::scan::{partials, stored_bytes};
+use crate::lfs::map::wanted::Wanted;
 use crate::lfs::room::space::usable_bytes;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
@@ -127,7 +128,7 @@ impl Lfs {
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
         // comes free now.
-        if self.usage.ready(self.durable_epoch) >= self.reserve_segments() {
+        if self.room_now().ready >= self.reserve_segments() {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
             self.cleaning.victims = self.worthwhile(ranked);
         }
@@ -175,24 +176,11 @@ impl Lfs {
         dead_bytes > live_bytes / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES)
     }
 
-    /// Clean segments that a pass may fill: not those that the logs will go on in, one that each log may enter for the last of
-    /// what the pass writes, what the checkpoint and the end of its write take, and what is dirty, which is written first and to
-    /// all logs as well.
-    pub(in crate::lfs) fn spare_segments(&self) -> u64 {
-        let logs = self.log.open_logs();
-        let dirty = match self.dirty_bytes() {
-            0 => 0,
-            bytes => bytes.div_ceil(usable_bytes(&self.geo)) + logs + 1,
-        };
-        let checkpoint = Log::segments_needed(&self.geo, 0, 0) as u64 + 1;
-        self.usage.ready(self.durable_epoch).saturating_sub(2 * logs + checkpoint + dirty)
-    }
-
     fn fetch_victims(&mut self) -> Outcome<()> {
         let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
         let mut needs = Vec::new();
         for segment in victims {
-            let what = FetchKind::Raw(segment);
+            let what = Wanted::Segment(segment);
             if self.cleaning.segments.contains_key(&segment) {
                 continue;
             }
@@ -201,7 +189,8 @@ impl Lfs {
                 continue;
             }
             let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-            needs.push(Fetch { what, at_bytes, len_bytes: self.geo.segment_bytes });
+            let len_bytes = self.geo.segment_bytes;
+            needs.push(Fetch { token: what.token(), at_bytes, len_bytes, ahead: Ahead::NONE });
         }
         if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
     }

@@ -13,6 +13,7 @@
 //!
 //! Callers: `step`, last of all it does, and only while nobody asks for anything; the driver, when somebody asks for it.
 
+use crate::bmap::LEVELS;
 use crate::clean::scatter::{Evidence, pays, rest_ms};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
@@ -23,7 +24,6 @@ use crate::lfs::upkeep::seams::{Seams, Target};
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
 use crate::store::{Scope, Store};
-use crate::ufs::bmap::LEVELS;
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
 
 /// How long nothing is tried after clean segments were short, in milliseconds.
@@ -195,12 +195,12 @@ impl Lfs {
         if self.live_bytes > capacity_bytes(&self.geo, self.log.data_logs()) / 100 * FULL_PERCENT {
             return Ok(false);
         }
-        let needed = self.high_water() + self.segments_for(window) as u64;
-        if self.usage.ready(self.durable_epoch) >= needed {
+        let room = self.room_now();
+        let needed = room.high() + self.segments_for(window) as u64;
+        if room.ready >= needed {
             return Ok(true);
         }
-        let soon = self.usage.ready(self.durable_epoch) + self.usage.waiting(self.durable_epoch);
-        if soon < needed || self.usage.is_held() {
+        if room.soon() < needed || self.usage.is_held() {
             return Ok(false);
         }
         if !self.jobs.checkpoint_under_way() {
@@ -265,7 +265,7 @@ impl Lfs {
     }
 
     fn try_coalesce_asked(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Err(Stop::Room);
         }

@@ -8,12 +8,12 @@
 //! Caller: `coalesce`.
 
 use crate::clean::scatter::{Grid, Stretch};
-use crate::error::{Fetch, FsError, Outcome, Stop};
+use crate::dirent;
+use crate::error::{FsError, Outcome, Stop, gather_needs};
+use crate::fetch::Fetch;
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
-use crate::lfs::gather_needs;
-use crate::store::{BlockKey, Fork};
-use crate::ufs::dir;
+use crate::store::{BlockKey, Fork, Store};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 
 /// Bytes of one window at most; the write threshold or a 32nd of the volume if that is less.
@@ -103,6 +103,35 @@ impl Lfs {
         Ok(window)
     }
 
+    /// Entries of a directory in order: inode, type, and the place behind the entry, to go on from; from a place on, at most
+    /// [`ENTRIES_MAX`].
+    ///
+    /// # Errors
+    /// `Need`, before anything was found; `Corrupt`, `NotDirectory`.
+    fn children_of(&mut self, dir: InodeNo, from: u64) -> Outcome<Vec<(InodeNo, Kind, u64)>> {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let inode = &self.load_inode(dir)?.inode;
+        if inode.kind != Kind::Directory {
+            return Err(FsError::NotDirectory.into());
+        }
+        let mut children = Vec::new();
+        if let Body::Inline(content) = &inode.body {
+            list_block(content, 0, from, &mut children)?;
+            return Ok(children);
+        }
+        let blocks = inode.size_bytes / block_bytes;
+        let mut at = from / block_bytes;
+        while at < blocks.min(from / block_bytes + LOOKS_MAX) && children.len() < ENTRIES_MAX {
+            match self.block(dir, Fork::Data, BlockIndex(at)) {
+                Ok(block) => list_block(&block, at * block_bytes, from, &mut children)?,
+                Err(_) if !children.is_empty() => break,
+                Err(stop) => return Err(stop),
+            }
+            at += 1;
+        }
+        Ok(children)
+    }
+
     /// The window of a directory, which is in memory, that begins at a cookie. Files that changed after `before` are left out.
     ///
     /// # Errors
@@ -113,12 +142,7 @@ impl Lfs {
         from: u64,
         before: TimeNs,
     ) -> Outcome<Window> {
-        let view = dir::view(self, dir)?;
-        let mut children = Vec::new();
-        dir::list(self, &view, from.max(dir::FIRST_COOKIE), &mut |entry| {
-            children.push((entry.record.ino, entry.kind, entry.next));
-            children.len() < ENTRIES_MAX
-        })?;
+        let children = self.children_of(dir, from)?;
         let mut window = Window { next: children.last().map(|(.., next)| *next), ..Window::default() };
         let mut needs = Vec::new();
         let window_bytes = self.window_bytes();
@@ -233,4 +257,21 @@ fn in_order(mut needs: Vec<Fetch>) -> Vec<Fetch> {
     let count = at_once.count();
     needs.truncate(count);
     needs
+}
+
+/// Adds the entries of one block of a directory, which begins at a byte of its content, from a byte on.
+fn list_block(
+    block: &[u8],
+    at_bytes: u64,
+    from: u64,
+    children: &mut Vec<(InodeNo, Kind, u64)>,
+) -> Result<(), FsError> {
+    for record in dirent::records(block) {
+        let record = record?;
+        let place = at_bytes + record.at as u64;
+        if !record.is_free() && place >= from && children.len() < ENTRIES_MAX {
+            children.push((record.ino, record.kind()?, place + 1));
+        }
+    }
+    Ok(())
 }

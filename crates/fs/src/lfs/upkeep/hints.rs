@@ -2,16 +2,13 @@
 
 use crate::inode::Kind;
 use crate::lfs::Lfs;
-use crate::store::{Fork, Piece};
-use firnfs_format::InodeNo;
+use crate::store::Fork;
+use firnfs_format::{BlockPtr, InodeNo};
 
 impl Lfs {
-    /// What a read comes to, from a block of a file on.
-    pub(in crate::lfs) fn note_read(&mut self, ino: InodeNo, first_block: u64, pieces: &[Piece]) {
-        let places = pieces.iter().map(|piece| match piece {
-            Piece::Stored { ptr, .. } => Some((ptr.addr, ptr.len_sectors)),
-            Piece::Zeros { .. } | Piece::Memory { .. } => None,
-        });
+    /// The places of the blocks that a read comes to, from a block of a file on; `None` for those that are not read.
+    pub(in crate::lfs) fn note_read(&mut self, ino: InodeNo, first_block: u64, places: &[Option<BlockPtr>]) {
+        let places = places.iter().map(|place| place.map(|ptr| (ptr.addr, ptr.len_sectors)));
         let grid = self.grid();
         self.coalescing.seams.note_read(&grid, ino, first_block, places);
     }

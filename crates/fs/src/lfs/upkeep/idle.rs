@@ -11,7 +11,7 @@ const IDLE_MS: u64 = 2_000;
 
 impl Lfs {
     /// Somebody asks for something now: a user, not the driver's own background work, and no check or cleaner from outside.
-    pub fn note_request(&mut self, now: TimeNs) {
+    pub(in crate::lfs) fn note_user(&mut self, now: TimeNs) {
         self.last_request = now;
         self.note_burst();
     }

@@ -14,11 +14,11 @@
 //!
 //! Callers: the driver, for the daemon's control socket. One [`Lfs::markv`] at a time.
 
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop, gather_needs};
+use crate::fetch::Fetch;
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
-use crate::lfs::gather_needs;
-use crate::lfs::recover::scan::partials;
+use crate::lfs::base::scan::partials;
 use crate::lfs::room::space::usable_bytes;
 use crate::lfs::upkeep::clean::victims_at_once;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
@@ -141,13 +141,14 @@ impl Lfs {
     /// How much room there is.
     #[must_use]
     pub fn room(&self) -> Room {
+        let room = self.room_now();
         Room {
             log_bytes: self.counters.log_bytes,
-            ready_segments: self.usage.ready(self.durable_epoch),
-            waiting_segments: self.usage.waiting(self.durable_epoch),
-            low_segments: self.low_water(),
-            reserve_segments: self.reserve_segments(),
-            segments: self.geo.segments,
+            ready_segments: room.ready,
+            waiting_segments: room.waiting,
+            low_segments: room.low(),
+            reserve_segments: room.reserve,
+            segments: room.segments,
         }
     }
 
@@ -212,14 +213,14 @@ impl Lfs {
         blocks: &[BlockInfo],
         segments: &BTreeMap<SegmentId, Vec<u8>>,
     ) -> Outcome<Marked> {
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         if segments.len() > victims_at_once(&self.geo) {
             return Err(FsError::Invalid("more segments than are moved at once").into());
         }
         if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Err(Stop::Room);
         }
-        if self.spare_segments() == 0 {
+        if self.room_now().for_moves() == 0 {
             return Ok(Marked { fates: vec![Fate::NoRoom; blocks.len()], moved_bytes: 0 });
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
@@ -271,11 +272,7 @@ impl Lfs {
         if needs.is_empty() { Ok(judged) } else { Err(Stop::Need(needs)) }
     }
 
-    fn judge_entry(
-        &mut self,
-        entry: Entry,
-        needs: &mut Vec<crate::error::Fetch>,
-    ) -> Outcome<Result<Entry, Fate>> {
+    fn judge_entry(&mut self, entry: Entry, needs: &mut Vec<Fetch>) -> Outcome<Result<Entry, Fate>> {
         match gather_needs(self.is_live(&entry), needs) {
             Ok(Some(true)) => Ok(Ok(entry)),
             Ok(Some(false) | None) => Ok(Err(Fate::Dead)),
@@ -295,7 +292,7 @@ impl Lfs {
         judged: &[Result<Entry, Fate>],
         segments: &BTreeMap<SegmentId, Vec<u8>>,
     ) -> Marked {
-        let spare_segments = self.spare_segments();
+        let spare_segments = self.room_now().for_moves();
         let mut live_bytes = BTreeMap::new();
         for entry in judged.iter().flatten() {
             *live_bytes.entry(self.geo.segment_of(entry.ptr.addr)).or_insert(0) +=
@@ -361,7 +358,7 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`, `Corrupt`.
     pub fn segclean(&mut self, now: TimeNs, segments: &[SegmentId]) -> Outcome<Vec<Emptiness>> {
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         let mut needs = Vec::new();
         let mut found = Vec::with_capacity(segments.len());
         for segment in segments {
@@ -371,7 +368,7 @@ impl Lfs {
         if !needs.is_empty() {
             return Err(Stop::Need(needs));
         }
-        if found.contains(&Emptiness::Empty) || self.usage.waiting(self.durable_epoch) > 0 {
+        if found.contains(&Emptiness::Empty) || self.room_now().waiting > 0 {
             self.checkpoint_now(now)?;
             for (segment, state) in segments.iter().zip(&mut found) {
                 // What cannot be looked at without reading stays as it was seen.

@@ -3,7 +3,7 @@
 //! A large or cold file's blocks are found only by reading its indirect blocks, which no unlink should wait for. Until it
 //! is done the inode is an orphan in the inode map, so that a crash does not lose the work.
 
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::{Thing, is_damage};
 use crate::lfs::base::kinds::LogKind;
@@ -91,6 +91,25 @@ impl Lfs {
         self.changed_since_checkpoint = true;
     }
 
+    /// Once a mount: inodes whose blocks a crash left half freed go on where they stopped. Loading such an inode puts it in line.
+    pub(in crate::lfs) fn resume_reaping(&mut self) -> Outcome<()> {
+        let mut needs = Vec::new();
+        for ino in self.find_orphans()? {
+            if self.why_quarantined(Thing::Inode(ino)).is_some() {
+                continue;
+            }
+            match gather_needs(self.load_inode(ino).map(drop), &mut needs) {
+                Ok(_) | Err(Stop::Fail(FsError::NotFound)) => {}
+                Err(Stop::Fail(why)) if is_damage(&why) => self.put_in_quarantine(Thing::Inode(ino), why),
+                Err(stop) => return Err(stop),
+            }
+        }
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        Ok(())
+    }
+
     /// One background step. Returns false if there is nothing to reap. An inode with damaged blocks stays an orphan, for a
     /// checker to free.
     pub(in crate::lfs) fn reap_step(&mut self) -> Outcome<bool> {
@@ -153,21 +172,5 @@ impl Lfs {
         orphans.sort_unstable();
         orphans.dedup();
         Ok(orphans)
-    }
-
-    /// Whether the users' layer has to free an orphan; one that only has blocks to be dropped is put in line by being loaded.
-    pub(in crate::lfs) fn look_at_orphan(&mut self, ino: InodeNo) -> Outcome<bool> {
-        if self.why_quarantined(Thing::Inode(ino)).is_some() {
-            return Ok(false);
-        }
-        match self.load_inode(ino) {
-            Ok(core) => Ok(!core.freed && core.inode.nlink == 0),
-            Err(Stop::Fail(FsError::NotFound)) => Ok(false),
-            Err(Stop::Fail(why)) if is_damage(&why) => {
-                self.put_in_quarantine(Thing::Inode(ino), why);
-                Ok(false)
-            }
-            Err(stop) => Err(stop),
-        }
     }
 }

@@ -34,8 +34,8 @@ impl Lfs {
     /// `Need`, `Room`; `ReadOnly` if the store turned read-only with changes that are not in the log.
     pub fn hold_snapshot(&mut self, now: TimeNs) -> Outcome<Snapshot> {
         let is_dirty = !self.dirty_order.is_empty() || !self.freed.is_empty();
-        let ticket = match self.read_only {
-            Some(_) if !is_dirty => self.durable(),
+        let ticket = match self.standing.read_only() {
+            Some(_) if !is_dirty => self.jobs.durable(),
             _ => self.commit_scope(now, Scope::All, Cause::Due)?,
         };
         self.jobs.want(self.log.serial);
@@ -44,7 +44,7 @@ impl Lfs {
         let mut still = Self::at_checkpoint(self.sb.clone(), self.geo, options, &base, now);
         still.imap = self.imap.clone();
         still.usage = self.usage.clone();
-        still.read_only = Some("a view of the past".to_owned());
+        still.standing.give_up("a view of the past".to_owned());
         self.usage.hold(self.durable_epoch);
         Ok(Snapshot { lfs: Box::new(still), ticket })
     }

@@ -1,5 +1,6 @@
 //! Background work, one bounded step at a time: who calls decides on which thread and when.
 
+use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::write::commit::Cause;
@@ -15,28 +16,6 @@ const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
 /// Longest time that background work sleeps for.
 const LOOK_AGAIN_MS: u64 = 60_000;
 
-/// What a step did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// Something; there may be more.
-    Worked,
-    /// Waits for requests under way.
-    Waiting,
-    /// Nothing is due for that many milliseconds.
-    Idle(u64),
-    /// Room was asked for and there is no way to make any.
-    Stuck,
-}
-
-/// How much a caller should care about background work now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pressure {
-    /// Nothing is due.
-    None,
-    /// Background work is due.
-    Due,
-}
-
 impl Lfs {
     /// True while more dirty data than twice the write threshold waits: writers are held up.
     pub(in crate::lfs) fn must_wait(&self) -> bool {
@@ -44,13 +23,12 @@ impl Lfs {
     }
 
     /// Whether background work is due because of what was just done (not of time passing).
-    #[must_use]
-    pub fn pressure(&self) -> Pressure {
+    pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
             || !self.reap.is_empty()
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
-        if due && self.may_write() { Pressure::Due } else { Pressure::None }
+        if due && self.standing.may_write() { Pressure::Due } else { Pressure::None }
     }
 
     fn checkpoint_due_by_size(&self) -> bool {
@@ -61,9 +39,8 @@ impl Lfs {
     }
 
     /// How long until something is due by itself, in milliseconds; `u64::MAX` if nothing ever will be as things are.
-    #[must_use]
-    pub fn due_in_ms(&self, now: TimeNs) -> u64 {
-        if !self.may_write() {
+    pub(in crate::lfs) fn work_due_in_ms(&self, now: TimeNs) -> u64 {
+        if !self.standing.may_write() {
             return u64::MAX;
         }
         self.commit_in_ms(now)
@@ -89,12 +66,12 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`, `Room`.
-    pub fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+    pub(in crate::lfs) fn background_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         self.settle_clock(now);
         self.cleaning.is_on_demand = pressed || self.idle_in_ms(now) > 0;
         self.settle_marks();
         let mut sleep_ms = LOOK_AGAIN_MS;
-        if self.may_write() {
+        if self.standing.may_write() {
             match self.try_step(now, pressed) {
                 Err(Stop::Fail(why)) => {
                     self.give_up(&why);
@@ -108,7 +85,7 @@ impl Lfs {
     }
 
     fn try_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
-        self.shrink_caches();
+        self.shrink_memory();
         if self.reap_step()? {
             return Ok(Step::Worked);
         }
@@ -147,14 +124,14 @@ impl Lfs {
         } else if self.coalesce_step(now)? {
             return Ok(Step::Worked);
         }
-        Ok(Step::Idle(self.due_in_ms(now).min(LOOK_AGAIN_MS)))
+        Ok(Step::Idle(self.work_due_in_ms(now).min(LOOK_AGAIN_MS)))
     }
 
     /// Dirty bytes from which a commit is due. When clean segments are short they go out a little at a time: the cleaner has
     /// only what they leave, and somebody who waits for room need not wait until there is room for all of them.
     fn commit_from_bytes(&self, pressed: bool) -> u64 {
         let threshold = self.options.write_threshold_bytes;
-        if self.is_low() {
+        if self.room_now().is_low() {
             (threshold / 4).min(u64::from(self.geo.segment_bytes) / 2)
         } else if pressed {
             threshold / 4
@@ -230,7 +207,7 @@ impl Lfs {
 
     /// True if checkpoints alone make room.
     fn has_room_waiting(&self) -> bool {
-        self.usage.waiting(self.durable_epoch) > 0 || self.cleaning.wants_checkpoint
+        self.room_now().waiting > 0 || self.cleaning.wants_checkpoint
     }
 
     /// Commits everything and puts a checkpoint in line, whether one is due or not.
@@ -246,14 +223,15 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
-    pub fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
-        if self.closed {
+    pub(in crate::lfs) fn clean_checkpoint(&mut self, now: TimeNs) -> Outcome<()> {
+        if self.standing.is_closed() {
             return Ok(());
         }
         let result = self.checkpoint(now, true);
-        self.closed = result.is_ok();
-        if let Err(Stop::Fail(why)) = &result {
-            self.give_up(why);
+        match &result {
+            Ok(()) => self.standing.close(),
+            Err(Stop::Fail(why)) => self.give_up(why),
+            Err(_) => {}
         }
         result
     }

@@ -35,7 +35,7 @@ impl Lfs {
     }
 
     fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         if self.jobs.checkpoint_under_way() {
             return Err(Stop::Room);
         }
@@ -53,7 +53,7 @@ impl Lfs {
             let what = format!("live bytes of segment {segment}");
             self.wrong_account(what, 0, live_bytes);
         }
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         self.queue_slot(now, clean, emptied);
         Ok(())
     }

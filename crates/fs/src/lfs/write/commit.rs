@@ -7,14 +7,14 @@
 
 use crate::cache::{CachedBlock, LaidOut};
 use crate::clean::Writer;
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::{Outcome, Stop};
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::{KindBytes, LogKind};
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
+use crate::lfs::map::parcel::Parcel;
 use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
-use crate::lfs::write::parcel::Parcel;
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
 use firnfs_format::summary::{
@@ -157,7 +157,7 @@ impl Lfs {
         scope: Scope,
         cause: Cause,
     ) -> Outcome<Ticket> {
-        self.refuse_failed()?;
+        self.standing.refuse()?;
         let mut gathered = self.gather(now, scope, cause);
         if cause == Cause::Ordering {
             gathered.logs.fill(self.log_for_coldest());
@@ -192,20 +192,6 @@ impl Lfs {
             Cause::Due => self.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
         };
         scope == Scope::All && gathered.sectors() >= least_sectors.min(segment_sectors)
-    }
-
-    /// An earlier failure of the log ends all commits, as does a clean checkpoint.
-    pub(in crate::lfs) fn refuse_failed(&self) -> Result<(), FsError> {
-        match &self.read_only {
-            Some(why) => Err(FsError::ReadOnly(why.clone())),
-            None if self.closed => Err(FsError::ReadOnly("the volume was closed".to_owned())),
-            None => Ok(()),
-        }
-    }
-
-    /// What [`Self::refuse_failed`] refuses is not begun.
-    pub(in crate::lfs) fn may_write(&self) -> bool {
-        self.read_only.is_none() && !self.closed
     }
 
     fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {

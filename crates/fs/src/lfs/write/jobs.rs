@@ -6,46 +6,14 @@
 //! more until somebody says so ([`Jobs::go_on`]), and after a failed flush never: a device that lost what it had accepted may well
 //! report the next one as done.
 
-use crate::lfs::write::parcel::Parcel;
+use crate::engine::{Job, JobId, Prepare};
+use crate::lfs::map::parcel::Parcel;
 use crate::mutation::{Mutation, is_on};
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
 use firnfs_format::{Epoch, SectorAddr, Serial};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// Names a job until its completion is reported.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct JobId(u64);
-
-/// One request for the device.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// For [`Jobs::done`].
-    pub id: JobId,
-    work: Work,
-}
-
-#[derive(Clone, Debug)]
-enum Work {
-    /// A partial segment to put together and write.
-    Partial { at_bytes: u64, parcel: Arc<Parcel> },
-    /// Anything else, ready.
-    Ready(Request),
-}
-
-impl Job {
-    /// What to do. Puts the bytes of a segment write together: to be called once, without a lock.
-    #[must_use]
-    pub fn request(&self) -> Request {
-        match &self.work {
-            Work::Partial { at_bytes, parcel } => {
-                Request::Write { at_bytes: *at_bytes, data: Arc::new(parcel.assemble()) }
-            }
-            Work::Ready(request) => request.clone(),
-        }
-    }
-}
 
 /// What a finished job means to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +31,19 @@ enum Doing {
     Flush { through: Serial, slot: Option<Epoch> },
     Slot,
     Discard { at_bytes: u64 },
+}
+
+/// A partial segment that is put together when it is written.
+#[derive(Debug)]
+struct SegmentWrite {
+    at_bytes: u64,
+    parcel: Arc<Parcel>,
+}
+
+impl Prepare for SegmentWrite {
+    fn request(&self) -> Request {
+        Request::Write { at_bytes: self.at_bytes, data: Arc::new(self.parcel.assemble()) }
+    }
 }
 
 /// A partial segment to be written.
@@ -188,8 +169,9 @@ impl Jobs {
         }
         let held = self.partials_held && !is_on(Mutation::LogBeforeIncarnation);
         if !held && let Some(queued) = self.partials.pop_front() {
-            let work = Work::Partial { at_bytes: queued.at_bytes, parcel: queued.parcel.clone() };
-            return Some(self.start(Doing::Partial(queued), work));
+            let segment_write = SegmentWrite { at_bytes: queued.at_bytes, parcel: queued.parcel.clone() };
+            let id = self.start(Doing::Partial(queued));
+            return Some(Job::later(id, Arc::new(segment_write)));
         }
         if let Some(job) = self.next_slot_write() {
             return Some(job);
@@ -200,11 +182,11 @@ impl Jobs {
             self.wanted > self.durable && written >= self.wanted.min(self.last) && written > self.durable;
         if !self.flushing && (asked || slot.is_some()) {
             self.flushing = true;
-            return Some(self.start(Doing::Flush { through: written, slot }, Work::Ready(Request::Flush)));
+            return Some(Job::ready(self.start(Doing::Flush { through: written, slot }), Request::Flush));
         }
         let (at_bytes, len_bytes) = self.discards.pop_front()?;
         let request = Request::Discard { at_bytes, len_bytes };
-        Some(self.start(Doing::Discard { at_bytes }, Work::Ready(request)))
+        Some(Job::ready(self.start(Doing::Discard { at_bytes }), request))
     }
 
     fn next_slot_write(&mut self) -> Option<Job> {
@@ -215,14 +197,14 @@ impl Jobs {
         }
         slot.state = SlotState::Writing;
         let (at_bytes, data) = (slot.at_bytes, slot.data.clone());
-        Some(self.start(Doing::Slot, Work::Ready(Request::Write { at_bytes, data })))
+        Some(Job::ready(self.start(Doing::Slot), Request::Write { at_bytes, data }))
     }
 
-    fn start(&mut self, doing: Doing, work: Work) -> Job {
+    fn start(&mut self, doing: Doing) -> JobId {
         self.next_id += 1;
         let id = JobId(self.next_id);
         self.doing.insert(id, doing);
-        Job { id, work }
+        id
     }
 
     /// True if neither a job nor work for one is left.

@@ -242,7 +242,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ufs::bmap;
+    use crate::bmap;
     use firnfs_format::Epoch;
 
     fn geometry(segment_bytes: u32) -> Geometry {

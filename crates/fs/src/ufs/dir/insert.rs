@@ -3,10 +3,11 @@
 //! Callers: `vfs` through [`super`]; see there for the policy.
 
 use super::{DirView, Hint, Hints, Remove, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
+use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
 use crate::store::{Fork, Intent, Op, Store};
-use crate::ufs::{dirent, in_place, index};
+use crate::ufs::{in_place, index};
 use firnfs_format::{BlockIndex, InodeNo};
 
 /// Blocks looked at for free space in one insertion.
@@ -165,9 +166,14 @@ impl Insert {
         intents.push(Intent::Change { ino, grow_bytes: dirent::record_bytes(name_len) as u64 + in_index });
         match self.place {
             Place::Inline => {}
-            Place::Convert => intents.push(in_place(ino, Fork::Data, 0, block_bytes)),
-            Place::Slack { block, .. } | Place::Append { block } => {
+            Place::Convert => {
+                intents.push(in_place(ino, Fork::Data, 0, block_bytes));
+                intents.push(Intent::Resize { ino, size_bytes: u64::from(block_bytes) });
+            }
+            Place::Slack { block, .. } => intents.push(in_place(ino, Fork::Data, block, block_bytes)),
+            Place::Append { block } => {
                 intents.push(in_place(ino, Fork::Data, block, block_bytes));
+                intents.push(Intent::Resize { ino, size_bytes: (block + 1) * u64::from(block_bytes) });
             }
         }
         match &self.index {

@@ -6,10 +6,10 @@
 //! Callers: `vfs` through [`super`].
 
 use super::{DirView, block, in_block, inline, place_of};
+use crate::dirent::{self, Record};
 use crate::error::{Outcome, Stop};
 use crate::inode::Kind;
 use crate::store::Store;
-use crate::ufs::dirent::{self, Record};
 
 /// Cookies of `.` and `..` are 0 and 1; the entry at unit `u` has cookie `u + 2`.
 const COOKIE_BASE: u64 = 2;

@@ -24,8 +24,8 @@ pub use list::{FIRST_COOKIE, Listed, list};
 pub use remove::{Remove, plan_remove};
 pub use verify::{each_entry, verify};
 
-use super::dirent::{self, Record};
 use super::{edit, index};
+use crate::dirent::{self, Record};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Body, Kind};
 use crate::store::{Buf, Fork, Intent, Op, Store};

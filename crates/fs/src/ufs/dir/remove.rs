@@ -3,10 +3,11 @@
 //! Callers: `vfs` through [`super`]; see there for the policy.
 
 use super::{DirView, Hints, Lookup, corrupt, in_block, inline, place_of};
+use crate::dirent;
 use crate::error::Outcome;
 use crate::inode::Body;
 use crate::store::{Fork, Intent, Op, Store};
-use crate::ufs::{dirent, edit, empty_body, index};
+use crate::ufs::{edit, empty_body, index};
 use firnfs_format::BlockIndex;
 
 /// Empty blocks before the end that one removal looks at to cut them.
@@ -93,10 +94,12 @@ impl Remove {
             Layout::Punch { size_bytes } => {
                 punch(Fork::Data, block * u64::from(block_bytes), u64::from(block_bytes));
                 punch(Fork::Data, size_bytes, u64::MAX);
+                intents.push(Intent::Resize { ino, size_bytes });
             }
             Layout::Reset if !is_inline => {
                 punch(Fork::Data, 0, u64::MAX);
                 punch(Fork::Index, 0, u64::MAX);
+                intents.push(Intent::Resize { ino, size_bytes: 0 });
             }
             Layout::Reset => {}
         }

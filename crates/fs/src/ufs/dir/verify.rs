@@ -3,10 +3,10 @@
 //! Callers: checkers and tests. It reads everything, so all blocks should be at hand or the directory of bearable size.
 
 use super::{DirView, block, corrupt, in_block, inline, place_of, view};
+use crate::dirent::{self, Record};
 use crate::error::Outcome;
 use crate::store::Store;
-use crate::ufs::dirent::Record;
-use crate::ufs::{dirent, index};
+use crate::ufs::index;
 use firnfs_format::InodeNo;
 
 /// Verifies a directory.

@@ -1,0 +1,40 @@
+//! What a mounted volume answers over its control socket beyond what every mount does (`firnfs_fuse::session`): all of it is
+//! registered here.
+
+use crate::scrub::service::Service;
+use crate::stat::view::Inspect;
+use crate::{port, stat};
+use firnfs::lfs::Lfs;
+use firnfs::mem::MemStore;
+use firnfs_fuse::Session;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+/// A kind of volume, with the control operations that it has.
+pub trait Operations: Inspect + Sized + 'static {
+    /// Adds them to a session. The volume is held weakly: it must close after the unmount.
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>);
+}
+
+impl Operations for MemStore {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
+        stat::register(session.registry_mut(), Arc::downgrade(volume));
+    }
+}
+
+impl Operations for Lfs {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
+        let weak = Arc::downgrade(volume);
+        stat::register(session.registry_mut(), weak.clone());
+        port::register(session.registry_mut(), weak.clone());
+        let checks = Service::new(weak);
+        checks.register(session.registry_mut());
+        let has_crashed = volume
+            .run(|vfs, _| Ok(!vfs.store().recovered().was_clean && vfs.read_only().is_none()))
+            .is_ok_and(|has_crashed| has_crashed);
+        if has_crashed {
+            checks.check_after_crash();
+        }
+        session.before_close(move || checks.end());
+    }
+}

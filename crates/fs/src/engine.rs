@@ -1,0 +1,208 @@
+//! The other half of the seam: what a storage manager is to the driver.
+//!
+//! [`Store`] is what UFS sees; an [`Engine`] is a store that keeps its bytes on a device without doing I/O itself. The driver
+//! reads for it and writes for it:
+//!
+//! - A method that misses something stops with [`Stop::Need`](crate::Stop). The driver reads each [`Fetch`] outside the lock,
+//!   has the engine's [`Verify`] judge the bytes, hands them to [`Engine::supply`], and calls the method again.
+//! - What is to be written comes from [`Engine::next_job`]. The driver prepares the request ([`Job::request`]) outside the lock,
+//!   submits it, and reports its end to [`Engine::job_done`]. Jobs that are handed out may be under way together, in any
+//!   order: a job that has to wait for another one is not handed out before.
+//! - Background work is done by [`Engine::step`], one bounded step a call, whenever [`Engine::pressure`] or
+//!   [`Engine::due_in_ms`] says so.
+//! - Changes get durable as jobs complete: [`Engine::durable`] rises to the [`Ticket`]s that
+//!   [`Store::commit`] and [`Store::end`] returned.
+//!
+//! Nothing here knows how a store lays out its bytes: whether blocks have fixed addresses, whether they have checksums, what is
+//! worth reading ahead. The defaults suit a store without a device.
+//!
+//! Implemented by the storage managers; called by the driver alone.
+
+use crate::error::{FsError, Outcome};
+use crate::fetch::Token;
+use crate::store::{Store, Ticket};
+use firnfs_device::{DeviceError, Request};
+use firnfs_format::TimeNs;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use crate::fetch::{Ahead, Fetch};
+
+/// Judges what was read, without the store and outside its lock.
+pub trait Verify: Send + Sync {
+    /// Whether these bytes can be what the token stands for.
+    ///
+    /// # Errors
+    /// `Corrupt`, with place, expected and found.
+    fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError>;
+}
+
+/// For stores without checksums: all bytes can be right.
+pub struct Unverified;
+
+impl Verify for Unverified {
+    fn verify(&self, _token: &Token, _bytes: &[u8]) -> Result<(), FsError> {
+        Ok(())
+    }
+}
+
+/// Names a job until its completion is reported.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct JobId(pub u64);
+
+/// A request that is put together only when it is submitted, outside the lock.
+pub trait Prepare: Send + Sync + Debug {
+    /// The request. Called once.
+    fn request(&self) -> Request;
+}
+
+#[derive(Clone, Debug)]
+enum Work {
+    Later(Arc<dyn Prepare>),
+    Ready(Request),
+}
+
+/// One request for the device.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// For [`Engine::job_done`].
+    pub id: JobId,
+    work: Work,
+}
+
+impl Job {
+    /// A job whose request is there.
+    #[must_use]
+    pub fn ready(id: JobId, request: Request) -> Self {
+        Self { id, work: Work::Ready(request) }
+    }
+
+    /// A job whose request is put together later.
+    #[must_use]
+    pub fn later(id: JobId, prepare: Arc<dyn Prepare>) -> Self {
+        Self { id, work: Work::Later(prepare) }
+    }
+
+    /// What to do. May copy megabytes: to be called once, without a lock.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        match &self.work {
+            Work::Later(prepare) => prepare.request(),
+            Work::Ready(request) => request.clone(),
+        }
+    }
+}
+
+/// What a step of background work did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Something; there may be more.
+    Worked,
+    /// Nothing: it waits for jobs or reads under way.
+    Waiting,
+    /// Nothing is due for that many milliseconds.
+    Idle(u64),
+    /// Room was asked for and there is no way to make any.
+    Stuck,
+}
+
+/// How much a caller should care about background work now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Nothing is due.
+    None,
+    /// Background work is due.
+    Due,
+}
+
+/// See the module's head.
+pub trait Engine: Store {
+    /// Judges bytes that were read for this store.
+    fn verifier(&self) -> Arc<dyn Verify> {
+        Arc::new(Unverified)
+    }
+
+    /// Puts in what was fetched and verified.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not what it should be.
+    fn supply(&mut self, _token: &Token, _bytes: &[u8]) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    /// Something that was asked for could not be read or supplied, however often: the operation that asked is tried again
+    /// and finds out. A store that keeps no such notes gives the error back, which ends the operation.
+    ///
+    /// # Errors
+    /// `error`, if the operation is not to be tried again.
+    fn fetch_failed(&mut self, _token: &Token, error: FsError) -> Result<(), FsError> {
+        Err(error)
+    }
+
+    /// Gives back the pin of a [`ReadPlan`](crate::store::ReadPlan). True if an operation that was turned away with `Room` may
+    /// go on now.
+    fn unpin(&mut self, _pin: u64) -> bool {
+        false
+    }
+
+    /// The next request for the device.
+    fn next_job(&mut self) -> Option<Job> {
+        None
+    }
+
+    /// A request is complete.
+    fn job_done(&mut self, _id: JobId, _result: Result<(), DeviceError>) {}
+
+    /// All changes up to this ticket are durable.
+    fn durable(&self) -> Ticket {
+        Ticket(u64::MAX)
+    }
+
+    /// True if no job is under way or in line.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    /// One step of background work; `pressed`: an operation waits for room.
+    ///
+    /// # Errors
+    /// `Need`, `Room`; others end background work until it is called again.
+    fn step(&mut self, _now: TimeNs, _pressed: bool) -> Outcome<Step> {
+        Ok(Step::Idle(60_000))
+    }
+
+    /// Whether background work is due because of what was just done (not of time passing).
+    fn pressure(&self) -> Pressure {
+        Pressure::None
+    }
+
+    /// A user asks for something now: background work that can wait does.
+    fn note_request(&mut self, _now: TimeNs) {}
+
+    /// How long until something is due by itself, in milliseconds; `u64::MAX` if no work is due until the next change.
+    fn due_in_ms(&self, _now: TimeNs) -> u64 {
+        u64::MAX
+    }
+
+    /// True while what a background step asked for is not wanted any more.
+    fn gives_way(&self, _now: TimeNs) -> bool {
+        false
+    }
+
+    /// Drops what memory holds beyond its bound.
+    fn shrink_caches(&mut self) {}
+
+    /// Why the store, opened for writing, is read-only by now: what was accepted and is not durable yet is lost.
+    fn broken(&self) -> Option<&str> {
+        None
+    }
+
+    /// The last thing of a clean unmount: puts everything in line for the device, with the mark that nothing is left to
+    /// recover. The store rejects changes from then on. A second call does nothing.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `ReadOnly`.
+    fn close(&mut self, _now: TimeNs) -> Outcome<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! The seam towards the driver: [`Engine`] for the log-structured storage manager.
+//!
+//! It says what comes to whom: fetched bytes to the caches or the cleaner, finished jobs to the log. What happens then is theirs.
+
+use super::Lfs;
+use super::map::inode::CoreInode;
+use super::map::wanted::{Verifier, Wanted};
+use super::write::jobs::Landed;
+use crate::engine::{Engine, Job, JobId, Pressure, Step, Verify};
+use crate::error::{FsError, Outcome};
+use crate::fetch::Token;
+use crate::store::{BlockKey, Buf, Store, Ticket, padded};
+use firnfs_device::DeviceError;
+use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
+use std::sync::Arc;
+
+impl Engine for Lfs {
+    fn verifier(&self) -> Arc<dyn Verify> {
+        Arc::new(Verifier { geo: self.geo })
+    }
+
+    fn supply(&mut self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
+        match Wanted::of(token) {
+            Wanted::Block(key, ptr) => self.supply_block(key, ptr, bytes),
+            Wanted::Inode(ino, ptr) => self.supply_inode(ino, ptr, bytes)?,
+            Wanted::Segment(segment) => self.cleaning.supply(segment, bytes),
+        }
+        Ok(())
+    }
+
+    fn fetch_failed(&mut self, token: &Token, error: FsError) -> Result<(), FsError> {
+        self.shelf.note_failure(Wanted::of(token), error);
+        Ok(())
+    }
+
+    fn unpin(&mut self, pin: u64) -> bool {
+        self.pins.unpin(pin)
+    }
+
+    fn next_job(&mut self) -> Option<Job> {
+        self.jobs.next()
+    }
+
+    /// A failed log write or flush turns the volume read-only.
+    fn job_done(&mut self, id: JobId, result: Result<(), DeviceError>) {
+        match result {
+            Ok(()) => match self.jobs.done(id) {
+                Landed::Partial(addr) => self.shelf.landed(addr),
+                Landed::Checkpoint(epoch) => self.checkpoint_durable(epoch),
+                Landed::Nothing => {}
+            },
+            Err(e) => {
+                if self.jobs.failed(id) {
+                    self.standing.log_failed(format!("the log could not be written: {e}"));
+                }
+            }
+        }
+    }
+
+    fn durable(&self) -> Ticket {
+        self.jobs.durable()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.jobs.is_idle()
+    }
+
+    /// Damage that it cannot go around makes the volume read-only.
+    fn step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
+        self.background_step(now, pressed)
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.work_pressure()
+    }
+
+    fn note_request(&mut self, now: TimeNs) {
+        self.note_user(now);
+    }
+
+    fn due_in_ms(&self, now: TimeNs) -> u64 {
+        self.work_due_in_ms(now)
+    }
+
+    fn gives_way(&self, now: TimeNs) -> bool {
+        self.gives_way_to_users(now)
+    }
+
+    fn shrink_caches(&mut self) {
+        self.shrink_memory();
+    }
+
+    fn broken(&self) -> Option<&str> {
+        // A volume that was found damaged when it was opened has accepted nothing.
+        self.read_only().filter(|_| !self.options.read_only && self.recovered.lost.is_none())
+    }
+
+    fn close(&mut self, now: TimeNs) -> Outcome<()> {
+        self.clean_checkpoint(now)
+    }
+}
+
+impl Lfs {
+    fn supply_block(&mut self, key: BlockKey, ptr: BlockPtr, bytes: &[u8]) {
+        let level = u32::from(key.level);
+        let current = match key.ino {
+            InodeNo::INODE_MAP => self.imap.table.peek_ptr(&self.shelf, level, key.index.0),
+            InodeNo::SEGMENT_USAGE => self.usage.table.peek_ptr(&self.shelf, level, key.index.0),
+            _ => self.peek_ptr(&key),
+        };
+        if current == Some(ptr) && self.shelf.cache.peek(&key).is_none() {
+            let buf: Buf = padded(bytes, self.geo.block_bytes);
+            self.shelf.cache.insert_clean(key, buf);
+        }
+    }
+
+    fn supply_inode(&mut self, ino: InodeNo, ptr: BlockPtr, bytes: &[u8]) -> Result<(), FsError> {
+        let entry = self.imap.get(&mut self.shelf, ino);
+        if let Ok(entry) = entry
+            && entry.ptr == ptr
+            && self.inodes.peek(&ino).is_none()
+        {
+            let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
+            self.insert_inode(ino, core);
+            self.coalescing.seams.note_fetched(ino);
+        }
+        Ok(())
+    }
+
+    fn checkpoint_durable(&mut self, epoch: Epoch) {
+        self.durable_epoch = epoch;
+        self.counters.checkpoints += 1;
+        if let Some(again) = self.second_slot.take() {
+            self.push_checkpoint(&again);
+            return;
+        }
+        self.jobs.release_partials();
+        self.discard_emptied(epoch);
+    }
+}

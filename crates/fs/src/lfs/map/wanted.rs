@@ -1,0 +1,155 @@
+//! What the log asks the driver for, and what it says of bytes that came: the meaning of its [`Token`]s.
+
+use super::admit;
+use super::shelf::describe;
+use crate::engine::Verify;
+use crate::error::FsError;
+use crate::fetch::Token;
+use crate::lfs::base::geometry::Geometry;
+use crate::mutation::{Mutation, is_on};
+use crate::store::{BlockKey, Fork};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SegmentId};
+
+/// What bytes are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A block of a fork or of a table, to be checked against the CRC in its pointer.
+    Block(BlockKey, BlockPtr),
+    /// An inode record, to be checked against the CRC in its pointer.
+    Inode(InodeNo, BlockPtr),
+    /// A whole segment for the cleaner, which checks what it uses of it.
+    Segment(SegmentId),
+}
+
+const BLOCK: u64 = 0;
+const INODE: u64 = 1;
+const SEGMENT: u64 = 2;
+
+impl Wanted {
+    /// As the driver carries it.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        match *self {
+            Self::Block(key, ptr) => {
+                let head = BLOCK | (key.fork as u64) << 8 | u64::from(key.level) << 16;
+                let [low, high] = words_of(&ptr);
+                Token::of([head, key.ino.0, key.index.0, low, high])
+            }
+            Self::Inode(ino, ptr) => {
+                let [low, high] = words_of(&ptr);
+                Token::of([INODE, ino.0, 0, low, high])
+            }
+            Self::Segment(segment) => Token::of([SEGMENT, segment.0, 0, 0, 0]),
+        }
+    }
+
+    /// What a token of this store stands for.
+    #[must_use]
+    pub fn of(token: &Token) -> Self {
+        let [head, first, second, low, high] = token.words();
+        let ptr = BlockPtr::decode(&bytes_of(low, high));
+        match head & 0xff {
+            BLOCK => {
+                let fork = match (head >> 8) & 0xff {
+                    0 => Fork::Data,
+                    1 => Fork::Index,
+                    _ => Fork::Xattr,
+                };
+                let level = ((head >> 16) & 0xff) as u8;
+                let key = BlockKey { ino: InodeNo(first), fork, level, index: BlockIndex(second) };
+                Self::Block(key, ptr)
+            }
+            INODE => Self::Inode(InodeNo(first), ptr),
+            _ => Self::Segment(SegmentId(first)),
+        }
+    }
+
+    /// Checks bytes against the checksum in the pointer, and that what they say can be.
+    ///
+    /// # Errors
+    /// `Corrupt`, with place, expected and found.
+    pub fn verify(&self, geo: &Geometry, bytes: &[u8]) -> Result<(), FsError> {
+        match self {
+            Self::Block(key, ptr) => {
+                verify_stored(ptr, geo, bytes, || describe(key))?;
+                admit::block(geo, key, ptr, bytes)
+            }
+            // What is in the record is checked when it is taken apart.
+            Self::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
+            Self::Segment(_) => Ok(()),
+        }
+    }
+}
+
+fn words_of(ptr: &BlockPtr) -> [u64; 2] {
+    let bytes = ptr.encode();
+    let (low, high) = bytes.split_at(8);
+    [low, high].map(|half| u64::from_le_bytes(half.try_into().expect("half of 16 bytes")))
+}
+
+fn bytes_of(low: u64, high: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&low.to_le_bytes());
+    bytes[8..].copy_from_slice(&high.to_le_bytes());
+    bytes
+}
+
+/// Checks stored bytes against the checksum in their pointer.
+///
+/// # Errors
+/// `Corrupt`, with place, expected and found checksum.
+pub fn verify_stored(
+    ptr: &BlockPtr,
+    geo: &Geometry,
+    bytes: &[u8],
+    name: impl FnOnce() -> String,
+) -> Result<(), FsError> {
+    let crc = firnfs_format::crc32c(bytes);
+    if crc == ptr.crc || is_on(Mutation::UncheckedReads) {
+        return Ok(());
+    }
+    Err(FsError::Corrupt {
+        what: name(),
+        at: geo.place(ptr.addr),
+        expected: format!("checksum {:08x}", ptr.crc),
+        found: format!("{crc:08x}"),
+    })
+}
+
+/// The log's [`Verify`]: every block has its checksum in the pointer to it.
+pub(in crate::lfs) struct Verifier {
+    pub(in crate::lfs) geo: Geometry,
+}
+
+impl Verify for Verifier {
+    fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
+        Wanted::of(token).verify(&self.geo, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firnfs_format::{Epoch, PtrKind, SectorAddr};
+
+    #[test]
+    fn a_token_says_what_was_put_into_it() {
+        let ptr = BlockPtr {
+            addr: SectorAddr(0x12_3456_789a),
+            len_sectors: 8,
+            kind: PtrKind::Plain,
+            crc: 0xdead_beef,
+            birth: Epoch(77),
+        };
+        let key = |fork, level, index| BlockKey { ino: InodeNo(9), fork, level, index: BlockIndex(index) };
+        for wanted in [
+            Wanted::Block(key(Fork::Data, 0, 0), ptr),
+            Wanted::Block(key(Fork::Index, 0, 7), ptr),
+            Wanted::Block(key(Fork::Xattr, 3, u64::MAX >> 8), ptr),
+            Wanted::Inode(InodeNo(u64::MAX >> 1), ptr),
+            Wanted::Segment(SegmentId(1 << 40)),
+        ] {
+            assert_eq!(Wanted::of(&wanted.token()), wanted);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `Content`: bytes on their way into a file.
+//!
+//! Copying a block and computing its checksum take longer than everything else that a write does to it. Neither needs the core,
+//! so a driver has both done beforehand, outside its lock ([`Content::prepared`]); a store that meets a prepared block
+//! takes it as it is. Other callers pass bytes ([`Content::from`]).
+
+use crate::store::{Buf, StoreFacts};
+
+/// A whole block, copied.
+#[derive(Clone, Debug)]
+pub struct ReadyBlock {
+    /// Its bytes.
+    pub buf: Buf,
+    /// Their CRC-32C, for a store with checksums.
+    pub crc: Option<u32>,
+}
+
+/// See the module's head.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    bytes: &'a [u8],
+    /// Whole blocks of the file that `bytes` cover, from `first_block` on; empty if none were prepared.
+    blocks: &'a [ReadyBlock],
+    first_block: u64,
+}
+
+impl<'a> From<&'a [u8]> for Content<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, blocks: &[], first_block: 0 }
+    }
+}
+
+impl<'a> Content<'a> {
+    /// Bytes for `at_bytes` of a file, with the whole blocks among them as [`ready_blocks`] made them.
+    #[must_use]
+    pub fn prepared(at_bytes: u64, bytes: &'a [u8], blocks: &'a [ReadyBlock], block_bytes: u32) -> Self {
+        Self { bytes, blocks, first_block: at_bytes.div_ceil(u64::from(block_bytes)) }
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Its first `len_bytes` bytes.
+    #[must_use]
+    pub fn cut(self, len_bytes: usize) -> Self {
+        Self { bytes: &self.bytes[..len_bytes], ..self }
+    }
+
+    /// A block of the file, if it was prepared. Whether the content covers all of it is for the caller to know: a
+    /// [`Content::cut`] leaves the blocks.
+    #[must_use]
+    pub fn ready(&self, index: u64) -> Option<&'a ReadyBlock> {
+        self.blocks.get(usize::try_from(index.checked_sub(self.first_block)?).ok()?)
+    }
+}
+
+/// The whole blocks that bytes at `at_bytes` of a file cover, copied, with their checksums if the store keeps any.
+#[must_use]
+pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<ReadyBlock> {
+    let block = facts.block_bytes as usize;
+    let skip = (at_bytes.next_multiple_of(u64::from(facts.block_bytes)) - at_bytes) as usize;
+    let whole = bytes.get(skip..).unwrap_or(&[]).chunks_exact(block);
+    let crc_of = |bytes| facts.has_checksums.then(|| firnfs_format::crc32c(bytes));
+    whole.map(|bytes| ReadyBlock { buf: Buf::from(bytes), crc: crc_of(bytes) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Atomicity;
+
+    #[test]
+    fn only_whole_blocks_are_ready_and_each_is_found_by_its_number_in_the_file() {
+        let bytes: Vec<u8> = (0..40).collect();
+        let mut facts = StoreFacts {
+            block_bytes: 8,
+            inline_max_bytes: 0,
+            inline_xattr_max_bytes: 0,
+            file_max_bytes: 1 << 40,
+            op_max_bytes: 1 << 20,
+            hash_key: [0; 2],
+            atomicity: Atomicity::Whole,
+            has_checksums: true,
+        };
+        let blocks = ready_blocks(13, &bytes, &facts);
+        let content = Content::prepared(13, &bytes, &blocks, 8);
+        // Bytes 13..53 of the file: block 1 in part, 2 to 5 whole, 6 in part.
+        let ready: Vec<_> = (0..9).map(|index| content.ready(index).map(|b| b.buf[0])).collect();
+        assert_eq!(ready, [None, None, Some(3), Some(11), Some(19), Some(27), None, None, None]);
+        assert_eq!(content.ready(2).unwrap().crc, Some(firnfs_format::crc32c(&bytes[3..11])));
+        facts = StoreFacts { block_bytes: 16, has_checksums: false, ..facts };
+        assert!(ready_blocks(1, &bytes[..10], &facts).is_empty(), "no whole block");
+        assert_eq!(ready_blocks(0, &bytes, &facts)[1].crc, None);
+        assert_eq!(Content::from(&bytes[..]).cut(7).len_bytes(), 7);
+    }
+}

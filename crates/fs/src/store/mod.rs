@@ -1,0 +1,448 @@
+//! The seam between UFS and the storage managers (`lfs`, `mem`, later `ffs`).
+//!
+//! `ufs` and `vfs` decide *what* changes, a [`Store`] decides *where and when*. The contract:
+//!
+//! 1. An operation first looks ([`Store::inode`], [`Store::block`], [`Store::extent`]). Any of these may stop with
+//!    [`Stop::Need`](crate::error::Stop); nothing has changed then, and the operation is tried again from its start.
+//! 2. It then declares all it is going to do in one [`Store::begin`]. The store makes sure that everything the
+//!    declared changes touch is in memory (else `Need`), that the volume has space (else `NoSpace`) and the log room
+//!    (else `Room`), and returns an [`Op`] token.
+//! 3. It then changes things. Methods that take the token cannot stop: no I/O, no lack of space. Changing what was not
+//!    declared is a bug, which every store asserts (`declared`).
+//! 4. It gives the token back ([`Store::end`]). What a crash leaves of an operation is a fact that the store states
+//!    ([`StoreFacts::atomicity`]). A store that writes metadata synchronously returns a ticket; the caller waits for it before
+//!    it answers.
+//!
+//! Everything runs under one lock held by the driver, so there is never more than one open `Op`.
+
+pub mod content;
+pub(crate) mod declared;
+
+use crate::digest::Digest;
+use crate::error::{FsError, Outcome};
+use crate::fetch::{Ahead, Token};
+use crate::inode::{Inode, Kind};
+use content::Content;
+use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+use std::sync::Arc;
+
+/// An immutable, shared block in memory. Its bytes lie beside its count of owners, so that a block which is not in the processor's
+/// caches is one way to memory and not two.
+pub type Buf = Arc<[u8]>;
+
+/// As many zeros as the largest block has.
+static ZEROS: [u8; 65536] = [0; 65536];
+
+/// A block of zeros.
+pub(crate) fn zero_buf(len_bytes: usize) -> Buf {
+    ZEROS.get(..len_bytes).map_or_else(|| vec![0; len_bytes].into(), Buf::from)
+}
+
+/// A stored block as it is used: filled up with zeros to the block size.
+pub(crate) fn padded(stored: &[u8], block_bytes: u32) -> Buf {
+    if stored.len() == block_bytes as usize {
+        return Buf::from(stored);
+    }
+    let mut block = zero_buf(block_bytes as usize);
+    Arc::get_mut(&mut block).expect("nobody else has it yet")[..stored.len()].copy_from_slice(stored);
+    block
+}
+
+/// The separate block spaces of one inode.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Fork {
+    /// The file's content.
+    Data = 0,
+    /// A directory's hash index.
+    Index = 1,
+    /// Extended attributes too large for the inode.
+    Xattr = 2,
+}
+
+/// Names a block without an address: a dirty LFS block has none yet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockKey {
+    /// Whose block.
+    pub ino: InodeNo,
+    /// Which fork.
+    pub fork: Fork,
+    /// 0 for data, 1 for single indirect blocks, and so on.
+    pub level: u8,
+    /// Index in the fork at that level.
+    pub index: BlockIndex,
+}
+
+/// Whether an operation changes names (and must be atomic and ordered) or only a file's own data and attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpKind {
+    /// Creates, removes or renames; atomic and ordered with all others of this kind.
+    Names,
+    /// Writes, truncates, changes attributes of one file.
+    File,
+}
+
+/// Who pays for space: quotas are kept by user and by group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// What an operation may take at most, and who pays for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Charge {
+    /// Who pays.
+    pub owner: Owner,
+    /// Space, in bytes.
+    pub bytes: u64,
+    /// Inodes.
+    pub inodes: u64,
+}
+
+/// One thing an operation is about to change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// A new inode that will hold that many bytes, inline or in blocks. One an operation.
+    Create {
+        /// The directory that it is made for: a store may place it near.
+        parent: InodeNo,
+        /// Its file type.
+        kind: Kind,
+        /// Who pays for it.
+        owner: Owner,
+        /// Content and attributes, in bytes.
+        bytes: u64,
+    },
+    /// The size of content in blocks changes to exactly that, or content moves between the inode and blocks. Declared beside
+    /// the writes and punches that go with it: a store that keeps the end of a file in less than a block charges for its growth.
+    Resize {
+        /// Which inode.
+        ino: InodeNo,
+        /// Size afterwards, in bytes.
+        size_bytes: u64,
+    },
+    /// The metadata of an inode; its inline content and attributes, or the entries in a directory's blocks, may grow by
+    /// that much.
+    Change {
+        /// Which inode.
+        ino: InodeNo,
+        /// Growth of what is kept inline or in blocks that are there, in bytes.
+        grow_bytes: u64,
+    },
+    /// Bytes of a fork will be written. Blocks covered only in part are brought into memory; only those may be changed
+    /// with [`Store::block_mut`] (UFS declares their first bytes), wherever in the block.
+    Write {
+        /// Which inode.
+        ino: InodeNo,
+        /// Which fork.
+        fork: Fork,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+    },
+    /// One block will be changed in place, with [`Store::block_mut`], and hold no more than before: an entry goes, or
+    /// names something else. Never refused for lack of space, so that deleting works on a full volume.
+    Edit {
+        /// Which inode.
+        ino: InodeNo,
+        /// Which fork.
+        fork: Fork,
+        /// Any byte of the block.
+        at_bytes: u64,
+    },
+    /// Bytes of a fork will be dropped; `len_bytes == u64::MAX` means to the end (a truncate).
+    /// Blocks covered only in part are brought into memory.
+    Punch {
+        /// Which inode.
+        ino: InodeNo,
+        /// Which fork.
+        fork: Fork,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+    },
+    /// Holes in a range of the data fork will be charged (fallocate).
+    Reserve {
+        /// Which inode.
+        ino: InodeNo,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+    },
+    /// The inode and all it holds will be freed. Never refused for lack of space.
+    Free {
+        /// Which inode.
+        ino: InodeNo,
+    },
+}
+
+/// Permission to change what was declared; see [`Store::begin`]. Must be given back with [`Store::end`].
+#[derive(Debug)]
+#[must_use = "an operation must be ended"]
+#[non_exhaustive]
+pub struct Op {
+    /// The time of the operation, for every time stamp it sets.
+    pub now: TimeNs,
+    /// As declared.
+    pub kind: OpKind,
+    /// What it may take at most, by who pays; empty if it takes nothing. An operation whose charges are too much for
+    /// somebody is ended without a change.
+    pub charges: Vec<Charge>,
+}
+
+impl Op {
+    /// For stores only: the token of an operation that passed all checks.
+    pub(crate) fn granted(now: TimeNs, kind: OpKind, charges: Vec<Charge>) -> Self {
+        Self { now, kind, charges }
+    }
+}
+
+/// What a crash leaves of operations on names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atomicity {
+    /// Each is there as a whole or not at all, and they are there in the order in which they were made.
+    Whole,
+    /// Parts of them, written in an order from which a check can make the volume consistent again.
+    Ordered,
+    /// Nothing.
+    Volatile,
+}
+
+/// Sizes and limits of a store, fixed while it is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreFacts {
+    /// Block size in bytes (power of two, 4096 to 65536).
+    pub block_bytes: u32,
+    /// Largest content kept in the inode, in bytes; 0 turns inlining off.
+    pub inline_max_bytes: u32,
+    /// Largest attribute set kept in the inode, in bytes.
+    pub inline_xattr_max_bytes: u32,
+    /// Largest file, in bytes.
+    pub file_max_bytes: u64,
+    /// Largest range of one write, punch or reserve operation, in bytes (a truncate to the end is exempt).
+    pub op_max_bytes: u64,
+    /// Key of the directory hash.
+    pub hash_key: [u64; 2],
+    /// What a crash leaves of an operation on names.
+    pub atomicity: Atomicity,
+    /// Blocks have checksums, so bytes that changed behind the store's back are found when they are read. Content that is
+    /// prepared outside the lock comes with them.
+    pub has_checksums: bool,
+}
+
+/// Space as statfs shows it, in bytes and inodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Space {
+    /// Total that users can fill.
+    pub total_bytes: u64,
+    /// Of that, not yet used.
+    pub free_bytes: u64,
+    /// Inodes in use.
+    pub inodes_used: u64,
+    /// Inodes that could still be made.
+    pub inodes_free: u64,
+}
+
+/// What a byte range of a fork is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Length in bytes from the offset asked for; at least 1.
+    pub len_bytes: u64,
+    /// False for holes and for room reserved but never written.
+    pub is_data: bool,
+}
+
+/// One stretch of a read. Stretches follow each other in file order without gaps.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Zeros.
+    Zeros {
+        /// Length in bytes.
+        len_bytes: usize,
+    },
+    /// Bytes in memory.
+    Memory {
+        /// The block.
+        buf: Buf,
+        /// First byte in it.
+        start: usize,
+        /// Number of bytes.
+        len_bytes: usize,
+    },
+    /// Bytes on the device, to be read and verified outside the lock. What lies beyond the stored length is zero.
+    Stored {
+        /// What the bytes are to be, for [`Verify`](crate::engine::Verify).
+        token: Token,
+        /// Where they start on the device, in bytes.
+        at_bytes: u64,
+        /// How many they are.
+        stored_bytes: u32,
+        /// First byte in the block.
+        start: usize,
+        /// Number of bytes.
+        len_bytes: usize,
+    },
+}
+
+impl Piece {
+    /// Length of the stretch in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        match self {
+            Self::Zeros { len_bytes } | Self::Memory { len_bytes, .. } | Self::Stored { len_bytes, .. } => {
+                *len_bytes
+            }
+        }
+    }
+}
+
+/// How to carry out a read. What it refers to stays where it is until `pin` is given back.
+#[derive(Debug, Default)]
+pub struct ReadPlan {
+    /// Stretches in file order.
+    pub pieces: Vec<Piece>,
+    /// What to read beside the last stored stretch.
+    pub ahead: Ahead,
+    /// To be given back with [`Engine::unpin`](crate::engine::Engine::unpin); 0 if nothing is pinned.
+    pub pin: u64,
+}
+
+impl ReadPlan {
+    /// Length of the whole read in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        self.pieces.iter().map(Piece::len_bytes).sum()
+    }
+}
+
+/// What a commit has to cover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// One file with its data, and every earlier name operation.
+    File(InodeNo),
+    /// Everything.
+    All,
+}
+
+/// A point in the order of changes; a commit returns it, and it becomes durable later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct Ticket(pub u64);
+
+/// A storage manager. See the module's head for the order in which the methods are used.
+pub trait Store: Send {
+    /// Sizes and limits.
+    fn facts(&self) -> StoreFacts;
+
+    /// Space now.
+    fn space(&self) -> Space;
+
+    /// Looks at an inode.
+    ///
+    /// # Errors
+    /// `Need`; `NotFound` if the number is not in use; `Corrupt`.
+    fn inode(&mut self, ino: InodeNo) -> Outcome<&Inode>;
+
+    /// Looks at one whole block ([`StoreFacts::block_bytes`] long; a hole gives zeros).
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `NotFound`.
+    fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf>;
+
+    /// What [`Store::keep_digest`] left with a block that is in memory and was not changed since.
+    fn digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Option<&Digest>;
+
+    /// Leaves a digest of its content with a block, as long as it is in memory and does not change.
+    fn keep_digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex, digest: Digest);
+
+    /// Plans a read of the data fork (never of inline content: `ufs::file` does that). The range lies within the
+    /// file's size.
+    ///
+    /// # Errors
+    /// `Need` (for indirect blocks only), `Corrupt`, `NotFound`.
+    fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan>;
+
+    /// What lies at a byte of the data fork, and how far it reaches (it may be cut short at `limit_bytes`, a length,
+    /// or wherever the store stops looking).
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`, `NotFound`.
+    fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent>;
+
+    /// Declares an operation. See the module's head.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `NoSpace`, `ReadOnly`, `Corrupt`.
+    fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op>;
+
+    /// Makes the inode declared with [`Intent::Create`]. The store sets its generation.
+    fn inode_alloc(&mut self, op: &mut Op, inode: Inode) -> InodeNo;
+
+    /// Changes an inode declared with [`Intent::Change`] (or any of the other intents that name it, or just made).
+    fn inode_mut(&mut self, op: &mut Op, ino: InodeNo) -> &mut Inode;
+
+    /// Frees an inode declared with [`Intent::Free`], with all its blocks (perhaps later, in the background).
+    /// The number is not given out again before that is done.
+    fn inode_free(&mut self, op: &mut Op, ino: InodeNo);
+
+    /// Writes bytes declared with [`Intent::Write`], or into a fork of the inode just made. Does not touch the size.
+    fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>);
+
+    /// One whole block, to change in place, of which a part was declared with [`Intent::Write`] or [`Intent::Edit`]. A
+    /// hole gives zeros.
+    fn block_mut(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8];
+
+    /// Drops bytes declared with [`Intent::Punch`]: whole blocks become holes, parts of blocks zeros.
+    /// Does not touch the size.
+    fn punch(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64);
+
+    /// Charges the holes of a range declared with [`Intent::Reserve`] to the file. They go on reading as zeros.
+    fn reserve(&mut self, op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64);
+
+    /// Ends the operation. Returns a ticket if the caller has to wait for it before it may say that the operation is done
+    /// (metadata written synchronously); it has come about once [`Engine::durable`](crate::engine::Engine::durable) reaches it.
+    fn end(&mut self, op: Op) -> Option<Ticket>;
+
+    /// A user came from a directory to an inode, which has been looked at just before. Changes nothing: it tells a store what is
+    /// read together, for what it fetches and where it puts it.
+    fn note_access(&mut self, dir: InodeNo, ino: InodeNo);
+
+    /// Notes an access time. Lazy: may be lost in a crash, needs no operation. The inode has been looked at just before.
+    fn set_atime(&mut self, ino: InodeNo, atime: TimeNs);
+
+    /// Bytes of live space charged to the inode (st_blocks * 512). The inode has been looked at just before.
+    fn allocated_bytes(&self, ino: InodeNo) -> u64;
+
+    /// Starts to make a scope durable: what is dirty is frozen and put in line for writing.
+    /// The scope is durable once [`Engine::durable`](crate::engine::Engine::durable) reaches the ticket.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `ReadOnly`, `Io`.
+    fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket>;
+
+    /// Inodes that a crash or an unmount may have left without names, ascending; [`Store::is_nameless`] says so of each.
+    /// Looks through all that is known of orphans: asked for once, not again for each of them.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    fn orphans(&mut self) -> Outcome<Vec<InodeNo>>;
+
+    /// Whether that inode is there and has no names, so that it is to be freed.
+    ///
+    /// # Errors
+    /// `Need`; `Corrupt`, `Io`: a damaged inode is left to a check.
+    fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool>;
+
+    /// The read-only reason, if writing is off.
+    fn read_only(&self) -> Option<&str>;
+}
+
+/// For callers that mutate: the error when the volume is read-only.
+pub(crate) fn refuse_read_only(store: &dyn Store) -> Result<(), FsError> {
+    store.read_only().map_or(Ok(()), |why| Err(FsError::ReadOnly(why.to_owned())))
+}

@@ -1,0 +1,28 @@
+//! Drives the file system check: gives it the device to read.
+
+use crate::open::reading;
+use firnfs::FsError;
+use firnfs::check::{CheckError, From, Progress, Report};
+use firnfs::lfs::Lfs;
+use firnfs_device::Device;
+use firnfs_volume::Volume;
+
+/// Checks the volume on a device that nobody writes to; nothing is written. `watch` is told how far it has come.
+///
+/// # Errors
+/// There is nothing to check: no volume, one cut short, no checkpoint that can be used, or the device failed.
+pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -> Result<Report, CheckError> {
+    firnfs::check::check(&mut reading(device), device.geometry().size_bytes, from, watch)
+}
+
+/// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; it begins at a
+/// moment when none has left anything to write.
+///
+/// # Errors
+/// Making it durable failed.
+pub(crate) fn check_open(volume: &Volume<Lfs>) -> Result<Report, FsError> {
+    volume.look_when_drained(|vfs, device| match device {
+        Some(device) => Ok(firnfs::check::check_open(vfs.store_mut(), &mut reading(device))),
+        None => Err(FsError::Unsupported("a check without a device")),
+    })?
+}

@@ -1,0 +1,28 @@
+//! Volumes of each kind on a device: making, opening, checking, repairing, scrubbing, and cleaning from outside.
+//!
+//! The driver (`firnfs-volume`) runs any engine and knows none; the library (`firnfs`) knows its stores but does no I/O. Here both
+//! come together: each file joins one mechanism of a store to the driver, for callers that may block.
+//!
+//! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
+//! - `scrub`, `coalesce`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).
+
+mod check;
+mod coalesce;
+mod log_volume;
+mod open;
+mod port;
+mod repair;
+mod salvage;
+mod scrub;
+
+pub use check::check;
+pub use log_volume::LogVolume;
+pub use open::{OpenError, format, format_with_logs, open};
+pub use repair::{Action, Outcome, Repaired, repair};
+pub use salvage::{put_together, write_salvaged};
+pub use scrub::{Scrub, Scrubbed};
+
+/// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct EmbeddingPage;

@@ -1,0 +1,93 @@
+//! Making and opening volumes on a device.
+
+use firnfs::FsError;
+use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs_with_logs, read_superblock};
+use firnfs::store::Store;
+use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs_device::{AlignedBuf, Clock, Device};
+use firnfs_format::TimeNs;
+use firnfs_format::superblock::Superblock;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+/// Why a volume could not be opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is none.
+    #[error(transparent)]
+    NotFirnfs(#[from] NotFirnfs),
+    /// It is damaged, or the device failed.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+}
+
+/// Writes an empty volume to a device. Whatever was there is lost.
+///
+/// # Errors
+/// `Invalid` options, `Io`.
+pub fn format(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError> {
+    format_with_logs(device, options, None)
+}
+
+/// The same with so many logs for data, 2 to 5, instead of what suits the volume's size.
+///
+/// # Errors
+/// As [`format()`].
+pub fn format_with_logs(
+    device: &dyn Device,
+    options: &MkfsOptions,
+    data_logs: Option<u8>,
+) -> Result<(), FsError> {
+    let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
+    let writes = mkfs_with_logs(options, data_logs)?;
+    let (last, others) = writes.split_last().ok_or(FsError::Invalid("nothing to write"))?;
+    // The old superblocks go first, all copies: an interrupted mkfs leaves no volume, neither the old nor the new one.
+    for at_bytes in Superblock::places(options.size_bytes) {
+        device.write(at_bytes, Arc::new(AlignedBuf::zeroed(last.1.len()))).map_err(failed)?;
+    }
+    device.flush().map_err(failed)?;
+    for (at_bytes, bytes) in others {
+        device.write(*at_bytes, Arc::new(AlignedBuf::copy_of(bytes))).map_err(failed)?;
+    }
+    device.flush().map_err(failed)?;
+    device.write(last.0, Arc::new(AlignedBuf::copy_of(&last.1))).map_err(failed)?;
+    device.flush().map_err(failed)
+}
+
+/// Opens the volume on a device, rolls forward, and frees what a crash left without names.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn open(
+    device: Arc<dyn Device>,
+    options: Options,
+    atime_mode: AtimeMode,
+    clock: Arc<dyn Clock>,
+) -> Result<Volume<Lfs>, OpenError> {
+    let mut read = reading(&*device);
+    let sb = read_superblock(&mut read, device.geometry().size_bytes)?;
+    let lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
+    drop(read);
+    let volume = Volume::new(Vfs::new(lfs, atime_mode), Some(device), clock);
+    let may_write = volume.run(|vfs, _| Ok(vfs.store().read_only().is_none()))?;
+    if may_write {
+        volume.run(|vfs, now| vfs.release_orphans(now))?;
+        if volume.run(|vfs, _| Ok(vfs.store().needs_checkpoint_at_mount()))? {
+            volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
+            volume.background()?;
+        }
+    }
+    Ok(volume)
+}
+
+/// Reads any range of a device, aligned outwards to its blocks.
+pub(crate) fn reading(device: &dyn Device) -> impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> {
+    let unit = u64::from(device.geometry().logical_block_bytes.max(512));
+    move |at_bytes, len_bytes| {
+        let start = at_bytes / unit * unit;
+        let end = (at_bytes + u64::from(len_bytes)).next_multiple_of(unit);
+        let data = device.read(start, (end - start) as u32).map_err(|e| FsError::Io(e.to_string()))?;
+        let from = (at_bytes - start) as usize;
+        Ok(data[from..from + len_bytes as usize].to_vec())
+    }
+}

@@ -1,0 +1,86 @@
+//! Drives salvage: what `firnfs::check::salvage` puts together is written to another device, and repaired there.
+
+use crate::open::reading;
+use crate::repair::{Repaired, repair};
+use firnfs::FsError;
+use firnfs::check::repair::Fixer;
+use firnfs::check::salvage::{Assumed, Salvaged, salvage};
+use firnfs::check::{CheckError, Progress};
+use firnfs::lfs::{Geometry, Options};
+use firnfs::vfs::{AtimeMode, Vfs};
+use firnfs_device::{AlignedBuf, Clock, Device, DeviceError};
+use firnfs_format::TimeNs;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+/// Bytes copied at a time.
+const COPY_BYTES: u64 = 256 << 10;
+
+/// Puts together what the log on a device still says; nothing is written.
+///
+/// # Errors
+/// There is no log; `Io`.
+pub fn put_together(
+    source: &dyn Device,
+    assumed: &Assumed,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Salvaged, FsError> {
+    salvage(&mut reading(source), source.geometry().size_bytes, assumed, watch)
+}
+
+/// Writes a salvaged volume to a device of its size, and repairs it there. Until the end the device holds no volume.
+///
+/// # Errors
+/// Reading fails where something is live, or writing fails.
+pub fn write_salvaged(
+    source: &dyn Device,
+    mut salvaged: Salvaged,
+    out: &Arc<dyn Device>,
+    clock: &Arc<dyn Clock>,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Repaired, CheckError> {
+    copy_segments(source, &salvaged, &**out)?;
+    let (options, now) = (Options::default(), TimeNs(clock.now_ns()));
+    let lfs = salvaged.open(&mut reading(&**out), options, now)?;
+    let volume = Volume::new(Vfs::new(lfs, AtimeMode::Noatime), Some(out.clone()), clock.clone());
+    let mut facts = salvaged.facts();
+    if volume.run(|vfs, _| Ok(Fixer::restate(vfs, &mut facts)))? {
+        volume.run(|vfs, _| Fixer::move_logs(vfs))?;
+    }
+    volume.finish()?;
+    drop(volume);
+    for (at_bytes, bytes) in salvaged.superblock_writes() {
+        out.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes))).map_err(failed)?;
+        out.flush().map_err(failed)?;
+    }
+    repair(out, clock, &mut |_| true, watch)
+}
+
+fn failed(error: DeviceError) -> FsError {
+    FsError::Io(error.to_string())
+}
+
+/// Copies what is live. Bytes that cannot be read stay zeros: the checksums tell, and the repair sees to it.
+fn copy_segments(source: &dyn Device, salvaged: &Salvaged, out: &dyn Device) -> Result<(), FsError> {
+    let geo = Geometry::new(&salvaged.superblock, salvaged.superblock.size_bytes);
+    for &segment in &salvaged.segments {
+        let start = geo.device_bytes(geo.addr(segment, 0));
+        for at_bytes in (start..start + u64::from(geo.segment_bytes)).step_by(COPY_BYTES as usize) {
+            copy(source, out, at_bytes, COPY_BYTES)?;
+        }
+    }
+    out.flush().map_err(failed)
+}
+
+fn copy(source: &dyn Device, out: &dyn Device, at_bytes: u64, len_bytes: u64) -> Result<(), FsError> {
+    let unit_bytes = u64::from(source.geometry().logical_block_bytes.max(4096));
+    match source.read(at_bytes, len_bytes as u32) {
+        Ok(data) => out.write(at_bytes, Arc::new(data)).map_err(failed),
+        Err(_) if len_bytes > unit_bytes => {
+            let half = (len_bytes / 2).next_multiple_of(unit_bytes);
+            copy(source, out, at_bytes, half)?;
+            copy(source, out, at_bytes + half, len_bytes - half)
+        }
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,194 @@
+//! Scrub: checks a volume while it is in use, at whatever pace the caller sets.
+//!
+//! The state of one moment is checked (`firnfs::lfs::Snapshot`): the lock is held while that is taken, and while a finding is looked
+//! up, not in between. Should the volume run short of clean segments meanwhile the hold on that moment ends, and the scrub
+//! begins again with a newer one; after [`ATTEMPTS`] it reports what it is sure of and that it is not complete.
+//!
+//! Callers: `firn scrub` and mounts after a crash, each on a thread of its own.
+
+use crate::open::reading;
+use firnfs::FsError;
+use firnfs::check::{
+    CheckError, Depth, Finding, Progress, Report, Severity, Subject, check_recovered, check_still, subject_of,
+};
+use firnfs::engine::Engine;
+use firnfs::lfs::{DeviceReader, Lfs, Snapshot};
+use firnfs::store::Store;
+use firnfs_format::BlockPtr;
+use firnfs_volume::Volume;
+use std::cell::Cell;
+
+/// Moments that are tried.
+const ATTEMPTS: u32 = 3;
+
+/// What the caller has a say in.
+pub struct Scrub<'a> {
+    /// How much is read.
+    pub depth: Depth,
+    /// Called before so many bytes are read; waits as long as it likes. `false` stops the scrub.
+    pub pace: &'a mut dyn FnMut(u64) -> bool,
+    /// Is told how far it has come.
+    pub watch: &'a mut dyn FnMut(Progress),
+}
+
+/// What a scrub came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scrubbed {
+    /// Findings are confirmed. The totals are those of the moment that was checked last.
+    pub report: Report,
+    /// Everything was looked at as it was at one moment.
+    pub is_complete: bool,
+    /// The caller stopped it: there are no findings then.
+    pub is_stopped: bool,
+}
+
+/// Checks the volume while others use it.
+///
+/// # Errors
+/// `Io`; `ReadOnly` if the volume turned read-only with changes in memory that are not in the log.
+pub(crate) fn scrub(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
+    let device = volume.device().ok_or(FsError::Unsupported("a scrub without a device"))?;
+    let is_stopped = Cell::new(false);
+    let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
+    let mut attempt = 1;
+    loop {
+        let Snapshot { mut lfs, ticket } =
+            volume.run_quietly(|vfs, now| vfs.store_mut().hold_snapshot(now))?;
+        let durable = volume.wait_durable(ticket);
+        if durable.is_err() {
+            end_hold(volume)?;
+        }
+        durable?;
+        let device_bytes = device.geometry().size_bytes;
+        let mut report = check_still(&mut lfs, &mut read, device_bytes, scrub.depth, scrub.watch);
+        let found = std::mem::take(&mut report.findings);
+        if is_stopped.get() {
+            end_hold(volume)?;
+            return Ok(Scrubbed { report, is_complete: false, is_stopped: true });
+        }
+        let (was_held, confirmed) = confirm(volume, &mut lfs, &mut read, found)?;
+        let is_complete = was_held && confirmed.is_complete;
+        if is_complete || attempt >= ATTEMPTS {
+            report.findings = confirmed.findings;
+            return Ok(Scrubbed { report, is_complete, is_stopped: false });
+        }
+        attempt += 1;
+    }
+}
+
+/// Turns the volume read-only: its structure is wrong.
+pub(crate) fn doubt(volume: &Volume<Lfs>, why: &str) {
+    // It cannot stop, and needs nothing.
+    let _never = volume.run_quietly(|vfs, _| {
+        vfs.store_mut().doubt(why.to_owned());
+        Ok(())
+    });
+    volume.wake();
+}
+
+/// Makes a volume writable again that a check or a failed write of the log made read-only while it was open. What could not
+/// be written is written now; then the device is checked as a mount would find it. It stays read-only if anything is wrong, or
+/// if the log on the device does not end where memory has its end. One that is writable is only checked.
+///
+/// # Errors
+/// `ReadOnly` with the reason; `Io`, `Corrupt` if the device cannot be checked.
+pub(crate) fn make_writable(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
+    if volume.run_quietly(|vfs, _| Ok(vfs.store().read_only().is_none()))? {
+        return self::scrub(volume, scrub);
+    }
+    let device = volume.device().ok_or(FsError::Unsupported("a check without a device"))?;
+    volume.until(|vfs| Ok(vfs.store_mut().try_writes()?.then_some(())))?;
+    volume.until(|vfs| Ok((vfs.store().is_drained() || vfs.store().is_log_stopped()).then_some(())))?;
+    if volume.run_quietly(|vfs, _| Ok(vfs.store().is_log_stopped()))? {
+        return Err(FsError::ReadOnly("the device still fails".to_owned()));
+    }
+    volume.pump();
+    let is_stopped = Cell::new(false);
+    let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
+    let device_bytes = device.geometry().size_bytes;
+    let checked = check_recovered(&mut read, device_bytes, scrub.depth, scrub.watch);
+    if is_stopped.get() {
+        return Ok(Scrubbed { report: Report::default(), is_complete: false, is_stopped: true });
+    }
+    let (report, end) = checked.map_err(|error| match error {
+        CheckError::Fs(error) => error,
+        other => FsError::Io(other.to_string()),
+    })?;
+    if report.is_clean() {
+        volume.run_quietly(|vfs, _| Ok(vfs.store_mut().allow_writes(end)?))?;
+        volume.wake();
+    }
+    Ok(Scrubbed { report, is_complete: true, is_stopped: false })
+}
+
+/// Ends the hold; true if it lasted until now.
+fn end_hold(volume: &Volume<Lfs>) -> Result<bool, FsError> {
+    volume.run_quietly(|vfs, _| Ok(vfs.store_mut().release_snapshot()))
+}
+
+/// Of what was found, that which is so at present; and whether the still stood still up to the end of the check.
+fn confirm(
+    volume: &Volume<Lfs>,
+    still: &mut Lfs,
+    read: &mut DeviceReader<'_>,
+    found: Vec<Finding>,
+) -> Result<(bool, Confirmed), FsError> {
+    let mut confirmed = Confirmed { findings: Vec::new(), is_complete: true };
+    // Where things were is looked up while that still can be read.
+    let found: Vec<_> = found.into_iter().map(|f| (subject_of(still, read, &f), f)).collect();
+    let was_held = end_hold(volume)?;
+    for (subject, finding) in found {
+        let is_so = match subject {
+            None => was_held || finding.severity() == Severity::Copy,
+            Some((subject, place)) => is_still_bad(volume, subject, place, was_held, still, read),
+        };
+        if is_so {
+            confirmed.findings.push(finding);
+        } else {
+            // What it led to was not looked at.
+            confirmed.is_complete = false;
+        }
+    }
+    Ok((was_held, confirmed))
+}
+
+/// Looks again: what was written anew meanwhile is no finding, nor what reads well now.
+fn is_still_bad(
+    volume: &Volume<Lfs>,
+    subject: Subject,
+    place: BlockPtr,
+    was_held: bool,
+    still: &Lfs,
+    read: &mut DeviceReader<'_>,
+) -> bool {
+    let now = volume.run_quietly(|vfs, _| subject.place_in(vfs.store_mut()));
+    // Should something above be damaged, too, it is still there as far as anybody can tell.
+    if now.is_ok_and(|now| now != Some(place)) {
+        return false;
+    }
+    let geo = still.geometry();
+    let bytes = read(geo.device_bytes(place.addr), place.stored_bytes());
+    let is_bad = bytes.and_then(|bytes| subject.verify(&place, &geo, &bytes)).is_err();
+    // A record can be wrong with the right checksum.
+    is_bad || was_held && matches!(subject, Subject::Record(_))
+}
+
+/// Reads at the caller's pace; once that says no nothing is read any more.
+fn paced<'a>(
+    mut read: impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a,
+    pace: &'a mut dyn FnMut(u64) -> bool,
+    is_stopped: &'a Cell<bool>,
+) -> impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a {
+    move |at_bytes, len_bytes| {
+        if is_stopped.get() || !pace(u64::from(len_bytes)) {
+            is_stopped.set(true);
+            return Err(FsError::Io("the check was stopped".to_owned()));
+        }
+        read(at_bytes, len_bytes)
+    }
+}
+
+struct Confirmed {
+    findings: Vec<Finding>,
+    is_complete: bool,
+}

@@ -1,0 +1,77 @@
+//! What the tests of a volume share: making one on a memory device, and short names for the calls.
+#![allow(dead_code)] // each test file uses its part
+
+use firnfs::FsError;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::vfs::{AtimeMode, Caller, NewNode};
+use firnfs_device::{Device, MemDevice};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::{format, open};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+pub const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0o022 };
+pub const START_NS: i64 = 2_000_000_000;
+
+pub fn mkfs_options(size_bytes: u64, inline_max_bytes: u32) -> MkfsOptions {
+    MkfsOptions {
+        size_bytes,
+        block_bytes: 4096,
+        segment_bytes: 256 << 10,
+        physical_block_bytes: 4096,
+        inline_max_bytes,
+        label: "test".to_owned(),
+        uuid: [7; 16],
+        hash_key: [1, 2],
+        now: TimeNs(1_000_000_000),
+        root_owner: (0, 0),
+    }
+}
+
+/// A new volume of segments of 256 KiB.
+pub fn new_device(size_bytes: u64, inline_max_bytes: u32) -> Arc<dyn Device> {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(size_bytes));
+    format(&*device, &mkfs_options(size_bytes, inline_max_bytes)).unwrap();
+    device
+}
+
+pub fn mount(device: &Arc<dyn Device>, options: Options) -> (Volume<Lfs>, Arc<VirtualClock>) {
+    let clock = Arc::new(VirtualClock::at(START_NS));
+    let volume = open(device.clone(), options, AtimeMode::Noatime, clock.clone()).unwrap();
+    (volume, clock)
+}
+
+pub fn try_create(volume: &Volume<Lfs>, parent: InodeNo, name: &str, kind: Kind) -> Result<InodeNo, FsError> {
+    let node = NewNode { kind, mode: 0o755, rdev: 0, target: b"" };
+    volume.run(|vfs, now| vfs.make(now, CALLER, parent, name.as_bytes(), node, false)).map(|a| a.ino)
+}
+
+pub fn create(volume: &Volume<Lfs>, parent: InodeNo, name: &str, kind: Kind) -> InodeNo {
+    try_create(volume, parent, name, kind).unwrap()
+}
+
+pub fn unlink(volume: &Volume<Lfs>, parent: InodeNo, name: &str) -> Result<(), FsError> {
+    volume.run(|vfs, now| vfs.unlink(now, parent, name.as_bytes()))
+}
+
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (seed.wrapping_mul(31).wrapping_add(i as u64 * 7) >> 2) as u8).collect()
+}
+
+/// Fails if `work` does not end within a time that it cannot need.
+#[allow(clippy::disallowed_methods)] // a test may start threads
+pub fn within_two_minutes(work: impl FnOnce() + Send + 'static) {
+    let (done, ended) = channel();
+    let worker = std::thread::spawn(move || {
+        work();
+        done.send(()).ok();
+    });
+    match ended.recv_timeout(Duration::from_secs(120)) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("no end in sight"),
+        _ => worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why)),
+    }
+}

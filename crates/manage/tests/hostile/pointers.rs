@@ -1,0 +1,108 @@
+//! Pointers that lead outside the volume, are as long as nothing, or claim to be of memory alone.
+
+use super::doctor::{Doctor, field, put_ptr};
+use super::support::{
+    INDIRECT_FILE_BYTES, assert_in_use, find, get, is_corrupt, mount, new_device, pattern, put, quarantined,
+    unlink,
+};
+use firnfs::lfs::Thing;
+use firnfs_device::MemDevice;
+use firnfs_format::pointer::PtrKind;
+use firnfs_format::{BlockPtr, InodeNo, SectorAddr};
+use std::sync::Arc;
+
+/// A clean volume with a file of many blocks, and one beside it.
+fn patient() -> (Arc<MemDevice>, InodeNo) {
+    let device = new_device();
+    let volume = mount(&device);
+    let ino = put(&volume, "ill", &pattern(1, INDIRECT_FILE_BYTES));
+    put(&volume, "well", &pattern(2, 5000));
+    volume.close().unwrap();
+    (device, ino)
+}
+
+/// Pointers that cannot be: each as it would stand for a data block of the volume.
+fn impossible(doctor: &Doctor) -> Vec<(&'static str, BlockPtr)> {
+    let plain = BlockPtr { len_sectors: 8, kind: PtrKind::Plain, addr: SectorAddr(64), ..BlockPtr::HOLE };
+    let volume_sectors = doctor.geo.segments * u64::from(doctor.geo.segment_sectors);
+    vec![
+        ("beyond the volume", BlockPtr { addr: SectorAddr(volume_sectors), ..plain }),
+        ("far beyond the volume", BlockPtr { addr: SectorAddr((1 << 48) - 2), ..plain }),
+        ("over the end of a segment", BlockPtr { addr: SectorAddr(512 - 4), ..plain }),
+        ("of no length", BlockPtr { len_sectors: 0, ..plain }),
+        ("longer than a block", BlockPtr { len_sectors: 9, ..plain }),
+        ("pending", BlockPtr::PENDING),
+        (
+            "of a kind to come, nowhere",
+            BlockPtr { kind: PtrKind::Unknown(5), addr: SectorAddr(1 << 40), ..plain },
+        ),
+    ]
+}
+
+/// The ill file gives errors and the rest is well, whatever is done with it.
+fn assert_refused(device: &Arc<MemDevice>, what: &str) {
+    let volume = mount(device);
+    let ino = find(&volume, "ill").and_then(|ino| get(&volume, ino).map(|_| ino));
+    assert!(is_corrupt(&ino), "{what}: {ino:?}");
+    // It may be gone or stay; neither may harm the volume.
+    let _ = unlink(&volume, "ill");
+    volume.background().unwrap();
+    assert_in_use(device, volume, "well", &pattern(2, 5000));
+}
+
+#[test]
+fn impossible_pointers_in_a_record_are_refused_with_the_record() {
+    let (device, ino) = patient();
+    let image = device.image();
+    for (what, ptr) in impossible(&Doctor::new(&device)) {
+        let device = Arc::new(MemDevice::from_image(image.clone()));
+        Doctor::new(&device).edit_record(ino, |record| put_ptr(record, field::POINTERS + 3 * 16, &ptr));
+        assert_refused(&device, what);
+    }
+}
+
+#[test]
+fn impossible_pointers_in_an_indirect_block_are_refused_with_the_block() {
+    let (device, ino) = patient();
+    let image = device.image();
+    for (what, ptr) in impossible(&Doctor::new(&device)) {
+        let device = Arc::new(MemDevice::from_image(image.clone()));
+        Doctor::new(&device).edit_indirect(ino, |block| put_ptr(block, 5 * 16, &ptr));
+        assert_refused(&device, what);
+    }
+}
+
+#[test]
+fn room_is_reserved_for_data_alone() {
+    let (device, ino) = patient();
+    let record = |record: &mut [u8]| put_ptr(record, field::POINTERS + 12 * 16, &BlockPtr::RESERVED);
+    Doctor::new(&device).edit_record(ino, record);
+    assert_refused(&device, "a reserved indirect block");
+}
+
+#[test]
+fn impossible_pointers_in_the_inode_map_are_refused_with_its_leaf() {
+    let (device, ino) = patient();
+    let image = device.image();
+    for (what, ptr) in impossible(&Doctor::new(&device)) {
+        // A record may be longer than a block.
+        if what == "longer than a block" {
+            continue;
+        }
+        let device = Arc::new(MemDevice::from_image(image.clone()));
+        Doctor::new(&device).edit_imap_entry(ino, |entry| entry.ptr = ptr);
+        let volume = mount(&device);
+        assert!(is_corrupt(&find(&volume, "well")), "{what}");
+    }
+}
+
+#[test]
+fn an_orphan_that_has_no_record_is_refused_with_its_leaf() {
+    let (device, ino) = patient();
+    let doctor = Doctor::new(&device);
+    doctor.edit_imap_entry(ino, |entry| (entry.ptr, entry.orphan) = (BlockPtr::HOLE, true));
+    doctor.edit_checkpoint(|c| c.imap.special = 1);
+    let volume = mount(&device);
+    assert_eq!(quarantined(&volume), [Thing::InodeMap]);
+    assert!(is_corrupt(&find(&volume, "well")));
+}

@@ -1,0 +1,134 @@
+//! An idle volume: what is worth doing is done in the first moments, and then nothing happens at all.
+
+mod common;
+
+use common::{START_NS, create, mkfs_options, pattern, unlink};
+use firnfs::inode::Kind;
+use firnfs::lfs::{Counters, Lfs, Options};
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{Clock, CountingDevice, Counts, MemDevice};
+use firnfs_format::InodeNo;
+use firnfs_manage::{format, open};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+const SIZE_BYTES: u64 = 64 << 20;
+const HOUR_MS: u64 = 3_600_000;
+
+struct Idle {
+    volume: Volume<Lfs>,
+    clock: Arc<VirtualClock>,
+    device: Arc<CountingDevice<MemDevice>>,
+}
+
+impl Idle {
+    fn new(options: Options) -> Self {
+        let device = Arc::new(CountingDevice::new(MemDevice::new(SIZE_BYTES)));
+        format(&*device, &mkfs_options(SIZE_BYTES, 0)).unwrap();
+        let clock = Arc::new(VirtualClock::at(START_NS));
+        let volume = open(device.clone(), options, AtimeMode::Noatime, clock.clone()).unwrap();
+        // Background work is done here and nowhere else.
+        volume.wait_for_work(0);
+        Self { volume, clock, device }
+    }
+
+    /// Fills three quarters of the volume and overwrites parts of it, so that segments of all sorts are there.
+    fn use_it(&self) {
+        let files: Vec<_> = (0..40u64)
+            .map(|n| {
+                let ino = create(&self.volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular);
+                self.volume.write_all(ino, 0, &pattern(n, 1 << 20), false).unwrap();
+                self.volume.background().unwrap();
+                ino
+            })
+            .collect();
+        let mut state = 3u64;
+        for n in 0..6000u64 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (ino, at) = (files[(state >> 33) as usize % 40], (state >> 50) % 256 * 4096);
+            self.volume.write_all(ino, at, &pattern(n, 4096), false).unwrap();
+            if n % 50 == 0 {
+                self.volume.background().unwrap();
+            }
+        }
+        unlink(&self.volume, InodeNo::ROOT, "f5").unwrap();
+    }
+
+    /// Lets time pass as a driver would; returns how often it was called.
+    fn pass(&self, ms: u64) -> u32 {
+        let end_ns = self.clock.now_ns() + ms as i64 * 1_000_000;
+        let mut calls = 0;
+        while self.clock.now_ns() < end_ns {
+            let sleep_ms = self.volume.background().unwrap();
+            calls += 1;
+            assert!(calls < 100_000, "it spins");
+            self.clock.advance_ms(sleep_ms as i64);
+        }
+        calls
+    }
+
+    fn counters(&self) -> Counters {
+        self.volume.run_quietly(|vfs, _| Ok(*vfs.store().counters())).unwrap()
+    }
+
+    fn ready_segments(&self) -> u64 {
+        self.volume.run_quietly(|vfs, _| Ok(vfs.store().room().ready_segments)).unwrap()
+    }
+}
+
+/// What else idle time is used for (coalescing) has tests of its own.
+fn cleaning_alone() -> Options {
+    Options { write_threshold_bytes: 1 << 20, coalesce_age_ms: None, ..Options::default() }
+}
+
+#[test]
+fn an_hour_of_idleness_is_used_in_its_first_seconds_and_then_slept_through() {
+    let idle = Idle::new(cleaning_alone());
+    idle.use_it();
+    let (before, ready_before) = (idle.counters(), idle.ready_segments());
+    let early_calls = idle.pass(60_000);
+    let (after, ready_after) = (idle.counters(), idle.ready_segments());
+    assert!(after.segments_cleaned > before.segments_cleaned, "{after:?}");
+    assert_eq!(after.segments_cleaned_on_demand, before.segments_cleaned_on_demand);
+    assert!(ready_after > ready_before, "{ready_before} clean segments before, {ready_after} after");
+    assert!(early_calls < 20, "{early_calls} calls in the first minute");
+    let quiet: Counts = idle.device.counts();
+    let calls = idle.pass(HOUR_MS);
+    assert_eq!(idle.device.counts(), quiet, "the device was used");
+    assert_eq!(idle.counters(), after);
+    assert!(calls <= 61, "{calls} calls in an hour with nothing to do");
+}
+
+#[test]
+fn what_is_emptied_by_itself_is_not_moved() {
+    let idle = Idle::new(cleaning_alone());
+    for n in 0..40u64 {
+        let ino = create(&idle.volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular);
+        idle.volume.write_all(ino, 0, &pattern(n, 1 << 20), false).unwrap();
+        idle.volume.background().unwrap();
+    }
+    (0..40).for_each(|n| unlink(&idle.volume, InodeNo::ROOT, &format!("f{n}")).unwrap());
+    idle.pass(60_000);
+    let counters = idle.counters();
+    assert_eq!(counters.segments_cleaned, 0, "{counters:?}");
+    assert!(idle.ready_segments() * 100 > SIZE_BYTES / (256 << 10) * 85, "{}", idle.ready_segments());
+}
+
+#[test]
+fn a_user_who_comes_back_ends_a_pass_before_it_moves_anything() {
+    let idle = Idle::new(cleaning_alone());
+    idle.use_it();
+    idle.clock.advance_ms(1_999);
+    let before = idle.counters();
+    let sleep_ms = idle.volume.background().unwrap();
+    assert_eq!(
+        (sleep_ms, idle.counters().segments_cleaned),
+        (1, before.segments_cleaned),
+        "woken when it is quiet"
+    );
+    idle.volume.read(InodeNo::ROOT, 0, &mut [0; 10]).unwrap_err();
+    idle.clock.advance_ms(1);
+    let sleep_ms = idle.volume.background().unwrap();
+    assert_eq!((sleep_ms, idle.counters().segments_cleaned), (1_999, before.segments_cleaned));
+}

@@ -1,0 +1,118 @@
+//! A volume on a memory device, through the blocking driver.
+
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::store::Scope;
+use firnfs::vfs::{AtimeMode, Caller, NewNode};
+use firnfs_device::{Device, MemDevice};
+use firnfs_format::{InodeNo, TimeNs};
+use firnfs_manage::{format, open};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0o022 };
+
+fn mkfs_options(size_bytes: u64) -> MkfsOptions {
+    MkfsOptions {
+        size_bytes,
+        block_bytes: 4096,
+        segment_bytes: 256 << 10,
+        physical_block_bytes: 4096,
+        inline_max_bytes: 2048,
+        label: "test".to_owned(),
+        uuid: [7; 16],
+        hash_key: [1, 2],
+        now: TimeNs(1_000_000_000),
+        root_owner: (0, 0),
+    }
+}
+
+fn mount(device: &Arc<dyn Device>, options: Options) -> Volume<Lfs> {
+    let clock = Arc::new(VirtualClock::at(2_000_000_000));
+    open(device.clone(), options, AtimeMode::Noatime, clock).unwrap()
+}
+
+fn create(volume: &Volume<Lfs>, parent: InodeNo, name: &str, kind: Kind) -> InodeNo {
+    let node = NewNode { kind, mode: 0o755, rdev: 0, target: b"" };
+    volume.run(|vfs, now| vfs.make(now, CALLER, parent, name.as_bytes(), node, false)).unwrap().ino
+}
+
+fn find(volume: &Volume<Lfs>, parent: InodeNo, name: &str) -> Option<InodeNo> {
+    volume.run(|vfs, now| vfs.lookup(now, parent, name.as_bytes(), false)).ok().map(|a| a.ino)
+}
+
+fn content(volume: &Volume<Lfs>, ino: InodeNo) -> Vec<u8> {
+    let size = volume.run(|vfs, _| vfs.getattr(ino)).unwrap().size_bytes;
+    let mut out = vec![0; size as usize];
+    let mut done = 0;
+    while done < out.len() {
+        done += volume.read(ino, done as u64, &mut out[done..]).unwrap();
+    }
+    out
+}
+
+fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (seed.wrapping_mul(31).wrapping_add(i as u64 * 7) >> 2) as u8).collect()
+}
+
+#[test]
+fn what_was_written_is_there_after_a_clean_unmount_and_after_a_crash() {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(64 << 20));
+    format(&*device, &mkfs_options(64 << 20)).unwrap();
+    let sizes = [0usize, 1, 1000, 2048, 2049, 4096, 5000, 60_000, 3_000_000];
+    for round in 0..3u64 {
+        let volume = mount(&device, Options::default());
+        let dir = create(&volume, InodeNo::ROOT, &format!("round{round}"), Kind::Directory);
+        for (n, &size) in sizes.iter().enumerate() {
+            let ino = create(&volume, dir, &format!("file{n}"), Kind::Regular);
+            volume.write(ino, 0, &pattern(round + n as u64, size), false).unwrap();
+        }
+        if round % 2 == 0 {
+            volume.close().unwrap();
+        } else {
+            volume.sync(Scope::All).unwrap();
+        }
+        drop(volume);
+        let volume = mount(&device, Options::default());
+        assert_eq!(volume.run(|vfs, _| Ok(vfs.store().recovered().was_clean)).unwrap(), round % 2 == 0);
+        for round in 0..=round {
+            let dir = find(&volume, InodeNo::ROOT, &format!("round{round}")).unwrap();
+            for (n, &size) in sizes.iter().enumerate() {
+                let ino = find(&volume, dir, &format!("file{n}")).unwrap();
+                assert!(content(&volume, ino) == pattern(round + n as u64, size), "round {round} file {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_volume_at_80_percent_is_overwritten_ten_times() {
+    let size = 32 << 20;
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(size));
+    format(&*device, &mkfs_options(size)).unwrap();
+    let options = Options { write_threshold_bytes: 1 << 20, ..Options::default() };
+    let volume = mount(&device, options);
+    let space = volume.run(|vfs, _| Ok(vfs.statfs())).unwrap();
+    let file_bytes = 40_000;
+    let files = (space.total_bytes * 8 / 10 / 43_000) as usize;
+    let inodes: Vec<_> =
+        (0..files).map(|n| create(&volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular)).collect();
+    let mut seeds = vec![0u64; files];
+    let mut state = 12345u64;
+    for step in 0..files * 10 {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let n = if step < files { step } else { (state >> 33) as usize % files };
+        seeds[n] = state;
+        volume.write(inodes[n], 0, &pattern(state, file_bytes), false).unwrap();
+    }
+    for (n, ino) in inodes.iter().enumerate() {
+        assert!(content(&volume, *ino) == pattern(seeds[n], file_bytes), "file {n}");
+    }
+    volume.close().unwrap();
+    drop(volume);
+    let volume = mount(&device, options);
+    for (n, ino) in inodes.iter().enumerate() {
+        assert!(content(&volume, *ino) == pattern(seeds[n], file_bytes), "file {n} after remount");
+    }
+}
