@@ -8,7 +8,7 @@
 use super::{DeepReads, Lane};
 use crate::error::DeviceError;
 use crate::request::{Completion, Request};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -21,6 +21,8 @@ pub(super) struct Table {
     next_tag: u64,
     slots: BTreeMap<u64, Slot>,
     owners: Vec<Owner>,
+    /// The memory of an owner's list, for the next owner: a single read allocates none.
+    spare: VecDeque<u64>,
     free_lanes: Vec<Arc<Lane>>,
     lanes: usize,
     held_bytes: u64,
@@ -52,10 +54,18 @@ enum Slot {
 /// A thread that submitted reads.
 struct Owner {
     thread: ThreadId,
-    /// Its reads that are neither begun nor queued for the helpers.
-    new: BTreeSet<u64>,
+    /// Its reads that are neither begun nor queued for the helpers, in ascending order.
+    new: VecDeque<u64>,
     in_ring: usize,
     lane: Option<Arc<Lane>>,
+}
+
+impl Owner {
+    fn forget_new(&mut self, tag: u64) {
+        if let Ok(at) = self.new.binary_search(&tag) {
+            self.new.remove(at);
+        }
+    }
 }
 
 /// What a waiter does next.
@@ -88,6 +98,7 @@ impl Table {
             next_tag: 0,
             slots: BTreeMap::new(),
             owners: Vec::new(),
+            spare: VecDeque::new(),
             free_lanes: Vec::new(),
             lanes: 0,
             held_bytes: 0,
@@ -100,9 +111,11 @@ impl Table {
     pub(super) fn submit(&mut self, request: Request, thread: ThreadId) -> u64 {
         let tag = self.insert(Slot::Waiting { request, owner: thread });
         if let Some(owner) = self.owners.iter_mut().find(|o| o.thread == thread) {
-            owner.new.insert(tag);
+            owner.new.push_back(tag);
         } else {
-            self.owners.push(Owner { thread, new: BTreeSet::from([tag]), in_ring: 0, lane: None });
+            let mut new = std::mem::take(&mut self.spare);
+            new.push_back(tag);
+            self.owners.push(Owner { thread, new, in_ring: 0, lane: None });
         }
         tag
     }
@@ -185,7 +198,7 @@ impl Table {
     fn begin_in_ring(&mut self, at: usize, first: u64, room: usize) -> Vec<(u64, Request)> {
         let owner = &mut self.owners[at];
         let mut started = Vec::new();
-        let head = owner.new.contains(&first).then_some(first);
+        let head = owner.new.binary_search(&first).is_ok().then_some(first);
         let others = owner.new.iter().copied().filter(|&tag| tag != first);
         for tag in head.into_iter().chain(others).take(room) {
             let Some(Slot::Waiting { request, .. }) = self.slots.get(&tag) else { continue };
@@ -198,7 +211,7 @@ impl Table {
             self.slots.insert(tag, Slot::InRing { owner: owner.thread });
         }
         for (tag, _) in &started {
-            owner.new.remove(tag);
+            owner.forget_new(*tag);
         }
         owner.in_ring += started.len();
         started
@@ -210,7 +223,7 @@ impl Table {
             unreachable!("looked at just now")
         };
         if let Some(at) = self.owners.iter().position(|o| o.thread == owner) {
-            self.owners[at].new.remove(&tag);
+            self.owners[at].forget_new(tag);
             self.release(at);
         }
         request
@@ -276,7 +289,7 @@ impl Table {
         let owner = &mut self.owners[at];
         if owner.in_ring == 0 && owner.new.is_empty() {
             self.free_lanes.extend(owner.lane.take());
-            self.owners.swap_remove(at);
+            self.spare = self.owners.swap_remove(at).new;
         }
     }
 
