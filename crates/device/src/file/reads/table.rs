@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// Most that reads hold which are running or not fetched, in bytes. What would exceed it is read by its waiter.
-pub(super) const HELD_BYTES_MAX: u64 = 32 << 20;
+/// Most that reads hold which are running or not fetched, in bytes. What would exceed it is read by its waiter. No disk
+/// needs more under way, and buffers that are used again soon cost less than fresh memory.
+pub(super) const HELD_BYTES_MAX: u64 = 8 << 20;
 /// Most rings of a device: threads that read at depth at the same time.
 const LANES_MAX: usize = 8;
 
