@@ -9,6 +9,9 @@ use std::sync::Arc;
 ///
 /// A write counts as completed once [`Device::wait`] has returned for it. Only such writes are covered by a flush
 /// submitted afterwards; a device may cover more, and nobody may rely on that.
+///
+/// A thread that needs several reads submits all of them before it waits for the first: a device may start reads only in
+/// [`Device::wait`], and then starts every read that this thread has submitted.
 pub trait Device: Send + Sync {
     /// Sizes. They do not change while the device is open.
     fn geometry(&self) -> Geometry;

@@ -7,8 +7,8 @@
 //! * a few helper threads, where the system has no io_uring or forbids it, as containers often do. The waiter does its
 //!   part of the reads meanwhile.
 //!
-//! Rings and threads are made when they are first needed. Locks: a lane's ring before the table, never both for the
-//! length of a transfer but the ring.
+//! Rings and threads are made when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock order: a
+//! lane's ring, then the table; only the ring is held during a transfer.
 
 mod helpers;
 mod ring;

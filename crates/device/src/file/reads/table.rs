@@ -2,8 +2,9 @@
 //!
 //! Invariants: a tag is in the table from `submit` until its completion is handed to the waiter, or until the waiter
 //! begins the read itself. An owner (a thread that submitted reads) is listed while it has reads that are new or in a
-//! ring; it has a lane while it has reads in a ring, and nobody else has that lane. `held_bytes` counts the buffers of
-//! the reads that are running and of those that are done and not fetched.
+//! ring. It has a lane if it has reads in a ring, and no other owner has that lane; the lane is free again once the owner
+//! is no longer listed. `held_bytes` counts the buffers of the reads that are running and of those that are done and not
+//! fetched.
 
 use super::{DeepReads, Lane};
 use crate::error::DeviceError;
