@@ -9,6 +9,9 @@ use std::sync::Arc;
 ///
 /// A write counts as completed once [`Device::wait`] has returned for it. Only such writes are covered by a flush
 /// submitted afterwards; a device may cover more, and nobody may rely on that.
+///
+/// A thread that needs several reads submits all of them before it waits for the first: a device may start reads only in
+/// [`Device::wait`], and then starts every read that this thread has submitted.
 pub trait Device: Send + Sync {
     /// Sizes. They do not change while the device is open.
     fn geometry(&self) -> Geometry;
@@ -29,9 +32,23 @@ pub trait Device: Send + Sync {
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         let request = Request::Read { at_bytes, len_bytes };
         let tag = self.submit(request.clone());
-        self.wait(tag)?.ok_or_else(|| {
-            DeviceError::of(&request, FailureKind::Io, self.describe(), "the device returned no data")
-        })
+        data_of(self.wait(tag), &request, || self.describe())
+    }
+
+    /// Submits every read, given as offset and length in bytes, and then waits for each: a device that can carries them
+    /// out together. The results have the order of `ranges`; one failure does not affect the others.
+    fn read_all(&self, ranges: &[(u64, u32)]) -> Vec<Result<AlignedBuf, DeviceError>> {
+        if let &[(at_bytes, len_bytes)] = ranges {
+            return vec![self.read(at_bytes, len_bytes)];
+        }
+        let tags: Vec<(Request, Tag)> = ranges
+            .iter()
+            .map(|&(at_bytes, len_bytes)| {
+                let request = Request::Read { at_bytes, len_bytes };
+                (request.clone(), self.submit(request))
+            })
+            .collect();
+        tags.iter().map(|(request, tag)| data_of(self.wait(*tag), request, || self.describe())).collect()
     }
 
     /// Submits one write and waits for it. Not durable before a flush.
@@ -62,6 +79,15 @@ pub trait Device: Send + Sync {
     }
 }
 
+fn data_of(
+    completion: Completion,
+    request: &Request,
+    device: impl FnOnce() -> Arc<str>,
+) -> Result<AlignedBuf, DeviceError> {
+    completion?
+        .ok_or_else(|| DeviceError::of(request, FailureKind::Io, device(), "the device returned no data"))
+}
+
 impl<D: Device + ?Sized> Device for Arc<D> {
     fn geometry(&self) -> Geometry {
         (**self).geometry()
@@ -74,5 +100,11 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn describe(&self) -> Arc<str> {
         (**self).describe()
+    }
+    fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
+        (**self).read(at_bytes, len_bytes)
+    }
+    fn read_all(&self, ranges: &[(u64, u32)]) -> Vec<Result<AlignedBuf, DeviceError>> {
+        (**self).read_all(ranges)
     }
 }

@@ -23,7 +23,7 @@ pub use clock::{Clock, SystemClock};
 pub use count::{CountingDevice, Counts};
 pub use device::Device;
 pub use error::{DeviceError, FailureKind};
-pub use file::{Access, DirectIo, FileDevice, FileOptions, Lock, OpenError};
+pub use file::{Access, DeepReads, DirectIo, FileDevice, FileOptions, Lock, OpenError};
 pub use image::{PAGE_BYTES, SparseImage};
 pub use memory::MemDevice;
 pub use outbox::Outbox;

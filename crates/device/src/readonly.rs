@@ -1,6 +1,7 @@
 //! `ReadOnlyDevice`: lets nothing through that changes the device. For read-only mounts, fsck without repair and dumps,
 //! whose promise not to write a byte then rests on a type and not on care.
 
+use crate::buffer::AlignedBuf;
 use crate::device::Device;
 use crate::error::{DeviceError, FailureKind};
 use crate::outbox::Outbox;
@@ -45,12 +46,18 @@ impl<D: Device> Device for ReadOnlyDevice<D> {
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
     }
+    fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
+        self.inner.read(at_bytes, len_bytes)
+    }
+    fn read_all(&self, ranges: &[(u64, u32)]) -> Vec<Result<AlignedBuf, DeviceError>> {
+        self.inner.read_all(ranges)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AlignedBuf, MemDevice};
+    use crate::MemDevice;
 
     #[test]
     fn nothing_that_changes_the_device_gets_through() {

@@ -48,6 +48,11 @@ fn a_block_device_tells_its_size_and_keeps_what_is_written_and_the_kernel_away()
     device.write(1 << 20, Arc::new(AlignedBuf::copy_of(&[7; 8192]))).unwrap();
     device.flush().unwrap();
     assert_eq!(&*device.read(1 << 20, 8192).unwrap(), &[7; 8192]);
+    let ranges: Vec<(u64, u32)> = (0..64).map(|i| ((1 << 20) - 65536 + i * 2048, 2048)).collect();
+    for (i, data) in device.read_all(&ranges).into_iter().enumerate() {
+        let byte = if (32..36).contains(&i) { 7 } else { 0 };
+        assert_eq!(&*data.unwrap(), &[byte; 2048], "read {i}");
+    }
     match device.discard(1 << 20, 4096) {
         Ok(()) => assert_eq!(&*device.read(1 << 20, 4096).unwrap(), &[0; 4096]),
         Err(e) => assert_eq!(e.kind, FailureKind::Unsupported, "{e}"),

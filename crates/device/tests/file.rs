@@ -1,7 +1,8 @@
 //! `FileDevice` on real files: what is written is read back, locks exclude, damage is named.
 
 use firnfs_device::{
-    Access, AlignedBuf, Device, DirectIo, FailureKind, FileDevice, FileOptions, Lock, OpenError, Request,
+    Access, AlignedBuf, DeepReads, Device, DirectIo, FailureKind, FileDevice, FileOptions, Lock, OpenError,
+    ReadOnlyDevice, Request,
 };
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -217,4 +218,102 @@ fn an_image_is_resized_only_under_its_lock() {
     drop(device);
     let device = FileDevice::open(&path, &grow).unwrap();
     assert_eq!(device.geometry().size_bytes, 4 * MIB);
+}
+
+/// Each way to carry out several reads, past the page cache and through it.
+fn ways_to_read() -> impl Iterator<Item = FileOptions> {
+    [DeepReads::Ring, DeepReads::Threads, DeepReads::OneByOne].into_iter().flat_map(|deep_reads| {
+        [DirectIo::Prefer, DirectIo::Never].map(|direct| FileOptions {
+            deep_reads,
+            direct,
+            ..FileOptions::default()
+        })
+    })
+}
+
+#[test]
+fn threads_that_write_and_read_many_places_at_a_time_see_what_they_wrote_last() {
+    const BLOCKS: u64 = 48;
+    for options in ways_to_read() {
+        let (_dir, path) = scratch();
+        let device = FileDevice::create(&path, 8 * MIB, &options).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let device = &device;
+                scope.spawn(move || {
+                    let at = |i: u64| thread * 2 * MIB + i * 8192;
+                    for round in 0..12u64 {
+                        // Half of the blocks are written again while the other half is being read.
+                        let is_written = |i: u64| round == 0 || (i + round).is_multiple_of(2);
+                        let byte =
+                            |i: u64| (thread * 60 + i + if is_written(i) { round } else { round - 1 }) as u8;
+                        let reads: Vec<_> = (0..BLOCKS)
+                            .filter(|&i| !is_written(i))
+                            .map(|i| (i, device.submit(Request::Read { at_bytes: at(i), len_bytes: 8192 })))
+                            .collect();
+                        let writes: Vec<_> = (0..BLOCKS)
+                            .filter(|&i| is_written(i))
+                            .map(|i| {
+                                device.submit(Request::Write { at_bytes: at(i), data: filled(byte(i), 8192) })
+                            })
+                            .collect();
+                        for (i, tag) in reads.into_iter().rev() {
+                            assert_eq!(&*device.wait(tag).unwrap().unwrap(), &[byte(i); 8192]);
+                        }
+                        for tag in writes {
+                            device.wait(tag).unwrap();
+                        }
+                        let ranges: Vec<(u64, u32)> = (0..BLOCKS).map(|i| (at(i), 8192)).collect();
+                        for (i, data) in (0..BLOCKS).zip(device.read_all(&ranges)) {
+                            assert_eq!(
+                                &*data.unwrap(),
+                                &[byte(i); 8192],
+                                "{:?} round {round}",
+                                device.deep_reads()
+                            );
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn reads_that_are_asked_for_together_fail_or_succeed_one_by_one() {
+    for options in ways_to_read() {
+        let (_dir, path) = scratch();
+        let device = FileDevice::create(&path, MIB, &options).unwrap();
+        device.write(0, filled(3, MIB as usize)).unwrap();
+        device.flush().unwrap();
+        drop(device);
+        let access = FileOptions { access: Access::ReadOnly, lock: Lock::Shared, ..options };
+        let device = Arc::new(ReadOnlyDevice::new(FileDevice::open(&path, &access).unwrap()));
+        let ranges =
+            [(0, 4096), (MIB, 4096), (MIB - 4096, 4096), (MIB - 4096, 8192), (100, 4096), (8192, 65536)];
+        let results = device.read_all(&ranges);
+        for ((at_bytes, len_bytes), result) in ranges.into_iter().zip(results) {
+            match result {
+                Ok(data) => assert_eq!(&*data, &vec![3; len_bytes as usize][..]),
+                Err(e) => {
+                    assert!(at_bytes + u64::from(len_bytes) > MIB || at_bytes == 100, "{e}");
+                    assert_eq!((e.kind, e.at_bytes), (FailureKind::OutOfRange, at_bytes));
+                }
+            }
+        }
+        assert!(device.read_all(&[]).is_empty());
+        assert_eq!(device.read_all(&[(0, 512)]).remove(0).unwrap().len(), 512);
+    }
+}
+
+#[test]
+fn the_lock_ends_with_the_device_also_after_reads_at_depth() {
+    for options in ways_to_read() {
+        let (_dir, path) = scratch();
+        drop(FileDevice::create(&path, MIB, &options).unwrap());
+        for _ in 0..50 {
+            let device = FileDevice::open(&path, &options).unwrap();
+            assert!(device.read_all(&[(0, 65536); 16]).iter().all(Result::is_ok));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! `FileDevice`: an image file or a raw block device, with O_DIRECT where the system allows it.
 //!
-//! * Reads, flushes and discards run on the thread that calls `wait`; `submit` only stores them.
+//! * A single read runs on the thread that calls `wait`; several that one thread has submitted run together, see `reads`.
+//! * Flushes and discards run on the thread that calls `wait`; `submit` only stores them.
 //! * Writes start at once on a small pool of threads ([`FileOptions::writer_threads`]), so that several segments are
 //!   written at a time. Who waits for a write that no thread has taken up yet does it himself: a lone small write, as
 //!   an fsync makes it, need not wait for a thread to wake.
@@ -12,15 +13,19 @@
 //! Callers: `firn` and every adapter, through [`FileDevice::open`] and [`FileDevice::create`].
 
 mod open;
+mod reads;
 mod writers;
 
 pub use open::{Access, DirectIo, FileOptions, Lock, OpenError};
+pub use reads::DeepReads;
 
 use crate::buffer::AlignedBuf;
 use crate::device::Device;
 use crate::error::{DeviceError, FailureKind};
 use crate::request::{Completion, Geometry, Request, Tag};
+use reads::Reads;
 use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -31,11 +36,13 @@ use writers::Writers;
 /// See the module's head.
 pub struct FileDevice {
     target: Arc<Target>,
+    /// Their tags are odd; those of `writers` are even.
+    reads: Reads,
     writers: Writers,
     buffered_because: Option<String>,
 }
 
-/// The open file and what is known of it; shared with the writer threads.
+/// The open file and what is known of it; shared with the threads and rings.
 pub(crate) struct Target {
     file: File,
     name: Arc<str>,
@@ -68,11 +75,19 @@ impl FileDevice {
         self.buffered_because.as_deref()
     }
 
+    /// How several reads at a time are carried out; see [`FileOptions::deep_reads`]. This steps down at the first such
+    /// reads if the system does not let it.
+    #[must_use]
+    pub fn deep_reads(&self) -> DeepReads {
+        self.reads.deep()
+    }
+
     fn start(opened: open::Opened, options: &FileOptions) -> Self {
         let target = Arc::new(opened.target);
         let threads = if target.read_only { 0 } else { options.writer_threads };
         let writers = Writers::start(target.clone(), threads);
-        Self { target, writers, buffered_because: opened.buffered_because }
+        let reads = Reads::new(target.clone(), options.deep_reads);
+        Self { target, reads, writers, buffered_because: opened.buffered_because }
     }
 }
 
@@ -81,10 +96,19 @@ impl Device for FileDevice {
         self.target.geometry
     }
     fn submit(&self, request: Request) -> Tag {
-        self.writers.submit(request)
+        match request {
+            Request::Read { .. } => Tag(self.reads.submit(request).0 << 1 | 1),
+            _ => Tag(self.writers.submit(request).0 << 1),
+        }
     }
     fn wait(&self, tag: Tag) -> Completion {
-        self.writers.wait(tag)
+        let lower = Tag(tag.0 >> 1);
+        if tag.0 & 1 == 1 { self.reads.wait(lower) } else { self.writers.wait(lower) }
+    }
+    fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
+        let request = Request::Read { at_bytes, len_bytes };
+        self.target.geometry.check(&request, &self.target.name)?;
+        self.target.read(&request)
     }
     fn describe(&self) -> Arc<str> {
         self.target.name.clone()
@@ -96,11 +120,7 @@ impl Target {
     pub(crate) fn run(&self, request: &Request) -> Completion {
         self.geometry.check(request, &self.name)?;
         match request {
-            Request::Read { at_bytes, len_bytes } => {
-                let mut buf = AlignedBuf::scratch(*len_bytes as usize);
-                self.read_all(request, *at_bytes, &mut buf)?;
-                Ok(Some(buf))
-            }
+            Request::Read { .. } => self.read(request).map(Some),
             Request::Flush => self.flush(request).map(|()| None),
             _ if self.read_only => {
                 Err(self.failure(request, FailureKind::ReadOnly, "opened for reading only"))
@@ -112,10 +132,17 @@ impl Target {
         }
     }
 
-    fn read_all(&self, request: &Request, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-        let mut done = 0;
+    /// Carries out a read that was checked.
+    fn read(&self, request: &Request) -> Result<AlignedBuf, DeviceError> {
+        let mut buf = AlignedBuf::scratch(request.len_bytes() as usize);
+        self.read_rest(request, &mut buf, 0)?;
+        Ok(buf)
+    }
+
+    /// Goes on with a read whose first `done` bytes are in `out`.
+    fn read_rest(&self, request: &Request, out: &mut [u8], mut done: usize) -> Result<(), DeviceError> {
         while done < out.len() {
-            let at = at_bytes + done as u64;
+            let at = request.at_bytes() + done as u64;
             match self.file.read_at(&mut out[done..], at) {
                 Ok(0) => {
                     let reason = format!("the file ends at byte {at}: it was truncated");
@@ -155,6 +182,10 @@ impl Target {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&self.file, flags, at_bytes, len_bytes)
             .map_err(|e| DeviceError::system(request, self.name.clone(), &e.into()))
+    }
+
+    fn system_failure(&self, request: &Request, error: Errno) -> DeviceError {
+        DeviceError::system(request, self.name.clone(), &error.into())
     }
 
     fn failure(&self, request: &Request, kind: FailureKind, reason: impl Into<String>) -> DeviceError {

@@ -4,7 +4,7 @@
 //! process however that dies. Block devices are then opened a second time with O_EXCL, which the kernel refuses while it
 //! has the device mounted; that comes after the lock, so that another firnfs is recognised and can be waited for.
 
-use super::Target;
+use super::{DeepReads, Target};
 use crate::buffer::{ALIGN_BYTES, AlignedBuf};
 use crate::request::Geometry;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
@@ -51,7 +51,7 @@ pub enum DirectIo {
 }
 
 /// How to open a file or a block device. Defaults: read-write, exclusive lock without waiting, O_DIRECT if possible,
-/// two writer threads.
+/// two writer threads, several reads through an io_uring if possible.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
     /// Reading, or reading and writing.
@@ -64,6 +64,9 @@ pub struct FileOptions {
     pub direct: DirectIo,
     /// Threads that write; 0 lets those who wait do the writing.
     pub writer_threads: usize,
+    /// How several reads are carried out that one thread has submitted; what the system does not let is replaced by the
+    /// next in order.
+    pub deep_reads: DeepReads,
     /// Block devices opened for writing: keep the kernel from using the device while it is open. Turn this off where
     /// the kernel itself takes the device for us afterwards (fuseblk); that nobody has it now is checked all the same.
     pub hold_claim: bool,
@@ -79,6 +82,7 @@ impl Default for FileOptions {
             lock_wait_ms: 0,
             direct: DirectIo::Prefer,
             writer_threads: 2,
+            deep_reads: DeepReads::Ring,
             hold_claim: true,
             resize_bytes: None,
         }

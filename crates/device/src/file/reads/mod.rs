@@ -1,0 +1,191 @@
+//! Reads at depth: a thread that has submitted several reads gets them carried out together.
+//!
+//! `submit` only takes a read down. `wait` starts every read that the same thread has submitted, up to bounds, before it
+//! waits for one of them. A single read is carried out by the thread that waits for it, without a hand-over: to wake
+//! another processor takes longer than to read from a fast disk's cache. Several go through one of these ([`DeepReads`]):
+//! * an io_uring for each thread that reads at depth (`ring`), a *lane* while it is in use;
+//! * a few helper threads, where the system has no io_uring or forbids it, as containers often do. The waiter does its
+//!   part of the reads meanwhile.
+//!
+//! Rings and threads are made when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock order: a
+//! lane's ring, then the table; only the ring is held during a transfer.
+
+mod helpers;
+mod ring;
+mod table;
+
+use super::Target;
+use crate::request::{Completion, Request, Tag};
+use helpers::Helpers;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use ring::{Landed, Ring};
+use rustix::io::Errno;
+use std::sync::{Arc, OnceLock};
+use table::{RingStep, Step, Table};
+
+/// How several reads are carried out together. Each falls back to the next where the system does not let it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeepReads {
+    /// By the kernel, through an io_uring(7).
+    Ring,
+    /// By a few threads.
+    Threads,
+    /// One after the other.
+    OneByOne,
+}
+
+/// See the module's head.
+pub(super) struct Reads {
+    shared: Arc<Shared>,
+    helpers: OnceLock<Helpers>,
+    make_ring: MakeRing,
+}
+
+type MakeRing = fn(Arc<Target>) -> std::io::Result<Ring>;
+
+struct Shared {
+    target: Arc<Target>,
+    table: Mutex<Table>,
+    /// A read was queued, or memory came free for one; helper threads wait for it.
+    work: Condvar,
+    /// A helper thread has finished a read.
+    done: Condvar,
+}
+
+/// A ring that several threads may want to use.
+struct Lane {
+    ring: Mutex<Ring>,
+}
+
+impl Reads {
+    pub(super) fn new(target: Arc<Target>, deep: DeepReads) -> Self {
+        Self::with_rings(target, deep, Ring::new)
+    }
+
+    fn with_rings(target: Arc<Target>, deep: DeepReads, make_ring: MakeRing) -> Self {
+        let table = Mutex::new(Table::new(deep));
+        let shared = Arc::new(Shared { target, table, work: Condvar::new(), done: Condvar::new() });
+        Self { shared, helpers: OnceLock::new(), make_ring }
+    }
+
+    /// How several reads are carried out now.
+    pub(super) fn deep(&self) -> DeepReads {
+        self.shared.table.lock().deep
+    }
+
+    pub(super) fn submit(&self, request: Request) -> Tag {
+        let refused = self.shared.target.geometry.check(&request, &self.shared.target.name).err();
+        let mut table = self.shared.table.lock();
+        Tag(match refused {
+            Some(error) => table.refuse(error),
+            None => table.submit(request, std::thread::current().id()),
+        })
+    }
+
+    /// # Panics
+    /// If the tag is not in the table: a caller's bug.
+    pub(super) fn wait(&self, tag: Tag) -> Completion {
+        let mut table = self.shared.table.lock();
+        loop {
+            match table.step(tag.0) {
+                Step::Return(completion) => {
+                    self.wake_helpers(table);
+                    return completion;
+                }
+                Step::Run(request) => {
+                    self.wake_helpers(table);
+                    return self.shared.target.run(&request);
+                }
+                Step::Enter(lane) => {
+                    drop(table);
+                    if let Some(completion) = self.shared.wait_in(&lane, tag.0) {
+                        return completion;
+                    }
+                    table = self.shared.table.lock();
+                }
+                Step::MakeLane => {
+                    let ring =
+                        MutexGuard::unlocked(&mut table, || (self.make_ring)(self.shared.target.clone()));
+                    table.lane_made(ring.ok().map(|ring| Arc::new(Lane { ring: Mutex::new(ring) })));
+                }
+                Step::Sleep => self.shared.done.wait(&mut table),
+            }
+        }
+    }
+
+    /// Lets as many helper threads go on as there are reads queued; the waiter is about to do one of its own.
+    fn wake_helpers(&self, mut table: MutexGuard<'_, Table>) {
+        let queued = table.queued();
+        drop(table);
+        if queued > 0 {
+            self.helpers.get_or_init(|| Helpers::start(&self.shared)).wake(queued);
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for a read in a ring, and starts its owner's other reads there. `None` if the ring is not the place.
+    fn wait_in(&self, lane: &Arc<Lane>, tag: u64) -> Option<Completion> {
+        let mut ring = lane.ring.lock();
+        loop {
+            let room = ring.room();
+            let step = self.table.lock().step_in(tag, lane, room);
+            match step {
+                RingStep::Return(completion) => return Some(completion),
+                RingStep::Leave => return None,
+                RingStep::Run(request) => {
+                    drop(ring);
+                    return Some(self.target.run(&request));
+                }
+                RingStep::Wait(started) => {
+                    for (tag, request) in started {
+                        ring.start(tag, request);
+                    }
+                    match ring.wait() {
+                        Ok(landed) => self.finish(landed),
+                        Err(_) => self.rescue(lane, &mut ring),
+                    }
+                }
+            }
+            // Another thread may wait here for a read that has just landed.
+            MutexGuard::bump(&mut ring);
+        }
+    }
+
+    fn finish(&self, landed: Vec<Landed>) {
+        for Landed { tag, request, mut buf, count } in landed {
+            let rest = match count {
+                Ok(count) => self.target.read_rest(&request, &mut buf, count),
+                Err(e) if is_of_the_ring(e) => self.target.read_rest(&request, &mut buf, 0),
+                Err(e) => Err(self.target.system_failure(&request, e)),
+            };
+            self.table.lock().finish(tag, request.len_bytes(), rest.map(|()| Some(buf)));
+        }
+    }
+
+    /// The ring failed: this thread carries out what was in it.
+    fn rescue(&self, lane: &Arc<Lane>, ring: &mut Ring) {
+        for (tag, request) in ring.abandon() {
+            let completion = self.target.run(&request);
+            self.table.lock().finish(tag, request.len_bytes(), completion);
+        }
+        self.table.lock().lane_failed(lane);
+    }
+}
+
+/// Failures that say something of io_uring, memory or signals, and nothing of the medium: pread(2) gets the answer.
+fn is_of_the_ring(e: Errno) -> bool {
+    matches!(
+        e,
+        Errno::INTR
+            | Errno::AGAIN
+            | Errno::CANCELED
+            | Errno::INVAL
+            | Errno::OPNOTSUPP
+            | Errno::NOMEM
+            | Errno::PERM
+    )
+}
+
+#[cfg(test)]
+mod tests;
