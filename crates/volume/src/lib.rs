@@ -4,6 +4,7 @@
 //! background work advanced (`Room`). No thread of its own: whoever calls does the work; an adapter with threads calls
 //! [`Volume::background`] from one of them, and promises so.
 
+mod allocate;
 mod check;
 mod coalesce;
 mod driven;
