@@ -311,6 +311,32 @@ fn sync_reaches_the_daemon_and_umount_waits_where_the_mount_is_fuseblk() {
 }
 
 #[test]
+fn a_block_device_with_data_that_only_blkid_knows_is_not_overwritten() {
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "export PATH=$PATH:/usr/sbin:/sbin; firn={}
+        truncate -s 64M disk.img
+        if ! blkid -V >/dev/null 2>&1 || ! mkfs.minix disk.img >/dev/null || ! loop=$(losetup --find --show disk.img); then
+            echo 'SKIPPED: NOT TESTED: no blkid, mkfs.minix or loop device'; exit 0
+        fi
+        trap 'losetup -d $loop' EXIT
+        sum=$(md5sum < $loop)
+        if $firn mkfs $loop 2> said; then echo overwritten; exit 1; fi
+        test \"$(wc -l < said)\" = 1; grep -q 'holds data of type minix, as blkid says; --force destroys it' said
+        test \"$sum\" = \"$(md5sum < $loop)\"
+        $firn mkfs --force $loop",
+        env!("CARGO_BIN_EXE_firn")
+    );
+    let said = shell(directory.path(), &script);
+    if said.contains("SKIPPED") {
+        eprintln!("{said}");
+    }
+}
+
+#[test]
 fn an_ordinary_user_mounts_syncs_and_unmounts_through_fusermount3() {
     if !can_mount() || !is_root() {
         return;
