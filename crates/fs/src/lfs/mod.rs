@@ -60,6 +60,7 @@ use crate::store::{Buf, Ticket, padded};
 pub(crate) use admit::{INODE_NUMBERS, block as admit_block};
 pub use coalesce::Coalesced;
 pub use counters::Counters;
+pub use discard::Trimmed;
 pub use evidence::LostLog;
 use firnfs_device::DeviceError;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
@@ -313,7 +314,9 @@ impl Lfs {
                 Landed::Nothing => {}
             },
             Err(e) => {
-                if self.jobs.failed(id) && self.read_only.is_none() {
+                if !self.jobs.failed(id) {
+                    self.note_refused_discard(e.to_string());
+                } else if self.read_only.is_none() {
                     self.read_only = Some(format!("the log could not be written: {e}"));
                     self.log_failed = true;
                 }

@@ -250,7 +250,7 @@ impl Lfs {
         if self.closed {
             return Ok(());
         }
-        let result = self.checkpoint(now, true);
+        let result = self.checkpoint_before_last(now).and_then(|()| self.checkpoint(now, true));
         self.closed = result.is_ok();
         if let Err(Stop::Fail(why)) = &result {
             self.give_up(why);
