@@ -16,6 +16,7 @@ mod salvage;
 mod scrub;
 mod stalls;
 mod sync;
+mod trim;
 mod volume;
 
 pub use check::check;
