@@ -49,6 +49,7 @@ mod step;
 mod still;
 mod store;
 mod table;
+mod tally;
 mod trouble;
 mod usage;
 pub mod view;

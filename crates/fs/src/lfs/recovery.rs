@@ -17,6 +17,7 @@ use super::kinds::LogKind;
 use super::open::DeviceReader;
 use super::scan::{Partial, partial_at};
 use super::shelf::{describe, verify_stored};
+use super::tally::Tally;
 use super::trouble::{Thing, is_damage};
 use crate::error::FsError;
 use crate::inode::Kind;
@@ -101,6 +102,7 @@ struct Batch {
     written: Vec<(Range<SectorAddr>, TimeNs)>,
     partials: u64,
     bytes: u64,
+    tally: Tally,
 }
 
 impl Lfs {
@@ -136,6 +138,9 @@ impl Lfs {
                 self.usage.note_write(self.geo.segment_of(addrs.start), time);
                 tail.insert(addrs.start, addrs.end);
             }
+            let directories: BTreeSet<InodeNo> =
+                done.inodes.iter().filter(|(_, new)| new.is_directory).map(|(ino, _)| *ino).collect();
+            done.tally.add_to(&mut self.counters, |ino| directories.contains(&ino));
             latest.extend(done.inodes);
             accepted = at.clone();
         }
@@ -150,6 +155,7 @@ impl Lfs {
         }
         self.changed_since_checkpoint = found.partials > 0;
         self.recovered = found;
+        self.counters_at_mount = self.counters;
         if let Some(lost) = found.lost {
             self.give_up(&lost.as_error(&self.geo));
         }
@@ -255,6 +261,7 @@ impl Lfs {
     fn note(&self, partial: &Partial, bytes: &[u8], batch: &mut Batch) -> Result<(), FsError> {
         let summary = &partial.summary;
         batch.partials += 1;
+        batch.tally.note(partial);
         batch.bytes += u64::from(summary.len_sectors * SECTOR_BYTES);
         if summary.start_sector == 0 {
             batch.entered.push((summary.segment, summary.log));
