@@ -15,5 +15,7 @@ say "memory of the daemon with a million files that the kernel knows"
 cargo test --release --locked -p firnfs-cli --test mount -- --ignored --nocapture a_million_files_that_the_kernel_knows
 say "file system check of a million files"
 cargo test --release --locked -p firnfs-volume --test check_scale -- --ignored --nocapture
+say "the longest wait of a write in an hour of a full hard disk's time, without pauses, on volumes of two sizes"
+cargo test --release --locked -p firnfs-volume --test stalls -- --ignored --nocapture
 say "a volume filled to 99%, overwritten at random four times over"
 cargo test --release --locked -p firnfs-volume --test endurance -- --ignored --nocapture

@@ -78,7 +78,7 @@ impl History {
     /// # Errors
     /// What the file system answered and what would have been right; a panic of the file system is one too.
     pub fn run(self) -> Result<Ran, String> {
-        catch_unwind(AssertUnwindSafe(|| Run::new(self)?.to_the_end())).unwrap_or_else(|panic| {
+        catch_unwind(AssertUnwindSafe(|| Run::new(self)?.finish())).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
             Err(format!("panic: {}", text.unwrap_or_default()))
@@ -144,7 +144,7 @@ impl Run {
         Ok(Self { history, device, model, runner: Runner::new(target), generator, ran: Ran::default() })
     }
 
-    fn to_the_end(mut self) -> Result<Ran, String> {
+    fn finish(mut self) -> Result<Ran, String> {
         for step in 0..self.history.steps {
             self.step(step).map_err(|why| format!("operation {step}: {why}"))?;
         }
