@@ -28,6 +28,9 @@ struct Arguments {
     /// Volumes with five logs for data, which are sorted into them, as large volumes have.
     #[arg(long, global = true)]
     sorting: bool,
+    /// Volumes that do not discard by themselves, but are trimmed whenever they are idle.
+    #[arg(long, global = true, conflicts_with = "sorting")]
+    trimming: bool,
     /// Every how many-th state is crashed again during its recovery; 0 for none.
     #[arg(long, global = true, default_value_t = 40)]
     nested_every: u64,
@@ -74,7 +77,11 @@ fn main() -> ExitCode {
     let plan = Plan { seed: arguments.seed, ..Plan::default() };
     let limits = Limits { plan, nested_every: arguments.nested_every, ..Limits::default() };
     let (threads, seed) = (arguments.threads, arguments.seed);
-    let firn = if arguments.sorting { Firn::sorting() } else { Firn::small() };
+    let firn = match (arguments.sorting, arguments.trimming) {
+        (true, _) => Firn::sorting(),
+        (_, true) => Firn::trimming(),
+        _ => Firn::small(),
+    };
     match arguments.what {
         What::Soak { states: None } => campaign(&firn, limits, soak(seed), threads, u64::MAX),
         What::Soak { states: Some(states) } => {
