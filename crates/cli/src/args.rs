@@ -13,6 +13,7 @@ use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
+use crate::trim::TrimArgs;
 use clap::{Parser, Subcommand};
 
 /// A log-structured file system on an image file or block device, without a kernel module
@@ -70,6 +71,8 @@ pub enum Command {
     Scrub(ScrubArgs),
     /// Clean segments of a mounted volume from outside its daemon
     Clean(CleanArgs),
+    /// Give the room of clean segments back to the device
+    Trim(TrimArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

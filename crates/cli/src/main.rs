@@ -22,6 +22,7 @@ mod sim;
 mod sizes;
 mod stat;
 mod target;
+mod trim;
 mod volume;
 
 use args::{Cli, Command};
@@ -64,6 +65,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
         Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Clean(args) => clean::run(&args, &mut output),
+        Command::Trim(args) => trim::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

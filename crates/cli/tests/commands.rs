@@ -151,6 +151,21 @@ fn each_kind_of_failure_is_one_line_with_its_exit_code() {
 }
 
 #[test]
+fn an_image_too_large_for_its_file_system_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let image = home.path().join("disk.img");
+    // A limit of the process stands for one of the file system: ftruncate(2) refuses both alike.
+    let script =
+        format!("trap '' XFSZ; ulimit -f 1024; exec {} mkfs \"$0\" --size 16T", env!("CARGO_BIN_EXE_firn"));
+    let output = Command::new("bash").args(["-c", &script]).arg(&image).output().unwrap();
+    let line = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.contains("takes no file of 16 TiB; ask for less with --size"), "{line}");
+    assert!(!image.exists());
+}
+
+#[test]
 fn a_truncated_image_and_one_of_another_version_are_told_apart() {
     let fixture = Fixture::new(&[]);
     let image = fixture.image();

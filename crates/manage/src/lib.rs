@@ -4,7 +4,7 @@
 //! come together: each file joins one mechanism of a store to the driver, for callers that may block.
 //!
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
-//! - `scrub`, `coalesce`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).
+//! - `scrub`, `coalesce`, `trim`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).
 
 mod check;
 mod coalesce;
@@ -14,6 +14,7 @@ mod port;
 mod repair;
 mod salvage;
 mod scrub;
+mod trim;
 
 pub use check::check;
 pub use log_volume::LogVolume;

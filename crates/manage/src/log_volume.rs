@@ -1,11 +1,11 @@
 //! What a log-structured volume offers while it is in use, beyond files: checks, scrubs, and cleaning from outside.
 
 use crate::scrub::{Scrub, Scrubbed};
-use crate::{check, coalesce, port, scrub};
+use crate::{check, coalesce, port, scrub, trim};
 use firnfs::FsError;
 use firnfs::check::Report;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Marked, Room};
-use firnfs::lfs::{Coalesced, Lfs};
+use firnfs::lfs::{Coalesced, Lfs, Trimmed};
 use firnfs_format::summary::Entry;
 use firnfs_format::{InodeNo, SegmentId};
 use firnfs_volume::Volume;
@@ -69,6 +69,13 @@ pub trait LogVolume {
     /// `NotFound`, `Invalid` for what is neither file nor directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has
     /// no way to make room.
     fn coalesce(&self, ino: InodeNo, from: u64) -> Result<Coalesced, FsError>;
+
+    /// Discards what is clean in one part of the volume and waits for it: `from` is 0, then what the call before returned as
+    /// `next`. The first part begins with freeing what is empty.
+    ///
+    /// # Errors
+    /// `Io` also if the device does not discard; `ReadOnly`, `Corrupt`, `NoSpace` as a checkpoint.
+    fn trim(&self, from: u64) -> Result<Trimmed, FsError>;
 }
 
 impl LogVolume for Volume<Lfs> {
@@ -98,5 +105,8 @@ impl LogVolume for Volume<Lfs> {
     }
     fn coalesce(&self, ino: InodeNo, from: u64) -> Result<Coalesced, FsError> {
         coalesce::coalesce(self, ino, from)
+    }
+    fn trim(&self, from: u64) -> Result<Trimmed, FsError> {
+        trim::trim(self, from)
     }
 }

@@ -4,6 +4,7 @@
 //! - [`model`]: an independent model of a POSIX file system that says what each operation must answer.
 //! - [`run`]: carries operations out on a [`run::Target`] (any store behind a driver) and reads back the whole tree.
 //! - [`on_volume`]: a log-structured volume as such a target.
+//! - [`histories`]: random histories on such a volume, with remounts, against the model; each comes from its seed.
 //! - [`skittish`]: a store that stops at random wherever a store may, to prove that stopping changes nothing.
 //! - [`audit`]: the accounting of a volume added up anew.
 //! - [`survey`]: all that can be read of a volume, with the error in place of what cannot.
@@ -15,6 +16,7 @@ pub mod anatomy;
 pub mod audit;
 pub mod crash;
 pub mod export;
+pub mod histories;
 pub mod model;
 pub mod on_volume;
 pub mod ops;

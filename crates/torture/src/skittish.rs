@@ -105,6 +105,10 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.extent(ino, at_bytes, limit_bytes)
     }
 
+    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+        self.inner.refuse_growth(blocks)
+    }
+
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
         self.pause()?;
         let op = self.inner.begin(now, kind, intents)?;

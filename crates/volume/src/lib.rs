@@ -7,6 +7,7 @@
 //! It drives any [`Engine`](firnfs::engine::Engine) and knows none by name. Making, opening, checking and repairing volumes of
 //! each kind is the business of the crate `firnfs-manage`, built from the public methods of [`Volume`].
 
+mod allocate;
 mod reader;
 mod stalls;
 mod sync;

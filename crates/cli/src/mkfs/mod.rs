@@ -96,8 +96,7 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let device = plan.open()?;
     let physical_block_bytes = device.geometry().physical_block_bytes;
     let options = MkfsOptions { physical_block_bytes, ..options };
-    wipe_if_needed(&plan, &device).map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
-    firnfs_manage::format_with_logs(&device, &options, args.data_logs).map_err(|e| impossible(&e))?;
+    write_volume(&plan, &device, &options, args.data_logs).inspect_err(|_| plan.remove_new())?;
     let copied = match &args.from_dir {
         Some(tree) => Some(fill(&plan, device, tree)?),
         None => None,
@@ -112,6 +111,11 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
         copied,
     };
     output.show(args.json, &made, |out| describe(out, &made))
+}
+
+fn write_volume(plan: &MkfsPlan, device: &FileDevice, options: &MkfsOptions, data_logs: Option<u8>) -> Done {
+    wipe_if_needed(plan, device).map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
+    firnfs_manage::format_with_logs(device, options, data_logs).map_err(|e| impossible(&e))
 }
 
 /// Copies a tree into the fresh volume, with a progress bar, and closes it.

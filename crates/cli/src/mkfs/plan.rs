@@ -89,6 +89,12 @@ impl MkfsPlan {
 
     fn block_device(path: PathBuf, args: &MkfsArgs) -> Done<Self> {
         let content = look(&path, args.force)?;
+        if !args.force
+            && !matches!(content, Content::Known(_))
+            && let Some(found) = signatures::ask_blkid(&path)
+        {
+            return Err(refuse(&path, &found));
+        }
         let device_bytes = length(&open_to_look(&path)?, &path)?;
         let size_bytes = whole_sectors(args.size.unwrap_or(device_bytes));
         if size_bytes > device_bytes {
@@ -120,6 +126,14 @@ impl MkfsPlan {
         opened.map_err(|e| open_failed(&e))
     }
 
+    /// Leaves nothing of a file that was made for a volume that could not be written.
+    pub fn remove_new(&self) {
+        if self.place == Place::NewFile {
+            // The failure that led here says more than a second one would.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
     /// Whether what is there must be wiped first.
     #[must_use]
     pub fn wipe(&self) -> bool {
@@ -144,6 +158,14 @@ pub fn open_failed(error: &OpenError) -> Failure {
         OpenError::Denied { .. } => {
             Failure::failed(error.to_string()).advise("check its owner and mode, or run as root")
         }
+        OpenError::TooLarge { path, size_bytes } => Failure::failed(format!(
+            "the file system that holds {} takes no file of {}",
+            path.display(),
+            Bytes(*size_bytes)
+        ))
+        .advise(
+            "ask for less with --size, or put the image on one that takes larger files, such as XFS or Btrfs",
+        ),
         OpenError::NotFound(_) => Failure::failed(error.to_string()).advise("check the path"),
         _ => Failure::failed(error.to_string()),
     }

@@ -2,12 +2,15 @@
 //!
 //! `mkfs` refuses to overwrite a known file system, container or partition table unless forced. The table is our own:
 //! it is one screen long, and the libraries that do this bring C code or cover a fifth of it. Reads two windows, the
-//! first 2 MiB and the last 128 KiB; never fails on odd bytes, short files included.
+//! first 2 MiB and the last 128 KiB; never fails on odd bytes, short files included. What the table does not know on a block
+//! device, blkid(8) is asked about where it is installed.
 
 use firnfs_format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Bytes looked at from the start: the uberblocks of ZFS lie at 128 to 256 KiB, our second superblock at 1 MiB.
 const HEAD_BYTES: u64 = 2 << 20;
@@ -92,6 +95,29 @@ pub fn identify(file: &File, size_bytes: u64) -> io::Result<Content> {
     let tail_at = size_bytes.saturating_sub(TAIL_BYTES);
     let tail = read_window(file, tail_at, size_bytes - tail_at)?;
     Ok(identify_windows(&head, &tail, size_bytes))
+}
+
+/// What blkid(8) finds on a device, in words; `None` if it finds nothing, is not installed, or cannot read the device.
+#[must_use]
+pub fn ask_blkid(path: &Path) -> Option<String> {
+    let programs = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let mut blkid = Command::new("blkid");
+    blkid.args(["--probe", "--output", "export"]).arg(path).env("PATH", programs).stdin(Stdio::null());
+    let output = blkid.output().ok()?;
+    blkid_says(output.status.code()?, &String::from_utf8_lossy(&output.stdout))
+}
+
+/// Reads `NAME=value` lines, as blkid(8) defines them with its exit codes: 0 for one finding, 8 for several that exclude each other.
+fn blkid_says(exit_code: i32, lines: &str) -> Option<String> {
+    const AMBIGUOUS: i32 = 8;
+    let value = |name: &str| lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    match exit_code {
+        0 => value("TYPE").map(|kind| format!("data of type {kind}, as blkid says")).or_else(|| {
+            value("PTTYPE").map(|kind| format!("a partition table of type {kind}, as blkid says"))
+        }),
+        AMBIGUOUS => Some("signatures of several file systems, as blkid says".to_owned()),
+        _ => None,
+    }
 }
 
 fn read_window(file: &File, at_bytes: u64, len_bytes: u64) -> io::Result<Vec<u8>> {

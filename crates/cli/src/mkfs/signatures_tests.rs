@@ -106,3 +106,26 @@ fn our_own_volumes_are_recognised_by_either_copy_of_the_superblock() {
         assert_eq!(with(at_bytes as usize, &SUPERBLOCK_MAGIC), Content::Known("a firnfs volume"));
     }
 }
+
+#[test]
+fn blkid_is_asked_for_what_the_table_does_not_know() {
+    let words = |text: &str| Some(text.to_owned());
+    assert_eq!(blkid_says(0, "DEVNAME=/dev/x\nTYPE=minix\n"), words("data of type minix, as blkid says"));
+    assert_eq!(blkid_says(0, "PTTYPE=sun\n"), words("a partition table of type sun, as blkid says"));
+    assert_eq!(blkid_says(8, ""), words("signatures of several file systems, as blkid says"));
+    assert_eq!(blkid_says(0, "DEVNAME=/dev/x\nUSAGE=filesystem\n"), None);
+    assert_eq!(blkid_says(2, ""), None);
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(4 << 20).unwrap();
+    assert_eq!(ask_blkid(file.path()), None, "nothing is there");
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let installed =
+        |tool: &str, args: &[&str]| Command::new(tool).args(args).env("PATH", &path).output().is_ok();
+    if !installed("blkid", &["-V"]) || !installed("mkfs.minix", &[file.path().to_str().unwrap()]) {
+        eprintln!("SKIPPED: blkid or mkfs.minix is not installed");
+        return;
+    }
+    assert_eq!(identify(file.as_file(), 4 << 20).unwrap(), Content::Unknown);
+    assert_eq!(ask_blkid(file.path()), words("data of type minix, as blkid says"));
+}

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use wire::{Block, Cleaned, Coalesced, Contents, Inode, Inodes, Marked, Room, Segment, Segments};
+use wire::{Block, Cleaned, Coalesced, Contents, Inode, Inodes, Marked, Room, Segment, Segments, Trimmed};
 
 /// Segments of one answer at most.
 const SEGMENTS_MAX: u64 = 4096;
@@ -55,6 +55,7 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
         "writes a part of 'ino', a file or the small files of a directory, again in order, 'from' on",
         coalesce,
     );
+    port.register(registry, "trim", "discards what is clean in a part of the volume, 'from' on", trim);
     let help = "waits until a segment's worth was written since 'log_bytes', at most timeout_ms (60000)";
     registry.register("segwait", help, move |request| segwait(&port, request));
 }
@@ -210,6 +211,17 @@ struct CoalesceRequest {
 fn coalesce(port: &Port, volume: &Volume<Lfs>, request: CoalesceRequest) -> Answer<Coalesced> {
     let _turn = port.turn.lock();
     volume.coalesce(InodeNo(request.ino), request.from).map(Into::into).map_err(|e| refusal(&e))
+}
+
+#[derive(Deserialize)]
+struct TrimRequest {
+    #[serde(default)]
+    from: u64,
+}
+
+fn trim(port: &Port, volume: &Volume<Lfs>, request: TrimRequest) -> Answer<Trimmed> {
+    let _turn = port.turn.lock();
+    volume.trim(request.from).map(Into::into).map_err(|e| refusal(&e))
 }
 
 #[derive(Deserialize)]

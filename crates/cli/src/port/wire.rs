@@ -273,6 +273,23 @@ pub struct Coalesced {
     pub next: Option<u64>,
 }
 
+/// Answer to `trim`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Trimmed {
+    /// Clean segments of this part that were given back, in bytes.
+    pub bytes: u64,
+    /// Where the next request goes on; null after the last.
+    pub next: Option<u64>,
+    /// Parts of the volume.
+    pub parts: u64,
+}
+
+impl From<firnfs::lfs::Trimmed> for Trimmed {
+    fn from(done: firnfs::lfs::Trimmed) -> Self {
+        Self { bytes: done.bytes, next: done.next, parts: done.parts }
+    }
+}
+
 impl From<firnfs::lfs::Coalesced> for Coalesced {
     fn from(done: firnfs::lfs::Coalesced) -> Self {
         Self {

@@ -7,6 +7,7 @@ use crate::common::{
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The one line that a failed command says.
@@ -308,6 +309,81 @@ fn sync_reaches_the_daemon_and_umount_waits_where_the_mount_is_fuseblk() {
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);
     }
+}
+
+#[test]
+fn a_block_device_with_data_that_only_blkid_knows_is_not_overwritten() {
+    if !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "export PATH=$PATH:/usr/sbin:/sbin; firn={}
+        truncate -s 64M disk.img
+        if ! blkid -V >/dev/null 2>&1 || ! mkfs.minix disk.img >/dev/null || ! loop=$(losetup --find --show disk.img); then
+            echo 'SKIPPED: NOT TESTED: no blkid, mkfs.minix or loop device'; exit 0
+        fi
+        trap 'losetup -d $loop' EXIT
+        sum=$(md5sum < $loop)
+        if $firn mkfs $loop 2> said; then echo overwritten; exit 1; fi
+        test \"$(wc -l < said)\" = 1; grep -q 'holds data of type minix, as blkid says; --force destroys it' said
+        test \"$sum\" = \"$(md5sum < $loop)\"
+        $firn mkfs --force $loop",
+        env!("CARGO_BIN_EXE_firn")
+    );
+    let said = shell(directory.path(), &script);
+    if said.contains("SKIPPED") {
+        eprintln!("{said}");
+    }
+}
+
+/// Bytes that an image takes on the file system that holds it.
+fn image_bytes(mount: &Mount) -> u64 {
+    fs::metadata(&mount.image).unwrap().blocks() * 512
+}
+
+#[test]
+fn what_was_deleted_just_before_the_unmount_leaves_the_image_where_discard_is_on() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "512M", &["-o", "discard"]);
+    write_synced(&mount.path("large"), &pattern(1, 100 << 20));
+    assert!(image_bytes(&mount) > 100 << 20);
+    fs::remove_file(mount.path("large")).unwrap();
+    mount.umount();
+    assert!(image_bytes(&mount) < 12 << 20, "{} bytes", image_bytes(&mount));
+}
+
+#[test]
+fn trim_gives_back_what_is_clean_on_a_mount_and_on_an_image() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(Kind::Image);
+    let (mnt, image) = (mount.mnt.to_str().unwrap(), mount.image.to_str().unwrap());
+    write_synced(&mount.path("kept"), &pattern(2, 10 << 20));
+    for is_mounted in [true, false] {
+        write_synced(&mount.path("large"), &pattern(1, 100 << 20));
+        fs::remove_file(mount.path("large")).unwrap();
+        let path = if is_mounted { mnt } else { image };
+        if !is_mounted {
+            mount.umount();
+        }
+        assert!(image_bytes(&mount) > 100 << 20);
+        let said: serde_json::Value = serde_json::from_str(&firn_ok(&["trim", path, "--json"])).unwrap();
+        let discarded = said["discarded_bytes"].as_u64().unwrap();
+        assert!((400 << 20..502 << 20).contains(&discarded), "{said}");
+        assert!(image_bytes(&mount) < 24 << 20, "{} bytes", image_bytes(&mount));
+        if !is_mounted {
+            assert!(firn_ok(&["fsck", image]).contains("clean"));
+            mount.mount_image(&[]);
+        }
+        assert!(fs::read(mount.path("kept")).unwrap() == pattern(2, 10 << 20));
+    }
+    assert!(firn_ok(&["trim", mnt]).ends_with(" discarded\n"));
+    let memory = Mount::new(Kind::Memory);
+    assert!(complaint(&["trim", memory.mnt.to_str().unwrap()]).contains("no log"));
 }
 
 #[test]

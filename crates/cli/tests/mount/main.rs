@@ -8,6 +8,7 @@ mod idle;
 mod in_process;
 mod lifecycle;
 mod live;
+mod memory;
 mod partial;
 mod posix;
 mod programs;

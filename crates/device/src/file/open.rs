@@ -133,6 +133,14 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The file system that holds the file, or a limit of the process, allows no file of that size.
+    #[error("{}: no file of {size_bytes} bytes can be made there", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The size asked for, in bytes.
+        size_bytes: u64,
+    },
     /// Anything else the system reported.
     #[error("{}: cannot {action}: {reason}", path.display())]
     System {
@@ -157,8 +165,18 @@ pub(super) fn create(path: &Path, size_bytes: u64, options: &FileOptions) -> Res
         Errno::EXIST => OpenError::Exists(path.into()),
         other => open_error(path, options, other),
     })?;
+    let made = rustix::fs::fstat(&file).map_err(|e| system(path, "look at", &e.into()))?;
     drop(file);
     open(path, &FileOptions { resize_bytes: Some(size_bytes), ..options.clone() })
+        .inspect_err(|_| remove_again(path, (made.st_dev, made.st_ino)))
+}
+
+/// Leaves nothing of a file that was made and is of no use, if the path still names it.
+fn remove_again(path: &Path, made: (u64, u64)) {
+    if rustix::fs::stat(path).is_ok_and(|now| (now.st_dev, now.st_ino) == made) {
+        // The error that led here says more than a second one would.
+        let _ = rustix::fs::unlink(path);
+    }
 }
 
 pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
@@ -170,7 +188,10 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenErr
         false => None,
     };
     if let (Some(size_bytes), false) = (options.resize_bytes, is_block_device) {
-        file.set_len(size_bytes).map_err(|e| system(path, "set the size", &e))?;
+        file.set_len(size_bytes).map_err(|e| match e.kind() {
+            std::io::ErrorKind::FileTooLarge => OpenError::TooLarge { path: path.into(), size_bytes },
+            _ => system(path, "set the size", &e),
+        })?;
     }
     let dio = if is_block_device { None } else { direct_io_alignment(&file) };
     let geometry = geometry(&file, path, is_block_device, dio)?;

@@ -52,6 +52,8 @@ impl Engine for Lfs {
             Err(e) => {
                 if self.jobs.failed(id) {
                     self.standing.log_failed(format!("the log could not be written: {e}"));
+                } else {
+                    self.note_refused_discard(e.to_string());
                 }
             }
         }

@@ -60,6 +60,7 @@ use upkeep::clean::Cleaning;
 pub use upkeep::coalesce::Coalesced;
 use upkeep::coalesce::Coalescing;
 use upkeep::discard::DiscardScan;
+pub use upkeep::discard::Trimmed;
 pub use upkeep::port;
 pub use upkeep::snapshot::Snapshot;
 use write::jobs::Jobs;

@@ -189,20 +189,29 @@ impl Store for Lfs {
         self.load_inode(ino)?;
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes.saturating_add(limit_bytes);
-        let (mut at, mut is_data) = (at_bytes, None);
+        let (mut at, mut kind) = (at_bytes, None);
         // Enough to cross many indirect blocks; the caller asks again for the rest.
         for _ in 0..4096 {
             if at >= end {
                 break;
             }
-            let (blocks, data_here) = self.extent_at(ino, BlockIndex(at / block_bytes))?;
-            if is_data.is_some_and(|d| d != data_here) {
+            let (blocks, kind_here) = self.extent_at(ino, BlockIndex(at / block_bytes))?;
+            if *kind.get_or_insert(kind_here) != kind_here {
                 break;
             }
-            is_data = Some(data_here);
             at = (at / block_bytes).saturating_add(blocks).saturating_mul(block_bytes);
         }
-        Ok(Extent { len_bytes: at.min(end) - at_bytes, is_data: is_data.unwrap_or(false) })
+        let kind = kind.unwrap_or(PtrKind::Hole);
+        let is_charged = kind != PtrKind::Hole;
+        let is_data = is_charged && kind != PtrKind::Reserved;
+        Ok(Extent { len_bytes: at.min(end) - at_bytes, is_data, is_charged })
+    }
+
+    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+        if self.has_space_for_blocks(blocks) {
+            return Ok(());
+        }
+        self.no_space()
     }
 
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
@@ -218,8 +227,7 @@ impl Store for Lfs {
             return Err(Stop::Need(demand.needs));
         }
         if demand.growth_bytes > 0 && !self.has_space(demand.growth_bytes) {
-            // Space that the background is about to give back is worth waiting for.
-            return Err(if self.reap.is_empty() { FsError::NoSpace.into() } else { Stop::Room });
+            self.no_space()?;
         }
         if !self.room_now().admits(demand.log_bytes) || self.must_wait() {
             return Err(Stop::Room);
@@ -405,20 +413,27 @@ fn no_inode(ino: InodeNo) -> FsError {
 }
 
 impl Lfs {
-    /// Whether a block is data, and how many blocks from it on are alike as far as one look tells.
-    pub(in crate::lfs) fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, bool)> {
+    /// Space that the background is about to give back is worth waiting for.
+    fn no_space(&self) -> Outcome<()> {
+        Err(if self.reap.is_empty() { FsError::NoSpace.into() } else { Stop::Room })
+    }
+
+    /// What a block is (a hole, reserved, or data of any kind), and how many blocks from it on are alike as far as one look tells.
+    pub(in crate::lfs) fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, PtrKind)> {
         let ptr = self.ptr(Self::data_key(ino, Fork::Data, block.0))?;
-        if !ptr.is_hole() {
-            return Ok((1, ptr.kind != PtrKind::Reserved));
+        match ptr.kind {
+            PtrKind::Hole => {}
+            PtrKind::Reserved => return Ok((1, PtrKind::Reserved)),
+            _ => return Ok((1, PtrKind::Plain)),
         }
         let path: Vec<_> = self.geo.map.path(block).collect();
         for (level, index) in path.into_iter().rev() {
             if self.ptr(BlockKey { ino, fork: Fork::Data, level, index })?.is_hole() {
                 let end = self.geo.map.first_data(level, index).0.saturating_add(self.geo.map.span(level));
-                return Ok((end - block.0, false));
+                return Ok((end - block.0, PtrKind::Hole));
             }
         }
         // Past the reach of the map.
-        Ok((u64::MAX - block.0, false))
+        Ok((u64::MAX - block.0, PtrKind::Hole))
     }
 }

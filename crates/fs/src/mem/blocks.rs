@@ -177,19 +177,22 @@ impl Blocks {
     /// What lies at a byte, and how far.
     pub(super) fn extent(&self, at_bytes: u64, limit_bytes: u64, block_bytes: u64) -> Extent {
         let first = at_bytes / block_bytes;
-        let is_data = self.get(first).is_some();
+        let kind_of = |slot: Option<&Slot>| match slot {
+            None => (false, false),
+            Some(Slot::Reserved) => (false, true),
+            Some(Slot::Data(_)) => (true, true),
+        };
+        let (is_data, is_charged) = kind_of(self.0.get(&first));
         let last = at_bytes.saturating_add(limit_bytes.max(1) - 1) / block_bytes;
         let mut same_until = first + 1;
-        if is_data {
-            while same_until <= last && self.get(same_until).is_some() {
+        if is_charged {
+            while same_until <= last && kind_of(self.0.get(&same_until)) == (is_data, is_charged) {
                 same_until += 1;
             }
         } else {
-            let data = |(_, slot): &(&u64, &Slot)| matches!(slot, Slot::Data(_));
-            let next = self.0.range(first..=last).find(data).map(|(&index, _)| index);
-            same_until = next.unwrap_or(last + 1);
+            same_until = self.0.range(first..=last).next().map_or(last + 1, |(&index, _)| index);
         }
         let len_bytes = same_until.saturating_mul(block_bytes) - at_bytes;
-        Extent { len_bytes: len_bytes.min(limit_bytes.max(1)), is_data }
+        Extent { len_bytes: len_bytes.min(limit_bytes.max(1)), is_data, is_charged }
     }
 }

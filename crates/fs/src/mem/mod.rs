@@ -250,6 +250,14 @@ impl Store for MemStore {
         Ok(self.blocks(ino, Fork::Data)?.extent(at_bytes, limit_bytes, block_bytes))
     }
 
+    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+        let growth_bytes = blocks.saturating_mul(u64::from(self.facts.block_bytes));
+        if growth_bytes > self.capacity_bytes - self.used_bytes {
+            return Err(FsError::NoSpace.into());
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
         let charges = self.charges(intents)?;
         let charge_bytes = charges.iter().fold(0u64, |sum, charge| sum.saturating_add(charge.bytes));

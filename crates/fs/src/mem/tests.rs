@@ -151,8 +151,10 @@ fn reads_and_extents_tell_data_from_holes() {
         .collect();
     assert_eq!(lens, [(false, 8092), (true, 4096), (false, 7812)]);
     let extent = |store: &mut MemStore, at, limit| store.extent(ROOT, at, limit).unwrap();
-    assert_eq!(extent(&mut store, 100, 50_000), Extent { len_bytes: 8092, is_data: false });
-    assert_eq!(extent(&mut store, 9000, 50_000), Extent { len_bytes: 3288, is_data: true });
-    assert_eq!(extent(&mut store, 12_288, 50_000), Extent { len_bytes: 50_000, is_data: false });
-    assert_eq!(extent(&mut store, 9000, 10), Extent { len_bytes: 10, is_data: true });
+    let found = |len_bytes, is_data, is_charged| Extent { len_bytes, is_data, is_charged };
+    assert_eq!(extent(&mut store, 100, 50_000), found(8092, false, false));
+    assert_eq!(extent(&mut store, 9000, 50_000), found(3288, true, true));
+    assert_eq!(extent(&mut store, 12_288, 50_000), found(4096, false, true), "reserved");
+    assert_eq!(extent(&mut store, 16_384, 50_000), found(50_000, false, false));
+    assert_eq!(extent(&mut store, 9000, 10), found(10, true, true));
 }

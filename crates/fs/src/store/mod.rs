@@ -256,6 +256,8 @@ pub struct Extent {
     pub len_bytes: u64,
     /// False for holes and for room reserved but never written.
     pub is_data: bool,
+    /// False for holes alone: their blocks are not charged to the file yet.
+    pub is_charged: bool,
 }
 
 /// One stretch of a read. Stretches follow each other in file order without gaps.
@@ -373,6 +375,13 @@ pub trait Store: Send {
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent>;
+
+    /// Refuses what [`Intent::Reserve`] would not get for that many blocks, however many operations it is cut into. A caller
+    /// asks before the first of them: the space that the first ones take would stay taken.
+    ///
+    /// # Errors
+    /// `NoSpace`; `Room` if the background may give back enough.
+    fn refuse_growth(&self, blocks: u64) -> Outcome<()>;
 
     /// Declares an operation. See the module's head.
     ///

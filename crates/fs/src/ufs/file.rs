@@ -270,6 +270,45 @@ impl Truncate {
     }
 }
 
+/// Stretches of a file, and bytes charged to it, that one look for holes passes at most.
+const HOLES_AT_ONCE: (u32, u64) = (64, 64 << 20);
+
+/// Counts the blocks of a range that a reserve would charge. Returns with them where the rest of the range starts, `None` if that
+/// was all of it.
+///
+/// # Errors
+/// `Need`, `Corrupt`; `TooLarge` if the range passes the largest file.
+pub fn holes<S: Store>(
+    store: &mut S,
+    file: &FileView,
+    at_bytes: u64,
+    len_bytes: u64,
+) -> Outcome<(u64, Option<u64>)> {
+    let facts = store.facts();
+    let block_bytes = u64::from(facts.block_bytes);
+    let end = at_bytes.checked_add(len_bytes).filter(|&end| end <= facts.file_max_bytes);
+    let end = end.ok_or(FsError::TooLarge)?;
+    let mut at = at_bytes / block_bytes * block_bytes;
+    if file.is_inline {
+        return Ok(((end - at).div_ceil(block_bytes), None));
+    }
+    let (mut blocks, mut charged_bytes) = (0, 0);
+    for _ in 0..HOLES_AT_ONCE.0 {
+        if at >= end || charged_bytes >= HOLES_AT_ONCE.1 {
+            break;
+        }
+        let extent = store.extent(file.ino, at, end - at)?;
+        let len_bytes = extent.len_bytes.next_multiple_of(block_bytes);
+        if extent.is_charged {
+            charged_bytes += len_bytes;
+        } else {
+            blocks += len_bytes / block_bytes;
+        }
+        at += len_bytes;
+    }
+    Ok((blocks, (at < end).then_some(at)))
+}
+
 /// One part of a fallocate that has been looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocation {

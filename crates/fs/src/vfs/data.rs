@@ -75,6 +75,24 @@ impl<S: Store> Vfs<S> {
         Ok(len_bytes)
     }
 
+    /// Blocks that a fallocate of the range would charge, a part of the range at a time: returns the offset where the rest starts,
+    /// `None` when all is counted.
+    ///
+    /// # Errors
+    /// `Invalid` (not a regular file), `IsDirectory`, `TooLarge`; `Need`, `Corrupt`.
+    pub fn holes(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<(u64, Option<u64>)> {
+        let file = file::view(&mut self.store, ino)?;
+        file::holes(&mut self.store, &file, at_bytes, len_bytes)
+    }
+
+    /// Refuses a fallocate that would charge so many blocks in all, before its first part takes any.
+    ///
+    /// # Errors
+    /// `NoSpace`; `Room`.
+    pub fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+        self.store.refuse_growth(blocks)
+    }
+
     /// Does a part of the range and returns the offset where the rest starts, `None` when all is done. With `kill_set_id`
     /// set-id bits and `security.capability` go.
     ///

@@ -59,13 +59,7 @@ impl<S: Engine> Adapter<S> {
         let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
         let kill_set_id = header.uid != 0;
         let mode_changes = kill_set_id && self.before_change_by_user(header, ino)?;
-        let mut at = Some(offset);
-        while let Some(from) = at {
-            at = self
-                .volume
-                .run(|vfs, now| vfs.fallocate(now, ino, mode, from, end.saturating_sub(from), kill_set_id))
-                .map_err(|e| log_errno("fallocate", &e))?;
-        }
+        self.volume.fallocate(ino, mode, offset..end, kill_set_id).map_err(|e| log_errno("fallocate", &e))?;
         if mode_changes {
             self.attributes_changed(ino);
         }

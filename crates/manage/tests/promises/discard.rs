@@ -6,6 +6,7 @@ use firnfs_device::{AlignedBuf, Completion, Device, Geometry, MemDevice, Request
 use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, Superblock};
+use firnfs_manage::LogVolume;
 use firnfs_torture::ops::Rng;
 use std::sync::{Arc, Mutex};
 
@@ -155,7 +156,7 @@ fn the_next_mount_gives_back_what_the_last_one_emptied_while_it_ended() {
     for crashes_between in 0..3 {
         let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
         make_volume(&*device, SEGMENT_BYTES);
-        let mounted = Mounted::new(device.clone(), options(true));
+        let mounted = Mounted::new(device.clone(), options(false));
         let ino = mounted.create(InodeNo::ROOT, "large");
         mounted.write(ino, 0, &pattern(1, 30 << 20));
         mounted.sync();
@@ -205,4 +206,101 @@ fn discards_give_memory_back_to_a_sparse_device() {
     let (kept, given_back) = (used_pages(false), used_pages(true));
     assert!(kept > 7_000, "30 MiB were written, {kept} pages are in use");
     assert!(given_back < kept / 8, "{given_back} of {kept} pages are left");
+}
+
+/// A volume with a file that was deleted just now.
+fn with_deleted_file(device: &Arc<MemDevice>, discard: bool) -> Mounted {
+    make_volume(&**device, SEGMENT_BYTES);
+    let mounted = Mounted::new(device.clone(), options(discard));
+    let ino = mounted.create(InodeNo::ROOT, "large");
+    mounted.write(ino, 0, &pattern(1, 30 << 20));
+    mounted.sync();
+    mounted.unlink(InodeNo::ROOT, "large");
+    mounted
+}
+
+#[test]
+fn what_was_deleted_just_before_the_unmount_is_given_back_by_it() {
+    let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
+    with_deleted_file(&device, true).close();
+    let left = device.image().pages();
+    assert!(left < 1_000, "{left} pages are left");
+}
+
+#[test]
+fn an_unmount_discards_nothing_that_either_checkpoint_needs() {
+    let device = prepared(MemDevice::new(2 * VOLUME_BYTES));
+    let mut rng = Rng::new(7);
+    let mut discards = 0;
+    for _ in 0..6 {
+        let mounted = Mounted::new(device.clone(), options(true));
+        overwrite(&mounted, &mut rng, 20);
+        let large = mounted.create(InodeNo::ROOT, "large");
+        mounted.write(large, 0, &pattern(1, 1 << 20));
+        mounted.sync();
+        mounted.unlink(InodeNo::ROOT, "large");
+        device.after_discards.lock().unwrap().clear();
+        mounted.close();
+        let images = std::mem::take(&mut *device.after_discards.lock().unwrap());
+        discards += images.len();
+        for (n, image) in images.iter().enumerate() {
+            for image in [image.clone(), without_newest_slot(image)] {
+                let mounted = Mounted::new(Arc::new(MemDevice::from_image(image)), options(false));
+                assert_all_readable(&mounted, &format!("discard {n} of an unmount"));
+            }
+        }
+    }
+    assert!(discards > 12, "only {discards} discards");
+}
+
+fn trim(mounted: &Mounted) -> u64 {
+    let (mut bytes, mut from) = (0, Some(0));
+    while let Some(part) = from {
+        let trimmed = mounted.volume.trim(part).unwrap();
+        bytes += trimmed.bytes;
+        from = trimmed.next;
+    }
+    bytes
+}
+
+#[test]
+fn a_trim_gives_back_all_that_is_clean_on_a_volume_that_never_discarded() {
+    let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
+    let mounted = with_deleted_file(&device, false);
+    let kept = device.image().pages();
+    let bytes = trim(&mounted);
+    let left = device.image().pages();
+    assert!(kept > 7_000 && left < 1_000, "{left} of {kept} pages are left");
+    let most = 4 * VOLUME_BYTES;
+    assert!((most * 3 / 4..most).contains(&bytes), "{bytes} bytes are said to be given back");
+    let ino = mounted.create(InodeNo::ROOT, "after");
+    mounted.write(ino, 0, &pattern(2, 20 << 20));
+    assert!(mounted.content(ino) == pattern(2, 20 << 20));
+    mounted.close();
+}
+
+#[test]
+fn a_trim_cut_anywhere_has_discarded_nothing_that_a_mount_could_reach() {
+    let device = prepared(MemDevice::new(VOLUME_BYTES));
+    let mut rng = Rng::new(11);
+    let mut discards = 0;
+    for round in 0..6 {
+        let mounted = Mounted::new(device.clone(), options(false));
+        overwrite(&mounted, &mut rng, 50);
+        assert!(trim(&mounted) > 0);
+        overwrite(&mounted, &mut rng, 10);
+        match round % 2 {
+            0 => mounted.close(),
+            _ => drop(mounted),
+        }
+        let images = std::mem::take(&mut *device.after_discards.lock().unwrap());
+        discards += images.len();
+        for (n, image) in images.into_iter().chain([device.inner.image()]).enumerate() {
+            for image in [image.clone(), without_newest_slot(&image)] {
+                let mounted = Mounted::new(Arc::new(MemDevice::from_image(image)), options(false));
+                assert_all_readable(&mounted, &format!("round {round}, discard {n}"));
+            }
+        }
+    }
+    assert!(discards > 12, "only {discards} discards");
 }

@@ -1,6 +1,6 @@
 //! Space: a volume at 80% is overwritten for ever; a full one says so early, honestly, and lets everybody delete.
 
-use crate::support::{GIB, KIB, MIB, Mounted, make_volume, pattern};
+use crate::support::{GIB, KIB, MIB, Mounted, TIB, make_volume, pattern};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::Options;
@@ -96,18 +96,58 @@ fn what_statfs_calls_free_can_be_allocated_to_one_file() {
         let mounted = Mounted::new(device, options());
         let file = mounted.create(InodeNo::ROOT, "f");
         let free = mounted.space().free_bytes;
-        let end_bytes = free - 512 * KIB;
-        let mut rest = Some(0);
-        while let Some(at_bytes) = rest {
-            let len_bytes = end_bytes - at_bytes;
-            let part = mounted
-                .volume
-                .run(|vfs, now| vfs.fallocate(now, file, Allocate::Grow, at_bytes, len_bytes, false));
-            rest = part.unwrap();
-        }
+        mounted.volume.fallocate(file, Allocate::Grow, 0..free - 512 * KIB, false).unwrap();
         let left = mounted.space().free_bytes;
         assert!(left < free / 1000 + MIB, "{left} of {free} bytes are left of {size_bytes}");
     }
+}
+
+#[test]
+fn an_allocation_that_does_not_fit_takes_nothing() {
+    let mounted = Mounted::new(device(), options());
+    let kept = mounted.create(InodeNo::ROOT, "kept");
+    mounted.write(kept, 0, &pattern(1, 4 * MIB as usize));
+    let file = mounted.create(InodeNo::ROOT, "f");
+    mounted.sync();
+    let space = mounted.space();
+    for mode in [Allocate::Grow, Allocate::KeepSize, Allocate::ZeroRange(false)] {
+        for (at_bytes, len_bytes) in
+            [(0, space.free_bytes + 4 * KIB), (5, 16 * TIB), (TIB, space.total_bytes)]
+        {
+            let refused = mounted.volume.fallocate(file, mode, at_bytes..at_bytes + len_bytes, false);
+            assert_eq!(refused, Err(FsError::NoSpace), "{mode:?} of {len_bytes} bytes at {at_bytes}");
+        }
+    }
+    let too_far = mounted.volume.fallocate(file, Allocate::Grow, GIB..u64::MAX, false);
+    assert_eq!(too_far, Err(FsError::TooLarge));
+    let attr = mounted.attr(file);
+    assert_eq!((attr.size_bytes, attr.allocated_bytes), (0, 0));
+    assert_eq!(mounted.space(), space);
+    assert!(expect_space(mounted.volume.write(file, 0, &pattern(2, MIB as usize), false)).is_ok());
+}
+
+#[test]
+fn an_allocation_is_measured_by_the_holes_of_its_range_alone() {
+    let mounted = Mounted::new(device(), options());
+    let file = mounted.create(InodeNo::ROOT, "f");
+    let free = mounted.space().free_bytes;
+    // Two of three blocks of the first half are there already, written or reserved.
+    let (block, half) = (4 * KIB, free / 2 / (12 * KIB) * 12 * KIB);
+    for at_bytes in (0..half).step_by(3 * block as usize) {
+        mounted.write(file, at_bytes, &pattern(at_bytes, block as usize));
+        mounted
+            .volume
+            .fallocate(file, Allocate::Grow, at_bytes + block..at_bytes + 2 * block, false)
+            .unwrap();
+    }
+    let (free_now, holes) = (mounted.space().free_bytes, half / 3);
+    let fits = half + (free_now - holes) - 256 * KIB;
+    let refused = mounted.volume.fallocate(file, Allocate::Grow, 0..fits + 512 * KIB, false);
+    assert_eq!(refused, Err(FsError::NoSpace));
+    assert_eq!(mounted.space().free_bytes, free_now);
+    mounted.volume.fallocate(file, Allocate::Grow, 0..fits, false).unwrap();
+    assert_eq!(mounted.attr(file).size_bytes, fits);
+    assert_accounts_are_right(&mounted, "allocated");
 }
 
 #[test]

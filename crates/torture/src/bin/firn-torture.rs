@@ -1,12 +1,17 @@
-//! `firn-torture`: the crash explorer from the command line. `firn-torture --help`
+//! `firn-torture`: the crash explorer and the model tests from the command line. `firn-torture --help`
 
 use clap::{Parser, Subcommand};
 use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore, mixed, replay, soak};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
+use firnfs_torture::histories::{History, Ran};
+use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
+
+/// Seconds between two lines of progress.
+const REPORT_EVERY_S: u64 = 10;
 
 /// Cuts the power of small volumes in every way, and looks whether anything was lost.
 #[derive(Parser)]
@@ -23,6 +28,9 @@ struct Arguments {
     /// Volumes with five logs for data, which are sorted into them, as large volumes have.
     #[arg(long, global = true)]
     sorting: bool,
+    /// Volumes that do not discard by themselves, but are trimmed whenever they are idle.
+    #[arg(long, global = true, conflicts_with = "sorting")]
+    trimming: bool,
     /// Every how many-th state is crashed again during its recovery; 0 for none.
     #[arg(long, global = true, default_value_t = 40)]
     nested_every: u64,
@@ -48,6 +56,15 @@ enum What {
         #[arg(required = true)]
         scenarios: Vec<Scenario>,
     },
+    /// Random histories with remounts against the model, one a seed from --seed on: thousands in a night.
+    Model {
+        /// Histories.
+        #[arg(long, default_value_t = 20_000)]
+        histories: u64,
+        /// Stop after so many hours.
+        #[arg(long)]
+        hours: Option<f64>,
+    },
     /// Shows a failure again: SCENARIO:CUTS as it was printed (with the same --seed).
     Replay {
         /// SCENARIO:CUTS, or SCENARIO for the operations alone.
@@ -60,7 +77,11 @@ fn main() -> ExitCode {
     let plan = Plan { seed: arguments.seed, ..Plan::default() };
     let limits = Limits { plan, nested_every: arguments.nested_every, ..Limits::default() };
     let (threads, seed) = (arguments.threads, arguments.seed);
-    let firn = if arguments.sorting { Firn::sorting() } else { Firn::small() };
+    let firn = match (arguments.sorting, arguments.trimming) {
+        (true, _) => Firn::sorting(),
+        (_, true) => Firn::trimming(),
+        _ => Firn::small(),
+    };
     match arguments.what {
         What::Soak { states: None } => campaign(&firn, limits, soak(seed), threads, u64::MAX),
         What::Soak { states: Some(states) } => {
@@ -69,8 +90,56 @@ fn main() -> ExitCode {
         }
         What::Mixed { states } => campaign(&firn, limits, mixed(seed), threads, states),
         What::Run { scenarios } => campaign(&firn, limits, scenarios.into_iter(), threads, u64::MAX),
+        What::Model { histories, hours } => model(seed, histories, hours, threads),
         What::Replay { token } => show(&firn, limits, &token),
     }
+}
+
+/// Runs histories in parallel; a failure prints the command that shows it again.
+fn model(first: u64, histories: u64, hours: Option<f64>, threads: usize) -> ExitCode {
+    let started = Instant::now();
+    let (next, reported) = (AtomicU64::new(0), AtomicU64::new(0));
+    let so_far = Mutex::new((Ran::default(), 0u64, 0u64));
+    let is_over = || hours.is_some_and(|hours| started.elapsed().as_secs_f64() > hours * 3600.0);
+    let work = || {
+        while !is_over() {
+            let n = next.fetch_add(1, Relaxed);
+            if n >= histories {
+                break;
+            }
+            let seed = first.wrapping_add(n);
+            let result = History::of(seed).run();
+            let mut so_far = so_far.lock();
+            so_far.1 += 1;
+            match result {
+                Ok(ran) => so_far.0.add(ran),
+                Err(why) => {
+                    so_far.2 += 1;
+                    println!(
+                        "FAILED seed {seed}: {why}\n       firn-torture --seed {seed} model --histories 1"
+                    );
+                }
+            }
+            let period = started.elapsed().as_secs() / REPORT_EVERY_S;
+            if reported.fetch_max(period, Relaxed) < period {
+                eprintln!("{}", tell(*so_far, started));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let so_far = *so_far.lock();
+    println!("seeds from {first} on: {}", tell(so_far, started));
+    if so_far.2 == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell((ran, histories, failed): (Ran, u64, u64), since: Instant) -> String {
+    format!(
+        "{histories} histories, {} operations, {} remounts, {} segments made clean, {failed} failed, {:.0} s",
+        ran.steps,
+        ran.remounts,
+        ran.cleaned,
+        since.elapsed().as_secs_f64()
+    )
 }
 
 fn campaign(
@@ -80,7 +149,6 @@ fn campaign(
     threads: usize,
     states: u64,
 ) -> ExitCode {
-    const REPORT_EVERY_S: u64 = 10;
     let started = Instant::now();
     let reported = AtomicU64::new(0);
     let progress = |totals: &Totals| {

@@ -1,5 +1,6 @@
 //! firnfs as the explorer's subject: the log-structured store behind the real driver, in virtual time, on one thread.
 
+use firnfs_manage::LogVolume;
 mod damage;
 mod nameless;
 
@@ -40,6 +41,8 @@ pub struct Firn {
     pub data_logs: Option<u8>,
     /// How they are run.
     pub options: Options,
+    /// Whoever is idle has the volume trimmed too.
+    pub trims: bool,
 }
 
 impl Firn {
@@ -68,13 +71,20 @@ impl Firn {
             coalesce_age_ms: Some(0),
             ..Options::default()
         };
-        Self { mkfs, data_logs: None, options }
+        Self { mkfs, data_logs: None, options, trims: false }
     }
 
     /// [`Firn::small`] with as many logs as large volumes have, and data sorted into them. A commit goes to all of them.
     #[must_use]
     pub fn sorting() -> Self {
         Self { data_logs: Some(5), ..Self::small() }
+    }
+
+    /// [`Firn::small`] without discards of its own, but trimmed again and again.
+    #[must_use]
+    pub fn trimming() -> Self {
+        let small = Self::small();
+        Self { options: Options { discard: false, ..small.options }, trims: true, ..small }
     }
 
     /// What the volume on an image has counted since it was made: (name, count).
@@ -94,12 +104,21 @@ impl Firn {
         let open = OpenVolume {
             volume: volume.map_err(|e| e.to_string())?,
             clock,
+            trims: self.trims,
             nameless: Vec::new(),
             unnamed: VecDeque::new(),
         };
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
     }
+}
+
+fn trim(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    let mut part = Some(0);
+    while let Some(from) = part {
+        part = volume.trim(from)?.next;
+    }
+    Ok(())
 }
 
 impl Subject for Firn {
@@ -151,6 +170,8 @@ fn check_is_clean(device: &dyn Device) -> Result<(), String> {
 struct OpenVolume {
     volume: Volume<Lfs>,
     clock: Arc<VirtualClock>,
+    /// See [`Firn::trims`].
+    trims: bool,
     /// Files held open that have lost a name; with their content, once they have none left and were used.
     nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
     /// Files held open that never had a name, the oldest first.
@@ -262,7 +283,8 @@ impl OpenVolume {
             Op::Sync => volume.sync(Scope::All),
             Op::Idle { ms } => {
                 self.clock.advance_ms(*ms as i64);
-                volume.background().map(drop)
+                volume.background()?;
+                if self.trims { trim(volume) } else { Ok(()) }
             }
             Op::UnlinkOpen(_)
             | Op::UseOpen { .. }

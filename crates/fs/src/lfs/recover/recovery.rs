@@ -22,6 +22,7 @@ use crate::lfs::map::shelf::describe;
 use crate::lfs::map::wanted::verify_stored;
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
 use crate::lfs::recover::open::DeviceReader;
+use crate::lfs::recover::tally::Tally;
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
@@ -102,6 +103,7 @@ struct Batch {
     written: Vec<(Range<SectorAddr>, TimeNs)>,
     partials: u64,
     bytes: u64,
+    tally: Tally,
 }
 
 impl Lfs {
@@ -137,6 +139,9 @@ impl Lfs {
                 self.usage.note_write(self.geo.segment_of(addrs.start), time);
                 tail.insert(addrs.start, addrs.end);
             }
+            let directories: BTreeSet<InodeNo> =
+                done.inodes.iter().filter(|(_, new)| new.is_directory).map(|(ino, _)| *ino).collect();
+            done.tally.add_to(&mut self.counters, |ino| directories.contains(&ino));
             latest.extend(done.inodes);
             accepted = at.clone();
         }
@@ -152,6 +157,7 @@ impl Lfs {
         }
         self.changed_since_checkpoint = found.partials > 0;
         self.recovered = found;
+        self.counters_at_mount = self.counters;
         if let Some(lost) = found.lost {
             self.give_up(&lost.as_error(&self.geo));
         }
@@ -257,6 +263,7 @@ impl Lfs {
     fn note(&self, partial: &Partial, bytes: &[u8], batch: &mut Batch) -> Result<(), FsError> {
         let summary = &partial.summary;
         batch.partials += 1;
+        batch.tally.note(partial);
         batch.bytes += u64::from(summary.len_sectors * SECTOR_BYTES);
         if summary.start_sector == 0 {
             batch.entered.push((summary.segment, summary.log));

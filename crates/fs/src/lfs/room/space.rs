@@ -20,6 +20,10 @@ const INODE_SUMMARY_BYTES: u64 = 32;
 pub(in crate::lfs) const INODE_EXTRA_BYTES: u64 = INODE_SUMMARY_BYTES + TABLE_ENTRY_BYTES as u64;
 /// Over-provision: segments in 1/100 that users cannot fill, so that cleaning stays cheap.
 const OVER_PROVISION_PERCENT: u64 = 7;
+/// Levels of indirect blocks that matter to how much room a range of a file needs; those above have one block each at most.
+const INDIRECT_LEVELS: u32 = 4;
+/// What one operation asks for at most beyond what it takes in the end, in bytes.
+const PART_SPARE_BYTES: u64 = 16 << 10;
 /// Log bytes that saying of an inode that it was freed takes at most.
 const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
@@ -78,7 +82,22 @@ const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 impl Lfs {
     /// True if that many more live bytes fit.
     pub(in crate::lfs) fn has_space(&self, growth_bytes: u64) -> bool {
-        self.taken_bytes() + growth_bytes <= capacity_bytes(&self.geo, self.log.data_logs())
+        self.taken_bytes().saturating_add(growth_bytes) <= capacity_bytes(&self.geo, self.log.data_logs())
+    }
+
+    /// True if that many more blocks of content fit, with the indirect blocks that they bring at most: at either end of a range one
+    /// of each level that it only begins to fill.
+    pub(in crate::lfs) fn has_space_for_blocks(&self, blocks: u64) -> bool {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let pointers = self.geo.map.pointers_per_block();
+        let (mut all, mut level) = (blocks, blocks);
+        for _ in 0..INDIRECT_LEVELS {
+            level /= pointers;
+            all = all.saturating_add(level + 2);
+        }
+        let Some(growth_bytes) = all.checked_mul(block_bytes) else { return false };
+        let churn_bytes = churn_bytes(growth_bytes, 0, &self.geo);
+        self.has_space(growth_bytes.saturating_add(churn_bytes).saturating_add(PART_SPARE_BYTES))
     }
 
     /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with

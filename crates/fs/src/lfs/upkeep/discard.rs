@@ -2,7 +2,10 @@
 //!
 //! A segment found empty by checkpoint n is discarded when n + 1 is durable: then neither slot, nor roll-forward from either,
 //! reaches it. What the previous mount emptied last had nobody left to discard it; a slow look through the usage table finds
-//! it, a leaf in each idle step.
+//! it, a leaf in each idle step. So the end of a mount leaves little to find: before its last checkpoint it makes another one.
+//!
+//! [`Lfs::trim`] gives back all that is clean for somebody who asks, whether it was ever written or not, and whether the mount
+//! discards by itself or not.
 //!
 //! Invariant: nothing is discarded that a log, the pool or a reader holds, and nothing is written to while its discard is under
 //! way (`Jobs::is_discarding`).
@@ -12,7 +15,7 @@ use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::Checkpoint;
-use firnfs_format::{Epoch, SegmentId};
+use firnfs_format::{Epoch, SegmentId, TimeNs};
 
 /// The look for segments that earlier mounts emptied.
 #[derive(Default)]
@@ -21,6 +24,21 @@ pub(in crate::lfs) struct DiscardScan {
     next_leaf: Option<u64>,
     /// First and last checkpoint whose emptied segments may not have been discarded.
     emptied_by: (Epoch, Epoch),
+    /// The checkpoint before the last one of the mount is made.
+    is_ending: bool,
+    /// Why the device refused the last discard that it refused.
+    refused: Option<String>,
+}
+
+/// What a part of a trim gave back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trimmed {
+    /// Clean segments, in bytes.
+    pub bytes: u64,
+    /// Where the next part begins; `None` after the last.
+    pub next: Option<u64>,
+    /// How many parts there are.
+    pub parts: u64,
 }
 
 impl DiscardScan {
@@ -29,7 +47,7 @@ impl DiscardScan {
     pub(in crate::lfs) fn from(base: &Checkpoint) -> Self {
         let crashed_mounts = base.spans.len() as u32;
         let oldest = Epoch(base.epoch.0.saturating_sub(1 + 2 * crashed_mounts).max(1));
-        Self { next_leaf: Some(0), emptied_by: (oldest, base.epoch) }
+        Self { next_leaf: Some(0), emptied_by: (oldest, base.epoch), is_ending: false, refused: None }
     }
 }
 
@@ -78,5 +96,82 @@ impl Lfs {
         }
         self.discard_scan.next_leaf = Some(leaf + 1);
         Ok(true)
+    }
+
+    /// Before the last checkpoint of a mount: one that finds empty what the last one then lets be discarded.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`].
+    pub(in crate::lfs) fn checkpoint_before_last(&mut self, now: TimeNs) -> Outcome<()> {
+        let has_changed = self.changed_since_checkpoint || self.dirty_bytes() > 0;
+        if self.options.discard && has_changed && !self.discard_scan.is_ending {
+            self.checkpoint(now, false)?;
+            self.discard_scan.is_ending = true;
+        }
+        Ok(())
+    }
+
+    /// Puts discards of all clean segments of a part of the volume in line, neighbours together: 0, then what the call before
+    /// returned as `next`. What the last two checkpoints emptied is clean once they are durable.
+    ///
+    /// # Errors
+    /// `Need`; `ReadOnly`.
+    pub fn trim(&mut self, part: u64) -> Outcome<Trimmed> {
+        self.standing.refuse()?;
+        let parts = self.usage.leaves();
+        if part >= parts {
+            return Ok(Trimmed { parts, ..Trimmed::default() });
+        }
+        let mut trimmed = Trimmed { bytes: 0, next: Some(part + 1).filter(|next| *next < parts), parts };
+        let entries = match self.usage.leaf(&mut self.shelf, part) {
+            Ok(entries) => entries,
+            Err(Stop::Fail(why)) => {
+                self.put_in_quarantine(Thing::SegmentUsage, why);
+                return Ok(trimmed);
+            }
+            Err(stop) => return Err(stop),
+        };
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let mut run: Option<(u64, u64)> = None;
+        for (segment, entry) in entries {
+            let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
+            let is_clean = !entry.in_use && self.usage.is_ready(&entry, self.durable_epoch);
+            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
+            if !is_clean || !is_free || self.jobs.is_discarding(at_bytes) {
+                continue;
+            }
+            trimmed.bytes += segment_bytes;
+            match &mut run {
+                Some((start, len)) if *start + *len == at_bytes => *len += segment_bytes,
+                _ => {
+                    let before = run.replace((at_bytes, segment_bytes));
+                    before.into_iter().for_each(|(start, len)| self.jobs.push_discard(start, len));
+                }
+            }
+        }
+        run.into_iter().for_each(|(start, len)| self.jobs.push_discard(start, len));
+        Ok(trimmed)
+    }
+
+    /// True while a discard is in line or under way.
+    #[must_use]
+    pub fn is_discarding(&self) -> bool {
+        self.jobs.discards()
+    }
+
+    /// True while a checkpoint is on its way.
+    #[must_use]
+    pub fn is_checkpointing(&self) -> bool {
+        self.jobs.checkpoint_under_way()
+    }
+
+    /// The device refused a discard. Nobody depends on one, but who asked for it wants to know.
+    pub(in crate::lfs) fn note_refused_discard(&mut self, why: String) {
+        self.discard_scan.refused = Some(why);
+    }
+
+    /// Why the device refused a discard since this was asked last, if it did.
+    pub fn take_refused_discard(&mut self) -> Option<String> {
+        self.discard_scan.refused.take()
     }
 }

@@ -227,7 +227,7 @@ impl Lfs {
         if self.standing.is_closed() {
             return Ok(());
         }
-        let result = self.checkpoint(now, true);
+        let result = self.checkpoint_before_last(now).and_then(|()| self.checkpoint(now, true));
         match &result {
             Ok(()) => self.standing.close(),
             Err(Stop::Fail(why)) => self.give_up(why),

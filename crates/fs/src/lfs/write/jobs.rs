@@ -12,7 +12,7 @@ use crate::mutation::{Mutation, is_on};
 use crate::store::Ticket;
 use firnfs_device::{AlignedBuf, Request};
 use firnfs_format::{Epoch, SectorAddr, Serial};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What a finished job means to the store.
@@ -83,8 +83,8 @@ pub struct Jobs {
     flushing: bool,
     slot: Option<Slot>,
     discards: VecDeque<(u64, u64)>,
-    /// Starts of all discards that are not complete.
-    discarding: BTreeSet<u64>,
+    /// All discards that are not complete: the end of each by its start.
+    discarding: BTreeMap<u64, u64>,
     in_flight_bytes: u64,
     /// Partial segments wait until the mount's incarnation is durable.
     partials_held: bool,
@@ -148,12 +148,17 @@ impl Jobs {
     /// Queues a discard of bytes on the device.
     pub fn push_discard(&mut self, at_bytes: u64, len_bytes: u64) {
         self.discards.push_back((at_bytes, len_bytes));
-        self.discarding.insert(at_bytes);
+        self.discarding.insert(at_bytes, at_bytes + len_bytes);
     }
 
-    /// True while a discard that starts there is in line or under way: what is written there could get lost.
+    /// True while a discard that covers this place is in line or under way: what is written there could get lost.
     pub fn is_discarding(&self, at_bytes: u64) -> bool {
-        self.discarding.contains(&at_bytes)
+        self.discarding.range(..=at_bytes).next_back().is_some_and(|(_, &end_bytes)| at_bytes < end_bytes)
+    }
+
+    /// True while any discard is in line or under way.
+    pub fn discards(&self) -> bool {
+        !self.discarding.is_empty()
     }
 
     /// All serials up to this one are written.

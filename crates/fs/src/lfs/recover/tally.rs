@@ -1,0 +1,63 @@
+//! What the summaries of a crashed mount's log say for the [`Counters`]: bytes of the log, by kind.
+//!
+//! The counters are in the checkpoint; what a mount counted after its last one is lost with it. Its log is not: roll-forward reads the
+//! summaries of all of it. They say what was written, but not why, so counts of the cleaner's work, of files put in order, of bytes that users
+//! wrote, and of checkpoints stay as the checkpoint has them.
+//!
+//! Invariant: what a tally adds for a batch is what [`Counters::count_partial`] added when the batch was laid out. Caller:
+//! [`recovery`](super::recovery).
+
+use crate::lfs::base::counters::Counters;
+use crate::lfs::base::kinds::{KindBytes, LogKind};
+use crate::lfs::base::scan::Partial;
+use crate::store::Fork;
+use firnfs_format::summary::EntryKind;
+use firnfs_format::{InodeNo, SECTOR_BYTES, Serial};
+
+/// The root directory, from which a new volume rolls forward: counts since mkfs begin behind it.
+const WRITTEN_BY_MKFS: Serial = Serial(1);
+
+/// Bytes of a batch, or of several that count together.
+#[derive(Default)]
+pub(in crate::lfs) struct Tally {
+    log_bytes: u64,
+    placed: KindBytes,
+    /// Blocks of which only the inode's record, later in the batch, says whether they are a directory's.
+    content: Vec<(InodeNo, u32)>,
+}
+
+impl Tally {
+    /// Counts a partial segment.
+    pub(in crate::lfs) fn note(&mut self, partial: &Partial) {
+        if partial.summary.serial == WRITTEN_BY_MKFS {
+            return;
+        }
+        self.log_bytes += u64::from(partial.summary.len_sectors) * u64::from(SECTOR_BYTES);
+        for entry in &partial.entries {
+            let bytes = entry.ptr.stored_bytes();
+            let kind = match entry.kind {
+                EntryKind::Freed => continue,
+                EntryKind::Inode { .. } => LogKind::Inode,
+                EntryKind::Block { .. } if entry.ino == InodeNo::INODE_MAP => LogKind::InodeMap,
+                EntryKind::Block { .. } if entry.ino == InodeNo::SEGMENT_USAGE => LogKind::UsageTable,
+                EntryKind::Block { fork, level: 0, .. } if fork == Fork::Data as u8 => {
+                    self.content.push((entry.ino, bytes));
+                    continue;
+                }
+                EntryKind::Block { fork, level, .. } if fork == Fork::Xattr as u8 => {
+                    LogKind::of_block(Fork::Xattr, level, false)
+                }
+                EntryKind::Block { level, .. } => LogKind::of_block(Fork::Index, level, true),
+            };
+            self.placed.add(kind, bytes);
+        }
+    }
+
+    /// The batch counts: adds it up. `is_directory` says so of the inodes whose records are in it.
+    pub(in crate::lfs) fn add_to(mut self, counters: &mut Counters, is_directory: impl Fn(InodeNo) -> bool) {
+        for (ino, bytes) in self.content {
+            self.placed.add(LogKind::of_block(Fork::Data, 0, is_directory(ino)), bytes);
+        }
+        counters.count_partial(self.log_bytes, &self.placed);
+    }
+}

@@ -1,0 +1,40 @@
+//! Trim: all clean segments are given back to the device, for somebody who asks. See `firnfs::lfs` for what is clean.
+
+use firnfs::FsError;
+use firnfs::engine::Engine;
+use firnfs::lfs::{Lfs, Trimmed};
+use firnfs::store::Store;
+use firnfs_volume::Volume;
+
+/// Checkpoints after which what is empty now may be discarded: one finds it, the next replaces the last that needs it.
+const CHECKPOINTS_TO_FREE: u32 = 2;
+
+/// Discards what is clean in one part of the volume and waits for it: `from` is 0, then what the call before returned as `next`.
+/// The first part begins with freeing what is empty.
+///
+/// # Errors
+/// `Io` also if the device does not discard; `ReadOnly`, `Corrupt`, `NoSpace` as a checkpoint.
+pub(crate) fn trim(volume: &Volume<Lfs>, from: u64) -> Result<Trimmed, FsError> {
+    if from == 0 {
+        free_emptied(volume)?;
+        volume.run_quietly(|vfs, _| Ok(vfs.store_mut().take_refused_discard()))?;
+    }
+    let trimmed = volume.run_quietly(|vfs, _| vfs.store_mut().trim(from))?;
+    volume.pump();
+    volume.until(|vfs| Ok((vfs.store().broken().is_some() || !vfs.store().is_discarding()).then_some(())))?;
+    let refused = volume.run_quietly(|vfs, _| Ok(vfs.store_mut().take_refused_discard()))?;
+    refused.map_or(Ok(trimmed), |why| Err(FsError::Io(why)))
+}
+
+/// Has what is deleted dropped, and checkpoints made until its segments are clean.
+fn free_emptied(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    volume.background()?;
+    for _ in 0..CHECKPOINTS_TO_FREE {
+        volume.run_quietly(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
+        volume.until(|vfs| match vfs.store().read_only() {
+            Some(why) => Err(FsError::ReadOnly(why.to_owned())),
+            None => Ok((!vfs.store().is_checkpointing()).then_some(())),
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Random histories on a log-structured volume against the model: with remounts and crashes after a sync in between, tiny
+//! caches that force every kind of fetch, and the accounting added up anew at every remount.
+//!
+//! Everything about a history comes from its seed: what it does, the volume, the memory, the times. Callers: the model tests (hundreds of
+//! seeds), `firn-torture model` (thousands).
+
+use crate::audit::audit;
+use crate::model::{Model, Seen};
+use crate::on_volume::OnVolume;
+use crate::ops::{Generator, HANDLES, Mix, Op, Path};
+use crate::run::Runner;
+use firnfs::lfs::{MkfsOptions, Options};
+use firnfs::store::{Scope, Store};
+use firnfs_device::{Device, MemDevice};
+use firnfs_format::TimeNs;
+use firnfs_manage::format;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+const START: TimeNs = TimeNs(1_000_000);
+/// Sizes of volumes, in bytes: the small ones run out of clean segments soon.
+const VOLUME_BYTES: [u64; 3] = [10 << 20, 13 << 20, 32 << 20];
+/// Every how many-th history is a long one.
+const LONG_EVERY: u64 = 21;
+/// Time passes without requests after every so many operations.
+const IDLE_EVERY: usize = 23;
+
+/// A history, not run yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct History {
+    /// What all of it comes from.
+    pub seed: u64,
+    /// Operations.
+    pub steps: usize,
+    /// Operations between two mounts.
+    pub remount_every: usize,
+}
+
+/// What a history did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ran {
+    /// Operations.
+    pub steps: u64,
+    /// Times that the volume was mounted again.
+    pub remounts: u64,
+    /// Bytes that were put in order in idle times.
+    pub coalesced_bytes: u64,
+    /// Segments that became clean, whether cleaned or found empty.
+    pub cleaned: u64,
+}
+
+impl Ran {
+    /// Counts another history too.
+    pub fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.remounts += other.remounts;
+        self.coalesced_bytes += other.coalesced_bytes;
+        self.cleaned += other.cleaned;
+    }
+}
+
+fn time(step: usize) -> TimeNs {
+    TimeNs(START.0 + (step as i64 / 2) * 1_000 + (step as i64 / 37) * 90_000_000_000_000)
+}
+
+impl History {
+    /// The history of a seed: short with many remounts, or now and then long.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let (steps, remount_every) =
+            if seed % LONG_EVERY == LONG_EVERY - 1 { (4_000, 500) } else { (400, 60) };
+        Self { seed, steps, remount_every }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What the file system answered and what would have been right; a panic of the file system is one too.
+    pub fn run(self) -> Result<Ran, String> {
+        catch_unwind(AssertUnwindSafe(|| Run::new(self)?.finish())).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+            Err(format!("panic: {}", text.unwrap_or_default()))
+        })
+    }
+
+    fn volume_bytes(self) -> u64 {
+        VOLUME_BYTES[(self.seed % 3) as usize]
+    }
+
+    fn mkfs_options(self) -> MkfsOptions {
+        MkfsOptions {
+            size_bytes: self.volume_bytes(),
+            block_bytes: 4096,
+            segment_bytes: 256 << 10,
+            physical_block_bytes: 4096,
+            inline_max_bytes: [0, 200, 2048][(self.seed / 3 % 3) as usize],
+            label: String::new(),
+            uuid: [7; 16],
+            hash_key: [self.seed, 2],
+            now: START,
+            root_owner: (0, 0),
+        }
+    }
+
+    fn options(self) -> Options {
+        let seed = self.seed;
+        Options {
+            cache_bytes: if seed.is_multiple_of(2) { 4 << 20 } else { 64 << 20 },
+            write_threshold_bytes: [64 << 10, 1 << 20][(seed / 2 % 2) as usize],
+            discard: seed.is_multiple_of(5),
+            coalesce_age_ms: [None, Some(0)][(seed % 2) as usize],
+            ..Options::default()
+        }
+    }
+
+    fn mount(self, device: &Arc<dyn Device>, now: TimeNs) -> Result<OnVolume, String> {
+        OnVolume::open(device.clone(), self.options(), now).map_err(|e| format!("cannot be mounted: {e}"))
+    }
+}
+
+/// A history on its way.
+struct Run {
+    history: History,
+    device: Arc<dyn Device>,
+    model: Model,
+    runner: Runner<OnVolume>,
+    generator: Generator,
+    ran: Ran,
+}
+
+impl Run {
+    fn new(history: History) -> Result<Self, String> {
+        let device: Arc<dyn Device> = Arc::new(MemDevice::new(history.volume_bytes()));
+        format(&*device, &history.mkfs_options()).map_err(|e| e.to_string())?;
+        let mut model = Model::new(START);
+        model.may_be_full = true;
+        model.may_lose_atime = true;
+        let target = history.mount(&device, START)?;
+        model.file_max_bytes =
+            target.volume.run(|vfs, _| Ok(vfs.store().facts().file_max_bytes)).map_err(|e| e.to_string())?;
+        let generator = Generator::new(history.seed, Mix::default());
+        Ok(Self { history, device, model, runner: Runner::new(target), generator, ran: Ran::default() })
+    }
+
+    fn finish(mut self) -> Result<Ran, String> {
+        for step in 0..self.history.steps {
+            self.step(step).map_err(|why| format!("operation {step}: {why}"))?;
+        }
+        self.compare_trees()?;
+        self.note_counters()?;
+        self.ran.steps = self.history.steps as u64;
+        Ok(self.ran)
+    }
+
+    fn step(&mut self, step: usize) -> Result<(), String> {
+        let now = time(step);
+        self.runner.target.clock.set_ns(now.0);
+        if step % self.history.remount_every == self.history.remount_every - 1 {
+            self.remount(step)?;
+        }
+        if step % IDLE_EVERY == IDLE_EVERY - 1 {
+            self.idle()?;
+            self.runner.target.clock.set_ns(now.0);
+        }
+        let op = self.generator.next_op(&self.model);
+        self.apply(now, &op)
+    }
+
+    fn apply(&mut self, now: TimeNs, op: &Op) -> Result<(), String> {
+        let reply = self.runner.apply(now, op);
+        self.model
+            .judge(now, op, &reply)
+            .map_err(|right| format!("{op:?}: answered {reply:?}, right is {right}"))
+    }
+
+    /// Closes the volume, or leaves it as a crash after a sync does, mounts it again, and adds up its accounts.
+    fn remount(&mut self, step: usize) -> Result<(), String> {
+        let is_clean = (step / self.history.remount_every).is_multiple_of(2);
+        for slot in 0..HANDLES {
+            self.apply(time(step), &Op::Close { slot })?;
+        }
+        self.note_counters()?;
+        let volume = &self.runner.target.volume;
+        let left = if is_clean { volume.close() } else { volume.sync(Scope::All) };
+        left.map_err(|e| format!("left {}: {e}", if is_clean { "cleanly" } else { "after a sync" }))?;
+        self.runner.target = self.history.mount(&self.device, time(step))?;
+        self.ran.remounts += 1;
+        let wrong = audit(&self.runner.target.volume).map_err(|e| e.to_string())?;
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the accounts are wrong after a remount, clean {is_clean}: {wrong:#?}"))
+    }
+
+    /// Time for the commit interval, for quiet time, and for what is done then.
+    fn idle(&self) -> Result<(), String> {
+        for _ in 0..12 {
+            self.runner.target.clock.advance_ms(1000);
+            self.runner.target.volume.background().map_err(|e| format!("background work: {e}"))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what the present mount did: counters are compared with where it began.
+    fn note_counters(&mut self) -> Result<(), String> {
+        let counters = self.runner.target.volume.run(|vfs, _| Ok(*vfs.store().counters()));
+        let counters = counters.map_err(|e| e.to_string())?;
+        self.ran.coalesced_bytes = self.ran.coalesced_bytes.max(counters.coalesced_bytes);
+        self.ran.cleaned = self.ran.cleaned.max(counters.segments_cleaned + counters.segments_cleaned_empty);
+        Ok(())
+    }
+
+    fn compare_trees(&mut self) -> Result<(), String> {
+        let mut expected = self.model.seen();
+        let mut found = self.runner.seen(time(self.history.steps)).map_err(|e| format!("the tree: {e}"))?;
+        same_identities(&mut expected, &mut found)?;
+        expected.values_mut().chain(found.values_mut()).for_each(|seen| seen.stat.atime = TimeNs(0));
+        let paths = expected.keys().chain(found.keys());
+        let differ: Vec<_> = paths.filter(|path| expected.get(*path) != found.get(*path)).collect();
+        if differ.is_empty() { Ok(()) } else { Err(format!("the trees differ at {differ:?}")) }
+    }
+}
+
+/// Inode numbers of the volume and identities of the model must stand for each other; then the model's are put in their place.
+fn same_identities(
+    expected: &mut BTreeMap<Path, Seen>,
+    found: &mut BTreeMap<Path, Seen>,
+) -> Result<(), String> {
+    let mut there = BTreeMap::new();
+    for (path, seen) in found {
+        let Some(model) = expected.get(path) else { continue };
+        if *there.entry(seen.identity).or_insert(model.identity) != model.identity {
+            return Err(format!("{path:?} shares its inode with a file of another identity"));
+        }
+        seen.identity = model.identity;
+    }
+    Ok(())
+}

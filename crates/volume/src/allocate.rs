@@ -1,0 +1,51 @@
+//! fallocate(2) as a whole: what does not fit is refused before anything is taken, then the range is done part by part.
+
+use crate::Volume;
+use firnfs::FsError;
+use firnfs::engine::Engine;
+use firnfs::vfs::Allocate;
+use firnfs_format::InodeNo;
+use std::ops::Range;
+
+impl<S: Engine> Volume<S> {
+    /// Allocates, punches or zeroes a range of a file. A range that does not fit is refused whole; only if others take the space
+    /// meanwhile, a part of it may be done.
+    ///
+    /// # Errors
+    /// `NoSpace`, and those of `Vfs::fallocate`.
+    pub fn fallocate(
+        &self,
+        ino: InodeNo,
+        mode: Allocate,
+        range: Range<u64>,
+        kill_set_id: bool,
+    ) -> Result<(), FsError> {
+        if mode != Allocate::PunchHole && !range.is_empty() {
+            self.refuse_what_does_not_fit(ino, &range)?;
+        }
+        let mut next = Some(range.start);
+        while let Some(at) = next {
+            let len_bytes = range.end.saturating_sub(at);
+            next = self.run(|vfs, now| vfs.fallocate(now, ino, mode, at, len_bytes, kill_set_id))?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the file only if the range would not fit without what it has already.
+    fn refuse_what_does_not_fit(&self, ino: InodeNo, range: &Range<u64>) -> Result<(), FsError> {
+        let fits = self.run(|vfs, _| {
+            let blocks = (range.end - range.start) / u64::from(vfs.facts().block_bytes) + 2;
+            Ok(vfs.refuse_growth(blocks).is_ok())
+        })?;
+        if fits {
+            return Ok(());
+        }
+        let (mut blocks, mut next) = (0, Some(range.start));
+        while let Some(at) = next {
+            let (more, rest) = self.run(|vfs, _| vfs.holes(ino, at, range.end - at))?;
+            blocks += more;
+            next = rest;
+        }
+        self.run(|vfs, _| vfs.refuse_growth(blocks))
+    }
+}
