@@ -23,7 +23,7 @@ pub mod trace;
 pub mod workload;
 mod zipf;
 
-pub use engine::Regime;
+pub use engine::{Regime, Until, VictimOrder};
 pub use histogram::Histogram;
 pub use simulate::{Outcome, Setup, simulate};
 

@@ -115,17 +115,48 @@ fn cost_benefit_halves_the_cost_of_greedy() {
     assert!(by("cost-benefit") < 0.72 * by("greedy"));
 }
 
+/// 500 segments of 256 blocks, 10% of the blocks with 90% of the writes: what two other simulators of the same model say.
+fn checked(policy: &str, utilisation: f64, regime: Regime) -> Setup {
+    Setup { segment_blocks: 256, regime, ..setup("hot-cold", policy, "one", utilisation) }
+}
+
 #[test]
-fn the_published_costs_at_95_percent_are_those_of_segment_age() {
-    let at_95 = |policy: &str, age_sort| {
-        let setup = sprite("hot-cold", policy, 0.95, 27);
-        cost(&Setup { regime: Regime { age_sort, ..setup.regime }, ..setup })
-    };
+fn one_victim_at_a_time_is_dear_in_a_single_pass_and_cheap_until_a_segment_is_clean() {
+    for (policy, regime, independent) in [
+        ("greedy", Regime::single_pass(1, true), 5.93),
+        ("cost-benefit", Regime::single_pass(1, true), 5.92),
+        ("greedy", Regime::sprite(1, 1, true), 5.27),
+        ("cost-benefit", Regime::sprite(1, 1, true), 3.47),
+    ] {
+        let cost = cost(&checked(policy, 0.75, regime));
+        assert!((cost / independent - 1.0).abs() < 0.02, "{policy}, {regime:?}: {cost}");
+    }
+}
+
+#[test]
+fn the_order_in_which_victims_are_read_costs_what_other_simulators_say() {
+    let pass = Regime::single_pass(4, false);
+    for (age_sort, victim_order, independent) in [
+        (true, VictimOrder::Policy, 3.25),
+        (false, VictimOrder::Policy, 3.60),
+        (false, VictimOrder::Random, 3.50),
+        // Not in order of age, it seems, and nearly as cheap: numbers turn cold together.
+        (false, VictimOrder::Number, 3.27),
+    ] {
+        let cost = cost(&checked("cost-benefit", 0.75, Regime { age_sort, victim_order, ..pass }));
+        assert!((cost / independent - 1.0).abs() < 0.02, "{age_sort}, {victim_order:?}: {cost}");
+    }
+}
+
+#[test]
+fn the_published_costs_at_95_percent_are_those_of_segment_age_two_at_a_time() {
+    let at_95 = |policy: &str, age_sort| cost(&checked(policy, 0.95, Regime::single_pass(2, age_sort)));
     let (sorted, unsorted) = (at_95("cost-benefit", true), at_95("cost-benefit", false));
-    assert!((sorted / 11.8 - 1.0).abs() < 0.1, "{sorted}");
-    assert!((unsorted / 16.6 - 1.0).abs() < 0.1, "{unsorted}");
-    // What the text says, the age of the youngest block, does not give the published curve.
-    assert!(at_95("cost-benefit-youngest", true) > 1.5 * 11.8);
+    assert!((sorted / 11.8 - 1.0).abs() < 0.03, "{sorted}");
+    assert!((unsorted / 16.6 - 1.0).abs() < 0.03, "{unsorted}");
+    // What the text says, the age of the youngest block, does not give the published values.
+    let youngest = at_95("cost-benefit-youngest", true);
+    assert!((youngest / 11.8 - 1.0).abs() > 0.1, "{youngest}");
 }
 
 #[test]
