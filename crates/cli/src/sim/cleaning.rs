@@ -261,7 +261,7 @@ fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
         row.placement.clone(),
         format!("{:.3} ± {:.3}", amplification.mean, amplification.half_width),
         format!("{:.2}", outcome.write_cost.mean),
-        format!("{:.3}", outcome.cleaned_utilisation),
+        format!("{:.3}", outcome.cleaned_utilisation.mean),
         format!("{:.0}%", outcome.empty_share * 100.0),
         ratio(outcome.ideal_separation.map(|ideal| amplification.mean / ideal)),
         ratio(to_oracle),

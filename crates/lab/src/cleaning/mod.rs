@@ -24,7 +24,7 @@ pub mod workload;
 mod zipf;
 
 pub use engine::{Regime, Until, VictimOrder};
-pub use histogram::Histogram;
+pub use histogram::{Bar, Histogram};
 pub use simulate::{Outcome, Setup, simulate};
 
 #[cfg(test)]

@@ -27,8 +27,9 @@ pub(super) fn svg(plot: &Plot) -> Result<String, LabError> {
 fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&plotters::style::WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(plot.title, ("sans-serif", 22))
+    let titled = area.titled(plot.title, ("sans-serif", 22))?;
+    let mut chart = ChartBuilder::on(&titled)
+        .caption(plot.conditions, ("sans-serif", 15))
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(52)
