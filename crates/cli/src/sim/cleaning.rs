@@ -30,7 +30,8 @@ Examples:
 
 Every combination runs until its write cost is steady and known to --precision, or --max-volumes
 are written. All runs with one workload and size see the same writes. The result does not depend
-on --threads. Some segments stay clean and do not count: 8, or two more than logs.
+on --threads. Some segments stay clean and do not count: 8, or two more than logs. To best: over
+the lowest row with the same workload and share.
 
 The cleaner starts when a log needs a segment. Then it cleans batch after batch until a whole
 segment is gained: with one victim at a time some 1/(1-u) in a row. With --single-pass it cleans
@@ -208,11 +209,12 @@ fn text(view: &View) -> String {
         "write cost",
         "cleaned at",
         "empty",
+        "to best",
         "to ideal",
         "to oracle",
         "volumes",
     ];
-    let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, to_oracle(row, &view.rows))).collect();
+    let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, &view.rows)).collect();
     let mut text = markdown(&header, &rows);
     if let Some(row) = view.rows.first() {
         text += &format!("\nCleaning: {}.\n", row.regime);
@@ -237,19 +239,19 @@ fn text(view: &View) -> String {
     text
 }
 
-/// Write amplification over that of the oracle in the same place, if it was asked for.
-fn to_oracle(row: &Row, rows: &[Row]) -> Option<f64> {
-    let is_bound = |other: &&Row| {
-        other.placement.starts_with("oracle")
+/// Write amplification over the lowest of the rows in the same place, oracles or all others; `None` without any.
+fn to_lowest(row: &Row, rows: &[Row], of_oracles: bool) -> Option<f64> {
+    let is_rival = |other: &&Row| {
+        other.placement.starts_with("oracle") == of_oracles
             && other.workload == row.workload
             && other.utilisation == row.utilisation
             && other.segment_blocks == row.segment_blocks
     };
-    let bounds = rows.iter().filter(is_bound).map(|bound| bound.outcome.write_amplification.mean);
-    bounds.min_by(f64::total_cmp).map(|bound| row.outcome.write_amplification.mean / bound)
+    let lowest = rows.iter().filter(is_rival).map(|rival| rival.outcome.write_amplification.mean);
+    lowest.min_by(f64::total_cmp).map(|lowest| row.outcome.write_amplification.mean / lowest)
 }
 
-fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
+fn cells(row: &Row, rows: &[Row]) -> Vec<String> {
     let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
     let outcome = &row.outcome;
     let amplification = &outcome.write_amplification;
@@ -263,8 +265,9 @@ fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
         format!("{:.2}", outcome.write_cost.mean),
         format!("{:.3}", outcome.cleaned_utilisation.mean),
         format!("{:.0}%", outcome.empty_share * 100.0),
+        ratio(to_lowest(row, rows, false)),
         ratio(outcome.ideal_separation.map(|ideal| amplification.mean / ideal)),
-        ratio(to_oracle),
+        ratio(to_lowest(row, rows, true)),
         format!(
             "{:.0} + {:.0}{}",
             outcome.warm_up_volumes,

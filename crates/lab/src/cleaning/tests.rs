@@ -281,36 +281,66 @@ fn plugging_holes_moves_less_on_a_nearly_full_disk_and_writes_in_small_pieces() 
     assert_eq!(copied.small_writes, 0.0);
 }
 
-/// Of the default policy and placement, or of others, on a volume of the usual proportions.
-fn usual(workload: &str, placement: scheme::PlacementName, utilisation: f64) -> Setup {
-    Setup {
-        policy: scheme::PolicyName::default(),
-        placement,
-        segments: 800,
-        max_volumes: 250.0,
-        ..setup(workload, "greedy", "one", utilisation)
+/// The default policy with what volumes run: `split` with two logs for data, `dac-leap` with three to five.
+fn of_a_volume(workload: &str, logs: u8, utilisation: f64) -> Setup {
+    let placement = if logs == 2 { "split".to_owned() } else { format!("dac-leap:{logs}") };
+    let setup = setup(workload, "cost-benefit", &placement, utilisation);
+    Setup { segments: 800, max_volumes: 250.0, ..setup }
+}
+
+#[test]
+fn volumes_come_as_close_to_ideal_separation_as_their_logs_let_them() {
+    // With four and five logs the goals are met (1.15 and 1.25: docs/decisions/0201), with three at 75%.
+    for (logs, at_75, at_90) in [(2, 1.30, 1.45), (3, 1.15, 1.33), (4, 1.10, 1.25), (5, 1.10, 1.20)] {
+        for (utilisation, most) in [(0.75, at_75), (0.9, at_90)] {
+            let outcome = run(&of_a_volume("hot-cold", logs, utilisation));
+            let ratio = outcome.write_amplification.mean / outcome.ideal_separation.unwrap();
+            assert!((0.99..most).contains(&ratio), "{logs} logs, {utilisation}: {ratio}");
+        }
     }
 }
 
 #[test]
-fn the_default_comes_close_to_ideal_separation() {
-    for (utilisation, most) in [(0.75, 1.15), (0.9, 1.25)] {
-        let outcome = run(&usual("hot-cold", scheme::PlacementName::default(), utilisation));
-        let ratio = outcome.write_amplification.mean / outcome.ideal_separation.unwrap();
-        assert!((0.99..most).contains(&ratio), "{utilisation}: {ratio}");
-    }
+fn the_default_of_the_simulator_is_what_large_volumes_run() {
+    let large = of_a_volume("uniform", 5, 0.75);
+    assert_eq!(
+        (large.policy, large.placement),
+        (scheme::PolicyName::default(), scheme::PlacementName::default())
+    );
+}
+
+/// A small disk, for many runs.
+fn small(setup: Setup) -> Setup {
+    Setup { segments: 200, segment_blocks: 32, precision: 0.05, max_volumes: 60.0, ..setup }
 }
 
 #[test]
-fn the_default_follows_a_hot_set_that_moves_about_as_well_as_any() {
-    for workload in ["shift:2", "shift:10", "shift:50"] {
-        let of = |placement: scheme::PlacementName| {
-            let setup = Setup { segments: 300, segment_blocks: 64, ..usual(workload, placement, 0.85) };
-            simulate(&setup, &mut |_| ()).unwrap().write_amplification.mean
-        };
-        let others = ["one", "split", "dac", "sepbit", "mida"].map(|name| of(name.parse().unwrap()));
-        let best = others.into_iter().fold(f64::INFINITY, f64::min);
-        let ours = of(scheme::PlacementName::default());
-        assert!(ours < 1.1 * best, "{workload}: {ours}, others {others:?}");
+fn volumes_follow_a_hot_set_that_moves_nearly_as_well_as_any_policy_with_any_placement() {
+    let policies = [
+        "greedy",
+        "fifo",
+        "d-choices",
+        "windowed",
+        "cost-benefit",
+        "cost-benefit-youngest",
+        "cost-benefit-sqrt",
+        "pooled:0.03",
+        "age-threshold",
+    ];
+    let placements = ["one", "split", "age-sort", "dac:5", "dac-leap:5", "sepbit:5", "mida:5"];
+    for workload in ["shift:2", "shift:10"] {
+        for utilisation in [0.6, 0.75, 0.9] {
+            let others = policies.iter().flat_map(|policy| {
+                placements.map(|placement| small(setup(workload, policy, placement, utilisation)))
+            });
+            let ours = [2, 3, 4, 5].map(|logs| small(of_a_volume(workload, logs, utilisation)));
+            let setups: Vec<Setup> = ours.into_iter().chain(others).collect();
+            let outcomes = batch::run(&setups, 2, &mut |_| ()).unwrap();
+            let costs: Vec<f64> = outcomes.iter().map(|outcome| outcome.write_amplification.mean).collect();
+            let best = costs.iter().copied().fold(f64::INFINITY, f64::min);
+            for ((logs, most), cost) in [(2, 1.30), (3, 1.20), (4, 1.15), (5, 1.1)].into_iter().zip(&costs) {
+                assert!(cost / best < most, "{workload}, {utilisation}, {logs} logs: {cost}, best {best}");
+            }
+        }
     }
 }

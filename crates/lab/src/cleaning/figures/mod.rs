@@ -25,6 +25,13 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
+/// Where a plot has room for the names of its curves.
+#[derive(Clone, Copy, Debug)]
+enum Corner {
+    UpperLeft,
+    LowerRight,
+}
+
 /// One plot.
 #[derive(Clone, Debug)]
 struct Plot {
@@ -37,6 +44,7 @@ struct Plot {
     y: &'static str,
     x_max: f64,
     y_max: f64,
+    legend: Corner,
     curves: Vec<Curve>,
 }
 
@@ -104,6 +112,7 @@ fn plots(results: &Results) -> Vec<Plot> {
         y: COST,
         x_max: f64::from(*runs::AT_A_TIME.last().unwrap_or(&1)),
         y_max: 7.0,
+        legend: Corner::LowerRight,
         curves: runs::BATCHED.iter().map(|line| results.by_batch(line, regime)).collect(),
     };
     plots.push(by_batch(
@@ -125,13 +134,14 @@ fn cost_plots(results: &Results) -> Vec<Plot> {
     let (uniform, hot) = (Condition::PAPER, Condition::HOT_COLD);
     let plot = |file, title, conditions, x, mut curves: Vec<Curve>| {
         curves.extend([flat("FFS today", 10.0), flat("FFS improved", 4.0)]);
-        Plot { file, title, conditions, x, y: COST, x_max: 1.0, y_max: 14.0, curves }
+        let legend = Corner::UpperLeft;
+        Plot { file, title, conditions, x, y: COST, x_max: 1.0, y_max: 14.0, legend, curves }
     };
     vec![
         plot(
             "figure-3",
             "Figure 3: write cost of a log, by utilisation of the cleaned segments",
-            "by definition 2 / (1-u); the points are measured under uniform writes, greedy, 4 at a time until 4 are clean",
+            "by definition 2 / (1-u); measured: 2000 segments, uniform writes, greedy, 4 at a time until 4 are clean",
             "fraction alive in segments cleaned",
             vec![no_variance("log-structured"), measured_cost(results, uniform)],
         ),
@@ -183,6 +193,7 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
             y: "share of segments",
             x_max: 1.0,
             y_max: highest * 1.05,
+            legend: Corner::UpperLeft,
             curves,
         }
     };
@@ -241,6 +252,7 @@ mod tests {
             y: COST,
             x_max: 1.0,
             y_max: 14.0,
+            legend: Corner::UpperLeft,
             curves,
         };
         let svg = plot::svg(&plot).unwrap();
