@@ -94,7 +94,8 @@ tolerance. A row in capitals is not as it was when this was written.
 ";
 
 const INDEPENDENT: &str = "\
-Costs that two simulators, written from the same description by others, give for the same conditions.
+Costs that two simulators, written from the same description by others, give for the same conditions. At 95% they do not say theirs:
+the rows have those under which the thesis's values come out.
 ";
 
 /// The values of all curves that share their abscissas; of histograms only what is in the picture.
