@@ -14,7 +14,7 @@ use crate::progress::Bar;
 use clap::{ArgGroup, Args};
 use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
-use firnfs::clean::names::POLICIES;
+use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Arguments of `firn clean`.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("goal"), after_help = format!("\
-Policies: {POLICIES}
+Policies: {AGELESS_POLICIES}, {AGE_THRESHOLD}
 
 Examples:
   firn clean /mnt                                run as a cleaner until the unmount

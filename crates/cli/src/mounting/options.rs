@@ -3,7 +3,7 @@
 use crate::failure::{Done, Failure};
 use crate::sizes::parse_size;
 use clap::Args;
-use firnfs::clean::names::{PLACEMENTS, POLICIES};
+use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
 use firnfs::vfs::AtimeMode;
 use firnfs_fuse::{MountOptions, Settings, default_threads};
@@ -45,7 +45,7 @@ fusermount3 -u, or SIGTERM. Root mounts directly and for everybody, ordinary use
 themselves. The mount that a crashed daemon left behind is cleared. Of what reads hit the kernel's page cache the
 daemon knows nothing: they change no access time.
 
-Policies:   {POLICIES}
+Policies:   {AGELESS_POLICIES}, {AGE_THRESHOLD}
 Placements: {PLACEMENTS}
 (firn sim cleaning measures them. A volume was made with two to five logs for data, by its size;
 a placement that wants more takes those. What it has learned is gone with the mount.)")

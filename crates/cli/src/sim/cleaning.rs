@@ -7,7 +7,7 @@ use clap::Args;
 use firnfs_lab::cleaning::scheme::{
     NamedWorkload, PlacementName, PolicyName, WORKLOADS, placements, policies, utilisation,
 };
-use firnfs_lab::cleaning::{Outcome, Regime, Setup, batch};
+use firnfs_lab::cleaning::{Outcome, Regime, Setup, Until, VictimOrder, batch};
 use firnfs_lab::micro::table::markdown;
 use serde::Serialize;
 use std::time::Instant;
@@ -25,11 +25,17 @@ Examples:
   firn sim cleaning --workload zipf:1,shift:2 --placement dac,sepbit,mida,oracle --json
   firn sim cleaning --workload trace:writes.txt  lines \"w BLOCK [COUNT]\" and \"d BLOCK [COUNT]\"
   firn sim cleaning --sprite 20 --batch 10 --age-sort --placement one   as Sprite LFS's simulator
+  firn sim cleaning --single-pass --batch 2 --age-sort --placement one --utilisation 0.95
   firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   its speed
 
 Every combination runs until its write cost is steady and known to --precision, or --max-volumes
 are written. All runs with one workload and size see the same writes. The result does not depend
-on --threads. Some segments stay clean and do not count: 8, or two more than logs.",
+on --threads. Some segments stay clean and do not count: 8, or two more than logs. To best: over
+the lowest row with the same workload and share.
+
+The cleaner starts when a log needs a segment. Then it cleans batch after batch until a whole
+segment is gained: with one victim at a time some 1/(1-u) in a row. With --single-pass it cleans
+one batch and goes on, and survivors share segments with new blocks. Costs differ: say which.",
     policies = policies(), placements = placements()))]
 pub struct CleaningArgs {
     /// What users do; several with commas
@@ -53,9 +59,15 @@ pub struct CleaningArgs {
     /// Clean only when no segment is clean, then until so many are (one log only)
     #[arg(long, value_name = "CLEAN", value_parser = clap::value_parser!(u32).range(1..))]
     sprite: Option<u32>,
+    /// Clean one batch when a log needs a segment, and go on; else until a whole segment is clean
+    #[arg(long, conflicts_with = "sprite")]
+    single_pass: bool,
     /// Segments cleaned at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     batch: u32,
+    /// How the victims of a batch follow each other: policy (best first), random or number (which sorts)
+    #[arg(long, value_name = "ORDER", default_value = "policy", value_parser = order)]
+    victim_order: VictimOrder,
     /// Write the live blocks of a batch oldest first
     #[arg(long)]
     age_sort: bool,
@@ -79,6 +91,15 @@ pub struct CleaningArgs {
     json: bool,
 }
 
+fn order(text: &str) -> Result<VictimOrder, String> {
+    match text {
+        "policy" => Ok(VictimOrder::Policy),
+        "random" => Ok(VictimOrder::Random),
+        "number" => Ok(VictimOrder::Number),
+        _ => Err("there are policy, random and number".to_owned()),
+    }
+}
+
 /// One row of the result.
 #[derive(Serialize)]
 struct Row {
@@ -89,6 +110,7 @@ struct Row {
     segments: u32,
     segment_blocks: u32,
     seed: u64,
+    regime: Regime,
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -123,6 +145,7 @@ pub(super) fn run(args: &CleaningArgs, output: &mut Output) -> Done {
         segments: setup.segments,
         segment_blocks: setup.segment_blocks,
         seed: setup.seed,
+        regime: setup.regime,
         outcome,
     });
     let view =
@@ -154,17 +177,25 @@ fn setups(args: &CleaningArgs) -> Result<Vec<Setup>, Failure> {
 }
 
 fn regime(args: &CleaningArgs) -> Result<Regime, Failure> {
-    let Some(high) = args.sprite else {
-        let logs = args.placement.iter().map(|p| p.logs()).max().unwrap_or(1);
-        let steady = Regime { batch: args.batch, age_sort: args.age_sort, plug: args.plug, ..Regime::STEADY };
-        return Ok(steady.for_logs(logs));
+    let with_choices = |regime| Regime {
+        batch: args.batch,
+        age_sort: args.age_sort,
+        victim_order: args.victim_order,
+        plug: args.plug,
+        ..regime
     };
-    if args.placement.iter().any(|p| p.logs() > 1) {
-        return Err(
-            Failure::usage("--sprite keeps no clean segments for several logs").advise("add --placement one")
-        );
+    let logs = args.placement.iter().map(|p| p.logs()).max().unwrap_or(1);
+    let steady = Regime::STEADY.for_logs(logs);
+    match args.sprite {
+        Some(_) if logs > 1 => {
+            Err(Failure::usage("--sprite keeps no clean segments for several logs")
+                .advise("add --placement one"))
+        }
+        Some(high) => Ok(with_choices(Regime::sprite(high, args.batch, args.age_sort))),
+        None if !args.single_pass => Ok(with_choices(steady)),
+        None if logs == 1 => Ok(with_choices(Regime::single_pass(args.batch, args.age_sort))),
+        None => Ok(with_choices(Regime { until: Until::SinglePass, ..steady })),
     }
-    Ok(Regime { plug: args.plug, ..Regime::sprite(high, args.batch, args.age_sort) })
 }
 
 fn text(view: &View) -> String {
@@ -178,12 +209,16 @@ fn text(view: &View) -> String {
         "write cost",
         "cleaned at",
         "empty",
+        "to best",
         "to ideal",
         "to oracle",
         "volumes",
     ];
-    let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, to_oracle(row, &view.rows))).collect();
+    let rows: Vec<Vec<String>> = view.rows.iter().map(|row| cells(row, &view.rows)).collect();
     let mut text = markdown(&header, &rows);
+    if let Some(row) = view.rows.first() {
+        text += &format!("\nCleaning: {}.\n", row.regime);
+    }
     if view.rows.iter().any(|row| row.outcome.small_writes > 0.0) {
         for row in &view.rows {
             let writes = row.outcome.small_writes;
@@ -204,19 +239,19 @@ fn text(view: &View) -> String {
     text
 }
 
-/// Write amplification over that of the oracle in the same place, if it was asked for.
-fn to_oracle(row: &Row, rows: &[Row]) -> Option<f64> {
-    let is_bound = |other: &&Row| {
-        other.placement.starts_with("oracle")
+/// Write amplification over the lowest of the rows in the same place, oracles or all others; `None` without any.
+fn to_lowest(row: &Row, rows: &[Row], of_oracles: bool) -> Option<f64> {
+    let is_rival = |other: &&Row| {
+        other.placement.starts_with("oracle") == of_oracles
             && other.workload == row.workload
             && other.utilisation == row.utilisation
             && other.segment_blocks == row.segment_blocks
     };
-    let bounds = rows.iter().filter(is_bound).map(|bound| bound.outcome.write_amplification.mean);
-    bounds.min_by(f64::total_cmp).map(|bound| row.outcome.write_amplification.mean / bound)
+    let lowest = rows.iter().filter(is_rival).map(|rival| rival.outcome.write_amplification.mean);
+    lowest.min_by(f64::total_cmp).map(|lowest| row.outcome.write_amplification.mean / lowest)
 }
 
-fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
+fn cells(row: &Row, rows: &[Row]) -> Vec<String> {
     let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
     let outcome = &row.outcome;
     let amplification = &outcome.write_amplification;
@@ -228,10 +263,11 @@ fn cells(row: &Row, to_oracle: Option<f64>) -> Vec<String> {
         row.placement.clone(),
         format!("{:.3} ± {:.3}", amplification.mean, amplification.half_width),
         format!("{:.2}", outcome.write_cost.mean),
-        format!("{:.3}", outcome.cleaned_utilisation),
+        format!("{:.3}", outcome.cleaned_utilisation.mean),
         format!("{:.0}%", outcome.empty_share * 100.0),
+        ratio(to_lowest(row, rows, false)),
         ratio(outcome.ideal_separation.map(|ideal| amplification.mean / ideal)),
-        ratio(to_oracle),
+        ratio(to_lowest(row, rows, true)),
         format!(
             "{:.0} + {:.0}{}",
             outcome.warm_up_volumes,

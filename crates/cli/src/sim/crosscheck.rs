@@ -4,7 +4,7 @@ use super::{combinations, with_bar};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
-use firnfs::clean::names::{PLACEMENTS, POLICIES};
+use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
 use firnfs_lab::LabError;
 use firnfs_lab::cleaning::crosscheck::{Comparison, Setup, compare};
@@ -16,7 +16,7 @@ use serde::Serialize;
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Workloads:  those of firn sim cleaning that delete nothing
-Policies:   {POLICIES}
+Policies:   {AGELESS_POLICIES}, {AGE_THRESHOLD}
 Placements: {PLACEMENTS}
 
 Examples:
@@ -24,11 +24,13 @@ Examples:
   firn sim crosscheck --workload zipf:1,shift:2 --placement split,dac-leap:5
   firn sim crosscheck --utilisation 0.75 --segments 256 --segment-size 256K --json
 
-One file on a volume in memory is overwritten block by block, in virtual time; then the simulator
+One file on a volume in memory is overwritten block by block, in virtual time, a second
+a block; then the simulator
 gets the writes that reached the log, as much room for data as the volume had on average, and
-segments of as many blocks as fit beside their summaries. Shares are of what the volume offers to
-users. Metadata is bytes in the log for each byte of data written. Fails if one is off by more
-than --within."))]
+segments of as many blocks as fit beside their summaries. \"Nothing fitted\" is the simulator with
+the volume's segments as they are and none of that. Shares are of what the volume offers to users.
+Metadata is bytes in the log for each byte of data written. Fails if the
+first ratio is off by more than --within."))]
 pub struct CrosscheckArgs {
     /// What users do; several with commas
     #[arg(long, value_delimiter = ',', default_value = "uniform,hot-cold")]
@@ -151,6 +153,8 @@ fn text(view: &View) -> String {
         "file system",
         "simulator",
         "ratio",
+        "nothing fitted",
+        "ratio",
         "segments: data + metadata + clean",
         "blocks each",
         "victims",
@@ -169,7 +173,8 @@ fn text(view: &View) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let Comparison { file_system, simulator, ratio, measured, .. } = &row.comparison;
+    let Comparison { file_system, simulator, ratio, unfitted, unfitted_ratio, measured, .. } =
+        &row.comparison;
     vec![
         row.workload.clone(),
         format!("{}", row.utilisation),
@@ -178,6 +183,8 @@ fn cells(row: &Row) -> Vec<String> {
         format!("{file_system:.3}"),
         format!("{simulator:.3}"),
         format!("{ratio:.3}"),
+        format!("{unfitted:.3}"),
+        format!("{unfitted_ratio:.3}"),
         format!(
             "{:.1} + {:.1} + {:.1}",
             measured.data_segments, measured.metadata_segments, measured.clean_segments

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 #[command(after_help = "Example:
   firn sim figures --out figures      figures 3 to 7 as SVG, and report.md with published values beside ours
 
-Takes a minute or two. Prints the report, and fails if something published is not reproduced.")]
+Takes a minute or two. Prints the report, and fails if a row of it holds that is recorded not to, or
+does not that is recorded to.")]
 pub struct FiguresArgs {
     /// Directory for the SVG files and report.md; made if it does not exist
     #[arg(long, value_name = "DIR")]
@@ -25,13 +26,13 @@ pub struct FiguresArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A file cannot be written, or a published value is not reproduced.
+/// A file cannot be written, or a claim does not hold, or holds, against what is recorded.
 pub(super) fn run(args: &FiguresArgs, output: &mut Output) -> Done {
     let made = with_bar(figures::run_count(), |done| figures::make(&args.out, threads(args.threads), done));
-    let (report, all_hold) = made.map_err(|e| Failure::failed(e.to_string()))?;
+    let (report, is_as_recorded) = made.map_err(|e| Failure::failed(e.to_string()))?;
     output.text(|out| out.write_all(report.as_bytes()))?;
-    if all_hold {
+    if is_as_recorded {
         return Ok(());
     }
-    Err(Failure::failed("not every published value was reproduced").advise("see the lines that say NO above"))
+    Err(Failure::failed("not every row is as recorded").advise("see those with NO or YES in capitals above"))
 }

@@ -8,9 +8,15 @@ use super::policy::Policy;
 use std::fmt;
 use std::str::FromStr;
 
-/// Policies that [`Policy`] can be read from.
-pub const POLICIES: &str = "greedy, fifo, d-choices[:D=10], windowed[:SHARE=0.2], cost-benefit (age of the segment), \
-                            cost-benefit-youngest (age of its youngest block), cost-benefit-sqrt, pooled[:WEIGHT=0.1]";
+/// Policies that know no ages in units of their own.
+pub const AGELESS_POLICIES: &str = "greedy, fifo, d-choices[:D=10], windowed[:SHARE=0.2], cost-benefit (age of the segment), \
+                                    cost-benefit-youngest (age of its youngest block), cost-benefit-sqrt, pooled[:WEIGHT=0.1]";
+
+/// What [`Policy`] can be read from beside [`AGELESS_POLICIES`].
+pub const AGE_THRESHOLD: &str = "age-threshold[:SECONDS=604800] (emptiest of those older)";
+
+/// The threshold if none is named: a week, as in F2FS.
+const AGE_THRESHOLD_S: f64 = 604_800.0;
 
 /// Placements that [`PlacementName`] can be read from.
 pub const PLACEMENTS: &str = "one, split (users, cleaner), age-sort (split, moved oldest first), dac[:LOGS=6], dac-leap[:LOGS=6], sepbit[:LOGS=6], mida[:LOGS=6]";
@@ -31,7 +37,7 @@ pub fn number(whole: &str, parameter: Option<&str>, otherwise: f64, max: f64) ->
     value.ok_or_else(|| format!("{whole}: {text} is not a number from 0 to {max}"))
 }
 
-/// All but [`Policy::AgeThreshold`], whose age has the caller's unit.
+/// Ages are in grains, which are seconds in the file system.
 impl FromStr for Policy {
     type Err = String;
 
@@ -47,7 +53,12 @@ impl FromStr for Policy {
             "d-choices" => return Ok(Self::DChoices { d: number(10.0, 1e6)?.max(1.0) as u32 }),
             "windowed" => return Ok(Self::WindowedGreedy { window: number(0.2, 1.0)? }),
             "pooled" => return Ok(Self::PooledRate { weight: number(0.1, 1e9)? }),
-            _ => return Err(format!("no policy is called {name}; there are {POLICIES}")),
+            "age-threshold" => return Ok(Self::AgeThreshold { age: number(AGE_THRESHOLD_S, 1e12)? }),
+            _ => {
+                return Err(format!(
+                    "no policy is called {name}; there are {AGELESS_POLICIES}, {AGE_THRESHOLD}"
+                ));
+            }
         };
         if parameter.is_some() { Err(format!("{name} takes no parameter")) } else { Ok(policy) }
     }
@@ -63,7 +74,7 @@ impl fmt::Display for Policy {
             Self::CostBenefitSqrt => f.write_str("cost-benefit-sqrt"),
             Self::DChoices { d } => write!(f, "d-choices:{d}"),
             Self::WindowedGreedy { window } => write!(f, "windowed:{window}"),
-            Self::AgeThreshold { age } => write!(f, "age-threshold:{age} grains"),
+            Self::AgeThreshold { age } => write!(f, "age-threshold:{age}"),
             Self::PooledRate { weight } => write!(f, "pooled:{weight}"),
         }
     }
@@ -179,6 +190,7 @@ mod tests {
             "cost-benefit-youngest",
             "cost-benefit-sqrt",
             "pooled:0.25",
+            "age-threshold:3600",
         ] {
             assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
         }
@@ -200,7 +212,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_there_is() {
-        for text in ["lru", "greedy:1", "windowed:2", "pooled:x", "d-choices:-1", "age-threshold:1"] {
+        for text in ["lru", "greedy:1", "windowed:2", "pooled:x", "d-choices:-1", "age-threshold:-1"] {
             assert!(text.parse::<Policy>().is_err(), "{text}");
         }
         for text in ["one:2", "dac:7", "oracle", "split:3"] {

@@ -14,10 +14,13 @@
 //!   that order says something of how often blocks are written, it sorts them; with [`Setup::scattered`] it mixes what lay
 //!   apart in the victims.
 //!
+//! The same comparison is also made with nothing fitted: the simulator gets the volume's segments with as many blocks as their bytes
+//! hold, every write that users made, its usual regime, and of the design only the placement and the order within what is moved.
+//!
 //! Metadata is what is left: bytes in the log by kind for each byte of data that users wrote.
 
 use super::engine::{Engine, Regime, Sorter};
-use super::real::{Measured, measure};
+use super::real::{BLOCK_BYTES, Measured, all_writes, measure};
 use super::scheme::NamedWorkload;
 use super::workload::Op;
 use crate::error::LabError;
@@ -58,6 +61,10 @@ pub struct Comparison {
     pub simulator: f64,
     /// The first over the second.
     pub ratio: f64,
+    /// By the simulator with nothing fitted.
+    pub unfitted: f64,
+    /// The first over that.
+    pub unfitted_ratio: f64,
     /// What was measured in the file system beside that.
     #[serde(flatten)]
     pub measured: Measured,
@@ -75,11 +82,15 @@ const FITS: usize = 3;
 pub fn compare(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Comparison, LabError> {
     let (measured, writes) = measure(setup, &mut |share| progress(share * 0.9))?;
     let (simulated, simulated_segments) =
-        simulate_as_measured(setup, &measured, &writes, &mut |share| progress(0.9 + share * 0.1))?;
+        simulate_as_measured(setup, &measured, &writes, &mut |share| progress(0.9 + share * 0.08))?;
+    let unfitted = simulate_unfitted(setup, &measured)?.amplification;
+    progress(1.0);
     Ok(Comparison {
         file_system: measured.amplification,
         simulator: simulated.amplification,
         ratio: measured.amplification / simulated.amplification,
+        unfitted,
+        unfitted_ratio: measured.amplification / unfitted,
         measured,
         simulated_segments,
     })
@@ -113,6 +124,15 @@ fn simulate_as_measured(
     }
 }
 
+/// The same without anything that was measured.
+fn simulate_unfitted(setup: &Setup, measured: &Measured) -> Result<Simulated, LabError> {
+    let (writes, measured_writes) = all_writes(setup, measured.data_blocks)?;
+    let known = Measured { measured_writes, emptiest_share: 0.0, ..measured.clone() };
+    let number_sort = !measured.placement.placement().sorts_by_age();
+    let regime = Regime { number_sort, ..Regime::STEADY.for_logs(measured.placement.logs()) };
+    simulate(setup, &known, &writes, setup.segments, setup.segment_bytes / BLOCK_BYTES, regime)
+}
+
 #[derive(Default)]
 struct Simulated {
     amplification: f64,
@@ -136,7 +156,7 @@ fn simulate(
     if spare <= i64::from(regime.high + 2) * i64::from(segment_blocks) {
         return Err(LabError::Setup(format!("{segments} segments are too few for {live} blocks")));
     }
-    let units = setup.segment_bytes / 4096;
+    let units = setup.segment_bytes / BLOCK_BYTES;
     let sorter = Sorter::Placement(measured.placement.placement());
     let mut engine = Engine::new(segments, segment_blocks, live, setup.policy, sorter, regime)
         .seen_as(units)

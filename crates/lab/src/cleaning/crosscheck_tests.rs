@@ -39,6 +39,17 @@ fn the_file_system_moves_as_much_data_as_the_simulator_says() {
     }
 }
 
+/// A threshold of a volume's writes, which are seconds in the file system.
+#[test]
+fn an_age_threshold_works_in_volumes_as_in_the_simulator() {
+    let setup = setup("hot-cold", PlacementName::Split, 0.75);
+    let by_age = Setup { policy: "age-threshold:15000".parse().unwrap(), ..setup };
+    let comparison = compare(&by_age, &mut |_| ()).unwrap();
+    // Which segments are old depends on single seconds, so that it is known less well than other policies.
+    assert!((comparison.ratio - 1.0).abs() <= 0.1, "{comparison:?}");
+    assert!(comparison.file_system > 1.1, "the cleaner had nothing to do: {comparison:?}");
+}
+
 /// The comparison sees a difference: conditions do not make everything agree.
 #[test]
 fn another_placement_or_policy_is_told_from_the_file_system() {

@@ -1,25 +1,55 @@
 //! Users' writes and the cleaner, on a [`Disk`].
 //!
-//! The cleaner starts when clean segments are down to [`Regime::low`] and a log needs one, and stops at [`Regime::high`].
-//! It takes victims in batches, holds their live blocks in memory, frees them, and writes the blocks to their logs; so it
-//! needs no clean segment of its own but one for each log.
+//! The cleaner starts when clean segments are down to [`Regime::low`] and a log needs one, and stops as [`Until`] says. It
+//! takes victims in batches, holds their live blocks in memory, frees them, and writes the blocks to their logs; so it needs
+//! no clean segment of its own but one for each log.
 
 use super::disk::{Disk, MAX_LOGS, State, Survivor};
 use super::histogram::Histogram;
 use super::oracle::Oracle;
-use super::workload::Op;
+use super::workload::{Op, below};
 use firnfs::clean::{BlockFacts, Candidate, Cleaned, Placement, Policy, Terms, Writer};
 use firnfs_format::{SegmentId, TimeNs};
+use rand_pcg::Pcg64;
+use std::fmt;
+
+/// When the cleaner stops. The same batch means different things under the two: one victim at a time until a segment is
+/// clean is some 1/(1-u) victims in a row, whose survivors fill segments of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// When [`Regime::high`] whole segments are clean (Sprite LFS, section 3.4).
+    Clean,
+    /// After one batch, if the log that needs a segment can go on then; it may share its segment with survivors.
+    SinglePass,
+}
+
+/// In which order the victims of a batch are read. Their live blocks are written in that order unless they are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VictimOrder {
+    /// The policy's, best first.
+    Policy,
+    /// A random one.
+    Random,
+    /// By segment number. Clean segments are reused in the order in which they were freed, so neighbours were written at
+    /// about the same time: this sorts blocks by age without saying so.
+    Number,
+}
 
 /// When and how much the cleaner cleans.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Regime {
     /// Clean segments at which it starts; at least the number of logs plus one if there are several.
     pub low: u32,
-    /// Clean segments at which it stops.
+    /// Clean segments at which it stops, if it cleans [`Until::Clean`].
     pub high: u32,
+    /// When it stops.
+    pub until: Until,
     /// Segments cleaned at a time.
     pub batch: u32,
+    /// How the victims of a batch follow each other.
+    pub victim_order: VictimOrder,
     /// Whether a batch's live blocks are written oldest first (Sprite LFS, section 3.5: age sort).
     pub age_sort: bool,
     /// Whether they are written in the order of their numbers, as a file system does with the blocks of a file. Numbers that are
@@ -34,8 +64,17 @@ pub struct Regime {
 
 impl Regime {
     /// A few clean segments for the open logs, and each segment cleaned when it is needed: what theory assumes.
-    pub const STEADY: Self =
-        Self { low: 7, high: 8, batch: 1, age_sort: false, number_sort: false, plug: false, reserve: 8 };
+    pub const STEADY: Self = Self {
+        low: 7,
+        high: 8,
+        until: Until::Clean,
+        batch: 1,
+        victim_order: VictimOrder::Policy,
+        age_sort: false,
+        number_sort: false,
+        plug: false,
+        reserve: 8,
+    };
 
     /// With clean segments for so many logs.
     #[must_use]
@@ -47,7 +86,32 @@ impl Regime {
     /// Sprite LFS's simulator: writes until no segment is clean, then cleans until `high` are.
     #[must_use]
     pub const fn sprite(high: u32, batch: u32, age_sort: bool) -> Self {
-        Self { low: 0, high, batch, age_sort, number_sort: false, plug: false, reserve: 0 }
+        Self { low: 0, high, batch, age_sort, reserve: 0, ..Self::STEADY }
+    }
+
+    /// Writes until no segment is clean, then cleans one batch and goes on.
+    #[must_use]
+    pub const fn single_pass(batch: u32, age_sort: bool) -> Self {
+        Self { until: Until::SinglePass, ..Self::sprite(1, batch, age_sort) }
+    }
+}
+
+/// For people: `4 at a time until 4 are clean, moved oldest first`.
+impl fmt::Display for Regime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let high = self.high.max(self.low + 1);
+        match self.until {
+            Until::Clean => write!(f, "{} at a time until {high} are clean", self.batch)?,
+            Until::SinglePass => write!(f, "{} at a time, single pass", self.batch)?,
+        }
+        let order = match (self.age_sort, self.number_sort, self.victim_order) {
+            (true, ..) => "moved oldest first",
+            (_, true, _) => "moved in the order of the file",
+            (.., VictimOrder::Policy) => "victims in the policy's order",
+            (.., VictimOrder::Random) => "victims in random order",
+            (.., VictimOrder::Number) => "victims by segment number",
+        };
+        write!(f, ", {order}")
     }
 }
 
@@ -95,6 +159,8 @@ pub(super) struct Engine {
     emptiest_share: f64,
     emptiest_due: f64,
     survivors: Vec<Survivor>,
+    /// Draws [`VictimOrder::Random`].
+    rng: Pcg64,
     /// Choices made.
     turn: u64,
     pub tally: Tally,
@@ -127,6 +193,7 @@ impl Engine {
             emptiest_share: 0.0,
             emptiest_due: 0.0,
             survivors: Vec::new(),
+            rng: firnfs_sim::seeded(1, "order of victims"),
             turn: 0,
             tally: Tally::default(),
         }
@@ -158,7 +225,7 @@ impl Engine {
             let log = if SORTED { self.log_for_user(block) } else { 0 };
             self.disk.kill(block);
             if self.disk.is_full(log) && self.disk.clean.len() as u32 <= self.regime.low {
-                self.clean::<SORTED>();
+                self.clean::<SORTED>(log);
             }
             self.disk.now += 1;
             self.disk.born[block as usize] = self.disk.now;
@@ -182,27 +249,53 @@ impl Engine {
         }
     }
 
-    fn clean<const SORTED: bool>(&mut self) {
+    /// Cleans because `log` needs a segment.
+    fn clean<const SORTED: bool>(&mut self, log: u8) {
         self.note_utilisations();
+        let high = self.regime.high.max(self.regime.low + 1);
+        loop {
+            self.pass::<SORTED>();
+            let clean = self.disk.clean.len() as u32;
+            let is_enough = match self.regime.until {
+                Until::Clean => clean >= high,
+                Until::SinglePass => clean > self.regime.low || !self.disk.is_full(log),
+            };
+            if is_enough {
+                return;
+            }
+        }
+    }
+
+    /// Cleans one batch.
+    fn pass<const SORTED: bool>(&mut self) {
         let mut victims = Vec::with_capacity(self.regime.batch as usize);
-        while (self.disk.clean.len() as u32) < self.regime.high.max(self.regime.low + 1) {
-            self.choose(&mut victims);
-            assert!(!victims.is_empty(), "the disk is not full, so a segment has dead blocks");
-            // Read as they lie on the disk: the order of the policy would sort the blocks by age already.
-            victims.sort_unstable();
-            for &segment in &victims {
-                self.take_out(segment);
+        self.choose(&mut victims);
+        assert!(!victims.is_empty(), "the disk is not full, so a segment has dead blocks");
+        self.put_in_order(&mut victims);
+        for &segment in &victims {
+            self.take_out(segment);
+        }
+        if self.regime.age_sort {
+            self.survivors.sort_by_key(|s| s.born);
+        }
+        if self.regime.number_sort {
+            self.survivors.sort_by_key(|s| s.block);
+        }
+        if self.regime.plug {
+            self.plug_holes();
+        }
+        self.write_survivors::<SORTED>();
+    }
+
+    fn put_in_order(&mut self, victims: &mut [u32]) {
+        match self.regime.victim_order {
+            VictimOrder::Policy => {}
+            VictimOrder::Number => victims.sort_unstable(),
+            VictimOrder::Random => {
+                for i in (1..victims.len()).rev() {
+                    victims.swap(i, below(&mut self.rng, i as u32 + 1) as usize);
+                }
             }
-            if self.regime.age_sort {
-                self.survivors.sort_by_key(|s| s.born);
-            }
-            if self.regime.number_sort {
-                self.survivors.sort_by_key(|s| s.block);
-            }
-            if self.regime.plug {
-                self.plug_holes();
-            }
-            self.write_survivors::<SORTED>();
         }
     }
 

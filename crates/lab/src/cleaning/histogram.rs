@@ -1,33 +1,43 @@
-//! Segments by utilisation, in fiftieths, as the papers draw them.
+//! Segments by utilisation, counted by their number of live blocks, as the papers draw them.
+//!
+//! Bars are made of whole numbers of blocks. In bars of .02 some would count one number of blocks more than others: peaks
+//! that mean nothing.
 
 use serde::Serialize;
 
-/// Bars.
-pub const BARS: usize = 50;
+/// Bars at most.
+const BARS_MAX: usize = 64;
+/// Bars at least, where there are so many blocks.
+const BARS_MIN: usize = 20;
 
 /// See the module's head.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Histogram {
+    /// Segments with each number of live blocks, from 0 to all; empty if none was counted.
     counts: Vec<u64>,
-    sum: f64,
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { counts: vec![0; BARS], sum: 0.0 }
-    }
+/// One bar of a drawing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bar {
+    /// Mean utilisation of the numbers of blocks that it counts.
+    pub utilisation: f64,
+    /// Half the distance between two bars.
+    pub half_width: f64,
+    /// Share of all segments.
+    pub share: f64,
 }
 
 impl Histogram {
+    /// Counts a segment; all have the same number of blocks.
     pub(super) fn add(&mut self, live: u32, segment_blocks: u32) {
-        let bar = (live as usize * BARS).checked_div(segment_blocks as usize).unwrap_or(0);
-        self.counts[bar.min(BARS - 1)] += 1;
-        self.sum += f64::from(live) / f64::from(segment_blocks);
+        self.counts.resize(segment_blocks as usize + 1, 0);
+        self.counts[live as usize] += 1;
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
-        self.sum += other.sum;
     }
 
     /// How many segments it counts.
@@ -39,14 +49,71 @@ impl Histogram {
     /// Mean utilisation, 0 if it is empty.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        if self.total() == 0 { 0.0 } else { self.sum / self.total() as f64 }
+        let live: u64 = self.counts.iter().zip(0..).map(|(n, live)| n * live).sum();
+        live as f64 / (self.total() * self.segment_blocks() as u64).max(1) as f64
     }
 
-    /// Shares of all, for the middle of each bar.
+    /// Shares of all segments, by utilisation. Segments without a live block are clean, and in no bar.
     #[must_use]
-    pub fn shares(&self) -> Vec<(f64, f64)> {
+    pub fn bars(&self) -> Vec<Bar> {
+        let blocks = self.segment_blocks();
+        if blocks == 0 {
+            return Vec::new();
+        }
+        let width = bar_width(blocks);
         let total = self.total().max(1) as f64;
-        let middle = |bar: usize| (bar as f64 + 0.5) / BARS as f64;
-        self.counts.iter().enumerate().map(|(bar, &n)| (middle(bar), n as f64 / total)).collect()
+        let bar = |(n, counts): (usize, &[u64])| Bar {
+            utilisation: ((n * width) as f64 + (counts.len() + 1) as f64 / 2.0) / blocks as f64,
+            half_width: width as f64 / 2.0 / blocks as f64,
+            // The last one may have room for fewer numbers of blocks.
+            share: counts.iter().sum::<u64>() as f64 / total * width as f64 / counts.len() as f64,
+        };
+        self.counts[1..].chunks(width).enumerate().map(bar).collect()
+    }
+
+    fn segment_blocks(&self) -> usize {
+        self.counts.len().saturating_sub(1)
+    }
+}
+
+/// Numbers of blocks in a bar, as many in each if that can be.
+fn bar_width(blocks: usize) -> usize {
+    let least = blocks.div_ceil(BARS_MAX);
+    (least..=blocks / BARS_MIN).find(|width| blocks.is_multiple_of(*width)).unwrap_or(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_all_utilisations_make_a_flat_histogram_whatever_their_size() {
+        for blocks in [1, 10, 64, 97, 100, 128, 256, 1000, 1024] {
+            let mut histogram = Histogram::default();
+            (1..=blocks).for_each(|live| histogram.add(live, blocks));
+            let bars = histogram.bars();
+            assert!(bars.len() <= BARS_MAX && (bars.len() >= BARS_MIN || blocks < 64), "{blocks}: {bars:?}");
+            let lowest = bars.iter().map(|bar| bar.share).fold(f64::INFINITY, f64::min);
+            assert!(bars.iter().all(|bar| (bar.share / lowest - 1.0).abs() < 1e-9), "{blocks}: {bars:?}");
+            let mean = bars.iter().map(|bar| bar.utilisation).sum::<f64>() / bars.len() as f64;
+            assert!((mean - histogram.mean()).abs() < 0.02, "{blocks}: {mean} and {}", histogram.mean());
+        }
+    }
+
+    #[test]
+    fn what_was_merged_counts_as_if_it_had_been_added() {
+        let (mut one, mut other, mut both) =
+            (Histogram::default(), Histogram::default(), Histogram::default());
+        for live in [3, 7, 7] {
+            one.add(live, 8);
+            both.add(live, 8);
+        }
+        other.add(8, 8);
+        both.add(8, 8);
+        other.merge(&one);
+        assert_eq!(other, both);
+        assert_eq!((both.total(), both.mean()), (4, 25.0 / 32.0));
+        assert_eq!(Histogram::default().mean(), 0.0);
+        assert!(Histogram::default().bars().is_empty());
     }
 }

@@ -23,8 +23,8 @@ pub mod trace;
 pub mod workload;
 mod zipf;
 
-pub use engine::Regime;
-pub use histogram::Histogram;
+pub use engine::{Regime, Until, VictimOrder};
+pub use histogram::{Bar, Histogram};
 pub use simulate::{Outcome, Setup, simulate};
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-const BLOCK_BYTES: u32 = 4096;
+/// Of the volume.
+pub(super) const BLOCK_BYTES: u32 = 4096;
 /// When the volume is made, in nanoseconds since 1970.
 const START_NS: i64 = 1_000_000_000_000_000_000;
 /// A block written: what the file system's policies take for the shortest age that means anything.
@@ -250,6 +251,18 @@ fn operations(setup: &Setup, blocks: u32, measuring: usize) -> Result<Vec<Op>, L
     }
     ops.truncate(all);
     Ok(ops)
+}
+
+/// Every write that users make, by place in a file of so many blocks, and how many at the end are measured.
+///
+/// # Errors
+/// The workload is not one that overwrites.
+pub(super) fn all_writes(setup: &Setup, blocks: u32) -> Result<(Vec<Op>, usize), LabError> {
+    let measuring = (f64::from(blocks) * setup.measured_volumes) as usize;
+    let places = places(setup, blocks);
+    let ops = operations(setup, blocks, measuring)?;
+    let by_place = ops.iter().map(|op| Op::write(places[op.block() as usize])).collect();
+    Ok((by_place, measuring))
 }
 
 /// Where in the file each block of the workload is.

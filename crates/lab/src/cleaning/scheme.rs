@@ -32,7 +32,10 @@ impl PolicyName {
 /// What `firn sim cleaning --help` says of policies.
 #[must_use]
 pub fn policies() -> String {
-    format!("{}, age-threshold[:VOLUMES=1]", names::POLICIES)
+    format!(
+        "{}, age-threshold[:VOLUMES=1] (emptiest of those older; volumes take seconds)",
+        names::AGELESS_POLICIES
+    )
 }
 
 impl FromStr for PolicyName {
@@ -55,6 +58,9 @@ impl fmt::Display for PolicyName {
     }
 }
 
+/// Logs for data that a large volume has (docs/decisions/0203).
+const DATA_LOGS: u8 = 5;
+
 /// A placement by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementName {
@@ -70,9 +76,10 @@ impl Default for PolicyName {
     }
 }
 
+/// What large volumes run: as many logs as there are for data.
 impl Default for PlacementName {
     fn default() -> Self {
-        Self::Real(clean::PlacementName::default())
+        Self::Real(clean::PlacementName::default().within(DATA_LOGS))
     }
 }
 

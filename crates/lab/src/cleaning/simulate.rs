@@ -50,7 +50,7 @@ pub struct Outcome {
     /// Blocks read and written for each block that users wrote (Sprite LFS, section 3.4).
     pub write_cost: Interval,
     /// Mean live share of the cleaned segments, empty ones aside.
-    pub cleaned_utilisation: f64,
+    pub cleaned_utilisation: Interval,
     /// Share of the reused segments that had become empty by themselves.
     pub empty_share: f64,
     /// Separate small writes into dead places, for each block that users wrote; 0 unless [`Regime::plug`].
@@ -260,10 +260,11 @@ impl Run {
         let volumes = |windows: &[Tally]| {
             windows.iter().map(|w| w.new).sum::<u64>() as f64 / f64::from(size.live_blocks)
         };
+        let cleaned: Vec<f64> = measured.iter().filter(|w| w.cleaned > 0).map(|w| w.victims.mean()).collect();
         Outcome {
             write_amplification: of(amplification),
             write_cost: of(cost),
-            cleaned_utilisation: sum.victims.mean(),
+            cleaned_utilisation: Interval { mean: sum.victims.mean(), ..Interval::of(&cleaned) },
             empty_share: sum.emptied as f64 / ((sum.emptied + sum.cleaned) as f64).max(1.0),
             small_writes: sum.runs as f64 / (sum.new as f64).max(1.0),
             is_steady,

@@ -68,7 +68,8 @@ fn first_in_first_out_costs_the_same_whatever_the_segment_size() {
 #[test]
 fn sprite_cleans_segments_at_55_percent_when_the_disk_is_75_percent_full() {
     let outcome = run(&sprite("uniform", "greedy", 0.75, 8));
-    assert!((outcome.cleaned_utilisation - 0.55).abs() < 0.02, "{}", outcome.cleaned_utilisation);
+    let cleaned = outcome.cleaned_utilisation;
+    assert!((cleaned.mean - 0.55).abs() + cleaned.half_width < 0.02, "{cleaned:?}");
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn greedy_does_the_worse_the_hotter_they_are_if_blocks_of_one_age_are_not_collec
 #[test]
 fn cost_benefit_cleans_hot_segments_nearly_empty_and_cold_ones_nearly_full() {
     let share = |histogram: &Histogram, from: f64, to: f64| -> f64 {
-        histogram.shares().iter().filter(|(u, _)| (from..to).contains(u)).map(|(_, share)| share).sum()
+        histogram.bars().iter().filter(|bar| (from..to).contains(&bar.utilisation)).map(|bar| bar.share).sum()
     };
     let by = |policy: &str| run(&sprite("hot-cold", policy, 0.75, 8));
     let (cost_benefit, greedy) = (by("cost-benefit"), by("greedy"));
@@ -103,7 +104,7 @@ fn cost_benefit_cleans_hot_segments_nearly_empty_and_cold_ones_nearly_full() {
         (share(victims, 0.14, 0.26), share(victims, 0.3, 0.66), share(victims, 0.7, 0.8));
     assert!(hot > 2.0 * between && cold > between, "{hot:.3} {between:.3} {cold:.3}");
     // Greedy has one, between them.
-    assert!(share(&greedy.victims, 0.5, 0.62) > 0.95, "{:?}", greedy.victims.shares());
+    assert!(share(&greedy.victims, 0.5, 0.62) > 0.95, "{:?}", greedy.victims.bars());
     // So cold segments stay full, and hold less dead space.
     assert!(share(&cost_benefit.at_start, 0.75, 1.01) > 1.15 * share(&greedy.at_start, 0.75, 1.01));
 }
@@ -115,17 +116,48 @@ fn cost_benefit_halves_the_cost_of_greedy() {
     assert!(by("cost-benefit") < 0.72 * by("greedy"));
 }
 
+/// 500 segments of 256 blocks, 10% of the blocks with 90% of the writes: what two other simulators of the same model say.
+fn checked(policy: &str, utilisation: f64, regime: Regime) -> Setup {
+    Setup { segment_blocks: 256, regime, ..setup("hot-cold", policy, "one", utilisation) }
+}
+
 #[test]
-fn the_published_costs_at_95_percent_are_those_of_segment_age() {
-    let at_95 = |policy: &str, age_sort| {
-        let setup = sprite("hot-cold", policy, 0.95, 27);
-        cost(&Setup { regime: Regime { age_sort, ..setup.regime }, ..setup })
-    };
+fn one_victim_at_a_time_is_dear_in_a_single_pass_and_cheap_until_a_segment_is_clean() {
+    for (policy, regime, independent) in [
+        ("greedy", Regime::single_pass(1, true), 5.93),
+        ("cost-benefit", Regime::single_pass(1, true), 5.92),
+        ("greedy", Regime::sprite(1, 1, true), 5.27),
+        ("cost-benefit", Regime::sprite(1, 1, true), 3.47),
+    ] {
+        let cost = cost(&checked(policy, 0.75, regime));
+        assert!((cost / independent - 1.0).abs() < 0.02, "{policy}, {regime:?}: {cost}");
+    }
+}
+
+#[test]
+fn the_order_in_which_victims_are_read_costs_what_other_simulators_say() {
+    let pass = Regime::single_pass(4, false);
+    for (age_sort, victim_order, independent) in [
+        (true, VictimOrder::Policy, 3.25),
+        (false, VictimOrder::Policy, 3.60),
+        (false, VictimOrder::Random, 3.50),
+        // Not in order of age, it seems, and nearly as cheap: numbers turn cold together.
+        (false, VictimOrder::Number, 3.27),
+    ] {
+        let cost = cost(&checked("cost-benefit", 0.75, Regime { age_sort, victim_order, ..pass }));
+        assert!((cost / independent - 1.0).abs() < 0.02, "{age_sort}, {victim_order:?}: {cost}");
+    }
+}
+
+#[test]
+fn the_published_costs_at_95_percent_are_those_of_segment_age_two_at_a_time() {
+    let at_95 = |policy: &str, age_sort| cost(&checked(policy, 0.95, Regime::single_pass(2, age_sort)));
     let (sorted, unsorted) = (at_95("cost-benefit", true), at_95("cost-benefit", false));
-    assert!((sorted / 11.8 - 1.0).abs() < 0.1, "{sorted}");
-    assert!((unsorted / 16.6 - 1.0).abs() < 0.1, "{unsorted}");
-    // What the text says, the age of the youngest block, does not give the published curve.
-    assert!(at_95("cost-benefit-youngest", true) > 1.5 * 11.8);
+    assert!((sorted / 11.8 - 1.0).abs() < 0.03, "{sorted}");
+    assert!((unsorted / 16.6 - 1.0).abs() < 0.03, "{unsorted}");
+    // What the text says, the age of the youngest block, does not give the published values.
+    let youngest = at_95("cost-benefit-youngest", true);
+    assert!((youngest / 11.8 - 1.0).abs() > 0.1, "{youngest}");
 }
 
 #[test]
@@ -134,10 +166,9 @@ fn the_index_of_segments_chooses_what_the_greedy_policy_chooses() {
     for utilisation in [0.6, 0.9] {
         let [index, scan] =
             ["greedy", "windowed:1"].map(|policy| run(&setup("uniform", policy, "one", utilisation)));
-        assert!((index.cleaned_utilisation - scan.cleaned_utilisation).abs() < 1e-3);
-        let bars = |outcome: &Outcome| outcome.victims.shares();
-        for ((u, a), (_, b)) in bars(&index).into_iter().zip(bars(&scan)) {
-            assert!((a - b).abs() < 0.05, "victims at {u}: {a} and {b}");
+        assert!((index.cleaned_utilisation.mean - scan.cleaned_utilisation.mean).abs() < 1e-3);
+        for (a, b) in index.victims.bars().into_iter().zip(scan.victims.bars()) {
+            assert!((a.share - b.share).abs() < 0.05, "victims at {}: {a:?} and {b:?}", a.utilisation);
         }
     }
 }
@@ -250,36 +281,66 @@ fn plugging_holes_moves_less_on_a_nearly_full_disk_and_writes_in_small_pieces() 
     assert_eq!(copied.small_writes, 0.0);
 }
 
-/// Of the default policy and placement, or of others, on a volume of the usual proportions.
-fn usual(workload: &str, placement: scheme::PlacementName, utilisation: f64) -> Setup {
-    Setup {
-        policy: scheme::PolicyName::default(),
-        placement,
-        segments: 800,
-        max_volumes: 250.0,
-        ..setup(workload, "greedy", "one", utilisation)
+/// The default policy with what volumes run: `split` with two logs for data, `dac-leap` with three to five.
+fn of_a_volume(workload: &str, logs: u8, utilisation: f64) -> Setup {
+    let placement = if logs == 2 { "split".to_owned() } else { format!("dac-leap:{logs}") };
+    let setup = setup(workload, "cost-benefit", &placement, utilisation);
+    Setup { segments: 800, max_volumes: 250.0, ..setup }
+}
+
+#[test]
+fn volumes_come_as_close_to_ideal_separation_as_their_logs_let_them() {
+    // With four and five logs the goals are met (1.15 and 1.25: docs/decisions/0201), with three at 75%.
+    for (logs, at_75, at_90) in [(2, 1.30, 1.45), (3, 1.15, 1.33), (4, 1.10, 1.25), (5, 1.10, 1.20)] {
+        for (utilisation, most) in [(0.75, at_75), (0.9, at_90)] {
+            let outcome = run(&of_a_volume("hot-cold", logs, utilisation));
+            let ratio = outcome.write_amplification.mean / outcome.ideal_separation.unwrap();
+            assert!((0.99..most).contains(&ratio), "{logs} logs, {utilisation}: {ratio}");
+        }
     }
 }
 
 #[test]
-fn the_default_comes_close_to_ideal_separation() {
-    for (utilisation, most) in [(0.75, 1.15), (0.9, 1.25)] {
-        let outcome = run(&usual("hot-cold", scheme::PlacementName::default(), utilisation));
-        let ratio = outcome.write_amplification.mean / outcome.ideal_separation.unwrap();
-        assert!((0.99..most).contains(&ratio), "{utilisation}: {ratio}");
-    }
+fn the_default_of_the_simulator_is_what_large_volumes_run() {
+    let large = of_a_volume("uniform", 5, 0.75);
+    assert_eq!(
+        (large.policy, large.placement),
+        (scheme::PolicyName::default(), scheme::PlacementName::default())
+    );
+}
+
+/// A small disk, for many runs.
+fn small(setup: Setup) -> Setup {
+    Setup { segments: 200, segment_blocks: 32, precision: 0.05, max_volumes: 60.0, ..setup }
 }
 
 #[test]
-fn the_default_follows_a_hot_set_that_moves_about_as_well_as_any() {
-    for workload in ["shift:2", "shift:10", "shift:50"] {
-        let of = |placement: scheme::PlacementName| {
-            let setup = Setup { segments: 300, segment_blocks: 64, ..usual(workload, placement, 0.85) };
-            simulate(&setup, &mut |_| ()).unwrap().write_amplification.mean
-        };
-        let others = ["one", "split", "dac", "sepbit", "mida"].map(|name| of(name.parse().unwrap()));
-        let best = others.into_iter().fold(f64::INFINITY, f64::min);
-        let ours = of(scheme::PlacementName::default());
-        assert!(ours < 1.1 * best, "{workload}: {ours}, others {others:?}");
+fn volumes_follow_a_hot_set_that_moves_nearly_as_well_as_any_policy_with_any_placement() {
+    let policies = [
+        "greedy",
+        "fifo",
+        "d-choices",
+        "windowed",
+        "cost-benefit",
+        "cost-benefit-youngest",
+        "cost-benefit-sqrt",
+        "pooled:0.03",
+        "age-threshold",
+    ];
+    let placements = ["one", "split", "age-sort", "dac:5", "dac-leap:5", "sepbit:5", "mida:5"];
+    for workload in ["shift:2", "shift:10"] {
+        for utilisation in [0.6, 0.75, 0.9] {
+            let others = policies.iter().flat_map(|policy| {
+                placements.map(|placement| small(setup(workload, policy, placement, utilisation)))
+            });
+            let ours = [2, 3, 4, 5].map(|logs| small(of_a_volume(workload, logs, utilisation)));
+            let setups: Vec<Setup> = ours.into_iter().chain(others).collect();
+            let outcomes = batch::run(&setups, 2, &mut |_| ()).unwrap();
+            let costs: Vec<f64> = outcomes.iter().map(|outcome| outcome.write_amplification.mean).collect();
+            let best = costs.iter().copied().fold(f64::INFINITY, f64::min);
+            for ((logs, most), cost) in [(2, 1.30), (3, 1.20), (4, 1.15), (5, 1.1)].into_iter().zip(&costs) {
+                assert!(cost / best < most, "{workload}, {utilisation}, {logs} logs: {cost}, best {best}");
+            }
+        }
     }
 }

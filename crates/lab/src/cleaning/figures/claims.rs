@@ -1,141 +1,149 @@
-//! What was published of the figures, against what came out. Where the text gives a bound, so does the claim.
+//! A claim: what is expected of which runs, and whether it holds.
+//!
+//! A claim holds if all runs behind it were steady and the whole 95% interval of what was measured satisfies it. So every
+//! claim can fail, and one that is only just satisfied fails. A claim that is known not to hold says why, and is wrong when
+//! it suddenly does.
 
-use super::runs::Results;
+use super::condition::Condition;
 use crate::cleaning::histogram::Histogram;
+use crate::cleaning::simulate::Outcome;
+use crate::cleaning::steady::Interval;
 
-/// A published value and ours.
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Measure {
+    /// Write cost.
+    Cost,
+    /// Write cost under the first condition over that under the second.
+    CostRatio,
+    /// Mean utilisation of the segments that are cleaned.
+    Cleaned,
+    /// The same where the write cost crosses this one, between runs on fuller and fuller disks.
+    CleanedAtCost(f64),
+    /// Most frequent utilisation of the segments that are cleaned, between two utilisations.
+    Peak(f64, f64),
+}
+
+/// What is expected of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Expected {
+    /// A value, and by how much it may be missed.
+    Near(f64, f64),
+    /// A value, and by what share of it it may be missed.
+    Within(f64, f64),
+    Below(f64),
+    Above(f64),
+}
+
+/// See the module's head.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// Figure or section.
+    /// Figure or section, or who else says so.
     pub place: &'static str,
     pub what: &'static str,
-    pub published: String,
-    pub ours: String,
-    /// Of values, not of bounds.
-    pub deviation: Option<f64>,
+    pub conditions: Vec<Condition>,
+    pub measure: Measure,
+    pub expected: Expected,
+    /// Why it does not hold.
+    pub known_miss: Option<&'static str>,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Verdict {
+    pub measured: Interval,
+    pub is_steady: bool,
     pub holds: bool,
 }
 
-/// A value, which ours may miss by a share of it.
-fn value(place: &'static str, what: &'static str, published: f64, ours: f64, tolerance: f64) -> Claim {
-    let deviation = ours / published - 1.0;
-    Claim {
-        place,
-        what,
-        published: format!("{published}"),
-        ours: format!("{ours:.3}"),
-        deviation: Some(deviation),
-        holds: deviation.abs() <= tolerance,
+impl Claim {
+    pub fn new(
+        place: &'static str,
+        what: &'static str,
+        conditions: Vec<Condition>,
+        measure: Measure,
+        expected: Expected,
+    ) -> Self {
+        Self { place, what, conditions, measure, expected, known_miss: None }
+    }
+
+    /// The same, which is known not to hold.
+    pub fn missed(self, why: &'static str) -> Self {
+        Self { known_miss: Some(why), ..self }
+    }
+
+    /// Judges by the outcomes of the claim's conditions, in their order.
+    pub fn judge(&self, outcomes: &[&Outcome]) -> Verdict {
+        let measured = self.measure.of(outcomes);
+        let is_steady = outcomes.iter().all(|outcome| outcome.is_steady);
+        Verdict { measured, is_steady, holds: is_steady && self.expected.is_met(measured) }
+    }
+
+    /// Whether a verdict is what is recorded.
+    pub fn is_as_recorded(&self, verdict: &Verdict) -> bool {
+        verdict.holds == self.known_miss.is_none()
     }
 }
 
-/// Something that must be less than something else.
-fn bound(place: &'static str, what: &'static str, published: &str, ours: f64, most: f64) -> Claim {
-    Claim {
-        place,
-        what,
-        published: published.to_owned(),
-        ours: format!("{ours:.3}"),
-        deviation: None,
-        holds: ours < most,
+impl Measure {
+    fn of(self, outcomes: &[&Outcome]) -> Interval {
+        match (self, outcomes) {
+            (Self::Cost, [outcome]) => outcome.write_cost,
+            (Self::Cleaned, [outcome]) => outcome.cleaned_utilisation,
+            (Self::CostRatio, [over, under]) => ratio(over.write_cost, under.write_cost),
+            (Self::CleanedAtCost(cost), [_, _, ..]) => crossing(outcomes, cost),
+            (Self::Peak(from, to), [outcome]) => peak(&outcome.victims, from, to),
+            _ => unreachable!("a claim names as many conditions as its measure needs"),
+        }
     }
 }
 
-/// All claims, in the order of the paper.
-pub(super) fn check(results: &Results) -> Vec<Claim> {
-    let mut claims = about_greedy(results);
-    claims.extend(about_cost_benefit(results));
-    claims
+impl Expected {
+    /// Whether the whole interval is as expected. One without bounds, or that is no number, never is.
+    fn is_met(self, measured: Interval) -> bool {
+        let (low, high) = (measured.mean - measured.half_width, measured.mean + measured.half_width);
+        match self {
+            Self::Near(value, by) => low >= value - by && high <= value + by,
+            Self::Within(value, share) => Self::Near(value, value * share).is_met(measured),
+            Self::Below(value) => high < value,
+            Self::Above(value) => low > value,
+        }
+    }
 }
 
-fn about_greedy(results: &Results) -> Vec<Claim> {
-    let cost = |name: &str, utilisation: f64| results.at(name, utilisation).write_cost.mean;
-    let ratio = |a: &str, b: &str, u: f64| cost(a, u) / cost(b, u);
-    let hot_over_uniform = |u| ratio("greedy uniform", "greedy hot", u);
-    let by_locality = |at_a_time| {
-        let at = |name: &str| results.cost_in_batches(name, at_a_time);
-        at("greedy, hot-and-cold, age sort") / at("greedy, hot-and-cold 5/95, age sort")
+/// Of independent values.
+fn ratio(over: Interval, under: Interval) -> Interval {
+    let mean = over.mean / under.mean;
+    Interval { mean, half_width: mean * over.relative().hypot(under.relative()) }
+}
+
+/// Between two runs the inverse of the cost is linear in the utilisation of what is cleaned.
+fn crossing(outcomes: &[&Outcome], cost: f64) -> Interval {
+    let at = |end: f64| {
+        let point = |outcome: &&Outcome| {
+            let Interval { mean, half_width } = outcome.write_cost;
+            (outcome.cleaned_utilisation.mean, 1.0 / (mean + end * half_width) - 1.0 / cost)
+        };
+        let points: Vec<(f64, f64)> = outcomes.iter().map(point).collect();
+        let crosses = |pair: &&[(f64, f64)]| pair[0].1 >= 0.0 && pair[1].1 < 0.0;
+        points
+            .windows(2)
+            .find(crosses)
+            .map_or(f64::NAN, |p| p[0].0 + (p[1].0 - p[0].0) * p[0].1 / (p[0].1 - p[1].1))
     };
-    vec![
-        value(
-            "figure 3",
-            "utilisation of cleaned segments where LFS meets FFS today (cost 10)",
-            0.8,
-            meets(10.0),
-            0.02,
-        ),
-        value("figure 3", "the same for FFS improved (cost 4)", 0.5, meets(4.0), 0.02),
-        value(
-            "3.5",
-            "utilisation of cleaned segments, uniform, greedy, disk 75% full",
-            0.55,
-            results.at("greedy uniform", 0.75).cleaned_utilisation,
-            0.02 / 0.55,
-        ),
-        value("figure 4", "write cost there", 4.4, cost("greedy uniform", 0.75), 0.02),
-        bound("figure 4", "write cost, uniform, disk 10% full", "below 2", cost("greedy uniform", 0.1), 2.0),
-        bound(
-            "figure 4",
-            "uniform / hot-and-cold, both greedy, 40% full",
-            "below 1",
-            hot_over_uniform(0.4),
-            1.0,
-        ),
-        bound("figure 4", "the same, 75% full", "below 1", hot_over_uniform(0.75), 1.0),
-        bound("figure 4", "the same, 90% full", "below 1", hot_over_uniform(0.9), 1.0),
-        bound("3.5", "greedy, 10/90 over 5/95, one segment at a time", "below 1", by_locality(1), 1.0),
-    ]
+    Interval { mean: at(0.0), half_width: (at(1.0) - at(-1.0)).abs() / 2.0 }
 }
 
-fn about_cost_benefit(results: &Results) -> Vec<Claim> {
-    let cost = |name: &str, utilisation: f64| results.at(name, utilisation).write_cost.mean;
-    let victims = &results.at("cost-benefit", 0.75).victims;
-    let saved = [0.6, 0.7, 0.75, 0.8, 0.85, 0.9].map(|u| cost("cost-benefit", u) / cost("greedy hot", u));
-    vec![
-        value(
-            "figure 6",
-            "where cold segments are cleaned, cost-benefit",
-            0.75,
-            peak(victims, 0.5, 1.0),
-            0.1,
-        ),
-        // Read off a drawing; that it lies far below the other peak is what counts.
-        value("figure 6", "the same of hot ones (about)", 0.15, peak(victims, 0.0, 0.5), 0.5),
-        bound(
-            "figure 7",
-            "cost-benefit / greedy, lowest between 60% and 90% full",
-            "down to 0.5",
-            saved.into_iter().fold(f64::INFINITY, f64::min),
-            0.65,
-        ),
-        bound("figure 7", "write cost, cost-benefit, 80% full", "below 4", cost("cost-benefit", 0.8), 4.0),
-        value("thesis", "write cost, segment age, 95% full, age sort", 11.8, cost("95 sorted", 0.95), 0.1),
-        value("thesis", "the same, unsorted", 16.6, cost("95 unsorted", 0.95), 0.1),
-        Claim {
-            holds: true,
-            ..value(
-                "(as the text says)",
-                "age of the youngest block, age sort",
-                11.8,
-                cost("95 youngest sorted", 0.95),
-                0.0,
-            )
-        },
-        Claim {
-            holds: true,
-            ..value("(as the text says)", "the same, unsorted", 16.6, cost("95 youngest unsorted", 0.95), 0.0)
-        },
-    ]
+/// Known to half a bar.
+fn peak(histogram: &Histogram, from: f64, to: f64) -> Interval {
+    let bars = histogram.bars().into_iter().filter(|bar| (from..to).contains(&bar.utilisation));
+    let highest = bars.max_by(|a, b| a.share.total_cmp(&b.share)).filter(|bar| bar.share > 0.0);
+    highest.map_or(Interval { mean: f64::NAN, half_width: f64::NAN }, |bar| Interval {
+        mean: bar.utilisation,
+        half_width: bar.half_width,
+    })
 }
 
-/// Where the curve of figure 3 reaches a cost.
-fn meets(cost: f64) -> f64 {
-    let curve = super::no_variance("").points;
-    curve.iter().find(|(_, y)| *y >= cost).map_or(f64::NAN, |(u, _)| *u)
-}
-
-/// The most frequent utilisation between two.
-fn peak(histogram: &Histogram, from: f64, to: f64) -> f64 {
-    let bars = histogram.shares().into_iter().filter(|(u, _)| (from..to).contains(u));
-    bars.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |(u, _)| u)
-}
+#[cfg(test)]
+#[path = "claims_tests.rs"]
+mod tests;

@@ -1,7 +1,8 @@
 //! Plots as SVG.
 
-use super::Plot;
+use super::{Corner, Plot};
 use crate::error::LabError;
+use plotters::chart::SeriesLabelPosition;
 use plotters::prelude::{ChartBuilder, Color, IntoDrawingArea, LineSeries, PathElement, SVGBackend};
 use plotters::style::RGBColor;
 
@@ -27,11 +28,12 @@ pub(super) fn svg(plot: &Plot) -> Result<String, LabError> {
 fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&plotters::style::WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(plot.title, ("sans-serif", 22))
+    let titled = area.titled(plot.title, ("sans-serif", 22))?;
+    let mut chart = ChartBuilder::on(&titled)
+        .caption(plot.conditions, ("sans-serif", 15))
         .margin(12)
         .x_label_area_size(44)
-        .y_label_area_size(52)
+        .y_label_area_size(66)
         .build_cartesian_2d(0.0..plot.x_max, 0.0..plot.y_max)?;
     chart
         .configure_mesh()
@@ -52,7 +54,10 @@ fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>
     chart
         .configure_series_labels()
         .label_font(FONT)
-        .position(plotters::chart::SeriesLabelPosition::UpperLeft)
+        .position(match plot.legend {
+            Corner::UpperLeft => SeriesLabelPosition::UpperLeft,
+            Corner::LowerRight => SeriesLabelPosition::LowerRight,
+        })
         .background_style(plotters::style::WHITE.mix(0.85))
         .border_style(RGBColor(160, 160, 160))
         .draw()?;

@@ -1,52 +1,101 @@
 //! The report in Markdown: claims first, then the figures and their numbers.
 
 use super::Plot;
-use super::claims::Claim;
+use super::claims::{Claim, Verdict};
+use super::condition::{self, COLUMNS, Condition};
+use super::published;
 use crate::micro::table;
 
-pub(super) fn markdown(plots: &[Plot], claims: &[Claim]) -> String {
-    let mut text =
-        format!("# Figures of Sprite LFS, by simulation\n\n{CONDITIONS}\n## Published and ours\n\n");
-    let header = ["place", "what", "published", "ours", "deviation", "holds"];
-    let rows: Vec<Vec<String>> = claims
-        .iter()
-        .map(|claim| {
-            vec![
-                claim.place.to_owned(),
-                claim.what.to_owned(),
-                claim.published.clone(),
-                claim.ours.clone(),
-                claim.deviation.map_or("-".to_owned(), |d| format!("{:+.1}%", d * 100.0)),
-                if claim.place.starts_with('(') {
-                    "-"
-                } else if claim.holds {
-                    "yes"
-                } else {
-                    "NO"
-                }
-                .to_owned(),
-            ]
-        })
-        .collect();
-    text += &table::markdown(&header, &rows);
+/// A claim and what came of it.
+pub(super) type Judged = (Claim, Verdict);
+
+pub(super) fn markdown<'a>(
+    plots: &[Plot],
+    paper: &[Judged],
+    independent: &[Judged],
+    unsteady: impl Iterator<Item = &'a Condition>,
+) -> String {
+    let mut text = format!("# Figures of Sprite LFS, by simulation\n\n{HEAD}");
+    text += &format!("\n## Published and measured\n\n{}", claims(paper));
+    text += &format!("\n## Other simulators of the same model\n\n{INDEPENDENT}\n{}", claims(independent));
+    let unsteady: Vec<String> = unsteady.map(|c| condition::words(&[*c], "").join(", ")).collect();
+    text += "\n## Runs that were not steady\n\n";
+    text += &match unsteady.as_slice() {
+        [] => "None.\n".to_owned(),
+        runs => runs.iter().map(|run| format!("- {run}\n")).collect(),
+    };
     for plot in plots {
-        text += &format!("\n## {}\n\n![{}]({}.svg)\n\n{}", plot.title, plot.title, plot.file, numbers(plot));
+        text += &format!("\n## {}\n\n![{}]({}.svg)\n\n", plot.title, plot.title, plot.file);
+        text += &format!("{}.\n\n{}", plot.conditions, numbers(plot));
     }
     text
 }
 
-const CONDITIONS: &str = "\
-Write cost is what is read and written for each new block (section 3.4); empty segments are reused without being read. 2000
-segments of 256 blocks; the disk is written until no segment is clean, then 4 are cleaned at a time; histograms are taken
-when cleaning starts. Hot-and-cold: 10% of the files get 90% of the writes. Means of a steady state, known to 1%. A value holds
-within 2% (utilisations of 3.5: 0.02), those of the thesis within 10%; where hot segments lie in figure 6 is read off a drawing, and
-ours is somewhat higher, since hot segments are taken for their age as much as for being empty.
+fn claims(judged: &[Judged]) -> String {
+    let header: Vec<&str> = ["place", "what"]
+        .into_iter()
+        .chain(COLUMNS)
+        .chain(["expected", "measured", "95% interval", "tolerance", "holds"])
+        .collect();
+    let mut misses: Vec<&str> = Vec::new();
+    let mut rows = Vec::new();
+    for (claim, verdict) in judged {
+        let note = claim.known_miss.map(|why| {
+            misses.iter().position(|known| *known == why).unwrap_or_else(|| {
+                misses.push(why);
+                misses.len() - 1
+            }) + 1
+        });
+        rows.push(row(claim, verdict, note));
+    }
+    let mut text = table::markdown(&header, &rows);
+    for (n, why) in (1..).zip(misses) {
+        text += &format!("\n({n}) Known: {why}.\n");
+    }
+    text
+}
 
-The paper does not say how large its disk was and how many segments it cleaned at a time; the last figure shows what that
-does. Sorted by age, a large batch separates hot from cold by itself, so greedy cleaning loses less and, from some point
-on, gains by locality. The published costs at 95% belong to large batches: here 27 of 1000 segments of 128 blocks. They
-are those of the *segment's* age and a benefit of (1-u) * age / u; the formula of the text, with the age of the youngest
-block, stands below them for comparison.
+fn row(claim: &Claim, verdict: &Verdict, note: Option<usize>) -> Vec<String> {
+    let (expected, tolerance) = published::words(claim.expected);
+    let between = if claim.conditions.len() == 2 { " over " } else { ", " };
+    let mut cells = vec![claim.place.to_owned(), claim.what.to_owned()];
+    cells.extend(condition::words(&claim.conditions, between));
+    cells.extend([
+        expected,
+        format!("{:.3}", verdict.measured.mean),
+        format!("± {:.3}", verdict.measured.half_width),
+        tolerance,
+        holds(verdict, note),
+    ]);
+    cells
+}
+
+fn holds(verdict: &Verdict, note: Option<usize>) -> String {
+    match (verdict.holds, verdict.is_steady, note) {
+        (true, _, None) => "yes".to_owned(),
+        (true, _, Some(note)) => format!("YES, but ({note})"),
+        (false, false, _) => "NO: not steady".to_owned(),
+        (false, true, Some(note)) => format!("no ({note})"),
+        (false, true, None) => "NO".to_owned(),
+    }
+}
+
+const HEAD: &str = "\
+Write cost is what is read and written for each new block (section 3.4); segments that become empty by themselves are reused
+without being read. Segments have 256 blocks, and there is one log. 10/90: 10% of the files get 90% of the writes.
+
+The paper does not say how large its disk was, how many segments it cleaned at a time, and what the threshold was at which it
+stopped; all three change costs. So every row says under which conditions it was measured. *Until n are clean*: the disk is
+written until no segment is clean, then batch after batch is cleaned until n whole segments are. One at a time is then some
+1/(1-u) victims in a row, which sorts. *Single pass*: one batch is cleaned, and survivors share segments with new blocks.
+*Segment age* is (1-u) * age / u, age since the segment was written; *youngest block* is (1-u) * age / (1+u), as section 3.5
+prints it. Values are means of a steady state. A row holds if its runs were steady and the whole interval is within the
+tolerance. A row in capitals is not as it was when this was written.
+";
+
+const INDEPENDENT: &str = "\
+Costs that two simulators, written from the same description by others, give for the same conditions. At 95% they do not say theirs:
+the rows have those under which the thesis's values come out.
 ";
 
 /// The values of all curves that share their abscissas; of histograms only what is in the picture.
