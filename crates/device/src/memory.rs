@@ -54,7 +54,7 @@ impl MemDevice {
         self.geometry.check(request, &self.name)?;
         match request {
             Request::Read { at_bytes, len_bytes } => {
-                let mut buf = AlignedBuf::zeroed(*len_bytes as usize);
+                let mut buf = AlignedBuf::scratch(*len_bytes as usize);
                 self.image.read().read(*at_bytes, &mut buf);
                 Ok(Some(buf))
             }

@@ -78,7 +78,7 @@ pub struct CrashState {
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     /// These bytes, with their [`super::history::sector_hash`].
-    Data(&'a [u8], u64),
+    Data(&'a [u8], u128),
     Zeros,
     /// Garbage from this seed.
     Garbage(u64),
@@ -93,10 +93,10 @@ impl Content<'_> {
         }
     }
 
-    pub(super) fn hash(self, sector: u64) -> u64 {
+    pub(super) fn hash(self, sector: u64) -> u128 {
         match self {
             Self::Data(_, hash) => hash,
-            Self::Zeros => sector_hash(sector, &[0; SECTOR_BYTES as usize]),
+            Self::Zeros => 0,
             Self::Garbage(seed) => sector_hash(sector, &garbage(seed, sector)),
         }
     }

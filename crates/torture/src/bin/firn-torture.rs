@@ -1,8 +1,9 @@
 //! `firn-torture`: the crash explorer from the command line. `firn-torture --help`
 
 use clap::{Parser, Subcommand};
-use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore, mixed, replay, soak};
+use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore_by, replay};
 use firnfs_torture::crash::scenario::Scenario;
+use firnfs_torture::crash::soak::{SHARE_PERCENT, Soak, mixed, shares};
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,21 +29,25 @@ struct Arguments {
     nested_every: u64,
 }
 
+/// Distinct states from which on a soak has to keep its shares.
+const SHARED_STATES_MIN: u64 = 20_000;
+
 #[derive(Subcommand)]
 enum What {
-    /// All sequences of one and two operations, mixed with everything else: well over a million states.
+    /// All sequences of one and two operations, mixed with everything else; a tenth at least is cut during cleaning, and another
+    /// during repair.
     Soak {
         /// Stop after so many distinct crash states; beyond the end of the soak, the mixture goes on.
         #[arg(long)]
         states: Option<u64>,
     },
-    /// A mixture of long histories, sampled sequences and full volumes.
+    /// A mixture of everything but those sequences.
     Mixed {
         /// Distinct crash states to look at.
         #[arg(long, default_value_t = 50_000)]
         states: u64,
     },
-    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, mend-7, wide-2, open-5, tight-1.
+    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, mend-7, split-3, clean-2, wide-2, open-5, tight-1.
     Run {
         /// Names.
         #[arg(required = true)]
@@ -62,60 +67,72 @@ fn main() -> ExitCode {
     let (threads, seed) = (arguments.threads, arguments.seed);
     let firn = if arguments.sorting { Firn::sorting() } else { Firn::small() };
     match arguments.what {
-        What::Soak { states: None } => campaign(&firn, limits, soak(seed), threads, u64::MAX),
-        What::Soak { states: Some(states) } => {
-            let more = mixed(seed.wrapping_add(1 << 32));
-            campaign(&firn, limits, soak(seed).chain(more), threads, states)
+        What::Soak { states } => {
+            let mut soak = Soak::new(seed, states.is_some());
+            let next = move |totals: &Totals| soak.next(totals);
+            let report = campaign(&firn, limits, next, threads, states.unwrap_or(u64::MAX));
+            let missed = shares(&report.totals).err().filter(|_| report.totals.distinct >= SHARED_STATES_MIN);
+            missed.iter().for_each(|missed| println!("FAILED to keep the shares of {SHARE_PERCENT}%: {missed}"));
+            exit(report.findings.is_empty() && missed.is_none())
         }
-        What::Mixed { states } => campaign(&firn, limits, mixed(seed), threads, states),
-        What::Run { scenarios } => campaign(&firn, limits, scenarios.into_iter(), threads, u64::MAX),
+        What::Mixed { states } => {
+            let mut mixed = mixed(seed);
+            let report = campaign(&firn, limits, move |_: &Totals| mixed.next(), threads, states);
+            exit(report.findings.is_empty())
+        }
+        What::Run { scenarios } => {
+            let mut scenarios = scenarios.into_iter();
+            let report = campaign(&firn, limits, move |_: &Totals| scenarios.next(), threads, u64::MAX);
+            exit(report.findings.is_empty())
+        }
         What::Replay { token } => show(&firn, limits, &token),
     }
+}
+
+fn exit(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn campaign(
     firn: &Firn,
     limits: Limits,
-    scenarios: impl Iterator<Item = Scenario> + Send,
+    next: impl FnMut(&Totals) -> Option<Scenario> + Send,
     threads: usize,
     states: u64,
-) -> ExitCode {
+) -> Report {
     const REPORT_EVERY_S: u64 = 10;
     let started = Instant::now();
     let reported = AtomicU64::new(0);
+    let rate = |totals: &Totals| totals.judged as f64 / started.elapsed().as_secs_f64() / threads.max(1) as f64;
     let progress = |totals: &Totals| {
         let period = started.elapsed().as_secs() / REPORT_EVERY_S;
         if reported.fetch_max(period, Relaxed) < period {
-            eprintln!("{totals}, {:.0} states a second and thread", rate(totals, started, threads));
+            eprintln!("{totals}, {:.0} states a second and thread", rate(totals));
         }
     };
-    let report = explore(firn, limits, scenarios, threads, states, &progress);
-    print(&report, started, threads)
+    let report = explore_by(firn, limits, next, threads, states, &progress);
+    print(&report);
+    println!(
+        "{}, {} findings, {:.1} s, {:.0} states a second and thread, {:.0} a second of processor time",
+        report.totals,
+        report.findings.len(),
+        started.elapsed().as_secs_f64(),
+        rate(&report.totals),
+        report.totals.judged as f64 / report.busy().as_secs_f64()
+    );
+    report
 }
 
-fn rate(totals: &Totals, since: Instant, threads: usize) -> f64 {
-    totals.states as f64 / since.elapsed().as_secs_f64() / threads.max(1) as f64
-}
-
-fn print(report: &Report, started: Instant, threads: usize) -> ExitCode {
+fn print(report: &Report) {
     for finding in &report.findings {
         println!("FAILED {}\n       {}", finding.token, finding.reason);
     }
+    println!("kind        scenarios  distinct    judged   repeats  states a second of processor time");
     for (name, Family { totals, busy }) in &report.families {
-        let rate = totals.states as f64 / busy.as_secs_f64();
-        println!(
-            "{name:10} {:9} states of {:6} scenarios, {rate:6.0} a second and thread",
-            totals.states, totals.scenarios
-        );
+        let Totals { scenarios, distinct, judged, repeats, .. } = totals;
+        let rate = *judged as f64 / busy.as_secs_f64();
+        println!("{name:10} {scenarios:10} {distinct:9} {judged:9} {repeats:9} {rate:7.0}");
     }
-    let seconds = started.elapsed().as_secs_f64();
-    println!(
-        "{}, {} findings, {seconds:.1} s, {:.0} states a second and thread",
-        report.totals,
-        report.findings.len(),
-        rate(&report.totals, started, threads)
-    );
-    if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn show(firn: &Firn, limits: Limits, token: &str) -> ExitCode {
