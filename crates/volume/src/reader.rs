@@ -11,9 +11,10 @@ use firnfs::{Fetch, FetchKind, FsError};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::BlockPtr;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Length of a window in bytes: the indirect blocks of 64 MiB of content, and what lies between them.
+/// Length of a window in bytes, unless [`Reader::set_window`] says otherwise: the indirect blocks of 64 MiB of content, and what lies between them.
 const WINDOW_BYTES: u64 = 320 << 10;
 /// Windows kept.
 const WINDOWS: usize = 16;
@@ -52,6 +53,7 @@ pub struct Reader {
     unit_bytes: u64,
     size_bytes: u64,
     ahead: Mutex<Ahead>,
+    window_bytes: AtomicU64,
     before_blocking: Arc<OnceLock<fn()>>,
 }
 
@@ -66,8 +68,14 @@ impl Reader {
             unit_bytes,
             size_bytes: shape.size_bytes,
             ahead: Mutex::default(),
+            window_bytes: AtomicU64::new(WINDOW_BYTES),
             before_blocking,
         }
+    }
+
+    /// Reads ahead by so many bytes: where nothing has to move to what is read, less is enough.
+    pub fn set_window(&self, window_bytes: u64) {
+        self.window_bytes.store(window_bytes, Ordering::Relaxed);
     }
 
     fn device_read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, FsError> {
@@ -114,7 +122,7 @@ impl Reader {
                 ahead.windows.push_back(window);
                 return Some(bytes);
             }
-            let close = |&end: &u64| at.abs_diff(end) <= WINDOW_BYTES;
+            let close = |&end: &u64| at.abs_diff(end) <= self.window_bytes.load(Ordering::Relaxed);
             // What begins in a window and ends behind it, or begins where one ends, goes on with its sequence.
             let goes_on = |w: &Window| (w.at_bytes..=w.at_bytes + w.data.len() as u64).contains(&at);
             let in_sequence = ahead.recent.iter().any(close) || ahead.windows.iter().any(goes_on);
@@ -140,7 +148,7 @@ impl Reader {
 
     /// Start and length of a window with that range in it, in bytes.
     fn window_around(&self, at: u64, len: u64, next: Next) -> (u64, u64) {
-        let window_len = WINDOW_BYTES.max(len + 4096);
+        let window_len = self.window_bytes.load(Ordering::Relaxed).max(len + 4096);
         let start = match next {
             // No further back than it must: the head is where the read before ended.
             Next::Behind => at,
@@ -158,6 +166,14 @@ impl Reader {
     pub fn exact(&self, at: u64, len: u64) -> Result<Vec<u8>, FsError> {
         let start = at / self.unit_bytes * self.unit_bytes;
         let end = (at + len).next_multiple_of(self.unit_bytes);
+        if start == at && end == at + len {
+            if let Some(hook) = self.before_blocking.get() {
+                hook();
+            }
+            let mut bytes = vec![0; len as usize];
+            self.device.read_into(at, &mut bytes).map_err(|e| FsError::Io(e.to_string()))?;
+            return Ok(bytes);
+        }
         let data = self.device_read(start, (end - start) as u32)?;
         let from = (at - start) as usize;
         Ok(data[from..from + len as usize].to_vec())
