@@ -72,7 +72,9 @@ fn main() -> ExitCode {
             let next = move |totals: &Totals| soak.next(totals);
             let report = campaign(&firn, limits, next, threads, states.unwrap_or(u64::MAX));
             let missed = shares(&report.totals).err().filter(|_| report.totals.distinct >= SHARED_STATES_MIN);
-            missed.iter().for_each(|missed| println!("FAILED to keep the shares of {SHARE_PERCENT}%: {missed}"));
+            missed
+                .iter()
+                .for_each(|missed| println!("FAILED to keep the shares of {SHARE_PERCENT}%: {missed}"));
             exit(report.findings.is_empty() && missed.is_none())
         }
         What::Mixed { states } => {
@@ -103,7 +105,8 @@ fn campaign(
     const REPORT_EVERY_S: u64 = 10;
     let started = Instant::now();
     let reported = AtomicU64::new(0);
-    let rate = |totals: &Totals| totals.judged as f64 / started.elapsed().as_secs_f64() / threads.max(1) as f64;
+    let rate =
+        |totals: &Totals| totals.judged as f64 / started.elapsed().as_secs_f64() / threads.max(1) as f64;
     let progress = |totals: &Totals| {
         let period = started.elapsed().as_secs() / REPORT_EVERY_S;
         if reported.fetch_max(period, Relaxed) < period {

@@ -65,20 +65,21 @@ impl<'s> Explorer<'s> {
         let stretches = stretches(history);
         let cleaning = self.cleaning_items(history);
         let modes = discard_modes(history, self.limits.plan.seed);
-        let planned = modes.len() as u64 * self.planned(history, &stretches);
-        let every = planned.div_ceil(self.limits.states_max.max(1)).max(1);
-        let (mut number, mut local) = (0, FxHashSet::default());
+        let planned =
+            self.planned(history, &stretches, &cleaning).map(|planned| planned * modes.len() as u64);
+        let every = self.thinning(planned);
+        let (mut numbers, mut local) = ([0; 2], FxHashSet::default());
         for discards in modes {
             let mut replay = Replay::new(history, discards);
             for &Stretch { cut, window } in &stretches {
                 replay.seek(cut);
                 let floor = run.record.floor(window.ended);
                 let promise = run.record.promise(history.base_hash(), window);
-                let is_cleaning = replay.volatile().iter().any(|index| cleaning.contains(index));
+                let is_cleaning = is_cut_short(&replay, &cleaning);
                 let items = volatile_items(&replay, history);
                 for fates in self.limits.plan.states(cut, &items) {
-                    number += 1;
-                    if number % every != 0 {
+                    numbers[usize::from(is_cleaning)] += 1;
+                    if numbers[usize::from(is_cleaning)] % every[usize::from(is_cleaning)] != 0 {
                         continue;
                     }
                     let hash = replay.hash_of(&fates);
@@ -166,22 +167,39 @@ impl<'s> Explorer<'s> {
         replay.seek(stretch.cut);
         let items = volatile_items(&replay, &run.history);
         let mut states = self.limits.plan.states(stretch.cut, &items);
+        let is_torn =
+            |fates: &Vec<Fate>| !fates.iter().all(|fate| matches!(fate, Fate::Lands | Fate::Missing));
+        if late && states.iter().any(is_torn) && rng.random_bool(0.7) {
+            // Parts of a batch, for the next round to write over.
+            states.retain(is_torn);
+        }
         let fates = states.swap_remove(rng.random_range(0..states.len()));
         let image = replay.image_of(&fates);
         let tree = self.subject.mount(Arc::new(MemDevice::from_image(image.clone())))?.tree()?;
         Ok((image, tree))
     }
 
-    /// Number of states that the plan has for a history, in one world.
-    fn planned(&self, history: &History, stretches: &[Stretch]) -> u64 {
+    /// Number of states that the plan has for a history, in one world: outside cleaning, and during it.
+    fn planned(&self, history: &History, stretches: &[Stretch], cleaning: &FxHashSet<u32>) -> [u64; 2] {
         let mut replay = Replay::new(history, DiscardMode::Old);
-        let mut planned = 0;
+        let mut planned = [0; 2];
         for stretch in stretches {
             replay.seek(stretch.cut);
             let items = volatile_items(&replay, history);
-            planned += self.limits.plan.states(stretch.cut, &items).len() as u64;
+            let states = self.limits.plan.states(stretch.cut, &items).len() as u64;
+            planned[usize::from(is_cut_short(&replay, cleaning))] += states;
         }
         planned
+    }
+
+    /// Every how many-th state to look at, outside cleaning and during it, which gets three quarters where there is so much.
+    fn thinning(&self, planned: [u64; 2]) -> [u64; 2] {
+        let most = self.limits.states_max.max(4);
+        if planned[0].saturating_add(planned[1]) <= most {
+            return [1, 1];
+        }
+        let during = (most / 4 * 3).min(planned[1]);
+        [planned[0].div_ceil(most - during).max(1), planned[1].div_ceil(during.max(1)).max(1)]
     }
 
     fn judge(&mut self, case: Case<'_>, hash: u128, items: &[&Item]) -> Result<(), Box<Failure>> {
@@ -234,16 +252,16 @@ impl<'s> Explorer<'s> {
         let places = self.verdict.replicated();
         let is_torn = items.iter().zip(&case.state.fates).any(|(item, fate)| {
             let torn = !matches!(fate, Fate::Lands | Fate::Missing);
-            torn && places
-                .iter()
-                .any(|p| item.at_bytes < p.range.end && p.range.start < item.end_bytes())
+            torn && places.iter().any(|p| item.at_bytes < p.range.end && p.range.start < item.end_bytes())
         });
         if is_torn || places.is_empty() {
             return None;
         }
         let place = rng.random_range(0..places.len());
         let bit = rng.random_range(0..1 << 20);
-        Some(if rng.random_bool(0.5) { Rot::Place(place) } else { Rot::PlaceBit(place, bit) })
+        // Most bits of a checkpoint slot belong to nothing; without all of it recovery begins with the other one.
+        let whole = if places[place].is_told { 0.5 } else { 0.9 };
+        Some(if rng.random_bool(whole) { Rot::Place(place) } else { Rot::PlaceBit(place, bit) })
     }
 
     /// What a disk is asked while the image on it is mounted, recovered, and unmounted again: everything that a mount
@@ -258,8 +276,9 @@ impl<'s> Explorer<'s> {
     }
 
     /// Some of the planned states of a recovery, or of anything else that was done to a disk, spread evenly over all of
-    /// them: [`Limits::nested_states`] at most, or a few more.
-    pub(super) fn states_during(&self, recovery: &History) -> Vec<(CrashState, u128)> {
+    /// them: [`Limits::nested_states`] at most, or a few more; each with the hash of its image.
+    #[must_use]
+    pub fn states_during(&self, recovery: &History) -> Vec<(CrashState, u128)> {
         let mut replay = Replay::new(recovery, DiscardMode::Zeros);
         let mut seen = FxHashSet::default();
         let mut all = Vec::new();
@@ -287,6 +306,11 @@ fn discard_modes(history: &History, seed: u64) -> Vec<DiscardMode> {
     } else {
         vec![DiscardMode::Zeros]
     }
+}
+
+/// Whether something that the cleaner wrote is volatile.
+fn is_cut_short(replay: &Replay<'_>, cleaning: &FxHashSet<u32>) -> bool {
+    replay.volatile().iter().any(|index| cleaning.contains(index))
 }
 
 fn volatile_items<'h>(replay: &Replay<'h>, history: &'h History) -> Vec<&'h Item> {

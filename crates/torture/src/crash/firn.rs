@@ -10,7 +10,7 @@ use super::subject::{Made, Mounted, Refusal, Replica, Subject};
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FILE_MODE, acl_name, rdev_bytes};
 use firnfs::FsError;
-use firnfs::check::{Finding, From, Problem, Severity};
+use firnfs::check::{Finding, From, Problem, Report, Severity};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Store;
@@ -36,6 +36,8 @@ const OP_NS: i64 = 1_000_000;
 const SIZE_MAX_BYTES: u64 = 64 << 20;
 /// A volume with hardly more segments than are held back: in bytes.
 const TINY_BYTES: u64 = (9 << 20) + (256 << 10);
+/// Small files lie close together, and a disk in memory has no head to move.
+const READ_AHEAD_BYTES: u64 = 32 << 10;
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 
 /// firnfs with these parameters.
@@ -118,6 +120,7 @@ impl Firn {
             unnamed: VecDeque::new(),
             reads: Vec::new(),
         };
+        open.volume.set_read_ahead(READ_AHEAD_BYTES);
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
     }
@@ -144,7 +147,8 @@ impl Subject for Firn {
     }
 
     fn log(&self) -> Range<u64> {
-        let end = Superblock::places(self.mkfs.size_bytes).into_iter().filter(|at| *at >= LOG_START_BYTES).min();
+        let end =
+            Superblock::places(self.mkfs.size_bytes).into_iter().filter(|at| *at >= LOG_START_BYTES).min();
         LOG_START_BYTES..end.unwrap_or(self.mkfs.size_bytes)
     }
 
@@ -163,15 +167,22 @@ impl Subject for Firn {
     }
 
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
-        check_is_clean(&*device)
+        let report = check(&*device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
+        is_clean(&report)
+    }
+
+    /// The check looks at the volume as the read-only mount recovered it: what both begin with is done once.
+    fn inspect(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        let mut open = self.open(device, Options { read_only: true, ..self.options })?;
+        let report = open.volume.check().map_err(|e| e.to_string())?;
+        is_clean(&report).map_err(|why| format!("the check finds: {why}"))?;
+        open.tree()
     }
 
     fn tells_rot(&self, device: Arc<dyn Device>, place: usize) -> Result<bool, String> {
         let start = self.replicated()[place].range.start;
         let report = check(&*device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
-        let tells = |finding: &Finding| {
-            matches!(finding.problem, Problem::SuperblockCopy { at_bytes, .. } if at_bytes == start)
-        };
+        let tells = |finding: &Finding| matches!(finding.problem, Problem::SuperblockCopy { at_bytes, .. } if at_bytes == start);
         Ok(report.findings.iter().any(tells))
     }
 
@@ -189,8 +200,7 @@ impl Subject for Firn {
 
 /// Demands that the file system check finds nothing but what a crash explains. A damaged copy of the superblock is the
 /// explorer's own doing (see [`Subject::replicated`]).
-fn check_is_clean(device: &dyn Device) -> Result<(), String> {
-    let report = check(device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
+fn is_clean(report: &Report) -> Result<(), String> {
     let errors = report.findings.iter().filter(|finding| finding.severity() == Severity::Error);
     let errors: Vec<String> = errors.map(ToString::to_string).collect();
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
@@ -315,9 +325,8 @@ impl OpenVolume {
             name.strip_prefix("user.").map(str::to_owned).or(is_acl.then_some(name))
         };
         let names = names.split(|byte| *byte == 0).filter_map(|name| Some((known(name)?, name)));
-        let get = |(known, name): (String, &[u8])| {
-            Ok((known, self.volume.run(|vfs, _| vfs.getxattr(ino, name))?))
-        };
+        let get =
+            |(known, name): (String, &[u8])| Ok((known, self.volume.run(|vfs, _| vfs.getxattr(ino, name))?));
         names.map(get).collect()
     }
 }

@@ -23,7 +23,7 @@
 pub mod campaign;
 mod explorer;
 mod firn;
-mod generate;
+pub mod generate;
 mod mending;
 mod op;
 mod plan;

@@ -2,8 +2,8 @@
 //! many blocks and of many names, open files without names, volumes with hardly any room while all logs are written, files that are put in
 //! order in idle time.
 
-use super::op::Op;
 use super::generate::random_op;
+use super::op::Op;
 use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;

@@ -104,12 +104,14 @@ fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
         let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
         let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
         let seed = seed.wrapping_add(group);
-        scenarios.extend((0..2).map(|round| Scenario::Stale { seed, round }));
+        let stale = (0..4).map(|part| Scenario::Stale { seed: seed.wrapping_mul(4) + part, round: 1 });
+        scenarios.extend(stale);
         scenarios.extend(
             [Shape::Wide, Shape::Open, Shape::Scattered, Shape::Clean]
                 .map(|shape| Scenario::Shaped { shape, seed }),
         );
-        scenarios.extend([Scenario::Mend { seed }, Scenario::Split { seed }]);
+        scenarios.push(Scenario::Mend { seed });
+        scenarios.extend((0..2).map(|part| Scenario::Split { seed: seed.wrapping_mul(2) + part }));
         if group % 8 == 1 {
             scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
         }
@@ -142,7 +144,18 @@ mod tests {
 
         let early: BTreeSet<&str> = scenarios[..700].iter().map(Scenario::family).collect();
         let families = [
-            "ace", "clean", "crowded", "full", "long", "mend", "open", "scattered", "split", "stale", "tight", "wide",
+            "ace",
+            "clean",
+            "crowded",
+            "full",
+            "long",
+            "mend",
+            "open",
+            "scattered",
+            "split",
+            "stale",
+            "tight",
+            "wide",
         ];
         assert_eq!(early, BTreeSet::from(families));
     }

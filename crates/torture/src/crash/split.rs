@@ -96,7 +96,8 @@ impl Halves {
     fn judge(&self, verdict: &Verdict<'_>, image: &SparseImage) -> Result<(), String> {
         verdict.of_damage(image, &mut |tree| {
             let of = |run: &Run| run.record.judge(tree, Window { ended: 0, begun: run.record.ops().len() });
-            of(&self.left).or_else(|why| of(&self.right).map_err(|other| format!("left: {why}; right: {other}")))
+            of(&self.left)
+                .or_else(|why| of(&self.right).map_err(|other| format!("left: {why}; right: {other}")))
         })
     }
 }

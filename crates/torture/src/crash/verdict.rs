@@ -5,6 +5,8 @@
 //! 3. fsck finds nothing after it: always if the mount wrote to the log, else every [`CHECK_AGAIN_EVERY`]-th time (a mount that
 //!    only writes what is kept twice leaves the log as the first check found it).
 //!
+//! The first check may share the recovery of the read-only mount; as often as the last one it recovers for itself besides.
+//!
 //! With a rotten bit in the log what is there may be older than what was promised, or cannot be read; but what is read is still
 //! what somebody wrote there.
 
@@ -12,7 +14,9 @@ use super::record::{Record, Window};
 use super::subject::{Replica, Subject};
 use super::totals::Rot;
 use super::tree::Tree;
-use firnfs_device::{Completion, Device, Geometry, MemDevice, ReadOnlyDevice, Request, SparseImage, Tag};
+use firnfs_device::{
+    Completion, Device, DeviceError, Geometry, MemDevice, ReadOnlyDevice, Request, SparseImage, Tag,
+};
 use firnfs_sim::crash::{SECTOR_BYTES, range_hash};
 use firnfs_sim::fill_garbage;
 use std::ops::Range;
@@ -47,9 +51,14 @@ impl<'s> Verdict<'s> {
         window: Window,
         number: u64,
     ) -> Result<(), String> {
-        let raw = raw(image);
-        let before = if self.check { self.subject.inspect(raw) } else { self.subject.look(raw) };
-        let before = before.map_err(|why| format!("before it is mounted: {why}"))?;
+        let is_turn = self.check && number.is_multiple_of(CHECK_AGAIN_EVERY);
+        let in_raw = |why| format!("before it is mounted: {why}");
+        if is_turn {
+            self.subject.check(raw(image)).map_err(in_raw)?;
+        }
+        let before =
+            if self.check { self.subject.inspect(raw(image)) } else { self.subject.look(raw(image)) };
+        let before = before.map_err(in_raw)?;
         record.judge(&before, window)?;
         let device = Arc::new(Watched::new(image.clone(), self.log.clone()));
         let mut mounted =
@@ -57,8 +66,7 @@ impl<'s> Verdict<'s> {
         let after = mounted.tree().map_err(|why| format!("cannot be walked: {why}"))?;
         drop(mounted);
         before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
-        let again = device.wrote_to_log.load(Relaxed) || number.is_multiple_of(CHECK_AGAIN_EVERY);
-        if self.check && again {
+        if is_turn || self.check && device.wrote_to_log.load(Relaxed) {
             let device = Arc::new(MemDevice::from_image(device.inner.image()));
             self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
         }
@@ -75,9 +83,8 @@ impl<'s> Verdict<'s> {
         number: u64,
     ) -> Result<(), String> {
         match rot {
-            Rot::Bit(_) => self.of_damage(image, &mut |tree| {
-                record.judge(tree, Window { ended: 0, begun: window.begun })
-            }),
+            Rot::Bit(_) => self
+                .of_damage(image, &mut |tree| record.judge(tree, Window { ended: 0, begun: window.begun })),
             Rot::Place(place) | Rot::PlaceBit(place, _) => {
                 self.of_crash(image, record, window, number)?;
                 if !self.replicated.get(place).is_some_and(|replica| replica.is_told) {
@@ -173,5 +180,8 @@ impl Device for Watched {
     }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
+    }
+    fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.read_into(at_bytes, out)
     }
 }

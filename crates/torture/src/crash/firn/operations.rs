@@ -129,14 +129,7 @@ impl OpenVolume {
         Ok((self.find(parent)?, name.as_bytes()))
     }
 
-    fn make(
-        &self,
-        path: &str,
-        kind: Kind,
-        mode: u16,
-        rdev: u64,
-        target: &[u8],
-    ) -> Result<(), FsError> {
+    fn make(&self, path: &str, kind: Kind, mode: u16, rdev: u64, target: &[u8]) -> Result<(), FsError> {
         let (parent, name) = self.parent(path)?;
         let node = NewNode { kind, mode, rdev, target };
         self.volume.run(|vfs, now| vfs.make(now, CALLER, parent, name, node, false)).map(drop)
