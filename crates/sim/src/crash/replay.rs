@@ -216,6 +216,10 @@ impl<'h> Replay<'h> {
                 let tear = tear(item, units, unit_bytes);
                 item.sectors().filter(|s| *s >= tear).for_each(|s| visit(s, content(s)));
             }
+            Fate::Hole { unit, unit_bytes } => {
+                let hole = tear(item, unit, unit_bytes)..tear(item, unit.saturating_add(1), unit_bytes);
+                item.sectors().filter(|s| !hole.contains(s)).for_each(|s| visit(s, content(s)));
+            }
             Fate::Mixed { seed, unit_bytes } => {
                 let unit_sectors = u64::from(unit_bytes) / SECTOR_BYTES;
                 for sector in self.widened(item, u64::from(unit_bytes)) {

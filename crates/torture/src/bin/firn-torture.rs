@@ -7,7 +7,7 @@ use firnfs_torture::crash::soak::{SHARE_PERCENT, Soak, mixed, shares};
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Cuts the power of small volumes in every way, and looks whether anything was lost.
 #[derive(Parser)]
@@ -47,6 +47,12 @@ enum What {
         #[arg(long, default_value_t = 50_000)]
         states: u64,
     },
+    /// How many states a second of processor time are judged, as a table in Markdown: the beginning of a soak, on one thread.
+    Bench {
+        /// Distinct crash states to look at.
+        #[arg(long, default_value_t = 20_000)]
+        states: u64,
+    },
     /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, mend-7, split-3, clean-2, wide-2, open-5, tight-1.
     Run {
         /// Names.
@@ -80,6 +86,13 @@ fn main() -> ExitCode {
         What::Mixed { states } => {
             let mut mixed = mixed(seed);
             let report = campaign(&firn, limits, move |_: &Totals| mixed.next(), threads, states);
+            exit(report.findings.is_empty())
+        }
+        What::Bench { states } => {
+            let mut soak = Soak::new(seed, true);
+            let report =
+                explore_by(&firn, limits, move |totals: &Totals| soak.next(totals), 1, states, &|_| {});
+            print_bench(&report);
             exit(report.findings.is_empty())
         }
         What::Run { scenarios } => {
@@ -136,6 +149,22 @@ fn print(report: &Report) {
         let rate = *judged as f64 / busy.as_secs_f64();
         println!("{name:10} {scenarios:10} {distinct:9} {judged:9} {repeats:9} {rate:7.0}");
     }
+}
+
+fn print_bench(report: &Report) {
+    println!("# States a second of the crash explorer\n");
+    println!(
+        "`firn-torture bench`: the beginning of a soak on one thread. A state is an image that fsck, a read-only mount and a"
+    );
+    println!("read-write mount have seen, with all that is in it. Seconds are those of the processor.\n");
+    println!("| kind | states judged | distinct | states a second |\n|---|---:|---:|---:|");
+    let rate = |totals: &Totals, busy: Duration| totals.judged as f64 / busy.as_secs_f64();
+    for (name, Family { totals, busy }) in &report.families {
+        println!("| {name} | {} | {} | {:.0} |", totals.judged, totals.distinct, rate(totals, *busy));
+    }
+    let totals = &report.totals;
+    println!("| **all** | {} | {} | {:.0} |", totals.judged, totals.distinct, rate(totals, report.busy()));
+    report.findings.iter().for_each(|finding| println!("\nFAILED {}: {}", finding.token, finding.reason));
 }
 
 fn show(firn: &Firn, limits: Limits, token: &str) -> ExitCode {

@@ -122,7 +122,7 @@ impl Scenario {
         match self {
             Self::Full { .. } => 300,
             Self::Mend { .. } => 2000,
-            Self::Split { .. } => 400,
+            Self::Split { .. } => 1000,
             Self::Shaped { shape, .. } => shape.states_max(),
             Self::Stale { .. } => 3000,
             Self::Ace { .. } | Self::Long { .. } => u64::MAX,

@@ -43,7 +43,7 @@ fn ops_apart(seed: u64, half: char) -> Vec<Op> {
         let path = format!("{half}-{step}");
         let tag = seed << 20 | step << 8 | half as u64;
         ops.push(Op::Create(path.clone()));
-        if rng.random_bool(0.3) {
+        if rng.random_bool(0.8) {
             let len_bytes = rng.random_range(1..30_000);
             ops.push(Op::Write { path: path.clone(), at_bytes: 0, len_bytes, tag });
         }
