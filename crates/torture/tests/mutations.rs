@@ -25,7 +25,7 @@ const STATES_OF_ONE_MAX: u64 = 200;
 
 /// Many scenarios rather than many states of each, least of those that take long to read; much rot.
 fn limits(scenario: &Scenario) -> Limits {
-    let states_max = (scenario.states_max() / 5).clamp(24, STATES_OF_ONE_MAX);
+    let states_max = (scenario.states_max() / 3).clamp(40, STATES_OF_ONE_MAX);
     Limits { rot_every: 2, nested_every: 10, nested_states: 6, states_max, ..Limits::default() }
 }
 

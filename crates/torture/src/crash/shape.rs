@@ -286,7 +286,8 @@ fn scattered(seed: u64) -> Vec<Op> {
     history.ops
 }
 
-/// Each round fills most of a segment with what is removed in the next one, and leaves a few small files in it.
+/// Each round fills most of a segment with what is removed in the next one, and leaves a few small files in it. Volumes of odd seeds
+/// have half of their room taken besides, so that a clean segment is written again at once.
 fn clean(seed: u64) -> Vec<Op> {
     const KEPT: u32 = 24;
     const ROUNDS: u64 = 70;
@@ -295,6 +296,11 @@ fn clean(seed: u64) -> Vec<Op> {
     let create = |path: &str, len_bytes, tag| {
         [Op::Create(path.into()), Op::Write { path: path.into(), at_bytes: 0, len_bytes, tag }]
     };
+    if seed % 2 == 1 {
+        let taken =
+            (0..7).flat_map(|file| create(&format!("taken{file}"), 250_000, seed << 20 | 0xff00 + file));
+        taken.for_each(|op| history.push(op));
+    }
     for round in 0..ROUNDS {
         let tag = seed << 20 | round << 8;
         let junk = create("junk", rng.random_range(80_000..240_000), tag);

@@ -52,9 +52,10 @@ impl<'s> Verdict<'s> {
         number: u64,
     ) -> Result<(), String> {
         let is_turn = self.check && number.is_multiple_of(CHECK_AGAIN_EVERY);
-        let in_raw = |why| format!("before it is mounted: {why}");
+        let in_raw = |why: String| format!("before it is mounted: {why}");
         if is_turn {
-            self.subject.check(raw(image)).map_err(in_raw)?;
+            let checked = self.subject.check(raw(image));
+            checked.map_err(|why| in_raw(format!("the check finds: {why}")))?;
         }
         let before =
             if self.check { self.subject.inspect(raw(image)) } else { self.subject.look(raw(image)) };
