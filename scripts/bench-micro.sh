@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # The micro benchmark, fair and in one command (root): an ext4 on a loop device with direct I/O and a firnfs image of the
-# same size on the same disk, both written through once beforehand, and a memory volume behind the same FUSE.
+# same size on the same disk, both written through once beforehand, and a memory volume behind the same FUSE. Then the crash explorer's states
+# a second.
 #
 #   scripts/bench-micro.sh [DIR] [-- MORE ARGUMENTS FOR firn bench micro]
 #
-# DIR (default: target/bench) must have room for both images and 2 GiB more. Results: docs/bench/micro.md and micro.json.
+# DIR (default: target/bench) must have room for both images and 2 GiB more. Results: docs/bench/micro.md, micro.json
+# and explorer.md.
 # SIZE_MIB (default 6144) is the size of each image.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -60,4 +62,6 @@ mount "$loop" "$place/ext4"
 say "running"
 "$firn" bench micro --against "ext4=$place/ext4" --image "$place/firn.img" --size "${size_mib}M" \
     --million --report docs/bench/micro "$@"
-say "written: docs/bench/micro.md and docs/bench/micro.json"
+say "states a second of the crash explorer"
+cargo run --release --locked -q -p firnfs-torture --bin firn-torture -- bench >docs/bench/explorer.md
+say "written: docs/bench/micro.md, docs/bench/micro.json and docs/bench/explorer.md"

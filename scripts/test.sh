@@ -33,7 +33,8 @@ step_interleavings() {
     RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p firnfs-manage --test interleavings --target-dir target/shuttle
 }
 
-# Power cuts: 50,000 distinct states of all kinds, counted. Without --states the same is a soak of well over a million.
+# Power cuts: 50,000 distinct states of all kinds, each counted once. Without --states the same is a soak that has all sequences
+# of two operations.
 step_crash() {
     cargo run --release --locked -p firnfs-torture --bin firn-torture -- soak --states 50000
 }

@@ -51,6 +51,15 @@ pub trait Device: Send + Sync {
         tags.iter().map(|(request, tag)| data_of(self.wait(*tag), request, || self.describe())).collect()
     }
 
+    /// Reads into a buffer of the caller's, which is as long as what is read. A device in memory copies once.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        out.copy_from_slice(&self.read(at_bytes, out.len() as u32)?);
+        Ok(())
+    }
+
     /// Submits one write and waits for it. Not durable before a flush.
     ///
     /// # Errors
@@ -106,5 +115,8 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn read_all(&self, ranges: &[(u64, u32)]) -> Vec<Result<AlignedBuf, DeviceError>> {
         (**self).read_all(ranges)
+    }
+    fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        (**self).read_into(at_bytes, out)
     }
 }

@@ -118,6 +118,22 @@ impl SparseImage {
         count(&self.root)
     }
 
+    /// Calls `visit(offset in bytes, content)` for each page that takes memory, in order.
+    pub fn for_each_page(&self, mut visit: impl FnMut(u64, &[u8])) {
+        fn walk(node: &Option<Node>, page: u64, level: u32, visit: &mut impl FnMut(u64, &[u8])) {
+            match node {
+                None => {}
+                Some(Node::Leaf(bytes)) => visit(page * PAGE_BYTES as u64, &bytes[..]),
+                Some(Node::Inner(children)) => {
+                    let covered = 1 << ((level - 1) * FANOUT_BITS);
+                    let pages = (page..).step_by(covered);
+                    children.iter().zip(pages).for_each(|(child, page)| walk(child, page, level - 1, visit));
+                }
+            }
+        }
+        walk(&self.root, 0, self.depth, &mut visit);
+    }
+
     fn assert_within(&self, at_bytes: u64, len: usize) {
         let end = at_bytes.checked_add(len as u64);
         assert!(end.is_some_and(|end| end <= self.size_bytes), "range within the image");
@@ -238,6 +254,19 @@ mod tests {
         assert_eq!((old.pages(), image.pages()), (1, 2));
         image.read((1 << 40) - 512, &mut bytes);
         assert_eq!((bytes[255], bytes[256]), (8, 7));
+    }
+
+    #[test]
+    fn a_walk_visits_the_pages_that_take_memory_in_order() {
+        let mut image = SparseImage::new(1 << 30);
+        let places = [0, 5 * PAGE_BYTES as u64, 300 << 12, (1 << 30) - PAGE_BYTES as u64];
+        places.iter().rev().for_each(|at| image.write(*at, &at.to_le_bytes()));
+        let mut found = Vec::new();
+        image.for_each_page(|at, bytes| {
+            assert_eq!((bytes.len(), &bytes[..8]), (PAGE_BYTES, &at.to_le_bytes()[..]));
+            found.push(at);
+        });
+        assert_eq!(found, places);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::buffer::AlignedBuf;
 use crate::device::Device;
+use crate::error::DeviceError;
 use crate::image::SparseImage;
 use crate::outbox::Outbox;
 use crate::request::{Completion, Geometry, Request, Tag};
@@ -54,7 +55,7 @@ impl MemDevice {
         self.geometry.check(request, &self.name)?;
         match request {
             Request::Read { at_bytes, len_bytes } => {
-                let mut buf = AlignedBuf::zeroed(*len_bytes as usize);
+                let mut buf = AlignedBuf::scratch(*len_bytes as usize);
                 self.image.read().read(*at_bytes, &mut buf);
                 Ok(Some(buf))
             }
@@ -83,6 +84,11 @@ impl Device for MemDevice {
     }
     fn describe(&self) -> Arc<str> {
         self.name.clone()
+    }
+    fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.geometry.check(&Request::Read { at_bytes, len_bytes: out.len() as u32 }, &self.name)?;
+        self.image.read().read(at_bytes, out);
+        Ok(())
     }
 }
 

@@ -43,6 +43,9 @@ impl<D: Device> Device for ReadOnlyDevice<D> {
         let lower = Tag(tag.0 >> 1);
         if tag.0 & 1 == 1 { self.ended_here.take(lower) } else { self.inner.wait(lower) }
     }
+    fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.read_into(at_bytes, out)
+    }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
     }

@@ -20,10 +20,8 @@ pub const SUMMARY_HEADER_BYTES: usize = 112;
 /// Size of one entry in bytes.
 pub const SUMMARY_ENTRY_BYTES: usize = 40;
 
-/// Flag: the batch contains name operations (BSD-LFS's SS_DIROP).
-pub const FLAG_DIROP: u16 = 1;
-/// Flag: the batch goes on in the next serial (BSD-LFS's SS_CONT).
-pub const FLAG_CONT: u16 = 2;
+// Bits 1 and 2 are reserved: BSD-LFS's SS_DIROP and SS_CONT, which older programs set here and nothing ever read.
+
 /// Flag: last partial segment of its batch.
 pub const FLAG_END: u16 = 4;
 /// Flag: written for a checkpoint; holds only inode map and usage blocks. Roll-forward skips its content.
@@ -52,7 +50,7 @@ layout! {
         epoch: U32,
         /// Format version of the summary: 1
         version: U16,
-        /// Bits: 1 DIROP, 2 CONT, 4 END, 8 CHECKPOINT, 16 CLEANER
+        /// Bits: 4 END, 8 CHECKPOINT, 16 CLEANER; 1 and 2 mean nothing and may be set
         flags: U16,
         /// Time of writing, ns since 1970
         time_ns: I64,

@@ -129,6 +129,15 @@ impl Superblock {
         raw.as_bytes().to_vec()
     }
 
+    /// Whether a copy's checksum is right, of whatever version it says it is.
+    #[must_use]
+    pub fn is_sealed(bytes: &[u8]) -> bool {
+        SuperblockRaw::read_from_prefix(bytes).is_ok_and(|(raw, _)| {
+            let zeroed = SuperblockRaw { crc: 0.into(), ..raw };
+            crc32c::crc32c(zeroed.as_bytes()) == raw.crc.get()
+        })
+    }
+
     /// Reads and checks one copy.
     ///
     /// # Errors

@@ -3,9 +3,20 @@
 //!
 //! Without the feature `mutations` (tests of `torture` alone turn it on) none exists: [`is_on`] is constantly false.
 
-/// What is taken away.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutation {
+macro_rules! mutations {
+    ($($(#[$what:meta])* $name:ident,)*) => {
+        /// What is taken away.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Mutation {
+            $($(#[$what])* $name,)*
+        }
+
+        /// Each of them.
+        pub const ALL: &[Mutation] = &[$(Mutation::$name),*];
+    };
+}
+
+mutations! {
     /// A checkpoint slot is written before the log that it refers to is durable.
     SlotBeforeLog,
     /// A flush does not wait for the writes of earlier serials.

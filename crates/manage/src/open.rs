@@ -86,6 +86,11 @@ pub(crate) fn reading(device: &dyn Device) -> impl FnMut(u64, u32) -> Result<Vec
     move |at_bytes, len_bytes| {
         let start = at_bytes / unit * unit;
         let end = (at_bytes + u64::from(len_bytes)).next_multiple_of(unit);
+        if start == at_bytes && end == at_bytes + u64::from(len_bytes) {
+            let mut bytes = vec![0; len_bytes as usize];
+            device.read_into(start, &mut bytes).map_err(|e| FsError::Io(e.to_string()))?;
+            return Ok(bytes);
+        }
         let data = device.read(start, (end - start) as u32).map_err(|e| FsError::Io(e.to_string()))?;
         let from = (at_bytes - start) as usize;
         Ok(data[from..from + len_bytes as usize].to_vec())

@@ -174,16 +174,6 @@ fn flags() -> String {
     table(
         ["flag", "meaning"],
         &[
-            row(
-                "DIROP",
-                summary::FLAG_DIROP.into(),
-                "the batch contains name operations (BSD-LFS's SS_DIROP); for people, roll-forward does not need it",
-            ),
-            row(
-                "CONT",
-                summary::FLAG_CONT.into(),
-                "the batch goes on in the next serial (BSD-LFS's SS_CONT); never together with END",
-            ),
             row("END", summary::FLAG_END.into(), "last partial segment of its batch"),
             row(
                 "CHECKPOINT",

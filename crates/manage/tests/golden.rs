@@ -2,8 +2,9 @@
 //!
 //! `golden/v1.sectors` holds the sectors of a small volume that are not zero, `golden/v1.txt` what is in it. The image is
 //! left as by a crash after a sync, so that it holds a checkpoint and a log behind it. Setting `FIRNFS_REGENERATE=1` writes
-//! both files anew: only for a change of the format that is meant (see FORMAT.md, versions). `golden/v1-none-wait.sectors` is
-//! the same volume from before pairs could wait in directory indexes; it is never written anew.
+//! both files anew: only for a change of the format that is meant (see FORMAT.md, versions). Two images of the same
+//! volume are never written anew: `golden/v1-none-wait.sectors` from before pairs could wait in directory indexes, and
+//! `golden/v1-reserved-bits.sectors` with bits 1 and 2 set in summaries, as they were before nothing wrote them.
 
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
@@ -336,6 +337,10 @@ fn golden() -> SparseImage {
     image("v1.sectors")
 }
 
+fn golden_listing() -> String {
+    std::fs::read_to_string(file("v1.txt")).unwrap()
+}
+
 fn image(name: &str) -> SparseImage {
     unpack(&std::fs::read(file(name)).unwrap())
 }
@@ -369,7 +374,7 @@ fn the_golden_image_opens_and_reads_back() {
         return;
     }
     let found = listing(&golden());
-    let expected = std::fs::read_to_string(file("v1.txt")).unwrap();
+    let expected = golden_listing();
     for (found, expected) in found.lines().zip(expected.lines()) {
         assert_eq!(found, expected, "{HOW}");
     }
@@ -405,6 +410,17 @@ fn assert_holds_what_was_written(image: SparseImage) {
     let indexed = entries(&volume, s.find(ROOT, "indexed"));
     let kept = (0..540).filter(|n| n % 9 != 0).map(|n| format!("{n:04}").into_bytes());
     assert!(indexed.into_iter().map(|e| e.0).eq(kept), "entries stay in the order of their creation");
+}
+
+#[test]
+fn an_image_with_the_reserved_bits_of_summaries_set_reads_back_and_is_sound() {
+    let image = image("v1-reserved-bits.sectors");
+    assert!(golden_listing() == listing(&image), "what is in it is what is in the golden image");
+    assert_holds_what_was_written(image.clone());
+    let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
+    let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
+    let report = mount(&device, &clock).check().unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
 #[test]

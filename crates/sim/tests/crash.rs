@@ -250,7 +250,7 @@ fn hashes_are_equal_exactly_if_images_are() {
     for seed in 0..30 {
         let history = random_history(seed);
         let mut rng = seeded(seed, "states");
-        let mut by_hash: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        let mut by_hash: BTreeMap<u128, Vec<u8>> = BTreeMap::new();
         for discards in [DiscardMode::Zeros, DiscardMode::Old, DiscardMode::Garbage(3), DiscardMode::Mixed(4)]
         {
             let mut replay = Replay::new(&history, discards);

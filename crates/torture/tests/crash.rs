@@ -5,10 +5,11 @@ use firnfs::vfs::AtimeMode;
 use firnfs_device::MemDevice;
 use firnfs_manage::open;
 use firnfs_sim::VirtualClock;
-use firnfs_torture::crash::campaign::{Report, explore, mixed, prepare};
+use firnfs_torture::crash::campaign::{Report, explore, explore_by, prepare};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
-use firnfs_torture::crash::{Explorer, Firn, Limits};
+use firnfs_torture::crash::soak::{Soak, mixed, shares};
+use firnfs_torture::crash::{Explorer, Firn, Limits, Seen, Totals};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ fn assert_clean(report: &Report, at_least: u64) {
     let findings: Vec<String> =
         report.findings.iter().map(|finding| format!("{}\n    {}", finding.token, finding.reason)).collect();
     assert!(findings.is_empty(), "replay with `firn-torture replay TOKEN`:\n{}", findings.join("\n"));
-    assert!(report.totals.states >= at_least, "only {}", report.totals);
+    assert!(report.totals.distinct >= at_least, "only {}", report.totals);
 }
 
 #[test]
@@ -83,7 +84,8 @@ fn no_cut_during_a_trim_breaks_a_promise() {
 
 /// Logs that have something in them by the end of a scenario, that of metadata aside.
 fn logs_with_data(firn: &Firn, scenario: &Scenario) -> BTreeSet<u8> {
-    let run = prepare(&Explorer::new(firn, Limits::default()), firn, scenario).unwrap();
+    let seen = Seen::new();
+    let run = prepare(&Explorer::new(firn, Limits::default(), &seen), firn, scenario).unwrap();
     let end = format!("{}:", run.history.events().len()).parse().unwrap();
     let device = Arc::new(MemDevice::from_image(run.history.image(&end).unwrap()));
     let options = Options { read_only: true, ..Options::default() };
@@ -104,7 +106,8 @@ fn scattered_files_are_put_in_order_while_they_are_explored() {
 /// What the volume has counted by the end of a scenario.
 fn counters_after(scenario: &Scenario) -> Vec<(&'static str, u64)> {
     let subject = Firn::small();
-    let run = prepare(&Explorer::new(&subject, Limits::default()), &subject, scenario).unwrap();
+    let seen = Seen::new();
+    let run = prepare(&Explorer::new(&subject, Limits::default(), &seen), &subject, scenario).unwrap();
     let end = format!("{}:", run.history.events().len()).parse().unwrap();
     subject.counters(run.history.image(&end).unwrap()).unwrap()
 }
@@ -118,5 +121,33 @@ fn a_repair_cut_short_anywhere_is_brought_to_the_same_end_by_the_next() {
     let all = (0..40).map(|seed| Scenario::Mend { seed });
     let report = explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {});
     assert_clean(&report, 4_000);
-    assert_eq!(report.totals.mended, report.totals.states);
+    assert_eq!(report.totals.mended, report.totals.distinct);
+}
+
+/// What a soak promises of itself, seen at its beginning.
+#[test]
+fn a_tenth_of_a_soak_is_cut_during_cleaning_and_another_during_repair() {
+    let mut soak = Soak::new(11, false);
+    let next = |totals: &Totals| soak.next(totals);
+    let report = explore_by(&Firn::small(), Limits::default(), next, THREADS, 12_000, &|_| {});
+    assert_clean(&report, 12_000);
+    assert_eq!(shares(&report.totals), Ok(()));
+}
+
+/// What one scenario saw is not looked at again in another: each sequence of one operation begins with the same states.
+#[test]
+fn a_state_counts_once_in_a_campaign() {
+    // With a sync after the operation.
+    let first = Scenario::ace_count(1) / 4 * 3;
+    let scenario = || (first..first + 2).map(|number| Scenario::Ace { length: 1, number });
+    let all = |scenarios: Vec<Scenario>| {
+        explore(&Firn::small(), Limits::default(), scenarios.into_iter(), 1, u64::MAX, &|_| {}).totals
+    };
+    let first = all(scenario().take(1).collect());
+    let twice = all(scenario().take(1).chain(scenario().take(1)).collect());
+    assert_eq!((twice.distinct, twice.judged), (first.distinct, first.judged));
+    let both = all(scenario().collect());
+    let alone = all(scenario().skip(1).collect());
+    assert!(both.distinct < first.distinct + alone.distinct, "{both} of {first} and {alone}");
+    assert!(both.distinct > first.distinct, "{both} of {first}");
 }

@@ -7,7 +7,7 @@ use firnfs_device::{AlignedBuf, Device, MemDevice, Request, SparseImage};
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
 use firnfs_torture::crash::{
-    Entry, Explorer, Limits, Mounted, NodeKind, Op, Plan, Refusal, Subject, Tree, World, campaign,
+    Entry, Explorer, Limits, Mounted, NodeKind, Op, Plan, Refusal, Seen, Subject, Tree, World, campaign,
 };
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
@@ -85,10 +85,7 @@ impl Subject for TwoSlots {
     }
 
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {
-        let (serial, tree) = newest(&*device, self.flaw)?;
-        let world = World::of_tree(&tree);
-        let mut open =
-            Open { device, flaw: self.flaw, world, serial, previous: tree, renamed: None, first_named: None };
+        let mut open = self.open(device)?;
         match self.flaw {
             Some(Flaw::RecoveryInPlace) => {
                 open.serial -= 1;
@@ -99,8 +96,20 @@ impl Subject for TwoSlots {
         Ok(Box::new(open))
     }
 
+    fn look(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        self.open(device)?.tree()
+    }
+
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
         newest(&*device, self.flaw).map(drop)
+    }
+}
+
+impl TwoSlots {
+    fn open(&self, device: Arc<dyn Device>) -> Result<Open, String> {
+        let (serial, tree) = newest(&*device, self.flaw)?;
+        let world = World::of_tree(&tree);
+        Ok(Open { device, flaw: self.flaw, world, serial, previous: tree, renamed: None, first_named: None })
     }
 }
 
@@ -259,7 +268,15 @@ fn decode(mut bytes: &[u8]) -> Option<Tree> {
         };
         let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
         let path = text(take()?)?;
-        let kinds = [NodeKind::File, NodeKind::Directory, NodeKind::Symlink, NodeKind::Fifo];
+        let kinds = [
+            NodeKind::File,
+            NodeKind::Directory,
+            NodeKind::Symlink,
+            NodeKind::Fifo,
+            NodeKind::Socket,
+            NodeKind::CharDevice,
+            NodeKind::BlockDevice,
+        ];
         let code = *take()?.first()?;
         let kind = *kinds.iter().find(|kind| **kind as u8 == code)?;
         let ino = u64::from_le_bytes(take()?.try_into().ok()?);
@@ -283,7 +300,8 @@ fn limits() -> Limits {
 /// Explores bounded and long scenarios; the first failure with the name of its scenario.
 fn explore(flaw: Option<Flaw>, scenarios: &[Scenario]) -> Result<u64, (String, String)> {
     let subject = TwoSlots { flaw };
-    let mut explorer = Explorer::new(&subject, limits());
+    let seen = Seen::new();
+    let mut explorer = Explorer::new(&subject, limits(), &seen);
     for scenario in scenarios {
         let fail = |why: String| (scenario.to_string(), why);
         let run = campaign::prepare(&explorer, &subject, scenario).map_err(fail)?;
@@ -293,7 +311,7 @@ fn explore(flaw: Option<Flaw>, scenarios: &[Scenario]) -> Result<u64, (String, S
             return Err((scenario.to_string(), failure.to_string()));
         }
     }
-    Ok(explorer.totals().states)
+    Ok(explorer.totals().distinct)
 }
 
 fn scenarios() -> Vec<Scenario> {
@@ -314,16 +332,16 @@ fn every_flaw_is_found() {
     use Flaw::*;
     let flaws = [
         (NoFlush, "older than the last sync"),
-        (EarlyFlush, "does not mount: no valid slot"),
+        (EarlyFlush, "no valid slot"),
         (NoChecksum, ""),
-        (OneSlot, "does not mount: no valid slot"),
+        (OneSlot, "no valid slot"),
         (LazyFsync, "older than the last sync"),
         (StaleData, "is of no moment"),
         (ForeignData, "found block 0 of"),
         (LostName, "the names are those"),
         (LinkCounts, "links, its inode says 1"),
-        (RecoveryInPlace, "does not mount"),
-        (EarlyDiscard, "does not mount"),
+        (RecoveryInPlace, "no valid slot"),
+        (EarlyDiscard, "no valid slot"),
         (RoundedSize, "the size of"),
         (RenameBeforeData, "is of no moment"),
         (LinkBeforeData, "is of no moment"),

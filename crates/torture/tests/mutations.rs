@@ -3,126 +3,87 @@
 //! Some are taken away in the core (`firnfs::mutation`), some between the driver and the disk: flushes that never reach
 //! it, and checksums that are made right on the way in, whatever was read (`flawed`).
 //!
-//! The quick tests show each flaw where it is known to show. The long ones look for it everywhere, as if nobody knew:
-//! `cargo test --release -p firnfs-torture --test mutations -- --ignored --nocapture`.
-//!
-//! What no power cut can show has scenes of its own (`scenes`): a predecessor's checksum tells apart what incarnation and
-//! serial do already, unless two histories of one volume meet on a mirror; checksums of reads and pins of readers need
-//! rot and a reader that takes its time. And what hardly a state shows is made on purpose there.
+//! One search finds them all: the mixture of scenarios that a campaign consists of, from its beginning. No scenario is made for
+//! a flaw; how many states it took is printed (`-- --nocapture`).
 
 mod flawed;
-mod scenes;
 
-use firnfs::mutation::Mutation;
-use firnfs_torture::crash::campaign::{Finding, explore_one, mixed};
+use firnfs::mutation::{ALL, Mutation};
+use firnfs_torture::crash::campaign::explore_one;
 use firnfs_torture::crash::scenario::Scenario;
-use firnfs_torture::crash::{Firn, Limits};
+use firnfs_torture::crash::soak::mixed;
+use firnfs_torture::crash::{Firn, Limits, Seen, Totals};
 use flawed::{Flaw, Mutant};
+use std::time::Instant;
 
+/// Where the mixture begins.
+const SEED: u64 = 1;
 /// States to look at before a flaw counts as not caught.
-const STATES_MAX: u64 = 100_000;
+const STATES_MAX: u64 = 60_000;
+/// States of one scenario.
+const STATES_OF_ONE_MAX: u64 = 200;
 
-fn limits() -> Limits {
-    Limits { rot_every: 3, nested_every: 10, ..Limits::default() }
+/// Many scenarios rather than many states of each, least of those that take long to read; much rot.
+fn limits(scenario: &Scenario) -> Limits {
+    let states_max = (scenario.states_max() / 3).clamp(40, STATES_OF_ONE_MAX);
+    Limits { rot_every: 2, nested_every: 10, nested_states: 6, states_max, ..Limits::default() }
 }
 
-/// Explores some scenarios with a flaw until it shows.
-fn hunt(
-    subject: &Mutant,
-    limits: Limits,
-    scenarios: impl Iterator<Item = Scenario>,
-) -> (Option<Finding>, u64) {
-    let mut states = 0;
-    for scenario in scenarios {
-        let (totals, finding) = explore_one(subject, limits, &scenario);
-        states += totals.states;
-        if finding.is_some() || states >= STATES_MAX {
-            return (finding, states);
+/// Explores the mixture with a flaw until it shows.
+fn assert_is_caught(flaw: Flaw) {
+    let subject = Mutant { firn: Firn::small(), flaw };
+    let (seen, mut totals, began) = (Seen::new(), Totals::default(), Instant::now());
+    for scenario in mixed(SEED) {
+        let (more, finding) = explore_one(&subject, limits(&scenario), &scenario, &seen);
+        totals.add(&more);
+        if let Some(finding) = finding {
+            let reason: String = finding.reason.chars().take(200).collect();
+            let seconds = began.elapsed().as_secs_f64();
+            println!("{flaw:?} after {} states, {seconds:.1} s: {} {reason}", totals.judged, finding.token);
+            return;
         }
-    }
-    (None, states)
-}
-
-fn assert_caught(flaw: Flaw, (finding, states): (Option<Finding>, u64)) {
-    let finding = finding.unwrap_or_else(|| panic!("{flaw:?} is not caught in {states} states"));
-    let reason: String = finding.reason.chars().take(300).collect();
-    println!("{flaw:?} after {states} states: {} {reason}", finding.token);
-}
-
-/// Everywhere.
-fn caught(flaw: Flaw) {
-    let bounded = (0..Scenario::ace_count(1)).map(|number| Scenario::Ace { length: 1, number });
-    let full = (0..2).map(|seed| Scenario::Full { seed });
-    let subject = Mutant { firn: Firn::small(), flaw };
-    let limits = Limits { check: false, ..limits() };
-    assert_caught(flaw, hunt(&subject, limits, full.chain(bounded).chain(mixed(3))));
-}
-
-/// In one scenario, where it is known to show.
-fn caught_in(flaw: Flaw, scenario: &str) {
-    let subject = Mutant { firn: Firn::small(), flaw };
-    assert_caught(flaw, hunt(&subject, limits(), [scenario.parse().unwrap()].into_iter()));
-}
-
-/// What a mount left in one log is not taken for the beginning of the next mount's, which went to another. The volume
-/// commits late, so that a batch of names alone is larger than a segment and goes to the log of metadata.
-#[test]
-fn a_missing_check_of_the_incarnation_is_caught() {
-    let flaw = Flaw::Core(Mutation::AnyIncarnation);
-    let mut firn = Firn::small();
-    firn.options.write_threshold_bytes = 1 << 20;
-    let stale = (0..8).map(|pair| Scenario::Stale { seed: 2 * pair, round: 1 });
-    assert_caught(flaw, hunt(&Mutant { firn, flaw }, limits(), stale));
-}
-
-/// A repair rests on what every other writer rests on.
-#[test]
-fn a_repair_that_writes_its_slot_before_its_log_or_without_flushes_is_caught() {
-    for flaw in [Flaw::NoLogFlush, Flaw::Core(Mutation::SlotBeforeLog)] {
-        let subject = Mutant { firn: Firn::small(), flaw };
-        assert_caught(flaw, hunt(&subject, limits(), (0..40).map(|seed| Scenario::Mend { seed })));
+        assert!(totals.judged < STATES_MAX, "{flaw:?} is not caught: {totals}");
     }
 }
 
-macro_rules! every_one_is_caught {
-    ($($name:ident: $flaw:expr, $scenario:literal;)*) => {
-        mod where_it_is_known_to_show {
-            use super::*;
-            $(
-                #[test]
-                fn $name() {
-                    caught_in($flaw, $scenario);
-                }
-            )*
-        }
-
+macro_rules! each_is_caught {
+    ($($name:ident: $flaw:expr;)*) => {
+        const TESTED: &[Flaw] = &[$($flaw),*];
         $(
             #[test]
-            #[ignore = "long: cargo test --release -p firnfs-torture --test mutations -- --ignored"]
             fn $name() {
-                caught($flaw);
+                assert_is_caught($flaw);
             }
         )*
     };
 }
 
-every_one_is_caught! {
-    a_missing_flush_of_the_log_is_caught: Flaw::NoLogFlush, "full-0";
-    a_missing_flush_of_a_checkpoint_slot_is_caught: Flaw::NoSlotFlush, "ace1-0";
-    a_missing_checksum_of_checkpoints_is_caught: Flaw::UncheckedSlots, "full-0";
-    a_checkpoint_before_its_log_is_caught: Flaw::Core(Mutation::SlotBeforeLog), "full-0";
-    a_flush_before_earlier_serials_is_caught: Flaw::Core(Mutation::FlushBeforeWritten), "full-0";
-    a_log_write_before_the_incarnation_is_caught: Flaw::Core(Mutation::LogBeforeIncarnation), "ace1-45";
-    an_incarnation_in_one_slot_is_caught: Flaw::Core(Mutation::IncarnationInOneSlot), "ace1-25";
-    checkpoints_in_one_slot_are_caught: Flaw::Core(Mutation::OneSlot), "full-0";
-    missing_checks_of_incarnation_and_predecessor_are_caught: Flaw::Core(Mutation::AnyOrigin), "stale-2.1";
-    a_missing_checksum_of_blocks_is_caught: Flaw::Core(Mutation::UncheckedBlocks), "full-0";
-    a_batch_without_its_end_is_caught: Flaw::Core(Mutation::AnyBatch), "long-10";
-    an_fsync_that_leaves_out_names_is_caught: Flaw::Core(Mutation::FsyncWithoutNames), "ace1-33";
+each_is_caught! {
+    a_missing_flush_of_the_log_is_caught: Flaw::NoLogFlush;
+    a_missing_flush_of_a_checkpoint_slot_is_caught: Flaw::NoSlotFlush;
+    a_missing_checksum_of_checkpoints_is_caught: Flaw::UncheckedSlots;
+    a_missing_checksum_of_summaries_is_caught: Flaw::UncheckedSummaries;
+    a_missing_checksum_of_superblocks_is_caught: Flaw::UncheckedSuperblock;
+    a_checkpoint_before_its_log_is_caught: Flaw::Core(Mutation::SlotBeforeLog);
+    a_flush_before_earlier_serials_is_caught: Flaw::Core(Mutation::FlushBeforeWritten);
+    a_log_write_before_the_incarnation_is_caught: Flaw::Core(Mutation::LogBeforeIncarnation);
+    an_incarnation_in_one_slot_is_caught: Flaw::Core(Mutation::IncarnationInOneSlot);
+    checkpoints_in_one_slot_are_caught: Flaw::Core(Mutation::OneSlot);
+    missing_checks_of_incarnation_and_predecessor_are_caught: Flaw::Core(Mutation::AnyOrigin);
+    a_missing_check_of_the_incarnation_is_caught: Flaw::Core(Mutation::AnyIncarnation);
+    a_missing_check_of_the_predecessor_is_caught: Flaw::Core(Mutation::AnyPredecessor);
+    a_missing_checksum_of_blocks_is_caught: Flaw::Core(Mutation::UncheckedBlocks);
+    a_batch_without_its_end_is_caught: Flaw::Core(Mutation::AnyBatch);
+    a_segment_discarded_too_early_is_caught: Flaw::Core(Mutation::DiscardAtOnce);
+    a_segment_written_again_too_early_is_caught: Flaw::Core(Mutation::ReuseAtOnce);
+    a_missing_checksum_of_reads_is_caught: Flaw::Core(Mutation::UncheckedReads);
+    segments_written_while_they_are_read_are_caught: Flaw::Core(Mutation::NoPins);
+    an_fsync_that_leaves_out_names_is_caught: Flaw::Core(Mutation::FsyncWithoutNames);
 }
 
 #[test]
-#[ignore = "long: cargo test --release -p firnfs-torture --test mutations -- --ignored"]
-fn a_segment_discarded_too_early_is_caught() {
-    caught(Flaw::Core(Mutation::DiscardAtOnce));
+fn every_mutation_of_the_core_has_its_test() {
+    for mutation in ALL {
+        assert!(TESTED.contains(&Flaw::Core(*mutation)), "{mutation:?}");
+    }
 }

@@ -9,6 +9,7 @@
 //! Callers: `volume` and `waiting`; outside this crate whoever reads a volume's device raw ([`Reader::exact`]).
 
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use firnfs::FsError;
 use firnfs::engine::Verify;
 use firnfs::fetch::{Ahead, Fetch};
@@ -61,6 +62,7 @@ pub struct Reader {
     size_bytes: u64,
     /// Those used last at the end: one of a directory outlives those of its files that come and go.
     windows: Mutex<VecDeque<Window>>,
+    ahead_max_bytes: AtomicU32,
     before_blocking: Arc<OnceLock<fn()>>,
 }
 
@@ -78,6 +80,7 @@ impl Reader {
             unit_bytes: shape.map_or(512, |shape| u64::from(shape.logical_block_bytes.max(512))),
             size_bytes: shape.map_or(0, |shape| shape.size_bytes),
             windows: Mutex::default(),
+            ahead_max_bytes: AtomicU32::new(u32::MAX),
             before_blocking,
         }
     }
@@ -108,9 +111,16 @@ impl Reader {
         Ok(answers.collect())
     }
 
+    /// Reads so many bytes ahead at most, whatever the store asks for.
+    pub fn limit_ahead(&self, ahead_max_bytes: u32) {
+        self.ahead_max_bytes.store(ahead_max_bytes, Ordering::Relaxed);
+    }
+
     /// A range with what is to be read beside it, aligned outwards and within the device.
     fn span(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
-        let (before, behind) = (u64::from(ahead.before_bytes), u64::from(ahead.behind_bytes));
+        let most = self.ahead_max_bytes.load(Ordering::Relaxed);
+        let (before, behind) =
+            (u64::from(ahead.before_bytes.min(most)), u64::from(ahead.behind_bytes.min(most)));
         let start = at_bytes.saturating_sub(before) / self.unit_bytes * self.unit_bytes;
         let needed = (at_bytes + len_bytes).next_multiple_of(self.unit_bytes);
         let whole_units = self.size_bytes / self.unit_bytes * self.unit_bytes;

@@ -7,9 +7,7 @@ use crate::failure::{Done, Failure};
 use crate::image::Image;
 use firnfs_format::checkpoint::{Checkpoint, TableRoot};
 use firnfs_format::inode::{BODY_INLINE, BODY_REAPING, FORKS, decode_record};
-use firnfs_format::summary::{
-    Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END,
-};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_END};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, SegmentId};
 use firnfs_lab::calendar::rfc3339;
@@ -357,13 +355,8 @@ pub struct SegmentView {
 }
 
 fn flag_names(flags: u16) -> Vec<&'static str> {
-    const NAMES: [(u16, &str); 5] = [
-        (FLAG_DIROP, "DIROP"),
-        (FLAG_CONT, "CONT"),
-        (FLAG_END, "END"),
-        (FLAG_CHECKPOINT, "CHECKPOINT"),
-        (FLAG_CLEANER, "CLEANER"),
-    ];
+    const NAMES: [(u16, &str); 3] =
+        [(FLAG_END, "END"), (FLAG_CHECKPOINT, "CHECKPOINT"), (FLAG_CLEANER, "CLEANER")];
     NAMES.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect()
 }
 

@@ -9,7 +9,7 @@ use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
 use firnfs_manage::repair;
 use firnfs_sim::CrashDisk;
-use firnfs_torture::crash::{Explorer, Firn, Limits};
+use firnfs_torture::crash::{Explorer, Firn, Limits, Seen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,10 +30,11 @@ fn cut_short(fixture: &Fixture, judge: impl Fn(&Tree)) {
     assert!(!repaired.actions.is_empty() && repaired.after.is_clean(), "{:#?}", repaired.after.findings);
     let history = disk.history();
     let subject = Firn::small();
-    let explorer = Explorer::new(&subject, Limits { nested_states: STATES, ..Limits::default() });
+    let seen = Seen::new();
+    let explorer = Explorer::new(&subject, Limits { nested_states: STATES, ..Limits::default() }, &seen);
     let states = explorer.states_during(&history);
     assert!(states.len() >= STATES / 3, "only {} states", states.len());
-    for state in states {
+    for (state, _) in states {
         let image = history.image(&state).expect("a state of this history");
         let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
         let again = repair(&device, &clock(), &mut |_| true, &mut |_| {})

@@ -159,10 +159,10 @@ fn a_directory_that_lost_its_record_is_found_in_an_older_one_or_in_lost_and_foun
 fn of_a_full_volume_that_was_cleaned_all_is_found_and_what_was_deleted_at_most_in_lost_and_found() {
     use firnfs_torture::crash::campaign::prepare;
     use firnfs_torture::crash::scenario::Scenario;
-    use firnfs_torture::crash::{Explorer, Firn, Limits};
-    let subject = Firn::small();
+    use firnfs_torture::crash::{Explorer, Firn, Limits, Seen};
+    let (subject, seen) = (Firn::small(), Seen::new());
     for seed in 0..24 {
-        let explorer = Explorer::new(&subject, Limits::default());
+        let explorer = Explorer::new(&subject, Limits::default(), &seen);
         let scenario = if seed < 8 { Scenario::Full { seed } } else { Scenario::Long { seed, round: 1 } };
         let run = prepare(&explorer, &subject, &scenario).unwrap();
         let end = format!("{}:", run.history.events().len()).parse().unwrap();

@@ -8,7 +8,8 @@ use firnfs::vfs::AtimeMode;
 use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
 use firnfs_format::superblock::{
-    CHECKPOINT_SLOTS_AT, FORMAT_VERSION, SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT,
+    CHECKPOINT_SLOTS_AT, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT,
+    Superblock,
 };
 use firnfs_manage::{OpenError, open};
 use firnfs_sim::VirtualClock;
@@ -54,13 +55,36 @@ fn a_device_that_holds_no_volume_is_called_so() {
 #[test]
 fn another_format_version_is_named_beside_our_own() {
     let mut image = volume();
-    image.write(SUPERBLOCK_PRIMARY_AT + 8, &(FORMAT_VERSION + 41).to_le_bytes());
+    let places = Superblock::places(SIZE_BYTES);
+    places.into_iter().for_each(|at| image.write(at + 8, &(FORMAT_VERSION + 41).to_le_bytes()));
     let error = refused(image);
     assert!(
         matches!(error, OpenError::NotFirnfs(NotFirnfs::Version(v)) if v == FORMAT_VERSION + 41),
         "{error:?}"
     );
     assert!(error.to_string().contains("version 42"), "{error}");
+}
+
+/// A rotten bit is no other version: the other copies count.
+#[test]
+fn a_version_that_rotted_in_one_copy_is_read_from_another() {
+    let mut image = volume();
+    image.write(SUPERBLOCK_PRIMARY_AT + 8, &(FORMAT_VERSION + 4).to_le_bytes());
+    assert!(open_image(image).is_ok());
+}
+
+/// A copy whose checksum is right is believed: half of a volume may have been made new by a later version.
+#[test]
+fn a_sealed_copy_of_another_version_is_refused_at_once() {
+    let mut image = volume();
+    let mut bytes = vec![0; SUPERBLOCK_BYTES];
+    image.read(SUPERBLOCK_PRIMARY_AT, &mut bytes);
+    bytes[8..12].copy_from_slice(&(FORMAT_VERSION + 41).to_le_bytes());
+    bytes[12..16].fill(0);
+    let crc = firnfs_format::crc32c(&bytes);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    image.write(SUPERBLOCK_PRIMARY_AT, &bytes);
+    assert!(matches!(refused(image), OpenError::NotFirnfs(NotFirnfs::Version(_))));
 }
 
 #[test]

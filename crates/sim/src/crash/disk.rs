@@ -70,7 +70,7 @@ impl Inner {
     fn run(&mut self, request: Request) -> (Option<UnderWay>, Option<AlignedBuf>) {
         match request {
             Request::Read { at_bytes, len_bytes } => {
-                let mut buf = AlignedBuf::zeroed(len_bytes as usize);
+                let mut buf = AlignedBuf::scratch(len_bytes as usize);
                 self.live.read(at_bytes, &mut buf);
                 (None, Some(buf))
             }

@@ -16,7 +16,7 @@ mod replay;
 mod state;
 
 pub use disk::CrashDisk;
-pub use history::{Event, History, Item, ItemKind};
+pub use history::{Event, History, Item, ItemKind, image_hash, range_hash};
 pub use replay::Replay;
 pub use state::{CrashState, DiscardMode, Fate, ParseError};
 

@@ -2,7 +2,7 @@
 //! and - without building it - its hash.
 //!
 //! Invariants: `durable` is the base with every item applied that is durable at `position`, in the order of submission;
-//! `hash` is the XOR over all sectors of (hash in `durable` ^ hash in the base), so that equal images have equal hashes
+//! `hash` is the [`super::image_hash`] of `durable`, so that equal images have equal hashes, in whichever history they come up,
 //! and the hash of a state costs what differs. An image shares its pages with `durable`.
 
 use super::SECTOR_BYTES;
@@ -18,12 +18,12 @@ pub struct Replay<'h> {
     discards: DiscardMode,
     position: usize,
     durable: SparseImage,
-    hash: u64,
+    hash: u128,
     /// Hashes of sectors in `durable`, as far as somebody asked.
-    sector_hashes: FxHashMap<u64, u64>,
+    sector_hashes: FxHashMap<u64, u128>,
     volatile: Vec<u32>,
     /// For each volatile item, how it changes the hash if it lands as a whole and alone; filled on demand.
-    landing: Vec<Option<u64>>,
+    landing: Vec<Option<u128>>,
     /// Whether volatile items overlap each other, so that `landing` does not add up.
     overlapping: bool,
 }
@@ -49,7 +49,7 @@ impl<'h> Replay<'h> {
             discards,
             position: 0,
             durable: history.base().clone(),
-            hash: 0,
+            hash: history.base_hash(),
             sector_hashes: FxHashMap::default(),
             volatile: Vec::new(),
             landing: Vec::new(),
@@ -90,9 +90,8 @@ impl<'h> Replay<'h> {
         &self.volatile
     }
 
-    /// Hash of the image that [`Replay::image_of`] would build, relative to the base of the history: equal images have
-    /// equal hashes.
-    pub fn hash_of(&mut self, fates: &[Fate]) -> u64 {
+    /// The [`super::image_hash`] of the image that [`Replay::image_of`] would build.
+    pub fn hash_of(&mut self, fates: &[Fate]) -> u128 {
         let whole = |fate: &Fate| matches!(fate, Fate::Lands | Fate::Missing);
         if self.overlapping || !fates.iter().all(whole) {
             return self.hash_by_sector(fates);
@@ -147,7 +146,7 @@ impl<'h> Replay<'h> {
         }
     }
 
-    fn landing_of(&mut self, index: usize) -> u64 {
+    fn landing_of(&mut self, index: usize) -> u128 {
         if let Some(delta) = self.landing[index] {
             return delta;
         }
@@ -159,8 +158,8 @@ impl<'h> Replay<'h> {
         delta
     }
 
-    fn hash_by_sector(&mut self, fates: &[Fate]) -> u64 {
-        let mut overlay: FxHashMap<u64, u64> = FxHashMap::default();
+    fn hash_by_sector(&mut self, fates: &[Fate]) -> u128 {
+        let mut overlay: FxHashMap<u64, u128> = FxHashMap::default();
         for (&index, fate) in self.volatile.iter().zip(fates) {
             let item = &self.history.items()[index as usize];
             self.for_each_sector(item, *fate, |sector, content| {
@@ -171,7 +170,7 @@ impl<'h> Replay<'h> {
         overlay.into_iter().fold(self.hash, |hash, (sector, new)| hash ^ new ^ self.durable_hash(sector))
     }
 
-    fn durable_hash(&mut self, sector: u64) -> u64 {
+    fn durable_hash(&mut self, sector: u64) -> u128 {
         let durable = &self.durable;
         *self.sector_hashes.entry(sector).or_insert_with(|| {
             let mut bytes = [0; SECTOR_BYTES as usize];
@@ -216,6 +215,10 @@ impl<'h> Replay<'h> {
             Fate::Suffix { units, unit_bytes } => {
                 let tear = tear(item, units, unit_bytes);
                 item.sectors().filter(|s| *s >= tear).for_each(|s| visit(s, content(s)));
+            }
+            Fate::Hole { unit, unit_bytes } => {
+                let hole = tear(item, unit, unit_bytes)..tear(item, unit.saturating_add(1), unit_bytes);
+                item.sectors().filter(|s| !hole.contains(s)).for_each(|s| visit(s, content(s)));
             }
             Fate::Mixed { seed, unit_bytes } => {
                 let unit_sectors = u64::from(unit_bytes) / SECTOR_BYTES;

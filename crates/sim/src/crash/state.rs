@@ -6,6 +6,7 @@
 //! fate   = "L" landed | "M" missing | "G" hex garbage
 //!        | "p" n "/" unit     only the first n units landed
 //!        | "s" n "/" unit     all but the first n units landed
+//!        | "h" n "/" unit     all but the n-th unit, counted from 0, landed
 //!        | "x" hex "/" unit   each unit landed, is missing or holds garbage, by this seed
 //! discards = "z" zeros | "o" old data | "g" hex garbage | "x" hex each sector one of these, by this seed
 //! ```
@@ -37,6 +38,13 @@ pub enum Fate {
     Suffix {
         /// How many did not.
         units: u32,
+        /// 512 or 4096 bytes.
+        unit_bytes: u32,
+    },
+    /// All but one of its units landed.
+    Hole {
+        /// Which did not, counted from the one that the write begins in.
+        unit: u32,
         /// 512 or 4096 bytes.
         unit_bytes: u32,
     },
@@ -78,7 +86,7 @@ pub struct CrashState {
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     /// These bytes, with their [`super::history::sector_hash`].
-    Data(&'a [u8], u64),
+    Data(&'a [u8], u128),
     Zeros,
     /// Garbage from this seed.
     Garbage(u64),
@@ -93,10 +101,10 @@ impl Content<'_> {
         }
     }
 
-    pub(super) fn hash(self, sector: u64) -> u64 {
+    pub(super) fn hash(self, sector: u64) -> u128 {
         match self {
             Self::Data(_, hash) => hash,
-            Self::Zeros => sector_hash(sector, &[0; SECTOR_BYTES as usize]),
+            Self::Zeros => 0,
             Self::Garbage(seed) => sector_hash(sector, &garbage(seed, sector)),
         }
     }
@@ -139,6 +147,7 @@ impl fmt::Display for Fate {
             Self::Garbage(seed) => write!(f, "G{seed:x}"),
             Self::Prefix { units, unit_bytes } => write!(f, "p{units}/{unit_bytes}"),
             Self::Suffix { units, unit_bytes } => write!(f, "s{units}/{unit_bytes}"),
+            Self::Hole { unit, unit_bytes } => write!(f, "h{unit}/{unit_bytes}"),
             Self::Mixed { seed, unit_bytes } => write!(f, "x{seed:x}/{unit_bytes}"),
         }
     }
@@ -195,7 +204,7 @@ fn parse_discards(text: &str) -> Option<DiscardMode> {
 
 /// One fate from the front of `text`, and the rest. Fates begin with a letter that is no hexadecimal digit.
 fn parse_fate(text: &str) -> Option<(Fate, &str)> {
-    let end = text.get(1..)?.find(|c| "LMGpsx".contains(c)).map_or(text.len(), |at| at + 1);
+    let end = text.get(1..)?.find(|c| "LMGpshx".contains(c)).map_or(text.len(), |at| at + 1);
     let (fate, rest) = text.split_at(end);
     let body = &fate[1..];
     let units = || {
@@ -203,21 +212,23 @@ fn parse_fate(text: &str) -> Option<(Fate, &str)> {
         let unit_bytes: u32 = unit.parse().ok().filter(|u| [512, 4096].contains(u))?;
         Some((count, unit_bytes))
     };
-    let fate =
-        match &fate[..1] {
-            "L" if body.is_empty() => Fate::Lands,
-            "M" if body.is_empty() => Fate::Missing,
-            "G" => Fate::Garbage(u64::from_str_radix(body, 16).ok()?),
-            "p" => units()
-                .and_then(|(n, unit_bytes)| Some(Fate::Prefix { units: n.parse().ok()?, unit_bytes }))?,
-            "s" => units()
-                .and_then(|(n, unit_bytes)| Some(Fate::Suffix { units: n.parse().ok()?, unit_bytes }))?,
-            "x" => {
-                let (seed, unit_bytes) = units()?;
-                Fate::Mixed { seed: u64::from_str_radix(seed, 16).ok()?, unit_bytes }
-            }
-            _ => return None,
-        };
+    let fate = match &fate[..1] {
+        "L" if body.is_empty() => Fate::Lands,
+        "M" if body.is_empty() => Fate::Missing,
+        "G" => Fate::Garbage(u64::from_str_radix(body, 16).ok()?),
+        "p" => {
+            units().and_then(|(n, unit_bytes)| Some(Fate::Prefix { units: n.parse().ok()?, unit_bytes }))?
+        }
+        "s" => {
+            units().and_then(|(n, unit_bytes)| Some(Fate::Suffix { units: n.parse().ok()?, unit_bytes }))?
+        }
+        "h" => units().and_then(|(n, unit_bytes)| Some(Fate::Hole { unit: n.parse().ok()?, unit_bytes }))?,
+        "x" => {
+            let (seed, unit_bytes) = units()?;
+            Fate::Mixed { seed: u64::from_str_radix(seed, 16).ok()?, unit_bytes }
+        }
+        _ => return None,
+    };
     Some((fate, rest))
 }
 
@@ -233,6 +244,7 @@ mod tests {
             Fate::Missing,
             Fate::Prefix { units: 3, unit_bytes: 512 },
             Fate::Suffix { units: 12, unit_bytes: 4096 },
+            Fate::Hole { unit: 2, unit_bytes: 512 },
             Fate::Mixed { seed: u64::MAX, unit_bytes: 4096 },
             Fate::Lands,
         ];

@@ -1,14 +1,15 @@
 //! `firn-torture`: the crash explorer and the model tests from the command line. `firn-torture --help`
 
 use clap::{Parser, Subcommand};
-use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore, mixed, replay, soak};
+use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore_by, replay};
 use firnfs_torture::crash::scenario::Scenario;
+use firnfs_torture::crash::soak::{SHARE_PERCENT, Soak, mixed, shares};
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
 use firnfs_torture::histories::{History, Ran};
 use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Seconds between two lines of progress.
 const REPORT_EVERY_S: u64 = 10;
@@ -36,21 +37,31 @@ struct Arguments {
     nested_every: u64,
 }
 
+/// Distinct states from which on a soak has to keep its shares.
+const SHARED_STATES_MIN: u64 = 20_000;
+
 #[derive(Subcommand)]
 enum What {
-    /// All sequences of one and two operations, mixed with everything else: well over a million states.
+    /// All sequences of one and two operations, mixed with everything else; a tenth at least is cut during cleaning, and another
+    /// during repair.
     Soak {
         /// Stop after so many distinct crash states; beyond the end of the soak, the mixture goes on.
         #[arg(long)]
         states: Option<u64>,
     },
-    /// A mixture of long histories, sampled sequences and full volumes.
+    /// A mixture of everything but those sequences.
     Mixed {
         /// Distinct crash states to look at.
         #[arg(long, default_value_t = 50_000)]
         states: u64,
     },
-    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, mend-7, wide-2, open-5, tight-1.
+    /// How many states a second of processor time are judged, as a table in Markdown: the beginning of a soak, on one thread.
+    Bench {
+        /// Distinct crash states to look at.
+        #[arg(long, default_value_t = 20_000)]
+        states: u64,
+    },
+    /// The named scenarios, such as ace2-17, long-3, long-3.2, full-1, stale-4.1, mend-7, split-3, clean-2, wide-2, open-5, tight-1.
     Run {
         /// Names.
         #[arg(required = true)]
@@ -83,13 +94,33 @@ fn main() -> ExitCode {
         _ => Firn::small(),
     };
     match arguments.what {
-        What::Soak { states: None } => campaign(&firn, limits, soak(seed), threads, u64::MAX),
-        What::Soak { states: Some(states) } => {
-            let more = mixed(seed.wrapping_add(1 << 32));
-            campaign(&firn, limits, soak(seed).chain(more), threads, states)
+        What::Soak { states } => {
+            let mut soak = Soak::new(seed, states.is_some());
+            let next = move |totals: &Totals| soak.next(totals);
+            let report = campaign(&firn, limits, next, threads, states.unwrap_or(u64::MAX));
+            let missed = shares(&report.totals).err().filter(|_| report.totals.distinct >= SHARED_STATES_MIN);
+            missed
+                .iter()
+                .for_each(|missed| println!("FAILED to keep the shares of {SHARE_PERCENT}%: {missed}"));
+            exit(report.findings.is_empty() && missed.is_none())
         }
-        What::Mixed { states } => campaign(&firn, limits, mixed(seed), threads, states),
-        What::Run { scenarios } => campaign(&firn, limits, scenarios.into_iter(), threads, u64::MAX),
+        What::Mixed { states } => {
+            let mut mixed = mixed(seed);
+            let report = campaign(&firn, limits, move |_: &Totals| mixed.next(), threads, states);
+            exit(report.findings.is_empty())
+        }
+        What::Bench { states } => {
+            let mut soak = Soak::new(seed, true);
+            let report =
+                explore_by(&firn, limits, move |totals: &Totals| soak.next(totals), 1, states, &|_| {});
+            print_bench(&report);
+            exit(report.findings.is_empty())
+        }
+        What::Run { scenarios } => {
+            let mut scenarios = scenarios.into_iter();
+            let report = campaign(&firn, limits, move |_: &Totals| scenarios.next(), threads, u64::MAX);
+            exit(report.findings.is_empty())
+        }
         What::Model { histories, hours } => model(seed, histories, hours, threads),
         What::Replay { token } => show(&firn, limits, &token),
     }
@@ -142,48 +173,66 @@ fn tell((ran, histories, failed): (Ran, u64, u64), since: Instant) -> String {
     )
 }
 
+fn exit(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn campaign(
     firn: &Firn,
     limits: Limits,
-    scenarios: impl Iterator<Item = Scenario> + Send,
+    next: impl FnMut(&Totals) -> Option<Scenario> + Send,
     threads: usize,
     states: u64,
-) -> ExitCode {
+) -> Report {
     let started = Instant::now();
     let reported = AtomicU64::new(0);
+    let rate =
+        |totals: &Totals| totals.judged as f64 / started.elapsed().as_secs_f64() / threads.max(1) as f64;
     let progress = |totals: &Totals| {
         let period = started.elapsed().as_secs() / REPORT_EVERY_S;
         if reported.fetch_max(period, Relaxed) < period {
-            eprintln!("{totals}, {:.0} states a second and thread", rate(totals, started, threads));
+            eprintln!("{totals}, {:.0} states a second and thread", rate(totals));
         }
     };
-    let report = explore(firn, limits, scenarios, threads, states, &progress);
-    print(&report, started, threads)
+    let report = explore_by(firn, limits, next, threads, states, &progress);
+    print(&report);
+    println!(
+        "{}, {} findings, {:.1} s, {:.0} states a second and thread, {:.0} a second of processor time",
+        report.totals,
+        report.findings.len(),
+        started.elapsed().as_secs_f64(),
+        rate(&report.totals),
+        report.totals.judged as f64 / report.busy().as_secs_f64()
+    );
+    report
 }
 
-fn rate(totals: &Totals, since: Instant, threads: usize) -> f64 {
-    totals.states as f64 / since.elapsed().as_secs_f64() / threads.max(1) as f64
-}
-
-fn print(report: &Report, started: Instant, threads: usize) -> ExitCode {
+fn print(report: &Report) {
     for finding in &report.findings {
         println!("FAILED {}\n       {}", finding.token, finding.reason);
     }
+    println!("kind        scenarios  distinct    judged   repeats  states a second of processor time");
     for (name, Family { totals, busy }) in &report.families {
-        let rate = totals.states as f64 / busy.as_secs_f64();
-        println!(
-            "{name:10} {:9} states of {:6} scenarios, {rate:6.0} a second and thread",
-            totals.states, totals.scenarios
-        );
+        let Totals { scenarios, distinct, judged, repeats, .. } = totals;
+        let rate = *judged as f64 / busy.as_secs_f64();
+        println!("{name:10} {scenarios:10} {distinct:9} {judged:9} {repeats:9} {rate:7.0}");
     }
-    let seconds = started.elapsed().as_secs_f64();
+}
+
+fn print_bench(report: &Report) {
+    println!("# States a second of the crash explorer\n");
     println!(
-        "{}, {} findings, {seconds:.1} s, {:.0} states a second and thread",
-        report.totals,
-        report.findings.len(),
-        rate(&report.totals, started, threads)
+        "`firn-torture bench`: the beginning of a soak on one thread. A state is an image that fsck, a read-only mount and a"
     );
-    if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("read-write mount have seen, with all that is in it. Seconds are those of the processor.\n");
+    println!("| kind | states judged | distinct | states a second |\n|---|---:|---:|---:|");
+    let rate = |totals: &Totals, busy: Duration| totals.judged as f64 / busy.as_secs_f64();
+    for (name, Family { totals, busy }) in &report.families {
+        println!("| {name} | {} | {} | {:.0} |", totals.judged, totals.distinct, rate(totals, *busy));
+    }
+    let totals = &report.totals;
+    println!("| **all** | {} | {} | {:.0} |", totals.judged, totals.distinct, rate(totals, report.busy()));
+    report.findings.iter().for_each(|finding| println!("\nFAILED {}: {}", finding.token, finding.reason));
 }
 
 fn show(firn: &Firn, limits: Limits, token: &str) -> ExitCode {

@@ -1,18 +1,18 @@
 //! Many scenarios on several threads, until enough states have been looked at.
 
-use super::explorer::{Explorer, Failure, Limits, Totals};
+use super::explorer::Explorer;
 use super::mending;
 use super::runner::{Run, run};
-use super::scenario::{ROUNDS, Scenario};
-use super::shape::Shape;
+use super::scenario::Scenario;
+use super::seen::Seen;
+use super::split;
 use super::subject::Subject;
+use super::totals::{Failure, Limits, Totals};
 use super::world::World;
-use firnfs_sim::seeded;
 use parking_lot::Mutex;
-use rand::RngExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Something that went wrong, with what shows it again.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,12 +34,20 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
+impl Report {
+    /// Processor time that it took.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.families.values().map(|family| family.busy).sum()
+    }
+}
+
 /// What a campaign has looked at of one kind of scenario.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Family {
     /// How much.
     pub totals: Totals,
-    /// Time that threads spent on it, added up.
+    /// Processor time that it took.
     pub busy: Duration,
 }
 
@@ -62,7 +70,7 @@ pub fn prepare(explorer: &Explorer<'_>, subject: &dyn Subject, scenario: &Scenar
     run(subject, image, world, &ops)
 }
 
-/// Explores scenarios on `threads` threads, until there are no more or `states` states have been judged.
+/// Explores scenarios on `threads` threads, until there are no more or there are `states` distinct ones.
 /// `progress` is called after each scenario with the totals so far.
 pub fn explore(
     subject: &dyn Subject,
@@ -72,22 +80,36 @@ pub fn explore(
     states: u64,
     progress: &(dyn Fn(&Totals) + Sync),
 ) -> Report {
-    let scenarios = Mutex::new(scenarios);
+    let mut scenarios = scenarios;
+    explore_by(subject, limits, |_| scenarios.next(), threads, states, progress)
+}
+
+/// As [`explore`], with scenarios that depend on what has been looked at so far.
+pub fn explore_by(
+    subject: &dyn Subject,
+    limits: Limits,
+    next: impl FnMut(&Totals) -> Option<Scenario> + Send,
+    threads: usize,
+    states: u64,
+    progress: &(dyn Fn(&Totals) + Sync),
+) -> Report {
+    let next = Mutex::new(next);
     let report = Mutex::new(Report::default());
-    let enough = AtomicBool::new(false);
+    let (enough, seen) = (AtomicBool::new(false), Seen::new());
     let work = || {
         while !enough.load(Relaxed) {
-            let Some(scenario) = scenarios.lock().next() else { return };
-            let began = Instant::now();
-            let (totals, finding) = explore_one(subject, limits, &scenario);
+            let totals = report.lock().totals;
+            let Some(scenario) = (next.lock())(&totals) else { return };
+            let began = processor_time();
+            let (totals, finding) = explore_one(subject, limits, &scenario, &seen);
             let mut report = report.lock();
             report.totals.add(&totals);
             let family = report.families.entry(scenario.family()).or_default();
             family.totals.add(&totals);
-            family.busy += began.elapsed();
+            family.busy += processor_time().saturating_sub(began);
             report.findings.extend(finding);
             progress(&report.totals);
-            if report.totals.states >= states {
+            if report.totals.distinct >= states {
                 enough.store(true, Relaxed);
             }
         }
@@ -102,24 +124,51 @@ pub fn explore(
     report
 }
 
-/// Explores one scenario.
+/// Time that this thread has been on a processor; what others take from it meanwhile does not count. Zero where the system
+/// does not tell.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// Explores one scenario; what was `seen` is not looked at again.
 #[must_use]
-pub fn explore_one(subject: &dyn Subject, limits: Limits, scenario: &Scenario) -> (Totals, Option<Finding>) {
+pub fn explore_one(
+    subject: &dyn Subject,
+    limits: Limits,
+    scenario: &Scenario,
+    seen: &Seen,
+) -> (Totals, Option<Finding>) {
+    let made = subject.made(scenario.made());
+    let subject = made.as_deref().unwrap_or(subject);
     let limits = Limits { states_max: limits.states_max.min(scenario.states_max()), ..limits };
     let finding_of = |failure: Box<Failure>| {
         let cuts = if failure.states.is_empty() { String::new() } else { format!(":{}", failure.cuts()) };
         Finding { token: format!("{scenario}{cuts}"), reason: failure.to_string() }
     };
-    if let Scenario::Mend { seed } = scenario {
-        let (totals, explored) = mending::explore(subject, limits, *seed);
-        return (totals, explored.err().map(finding_of));
+    match scenario {
+        Scenario::Mend { seed } => {
+            let (totals, explored) = mending::explore(subject, limits, seen, *seed);
+            (totals, explored.err().map(finding_of))
+        }
+        Scenario::Split { seed } => {
+            let (totals, explored) = split::explore(subject, limits, seen, *seed);
+            let finding = explored.err().map(|(number, reason)| {
+                let number = number.map_or(String::new(), |number| format!(":{number}"));
+                Finding { token: format!("{scenario}{number}"), reason }
+            });
+            (totals, finding)
+        }
+        _ => {
+            let mut explorer = Explorer::new(subject, limits, seen);
+            let finding = match prepare(&explorer, subject, scenario) {
+                Err(reason) => Some(Finding { token: scenario.to_string(), reason }),
+                Ok(run) => explorer.explore(&run).err().map(finding_of),
+            };
+            (explorer.totals(), finding)
+        }
     }
-    let mut explorer = Explorer::new(subject, limits);
-    let finding = match prepare(&explorer, subject, scenario) {
-        Err(reason) => Some(Finding { token: scenario.to_string(), reason }),
-        Ok(run) => explorer.explore(&run).err().map(finding_of),
-    };
-    (explorer.totals(), finding)
 }
 
 /// A finding shown again.
@@ -134,88 +183,25 @@ pub struct Replayed {
 #[must_use]
 pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Replayed {
     let (scenario, cuts) = token.split_once(':').map_or((token, None), |(s, cuts)| (s, Some(cuts)));
-    let mut explorer = Explorer::new(subject, limits);
-    let parsed = scenario.parse::<Scenario>().map_err(|e| e.to_string());
-    if let Ok(Scenario::Mend { seed }) = parsed {
-        return Replayed { run: None, verdict: mending::replay(subject, seed, cuts) };
-    }
-    match parsed.and_then(|scenario| prepare(&explorer, subject, &scenario)) {
-        Err(why) => Replayed { run: None, verdict: Err(why) },
-        Ok(run) => {
-            let verdict = cuts.map_or(Ok(()), |cuts| explorer.replay(&run, cuts));
-            Replayed { run: Some(run), verdict }
-        }
-    }
-}
-
-/// Bounded scenarios of the soak between two groups of the mixture.
-const BOUNDED_TOGETHER: usize = 200;
-/// Prime to the number of sequences of two operations: each part of the soak meets every operation.
-const BOUNDED_STRIDE: u64 = 53;
-
-/// The scenarios of a long campaign: all sequences of one and two operations, and between them, from the beginning on, as much
-/// of everything else as [`mixed`] has to give.
-pub fn soak(seed: u64) -> impl Iterator<Item = Scenario> + Send {
-    let bounded = |length: u32| {
-        let count = Scenario::ace_count(length);
-        (0..count).map(move |place| Scenario::Ace { length, number: place * BOUNDED_STRIDE % count })
+    let scenario = match scenario.parse::<Scenario>() {
+        Ok(scenario) => scenario,
+        Err(unknown) => return Replayed { run: None, verdict: Err(unknown.to_string()) },
     };
-    let mut bounded = bounded(1).chain(bounded(2)).peekable();
-    let groups = groups(seed).map_while(move |mut group| {
-        bounded.peek()?;
-        group.extend(bounded.by_ref().take(BOUNDED_TOGETHER));
-        Some(group)
-    });
-    groups.flatten()
-}
-
-/// Long histories with their rounds, samples of three operations, directories of many blocks and of many names, open files without names, files put in order,
-/// remains of an earlier mount, a damaged volume under repair, and now and then a full volume, endlessly.
-pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
-    groups(seed).flatten()
-}
-
-/// What [`mixed`] has, in groups with one of almost everything.
-fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
-    let mut rng = seeded(seed, "campaign");
-    (0..).map(move |group: u64| {
-        let long = (0..ROUNDS).map(|round| Scenario::Long { seed: seed.wrapping_add(group), round });
-        let sample = |_| Scenario::Ace { length: 3, number: rng.random_range(0..Scenario::ace_count(3)) };
-        let mut scenarios: Vec<Scenario> = long.chain((0..12).map(sample)).collect();
-        let seed = seed.wrapping_add(group);
-        scenarios.extend((0..2).map(|round| Scenario::Stale { seed, round }));
-        scenarios.extend(
-            [Shape::Wide, Shape::Open, Shape::Scattered].map(|shape| Scenario::Shaped { shape, seed }),
-        );
-        scenarios.push(Scenario::Mend { seed });
-        if group % 8 == 1 {
-            scenarios.push(Scenario::Shaped { shape: Shape::Tight, seed });
+    let made = subject.made(scenario.made());
+    let subject = made.as_deref().unwrap_or(subject);
+    match scenario {
+        Scenario::Mend { seed } => Replayed { run: None, verdict: mending::replay(subject, seed, cuts) },
+        Scenario::Split { seed } => Replayed { run: None, verdict: split::replay(subject, seed, cuts) },
+        _ => {
+            let seen = Seen::new();
+            let mut explorer = Explorer::new(subject, limits, &seen);
+            match prepare(&explorer, subject, &scenario) {
+                Err(why) => Replayed { run: None, verdict: Err(why) },
+                Ok(run) => {
+                    let verdict = cuts.map_or(Ok(()), |cuts| explorer.replay(&run, cuts));
+                    Replayed { run: Some(run), verdict }
+                }
+            }
         }
-        if group % 4 == 2 {
-            scenarios.push(Scenario::Shaped { shape: Shape::Crowded, seed });
-        }
-        if group.is_multiple_of(8) {
-            scenarios.push(Scenario::Full { seed });
-        }
-        scenarios
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn a_soak_has_every_bounded_scenario_once_and_everything_else_from_the_beginning() {
-        let bounded = |scenario: &Scenario| matches!(scenario, Scenario::Ace { length: 1 | 2, .. });
-        let all: Vec<Scenario> = soak(7).filter(bounded).collect();
-        assert_eq!(all.len() as u64, Scenario::ace_count(1) + Scenario::ace_count(2));
-        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
-
-        let early: BTreeSet<&str> = soak(7).take(500).map(|scenario| scenario.family()).collect();
-        let families =
-            ["ace", "crowded", "full", "long", "mend", "open", "scattered", "stale", "tight", "wide"];
-        assert_eq!(early, BTreeSet::from(families));
     }
 }

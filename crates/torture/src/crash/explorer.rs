@@ -1,137 +1,52 @@
-//! `Explorer`: builds crash states, mounts them and judges what is there.
+//! `Explorer`: builds crash states and has them judged.
 //!
 //! A state is looked at once for each promise it is held to: images are told apart by their hash, promises by
-//! [`Record::floor`]. Everything follows from the scenario and the plan's seed, so that the text of a state is all that
-//! is needed to see a failure again.
+//! [`Record::floor`] within a history and by [`Record::promise`] within a campaign. Everything follows from the scenario and
+//! the plan's seed, so that the text of a state is all that is needed to see a failure again.
 
-use super::plan::Plan;
 use super::record::{Record, Window};
 use super::runner::{PHYSICAL_BLOCK_BYTES, Run, Stretch, stretches};
+use super::seen::{Novelty, Seen};
 use super::subject::Subject;
+use super::totals::{Failure, Limits, Rot, Totals};
 use super::tree::Tree;
+use super::verdict::Verdict;
 use firnfs_device::{MemDevice, SparseImage};
 use firnfs_sim::crash::{Item, ItemKind};
-use firnfs_sim::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay, fill_garbage, seeded};
+use firnfs_sim::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay, seeded};
 use rand::RngExt;
+use rand::seq::IndexedRandom;
 use rustc_hash::FxHashSet;
-use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Stretches at the end of a run that count as late: about the last batch.
 const LATE_STRETCHES: usize = 10;
 
-/// Bounds of an exploration.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Which states of a history to look at.
-    pub plan: Plan,
-    /// Every how many-th state is mounted on a disk that crashes again during recovery; 0 for none.
-    pub nested_every: u64,
-    /// How many states of such a recovery to look at, spread over all of them.
-    pub nested_states: usize,
-    /// Every how many-th state is looked at again with rot in one of the places that are kept twice; 0 for none.
-    pub rot_every: u64,
-    /// Whether the structure is checked after each mount.
-    pub check: bool,
-    /// Planned states of one scenario beyond which only every n-th is looked at.
-    pub states_max: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            plan: Plan::default(),
-            nested_every: 40,
-            nested_states: 12,
-            rot_every: 5,
-            check: true,
-            states_max: 50_000,
-        }
-    }
-}
-
-/// What has been looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
-    /// Scenarios explored.
-    pub scenarios: u64,
-    /// Distinct crash states mounted and judged, nested ones included.
-    pub states: u64,
-    /// Of these, states of a recovery that was cut itself.
-    pub nested: u64,
-    /// Of these, states with rot in something that is kept twice.
-    pub rotten: u64,
-    /// Of these, states of a repair that was cut.
-    pub mended: u64,
-    /// States left out because an equal one had been judged.
-    pub duplicates: u64,
-}
-
-impl Totals {
-    /// Adds those of another explorer.
-    pub fn add(&mut self, other: &Self) {
-        self.scenarios += other.scenarios;
-        self.states += other.states;
-        self.nested += other.nested;
-        self.rotten += other.rotten;
-        self.mended += other.mended;
-        self.duplicates += other.duplicates;
-    }
-}
-
-impl fmt::Display for Totals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} distinct crash states ({} during recovery, {} with rot, {} during repair) of {} scenarios, {} duplicates left out",
-            self.states, self.nested, self.rotten, self.mended, self.scenarios, self.duplicates
-        )
-    }
-}
-
-/// A state that broke a promise.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The state; a second one is a state of the recovery of the first.
-    pub states: Vec<CrashState>,
-    /// Which of [`Subject::replicated`] holds garbage besides.
-    pub rot: Option<usize>,
-    /// What had ended and begun.
-    pub window: Window,
-    /// What is wrong, in words.
-    pub reason: String,
-}
-
-impl Failure {
-    /// The states as text, as [`Explorer::replay`] takes them.
-    #[must_use]
-    pub fn cuts(&self) -> String {
-        let states = self.states.iter().map(ToString::to_string);
-        let rot = self.rot.map(|place| format!("rot{place}"));
-        states.chain(rot).collect::<Vec<_>>().join(",")
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Window { ended, begun } = self.window;
-        write!(f, "{}: after {ended} operations ({begun} begun): {}", self.cuts(), self.reason)
-    }
-}
-
 /// See the module's head.
 pub struct Explorer<'s> {
     subject: &'s dyn Subject,
+    verdict: Verdict<'s>,
     limits: Limits,
+    seen: &'s Seen,
     totals: Totals,
 }
 
+/// A state to judge.
+struct Case<'r> {
+    image: SparseImage,
+    state: CrashState,
+    history: &'r History,
+    record: &'r Record,
+    window: Window,
+    promise: u128,
+}
+
 impl<'s> Explorer<'s> {
-    /// Explores a file system within limits.
+    /// Explores a file system within limits; what was `seen` is not looked at again.
     #[must_use]
-    pub fn new(subject: &'s dyn Subject, limits: Limits) -> Self {
-        Self { subject, limits, totals: Totals::default() }
+    pub fn new(subject: &'s dyn Subject, limits: Limits, seen: &'s Seen) -> Self {
+        let verdict = Verdict::new(subject, limits.check);
+        Self { subject, verdict, limits, seen, totals: Totals::default() }
     }
 
     /// What has been looked at so far.
@@ -146,34 +61,66 @@ impl<'s> Explorer<'s> {
     /// The first state that breaks a promise.
     pub fn explore(&mut self, run: &Run) -> Result<(), Box<Failure>> {
         self.totals.scenarios += 1;
-        let stretches = stretches(&run.history);
-        let mut seen = FxHashSet::default();
-        let modes = self.discard_modes(&run.history);
-        let planned = modes.len() as u64 * self.planned(&run.history, &stretches);
-        let every = planned.div_ceil(self.limits.states_max.max(1)).max(1);
-        let mut number = 0;
+        let history = &run.history;
+        let stretches = stretches(history);
+        let cleaning = self.cleaning_items(history);
+        let modes = discard_modes(history, self.limits.plan.seed);
+        let planned =
+            self.planned(history, &stretches, &cleaning).map(|planned| planned * modes.len() as u64);
+        let every = self.thinning(planned);
+        let (mut numbers, mut local) = ([0; 2], FxHashSet::default());
         for discards in modes {
-            let mut replay = Replay::new(&run.history, discards);
+            let mut replay = Replay::new(history, discards);
             for &Stretch { cut, window } in &stretches {
                 replay.seek(cut);
                 let floor = run.record.floor(window.ended);
-                let items = volatile_items(&replay, &run.history);
+                let promise = run.record.promise(history.base_hash(), window);
+                let is_cleaning = is_cut_short(&replay, &cleaning);
+                let items = volatile_items(&replay, history);
                 for fates in self.limits.plan.states(cut, &items) {
-                    number += 1;
-                    if number % every != 0 {
+                    numbers[usize::from(is_cleaning)] += 1;
+                    if numbers[usize::from(is_cleaning)] % every[usize::from(is_cleaning)] != 0 {
                         continue;
                     }
-                    if !seen.insert((replay.hash_of(&fates), floor)) {
-                        self.totals.duplicates += 1;
-                        continue;
+                    let hash = replay.hash_of(&fates);
+                    if !local.insert((hash, floor)) {
+                        self.totals.repeats += 1;
+                    } else if let Some(novelty) = self.is_due(hash, promise) {
+                        self.totals.cleaning += u64::from(is_cleaning && novelty == Novelty::New);
+                        let image = replay.image_of(&fates);
+                        let state = CrashState { cut, fates, discards };
+                        let record = &run.record;
+                        let case = Case { image, state, history, record, window, promise };
+                        self.judge(case, hash, &items)?;
                     }
-                    let image = replay.image_of(&fates);
-                    let state = CrashState { cut, fates, discards };
-                    self.judge(image, state, &items, &run.record, window)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Counts a state, and says whether it has to be judged.
+    pub(super) fn is_due(&mut self, image: u128, promise: u128) -> Option<Novelty> {
+        let novelty = self.seen.note(image, promise);
+        match novelty {
+            Novelty::Repeat => {
+                self.totals.repeats += 1;
+                return None;
+            }
+            Novelty::New => self.totals.distinct += 1,
+            Novelty::Known => {}
+        }
+        self.totals.judged += 1;
+        Some(novelty)
+    }
+
+    /// Writes of the cleaner, by their place in a history.
+    fn cleaning_items(&self, history: &History) -> FxHashSet<u32> {
+        let is_cleaning = |item: &Item| match &item.kind {
+            ItemKind::Write(data) => self.subject.is_cleaning(data),
+            ItemKind::Discard => false,
+        };
+        (0..).zip(history.items()).filter(|(_, item)| is_cleaning(item)).map(|(index, _)| index).collect()
     }
 
     /// Judges one state again, by its text (`cuts` of a failure).
@@ -181,9 +128,9 @@ impl<'s> Explorer<'s> {
     /// # Errors
     /// The failure, or that the text does not fit the run.
     pub fn replay(&mut self, run: &Run, cuts: &str) -> Result<(), String> {
-        let (cuts, rot) = match cuts.rsplit_once(",rot") {
+        let (cuts, rot) = match cuts.rfind(",rot") {
             None => (cuts, None),
-            Some((cuts, place)) => (cuts, Some(place.parse::<usize>().map_err(|e| e.to_string())?)),
+            Some(at) => (&cuts[..at], Some(cuts[at + 1..].parse::<Rot>()?)),
         };
         let parse = |text: &str| text.parse::<CrashState>().map_err(|e| e.to_string());
         let states = cuts.split(',').map(parse).collect::<Result<Vec<_>, _>>()?;
@@ -195,11 +142,14 @@ impl<'s> Explorer<'s> {
         for nested in &states[1..] {
             image = self.recovery(image).image(nested).ok_or(short)?;
         }
-        if let Some(place) = rot {
-            let places = self.subject.replicated();
-            rot_away(&mut image, places.get(place).ok_or("there is no such place to rot")?);
+        match rot {
+            None => self.verdict.of_crash(&image, &run.record, window, 0),
+            Some(rot) => {
+                let rotten = self.verdict.rotten(&image, 0, rot);
+                let (image, _) = rotten.ok_or("there is no such place to rot")?;
+                self.verdict.of_rot(&image, rot, &run.record, window, 0)
+            }
         }
-        self.verdict(image, &run.record, window).map(drop)
     }
 
     /// A random state of a run (one of its last, if `late`), and what a mount finds there: where the next round of
@@ -217,107 +167,101 @@ impl<'s> Explorer<'s> {
         replay.seek(stretch.cut);
         let items = volatile_items(&replay, &run.history);
         let mut states = self.limits.plan.states(stretch.cut, &items);
+        let is_torn =
+            |fates: &Vec<Fate>| !fates.iter().all(|fate| matches!(fate, Fate::Lands | Fate::Missing));
+        if late && states.iter().any(is_torn) && rng.random_bool(0.7) {
+            // Parts of a batch, for the next round to write over.
+            states.retain(is_torn);
+        }
         let fates = states.swap_remove(rng.random_range(0..states.len()));
         let image = replay.image_of(&fates);
         let tree = self.subject.mount(Arc::new(MemDevice::from_image(image.clone())))?.tree()?;
         Ok((image, tree))
     }
 
-    /// Number of states that the plan has for a history, in one world.
-    fn planned(&self, history: &History, stretches: &[Stretch]) -> u64 {
+    /// Number of states that the plan has for a history, in one world: outside cleaning, and during it.
+    fn planned(&self, history: &History, stretches: &[Stretch], cleaning: &FxHashSet<u32>) -> [u64; 2] {
         let mut replay = Replay::new(history, DiscardMode::Old);
-        let mut planned = 0;
+        let mut planned = [0; 2];
         for stretch in stretches {
             replay.seek(stretch.cut);
             let items = volatile_items(&replay, history);
-            planned += self.limits.plan.states(stretch.cut, &items).len() as u64;
+            let states = self.limits.plan.states(stretch.cut, &items).len() as u64;
+            planned[usize::from(is_cut_short(&replay, cleaning))] += states;
         }
         planned
     }
 
-    /// Discards make worlds of their own only where there are any.
-    fn discard_modes(&self, history: &History) -> Vec<DiscardMode> {
-        let seed = self.limits.plan.seed;
-        if history.items().iter().any(|item| matches!(item.kind, ItemKind::Discard)) {
-            vec![DiscardMode::Zeros, DiscardMode::Old, DiscardMode::Garbage(seed), DiscardMode::Mixed(seed)]
-        } else {
-            vec![DiscardMode::Zeros]
+    /// Every how many-th state to look at, outside cleaning and during it, which gets three quarters where there is so much.
+    fn thinning(&self, planned: [u64; 2]) -> [u64; 2] {
+        let most = self.limits.states_max.max(4);
+        if planned[0].saturating_add(planned[1]) <= most {
+            return [1, 1];
         }
+        let during = (most / 4 * 3).min(planned[1]);
+        [planned[0].div_ceil(most - during).max(1), planned[1].div_ceil(during.max(1)).max(1)]
     }
 
-    fn judge(
-        &mut self,
-        image: SparseImage,
-        state: CrashState,
-        items: &[&Item],
-        record: &Record,
-        window: Window,
-    ) -> Result<(), Box<Failure>> {
-        self.totals.states += 1;
+    fn judge(&mut self, case: Case<'_>, hash: u128, items: &[&Item]) -> Result<(), Box<Failure>> {
+        let Case { ref image, record, window, promise, .. } = case;
+        let number = self.totals.judged;
         let fail = |states: Vec<CrashState>, rot, reason| Box::new(Failure { states, rot, window, reason });
-        let nests =
-            self.limits.nested_every > 0 && self.totals.states.is_multiple_of(self.limits.nested_every);
-        if let Err(reason) = self.verdict(image.clone(), record, window) {
-            return Err(fail(vec![state], None, reason));
+        if let Err(reason) = self.verdict.of_crash(image, record, window, number) {
+            return Err(fail(vec![case.state], None, reason));
         }
-        if let Some((place, rotten)) = self.rotten(&image, &state, items) {
-            self.totals.states += 1;
-            self.totals.rotten += 1;
-            if let Err(reason) = self.verdict(rotten, record, window) {
-                return Err(fail(vec![state], Some(place), reason));
+        if let Some(rot) = self.draw_rot(hash, &case, items)
+            && let Some((rotten, hash)) = self.verdict.rotten(image, hash, rot)
+            && let Some(novelty) = self.is_due(hash, promise)
+        {
+            self.totals.rotten += u64::from(novelty == Novelty::New);
+            if let Err(reason) = self.verdict.of_rot(&rotten, rot, record, window, number) {
+                return Err(fail(vec![case.state], Some(rot), reason));
             }
         }
-        if !nests {
+        if self.limits.nested_every == 0 || !number.is_multiple_of(self.limits.nested_every) {
             return Ok(());
         }
-        let recovery = self.recovery(image);
-        for nested in self.states_during(&recovery) {
+        let recovery = self.recovery(image.clone());
+        for (nested, hash) in self.states_during(&recovery) {
+            let Some(novelty) = self.is_due(hash, promise) else { continue };
             let image = recovery.image(&nested).expect("a state of this history");
-            self.totals.states += 1;
-            self.totals.nested += 1;
-            if let Err(reason) = self.verdict(image, record, window) {
-                return Err(fail(vec![state, nested], None, reason));
+            self.totals.nested += u64::from(novelty == Novelty::New);
+            if let Err(reason) = self.verdict.of_crash(&image, record, window, self.totals.judged) {
+                return Err(fail(vec![case.state, nested], None, reason));
             }
         }
         Ok(())
     }
 
-    /// The image with one of the places that are kept twice rotten, if it is this state's turn and the cut itself has
-    /// damaged none of them.
-    fn rotten(
-        &self,
-        image: &SparseImage,
-        state: &CrashState,
-        items: &[&Item],
-    ) -> Option<(usize, SparseImage)> {
-        let places = self.subject.replicated();
-        let (every, count) = (self.limits.rot_every, places.len() as u64);
-        if every == 0 || count == 0 || !self.totals.states.is_multiple_of(every) {
+    /// What rots in a state, if it is its turn: a place that is kept twice and that the cut itself has not damaged, as a whole or
+    /// in one bit, or a bit of what was written to the log.
+    fn draw_rot(&self, hash: u128, case: &Case<'_>, items: &[&Item]) -> Option<Rot> {
+        let every = self.limits.rot_every;
+        if every == 0 || !self.totals.judged.is_multiple_of(every) {
             return None;
         }
-        let damaged = items.iter().zip(&state.fates).any(|(item, fate)| {
-            let torn = !matches!(fate, Fate::Lands | Fate::Missing);
-            torn && places.iter().any(|place| item.at_bytes < place.end && place.start < item.end_bytes())
-        });
-        let place = (self.totals.states / every % count) as usize;
-        let mut image = image.clone();
-        rot_away(&mut image, &places[place]);
-        (!damaged).then_some((place, image))
-    }
-
-    /// Mounts an image and judges what is there.
-    fn verdict(&self, image: SparseImage, record: &Record, window: Window) -> Result<(), String> {
-        let device = Arc::new(MemDevice::from_image(image));
-        let mut mounted =
-            self.subject.mount(device.clone()).map_err(|why| format!("does not mount: {why}"))?;
-        let tree = mounted.tree().map_err(|why| format!("cannot be walked: {why}"))?;
-        drop(mounted);
-        record.judge(&tree, window)?;
-        if self.limits.check {
-            let device = Arc::new(MemDevice::from_image(device.image()));
-            self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
+        let mut rng = seeded(hash as u64, "rot");
+        let is_log = |item: &&Item| self.verdict.log().contains(&item.at_bytes);
+        let written = case.history.items().iter().filter(|item| item.submitted_at < case.state.cut);
+        let written: Vec<&Item> = written.filter(is_log).collect();
+        if let Some(item) = written.choose(&mut rng)
+            && rng.random_bool(0.5)
+        {
+            return Some(Rot::Bit(rng.random_range(item.at_bytes * 8..item.end_bytes() * 8)));
         }
-        Ok(())
+        let places = self.verdict.replicated();
+        let is_torn = items.iter().zip(&case.state.fates).any(|(item, fate)| {
+            let torn = !matches!(fate, Fate::Lands | Fate::Missing);
+            torn && places.iter().any(|p| item.at_bytes < p.range.end && p.range.start < item.end_bytes())
+        });
+        if is_torn || places.is_empty() {
+            return None;
+        }
+        let place = rng.random_range(0..places.len());
+        let bit = rng.random_range(0..1 << 20);
+        // Most bits of a checkpoint slot belong to nothing; without all of it recovery begins with the other one.
+        let whole = if places[place].is_told { 0.5 } else { 0.9 };
+        Some(if rng.random_bool(whole) { Rot::Place(place) } else { Rot::PlaceBit(place, bit) })
     }
 
     /// What a disk is asked while the image on it is mounted, recovered, and unmounted again: everything that a mount
@@ -332,9 +276,9 @@ impl<'s> Explorer<'s> {
     }
 
     /// Some of the planned states of a recovery, or of anything else that was done to a disk, spread evenly over all of
-    /// them: [`Limits::nested_states`] at most, or a few more.
+    /// them: [`Limits::nested_states`] at most, or a few more; each with the hash of its image.
     #[must_use]
-    pub fn states_during(&self, recovery: &History) -> Vec<CrashState> {
+    pub fn states_during(&self, recovery: &History) -> Vec<(CrashState, u128)> {
         let mut replay = Replay::new(recovery, DiscardMode::Zeros);
         let mut seen = FxHashSet::default();
         let mut all = Vec::new();
@@ -344,8 +288,9 @@ impl<'s> Explorer<'s> {
             for fates in self.limits.plan.states(stretch.cut, &items) {
                 // Without any of its writes a recovery leaves the state it began with, judged already.
                 let is_new = fates.iter().any(|fate| *fate != Fate::Missing) || stretch.cut > 0;
-                if is_new && seen.insert(replay.hash_of(&fates)) {
-                    all.push(CrashState { cut: stretch.cut, fates, discards: DiscardMode::Zeros });
+                let hash = replay.hash_of(&fates);
+                if is_new && seen.insert(hash) {
+                    all.push((CrashState { cut: stretch.cut, fates, discards: DiscardMode::Zeros }, hash));
                 }
             }
         }
@@ -354,11 +299,18 @@ impl<'s> Explorer<'s> {
     }
 }
 
-/// Fills a place with garbage.
-fn rot_away(image: &mut SparseImage, place: &Range<u64>) {
-    let mut garbage = vec![0; (place.end - place.start) as usize];
-    fill_garbage(0, place.start, &mut garbage);
-    image.write(place.start, &garbage);
+/// Discards make worlds of their own only where there are any.
+fn discard_modes(history: &History, seed: u64) -> Vec<DiscardMode> {
+    if history.items().iter().any(|item| matches!(item.kind, ItemKind::Discard)) {
+        vec![DiscardMode::Zeros, DiscardMode::Old, DiscardMode::Garbage(seed), DiscardMode::Mixed(seed)]
+    } else {
+        vec![DiscardMode::Zeros]
+    }
+}
+
+/// Whether something that the cleaner wrote is volatile.
+fn is_cut_short(replay: &Replay<'_>, cleaning: &FxHashSet<u32>) -> bool {
+    replay.volatile().iter().any(|index| cleaning.contains(index))
 }
 
 fn volatile_items<'h>(replay: &Replay<'h>, history: &'h History) -> Vec<&'h Item> {

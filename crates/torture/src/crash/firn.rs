@@ -3,23 +3,29 @@
 use firnfs_manage::LogVolume;
 mod damage;
 mod nameless;
+mod operations;
+mod readers;
 
-use super::op::{Op, pattern};
-use super::subject::{Mounted, Refusal, Subject};
+use super::op::Op;
+use super::subject::{Made, Mounted, Refusal, Replica, Subject};
 use super::tree::{Entry, NodeKind, Tree};
-use super::world::{DIRECTORY_MODE, FILE_MODE};
+use super::world::{FILE_MODE, acl_name, rdev_bytes};
 use firnfs::FsError;
-use firnfs::check::{From, Severity};
+use firnfs::check::{Finding, From, Problem, Report, Severity};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
-use firnfs::store::{Scope, Store};
-use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr, XattrMode};
+use firnfs::store::Store;
+use firnfs::vfs::{AtimeMode, Attr, Caller};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
-use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, SUPERBLOCK_BYTES, Superblock};
+use firnfs_format::summary::{FLAG_CLEANER, Summary};
+use firnfs_format::superblock::{
+    CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SUPERBLOCK_BYTES, Superblock,
+};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::check;
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
+use readers::SlowRead;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +36,10 @@ const START_NS: i64 = 1_700_000_000_000_000_000;
 const OP_NS: i64 = 1_000_000;
 /// Larger than any file of a scenario, in bytes: a damaged size must not exhaust memory.
 const SIZE_MAX_BYTES: u64 = 64 << 20;
+/// A volume with hardly more segments than are held back: in bytes.
+const TINY_BYTES: u64 = (9 << 20) + (256 << 10);
+/// Small files lie close together, and a disk in memory has no head to move.
+const READ_AHEAD_BYTES: u32 = 32 << 10;
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 
 /// firnfs with these parameters.
@@ -87,6 +97,18 @@ impl Firn {
         Self { options: Options { discard: false, ..small.options }, trims: true, ..small }
     }
 
+    /// The same on another volume; `None` if it is this one.
+    #[must_use]
+    pub fn as_made(&self, made: Made) -> Option<Self> {
+        let mut firn = self.clone();
+        match made {
+            Made::Small => return None,
+            Made::Tiny => firn.mkfs.size_bytes = TINY_BYTES,
+            Made::CommitsLate => firn.options.write_threshold_bytes = 1 << 20,
+        }
+        Some(firn)
+    }
+
     /// What the volume on an image has counted since it was made: (name, count).
     ///
     /// # Errors
@@ -100,14 +122,17 @@ impl Firn {
     fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume, String> {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
-        let volume = firnfs_manage::open(device, options, AtimeMode::Noatime, shared);
+        let volume = firnfs_manage::open(device.clone(), options, AtimeMode::Noatime, shared);
         let open = OpenVolume {
             volume: volume.map_err(|e| e.to_string())?,
+            device,
             clock,
             trims: self.trims,
             nameless: Vec::new(),
             unnamed: VecDeque::new(),
+            reads: Vec::new(),
         };
+        open.volume.limit_read_ahead(READ_AHEAD_BYTES);
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
     }
@@ -133,17 +158,52 @@ impl Subject for Firn {
         Ok(Box::new(self.open(device, self.options)?))
     }
 
-    fn replicated(&self) -> Vec<Range<u64>> {
-        let slots = CHECKPOINT_SLOTS_AT.map(|at| at..at + u64::from(CHECKPOINT_SLOT_BYTES));
+    fn made(&self, made: Made) -> Option<Box<dyn Subject + '_>> {
+        Some(Box::new(self.as_made(made)?))
+    }
+
+    fn is_cleaning(&self, bytes: &[u8]) -> bool {
+        Summary::decode_header(bytes).is_ok_and(|summary| summary.flags & FLAG_CLEANER != 0)
+    }
+
+    fn log(&self) -> Range<u64> {
+        let end =
+            Superblock::places(self.mkfs.size_bytes).into_iter().filter(|at| *at >= LOG_START_BYTES).min();
+        LOG_START_BYTES..end.unwrap_or(self.mkfs.size_bytes)
+    }
+
+    fn replicated(&self) -> Vec<Replica> {
+        let slots = CHECKPOINT_SLOTS_AT
+            .map(|at| Replica { range: at..at + u64::from(CHECKPOINT_SLOT_BYTES), is_told: false });
         let superblocks = Superblock::places(self.mkfs.size_bytes);
-        let superblocks = superblocks.into_iter().map(|at| at..at + SUPERBLOCK_BYTES as u64);
+        let superblocks = superblocks
+            .into_iter()
+            .map(|at| Replica { range: at..at + SUPERBLOCK_BYTES as u64, is_told: true });
         slots.into_iter().chain(superblocks).collect()
     }
 
+    fn look(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        self.open(device, Options { read_only: true, ..self.options })?.tree()
+    }
+
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
-        // A read-only mount recovers in memory and must see a whole tree as well.
-        self.open(device.clone(), Options { read_only: true, ..self.options })?.tree()?;
-        check_is_clean(&*device)
+        let report = check(&*device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
+        is_clean(&report)
+    }
+
+    /// The check looks at the volume as the read-only mount recovered it: what both begin with is done once.
+    fn inspect(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        let mut open = self.open(device, Options { read_only: true, ..self.options })?;
+        let report = open.volume.check().map_err(|e| e.to_string())?;
+        is_clean(&report).map_err(|why| format!("the check finds: {why}"))?;
+        open.tree()
+    }
+
+    fn tells_rot(&self, device: Arc<dyn Device>, place: usize) -> Result<bool, String> {
+        let start = self.replicated()[place].range.start;
+        let report = check(&*device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
+        let tells = |finding: &Finding| matches!(finding.problem, Problem::SuperblockCopy { at_bytes, .. } if at_bytes == start);
+        Ok(report.findings.iter().any(tells))
     }
 
     fn damage(&self, image: &mut SparseImage, seed: u64) -> Result<String, String> {
@@ -160,8 +220,7 @@ impl Subject for Firn {
 
 /// Demands that the file system check finds nothing but what a crash explains. A damaged copy of the superblock is the
 /// explorer's own doing (see [`Subject::replicated`]).
-fn check_is_clean(device: &dyn Device) -> Result<(), String> {
-    let report = check(device, From::Newest, &mut |_| {}).map_err(|e| e.to_string())?;
+fn is_clean(report: &Report) -> Result<(), String> {
     let errors = report.findings.iter().filter(|finding| finding.severity() == Severity::Error);
     let errors: Vec<String> = errors.map(ToString::to_string).collect();
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
@@ -169,6 +228,7 @@ fn check_is_clean(device: &dyn Device) -> Result<(), String> {
 
 struct OpenVolume {
     volume: Volume<Lfs>,
+    device: Arc<dyn Device>,
     clock: Arc<VirtualClock>,
     /// See [`Firn::trims`].
     trims: bool,
@@ -176,6 +236,8 @@ struct OpenVolume {
     nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
     /// Files held open that never had a name, the oldest first.
     unnamed: VecDeque<InodeNo>,
+    /// Reads that take their time.
+    reads: Vec<SlowRead>,
 }
 
 impl Mounted for OpenVolume {
@@ -189,6 +251,9 @@ impl Mounted for OpenVolume {
             | FsError::IsDirectory
             | FsError::NotEmpty
             | FsError::Invalid(_)
+            | FsError::NoAttribute
+            | FsError::Access
+            | FsError::Unsupported(_)
             | FsError::NotPermitted(_) => Refusal::Invalid(e.to_string()),
             other => Refusal::Broken(other.to_string()),
         })
@@ -213,7 +278,8 @@ impl Mounted for OpenVolume {
         Ok(Tree::new(entries))
     }
 
-    fn unmount(self: Box<Self>) -> Result<(), String> {
+    fn unmount(mut self: Box<Self>) -> Result<(), String> {
+        self.finish_reads().map_err(|e| e.to_string())?;
         self.volume.close().map_err(|e| e.to_string())
     }
 }
@@ -231,108 +297,6 @@ impl OpenVolume {
             (None, None, aside) if aside.is_empty() => Ok(()),
             wrong => Err(format!("taken for damage after a crash: {wrong:?}")),
         }
-    }
-
-    fn carry_out(&mut self, op: &Op) -> Result<(), FsError> {
-        match op {
-            Op::UnlinkOpen(path) => return self.unlink_open(path),
-            Op::UseOpen { len_bytes, tag } => return self.use_open(*len_bytes, *tag),
-            Op::CloseOpen => return self.close_open(),
-            Op::MakeUnnamed { len_bytes, tag } => return self.make_unnamed(*len_bytes, *tag),
-            Op::FsyncUnnamed => return self.fsync_unnamed(),
-            Op::LinkUnnamed { to } => return self.link_unnamed(to),
-            _ => {}
-        }
-        let volume = &self.volume;
-        match op {
-            Op::Create(path) => self.make(path, Kind::Regular, FILE_MODE, b""),
-            Op::Mkdir(path) => self.make(path, Kind::Directory, DIRECTORY_MODE, b""),
-            Op::Mkfifo(path) => self.make(path, Kind::Fifo, FILE_MODE, b""),
-            Op::Symlink { target, path } => self.make(path, Kind::Symlink, 0o777, target.as_bytes()),
-            Op::Link { from, to } => {
-                let ino = self.find(from)?;
-                let (parent, name) = self.parent(to)?;
-                volume.run(|vfs, now| vfs.link(now, ino, parent, name, false)).map(drop)
-            }
-            Op::Unlink(path) => {
-                let (parent, name) = self.parent(path)?;
-                volume.run(|vfs, now| vfs.unlink(now, parent, name))
-            }
-            Op::Rmdir(path) => {
-                let (parent, name) = self.parent(path)?;
-                volume.run(|vfs, now| vfs.rmdir(now, parent, name))
-            }
-            Op::Rename { from, to } => self.rename(from, to, RenameMode::Replace),
-            Op::Exchange { from, to } => self.rename(from, to, RenameMode::Exchange),
-            Op::Write { path, at_bytes, len_bytes, tag } => {
-                volume.write_all(self.find(path)?, *at_bytes, &pattern(*tag, *at_bytes, *len_bytes), false)
-            }
-            Op::Truncate { path, size_bytes } => {
-                self.set_attr(path, SetAttr { size_bytes: Some(*size_bytes), ..SetAttr::default() })
-            }
-            Op::Punch { path, at_bytes, len_bytes } => self.punch(self.find(path)?, *at_bytes, *len_bytes),
-            Op::Chmod { path, mode } => {
-                self.set_attr(path, SetAttr { mode: Some(*mode), ..SetAttr::default() })
-            }
-            Op::SetXattr { path, name, len_bytes, tag } => {
-                let ino = self.find(path)?;
-                let (name, value) = (format!("user.{name}"), pattern(*tag, 0, *len_bytes));
-                volume.run(|vfs, now| vfs.setxattr(now, ino, name.as_bytes(), &value, XattrMode::Any))
-            }
-            Op::Fsync(path) => volume.sync(Scope::File(self.find(path)?)),
-            Op::Sync => volume.sync(Scope::All),
-            Op::Idle { ms } => {
-                self.clock.advance_ms(*ms as i64);
-                volume.background()?;
-                if self.trims { trim(volume) } else { Ok(()) }
-            }
-            Op::UnlinkOpen(_)
-            | Op::UseOpen { .. }
-            | Op::CloseOpen
-            | Op::MakeUnnamed { .. }
-            | Op::FsyncUnnamed
-            | Op::LinkUnnamed { .. } => unreachable!("done above"),
-            Op::Remount => Err(FsError::Invalid("a mounted volume does not mount itself")),
-        }
-    }
-
-    fn find(&self, path: &str) -> Result<InodeNo, FsError> {
-        let parts = path.split('/').filter(|part| !part.is_empty());
-        parts.into_iter().try_fold(InodeNo::ROOT, |dir, part| {
-            self.volume.run(|vfs, now| vfs.lookup(now, dir, part.as_bytes(), false)).map(|attr| attr.ino)
-        })
-    }
-
-    fn parent<'p>(&self, path: &'p str) -> Result<(InodeNo, &'p [u8]), FsError> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Ok((self.find(parent)?, name.as_bytes()))
-    }
-
-    fn make(&self, path: &str, kind: Kind, mode: u16, target: &[u8]) -> Result<(), FsError> {
-        let (parent, name) = self.parent(path)?;
-        let node = NewNode { kind, mode, rdev: 0, target };
-        self.volume.run(|vfs, now| vfs.make(now, CALLER, parent, name, node, false)).map(drop)
-    }
-
-    fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<(), FsError> {
-        let (from, to) = (self.parent(from)?, self.parent(to)?);
-        self.volume.run(|vfs, now| vfs.rename(now, from, to, mode))
-    }
-
-    fn set_attr(&self, path: &str, set: SetAttr) -> Result<(), FsError> {
-        let ino = self.find(path)?;
-        self.volume.run(|vfs, now| vfs.setattr(now, ino, set)).map(drop)
-    }
-
-    fn punch(&self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<(), FsError> {
-        let (mut at, end) = (at_bytes, at_bytes + len_bytes);
-        let mode = Allocate::PunchHole;
-        while let Some(rest) =
-            self.volume.run(|vfs, now| vfs.fallocate(now, ino, mode, at, end - at, false))?
-        {
-            at = rest;
-        }
-        Ok(())
     }
 
     /// All names in a directory: a call ends early where blocks must be read first, so the end is where one finds nothing.
@@ -362,22 +326,29 @@ impl OpenVolume {
             Kind::Directory => (NodeKind::Directory, Vec::new()),
             Kind::Symlink => (NodeKind::Symlink, self.volume.run(|vfs, now| vfs.readlink(now, attr.ino))?),
             Kind::Fifo => (NodeKind::Fifo, Vec::new()),
-            _ if attr.size_bytes > SIZE_MAX_BYTES => {
+            Kind::Socket => (NodeKind::Socket, Vec::new()),
+            Kind::CharDevice => (NodeKind::CharDevice, rdev_bytes(attr.rdev)),
+            Kind::BlockDevice => (NodeKind::BlockDevice, rdev_bytes(attr.rdev)),
+            Kind::Regular if attr.size_bytes > SIZE_MAX_BYTES => {
                 return Err(FsError::Invalid("a size that no scenario makes"));
             }
-            _ => (NodeKind::File, self.content(attr.ino)?),
+            Kind::Regular => (NodeKind::File, self.content(attr.ino)?),
         };
         let (ino, nlink, mode) = (attr.ino.0, attr.nlink, attr.mode);
         Ok(Entry { path, kind, ino, nlink, mode, content, xattrs: self.xattrs(attr.ino)? })
     }
 
+    /// User attributes without their prefix, and ACLs.
     fn xattrs(&self, ino: InodeNo) -> Result<BTreeMap<String, Vec<u8>>, FsError> {
         let names = self.volume.run(|vfs, _| vfs.listxattr(ino))?;
-        let names = names.split(|byte| *byte == 0).filter(|name| name.starts_with(b"user."));
-        let get = |name: &[u8]| {
-            let value = self.volume.run(|vfs, _| vfs.getxattr(ino, name))?;
-            Ok((String::from_utf8_lossy(&name[5..]).into_owned(), value))
+        let known = |name: &[u8]| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let is_acl = name == acl_name(false) || name == acl_name(true);
+            name.strip_prefix("user.").map(str::to_owned).or(is_acl.then_some(name))
         };
+        let names = names.split(|byte| *byte == 0).filter_map(|name| Some((known(name)?, name)));
+        let get =
+            |(known, name): (String, &[u8])| Ok((known, self.volume.run(|vfs, _| vfs.getxattr(ino, name))?));
         names.map(get).collect()
     }
 }

@@ -3,13 +3,16 @@
 //! The first repair, left alone, comes to an end, and that end is what every other one is held to: wherever a repair is cut, the
 //! next one brings the volume there, with all that the first kept and nothing besides. Everything follows from the seed.
 
-use super::explorer::{Explorer, Failure, Limits, Totals};
+use super::explorer::Explorer;
+use super::generate::random_ops;
 use super::op::Op;
 use super::record::Window;
 use super::runner::PHYSICAL_BLOCK_BYTES;
-use super::scenario::random_ops;
+use super::seen::{Novelty, Seen};
 use super::subject::Subject;
+use super::totals::{Failure, Limits, Totals};
 use super::tree::Tree;
+use super::verdict::raw;
 use super::world::World;
 use firnfs_device::{MemDevice, SparseImage};
 use firnfs_sim::{CrashDisk, CrashState, History};
@@ -34,27 +37,34 @@ struct Case {
 pub(super) fn explore(
     subject: &dyn Subject,
     limits: Limits,
+    seen: &Seen,
     seed: u64,
 ) -> (Totals, Result<(), Box<Failure>>) {
-    let mut totals = Totals { scenarios: 1, ..Totals::default() };
     let fail = |states, reason| {
         let window = Window { ended: OPS, begun: OPS };
         Box::new(Failure { states, rot: None, window, reason })
     };
+    let states_max = usize::try_from(limits.states_max).unwrap_or(usize::MAX);
+    let mut explorer = Explorer::new(subject, Limits { nested_states: states_max, ..limits }, seen);
     let case = match Case::new(subject, seed) {
         Ok(case) => case,
-        Err(reason) => return (totals, Err(fail(Vec::new(), reason))),
+        Err(reason) => {
+            let totals = Totals { scenarios: 1, ..Totals::default() };
+            return (totals, Err(fail(Vec::new(), reason)));
+        }
     };
-    let states_max = usize::try_from(limits.states_max).unwrap_or(usize::MAX);
-    let explorer = Explorer::new(subject, Limits { nested_states: states_max, ..limits });
-    for state in explorer.states_during(&case.history) {
-        totals.states += 1;
-        totals.mended += 1;
+    // What a repair has to come to follows from what it began with.
+    let promise = case.history.base_hash();
+    let (mut mended, mut verdict) = (0, Ok(()));
+    for (state, hash) in explorer.states_during(&case.history) {
+        let Some(novelty) = explorer.is_due(hash, promise) else { continue };
+        mended += u64::from(novelty == Novelty::New);
         if let Err(reason) = case.judge(subject, &state) {
-            return (totals, Err(fail(vec![state], reason)));
+            verdict = Err(fail(vec![state], reason));
+            break;
         }
     }
-    (totals, Ok(()))
+    (Totals { scenarios: 1, mended, ..explorer.totals() }, verdict)
 }
 
 /// Judges one state again, by its text.
@@ -95,8 +105,11 @@ impl Case {
     fn judge(&self, subject: &dyn Subject, state: &CrashState) -> Result<(), String> {
         let image =
             self.history.image(state).ok_or("the repair has no such cut: another version of the program")?;
-        let device = Arc::new(MemDevice::from_image(image));
         let in_this = |why: String| format!("{}, its repair cut short: {why}", self.damage);
+        // Damaged as it still may be: nothing panics, nothing is written.
+        let _errors = subject.check(raw(&image));
+        let _told = subject.look(raw(&image));
+        let device = Arc::new(MemDevice::from_image(image));
         subject.repair(device.clone()).map_err(in_this)?;
         let found = end_of(subject, device.image()).map_err(in_this)?;
         self.kept.same_but_for_numbers(&found).map_err(in_this)
@@ -105,7 +118,8 @@ impl Case {
 
 /// What is there after a repair; it must be sound.
 fn end_of(subject: &dyn Subject, image: SparseImage) -> Result<Tree, String> {
-    let device = || Arc::new(MemDevice::from_image(image.clone()));
-    subject.check(device()).map_err(|why| format!("the check after it finds: {why}"))?;
-    subject.mount(device())?.tree()
+    let before = subject.inspect(raw(&image)).map_err(|why| format!("after it: {why}"))?;
+    let after = subject.mount(Arc::new(MemDevice::from_image(image)))?.tree()?;
+    before.same(&after).map_err(|why| format!("after it a read-write mount finds something else: {why}"))?;
+    Ok(before)
 }

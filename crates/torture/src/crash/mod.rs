@@ -10,37 +10,48 @@
 //! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories,
 //!   each with a name that replays it.
 //! * [`trace`]: histories that programs on a real mount made, instead of a scenario.
-//! * [`campaign`]: many scenarios, on several threads.
+//! * [`campaign`]: many scenarios, on several threads; [`soak`]: which ones.
 //! * [`Firn`]: firnfs as the subject.
 //!
-//! The verdict: a volume mounts after any cut; its *names* are an exact prefix of the order of operations, not older than
+//! * [`Seen`]: which states a campaign has looked at.
+//!
+//! The verdict: fsck finds nothing in what a cut leaves, before anything is mounted; it mounts, for reading only and
+//! read-write, and both find the same; its *names* are an exact prefix of the order of operations, not older than
 //! the last sync; its *data* is, for each block of 4 KiB, some version at or after the last sync that covers the file, and
 //! not older than its last rename; nothing else is ever seen.
 
 pub mod campaign;
 mod explorer;
 mod firn;
+pub mod generate;
 mod mending;
 mod op;
 mod plan;
 mod record;
 pub mod runner;
 pub mod scenario;
+mod seen;
 pub mod shape;
+pub mod soak;
+mod split;
 pub mod stale;
 mod subject;
+mod totals;
 pub mod trace;
 mod tree;
+mod verdict;
 mod world;
 
-pub use explorer::{Explorer, Failure, Limits, Totals};
+pub use explorer::Explorer;
 pub use firn::Firn;
 pub use op::Op;
 pub use plan::Plan;
 pub use record::{Record, Window};
-pub use subject::{Mounted, Refusal, Subject};
+pub use seen::{Novelty, SEEN_MAX, Seen};
+pub use subject::{Made, Mounted, Refusal, Replica, Subject};
+pub use totals::{Failure, Limits, Rot, Totals};
 pub use tree::{Entry, NodeKind, Tree};
-pub use world::World;
+pub use world::{AclSpec, World};
 
 /// Unit in which data is judged: a file may hold any allowed version of each block of this many bytes.
 pub const BLOCK_BYTES: usize = 4096;

@@ -1,5 +1,7 @@
 //! Operations of the crash explorer: those that change a file system, and those that make it durable.
 
+use super::tree::NodeKind;
+use super::world::AclSpec;
 use std::fmt;
 
 /// One operation. Paths are relative to the root, without a leading slash; the root itself is "".
@@ -11,6 +13,15 @@ pub enum Op {
     Mkdir(String),
     /// Makes a FIFO.
     Mkfifo(String),
+    /// Makes a device or a socket.
+    Mknod {
+        /// Its name.
+        path: String,
+        /// Which.
+        kind: NodeKind,
+        /// `major << 32 | minor`; 0 for a socket.
+        rdev: u64,
+    },
     /// Makes a symbolic link.
     Symlink {
         /// What it says.
@@ -96,6 +107,28 @@ pub enum Op {
         /// Number of bytes.
         len_bytes: u64,
     },
+    /// Reserves room for a range; what is there stays as it is.
+    Allocate {
+        /// Which file.
+        path: String,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+        /// Whether the size stays.
+        keep_size: bool,
+    },
+    /// Makes a range zeros with room reserved.
+    ZeroRange {
+        /// Which file.
+        path: String,
+        /// First byte.
+        at_bytes: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+        /// Whether the size stays.
+        keep_size: bool,
+    },
     /// Sets the permission bits.
     Chmod {
         /// What.
@@ -114,6 +147,33 @@ pub enum Op {
         /// As in `Write`.
         tag: u64,
     },
+    /// Removes an extended attribute of the `user` namespace.
+    RemoveXattr {
+        /// Which file or directory.
+        path: String,
+        /// Name without "user.".
+        name: String,
+    },
+    /// Sets a POSIX ACL.
+    SetAcl {
+        /// What.
+        path: String,
+        /// Whether it is the one that new files in a directory inherit.
+        default: bool,
+        /// What it says.
+        acl: AclSpec,
+    },
+    /// Removes a POSIX ACL, or finds none.
+    RemoveAcl {
+        /// What.
+        path: String,
+        /// As in `SetAcl`.
+        default: bool,
+    },
+    /// Opens a regular file, plans to read all of it, and lets the blocks lie on the disk until [`Op::FinishRead`].
+    BeginRead(String),
+    /// Reads what was planned: it must be what was in the files when the reads began.
+    FinishRead,
     /// Makes a file or directory durable, with every earlier change of names.
     Fsync(String),
     /// Makes everything durable.
@@ -133,6 +193,14 @@ impl Op {
     pub fn is_sync(&self) -> bool {
         matches!(self, Self::Fsync(_) | Self::FsyncUnnamed | Self::Sync | Self::Remount)
     }
+}
+
+fn keeping(size: bool) -> &'static str {
+    if size { "-keep-size" } else { "" }
+}
+
+fn inherited(default: bool) -> &'static str {
+    if default { "-default" } else { "" }
 }
 
 /// The bytes a write with this tag puts at an offset of a file. Every 8 bytes name the write and the offset, so that a
@@ -157,6 +225,7 @@ impl fmt::Display for Op {
             Self::Create(path) => write!(f, "create {path}"),
             Self::Mkdir(path) => write!(f, "mkdir {path}"),
             Self::Mkfifo(path) => write!(f, "mkfifo {path}"),
+            Self::Mknod { path, kind, rdev } => write!(f, "mknod {path} {kind:?} {rdev}"),
             Self::Symlink { target, path } => write!(f, "symlink {target} {path}"),
             Self::Link { from, to } => write!(f, "link {from} {to}"),
             Self::Unlink(path) => write!(f, "unlink {path}"),
@@ -174,8 +243,19 @@ impl fmt::Display for Op {
             }
             Self::Truncate { path, size_bytes } => write!(f, "truncate {path} {size_bytes}"),
             Self::Punch { path, at_bytes, len_bytes } => write!(f, "punch {path} {at_bytes}+{len_bytes}"),
+            Self::Allocate { path, at_bytes, len_bytes, keep_size } => {
+                write!(f, "allocate{} {path} {at_bytes}+{len_bytes}", keeping(*keep_size))
+            }
+            Self::ZeroRange { path, at_bytes, len_bytes, keep_size } => {
+                write!(f, "zero-range{} {path} {at_bytes}+{len_bytes}", keeping(*keep_size))
+            }
             Self::Chmod { path, mode } => write!(f, "chmod {path} {mode:o}"),
             Self::SetXattr { path, name, len_bytes, .. } => write!(f, "setxattr {path} {name} {len_bytes}"),
+            Self::RemoveXattr { path, name } => write!(f, "removexattr {path} {name}"),
+            Self::SetAcl { path, default, acl } => write!(f, "set-acl{} {path} {acl}", inherited(*default)),
+            Self::RemoveAcl { path, default } => write!(f, "remove-acl{} {path}", inherited(*default)),
+            Self::BeginRead(path) => write!(f, "begin-read {path}"),
+            Self::FinishRead => f.write_str("finish-read"),
             Self::Fsync(path) if path.is_empty() => f.write_str("fsync ."),
             Self::Fsync(path) => write!(f, "fsync {path}"),
             Self::Sync => f.write_str("sync"),

@@ -87,8 +87,8 @@ fn subset(count: usize, lands: impl Fn(usize) -> bool) -> Vec<Fate> {
     (0..count).map(|i| landed(lands(i))).collect()
 }
 
-/// Ways to tear one write: after its first unit, before its last, in the middle; the same from behind; by units at random;
-/// garbage.
+/// Ways to tear one write: after its first unit, before its last, in the middle; the same from behind; with one unit missing; by
+/// units at random; garbage.
 fn tears(item: &Item, rng: &mut Pcg64) -> Vec<Fate> {
     let mut fates = vec![Fate::Garbage(rng.random_range(0..1 << 16))];
     if item.sectors().end - item.sectors().start <= SMALL_SECTORS {
@@ -109,6 +109,13 @@ fn tears(item: &Item, rng: &mut Pcg64) -> Vec<Fate> {
             fates.push(Fate::Prefix { units, unit_bytes });
             fates.push(Fate::Suffix { units, unit_bytes });
         }
+        // The sectors of a summary behind its first come first.
+        let mut holes = vec![1, 2, rng.random_range(0..units)];
+        holes.sort_unstable();
+        holes.dedup();
+        fates.extend(
+            holes.into_iter().filter(|unit| *unit < units).map(|unit| Fate::Hole { unit, unit_bytes }),
+        );
     }
     fates
 }

@@ -16,7 +16,10 @@ use super::BLOCK_BYTES;
 use super::op::Op;
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FileId, Node, World};
+use siphasher::sip::SipHasher13;
+use siphasher::sip128::Hasher128 as _;
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher as _};
 
 /// How far a run had come when the power was cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +36,8 @@ pub struct Record {
     ops: Vec<Op>,
     worlds: Vec<World>,
     signatures: Vec<u64>,
+    /// For each n, a hash of the first n operations and what became of them.
+    prefixes: Vec<u64>,
     /// For each n, the operation (counted from 1) that last made names durable among the first n; 0 is the beginning.
     names_floor: Vec<usize>,
     /// Operations that made one file durable, in order: (counted from 1, file).
@@ -50,6 +55,7 @@ impl Record {
         Self {
             ops: Vec::new(),
             signatures: vec![world.signature()],
+            prefixes: vec![0],
             worlds: vec![world],
             names_floor: vec![0],
             file_syncs: Vec::new(),
@@ -99,6 +105,9 @@ impl Record {
             }
         }
         self.names_floor.push(names_floor);
+        let mut hasher = SipHasher13::new();
+        (self.prefixes.last(), format!("{op:?}"), succeeded).hash(&mut hasher);
+        self.prefixes.push(hasher.finish());
         self.signatures.push(world.signature());
         self.worlds.push(world);
         self.ops.push(op);
@@ -109,6 +118,14 @@ impl Record {
     #[must_use]
     pub fn floor(&self, ended: usize) -> usize {
         self.names_floor[ended]
+    }
+
+    /// What a state is held to, as a number: equal in every record with the same operations before it and the same `base`.
+    #[must_use]
+    pub fn promise(&self, base: u128, window: Window) -> u128 {
+        let mut hasher = siphasher::sip128::SipHasher13::new();
+        (base, self.prefixes[window.begun], self.floor(window.ended)).hash(&mut hasher);
+        hasher.finish128().as_u128()
     }
 
     /// Judges what a mount found.

@@ -8,18 +8,20 @@
 //! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
 //! * `stale-N.1`: what is written over the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `mend-N`: a random history from seed N, then damage, then repairs that are cut short, see the module `mending`.
-//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`: histories with a shape of their own, see [`Shape`].
+//! * `split-N`: a mirror whose halves went on apart, see the module `split`.
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`: histories with a shape of their own, see [`Shape`].
 
+use super::generate::random_ops;
 use super::mending;
 use super::op::Op;
 use super::shape::Shape;
+use super::split;
 use super::stale;
+use super::subject::Made;
 use super::tree::NodeKind;
-use super::world::World;
+use super::world::{AclSpec, World};
 use firnfs_sim::seeded;
 use rand::RngExt;
-use rand::seq::IndexedRandom;
-use rand_pcg::Pcg64;
 use std::fmt;
 use std::str::FromStr;
 
@@ -57,6 +59,11 @@ pub enum Scenario {
         /// Seed.
         seed: u64,
     },
+    /// The halves of a mirror that were mounted apart.
+    Split {
+        /// Seed.
+        seed: u64,
+    },
     /// Random history with one thing in the foreground.
     Shaped {
         /// Which.
@@ -89,6 +96,7 @@ impl Scenario {
             Self::Full { seed } => full(*seed),
             Self::Stale { seed, round } => stale::ops(*seed, *round),
             Self::Mend { seed } => mending::ops(world, *seed),
+            Self::Split { seed } => split::ops(*seed),
             Self::Shaped { shape, seed } => shape.ops(*seed),
         }
     }
@@ -102,6 +110,7 @@ impl Scenario {
             Self::Full { .. } => "full",
             Self::Stale { .. } => "stale",
             Self::Mend { .. } => "mend",
+            Self::Split { .. } => "split",
             Self::Shaped { shape, .. } => shape.name(),
         }
     }
@@ -111,11 +120,22 @@ impl Scenario {
     #[must_use]
     pub fn states_max(&self) -> u64 {
         match self {
-            // Each state is checked, repaired and checked again, several times.
-            Self::Full { .. } | Self::Mend { .. } => 300,
+            Self::Full { .. } => 300,
+            Self::Mend { .. } => 2000,
+            Self::Split { .. } => 1000,
             Self::Shaped { shape, .. } => shape.states_max(),
             Self::Stale { .. } => 3000,
             Self::Ace { .. } | Self::Long { .. } => u64::MAX,
+        }
+    }
+
+    /// The volume that it is carried out on.
+    #[must_use]
+    pub fn made(&self) -> Made {
+        match self {
+            Self::Stale { .. } => Made::CommitsLate,
+            Self::Shaped { shape: Shape::Clean, .. } => Made::Tiny,
+            _ => Made::Small,
         }
     }
 
@@ -125,7 +145,11 @@ impl Scenario {
         match self {
             Self::Long { seed, round } => Some(Self::Long { seed: *seed, round: round.checked_sub(1)? }),
             Self::Stale { seed, round } => Some(Self::Stale { seed: *seed, round: round.checked_sub(1)? }),
-            Self::Ace { .. } | Self::Full { .. } | Self::Mend { .. } | Self::Shaped { .. } => None,
+            Self::Ace { .. }
+            | Self::Full { .. }
+            | Self::Mend { .. }
+            | Self::Split { .. }
+            | Self::Shaped { .. } => None,
         }
     }
 
@@ -143,6 +167,7 @@ impl Scenario {
             Self::Ace { number, .. }
             | Self::Full { seed: number }
             | Self::Mend { seed: number }
+            | Self::Split { seed: number }
             | Self::Shaped { seed: number, .. } => *number,
         }
     }
@@ -158,6 +183,7 @@ impl fmt::Display for Scenario {
             Self::Long { seed, round } => write!(f, "long-{seed}.{round}"),
             Self::Full { seed } => write!(f, "full-{seed}"),
             Self::Mend { seed } => write!(f, "mend-{seed}"),
+            Self::Split { seed } => write!(f, "split-{seed}"),
             Self::Shaped { shape, seed } => write!(f, "{}-{seed}", shape.name()),
         }
     }
@@ -166,8 +192,8 @@ impl fmt::Display for Scenario {
 /// The text names no scenario.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, wide-SEED, crowded-SEED, open-SEED, \
-         tight-SEED or scattered-SEED)"
+    "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, \
+         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED or clean-SEED)"
 )]
 pub struct UnknownScenario(String);
 
@@ -186,6 +212,7 @@ impl FromStr for Scenario {
             _ if round > 0 => return Err(refuse()),
             "full" => return Ok(Self::Full { seed: number }),
             "mend" => return Ok(Self::Mend { seed: number }),
+            "split" => return Ok(Self::Split { seed: number }),
             "ace1" => 1,
             "ace2" => 2,
             "ace3" => 3,
@@ -209,9 +236,13 @@ fn prologue() -> Vec<Op> {
         write("A/foo", 9000, 1000),
         Op::Create("bar".into()),
         write("bar", 100, 1001),
+        Op::SetXattr { path: "bar".into(), name: "old".into(), len_bytes: 30, tag: 1002 },
         Op::Sync,
     ]
 }
+
+/// An ACL that says more than a mode can.
+const SHARED: AclSpec = AclSpec { owner: 6, named: Some((1000, 5, 6)), group: 4, other: 0 };
 
 /// Core operations of the bounded enumeration, as CrashMonkey's ACE has them, on the tree of [`prologue`].
 fn core_ops() -> Vec<Op> {
@@ -252,6 +283,14 @@ fn core_ops() -> Vec<Op> {
         Op::Chmod { path: path("bar"), mode: 0o600 },
         Op::SetXattr { path: path("A/foo"), name: path("k"), len_bytes: 40, tag: 7 },
         Op::SetXattr { path: path("A"), name: path("big"), len_bytes: 6000, tag: 8 },
+        Op::RemoveXattr { path: path("bar"), name: path("old") },
+        Op::Mknod { path: path("A/dev"), kind: NodeKind::CharDevice, rdev: 5 << 32 | 1 },
+        Op::Allocate { path: path("bar"), at_bytes: 0, len_bytes: 20_000, keep_size: false },
+        Op::Allocate { path: path("A/foo"), at_bytes: 8192, len_bytes: 16_384, keep_size: true },
+        Op::ZeroRange { path: path("A/foo"), at_bytes: 100, len_bytes: 6000, keep_size: true },
+        Op::ZeroRange { path: path("bar"), at_bytes: 50, len_bytes: 9000, keep_size: false },
+        Op::SetAcl { path: path("A/foo"), default: false, acl: SHARED },
+        Op::SetAcl { path: path("A"), default: true, acl: SHARED },
         Op::Remount,
     ];
     ops.extend(pairs.map(|(from, to)| Op::Rename { from: from.into(), to: to.into() }));
@@ -300,6 +339,13 @@ fn target(op: &Op) -> &str {
             path.rsplit_once('/').map_or("", |(parent, _)| parent)
         }
         Op::Symlink { path, .. }
+        | Op::Mknod { path, .. }
+        | Op::Allocate { path, .. }
+        | Op::ZeroRange { path, .. }
+        | Op::RemoveXattr { path, .. }
+        | Op::SetAcl { path, .. }
+        | Op::RemoveAcl { path, .. }
+        | Op::BeginRead(path)
         | Op::Write { path, .. }
         | Op::Truncate { path, .. }
         | Op::Punch { path, .. }
@@ -307,6 +353,7 @@ fn target(op: &Op) -> &str {
         | Op::SetXattr { path, .. } => path,
         Op::Link { to, .. } | Op::Rename { to, .. } | Op::Exchange { to, .. } | Op::LinkUnnamed { to } => to,
         Op::UseOpen { .. }
+        | Op::FinishRead
         | Op::CloseOpen
         | Op::MakeUnnamed { .. }
         | Op::FsyncUnnamed
@@ -314,86 +361,6 @@ fn target(op: &Op) -> &str {
         | Op::Idle { .. }
         | Op::Remount => "",
     }
-}
-
-/// `count` random operations from a world on. The same world and seed give the same operations.
-#[must_use]
-pub fn random_ops(world: &World, seed: u64, count: usize) -> Vec<Op> {
-    let mut rng = seeded(seed, "operations");
-    let mut world = world.clone();
-    let mut ops = Vec::with_capacity(count);
-    let mut attempt = 0;
-    while ops.len() < count {
-        attempt += 1;
-        let op = random_op(&world, &mut rng, seed << 20 | attempt);
-        if world.apply(&op).is_ok() {
-            ops.push(op);
-        }
-    }
-    ops
-}
-
-pub(super) fn random_op(world: &World, rng: &mut Pcg64, tag: u64) -> Op {
-    let list = world.list();
-    let of = |wanted: NodeKind| -> Vec<&str> {
-        list.iter().filter(|(_, kind, _)| *kind == wanted).map(|(path, ..)| path.as_str()).collect()
-    };
-    let (files, directories) = (of(NodeKind::File), of(NodeKind::Directory));
-    let any: Vec<&str> =
-        list.iter().map(|(path, ..)| path.as_str()).filter(|path| !path.is_empty()).collect();
-    let directory = *directories.choose(rng).expect("the root");
-    let name =
-        ["a", "b", "c", "d", "e", "f", "longer-name-for-entries-of-many-sizes"].choose(rng).expect("some");
-    let fresh = if directory.is_empty() { (*name).to_owned() } else { format!("{directory}/{name}") };
-    let (Some(file), Some(thing)) = (files.choose(rng), any.choose(rng)) else { return Op::Create(fresh) };
-    let (file, thing) = ((*file).to_owned(), (*thing).to_owned());
-    match rng.random_range(0..100) {
-        0..12 => Op::Create(fresh),
-        12..17 => Op::Mkdir(fresh),
-        17..19 => Op::Symlink { target: format!("../{fresh}"), path: fresh },
-        19..20 => Op::Mkfifo(fresh),
-        20..25 => Op::Link { from: file, to: fresh },
-        25..31 => Op::Unlink(thing),
-        31..34 => Op::Rmdir(directory.to_owned()),
-        34..42 => Op::Rename { from: thing, to: fresh },
-        42..45 => Op::Exchange { from: thing, to: file },
-        45..67 => random_write(world, rng, file, tag),
-        67..71 => Op::Truncate { path: file, size_bytes: rng.random_range(0..30_000) },
-        71..74 => Op::Punch {
-            path: file,
-            at_bytes: rng.random_range(0..20_000),
-            len_bytes: rng.random_range(1..20_000),
-        },
-        74..77 => Op::Chmod { path: thing, mode: rng.random_range(0..0o1000) },
-        77..80 => {
-            let name = ["k", "l"].choose(rng).expect("two").to_string();
-            Op::SetXattr { path: thing, name, len_bytes: rng.random_range(1..3000), tag }
-        }
-        80..90 => Op::Fsync(if rng.random_bool(0.7) { file } else { directory.to_owned() }),
-        90..94 => Op::Sync,
-        94..98 => Op::Idle { ms: rng.random_range(1..12_000) },
-        _ => Op::Remount,
-    }
-}
-
-/// Appends, overwrites and leaves holes, of sizes from a few bytes to many blocks.
-fn random_write(world: &World, rng: &mut Pcg64, path: String, tag: u64) -> Op {
-    let size = world.list().into_iter().find(|(known, ..)| *known == path).map_or(0, |(.., size)| size);
-    let at_bytes = match rng.random_range(0..4) {
-        0 => 0,
-        1 => size,
-        2 => rng.random_range(0..=size),
-        _ => rng.random_range(0..=size + 20_000),
-    };
-    let len_bytes = match rng.random_range(0..12) {
-        0..3 => rng.random_range(1..200),
-        3..6 => rng.random_range(1..5000),
-        6..8 => 4096,
-        8..11 => rng.random_range(1..60_000),
-        // More than a segment of the explorer's volumes holds: a batch of several partial segments.
-        _ => rng.random_range(150_000..400_000),
-    };
-    Op::Write { path, at_bytes, len_bytes, tag }
 }
 
 /// Fills most of a volume of 16 MiB with files, then overwrites them piece by piece.
@@ -448,6 +415,8 @@ mod tests {
             "crowded-1",
             "open-2",
             "tight-3",
+            "clean-4",
+            "split-2",
         ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);
@@ -487,6 +456,6 @@ mod tests {
                 kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
             }
         }
-        assert_eq!(kinds.len(), 18, "{kinds:?}");
+        assert_eq!(kinds.len(), 29, "{kinds:?}");
     }
 }

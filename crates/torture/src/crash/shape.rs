@@ -2,8 +2,8 @@
 //! many blocks and of many names, open files without names, volumes with hardly any room while all logs are written, files that are put in
 //! order in idle time.
 
+use super::generate::random_op;
 use super::op::Op;
-use super::scenario::random_op;
 use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -28,15 +28,19 @@ pub enum Shape {
     /// Files overwritten here and there, and small ones rewritten in any order, with idle times in which they are put in order
     /// again; users come back before that is done.
     Scattered,
+    /// A tiny volume whose segments are nearly empty or wanted: the cleaner moves what little is live, and its victims are
+    /// written again at once, while readers take their time.
+    Clean,
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 5] = [
+const NAMES: [(&str, Shape); 6] = [
     ("wide", Shape::Wide),
     ("crowded", Shape::Crowded),
     ("open", Shape::Open),
     ("tight", Shape::Tight),
     ("scattered", Shape::Scattered),
+    ("clean", Shape::Clean),
 ];
 
 impl Shape {
@@ -59,6 +63,7 @@ impl Shape {
             Self::Open => open(seed),
             Self::Tight => tight(seed),
             Self::Scattered => scattered(seed),
+            Self::Clean => clean(seed),
         }
     }
 
@@ -69,6 +74,7 @@ impl Shape {
             Self::Open => 5000,
             Self::Tight => 300,
             Self::Scattered => 2000,
+            Self::Clean => 4000,
         }
     }
 }
@@ -277,5 +283,47 @@ fn scattered(seed: u64) -> Vec<Op> {
             _ => history.push(Op::Idle { ms: rng.random_range(1_000..12_000) }),
         }
     }
+    history.ops
+}
+
+/// Each round fills most of a segment with what is removed in the next one, and leaves a few small files in it. Volumes of odd seeds
+/// have half of their room taken besides, so that a clean segment is written again at once.
+fn clean(seed: u64) -> Vec<Op> {
+    const KEPT: u32 = 24;
+    const ROUNDS: u64 = 70;
+    let mut rng = seeded(seed, "cleaning");
+    let mut history = History::default();
+    let create = |path: &str, len_bytes, tag| {
+        [Op::Create(path.into()), Op::Write { path: path.into(), at_bytes: 0, len_bytes, tag }]
+    };
+    if seed % 2 == 1 {
+        let taken =
+            (0..7).flat_map(|file| create(&format!("taken{file}"), 250_000, (seed << 20) | (0xff00 + file)));
+        taken.for_each(|op| history.push(op));
+    }
+    for round in 0..ROUNDS {
+        let tag = seed << 20 | round << 8;
+        let junk = create("junk", rng.random_range(80_000..240_000), tag);
+        junk.into_iter().for_each(|op| history.push(op));
+        for number in 1..rng.random_range(2..5) {
+            let kept = format!("k{}", rng.random_range(0..KEPT));
+            history.push(Op::Truncate { path: kept.clone(), size_bytes: 0 });
+            let written = create(&kept, rng.random_range(2_000..9_000), tag | number);
+            written.into_iter().for_each(|op| history.push(op));
+        }
+        history.push(Op::Sync);
+        history.push(Op::Unlink("junk".into()));
+        match rng.random_range(0..12) {
+            0..3 => history.push(Op::Idle { ms: rng.random_range(1000..40_000) }),
+            3..6 => {
+                // Nothing of it is in memory.
+                history.push(Op::Remount);
+                history.push(Op::BeginRead(format!("k{}", rng.random_range(0..KEPT))));
+            }
+            6 => history.push(Op::FinishRead),
+            _ => {}
+        }
+    }
+    history.push(Op::FinishRead);
     history.ops
 }

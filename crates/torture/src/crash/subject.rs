@@ -6,6 +6,26 @@ use firnfs_device::{Device, SparseImage};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Which volume a scenario is for, where a file system can be made in several ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// Small.
+    Small,
+    /// As small as can be, with hardly any segments to spare.
+    Tiny,
+    /// Small, and it collects more before it writes.
+    CommitsLate,
+}
+
+/// A place that is kept twice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replica {
+    /// Where it is, in bytes.
+    pub range: Range<u64>,
+    /// Whether a check has to tell that it is rotten, as no crash leaves it so.
+    pub is_told: bool,
+}
+
 /// A file system: firnfs, or a small one that proves that the explorer can see.
 pub trait Subject: Sync {
     /// A freshly made volume.
@@ -17,8 +37,46 @@ pub trait Subject: Sync {
     /// Why it does not mount, in words.
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String>;
 
-    /// Places, in bytes, any one of which may rot without loss: what is kept twice.
-    fn replicated(&self) -> Vec<Range<u64>> {
+    /// The same file system on another volume, if it makes a difference.
+    fn made(&self, _made: Made) -> Option<Box<dyn Subject + '_>> {
+        None
+    }
+
+    /// Walks a read-only mount.
+    ///
+    /// # Errors
+    /// Why it does not mount, or cannot be read.
+    fn look(&self, device: Arc<dyn Device>) -> Result<Tree, String>;
+
+    /// Does both to an image that nobody has mounted: [`Subject::check`] and [`Subject::look`].
+    ///
+    /// # Errors
+    /// Those of both.
+    fn inspect(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        self.check(device.clone()).map_err(|why| format!("the check finds: {why}"))?;
+        self.look(device)
+    }
+
+    /// Whether a check says of that one of [`Subject::replicated`] that it is rotten.
+    ///
+    /// # Errors
+    /// It cannot be checked.
+    fn tells_rot(&self, _device: Arc<dyn Device>, _place: usize) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    /// Whether a write of these bytes to the device is one of the cleaner's.
+    fn is_cleaning(&self, _bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// Where the file system keeps what is not kept twice, in bytes.
+    fn log(&self) -> Range<u64> {
+        0..0
+    }
+
+    /// Places any one of which may rot without loss: what is kept twice.
+    fn replicated(&self) -> Vec<Replica> {
         Vec::new()
     }
 

@@ -14,6 +14,12 @@ pub enum NodeKind {
     Symlink,
     /// FIFO.
     Fifo,
+    /// Socket.
+    Socket,
+    /// Character device.
+    CharDevice,
+    /// Block device.
+    BlockDevice,
 }
 
 /// What is under one name.
@@ -29,9 +35,9 @@ pub struct Entry {
     pub nlink: u32,
     /// Permission bits.
     pub mode: u16,
-    /// Content of a file, target of a symbolic link, else empty.
+    /// Content of a file, target of a symbolic link, number of a device (little endian), else empty.
     pub content: Vec<u8>,
-    /// Extended attributes, by name without "user.".
+    /// Extended attributes by name, those of `user` without "user.", and ACLs.
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
@@ -72,6 +78,19 @@ impl Tree {
         others.next().map_or(Ok(()), |more| Err(format!("{:?} is there besides", more.path)))
     }
 
+    /// Compares with what another mount of the same image found: everything, the numbers of files included.
+    ///
+    /// # Errors
+    /// The first difference, in words.
+    pub fn same(&self, other: &Self) -> Result<(), String> {
+        if self.entries == other.entries {
+            return Ok(());
+        }
+        let pair = self.entries.iter().zip(&other.entries).find(|(here, there)| here != there);
+        let path = pair.map_or("a name at the end", |(here, _)| here.path.as_str());
+        Err(format!("{path:?} differs"))
+    }
+
     /// Everything, sorted by path.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
@@ -82,7 +101,7 @@ impl Tree {
     #[must_use]
     pub fn signature(&self) -> u64 {
         names_signature(self.entries.iter().map(|e| {
-            let target = if e.kind == NodeKind::Symlink { e.content.as_slice() } else { &[] };
+            let target = if e.kind == NodeKind::File { &[] } else { e.content.as_slice() };
             (e.path.as_str(), e.kind, e.ino, target)
         }))
     }
@@ -95,8 +114,8 @@ impl Tree {
     }
 }
 
-/// Hash of a name space: paths in sorted order with their types, which of them are names of one file, and the targets of
-/// symbolic links. Equal for a tree and for the world it comes from, although they number files differently.
+/// Hash of a name space: paths in sorted order with their types, which of them are names of one file, the targets of
+/// symbolic links, and the numbers of devices. Equal for a tree and for the world it comes from, although they number files differently.
 pub(super) fn names_signature<'a>(names: impl Iterator<Item = (&'a str, NodeKind, u64, &'a [u8])>) -> u64 {
     let mut hasher = siphasher::sip::SipHasher13::new();
     let mut first_seen: BTreeMap<u64, usize> = BTreeMap::new();

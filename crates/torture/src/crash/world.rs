@@ -3,6 +3,10 @@
 //! Files are numbered in the order of their making and keep their number through renames. A clone shares everything that
 //! later operations do not change, so that the world after each operation of a long history can be kept.
 
+mod acl;
+
+pub use acl::{AclSpec, acl_name};
+
 use super::op::{Op, pattern};
 use super::tree::{Entry, NodeKind, Tree, names_signature};
 use std::collections::BTreeMap;
@@ -11,13 +15,14 @@ use std::sync::Arc;
 /// Number of a file within a history of worlds.
 pub type FileId = u64;
 
-/// A file, directory, link or FIFO.
+/// A file of any kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Node {
     pub kind: NodeKind,
     pub mode: u16,
-    /// Content of a file, target of a symbolic link.
+    /// Content of a file, target of a symbolic link, number of a device (little endian).
     pub content: Vec<u8>,
+    /// As in [`Entry::xattrs`].
     pub xattrs: BTreeMap<String, Vec<u8>>,
     /// Names in a directory.
     pub children: BTreeMap<String, FileId>,
@@ -79,6 +84,7 @@ impl World {
             Op::Create(path) => self.make(path, Node::new(NodeKind::File, Vec::new())),
             Op::Mkdir(path) => self.make(path, Node::new(NodeKind::Directory, Vec::new())),
             Op::Mkfifo(path) => self.make(path, Node::new(NodeKind::Fifo, Vec::new())),
+            Op::Mknod { path, kind, rdev } => self.make(path, Node::new(*kind, rdev_bytes(*rdev))),
             Op::Symlink { target, path } => {
                 self.make(path, Node::new(NodeKind::Symlink, target.clone().into_bytes()))
             }
@@ -91,43 +97,36 @@ impl World {
             Op::Rmdir(path) => self.remove(path, true),
             Op::Rename { from, to } => self.rename(from, to),
             Op::Exchange { from, to } => self.exchange(from, to),
-            Op::Write { path, at_bytes, len_bytes, tag } => {
-                let content = &mut self.file_mut(path)?.content;
-                let end = (at_bytes + len_bytes) as usize;
-                content.resize(content.len().max(end), 0);
-                content[*at_bytes as usize..end].copy_from_slice(&pattern(*tag, *at_bytes, *len_bytes));
-                Ok(())
-            }
-            Op::Truncate { path, size_bytes } => {
-                self.file_mut(path)?.content.resize(*size_bytes as usize, 0);
-                Ok(())
-            }
-            Op::Punch { path, at_bytes, len_bytes } => {
-                let content = &mut self.file_mut(path)?.content;
-                let end = ((at_bytes + len_bytes) as usize).min(content.len());
-                content[(*at_bytes as usize).min(end)..end].fill(0);
-                Ok(())
-            }
+            Op::Write { .. }
+            | Op::Truncate { .. }
+            | Op::Punch { .. }
+            | Op::Allocate { .. }
+            | Op::ZeroRange { .. } => self.change_content(op),
             Op::Chmod { path, mode } => {
                 let id = self.find(path).ok_or("no such file")?;
                 if self.nodes[&id].kind == NodeKind::Symlink {
                     return Err("a symbolic link has no mode of its own");
                 }
-                self.node_mut(id).mode = *mode;
+                self.node_mut(id).chmod(*mode);
                 Ok(())
             }
             Op::SetXattr { path, name, len_bytes, tag } => {
-                let id = self.find(path).ok_or("no such file")?;
-                let kind = self.nodes[&id].kind;
-                if !matches!(kind, NodeKind::File | NodeKind::Directory) {
-                    return Err("no user attributes on this type");
-                }
-                self.node_mut(id).xattrs.insert(name.clone(), pattern(*tag, 0, *len_bytes));
+                let value = pattern(*tag, 0, *len_bytes);
+                self.attributes_mut(path)?.insert(name.clone(), value);
                 Ok(())
             }
+            Op::RemoveXattr { path, name } => {
+                let attributes = self.attributes_mut(path)?;
+                attributes.remove(name).map(drop).ok_or("no such attribute")
+            }
+            Op::SetAcl { path, default, acl } => self.set_acl(path, *default, acl),
+            Op::RemoveAcl { path, default } => self.remove_acl(path, *default),
+            Op::BeginRead(path) => self.file_mut(path).map(drop),
             Op::Fsync(path) => self.find(path).map(drop).ok_or("no such file"),
             Op::MakeUnnamed { len_bytes, tag } => {
-                let id = self.add(Node::new(NodeKind::File, pattern(*tag, 0, *len_bytes)));
+                let mut node = Node::new(NodeKind::File, pattern(*tag, 0, *len_bytes));
+                node.inherit(&self.nodes[&ROOT]);
+                let id = self.add(node);
                 self.unnamed.push(id);
                 Ok(())
             }
@@ -138,8 +137,39 @@ impl World {
             }
             Op::FsyncUnnamed => self.unnamed.first().map(drop).ok_or("no file without a name"),
             // Files that lost their names while they were open are nowhere to be seen; what they hold is for the subject to check.
-            Op::UseOpen { .. } | Op::Sync | Op::Idle { .. } => Ok(()),
+            Op::UseOpen { .. } | Op::FinishRead | Op::Sync | Op::Idle { .. } => Ok(()),
         }
+    }
+
+    fn change_content(&mut self, op: &Op) -> Result<(), Invalid> {
+        match op {
+            Op::Write { path, at_bytes, len_bytes, tag } => {
+                let content = &mut self.file_mut(path)?.content;
+                let end = (at_bytes + len_bytes) as usize;
+                content.resize(content.len().max(end), 0);
+                content[*at_bytes as usize..end].copy_from_slice(&pattern(*tag, *at_bytes, *len_bytes));
+            }
+            Op::Truncate { path, size_bytes } => {
+                self.file_mut(path)?.content.resize(*size_bytes as usize, 0);
+            }
+            // Room that is reserved is nowhere to be seen.
+            Op::Allocate { path, keep_size: true, .. } => drop(self.file_mut(path)?),
+            Op::Allocate { path, at_bytes, len_bytes, keep_size: false } => {
+                let content = &mut self.file_mut(path)?.content;
+                content.resize(content.len().max((at_bytes + len_bytes) as usize), 0);
+            }
+            Op::ZeroRange { path, at_bytes, len_bytes, keep_size } => {
+                let content = &mut self.file_mut(path)?.content;
+                let size = content.len().max(if *keep_size { 0 } else { (at_bytes + len_bytes) as usize });
+                content.resize(size, 0);
+                zero(content, *at_bytes, *len_bytes);
+            }
+            Op::Punch { path, at_bytes, len_bytes } => {
+                zero(&mut self.file_mut(path)?.content, *at_bytes, *len_bytes);
+            }
+            _ => return Err("does not change content"),
+        }
+        Ok(())
     }
 
     /// What a walk of a volume with this content finds.
@@ -220,7 +250,7 @@ impl World {
         let names = self.names();
         names_signature(names.iter().map(|(path, id)| {
             let node = &self.nodes[id];
-            let target = if node.kind == NodeKind::Symlink { node.content.as_slice() } else { &[] };
+            let target = if node.kind == NodeKind::File { &[] } else { node.content.as_slice() };
             (path.as_str(), node.kind, *id, target)
         }))
     }
@@ -244,6 +274,15 @@ impl World {
         }
     }
 
+    /// User attributes of a file that can have some.
+    fn attributes_mut(&mut self, path: &str) -> Result<&mut BTreeMap<String, Vec<u8>>, Invalid> {
+        let id = self.find(path).ok_or("no such file")?;
+        match self.nodes[&id].kind {
+            NodeKind::File | NodeKind::Directory => Ok(&mut self.node_mut(id).xattrs),
+            _ => Err("no user attributes on this type"),
+        }
+    }
+
     /// The directory a path lies in and its last part; `None` for the root and where there is no such directory.
     fn parent_of<'p>(&self, path: &'p str) -> Option<(FileId, &'p str)> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -251,11 +290,12 @@ impl World {
         (!name.is_empty()).then_some((parent, name))
     }
 
-    fn make(&mut self, path: &str, node: Node) -> Result<(), Invalid> {
+    fn make(&mut self, path: &str, mut node: Node) -> Result<(), Invalid> {
         let (parent, name) = self.parent_of(path).ok_or("no such directory")?;
         if self.find(path).is_some() {
             return Err("exists");
         }
+        node.inherit(&self.nodes[&parent]);
         let id = self.add(node);
         self.node_mut(parent).children.insert(name.to_owned(), id);
         Ok(())
@@ -347,6 +387,17 @@ impl World {
     }
 }
 
+/// A device's number as an entry has it.
+#[must_use]
+pub fn rdev_bytes(rdev: u64) -> Vec<u8> {
+    if rdev == 0 { Vec::new() } else { rdev.to_le_bytes().to_vec() }
+}
+
+fn zero(content: &mut [u8], at_bytes: u64, len_bytes: u64) {
+    let end = ((at_bytes + len_bytes) as usize).min(content.len());
+    content[(at_bytes as usize).min(end)..end].fill(0);
+}
+
 impl Default for World {
     fn default() -> Self {
         Self::new()
@@ -358,7 +409,7 @@ impl Node {
         let mode = match kind {
             NodeKind::Directory => DIRECTORY_MODE,
             NodeKind::Symlink => 0o777,
-            NodeKind::File | NodeKind::Fifo => FILE_MODE,
+            _ => FILE_MODE,
         };
         Self { kind, mode, content, xattrs: BTreeMap::new(), children: BTreeMap::new() }
     }

@@ -7,9 +7,12 @@
 use crate::ends;
 use firnfs_device::SparseImage;
 use firnfs_sim::{CrashDisk, Effect, Fault, FaultyDisk, On, Trigger};
+use firnfs_torture::crash::generate::random_ops;
 use firnfs_torture::crash::runner::{PHYSICAL_BLOCK_BYTES, Run};
-use firnfs_torture::crash::scenario::{Scenario, random_ops};
-use firnfs_torture::crash::{Explorer, Firn, Limits, Mounted, Op, Record, Refusal, Subject, Window, World};
+use firnfs_torture::crash::scenario::Scenario;
+use firnfs_torture::crash::{
+    Explorer, Firn, Limits, Mounted, Op, Record, Refusal, Seen, Subject, Window, World,
+};
 use std::sync::Arc;
 
 const SEEDS: u64 = 24;
@@ -133,7 +136,7 @@ impl<'s> Trial<'s> {
         drop(mounted);
         let run = Run { history: disk.inner().history(), record };
         let limits = Limits { states_max: STATES_MAX, nested_every: 0, ..Limits::default() };
-        let explored = Explorer::new(subject, limits).explore(&run);
+        let explored = Explorer::new(subject, limits, &Seen::new()).explore(&run);
         assert!(explored.is_ok(), "after {place}: {}", explored.unwrap_err());
         !disk.injected().is_empty()
     }

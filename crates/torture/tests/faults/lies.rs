@@ -5,7 +5,7 @@ use firnfs::lfs::Options;
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Device, MemDevice};
 use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger, VirtualClock};
-use firnfs_torture::crash::scenario::random_ops;
+use firnfs_torture::crash::generate::random_ops;
 use firnfs_torture::crash::{Entry, Firn, Op, Refusal, Subject, World};
 use firnfs_torture::survey::{Aspect, BLOCK_BYTES, Bounds, Survey, survey};
 use std::collections::BTreeMap;

@@ -3,13 +3,16 @@
 use firnfs::mutation::{Mutation, choose};
 use firnfs_device::{Completion, Device, Geometry, Request, SparseImage, Tag};
 use firnfs_format::summary::{SUMMARY_ENTRY_BYTES, SUMMARY_HEADER_BYTES, Summary};
-use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, LOG_START_BYTES};
+use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC};
 use firnfs_torture::crash::runner::PHYSICAL_BLOCK_BYTES;
-use firnfs_torture::crash::{Firn, Mounted, Subject};
+use firnfs_torture::crash::{Firn, Made, Mounted, Replica, Subject, Tree};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Where a superblock keeps its checksum, in bytes.
+const SUPERBLOCK_CRC_AT: usize = 12;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
@@ -22,6 +25,8 @@ pub enum Flaw {
     UncheckedSlots,
     /// Summaries are believed without their checksum.
     UncheckedSummaries,
+    /// Copies of the superblock are believed without theirs.
+    UncheckedSuperblock,
 }
 
 /// firnfs with a flaw.
@@ -34,22 +39,49 @@ impl Subject for Mutant {
     fn format(&self) -> SparseImage {
         self.firn.format()
     }
-    fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {
-        // For this thread; everything that is done with the volume is done on it.
-        choose(if let Flaw::Core(mutation) = self.flaw { Some(mutation) } else { None });
-        self.firn.mount(Arc::new(FlawedDevice::new(device, self.flaw)))
+    fn made(&self, made: Made) -> Option<Box<dyn Subject + '_>> {
+        Some(Box::new(Mutant { firn: self.firn.as_made(made)?, flaw: self.flaw }))
     }
-    fn replicated(&self) -> Vec<Range<u64>> {
-        self.firn.replicated()
+    fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String> {
+        self.firn.mount(self.flawed(device))
+    }
+    fn look(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        self.firn.look(self.flawed(device))
+    }
+    fn inspect(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
+        self.firn.inspect(self.flawed(device))
     }
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String> {
-        self.firn.check(Arc::new(FlawedDevice::new(device, self.flaw)))
+        self.firn.check(self.flawed(device))
+    }
+    fn replicated(&self) -> Vec<Replica> {
+        self.firn.replicated()
+    }
+    fn tells_rot(&self, device: Arc<dyn Device>, place: usize) -> Result<bool, String> {
+        self.firn.tells_rot(self.flawed(device), place)
+    }
+    fn log(&self) -> Range<u64> {
+        self.firn.log()
+    }
+    fn is_cleaning(&self, bytes: &[u8]) -> bool {
+        self.firn.is_cleaning(bytes)
     }
     fn damage(&self, image: &mut SparseImage, seed: u64) -> Result<String, String> {
         self.firn.damage(image, seed)
     }
     fn repair(&self, device: Arc<dyn Device>) -> Result<(), String> {
-        self.firn.repair(Arc::new(FlawedDevice::new(device, self.flaw)))
+        self.firn.repair(self.flawed(device))
+    }
+}
+
+impl Mutant {
+    /// The flaw is on in this thread, on which everything is done with the volume, and in front of the device.
+    fn flawed(&self, device: Arc<dyn Device>) -> Arc<dyn Device> {
+        choose(if let Flaw::Core(mutation) = self.flaw { Some(mutation) } else { None });
+        match self.flaw {
+            Flaw::Core(_) => device,
+            flaw => Arc::new(FlawedDevice::new(device, flaw)),
+        }
     }
 }
 
@@ -114,6 +146,7 @@ impl Device for FlawedDevice {
         if let (Some(at_bytes), Some(data)) = (read_at, &mut completion) {
             match self.flaw {
                 Flaw::UncheckedSlots if CHECKPOINT_SLOTS_AT.contains(&at_bytes) => seal_slot(data),
+                Flaw::UncheckedSuperblock if data.starts_with(&SUPERBLOCK_MAGIC) => seal_superblock(data),
                 Flaw::UncheckedSummaries if at_bytes >= LOG_START_BYTES => seal_summaries(data),
                 _ => {}
             }
@@ -129,6 +162,15 @@ fn seal_slot(slot: &mut [u8]) {
         slot[8..12].fill(0);
         let crc = firnfs_format::crc32c(&slot[..len]);
         slot[8..12].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// Makes a superblock's checksum right: CRC-32C over all of it.
+fn seal_superblock(block: &mut [u8]) {
+    if let Some(block) = block.get_mut(..SUPERBLOCK_BYTES) {
+        block[SUPERBLOCK_CRC_AT..SUPERBLOCK_CRC_AT + 4].fill(0);
+        let crc = firnfs_format::crc32c(block);
+        block[SUPERBLOCK_CRC_AT..SUPERBLOCK_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
 }
 

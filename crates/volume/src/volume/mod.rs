@@ -101,6 +101,11 @@ impl<S: Engine> Volume<S> {
         self.parking.get_or_init(|| Parking { park: Box::new(park), unpark: Box::new(unpark) });
     }
 
+    /// Reads so many bytes ahead at most. For volumes in memory, thousands of which are opened a second.
+    pub fn limit_read_ahead(&self, ahead_max_bytes: u32) {
+        self.reader.limit_ahead(ahead_max_bytes);
+    }
+
     fn about_to_block(&self) {
         if let Some(hook) = self.before_blocking.get() {
             hook();

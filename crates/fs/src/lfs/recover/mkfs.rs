@@ -12,7 +12,7 @@ use crate::lfs::{Lfs, Options};
 use firnfs_device::Request;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span, Tail};
 use firnfs_format::inode::record_bytes;
-use firnfs_format::summary::{Entry, EntryKind, FLAG_DIROP, FLAG_END, Summary, summary_sectors};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_END, Summary, summary_sectors};
 use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, Superblock};
 use firnfs_format::{
     BlockPtr, Epoch, Incarnation, InodeNo, PtrKind, SECTOR_BYTES, SegmentId, Serial, TimeNs,
@@ -224,7 +224,7 @@ fn first_write(
         incarnation: Incarnation(1),
         durable_through: Serial(0),
         epoch: Epoch(1),
-        flags: FLAG_DIROP | FLAG_END,
+        flags: FLAG_END,
         time: options.now,
         segment: SegmentId(0),
         next_segment: SegmentId(1),

@@ -86,7 +86,12 @@ pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result
                 let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
                 let is_ours = bytes[..8] == SUPERBLOCK_MAGIC;
                 if is_ours && version != FORMAT_VERSION {
-                    return Err(NotFirnfs::Version(version));
+                    let other = NotFirnfs::Version(version);
+                    // Without a checksum that we know it may be rot: another copy can tell.
+                    if Superblock::is_sealed(&bytes) {
+                        return Err(other);
+                    }
+                    first_error.get_or_insert(other);
                 }
                 first_error.get_or_insert(NotFirnfs::NoSuperblock(e));
             }

@@ -17,9 +17,7 @@ use crate::lfs::map::parcel::Parcel;
 use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
-use firnfs_format::summary::{
-    Entry, EntryKind, FLAG_CLEANER, FLAG_CONT, FLAG_DIROP, FLAG_END, Summary, summary_sectors,
-};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_CLEANER, FLAG_END, Summary, summary_sectors};
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
 use std::cell::Cell;
@@ -73,7 +71,6 @@ struct Gathered {
     logs: Vec<u8>,
     /// What leads to content, and directories: the next change of a file writes it again.
     meta: Batch,
-    has_names: bool,
 }
 
 impl Gathered {
@@ -165,7 +162,6 @@ impl Lfs {
         if cause == Cause::Cleaning && self.sorts_by_age() {
             gathered.sort_data_by(|item| self.birth_of(item));
         }
-        let has_names = gathered.has_names;
         let mut parts = if self.is_worth_several(&gathered, scope, cause) {
             gathered.apart(self.log.meta_log())
         } else {
@@ -174,10 +170,9 @@ impl Lfs {
         parts.retain(|(_, batch)| !batch.items.is_empty());
         let needed = parts.iter().map(|(log, batch)| self.log.segments_entered(*log, &self.geo, &batch.lens));
         self.ensure_pool(needed.sum())?;
-        let cleaner = if cause.is_move() { FLAG_CLEANER } else { 0 };
-        let flags = if has_names { FLAG_DIROP } else { 0 } | cleaner;
+        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
         for (n, (log, batch)) in parts.iter().enumerate() {
-            let end = if n + 1 == parts.len() { FLAG_END } else { FLAG_CONT };
+            let end = if n + 1 == parts.len() { FLAG_END } else { 0 };
             self.write_batch(now, batch, *log, flags, end);
         }
         Ok(Ticket(self.log.serial.0))
@@ -202,12 +197,10 @@ impl Lfs {
             if !names && matches!(scope, Scope::File(only) if only != ino) {
                 continue;
             }
-            gathered.has_names |= names;
             self.gather_inode(now, ino, core, cause, &mut gathered);
         }
         for (&ino, &version) in &self.freed {
             gathered.meta.push(Item::Freed(ino, version), 0);
-            gathered.has_names = true;
         }
         gathered
     }
@@ -281,7 +274,7 @@ impl Lfs {
         let plans = self.log.plan(log, &self.geo, &mut self.usage, &batch.lens);
         let last = plans.len() - 1;
         for (n, plan) in plans.iter().enumerate() {
-            let more = if n == last { end } else { FLAG_CONT };
+            let more = if n == last { end } else { 0 };
             let mut writer = PartialWriter::new(&self.geo, plan, batch.own_sectors(plan.items.clone()));
             for at in plan.items.clone() {
                 let ptr = BlockPtr { len_sectors: batch.lens[at], ..BlockPtr::HOLE };

@@ -1,0 +1,188 @@
+//! What one image is held to.
+//!
+//! 1. Before anything writes to it: fsck finds nothing, and a read-only mount finds what a crash may leave.
+//! 2. A read-write mount finds the same, to the last byte.
+//! 3. fsck finds nothing after it: always if the mount wrote to the log, else every [`CHECK_AGAIN_EVERY`]-th time (a mount that
+//!    only writes what is kept twice leaves the log as the first check found it).
+//!
+//! The first check may share the recovery of the read-only mount; as often as the last one it recovers for itself besides.
+//!
+//! With a rotten bit in the log what is there may be older than what was promised, or cannot be read; but what is read is still
+//! what somebody wrote there.
+
+use super::record::{Record, Window};
+use super::subject::{Replica, Subject};
+use super::totals::Rot;
+use super::tree::Tree;
+use firnfs_device::{
+    Completion, Device, DeviceError, Geometry, MemDevice, ReadOnlyDevice, Request, SparseImage, Tag,
+};
+use firnfs_sim::crash::{SECTOR_BYTES, range_hash};
+use firnfs_sim::fill_garbage;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// See the module's head.
+pub const CHECK_AGAIN_EVERY: u64 = 8;
+
+/// See the module's head.
+pub(super) struct Verdict<'s> {
+    subject: &'s dyn Subject,
+    check: bool,
+    log: Range<u64>,
+    replicated: Vec<Replica>,
+}
+
+impl<'s> Verdict<'s> {
+    pub fn new(subject: &'s dyn Subject, check: bool) -> Self {
+        Self { subject, check, log: subject.log(), replicated: subject.replicated() }
+    }
+
+    pub fn replicated(&self) -> &[Replica] {
+        &self.replicated
+    }
+
+    /// Judges what a crash left; `number` counts the judgements.
+    pub fn of_crash(
+        &self,
+        image: &SparseImage,
+        record: &Record,
+        window: Window,
+        number: u64,
+    ) -> Result<(), String> {
+        let is_turn = self.check && number.is_multiple_of(CHECK_AGAIN_EVERY);
+        let in_raw = |why: String| format!("before it is mounted: {why}");
+        if is_turn {
+            let checked = self.subject.check(raw(image));
+            checked.map_err(|why| in_raw(format!("the check finds: {why}")))?;
+        }
+        let before =
+            if self.check { self.subject.inspect(raw(image)) } else { self.subject.look(raw(image)) };
+        let before = before.map_err(in_raw)?;
+        record.judge(&before, window)?;
+        let device = Arc::new(Watched::new(image.clone(), self.log.clone()));
+        let mut mounted =
+            self.subject.mount(device.clone()).map_err(|why| format!("does not mount: {why}"))?;
+        let after = mounted.tree().map_err(|why| format!("cannot be walked: {why}"))?;
+        drop(mounted);
+        before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
+        if is_turn || self.check && device.wrote_to_log.load(Relaxed) {
+            let device = Arc::new(MemDevice::from_image(device.inner.image()));
+            self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// Judges what a crash left, with something rotten.
+    pub fn of_rot(
+        &self,
+        image: &SparseImage,
+        rot: Rot,
+        record: &Record,
+        window: Window,
+        number: u64,
+    ) -> Result<(), String> {
+        match rot {
+            Rot::Bit(_) => self
+                .of_damage(image, &mut |tree| record.judge(tree, Window { ended: 0, begun: window.begun })),
+            Rot::Place(place) | Rot::PlaceBit(place, _) => {
+                self.of_crash(image, record, window, number)?;
+                if !self.replicated.get(place).is_some_and(|replica| replica.is_told) {
+                    return Ok(());
+                }
+                match self.subject.tells_rot(raw(image), place)? {
+                    true => Ok(()),
+                    false => Err("rot in what is kept twice is not told".to_owned()),
+                }
+            }
+        }
+    }
+
+    /// Whatever happened to an image: what can be read of it passes `judge`, the rest is told. Nothing panics.
+    pub fn of_damage(
+        &self,
+        image: &SparseImage,
+        judge: &mut dyn FnMut(&Tree) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match self.subject.look(raw(image)) {
+            Ok(tree) => judge(&tree),
+            Err(_told) => Ok(()),
+        }
+    }
+
+    pub fn log(&self) -> &Range<u64> {
+        &self.log
+    }
+
+    /// The image with something rotten, and its hash if `hash` is that of the image; `None` if there is no such place.
+    pub fn rotten(&self, image: &SparseImage, hash: u128, rot: Rot) -> Option<(SparseImage, u128)> {
+        let replica = |place: usize| self.replicated.get(place).map(|replica| replica.range.clone());
+        let bits = |range: &Range<u64>| (range.end - range.start) * 8;
+        let (range, bit) = match rot {
+            Rot::Place(place) => (replica(place)?, None),
+            Rot::PlaceBit(place, bit) => {
+                let range = replica(place)?;
+                let bit = bit % bits(&range);
+                (range, Some(bit))
+            }
+            Rot::Bit(bit) => {
+                let sector = bit / 8 / SECTOR_BYTES * SECTOR_BYTES;
+                (sector..sector + SECTOR_BYTES, Some(bit - sector * 8))
+            }
+        };
+        if range.end > image.size_bytes() {
+            return None;
+        }
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        image.read(range.start, &mut bytes);
+        let sound = range_hash(range.start, &bytes);
+        match bit {
+            None => fill_garbage(0, range.start, &mut bytes),
+            Some(bit) => bytes[(bit / 8) as usize] ^= 1 << (bit % 8),
+        }
+        let mut image = image.clone();
+        image.write(range.start, &bytes);
+        Some((image, hash ^ sound ^ range_hash(range.start, &bytes)))
+    }
+}
+
+/// The image on a device that nobody can write to.
+pub(super) fn raw(image: &SparseImage) -> Arc<dyn Device> {
+    Arc::new(ReadOnlyDevice::new(MemDevice::from_image(image.clone())))
+}
+
+/// Notes whether something was written to the log.
+struct Watched {
+    inner: MemDevice,
+    log: Range<u64>,
+    wrote_to_log: AtomicBool,
+}
+
+impl Watched {
+    fn new(image: SparseImage, log: Range<u64>) -> Self {
+        Self { inner: MemDevice::from_image(image), log, wrote_to_log: AtomicBool::new(false) }
+    }
+}
+
+impl Device for Watched {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let writes = matches!(request, Request::Write { .. } | Request::Discard { .. });
+        if writes && self.log.contains(&request.at_bytes()) {
+            self.wrote_to_log.store(true, Relaxed);
+        }
+        self.inner.submit(request)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.inner.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+    fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.read_into(at_bytes, out)
+    }
+}
