@@ -120,7 +120,8 @@ impl Scenario {
     #[must_use]
     pub fn states_max(&self) -> u64 {
         match self {
-            Self::Full { .. } => 300,
+            // One in each group of the mixture.
+            Self::Full { .. } => 40,
             Self::Mend { .. } => 2000,
             Self::Split { .. } => 1000,
             Self::Shaped { shape, .. } => shape.states_max(),
