@@ -298,7 +298,7 @@ fn clean(seed: u64) -> Vec<Op> {
     };
     if seed % 2 == 1 {
         let taken =
-            (0..7).flat_map(|file| create(&format!("taken{file}"), 250_000, seed << 20 | 0xff00 + file));
+            (0..7).flat_map(|file| create(&format!("taken{file}"), 250_000, (seed << 20) | (0xff00 + file)));
         taken.for_each(|op| history.push(op));
     }
     for round in 0..ROUNDS {
