@@ -457,6 +457,6 @@ mod tests {
                 kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
             }
         }
-        assert_eq!(kinds.len(), 29, "{kinds:?}");
+        assert_eq!(kinds.len(), 28, "{kinds:?}");
     }
 }
