@@ -37,9 +37,6 @@ struct Arguments {
     nested_every: u64,
 }
 
-/// Distinct states from which on a soak has to keep its shares.
-const SHARED_STATES_MIN: u64 = 20_000;
-
 #[derive(Subcommand)]
 enum What {
     /// All sequences of one and two operations, mixed with everything else; a tenth at least is cut during cleaning, and another
@@ -95,10 +92,10 @@ fn main() -> ExitCode {
     };
     match arguments.what {
         What::Soak { states } => {
-            let mut soak = Soak::new(seed, states.is_some());
+            let mut soak = Soak::new(seed, states);
             let next = move |totals: &Totals| soak.next(totals);
-            let report = campaign(&firn, limits, next, threads, states.unwrap_or(u64::MAX));
-            let missed = shares(&report.totals).err().filter(|_| report.totals.distinct >= SHARED_STATES_MIN);
+            let report = campaign(&firn, limits, next, threads, u64::MAX);
+            let missed = shares(&report.totals).err();
             missed
                 .iter()
                 .for_each(|missed| println!("FAILED to keep the shares of {SHARE_PERCENT}%: {missed}"));
@@ -110,9 +107,9 @@ fn main() -> ExitCode {
             exit(report.findings.is_empty())
         }
         What::Bench { states } => {
-            let mut soak = Soak::new(seed, true);
-            let report =
-                explore_by(&firn, limits, move |totals: &Totals| soak.next(totals), 1, states, &|_| {});
+            let mut soak = Soak::new(seed, Some(states));
+            let next = move |totals: &Totals| soak.next(totals);
+            let report = explore_by(&firn, limits, next, 1, u64::MAX, &|_| {});
             print_bench(&report);
             exit(report.findings.is_empty())
         }

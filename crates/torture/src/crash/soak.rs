@@ -29,16 +29,16 @@ pub struct Soak {
     bounded: Box<dyn Iterator<Item = Scenario> + Send>,
     groups: Box<dyn Iterator<Item = Vec<Scenario>> + Send>,
     waiting: VecDeque<Scenario>,
-    /// Whether it goes on with the mixture when the sequences are through.
-    endless: bool,
+    /// Distinct states after which it ends, with the mixture once the sequences are through.
+    states: Option<u64>,
     next_clean: u64,
     next_mend: u64,
 }
 
 impl Soak {
-    /// Everything once; `endless`: and then the mixture.
+    /// Everything once; or so many distinct `states`, or a few more that make up the shares.
     #[must_use]
-    pub fn new(seed: u64, endless: bool) -> Self {
+    pub fn new(seed: u64, states: Option<u64>) -> Self {
         let bounded = |length: u32| {
             let count = Scenario::ace_count(length);
             (0..count).map(move |place| Scenario::Ace { length, number: place * BOUNDED_STRIDE % count })
@@ -47,7 +47,7 @@ impl Soak {
             bounded: Box::new(bounded(1).chain(bounded(2))),
             groups: Box::new(groups(seed)),
             waiting: VecDeque::new(),
-            endless,
+            states,
             next_clean: seed.wrapping_add(SHARE_SEEDS),
             next_mend: seed.wrapping_add(SHARE_SEEDS),
         }
@@ -55,9 +55,13 @@ impl Soak {
 
     /// The next scenario, after so much has been looked at.
     pub fn next(&mut self, totals: &Totals) -> Option<Scenario> {
+        let is_enough = self.states.is_some_and(|states| totals.distinct >= states);
+        if is_enough && shares(totals).is_ok() {
+            return None;
+        }
         if self.waiting.is_empty() {
             let bounded: Vec<Scenario> = self.bounded.by_ref().take(BOUNDED_TOGETHER).collect();
-            if bounded.is_empty() && !self.endless {
+            if bounded.is_empty() && self.states.is_none() {
                 return None;
             }
             self.waiting.extend(self.groups.next()?);
@@ -91,7 +95,7 @@ pub fn shares(totals: &Totals) -> Result<(), String> {
 
 /// Long histories with their rounds, samples of three operations, directories of many blocks and of many names, open files without
 /// names, files put in order, remains of an earlier mount, a damaged volume under repair, a volume that is cleaned, a mirror whose
-/// halves went on apart, and now and then a full volume, endlessly.
+/// halves went on apart, and a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     groups(seed).flatten()
 }
@@ -109,15 +113,12 @@ fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
         let split = (0..2).map(|part| Scenario::Split { seed: seed.wrapping_mul(2) + part });
         let mut scenarios: Vec<Scenario> = stale.chain(split).chain(long).chain(samples).collect();
         scenarios.extend([Shape::Clean, Shape::Wide, Shape::Open, Shape::Scattered].map(of_shape));
-        scenarios.push(Scenario::Mend { seed });
+        scenarios.extend([Scenario::Mend { seed }, Scenario::Full { seed }]);
         if group % 8 == 1 {
             scenarios.push(of_shape(Shape::Tight));
         }
         if group % 4 == 2 {
             scenarios.push(of_shape(Shape::Crowded));
-        }
-        if group.is_multiple_of(8) {
-            scenarios.push(Scenario::Full { seed });
         }
         scenarios
     })
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_soak_has_every_bounded_scenario_once_and_everything_else_from_the_beginning() {
-        let scenarios = all(&mut Soak::new(7, false));
+        let scenarios = all(&mut Soak::new(7, None));
         let bounded = |scenario: &&Scenario| matches!(scenario, Scenario::Ace { length: 1 | 2, .. });
         let bounded: Vec<&Scenario> = scenarios.iter().filter(bounded).collect();
         assert_eq!(bounded.len() as u64, Scenario::ace_count(1) + Scenario::ace_count(2));
@@ -160,14 +161,20 @@ mod tests {
 
     #[test]
     fn whatever_falls_short_of_its_share_comes_next() {
-        let mut soak = Soak::new(1, false);
-        let even = Totals { distinct: 1000, mended: 130, cleaning: 130, ..Totals::default() };
+        let mut soak = Soak::new(1, Some(1000));
+        let even = Totals { distinct: 999, mended: 130, cleaning: 130, ..Totals::default() };
         assert!(matches!(soak.next(&even), Some(Scenario::Stale { .. })));
-        let next = soak.next(&Totals { mended: 129, ..even });
+        let next = soak.next(&Totals { mended: 128, ..even });
         assert!(matches!(next, Some(Scenario::Mend { .. })), "{next:?}");
-        let next = soak.next(&Totals { cleaning: 129, ..even });
+        let next = soak.next(&Totals { cleaning: 128, ..even });
         assert!(matches!(next, Some(Scenario::Shaped { shape: Shape::Clean, .. })), "{next:?}");
         assert!(shares(&even).is_ok());
-        assert!(shares(&Totals { mended: 99, ..even }).is_err());
+        let short = Totals { distinct: 1000, mended: 99, ..even };
+        assert!(shares(&short).is_err());
+        assert!(
+            matches!(soak.next(&short), Some(Scenario::Mend { .. })),
+            "it does not end before its shares are kept"
+        );
+        assert_eq!(soak.next(&Totals { distinct: 1000, ..even }), None);
     }
 }
