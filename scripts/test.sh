@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests of firnfs: what a change has to pass. Under 25 minutes on two cores from a bare clone.
+# All tests of firnfs: what a change has to pass. At most 50 minutes on two cores from a bare clone; each step has a budget, and
+# the end of the run says how long each one took.
 #
 #   scripts/test.sh            everything
 #   scripts/test.sh STEP...    only these: format lint unit interleavings crash docs fuzz conformance
@@ -64,13 +65,24 @@ done
 # What is built once gains nothing from being built so that it can be built again: half a minute of four.
 [ -d target ] || export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
+# Minutes that each step may take on two cores from a bare clone. They add up to 50.
+declare -A BUDGET_MIN=(
+    [format]=1 [lint]=4 [unit]=16 [interleavings]=4 [crash]=9 [docs]=2 [fuzz]=5 [conformance]=9
+)
+
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=(format lint unit interleavings crash docs fuzz conformance)
 for step in "${steps[@]}"; do
     declare -F "step_$step" >/dev/null || die "there is no step '$step'; see the head of this script"
 done
+times=()
 for step in "${steps[@]}"; do
     say "$step"
+    began=$SECONDS
     "step_$step"
+    took=$((SECONDS - began))
+    over=$([ "$took" -le $((BUDGET_MIN[$step] * 60)) ] || echo ", over budget")
+    times+=("$(printf '%-14s %5d s of %d%s' "$step" "$took" $((BUDGET_MIN[$step] * 60)) "$over")")
 done
 say "all passed: ${steps[*]}"
+printf '  %s\n' "${times[@]}" >&2

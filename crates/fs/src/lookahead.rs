@@ -1,12 +1,17 @@
 //! Look-ahead that is earned: how much a store has read beside what was asked for (4.4BSD's clustered read-ahead; USENIX'95,
 //! section 2).
 //!
-//! A *stream* is a run of reads each of which begins near the place where the last one ended. The first reads of a stream are read
-//! alone. Once [`HITS_TO_START`] have followed each other, a window is read along, and each time a stream runs through its
-//! window the next one is twice as long. Reads at random places begin streams that nothing follows, so they fetch nothing
-//! beyond themselves: of two reads at random in a file, one in thousands lies near the end of another.
+//! A *stream* is a run of reads of content each of which begins near the place where the last one ended. The first reads of a
+//! stream are read alone. Once [`HITS_TO_START`] have followed each other, a window is read along with whatever is not in
+//! memory yet, and each time a stream has run through its window the next one is twice as long. Reads at random places begin
+//! streams that nothing follows, so they fetch nothing beyond themselves: of two reads at random in a file, one in hundreds lies
+//! near the end of another.
 //!
-//! Invariants: a pure state machine, no more than [`STREAMS`] streams; what it says depends on the reads noted alone.
+//! *Metadata* - records, indirect blocks, nodes - is small, was written together, and leads to what is read next: from the second
+//! read in a neighbourhood on, the whole neighbourhood is read.
+//!
+//! Invariants: a pure state machine, no more than [`STREAMS`] streams and as many places of metadata; what it says depends on the
+//! reads noted alone.
 //!
 //! Callers: stores, for every read of theirs.
 
@@ -22,10 +27,25 @@ const NEAR_BYTES: u64 = 32 << 10;
 const HITS_TO_START: u32 = 2;
 /// First window of a stream.
 const WINDOW_MIN_BYTES: u32 = 64 << 10;
+/// The same for records: they are small, and a disk with a head goes back and forth between them and the content.
+const RECORDS_MIN_BYTES: u32 = 256 << 10;
 /// Longest window of a stream.
 const WINDOW_MAX_BYTES: u32 = 512 << 10;
-/// A node of a directory's index this close to another one that was read lately has the nodes around it read, too.
-const AROUND_BYTES: u64 = 320 << 10;
+/// A neighbourhood of metadata: the indirect blocks of 64 MiB of content, and what lies between them.
+const NEIGHBOURHOOD_BYTES: u64 = 320 << 10;
+/// Places of metadata remembered.
+const PLACES: usize = 8;
+
+/// Where the neighbours of a block of metadata lie that are read after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Neighbours {
+    /// Behind it: records, and blocks of one level, are written in the order in which they are read.
+    Behind,
+    /// In front of it: the log has what a block of pointers refers to before it.
+    Before,
+    /// On either side: nodes of a directory's index are looked for in any order.
+    Around,
+}
 
 /// A run of reads.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +63,22 @@ struct Stream {
 pub struct Streams {
     /// The one used last at the end.
     streams: VecDeque<Stream>,
-    /// Places of nodes read lately, the last at the end.
-    nodes: VecDeque<u64>,
+    /// Ends of blocks of metadata read lately, the last at the end.
+    places: VecDeque<u64>,
 }
 
 impl Streams {
-    /// Notes a read of `len_bytes` at a place on the device; says what to read along.
+    /// Notes a read of content, `len_bytes` at a place on the device; says what to read along.
     pub fn note(&mut self, at_bytes: u64, len_bytes: u64) -> Ahead {
+        self.go_on(at_bytes, len_bytes, WINDOW_MIN_BYTES)
+    }
+
+    /// Notes a read of an inode's record, which may lie among content or among other records.
+    pub fn note_record(&mut self, at_bytes: u64, len_bytes: u64) -> Ahead {
+        self.go_on(at_bytes, len_bytes, RECORDS_MIN_BYTES)
+    }
+
+    fn go_on(&mut self, at_bytes: u64, len_bytes: u64, first_window_bytes: u32) -> Ahead {
         let end = at_bytes + len_bytes;
         let is_near = |s: &Stream| at_bytes.abs_diff(s.end) <= NEAR_BYTES;
         let Some(found) = self.streams.iter().rposition(is_near) else {
@@ -63,25 +92,28 @@ impl Streams {
         stream.hits += 1;
         // A read that goes back a little does not send the stream back.
         stream.end = stream.end.max(end);
-        let mut ahead = Ahead::NONE;
         if stream.hits >= HITS_TO_START && end > stream.covered {
-            stream.window_bytes = (stream.window_bytes * 2).clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
+            stream.window_bytes = (stream.window_bytes * 2).clamp(first_window_bytes, WINDOW_MAX_BYTES);
             stream.covered = end + u64::from(stream.window_bytes);
-            ahead.behind_bytes = stream.window_bytes;
         }
         self.streams.push_back(stream);
-        ahead
+        Ahead { before_bytes: 0, behind_bytes: stream.window_bytes }
     }
 
-    /// Notes a read of a node that lies among others of its kind, which are looked for in any order.
-    pub fn note_node(&mut self, at_bytes: u64) -> Ahead {
-        let is_near = self.nodes.iter().any(|node| at_bytes.abs_diff(*node) <= AROUND_BYTES);
-        if self.nodes.len() >= STREAMS {
-            self.nodes.pop_front();
+    /// Notes a read of metadata.
+    pub fn note_metadata(&mut self, at_bytes: u64, len_bytes: u64, neighbours: Neighbours) -> Ahead {
+        let is_near = self.places.iter().any(|place| at_bytes.abs_diff(*place) <= NEIGHBOURHOOD_BYTES);
+        if self.places.len() >= PLACES {
+            self.places.pop_front();
         }
-        self.nodes.push_back(at_bytes);
-        let half = if is_near { (AROUND_BYTES / 2) as u32 } else { 0 };
-        Ahead { before_bytes: half, behind_bytes: half }
+        self.places.push_back(at_bytes + len_bytes);
+        let all = NEIGHBOURHOOD_BYTES.saturating_sub(len_bytes) as u32;
+        match neighbours {
+            _ if !is_near => Ahead::NONE,
+            Neighbours::Behind => Ahead { before_bytes: 0, behind_bytes: all },
+            Neighbours::Before => Ahead { before_bytes: all, behind_bytes: 0 },
+            Neighbours::Around => Ahead { before_bytes: all / 2, behind_bytes: all / 2 },
+        }
     }
 }
 
@@ -109,9 +141,10 @@ mod tests {
     #[test]
     fn a_stream_is_read_in_windows_that_double() {
         let mut streams = Streams::default();
-        let windows: Vec<u32> =
-            (0..400).map(|n| streams.note(n * 4 * KIB, 4 * KIB).behind_bytes).filter(|w| *w > 0).collect();
-        assert_eq!(windows[..5], [64 << 10, 128 << 10, 256 << 10, 512 << 10, 512 << 10]);
+        let mut windows: Vec<u32> =
+            (0..400).map(|n| streams.note(n * 4 * KIB, 4 * KIB).behind_bytes).collect();
+        windows.dedup();
+        assert_eq!(windows, [0, 64 << 10, 128 << 10, 256 << 10, 512 << 10]);
         assert!(streams.note(1 << 40, 4 * KIB) == Ahead::NONE, "nothing is known of another place");
     }
 
@@ -120,29 +153,30 @@ mod tests {
         let mut streams = Streams::default();
         let mut read_ahead = [0u64; 4];
         for n in 0..64 {
-            for (which, sum) in read_ahead.iter_mut().enumerate() {
+            for (which, window) in read_ahead.iter_mut().enumerate() {
                 let at = (which as u64) << 30;
-                *sum += u64::from(streams.note(at + n * 4 * KIB, 4 * KIB).behind_bytes);
+                *window = u64::from(streams.note(at + n * 4 * KIB, 4 * KIB).behind_bytes);
             }
         }
-        assert!(read_ahead.iter().all(|sum| *sum >= 192 * KIB), "{read_ahead:?}");
+        assert_eq!(read_ahead, [256 * KIB; 4]);
     }
 
     #[test]
     fn a_record_behind_its_content_keeps_the_stream_going() {
         let mut streams = Streams::default();
-        let windows = (0..100u64)
-            .flat_map(|n| [(n * 5 + 4) * KIB, n * 5 * KIB])
-            .filter(|at| streams.note(*at, KIB).behind_bytes > 0)
-            .count();
-        assert!((1..10).contains(&windows), "{windows} windows");
+        let places = (0..100u64).flat_map(|n| [(n * 5 + 4) * KIB, n * 5 * KIB]);
+        let windows: Vec<u32> = places.map(|at| streams.note(at, KIB).behind_bytes).collect();
+        assert!(windows[2..].iter().all(|window| *window > 0), "{windows:?}");
     }
 
     #[test]
-    fn nodes_are_read_with_their_neighbours_from_the_second_one_on() {
+    fn metadata_is_read_with_its_neighbours_from_the_second_one_on() {
         let mut streams = Streams::default();
-        assert_eq!(streams.note_node(10 << 20), Ahead::NONE);
-        assert_eq!(streams.note_node((10 << 20) + 100 * KIB).behind_bytes, 160 << 10);
-        assert_eq!(streams.note_node(90 << 20), Ahead::NONE);
+        assert_eq!(streams.note_metadata(10 << 20, 4 * KIB, Neighbours::Around), Ahead::NONE);
+        let again = streams.note_metadata((10 << 20) + 100 * KIB, 4 * KIB, Neighbours::Around);
+        assert_eq!(again, Ahead { before_bytes: 158 << 10, behind_bytes: 158 << 10 });
+        assert_eq!(streams.note_metadata(90 << 20, 4 * KIB, Neighbours::Behind), Ahead::NONE);
+        let before = streams.note_metadata(90 << 20, 4 * KIB, Neighbours::Before);
+        assert_eq!(before, Ahead { before_bytes: 316 << 10, behind_bytes: 0 });
     }
 }

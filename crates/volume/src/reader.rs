@@ -15,6 +15,7 @@ use firnfs::engine::Verify;
 use firnfs::fetch::{Ahead, Fetch};
 use firnfs::store::{Piece, ReadPlan};
 use firnfs_device::{AlignedBuf, Device, Request};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
@@ -46,12 +47,31 @@ impl Window {
     }
 }
 
-/// A read to be submitted: a range of the device, and where the look-ahead in it begins and ends.
-#[derive(Clone, Copy)]
+/// A read to be submitted: a range of the device. If its beginning lies in a window, the range goes on from the window's end: a
+/// disk with a head does not go back.
+#[derive(Clone)]
 struct Span {
     start: u64,
     end: u64,
     has_ahead: bool,
+    /// The window that it goes on from.
+    goes_on: Option<Window>,
+}
+
+impl Span {
+    /// The bytes of a range that begins in the span, or in the window that it goes on from, given what was read.
+    fn range<'a>(&self, read: &'a Window, at_bytes: u64, len_bytes: u64) -> Cow<'a, [u8]> {
+        if let Some(bytes) = read.range(at_bytes, len_bytes) {
+            return Cow::Borrowed(bytes);
+        }
+        let joined = self.goes_on.as_ref().and_then(|window| {
+            let inside = window.end().checked_sub(at_bytes)?;
+            let mut bytes = window.range(at_bytes, inside)?.to_vec();
+            bytes.extend_from_slice(read.range(window.end(), len_bytes.checked_sub(inside)?)?);
+            Some(bytes)
+        });
+        Cow::Owned(joined.unwrap_or_default())
+    }
 }
 
 /// See the module's head.
@@ -126,7 +146,20 @@ impl Reader {
         let whole_units = self.size_bytes / self.unit_bytes * self.unit_bytes;
         // What is asked for is read even beyond the end, for the device to refuse it.
         let end = (needed + behind.next_multiple_of(self.unit_bytes)).min(whole_units).max(needed);
-        Span { start, end, has_ahead: ahead != Ahead::NONE }
+        Span { start, end, has_ahead: ahead != Ahead::NONE, goes_on: None }
+    }
+
+    /// The same for the next read of a stream, which may begin in a window.
+    fn span_in_stream(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
+        let span = self.span(at_bytes, len_bytes, ahead);
+        let windows = self.windows.lock();
+        let contains = |w: &&Window| w.at_bytes <= at_bytes && at_bytes < w.end() && w.end() < span.end;
+        match windows.iter().rev().find(contains) {
+            Some(window) if ahead.before_bytes == 0 => {
+                Span { start: window.end(), goes_on: Some(window.clone()), ..span }
+            }
+            _ => span,
+        }
     }
 
     /// Reads what a store asked for, all at once, and verifies it; as many answers as fetches.
@@ -143,14 +176,25 @@ impl Reader {
         for (&at, &span) in missing.iter().zip(&span_of) {
             let fetch = &fetches[at];
             answers[at] = Some(read[span].clone().and_then(|window| {
-                let bytes = window.range(fetch.at_bytes, u64::from(fetch.len_bytes)).unwrap_or(&[]);
-                self.verifier.verify(&fetch.token, bytes).map(|()| bytes.to_vec())
+                let bytes = spans[span].range(&window, fetch.at_bytes, u64::from(fetch.len_bytes));
+                match self.verifier.verify(&fetch.token, &bytes) {
+                    Ok(()) => Ok(bytes.into_owned()),
+                    // The window that it goes on from may be older than the device.
+                    Err(_) if spans[span].goes_on.is_some() => self.again(fetch),
+                    Err(why) => Err(why),
+                }
             }));
         }
         let ahead = spans.iter().zip(&read).filter(|(span, _)| span.has_ahead);
         self.keep(ahead.filter_map(|(_, window)| window.as_ref().ok().cloned()));
         let never = || Err(FsError::Io("a fetch was not answered".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
+    }
+
+    /// Reads a fetch by itself, whatever windows there are.
+    fn again(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
+        let bytes = self.exact(fetch.at_bytes, u64::from(fetch.len_bytes))?;
+        self.verifier.verify(&fetch.token, &bytes).map(|()| bytes)
     }
 
     /// Puts fetches, sorted by place, that lie close to each other into one read. Returns the reads, and which one serves each
@@ -160,13 +204,13 @@ impl Reader {
         let mut span_of = Vec::with_capacity(sorted.len());
         for &at in sorted {
             let Fetch { at_bytes, len_bytes, ahead, .. } = fetches[at];
-            let span = self.span(at_bytes, u64::from(len_bytes), ahead);
+            let span = self.span_in_stream(at_bytes, u64::from(len_bytes), ahead);
             match spans.last_mut() {
                 Some(last)
-                    if span.start <= last.end + GAP_BYTES
+                    if (last.start..=last.end + GAP_BYTES).contains(&span.start)
+                        && span.goes_on.is_none()
                         && span.end.max(last.end) - last.start <= READ_MAX_BYTES =>
                 {
-                    last.start = last.start.min(span.start);
                     last.end = last.end.max(span.end);
                     last.has_ahead |= span.has_ahead;
                 }
@@ -237,10 +281,10 @@ impl Reader {
             if let Some((start, end)) = run.place() {
                 let wants_ahead = ends_plan && end - start < LARGE_BYTES;
                 let ahead = if wants_ahead { plan.ahead } else { Ahead::NONE };
-                waiting.push((run, self.span(start, end - start, ahead)));
+                waiting.push((run, self.span_in_stream(start, end - start, ahead)));
             }
         }
-        let spans: Vec<Span> = waiting.iter().map(|(_, span)| *span).collect();
+        let spans: Vec<Span> = waiting.iter().map(|(_, span)| span.clone()).collect();
         let read = self.read_spans(&spans)?;
         let mut result = Ok(());
         for ((run, span), window) in waiting.iter().zip(read) {
@@ -249,7 +293,15 @@ impl Reader {
                     self.keep(std::iter::once(window.clone()));
                 }
                 run.pieces.iter().try_fold(run.at_out, |at_out, piece| {
-                    self.copy_stored(piece, &window, &mut out[at_out..at_out + piece.len_bytes()])?;
+                    let Some((at_bytes, len_bytes)) = stored(piece) else { return Ok(at_out) };
+                    let target = &mut out[at_out..at_out + piece.len_bytes()];
+                    let copied = self.copy_stored(piece, &span.range(&window, at_bytes, len_bytes), target);
+                    if copied.is_err() && span.goes_on.is_some() {
+                        // The window that it goes on from may be older than the device.
+                        self.copy_stored(piece, &self.exact(at_bytes, len_bytes)?, target)?;
+                    } else {
+                        copied?;
+                    }
                     Ok(at_out + piece.len_bytes())
                 })
             });
@@ -265,17 +317,17 @@ impl Reader {
             && let Some(window) = self.window_with(*at_bytes, u64::from(*stored_bytes))
         {
             let target = &mut out[run.at_out..run.at_out + first.len_bytes()];
-            if self.copy_stored(first, &window, target).is_err() {
+            let block = window.range(*at_bytes, u64::from(*stored_bytes)).unwrap_or(&[]);
+            if self.copy_stored(first, block, target).is_err() {
                 return;
             }
             *run = Run { pieces: rest, at_out: run.at_out + first.len_bytes() };
         }
     }
 
-    /// Verifies a stored piece in what was read, and copies what was asked for.
-    fn copy_stored(&self, piece: &Piece, window: &Window, target: &mut [u8]) -> Result<(), FsError> {
-        let Piece::Stored { token, at_bytes, stored_bytes, start, len_bytes } = piece else { return Ok(()) };
-        let block = window.range(*at_bytes, u64::from(*stored_bytes)).unwrap_or(&[]);
+    /// Verifies the bytes of a stored piece, and copies what was asked for.
+    fn copy_stored(&self, piece: &Piece, block: &[u8], target: &mut [u8]) -> Result<(), FsError> {
+        let Piece::Stored { token, start, len_bytes, .. } = piece else { return Ok(()) };
         self.verifier.verify(token, block)?;
         // What lies beyond the stored length is zero.
         let tail = block.get(*start..).unwrap_or(&[]);

@@ -10,7 +10,7 @@ use crate::fetch::{Ahead, Fetch};
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::map::parcel::Parcel;
 use crate::lfs::map::wanted::Wanted;
-use crate::lookahead::Streams;
+use crate::lookahead::{Neighbours, Streams};
 use crate::store::{BlockKey, Buf, Fork, padded};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
@@ -95,13 +95,18 @@ impl Shelf {
         Stop::Need(vec![Fetch { token: what.token(), at_bytes, len_bytes: ptr.stored_bytes(), ahead }])
     }
 
-    /// What to read beside something, by what it is.
+    /// What to read beside a piece of metadata, by what it is.
     fn ahead_of(&mut self, what: &Wanted, at_bytes: u64, len_bytes: u32) -> Ahead {
-        match what {
-            // Nodes of a directory's index are written together and looked for in any order.
-            Wanted::Block(key, _) if key.fork == Fork::Index => self.streams.note_node(at_bytes),
-            _ => self.streams.note(at_bytes, u64::from(len_bytes)),
-        }
+        let neighbours = match what {
+            Wanted::Block(key, _) if key.fork == Fork::Index => Neighbours::Around,
+            Wanted::Block(key, _) if key.level >= 2 => Neighbours::Before,
+            Wanted::Block(..) => Neighbours::Behind,
+            // Records lie in the order in which files were made, beside their content or apart from it.
+            Wanted::Inode(..) | Wanted::Segment(_) => {
+                return self.streams.note_record(at_bytes, u64::from(len_bytes));
+            }
+        };
+        self.streams.note_metadata(at_bytes, u64::from(len_bytes), neighbours)
     }
 
     /// Notes that a fetch failed for good.
