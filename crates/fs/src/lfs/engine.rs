@@ -23,7 +23,7 @@ impl Engine for Lfs {
         match Wanted::of(token) {
             Wanted::Block(key, ptr) => self.supply_block(key, ptr, bytes),
             Wanted::Inode(ino, ptr) => self.supply_inode(ino, ptr, bytes)?,
-            Wanted::Segment(segment) => self.cleaning.supply(segment, bytes),
+            Wanted::Segment(segment) => self.upkeep.cleaning.supply(segment, bytes),
         }
         Ok(())
     }
@@ -34,23 +34,23 @@ impl Engine for Lfs {
     }
 
     fn unpin(&mut self, pin: u64) -> bool {
-        self.pins.unpin(pin)
+        self.writer.pins.unpin(pin)
     }
 
     fn next_job(&mut self) -> Option<Job> {
-        self.jobs.next()
+        self.writer.jobs.next()
     }
 
     /// A failed log write or flush turns the volume read-only.
     fn job_done(&mut self, id: JobId, result: Result<(), DeviceError>) {
         match result {
-            Ok(()) => match self.jobs.done(id) {
+            Ok(()) => match self.writer.jobs.done(id) {
                 Landed::Partial(addr) => self.shelf.landed(addr),
                 Landed::Checkpoint(epoch) => self.checkpoint_durable(epoch),
                 Landed::Nothing => {}
             },
             Err(e) => {
-                if self.jobs.failed(id) {
+                if self.writer.jobs.failed(id) {
                     self.standing.log_failed(format!("the log could not be written: {e}"));
                 } else {
                     self.note_refused_discard(e.to_string());
@@ -60,11 +60,11 @@ impl Engine for Lfs {
     }
 
     fn durable(&self) -> Ticket {
-        self.jobs.durable()
+        self.writer.jobs.durable()
     }
 
     fn is_drained(&self) -> bool {
-        self.jobs.is_idle()
+        self.writer.jobs.is_idle()
     }
 
     /// Damage that it cannot go around makes the volume read-only.
@@ -106,8 +106,8 @@ impl Lfs {
     fn supply_block(&mut self, key: BlockKey, ptr: BlockPtr, bytes: &[u8]) {
         let level = u32::from(key.level);
         let current = match key.ino {
-            InodeNo::INODE_MAP => self.imap.table.peek_ptr(&self.shelf, level, key.index.0),
-            InodeNo::SEGMENT_USAGE => self.usage.table.peek_ptr(&self.shelf, level, key.index.0),
+            InodeNo::INODE_MAP => self.tables.imap.table.peek_ptr(&self.shelf, level, key.index.0),
+            InodeNo::SEGMENT_USAGE => self.tables.usage.table.peek_ptr(&self.shelf, level, key.index.0),
             _ => self.peek_ptr(&key),
         };
         if current == Some(ptr) && self.shelf.cache.peek(&key).is_none() {
@@ -117,26 +117,26 @@ impl Lfs {
     }
 
     fn supply_inode(&mut self, ino: InodeNo, ptr: BlockPtr, bytes: &[u8]) -> Result<(), FsError> {
-        let entry = self.imap.get(&mut self.shelf, ino);
+        let entry = self.tables.imap.get(&mut self.shelf, ino);
         if let Ok(entry) = entry
             && entry.ptr == ptr
-            && self.inodes.peek(&ino).is_none()
+            && !self.files.has(ino)
         {
             let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
-            self.insert_inode(ino, core);
-            self.coalescing.seams.note_fetched(ino);
+            self.files.insert(ino, core);
+            self.upkeep.coalescing.seams.note_fetched(ino);
         }
         Ok(())
     }
 
     fn checkpoint_durable(&mut self, epoch: Epoch) {
-        self.durable_epoch = epoch;
-        self.counters.checkpoints += 1;
-        if let Some(again) = self.second_slot.take() {
+        self.tables.durable_epoch = epoch;
+        self.accounts.counters.checkpoints += 1;
+        if let Some(again) = self.tables.second_slot.take() {
             self.push_checkpoint(&again);
             return;
         }
-        self.jobs.release_partials();
+        self.writer.jobs.release_partials();
         self.discard_emptied(epoch);
     }
 }

@@ -38,8 +38,8 @@ impl Lfs {
 
     /// An inode, whether freed or not.
     pub(in crate::lfs) fn load_inode(&mut self, ino: InodeNo) -> Outcome<&CoreInode> {
-        if self.inodes.get(&ino).is_none() {
-            let entry = self.imap.get(&mut self.shelf, ino)?;
+        if self.files.get(ino).is_none() {
+            let entry = self.tables.imap.get(&mut self.shelf, ino)?;
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
                 return Err(FsError::NotFound.into());
             }
@@ -48,7 +48,7 @@ impl Lfs {
                 return Err(self.shelf.ask(Wanted::Inode(ino, entry.ptr), &entry.ptr));
             };
             let core = CoreInode::decode(ino, &entry, bytes, &self.geo)?;
-            self.insert_inode(ino, core);
+            self.files.insert(ino, core);
         }
         Ok(self.core(ino))
     }
@@ -175,7 +175,7 @@ impl Store for Lfs {
             return Err(Stop::Need(needs));
         }
         let stored = places.iter().flatten();
-        let pin = self.pins.pin(stored.map(|ptr| self.geo.segment_of(ptr.addr)).collect());
+        let pin = self.writer.pins.pin(stored.map(|ptr| self.geo.segment_of(ptr.addr)).collect());
         self.note_read(ino, at_bytes / block_bytes, &places);
         let ahead = self.read_ahead(&places);
         Ok(ReadPlan { pieces, ahead, pin })
@@ -216,7 +216,7 @@ impl Store for Lfs {
 
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
         self.standing.refuse()?;
-        self.chosen_ino = None;
+        self.operation.chosen_ino = None;
         let mut demand = Demand::default();
         for intent in intents {
             let looked = self.look_and_charge(intent, &mut demand);
@@ -232,37 +232,35 @@ impl Store for Lfs {
         if !self.room_now().admits(demand.log_bytes) || self.must_wait() {
             return Err(Stop::Room);
         }
-        self.op_is_names = kind == OpKind::Names;
-        self.dirty_since.get_or_insert(now);
-        self.declared.start(intents);
+        self.operation.is_names = kind == OpKind::Names;
+        self.due.note_dirty(now);
+        self.operation.declared.start(intents);
         Ok(Op::granted(now, kind, demand.charges))
     }
 
     fn inode_alloc(&mut self, _op: &mut Op, inode: Inode) -> InodeNo {
-        let (ino, version) = self.chosen_ino.take().expect("the new inode was declared");
+        let (ino, version) = self.operation.chosen_ino.take().expect("the new inode was declared");
         let mut core = CoreInode::fresh(inode, version);
         self.next_generation += 1;
         core.inode.generation = self.next_generation;
-        self.imap.take(ino);
-        self.insert_inode(ino, core);
+        self.tables.imap.take(ino);
+        self.files.insert(ino, core);
         self.mark_inode(ino, false);
-        self.declared.created(ino);
-        self.touched.push(ino);
+        self.operation.declared.created(ino);
+        self.operation.touch(ino);
         ino
     }
 
     fn inode_mut(&mut self, _op: &mut Op, ino: InodeNo) -> &mut Inode {
         self.mark_inode(ino, false);
-        if self.touched.last() != Some(&ino) {
-            self.touched.push(ino);
-        }
-        let core = self.inodes.get(&ino).expect("an operation declares inodes it has looked at");
-        self.declared.check_inode(ino, &core.inode);
+        self.operation.touch(ino);
+        let core = self.files.get(ino).expect("an operation declares inodes it has looked at");
+        self.operation.declared.check_inode(ino, &core.inode);
         &mut core.inode
     }
 
     fn inode_free(&mut self, _op: &mut Op, ino: InodeNo) {
-        self.declared.check_free(ino);
+        self.operation.declared.check_free(ino);
         self.free_inode(ino, PRUNE_AT_ONCE);
     }
 
@@ -270,7 +268,7 @@ impl Store for Lfs {
         let bytes = content.bytes();
         let block_bytes = u64::from(self.geo.block_bytes);
         let end = at_bytes + bytes.len() as u64;
-        self.declared.check_write(ino, fork, at_bytes, bytes.len() as u64);
+        self.operation.declared.check_write(ino, fork, at_bytes, bytes.len() as u64);
         self.note_write(ino, fork, at_bytes);
         let mut done = 0;
         while done < bytes.len() {
@@ -286,20 +284,20 @@ impl Store for Lfs {
             }
             done += len;
         }
-        self.counters.user_bytes += bytes.len() as u64;
-        self.touched.push(ino);
+        self.accounts.counters.user_bytes += bytes.len() as u64;
+        self.operation.touch(ino);
     }
 
     fn block_mut(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {
         let key = BlockKey { ino, fork, level: 0, index };
-        self.declared.check_in_place(ino, fork, index, u64::from(self.geo.block_bytes));
+        self.operation.declared.check_in_place(ino, fork, index, u64::from(self.geo.block_bytes));
         self.make_dirty(key, None, self.geo.block_bytes, None);
-        self.touched.push(ino);
+        self.operation.touch(ino);
         self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory")
     }
 
     fn punch(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64) {
-        self.declared.check_punch(ino, fork, at_bytes, len_bytes);
+        self.operation.declared.check_punch(ino, fork, at_bytes, len_bytes);
         let (edges, whole) = self.punch_parts(at_bytes, len_bytes);
         for (index, bytes) in edges.into_iter().flatten() {
             let key = Self::data_key(ino, fork, index);
@@ -316,11 +314,11 @@ impl Store for Lfs {
         if fork == Fork::Data && at_bytes == 0 && len_bytes == u64::MAX {
             self.bump_version(ino);
         }
-        self.touched.push(ino);
+        self.operation.touch(ino);
     }
 
     fn reserve(&mut self, _op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64) {
-        self.declared.check_reserve(ino, at_bytes, len_bytes);
+        self.operation.declared.check_reserve(ino, at_bytes, len_bytes);
         for index in self.blocks_of(at_bytes, len_bytes) {
             let key = Self::data_key(ino, Fork::Data, index);
             if self.ptr(key).is_ok_and(|ptr| ptr.is_hole()) {
@@ -328,20 +326,20 @@ impl Store for Lfs {
                 self.charge(ino, self.geo.block_bytes);
             }
         }
-        self.touched.push(ino);
+        self.operation.touch(ino);
     }
 
     fn end(&mut self, op: Op) -> Option<Ticket> {
         drop(op);
-        let inodes = &self.inodes;
-        self.declared.finish(|ino| inodes.peek(&ino).filter(|core| !core.freed).map(|core| &core.inode));
-        self.op_is_names = false;
-        let touched = std::mem::take(&mut self.touched);
+        let files = &self.files;
+        self.operation
+            .declared
+            .finish(|ino| files.peek(ino).filter(|core| !core.freed).map(|core| &core.inode));
+        let touched = self.operation.end();
         for &ino in &touched {
             self.settle_record(ino);
         }
-        self.touched = touched;
-        self.touched.clear();
+        self.operation.give_back(touched);
         if self.memory_bytes() > self.options.cache_bytes {
             self.shrink_memory();
         }
@@ -351,18 +349,18 @@ impl Store for Lfs {
 
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
         let may_write = self.standing.may_write();
-        let Some(core) = self.inodes.get(&ino) else { return };
+        let Some(core) = self.files.get(ino) else { return };
         core.inode.atime = atime;
         // A dirty inode takes its access time along; else the inode map alone remembers it.
         if core.dirty.is_none() && may_write {
             let (ptr, version, orphan) = (core.record, core.version, core.is_orphan());
-            self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
-            self.changed_since_checkpoint = true;
+            self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
+            self.due.note_change();
         }
     }
 
     fn allocated_bytes(&self, ino: InodeNo) -> u64 {
-        self.inodes.peek(&ino).map_or(0, |core| {
+        self.files.peek(ino).map_or(0, |core| {
             let inline =
                 matches!(core.inode.body, crate::inode::Body::Inline(_)) && core.inode.size_bytes > 0;
             core.charged_bytes + if inline { core.inode.size_bytes.next_multiple_of(512) } else { 0 }
@@ -372,12 +370,12 @@ impl Store for Lfs {
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {
         if self.options.read_only {
             // Nothing was changed, so everything is durable.
-            return Ok(self.jobs.durable());
+            return Ok(self.writer.jobs.durable());
         }
         let ticket = self.commit_scope(now, scope, Cause::Wanted)?;
-        self.jobs.want(self.log.serial);
+        self.writer.jobs.want(self.writer.log.serial);
         if scope == Scope::All {
-            self.dirty_since = None;
+            self.due.note_clean();
         }
         Ok(ticket)
     }
@@ -415,7 +413,7 @@ fn no_inode(ino: InodeNo) -> FsError {
 impl Lfs {
     /// Space that the background is about to give back is worth waiting for.
     fn no_space(&self) -> Outcome<()> {
-        Err(if self.reap.is_empty() { FsError::NoSpace.into() } else { Stop::Room })
+        Err(if self.files.reap_len() == 0 { FsError::NoSpace.into() } else { Stop::Room })
     }
 
     /// What a block is (a hole, reserved, or data of any kind), and how many blocks from it on are alike as far as one look tells.

@@ -70,47 +70,47 @@ impl Lfs {
     /// Root of a table as the checkpoint has it.
     pub(crate) fn table_root(&self, kind: TableKind) -> TableRoot {
         match kind {
-            TableKind::InodeMap => self.imap.table.root,
-            TableKind::SegmentUsage => self.usage.table.root,
+            TableKind::InodeMap => self.tables.imap.table.root,
+            TableKind::SegmentUsage => self.tables.usage.table.root,
         }
     }
 
     /// Inode map entries newer than the tree, by number.
     pub(crate) fn newer_inodes(&self) -> Vec<(InodeNo, ImapEntry)> {
-        self.imap.newer_entries()
+        self.tables.imap.newer_entries()
     }
 
     /// The present state of a segment, given what the tree says of it.
     pub(crate) fn usage_now(&self, segment: SegmentId, stored: UsageEntry) -> UsageEntry {
-        self.usage.apply(segment.0, stored)
+        self.tables.usage.apply(segment.0, stored)
     }
 
     /// Segments whose state is newer than the tree, in order.
     pub(crate) fn newer_segments(&self) -> Vec<SegmentId> {
-        let mut changed: Vec<SegmentId> = self.usage.changed().collect();
+        let mut changed: Vec<SegmentId> = self.tables.usage.changed().collect();
         changed.sort_unstable();
         changed
     }
 
     /// Where the logs go on.
     pub(crate) fn tails(&self) -> Vec<Option<Tail>> {
-        self.log.tails()
+        self.writer.log.tails()
     }
 
     /// Inodes in use, as the volume counts them.
     pub(crate) fn inodes_used(&self) -> u64 {
-        self.imap.used
+        self.tables.imap.used
     }
 
     /// Live bytes in the log by kind; `None` on a volume of a version that did not keep them.
     #[must_use]
     pub fn live_kinds(&self) -> Option<KindBytes> {
-        self.usage.live()
+        self.tables.usage.live()
     }
 
     /// The newest durable checkpoint.
     pub(crate) fn durable_epoch(&self) -> Epoch {
-        self.durable_epoch
+        self.tables.durable_epoch
     }
 }
 
@@ -120,15 +120,19 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub fn usage_leaf(&mut self, leaf: u64) -> Outcome<Vec<(SegmentId, UsageEntry)>> {
-        if leaf >= self.usage.leaves() { Ok(Vec::new()) } else { self.usage.leaf(&mut self.shelf, leaf) }
+        if leaf >= self.tables.usage.leaves() {
+            Ok(Vec::new())
+        } else {
+            self.tables.usage.leaf(&mut self.shelf, leaf)
+        }
     }
 
     /// What the room in a segment is there for, given its present state.
     #[must_use]
     pub fn segment_room(&self, segment: SegmentId, entry: &UsageEntry) -> SegmentRoom {
-        let is_held = self.pins.is_pinned(segment) || self.log.is_open(segment) && entry.in_use;
+        let is_held = self.writer.pins.is_pinned(segment) || self.writer.log.is_open(segment) && entry.in_use;
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let is_ready = entry.in_use || self.usage.is_ready(entry, self.durable_epoch);
+        let is_ready = entry.in_use || self.tables.usage.is_ready(entry, self.tables.durable_epoch);
         let live_bytes = u64::from(entry.live_bytes).min(segment_bytes);
         let rest_bytes = segment_bytes - live_bytes;
         match (entry.in_use, is_held || !is_ready) {
@@ -149,19 +153,19 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub fn imap_entry(&mut self, ino: InodeNo) -> Outcome<ImapEntry> {
-        self.imap.get(&mut self.shelf, ino)
+        self.tables.imap.get(&mut self.shelf, ino)
     }
 
     /// First inode number never used.
     #[must_use]
     pub fn next_ino(&self) -> InodeNo {
-        self.imap.next_ino
+        self.tables.imap.next_ino
     }
 
     /// Live bytes of the volume, dirty data included.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        self.live_bytes
+        self.accounts.live_bytes()
     }
 
     /// All blocks of an inode that are charged to it, indirect blocks before what they lead to.
@@ -187,8 +191,8 @@ impl Lfs {
     /// `Need`, `Corrupt`.
     pub fn table_blocks(&mut self, kind: TableKind) -> Outcome<Vec<Placed>> {
         let table = match kind {
-            TableKind::InodeMap => &self.imap.table,
-            TableKind::SegmentUsage => &self.usage.table,
+            TableKind::InodeMap => &self.tables.imap.table,
+            TableKind::SegmentUsage => &self.tables.usage.table,
         };
         let most = self.geo.segments * u64::from(self.geo.segment_sectors);
         let mut found = table.stored_blocks(&mut self.shelf, most)?;

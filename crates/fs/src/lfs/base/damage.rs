@@ -51,35 +51,35 @@ pub(in crate::lfs) type Quarantine = BTreeMap<Thing, FsError>;
 impl Lfs {
     /// What background work leaves alone since the mount because it is damaged, with the reasons.
     pub fn quarantined(&self) -> impl Iterator<Item = (Thing, &FsError)> {
-        self.quarantine.iter().map(|(thing, why)| (*thing, why))
+        self.upkeep.quarantine.iter().map(|(thing, why)| (*thing, why))
     }
 
     pub(in crate::lfs) fn put_in_quarantine(&mut self, thing: Thing, why: FsError) {
-        self.quarantine.entry(thing).or_insert(why);
+        self.upkeep.quarantine.entry(thing).or_insert(why);
     }
 
     pub(in crate::lfs) fn why_quarantined(&self, thing: Thing) -> Option<&FsError> {
-        self.quarantine.get(&thing)
+        self.upkeep.quarantine.get(&thing)
     }
 
     /// Writing cannot go on. What is in line for the device is still written.
     pub(in crate::lfs) fn give_up(&mut self, why: &FsError) {
         if self.standing.give_up(why.to_string()) {
-            self.jobs.want(self.log.serial);
+            self.writer.jobs.want(self.writer.log.serial);
         }
     }
 
     /// A check found the structure wrong: nothing is written from here on.
     pub fn doubt(&mut self, why: String) {
         if self.standing.doubt(why) {
-            self.jobs.want(self.log.serial);
+            self.writer.jobs.want(self.writer.log.serial);
         }
     }
 
     /// Where the log ends as memory has it.
     #[must_use]
     pub fn log_end(&self) -> LogEnd {
-        LogEnd { serial: self.log.serial, crc: self.log.prev_crc }
+        LogEnd { serial: self.writer.log.serial, crc: self.writer.log.prev_crc }
     }
 
     /// First half of making the volume writable again: hands out again what could not be written. False while requests are
@@ -98,20 +98,20 @@ impl Lfs {
         if self.standing.is_final() {
             return refuse("damage was met that memory may have built on");
         }
-        if !self.jobs.is_still() {
+        if !self.writer.jobs.is_still() {
             return Ok(false);
         }
-        if self.jobs.is_stopped() && !self.jobs.go_on() {
+        if self.writer.jobs.is_stopped() && !self.writer.jobs.go_on() {
             return refuse("a flush of the device failed: what it had accepted may be lost");
         }
-        self.jobs.want(self.log.serial);
+        self.writer.jobs.want(self.writer.log.serial);
         Ok(true)
     }
 
     /// True if a write of the log failed and nobody has tried again.
     #[must_use]
     pub fn is_log_stopped(&self) -> bool {
-        self.jobs.is_stopped()
+        self.writer.jobs.is_stopped()
     }
 
     /// Second half: the device was read as a mount reads it and found sound, and its log ends at `found`. Writing goes on if
@@ -121,14 +121,14 @@ impl Lfs {
     /// `ReadOnly`: it cannot be made writable, and why.
     pub fn allow_writes(&mut self, found: LogEnd) -> Result<(), FsError> {
         let refuse = |why: &str| Err(FsError::ReadOnly(why.to_owned()));
-        if self.jobs.is_stopped() {
+        if self.writer.jobs.is_stopped() {
             return refuse("the device still fails");
         }
-        if found != self.log_end() || self.jobs.durable_serial() != found.serial {
-            let (serial, durable) = (self.log.serial, self.jobs.durable_serial());
+        if found != self.log_end() || self.writer.jobs.durable_serial() != found.serial {
+            let (serial, durable) = (self.writer.log.serial, self.writer.jobs.durable_serial());
             return Err(FsError::ReadOnly(format!(
                 "the log on the device ends at serial {} (summary CRC {:08x}), in memory at {serial} ({:08x}), durable is {durable}",
-                found.serial, found.crc, self.log.prev_crc
+                found.serial, found.crc, self.writer.log.prev_crc
             )));
         }
         self.standing.reinstate();
@@ -137,10 +137,8 @@ impl Lfs {
 
     /// Live bytes died and came. Should more die than there are, an account on the device is wrong.
     pub(in crate::lfs) fn recount(&mut self, died_bytes: u64, came_bytes: u64) {
-        let stated = self.live_bytes + came_bytes;
-        self.live_bytes = stated.saturating_sub(died_bytes);
-        if died_bytes > stated {
-            self.wrong_account("live bytes of the volume".to_owned(), died_bytes, stated);
+        if let Err(over) = self.accounts.recount(died_bytes, came_bytes) {
+            self.wrong_account("live bytes of the volume".to_owned(), over.taken_bytes, over.stated_bytes);
         }
     }
 

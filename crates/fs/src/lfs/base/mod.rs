@@ -1,7 +1,8 @@
-//! What the rest of the log is written in: where things are on the device (`geometry`), kinds of bytes (`kinds`), counts
-//! since mkfs (`counters`), summaries as they are read back (`scan`), whether the volume may be written (`standing`), and
+//! What the rest of the log is written in: where things are on the device (`geometry`), kinds of bytes (`kinds`), live bytes
+//! and counts since mkfs (`accounts`, `counters`), summaries as they are read back (`scan`), whether the volume may be written (`standing`), and
 //! damaged things that background work leaves alone (`damage`).
 
+pub(in crate::lfs) mod accounts;
 pub(in crate::lfs) mod counters;
 pub(in crate::lfs) mod damage;
 pub(in crate::lfs) mod geometry;

@@ -49,11 +49,11 @@ fn put_ptr(block: &mut [u8], slot: usize, ptr: BlockPtr) {
 
 impl Lfs {
     pub(in crate::lfs) fn core(&self, ino: InodeNo) -> &CoreInode {
-        self.inodes.peek(&ino).expect("the inode was looked at in this operation")
+        self.files.peek(ino).expect("the inode was looked at in this operation")
     }
 
     pub(in crate::lfs) fn core_mut(&mut self, ino: InodeNo) -> &mut CoreInode {
-        self.inodes.get(&ino).expect("the inode was looked at in this operation")
+        self.files.get(ino).expect("the inode was looked at in this operation")
     }
 
     /// Pointer to a block of an inode in memory.
@@ -77,7 +77,7 @@ impl Lfs {
 
     /// Pointer to a block, if it is known without I/O: for checking that a fetched block is still wanted.
     pub(in crate::lfs) fn peek_ptr(&self, key: &BlockKey) -> Option<BlockPtr> {
-        let core = self.inodes.peek(&key.ino)?;
+        let core = self.files.peek(key.ino)?;
         match self.geo.map.parent(key.level, key.index)? {
             Parent::Inode(slot) => Some(core.root(key.fork, slot)),
             Parent::Indirect { level, index, slot } => {
@@ -218,7 +218,7 @@ impl Lfs {
     fn release(&mut self, key: &BlockKey, ptr: &BlockPtr) {
         let bytes = self.charge_of(ptr);
         if ptr.is_stored() {
-            self.usage.sub(self.geo.segment_of(ptr.addr), self.kind_of(key), bytes);
+            self.tables.usage.sub(self.geo.segment_of(ptr.addr), self.kind_of(key), bytes);
         }
         self.refund(key.ino, bytes);
     }
@@ -375,7 +375,7 @@ impl Lfs {
     }
 
     pub(in crate::lfs) fn is_directory(&self, ino: InodeNo) -> bool {
-        self.inodes.peek(&ino).is_some_and(|c| c.inode.kind == crate::inode::Kind::Directory)
+        self.files.peek(ino).is_some_and(|c| c.inode.kind == crate::inode::Kind::Directory)
     }
 
     /// Live bytes to charge for a data block that is about to be written up to byte `end_bytes` of its file.

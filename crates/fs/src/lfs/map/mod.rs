@@ -1,9 +1,10 @@
-//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`), the tree of pointers from an inode
+//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`, and all of them together: `files`), the tree of pointers from an inode
 //! to its blocks (`blockmap`), what is asked of the driver (`wanted`), and the checks that whatever comes from the device passes
 //! first (`admit`).
 
 pub(in crate::lfs) mod admit;
 pub(in crate::lfs) mod blockmap;
+pub(in crate::lfs) mod files;
 pub(in crate::lfs) mod inode;
 pub(in crate::lfs) mod parcel;
 pub(in crate::lfs) mod shelf;

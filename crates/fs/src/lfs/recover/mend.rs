@@ -6,7 +6,7 @@
 //!
 //! Caller: [`crate::check`].
 
-use crate::cache::{BlockCache, ClockMap};
+use crate::cache::BlockCache;
 use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::lfs::Lfs;
@@ -36,22 +36,20 @@ pub(crate) struct Restated {
 impl Lfs {
     /// Puts entries over the inode map of a store that is only looked at.
     pub(crate) fn overlay_inodes(&mut self, entries: &[(u64, ImapEntry)]) {
-        entries.iter().for_each(|(number, entry)| self.imap.set(InodeNo(*number), *entry));
+        entries.iter().for_each(|(number, entry)| self.tables.imap.set(InodeNo(*number), *entry));
     }
 
     /// Replaces both tables: the next checkpoint writes them whole. Nothing may be dirty.
     pub(crate) fn restate(&mut self, tables: Restated) {
-        debug_assert!(self.dirty_order.is_empty() && self.freed.is_empty(), "restated when nothing is dirty");
+        debug_assert!(!self.files.are_dirty(), "restated when nothing is dirty");
         self.shelf.cache = BlockCache::default();
-        self.inodes = ClockMap::default();
-        self.inode_bytes = 0;
-        self.reap.clear();
-        self.imap.restate(&tables.imap);
-        self.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
-        self.live_bytes = tables.live_bytes;
+        self.files.clear();
+        self.tables.imap.restate(&tables.imap);
+        self.tables.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
+        self.accounts.restate(tables.live_bytes);
         // Should an account have turned the volume read-only when it was opened: now they are right.
         self.standing.reinstate();
-        self.changed_since_checkpoint = true;
+        self.due.note_change();
     }
 
     /// A volume whose log has lost a part goes on from where it ends: what came after is given up.
@@ -69,11 +67,11 @@ impl Lfs {
     /// # Errors
     /// `Need`; `NoSpace` if no segment is clean.
     pub(crate) fn move_logs(&mut self) -> Outcome<()> {
-        let mut tails = self.log.tails();
+        let mut tails = self.writer.log.tails();
         let open = tails.iter().flatten().count();
-        let (pins, durable) = (&self.pins, self.durable_epoch);
+        let (pins, durable) = (&self.writer.pins, self.tables.durable_epoch);
         let taken = |segment| pins.is_pinned(segment);
-        let found = self.usage.find_ready(&mut self.shelf, durable, open, &taken)?;
+        let found = self.tables.usage.find_ready(&mut self.shelf, durable, open, &taken)?;
         if found.len() < open {
             return Err(FsError::NoSpace.into());
         }
@@ -81,7 +79,8 @@ impl Lfs {
             // As mkfs leaves them: about to enter.
             *tail = Tail { segment, sector: self.geo.segment_sectors, next_segment: segment };
         }
-        self.log = Log::new(tails, self.log.serial, self.log.prev_crc, self.log.incarnation);
+        self.writer.log =
+            Log::new(tails, self.writer.log.serial, self.writer.log.prev_crc, self.writer.log.incarnation);
         Ok(())
     }
 
@@ -101,7 +100,7 @@ impl Lfs {
         if counted {
             let bytes = self.charge_of(&old);
             if old.is_stored() {
-                self.usage.sub(self.geo.segment_of(old.addr), self.kind_of(&key), bytes);
+                self.tables.usage.sub(self.geo.segment_of(old.addr), self.kind_of(&key), bytes);
             }
             self.refund(key.ino, bytes);
         }
@@ -145,23 +144,21 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(crate) fn forget_inode(&mut self, ino: InodeNo) -> Outcome<()> {
-        let entry = self.imap.get(&mut self.shelf, ino)?;
+        let entry = self.tables.imap.get(&mut self.shelf, ino)?;
         if !entry.is_used() {
             return Ok(());
         }
         if self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, String::new).is_ok() {
             let segment = self.geo.segment_of(entry.ptr.addr);
-            self.usage.sub(segment, LogKind::Inode, entry.ptr.stored_bytes());
+            self.tables.usage.sub(segment, LogKind::Inode, entry.ptr.stored_bytes());
             self.recount(u64::from(entry.ptr.stored_bytes()), 0);
         }
-        if let Some(core) = self.inodes.remove(&ino) {
-            self.inode_bytes -= core.counted_bytes;
-        }
+        self.files.remove(ino);
         let version = entry.version.wrapping_add(1);
-        self.imap.set(ino, ImapEntry { version, ..ImapEntry::default() });
-        self.imap.inode_gone();
-        self.freed.insert(ino, version);
-        self.changed_since_checkpoint = true;
+        self.tables.imap.set(ino, ImapEntry { version, ..ImapEntry::default() });
+        self.tables.imap.inode_gone();
+        self.files.note_freed(ino, version);
+        self.due.note_change();
         Ok(())
     }
 
@@ -170,17 +167,17 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(crate) fn make_root(&mut self, root: Inode) -> Outcome<()> {
-        let entry = self.imap.get(&mut self.shelf, InodeNo::ROOT)?;
-        if self.inodes.peek(&InodeNo::ROOT).is_some() || entry.is_used() {
+        let entry = self.tables.imap.get(&mut self.shelf, InodeNo::ROOT)?;
+        if self.files.has(InodeNo::ROOT) || entry.is_used() {
             return self.load_inode(InodeNo::ROOT).map(drop);
         }
         let version = entry.version.wrapping_add(1);
-        self.freed.remove(&InodeNo::ROOT);
+        self.files.forget_freed(InodeNo::ROOT);
         let mut core = CoreInode::fresh(root, version);
         self.next_generation += 1;
         core.inode.generation = self.next_generation;
-        self.imap.take(InodeNo::ROOT);
-        self.insert_inode(InodeNo::ROOT, core);
+        self.tables.imap.take(InodeNo::ROOT);
+        self.files.insert(InodeNo::ROOT, core);
         self.mark_inode(InodeNo::ROOT, true);
         self.settle_record(InodeNo::ROOT);
         Ok(())
@@ -188,6 +185,6 @@ impl Lfs {
 
     /// Something changed that the next commit has to make durable.
     pub(crate) fn note_change(&mut self, now: TimeNs) {
-        self.dirty_since.get_or_insert(now);
+        self.due.note_dirty(now);
     }
 }

@@ -1,36 +1,39 @@
 //! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
 //! tail; nothing that grows with the volume.
 
-use crate::cache::ClockMap;
 use crate::engine::Engine;
 use crate::error::{FsError, Outcome, Stop};
+use crate::lfs::base::accounts::Accounts;
 use crate::lfs::base::counters::Counters;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::KindBytes;
 use crate::lfs::base::standing::Standing;
 use crate::lfs::map::admit::INODE_NUMBERS;
+use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::recover::recovery::RollForward;
-use crate::lfs::room::throttle::Throttle;
+use crate::lfs::room::operation::OpenOperation;
+use crate::lfs::tables::Tables;
 use crate::lfs::tables::imap::Imap;
 use crate::lfs::tables::table::Table;
 use crate::lfs::tables::usage::Usage;
-use crate::lfs::upkeep::clean;
-use crate::lfs::upkeep::discard::DiscardScan;
+use crate::lfs::upkeep::Upkeep;
+use crate::lfs::upkeep::discard::Discard;
+use crate::lfs::write::LogWriter;
+use crate::lfs::write::due::Due;
 use crate::lfs::write::jobs::Jobs;
 use crate::lfs::write::log::Log;
 use crate::lfs::write::pins::Pins;
 use crate::lfs::write::sorting::Sorting;
 use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
-use crate::store::declared::Declared;
 use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
 use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 /// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
 const SPANS_DUE: usize = 16;
@@ -250,7 +253,7 @@ impl Lfs {
     /// Whether so many mounts crashed before their first checkpoint that this one should not wait with its own.
     #[must_use]
     pub fn needs_checkpoint_at_mount(&self) -> bool {
-        self.spans.len() > SPANS_DUE
+        self.tables.spans.len() > SPANS_DUE
     }
 
     pub(in crate::lfs) fn at_checkpoint(
@@ -261,52 +264,30 @@ impl Lfs {
         now: TimeNs,
     ) -> Self {
         let log = Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation);
-        let counters = Counters::decode(&base.counters);
-        let mut lfs = Self {
-            size_bytes: base.size_bytes,
-            shelf: Shelf::new(geo),
-            inodes: ClockMap::default(),
-            inode_bytes: 0,
+        let tables = Tables {
             imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
             usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
                 .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
-            jobs: Jobs::new(base.serial),
-            pins: Pins::default(),
-            dirty_order: BTreeMap::new(),
-            next_order: 0,
-            dirty_record_bytes: 0,
-            freed: BTreeMap::new(),
-            reap: VecDeque::new(),
-            live_bytes: base.live_bytes,
             epoch: Epoch(base.epoch.0 + 1),
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
             features: base.features,
-            emptied_by: Vec::new(),
-            discard_scan: DiscardScan::from(base),
-            counters,
-            counters_at_mount: counters,
-            standing: Standing::default(),
-            next_generation: 0,
-            chosen_ino: None,
-            touched: Vec::new(),
-            op_is_names: false,
-            declared: Declared::default(),
-            log_bytes_since_checkpoint: 0,
-            changed_since_checkpoint: false,
-            checkpointed_at: now,
-            dirty_since: None,
-            last_request: now,
-            recovered: RollForward::default(),
             second_slot: None,
-            cleaning: clean::Cleaning::default(),
+        };
+        let mut lfs = Self {
+            size_bytes: base.size_bytes,
+            standing: Standing::default(),
+            accounts: Accounts::new(base.live_bytes, Counters::decode(&base.counters)),
+            shelf: Shelf::new(geo),
+            files: Files::default(),
+            tables,
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
-            log,
-            coalescing: crate::lfs::upkeep::coalesce::Coalescing::default(),
-            throttle: Throttle::default(),
-            quarantine: BTreeMap::new(),
-            gathering: false,
-            port_gathering: false,
+            writer: LogWriter { log, jobs: Jobs::new(base.serial), pins: Pins::default() },
+            due: Due::new(now),
+            operation: OpenOperation::default(),
+            upkeep: Upkeep::new(now, Discard::from(base)),
+            next_generation: 0,
+            recovered: RollForward::default(),
             sb,
             geo,
             options: options.within_bounds(),
@@ -319,7 +300,7 @@ impl Lfs {
     /// checkpoint under new numbers, from which roll-forward accepts the old and the new incarnation's log.
     pub(in crate::lfs) fn begin_incarnation(&mut self, base: Checkpoint) -> Result<(), FsError> {
         let incarnation = Incarnation(base.incarnation.0 + 1);
-        let from = self.log.serial.next();
+        let from = self.writer.log.serial.next();
         let mut spans = base.spans.clone();
         spans.retain(|s| s.from < from);
         spans.push(Span { from, incarnation });
@@ -331,12 +312,12 @@ impl Lfs {
                 found: "more: mount read-only and copy the data".to_owned(),
             });
         }
-        self.log.incarnation = incarnation;
+        self.writer.log.incarnation = incarnation;
         self.next_generation = u64::from(incarnation.0) << 32;
         if spans.len() > SPANS_DUE {
-            self.log_bytes_since_checkpoint = self.options.checkpoint_bytes;
+            self.due.note_log(self.options.checkpoint_bytes);
         }
-        self.spans.clone_from(&spans);
+        self.tables.spans.clone_from(&spans);
         let first = Checkpoint {
             epoch: Epoch(base.epoch.0 + 1),
             incarnation,
@@ -346,7 +327,7 @@ impl Lfs {
             ..base
         };
         let second = Checkpoint { epoch: Epoch(first.epoch.0 + 1), ..first.clone() };
-        self.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
+        self.tables.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
         self.push_checkpoint(&first);
         Ok(())
     }

@@ -113,7 +113,7 @@ impl Lfs {
         read: &mut DeviceReader<'_>,
         base: &Checkpoint,
     ) -> Result<(), FsError> {
-        base.tails.iter().flatten().for_each(|tail| self.usage.look_again(tail.segment));
+        base.tails.iter().flatten().for_each(|tail| self.tables.usage.look_again(tail.segment));
         let mut latest = BTreeMap::new();
         let mut entered = BTreeSet::new();
         let mut accepted = Position { tails: base.tails.clone(), serial: base.serial, crc: base.serial_crc };
@@ -132,16 +132,16 @@ impl Lfs {
             found.bytes += done.bytes;
             for (segment, log) in done.entered {
                 if entered.insert(segment) {
-                    self.usage.activate(segment, log);
+                    self.tables.usage.activate(segment, log);
                 }
             }
             for (addrs, time) in done.written {
-                self.usage.note_write(self.geo.segment_of(addrs.start), time);
+                self.tables.usage.note_write(self.geo.segment_of(addrs.start), time);
                 tail.insert(addrs.start, addrs.end);
             }
             let directories: BTreeSet<InodeNo> =
                 done.inodes.iter().filter(|(_, new)| new.is_directory).map(|(ino, _)| *ino).collect();
-            done.tally.add_to(&mut self.counters, |ino| directories.contains(&ino));
+            done.tally.add_to(&mut self.accounts.counters, |ino| directories.contains(&ino));
             latest.extend(done.inodes);
             accepted = at.clone();
         }
@@ -149,15 +149,17 @@ impl Lfs {
         found.lost = self.find_lost_log(read, base, &at);
         found.inodes = latest.len() as u64;
         found.was_clean = base.clean && found.partials == 0;
-        self.log =
+        self.writer.log =
             crate::lfs::write::log::Log::new(accepted.tails, accepted.serial, accepted.crc, base.incarnation);
-        self.jobs = crate::lfs::write::jobs::Jobs::new(accepted.serial);
+        self.writer.jobs = crate::lfs::write::jobs::Jobs::new(accepted.serial);
         for (ino, new) in latest {
             self.apply_latest(read, &tail, ino, new)?;
         }
-        self.changed_since_checkpoint = found.partials > 0;
+        if found.partials > 0 {
+            self.due.note_change();
+        }
         self.recovered = found;
-        self.counters_at_mount = self.counters;
+        self.accounts.begin_mount();
         if let Some(lost) = found.lost {
             self.give_up(&lost.as_error(&self.geo));
         }
@@ -355,15 +357,15 @@ impl Lfs {
             Err(why) => return Err(why),
         }
         let was_used = old_entry.is_none_or(|e| e.is_used());
-        self.imap.used =
-            (self.imap.used + u64::from(new.entry.is_used())).saturating_sub(u64::from(was_used));
-        self.imap.set(ino, new.entry);
+        self.tables.imap.used =
+            (self.tables.imap.used + u64::from(new.entry.is_used())).saturating_sub(u64::from(was_used));
+        self.tables.imap.set(ino, new.entry);
         Ok(())
     }
 
     /// An inode as the checkpoint has it.
     fn before(&mut self, read: &mut DeviceReader<'_>, ino: InodeNo) -> Result<(ImapEntry, Tree), FsError> {
-        let entry = self.drive(read, |lfs| lfs.imap.get(&mut lfs.shelf, ino))?;
+        let entry = self.drive(read, |lfs| lfs.tables.imap.get(&mut lfs.shelf, ino))?;
         if !entry.is_used() {
             return Ok((entry, Tree::default()));
         }
@@ -443,11 +445,11 @@ impl Lfs {
     fn account(&mut self, kinds: (LogKind, LogKind), old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
         self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
         if old.is_stored() {
-            self.usage.sub(self.geo.segment_of(old.addr), kinds.0, old.stored_bytes());
+            self.tables.usage.sub(self.geo.segment_of(old.addr), kinds.0, old.stored_bytes());
         }
         if new.is_stored() {
             let segment = self.geo.segment_of(new.addr);
-            self.usage.add(segment, kinds.1, new.stored_bytes(), mtime, TimeNs(0));
+            self.tables.usage.add(segment, kinds.1, new.stored_bytes(), mtime, TimeNs(0));
         }
     }
 

@@ -37,12 +37,11 @@ pub(in crate::lfs) struct Demand {
 
 impl Lfs {
     fn look_create(&mut self, bytes: u64, demand: &mut Demand) -> Outcome<()> {
-        assert!(self.chosen_ino.is_none(), "one new inode an operation");
-        let inodes = &self.inodes;
-        let freed = &self.freed;
-        let busy = |ino: InodeNo| inodes.peek(&ino).is_some() || freed.contains_key(&ino);
-        let found = self.imap.find_free(&mut self.shelf, &busy)?;
-        self.chosen_ino = Some((found.0, found.1.version.wrapping_add(1)));
+        assert!(self.operation.chosen_ino.is_none(), "one new inode an operation");
+        let files = &self.files;
+        let busy = |ino: InodeNo| files.has(ino) || files.freed().contains_key(&ino);
+        let found = self.tables.imap.find_free(&mut self.shelf, &busy)?;
+        self.operation.chosen_ino = Some((found.0, found.1.version.wrapping_add(1)));
         let inline = bytes <= u64::from(self.sb.inline_max_bytes);
         let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
         let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
@@ -150,7 +149,7 @@ impl Lfs {
         self.survey(ino, fork, &mut pruning)?;
         if in_background {
             // A truncate leaves what is not at hand to the background.
-            return if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
+            return if self.files.reap_len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
         }
         demand.needs.append(&mut pruning.needs);
         Ok(())
@@ -271,7 +270,7 @@ impl Lfs {
                 if self.load_inode(ino)?.freed {
                     return Err(FsError::NotFound.into());
                 }
-                if self.reap.len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) }
+                if self.files.reap_len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) }
             }
         }
     }

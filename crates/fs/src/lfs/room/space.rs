@@ -82,7 +82,8 @@ const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 impl Lfs {
     /// True if that many more live bytes fit.
     pub(in crate::lfs) fn has_space(&self, growth_bytes: u64) -> bool {
-        self.taken_bytes().saturating_add(growth_bytes) <= capacity_bytes(&self.geo, self.log.data_logs())
+        self.taken_bytes().saturating_add(growth_bytes)
+            <= capacity_bytes(&self.geo, self.writer.log.data_logs())
     }
 
     /// True if that many more blocks of content fit, with the indirect blocks that they bring at most: at either end of a range one
@@ -103,34 +104,34 @@ impl Lfs {
     /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with
     /// their summaries and with the inode map, until nothing is left to move in and deletes have no room.
     fn taken_bytes(&self) -> u64 {
-        self.live_bytes
-            + self.imap.used * INODE_SUMMARY_BYTES
-            + self.imap.growth_bytes()
-            + churn_bytes(self.live_bytes, self.imap.used, &self.geo)
+        self.accounts.live_bytes()
+            + self.tables.imap.used * INODE_SUMMARY_BYTES
+            + self.tables.imap.growth_bytes()
+            + churn_bytes(self.accounts.live_bytes(), self.tables.imap.used, &self.geo)
     }
 
     /// Dirty bytes, as they will go to the log.
     pub(in crate::lfs) fn dirty_bytes(&self) -> u64 {
-        let freed = self.freed.len() as u64 * FREED_BYTES;
-        self.shelf.cache.dirty_bytes() + self.dirty_record_bytes + freed
+        let freed = self.files.freed().len() as u64 * FREED_BYTES;
+        self.shelf.cache.dirty_bytes() + self.files.dirty_record_bytes() + freed
     }
 
     /// What is dirty and the tables, as they will go to the log at most. Memory holds more: an indirect block of a short file is
     /// trimmed to a sector, and a pass that counted all of it would move so little that checkpoints take what it gains.
     pub(in crate::lfs) fn taken_log_bytes(&self) -> u64 {
-        let freed = self.freed.len() as u64 * FREED_BYTES;
-        self.shelf.cache.owed_bytes() + self.dirty_record_bytes + freed + self.changed_table_bytes()
+        let freed = self.files.freed().len() as u64 * FREED_BYTES;
+        self.shelf.cache.owed_bytes() + self.files.dirty_record_bytes() + freed + self.changed_table_bytes()
     }
 
     /// Clean segments that users' writes leave to checkpoints and the cleaner.
     pub(in crate::lfs) fn reserve_segments(&self) -> u64 {
-        RESERVE_SEGMENTS + segments_of_more(self.log.data_logs()) + 2 * self.checkpoint_segments()
+        RESERVE_SEGMENTS + segments_of_more(self.writer.log.data_logs()) + 2 * self.checkpoint_segments()
     }
 
     /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves has a
     /// block of it written again, at worst all of them.
     pub(in crate::lfs) fn checkpoint_segments(&self) -> u64 {
-        let map_bytes = self.imap.used * TABLE_ENTRY_BYTES as u64;
+        let map_bytes = self.tables.imap.used * TABLE_ENTRY_BYTES as u64;
         map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
     }
 
@@ -139,12 +140,12 @@ impl Lfs {
         let segment_bytes = u64::from(self.geo.segment_bytes);
         Room {
             segments: self.geo.segments,
-            ready: self.usage.ready(self.durable_epoch),
-            waiting: self.usage.waiting(self.durable_epoch),
+            ready: self.tables.usage.ready(self.tables.durable_epoch),
+            waiting: self.tables.usage.waiting(self.tables.durable_epoch),
             reserve: self.reserve_segments(),
             checkpoint: Log::segments_needed(&self.geo, 0, 0) as u64 + 1,
-            open_logs: self.log.open_logs(),
-            live: self.live_bytes.div_ceil(segment_bytes),
+            open_logs: self.writer.log.open_logs(),
+            live: self.accounts.live_bytes().div_ceil(segment_bytes),
             commits: (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32),
             usable_bytes: usable_bytes(&self.geo),
             segment_bytes,
@@ -156,7 +157,8 @@ impl Lfs {
 
     /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.
     pub(in crate::lfs) fn changed_table_bytes(&self) -> u64 {
-        (self.imap.changed_blocks() + self.usage.changed_blocks()) * u64::from(self.geo.block_bytes)
+        (self.tables.imap.changed_blocks() + self.tables.usage.changed_blocks())
+            * u64::from(self.geo.block_bytes)
     }
 
     /// Bytes of table blocks that the reserve has room for: a checkpoint is due before there are more.
@@ -166,12 +168,12 @@ impl Lfs {
 
     /// Space as statfs shows it, in bytes of content: a file as large as what is free fits. The over-provision is not in it.
     pub(in crate::lfs) fn space_now(&self) -> crate::store::Space {
-        let capacity_bytes = capacity_bytes(&self.geo, self.log.data_logs());
+        let capacity_bytes = capacity_bytes(&self.geo, self.writer.log.data_logs());
         let free_bytes = capacity_bytes.saturating_sub(self.taken_bytes());
         crate::store::Space {
             total_bytes: content_bytes(capacity_bytes, &self.geo),
             free_bytes: content_bytes(free_bytes, &self.geo),
-            inodes_used: self.imap.used,
+            inodes_used: self.tables.imap.used,
             inodes_free: (free_bytes / (u64::from(SECTOR_BYTES) + 3 * INODE_EXTRA_BYTES))
                 .min(u64::MAX - InodeNo::FIRST_USER.0),
         }

@@ -71,48 +71,48 @@ pub(in crate::lfs) struct Throttle {
 impl Lfs {
     /// Log bytes that users wrote, with what they dragged along.
     fn user_log_bytes(&self) -> u64 {
-        let moved_bytes = self.counters.cleaner_moved_bytes + self.counters.coalesced_bytes;
-        self.counters.log_bytes.saturating_sub(moved_bytes)
+        let moved_bytes = self.accounts.counters.cleaner_moved_bytes + self.accounts.counters.coalesced_bytes;
+        self.accounts.counters.log_bytes.saturating_sub(moved_bytes)
     }
 
     /// Device bytes that cleaning took.
     fn cleaner_device_bytes(&self) -> u64 {
-        self.counters.cleaner_read_bytes + self.counters.cleaner_moved_bytes
+        self.accounts.counters.cleaner_read_bytes + self.accounts.counters.cleaner_moved_bytes
     }
 
     /// The largest burst of late, the present one included.
     pub(in crate::lfs) fn largest_burst_bytes(&self) -> u64 {
-        self.throttle.largest_burst_bytes.max(self.burst_so_far_bytes())
+        self.upkeep.throttle.largest_burst_bytes.max(self.burst_so_far_bytes())
     }
 
     fn burst_so_far_bytes(&self) -> u64 {
-        self.user_log_bytes().saturating_sub(self.throttle.burst_from_bytes)
+        self.user_log_bytes().saturating_sub(self.upkeep.throttle.burst_from_bytes)
     }
 
     /// Notes where the clean segments stand between the marks; to be called once a step.
     pub(in crate::lfs) fn settle_marks(&mut self) {
         let room = self.room_now();
         if room.ready >= room.high() {
-            self.throttle.is_filling = false;
-        } else if room.is_low() && !self.throttle.is_filling {
-            self.throttle.is_filling = true;
-            self.throttle.filling_since = (self.user_log_bytes(), self.cleaner_device_bytes());
+            self.upkeep.throttle.is_filling = false;
+        } else if room.is_low() && !self.upkeep.throttle.is_filling {
+            self.upkeep.throttle.is_filling = true;
+            self.upkeep.throttle.filling_since = (self.user_log_bytes(), self.cleaner_device_bytes());
         }
     }
 
     /// Whether room has to be made on demand now.
     pub(in crate::lfs) fn wants_room(&self) -> bool {
         let room = self.room_now();
-        room.is_low() || self.throttle.is_filling && room.ready < room.high()
+        room.is_low() || self.upkeep.throttle.is_filling && room.ready < room.high()
     }
 
     /// Whether cleaning on demand, wanted, has something to do now: it rests where nothing is worth doing, and takes no more of
     /// the device than users do while they need not wait for it.
     pub(in crate::lfs) fn may_clean_on_demand(&self, is_quiet: bool) -> bool {
-        if self.is_resting(self.throttle.rests_since) {
+        if self.is_resting(self.upkeep.throttle.rests_since) {
             return false;
         }
-        let (user_bytes, cleaner_bytes) = self.throttle.filling_since;
+        let (user_bytes, cleaner_bytes) = self.upkeep.throttle.filling_since;
         let user_bytes = self.user_log_bytes().saturating_sub(user_bytes);
         let cleaner_bytes = self.cleaner_device_bytes().saturating_sub(cleaner_bytes);
         let credit_bytes = CREDIT_SEGMENTS * u64::from(self.geo.segment_bytes);
@@ -123,33 +123,34 @@ impl Lfs {
     fn is_resting(&self, since: Option<Rest>) -> bool {
         let quarter = u64::from(self.geo.segment_bytes) / 4;
         since.is_some_and(|rest| {
-            self.live_bytes + quarter > rest.live_bytes && self.counters.log_bytes < rest.log_bytes + quarter
+            self.accounts.live_bytes() + quarter > rest.live_bytes
+                && self.accounts.counters.log_bytes < rest.log_bytes + quarter
         })
     }
 
     /// A pass on demand is done. If several together gained nothing, because checkpoints take what they free, more of them
     /// would not either: then it rests until something changes. Who waits for room is not kept from trying.
     pub(in crate::lfs) fn note_pass(&mut self) {
-        self.throttle.passes += 1;
-        if self.throttle.passes < GAIN_PASSES {
+        self.upkeep.throttle.passes += 1;
+        if self.upkeep.throttle.passes < GAIN_PASSES {
             return;
         }
-        let clean = self.usage.clean + self.cleaning.cleaned.len() as u64;
-        if clean <= self.throttle.passes_from {
-            self.throttle.rests_since = self.rest();
+        let clean = self.tables.usage.clean + self.upkeep.cleaning.cleaned.len() as u64;
+        if clean <= self.upkeep.throttle.passes_from {
+            self.upkeep.throttle.rests_since = self.rest();
         }
-        (self.throttle.passes, self.throttle.passes_from) = (0, clean);
+        (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, clean);
     }
 
     /// The volume as it is, for a search that found nothing.
     pub(in crate::lfs) fn rest(&self) -> Option<Rest> {
-        Some(Rest { live_bytes: self.live_bytes, log_bytes: self.counters.log_bytes })
+        Some(Rest { live_bytes: self.accounts.live_bytes(), log_bytes: self.accounts.counters.log_bytes })
     }
 
     /// Clean segments that the pass under way may fill.
     pub(in crate::lfs) fn pass_segments(&self) -> u64 {
         let room = self.room_now();
-        if self.cleaning.is_idle_pass { room.for_idle_moves() } else { room.for_moves() }
+        if self.upkeep.cleaning.is_idle_pass { room.for_idle_moves() } else { room.for_moves() }
     }
 
     /// Of the candidates of a quiet pass, those that are not better left to die a while longer.
@@ -162,12 +163,12 @@ impl Lfs {
 
     /// Whether a quiet time would be used.
     fn has_idle_work(&self) -> bool {
-        let has_way = self.throttle.is_burst
-            || self.throttle.phase != Phase::Moving
-            || !self.cleaning.cleaned.is_empty()
-            || !self.is_resting(self.throttle.idle_rests_since);
+        let has_way = self.upkeep.throttle.is_burst
+            || self.upkeep.throttle.phase != Phase::Moving
+            || !self.upkeep.cleaning.cleaned.is_empty()
+            || !self.is_resting(self.upkeep.throttle.idle_rests_since);
         let room = self.room_now();
-        has_way && room.ready < room.idle_target() && !self.usage.is_held()
+        has_way && room.ready < room.idle_target() && !self.tables.usage.is_held()
     }
 
     /// How long until the next quiet time that would be used, in milliseconds.
@@ -178,53 +179,54 @@ impl Lfs {
     /// True while what a background step waits for is not wanted any more: somebody asks for something, and the pass under way
     /// is one for quiet times.
     pub(in crate::lfs) fn gives_way_to_users(&self, now: TimeNs) -> bool {
-        let is_for_idle = self.cleaning.is_idle_pass && !self.wants_room() || self.coalescing.is_gathering;
+        let is_for_idle =
+            self.upkeep.cleaning.is_idle_pass && !self.wants_room() || self.upkeep.coalescing.is_gathering;
         is_for_idle && self.idle_in_ms(now) > 0
     }
 
     /// Users are back: forgets a quiet pass that has not moved anything yet.
     pub(in crate::lfs) fn stop_idle_pass(&mut self) {
-        if self.cleaning.is_idle_pass {
-            self.cleaning.forget_victims();
-            self.gathering = false;
+        if self.upkeep.cleaning.is_idle_pass {
+            self.upkeep.cleaning.forget_victims();
+            self.upkeep.gathering = false;
         }
-        self.throttle.round_from = None;
+        self.upkeep.throttle.round_from = None;
     }
 
     /// A user asks for something: a burst begins, or goes on.
     pub(in crate::lfs) fn note_burst(&mut self) {
-        if !self.throttle.is_burst {
-            self.throttle.is_burst = true;
-            self.throttle.burst_from_bytes = self.user_log_bytes();
+        if !self.upkeep.throttle.is_burst {
+            self.upkeep.throttle.is_burst = true;
+            self.upkeep.throttle.burst_from_bytes = self.user_log_bytes();
         }
     }
 
     /// A step of what a quiet time is used for. `None` if there is nothing to do.
     pub(in crate::lfs) fn idle_step(&mut self, now: TimeNs) -> Outcome<Option<Step>> {
-        if std::mem::take(&mut self.throttle.is_burst) {
+        if std::mem::take(&mut self.upkeep.throttle.is_burst) {
             self.end_burst();
         }
         if !self.has_idle_work() {
             return Ok(None);
         }
-        if let Phase::Freeing(left) = self.throttle.phase {
+        if let Phase::Freeing(left) = self.upkeep.throttle.phase {
             return self.free_step(now, left).map(Some);
         }
         let room = self.room_now();
-        self.throttle.round_from.get_or_insert(room.ready);
-        if room.ready + self.cleaning.cleaned.len() as u64 >= room.idle_target() {
-            self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
+        self.upkeep.throttle.round_from.get_or_insert(room.ready);
+        if room.ready + self.upkeep.cleaning.cleaned.len() as u64 >= room.idle_target() {
+            self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
             return Ok(Some(Step::Worked));
         }
-        self.cleaning.is_idle_pass = true;
+        self.upkeep.cleaning.is_idle_pass = true;
         match self.clean_step(now) {
             Ok(true) => {}
             Ok(false) | Err(Stop::Room) => {
-                self.cleaning.forget_victims();
-                if self.cleaning.cleaned.is_empty() {
-                    self.throttle.idle_rests_since = self.rest();
+                self.upkeep.cleaning.forget_victims();
+                if self.upkeep.cleaning.cleaned.is_empty() {
+                    self.upkeep.throttle.idle_rests_since = self.rest();
                 } else {
-                    self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
+                    self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
                 }
             }
             Err(stop) => return Err(stop),
@@ -235,38 +237,39 @@ impl Lfs {
     /// A burst is over: what it left empty is freed before anything is moved.
     fn end_burst(&mut self) {
         let burst_bytes = self.burst_so_far_bytes();
-        let largest_bytes = self.throttle.largest_burst_bytes.saturating_sub(burst_bytes / FORGET_PART);
-        self.throttle.largest_burst_bytes = largest_bytes.max(burst_bytes);
-        self.throttle.burst_from_bytes = self.user_log_bytes();
-        if self.changed_since_checkpoint || self.room_now().waiting > 0 {
-            self.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
+        let largest_bytes =
+            self.upkeep.throttle.largest_burst_bytes.saturating_sub(burst_bytes / FORGET_PART);
+        self.upkeep.throttle.largest_burst_bytes = largest_bytes.max(burst_bytes);
+        self.upkeep.throttle.burst_from_bytes = self.user_log_bytes();
+        if self.due.has_changed() || self.room_now().waiting > 0 {
+            self.upkeep.throttle.phase = Phase::Freeing(CHECKPOINTS_TO_FREE);
         }
     }
 
     /// One of the checkpoints after which what is empty may be written. A round that gained nothing is the last one.
     fn free_step(&mut self, now: TimeNs, left: u8) -> Outcome<Step> {
-        if self.jobs.checkpoint_under_way() {
+        if self.writer.jobs.checkpoint_under_way() {
             return Ok(Step::Waiting);
         }
         let is_waited_for = left == CHECKPOINTS_TO_FREE || self.room_now().waiting > 0;
         if left > 0 && is_waited_for {
             match self.background_checkpoint(now)? {
-                Step::Worked => self.throttle.phase = Phase::Freeing(left - 1),
+                Step::Worked => self.upkeep.throttle.phase = Phase::Freeing(left - 1),
                 Step::Stuck => self.end_round(false),
                 Step::Waiting | Step::Idle(_) => return Ok(Step::Waiting),
             }
             return Ok(Step::Worked);
         }
-        let from = self.throttle.round_from;
+        let from = self.upkeep.throttle.round_from;
         self.end_round(from.is_none_or(|from| self.room_now().ready > from));
         Ok(Step::Worked)
     }
 
     fn end_round(&mut self, has_gained: bool) {
-        self.throttle.phase = Phase::Moving;
-        self.throttle.round_from = None;
+        self.upkeep.throttle.phase = Phase::Moving;
+        self.upkeep.throttle.round_from = None;
         if !has_gained {
-            self.throttle.idle_rests_since = self.rest();
+            self.upkeep.throttle.idle_rests_since = self.rest();
         }
     }
 }

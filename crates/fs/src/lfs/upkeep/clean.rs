@@ -70,19 +70,19 @@ impl Lfs {
     /// One pass, resumed after each `Need`. Returns false if there is nothing worth cleaning.
     pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<bool> {
         let result = self.try_clean(now);
-        self.gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
         result
     }
 
     fn try_clean(&mut self, now: TimeNs) -> Outcome<bool> {
-        if self.cleaning.victims.is_empty() {
+        if self.upkeep.cleaning.victims.is_empty() {
             self.choose_victims(now)?;
-            if self.cleaning.victims.is_empty() {
+            if self.upkeep.cleaning.victims.is_empty() {
                 return Ok(false);
             }
         }
         self.fetch_victims()?;
-        if self.cleaning.victims.is_empty() {
+        if self.upkeep.cleaning.victims.is_empty() {
             return Ok(true);
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
@@ -94,9 +94,9 @@ impl Lfs {
 
     fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
         let mut candidates = Vec::new();
-        self.cleaning.finds_empty = false;
-        for leaf in 0..self.usage.leaves() {
-            let entries = match self.usage.leaf(&mut self.shelf, leaf) {
+        self.upkeep.cleaning.finds_empty = false;
+        for leaf in 0..self.tables.usage.leaves() {
+            let entries = match self.tables.usage.leaf(&mut self.shelf, leaf) {
                 Err(Stop::Fail(why)) => {
                     self.put_in_quarantine(Thing::SegmentUsage, why);
                     continue;
@@ -105,8 +105,8 @@ impl Lfs {
             };
             for (segment, entry) in entries {
                 // Blocks of tables that a pass marked stay where they are until the next checkpoint.
-                let idle = self.is_idle(segment) && !self.cleaning.cleaned.contains(&segment);
-                self.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
+                let idle = self.is_idle(segment) && !self.upkeep.cleaning.cleaned.contains(&segment);
+                self.upkeep.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
                 if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
                     candidates.push(Candidate {
                         segment,
@@ -119,31 +119,31 @@ impl Lfs {
             }
         }
         let mut count = victims_at_once(&self.geo);
-        if self.cleaning.is_idle_pass {
+        if self.upkeep.cleaning.is_idle_pass {
             self.leave_fuller(&mut candidates);
             // Who comes back during a pass waits for it to be written.
             count = count.div_ceil(2);
         }
-        let turn = self.counters.segments_cleaned;
+        let turn = self.accounts.counters.segments_cleaned;
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
         // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
         // comes free now.
         if self.room_now().ready >= self.reserve_segments() {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
-            self.cleaning.victims = self.worthwhile(ranked);
+            self.upkeep.cleaning.victims = self.worthwhile(ranked);
         }
-        self.cleaning.takes_emptiest = self.cleaning.victims.is_empty();
-        if self.cleaning.takes_emptiest {
+        self.upkeep.cleaning.takes_emptiest = self.upkeep.cleaning.victims.is_empty();
+        if self.upkeep.cleaning.takes_emptiest {
             // Age can put segments first that are too full to be worth it.
             let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
-            self.cleaning.victims = self.worthwhile(emptiest);
+            self.upkeep.cleaning.victims = self.worthwhile(emptiest);
         }
         Ok(())
     }
 
     /// True for segments that no log writes to, whose bytes are all on the device, and that are not known to be damaged.
     pub(in crate::lfs) fn is_idle(&self, segment: SegmentId) -> bool {
-        !self.log.is_open(segment)
+        !self.writer.log.is_open(segment)
             && !self.shelf.is_in_flight(segment)
             && self.why_quarantined(Thing::Segment(segment)).is_none()
     }
@@ -177,11 +177,11 @@ impl Lfs {
     }
 
     fn fetch_victims(&mut self) -> Outcome<()> {
-        let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
+        let victims: Vec<SegmentId> = self.upkeep.cleaning.victims.iter().map(|v| v.segment).collect();
         let mut needs = Vec::new();
         for segment in victims {
             let what = Wanted::Segment(segment);
-            if self.cleaning.segments.contains_key(&segment) {
+            if self.upkeep.cleaning.segments.contains_key(&segment) {
                 continue;
             }
             if let Some(why) = self.shelf.take_failure(&what) {
@@ -197,8 +197,8 @@ impl Lfs {
 
     /// A victim cannot be cleaned for what is damaged in it or on the way to it: the others still can.
     fn leave_victim(&mut self, segment: SegmentId, why: FsError) {
-        self.cleaning.victims.retain(|v| v.segment != segment);
-        self.cleaning.segments.remove(&segment);
+        self.upkeep.cleaning.victims.retain(|v| v.segment != segment);
+        self.upkeep.cleaning.segments.remove(&segment);
         self.put_in_quarantine(Thing::Segment(segment), why);
     }
 
@@ -206,7 +206,7 @@ impl Lfs {
     fn find_live(&mut self) -> Outcome<Vec<(SegmentId, Entry)>> {
         let mut needs = Vec::new();
         let mut live = Vec::new();
-        let victims: Vec<SegmentId> = self.cleaning.victims.iter().map(|v| v.segment).collect();
+        let victims: Vec<SegmentId> = self.upkeep.cleaning.victims.iter().map(|v| v.segment).collect();
         for segment in victims {
             match self.live_in(segment, &mut needs) {
                 Ok(found) => live.extend(found.into_iter().map(|entry| (segment, entry))),
@@ -221,11 +221,12 @@ impl Lfs {
     /// Current entries of one victim. A victim in which they are less than the usage table says has damaged summaries: it
     /// would be chosen for ever, so it is set aside once what was found in it has moved.
     fn live_in(&mut self, segment: SegmentId, needs: &mut Vec<Fetch>) -> Outcome<Vec<Entry>> {
-        let bytes = std::mem::take(self.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
+        let bytes =
+            std::mem::take(self.upkeep.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
         let found = partials(&bytes, &self.sb.uuid, &self.geo, segment);
-        self.cleaning.segments.insert(segment, bytes);
+        self.upkeep.cleaning.segments.insert(segment, bytes);
         let needs_before = needs.len();
-        let stated = gather_needs(self.usage.get(&mut self.shelf, segment), needs)?;
+        let stated = gather_needs(self.tables.usage.get(&mut self.shelf, segment), needs)?;
         let mut live = Vec::new();
         let mut live_bytes = 0;
         for entry in found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored()) {
@@ -267,16 +268,24 @@ impl Lfs {
     ) -> Outcome<BlockPtr> {
         let EntryKind::Block { fork, level, index } = kind else {
             let is_record = matches!(kind, EntryKind::Inode { .. });
-            return if is_record { Ok(self.imap.get(&mut self.shelf, ino)?.ptr) } else { Ok(BlockPtr::HOLE) };
+            return if is_record {
+                Ok(self.tables.imap.get(&mut self.shelf, ino)?.ptr)
+            } else {
+                Ok(BlockPtr::HOLE)
+            };
         };
         match ino {
-            InodeNo::INODE_MAP => return self.imap.table.ptr(&mut self.shelf, u32::from(level), index),
-            InodeNo::SEGMENT_USAGE => return self.usage.table.ptr(&mut self.shelf, u32::from(level), index),
+            InodeNo::INODE_MAP => {
+                return self.tables.imap.table.ptr(&mut self.shelf, u32::from(level), index);
+            }
+            InodeNo::SEGMENT_USAGE => {
+                return self.tables.usage.table.ptr(&mut self.shelf, u32::from(level), index);
+            }
             _ => {}
         }
         // Versions first: a file deleted or truncated to zero needs no inode read (Sprite LFS, section 3.3).
-        let map = self.imap.get(&mut self.shelf, ino)?;
-        let in_memory = self.inodes.peek(&ino).map(|c| c.version);
+        let map = self.tables.imap.get(&mut self.shelf, ino)?;
+        let in_memory = self.files.peek(ino).map(|c| c.version);
         if map.ptr.is_hole() || in_memory.unwrap_or(map.version) != version {
             return Ok(BlockPtr::HOLE);
         }
@@ -289,8 +298,8 @@ impl Lfs {
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
         // As the commit will count it: what it cannot lay out would stay dirty, and hold up every commit after it.
         let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
-        let victims = std::mem::take(&mut self.cleaning.victims);
-        let segments = std::mem::take(&mut self.cleaning.segments);
+        let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
+        let segments = std::mem::take(&mut self.upkeep.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);
         for victim in victims {
             // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
@@ -300,20 +309,21 @@ impl Lfs {
             }
             self.learn(now, victim.log, victim.written);
             moved_bytes += self.move_segment(victim.segment, &segments[&victim.segment], live);
-            self.cleaning.cleaned.insert(victim.segment);
+            self.upkeep.cleaning.cleaned.insert(victim.segment);
             cleaned += 1;
         }
-        self.cleaning.wants_checkpoint = true;
+        self.upkeep.cleaning.wants_checkpoint = true;
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
         self.commit_scope(now, Scope::All, Cause::Cleaning)?;
-        self.counters.segments_cleaned += cleaned;
-        self.counters.cleaner_passes += u64::from(cleaned > 0);
-        self.counters.cleaner_passes_emptiest += u64::from(cleaned > 0 && self.cleaning.takes_emptiest);
-        if self.cleaning.is_on_demand {
-            self.counters.segments_cleaned_on_demand += cleaned;
+        self.accounts.counters.segments_cleaned += cleaned;
+        self.accounts.counters.cleaner_passes += u64::from(cleaned > 0);
+        self.accounts.counters.cleaner_passes_emptiest +=
+            u64::from(cleaned > 0 && self.upkeep.cleaning.takes_emptiest);
+        if self.upkeep.cleaning.is_on_demand {
+            self.accounts.counters.segments_cleaned_on_demand += cleaned;
         }
-        self.counters.cleaner_moved_bytes += moved_bytes;
-        self.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
+        self.accounts.counters.cleaner_moved_bytes += moved_bytes;
+        self.accounts.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
         Ok(true)
     }
 
@@ -343,8 +353,8 @@ impl Lfs {
             return true;
         };
         match entry.ino {
-            InodeNo::INODE_MAP => self.imap.move_block(u32::from(level), index),
-            InodeNo::SEGMENT_USAGE => self.usage.move_block(u32::from(level), index),
+            InodeNo::INODE_MAP => self.tables.imap.move_block(u32::from(level), index),
+            InodeNo::SEGMENT_USAGE => self.tables.usage.move_block(u32::from(level), index),
             ino => {
                 let key = block_key(ino, fork, level, index);
                 let place = BlockPlace { level, fork: key.fork, index: key.index };

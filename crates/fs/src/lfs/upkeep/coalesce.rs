@@ -93,12 +93,12 @@ impl Lfs {
             return Ok(false);
         }
         let result = self.try_coalesce(now, age_ms);
-        self.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
         match result {
             Err(Stop::Fail(_)) => {
                 // Gone, or damaged: whoever reads it is told. It is not tried again soon.
-                if let Some(pass) = self.coalescing.pass.take() {
-                    self.coalescing.seams.done(pass.target.ino(), true);
+                if let Some(pass) = self.upkeep.coalescing.pass.take() {
+                    self.upkeep.coalescing.seams.done(pass.target.ino(), true);
                 }
                 Ok(true)
             }
@@ -112,47 +112,50 @@ impl Lfs {
 
     /// Users are back: what was brought into memory may go.
     pub(in crate::lfs) fn stop_coalescing(&mut self) {
-        self.coalescing.is_gathering = false;
+        self.upkeep.coalescing.is_gathering = false;
     }
 
     fn rest_coalescing(&mut self, now: TimeNs, ms: u64) {
-        self.coalescing.rests_until = shifted(now, ms, 1);
+        self.upkeep.coalescing.rests_until = shifted(now, ms, 1);
     }
 
     /// How long until there may be something to put in order, in milliseconds; `u64::MAX` if there is not before something changes.
     /// Cheap: drivers ask after each operation.
     pub(in crate::lfs) fn coalesce_in_ms(&self, now: TimeNs) -> u64 {
         // What is dirty is written first, and a check that reads the volume as it was would find its segments gone.
-        if self.options.coalesce_age_ms.is_none() || self.dirty_bytes() > 0 || self.usage.is_held() {
+        if self.options.coalesce_age_ms.is_none() || self.dirty_bytes() > 0 || self.tables.usage.is_held() {
             return u64::MAX;
         }
-        let due_in_ms =
-            if self.coalescing.pass.is_some() { Some(0) } else { self.coalescing.seams.due_in_ms(now) };
+        let due_in_ms = if self.upkeep.coalescing.pass.is_some() {
+            Some(0)
+        } else {
+            self.upkeep.coalescing.seams.due_in_ms(now)
+        };
         // A clock that was set back makes nothing wait for longer than it would have.
-        let rest_ms = self.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
+        let rest_ms = self.upkeep.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
         due_in_ms.map_or(u64::MAX, |ms| ms.max(rest_ms).max(self.idle_in_ms(now)).max(1))
     }
 
     fn try_coalesce(&mut self, now: TimeNs, age_ms: u64) -> Outcome<bool> {
-        let seams = &self.coalescing.seams;
+        let seams = &self.upkeep.coalescing.seams;
         let next = || seams.next(now).map(|(target, evidence)| Pass::new(target, evidence));
-        let Some(mut pass) = self.coalescing.pass.or_else(next) else {
+        let Some(mut pass) = self.upkeep.coalescing.pass.or_else(next) else {
             return Ok(false);
         };
-        self.coalescing.pass = Some(pass);
+        self.upkeep.coalescing.pass = Some(pass);
         let ino = pass.target.ino();
         let core = self.load_inode(ino)?;
         let is_gone = core.freed || core.reap_from.is_some();
         let ctime = core.inode.ctime;
-        let rest_ms = rest_ms(age_ms, self.coalescing.seams.times(ino));
+        let rest_ms = rest_ms(age_ms, self.upkeep.coalescing.seams.times(ino));
         if is_gone {
-            self.coalescing.pass = None;
-            self.coalescing.seams.forget(ino);
+            self.upkeep.coalescing.pass = None;
+            self.upkeep.coalescing.seams.forget(ino);
             return Ok(true);
         }
         if matches!(pass.target, Target::File(_)) && shifted(ctime, rest_ms, 1) > now {
-            self.coalescing.pass = None;
-            self.coalescing.seams.postpone(ino, shifted(ctime, rest_ms, 1));
+            self.upkeep.coalescing.pass = None;
+            self.upkeep.coalescing.seams.postpone(ino, shifted(ctime, rest_ms, 1));
             return Ok(true);
         }
         let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
@@ -167,14 +170,14 @@ impl Lfs {
         }
         pass.is_early |= window.is_early;
         if let Some(from) = window.next {
-            self.coalescing.pass = Some(Pass { from, ..pass });
+            self.upkeep.coalescing.pass = Some(Pass { from, ..pass });
             return Ok(true);
         }
-        self.coalescing.pass = None;
+        self.upkeep.coalescing.pass = None;
         if pass.is_early {
-            self.coalescing.seams.again(ino, pass.moved, shifted(now, rest_ms, 1));
+            self.upkeep.coalescing.seams.again(ino, pass.moved, shifted(now, rest_ms, 1));
         } else {
-            self.coalescing.seams.done(ino, pass.moved);
+            self.upkeep.coalescing.seams.done(ino, pass.moved);
         }
         Ok(true)
     }
@@ -192,7 +195,9 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room`: a checkpoint is under way.
     fn has_room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<bool> {
-        if self.live_bytes > capacity_bytes(&self.geo, self.log.data_logs()) / 100 * FULL_PERCENT {
+        if self.accounts.live_bytes()
+            > capacity_bytes(&self.geo, self.writer.log.data_logs()) / 100 * FULL_PERCENT
+        {
             return Ok(false);
         }
         let room = self.room_now();
@@ -200,10 +205,10 @@ impl Lfs {
         if room.ready >= needed {
             return Ok(true);
         }
-        if room.soon() < needed || self.usage.is_held() {
+        if room.soon() < needed || self.tables.usage.is_held() {
             return Ok(false);
         }
-        if !self.jobs.checkpoint_under_way() {
+        if !self.writer.jobs.checkpoint_under_way() {
             self.checkpoint(now, false)?;
         }
         Err(Stop::Room)
@@ -244,11 +249,11 @@ impl Lfs {
             self.settle_record(ino);
         }
         self.commit_scope(now, Scope::All, Cause::Ordering)?;
-        self.counters.coalesced_bytes += window.stretch().bytes;
-        if self.coalescing.counted.replace(target.ino()) != Some(target.ino())
+        self.accounts.counters.coalesced_bytes += window.stretch().bytes;
+        if self.upkeep.coalescing.counted.replace(target.ino()) != Some(target.ino())
             || matches!(target, Target::Directory(_))
         {
-            self.counters.coalesced_files += window.files;
+            self.accounts.counters.coalesced_files += window.files;
         }
         Ok(())
     }
@@ -260,13 +265,13 @@ impl Lfs {
     /// `Need`; `Room` while writes are under way; `NotFound`, `Corrupt`, `ReadOnly`; `Invalid` for what has no order.
     pub fn coalesce(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
         let result = self.try_coalesce_asked(now, ino, from);
-        self.port_gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.port_gathering = matches!(result, Err(Stop::Need(_)));
         result
     }
 
     fn try_coalesce_asked(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
         self.standing.refuse()?;
-        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+        if self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Err(Stop::Room);
         }
         let target = match self.inode(ino)?.kind {

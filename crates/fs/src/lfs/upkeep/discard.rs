@@ -17,9 +17,11 @@ use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::{Epoch, SegmentId, TimeNs};
 
-/// The look for segments that earlier mounts emptied.
+/// What is to be discarded once checkpoints are durable, and the look for segments that earlier mounts emptied.
 #[derive(Default)]
-pub(in crate::lfs) struct DiscardScan {
+pub(in crate::lfs) struct Discard {
+    /// Segments found empty, by checkpoint, until they may be discarded.
+    pub emptied: Vec<(Epoch, Vec<SegmentId>)>,
     /// Next leaf of the usage table; `None` when there is nothing to look for any more.
     next_leaf: Option<u64>,
     /// First and last checkpoint whose emptied segments may not have been discarded.
@@ -41,30 +43,32 @@ pub struct Trimmed {
     pub parts: u64,
 }
 
-impl DiscardScan {
+impl Discard {
     /// For a mount that starts from `base`. A mount that crashed before its first checkpoint left the numbers of its two
     /// slots behind, so what it could not discard may be that much older.
     pub(in crate::lfs) fn from(base: &Checkpoint) -> Self {
         let crashed_mounts = base.spans.len() as u32;
         let oldest = Epoch(base.epoch.0.saturating_sub(1 + 2 * crashed_mounts).max(1));
-        Self { next_leaf: Some(0), emptied_by: (oldest, base.epoch), is_ending: false, refused: None }
+        Self { next_leaf: Some(0), emptied_by: (oldest, base.epoch), ..Self::default() }
     }
 }
 
 impl Lfs {
     fn discard_segment(&mut self, segment: SegmentId) {
-        let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
+        let is_free = !self.writer.log.is_taken(segment) && !self.writer.pins.is_pinned(segment);
         if self.options.discard && is_free {
             let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-            self.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
+            self.writer.jobs.push_discard(at_bytes, u64::from(self.geo.segment_bytes));
         }
     }
 
     /// Discards what checkpoints before the one that is durable now found empty.
     pub(in crate::lfs) fn discard_emptied(&mut self, durable: Epoch) {
-        let reusable = self.usage.reusable_before(durable);
+        let reusable = self.tables.usage.reusable_before(durable);
         let ready: Vec<_> = self
-            .emptied_by
+            .upkeep
+            .discard
+            .emptied
             .extract_if(.., |(e, _)| e.0 < reusable.0 || is_on(Mutation::DiscardAtOnce))
             .collect();
         for segment in ready.into_iter().flat_map(|(_, segments)| segments) {
@@ -74,18 +78,18 @@ impl Lfs {
 
     /// Looks at one more leaf. Returns false if there is nothing to look for, or not yet.
     pub(in crate::lfs) fn discard_step(&mut self) -> Outcome<bool> {
-        let (oldest, newest) = self.discard_scan.emptied_by;
-        let Some(leaf) = self.discard_scan.next_leaf.filter(|_| self.options.discard) else {
+        let (oldest, newest) = self.upkeep.discard.emptied_by;
+        let Some(leaf) = self.upkeep.discard.next_leaf.filter(|_| self.options.discard) else {
             return Ok(false);
         };
-        if self.durable_epoch <= newest {
+        if self.tables.durable_epoch <= newest {
             return Ok(false);
         }
-        if leaf >= self.usage.leaves() {
-            self.discard_scan.next_leaf = None;
+        if leaf >= self.tables.usage.leaves() {
+            self.upkeep.discard.next_leaf = None;
             return Ok(false);
         }
-        match self.usage.leaf(&mut self.shelf, leaf) {
+        match self.tables.usage.leaf(&mut self.shelf, leaf) {
             Ok(entries) => {
                 let emptied = |epoch: Epoch| (oldest..=newest).contains(&epoch);
                 let left = entries.iter().filter(|(_, entry)| !entry.in_use && emptied(entry.epoch));
@@ -94,7 +98,7 @@ impl Lfs {
             Err(Stop::Fail(why)) => self.put_in_quarantine(Thing::SegmentUsage, why),
             Err(stop) => return Err(stop),
         }
-        self.discard_scan.next_leaf = Some(leaf + 1);
+        self.upkeep.discard.next_leaf = Some(leaf + 1);
         Ok(true)
     }
 
@@ -103,10 +107,10 @@ impl Lfs {
     /// # Errors
     /// As [`Self::checkpoint`].
     pub(in crate::lfs) fn checkpoint_before_last(&mut self, now: TimeNs) -> Outcome<()> {
-        let has_changed = self.changed_since_checkpoint || self.dirty_bytes() > 0;
-        if self.options.discard && has_changed && !self.discard_scan.is_ending {
+        let has_changed = self.due.has_changed() || self.dirty_bytes() > 0;
+        if self.options.discard && has_changed && !self.upkeep.discard.is_ending {
             self.checkpoint(now, false)?;
-            self.discard_scan.is_ending = true;
+            self.upkeep.discard.is_ending = true;
         }
         Ok(())
     }
@@ -118,12 +122,12 @@ impl Lfs {
     /// `Need`; `ReadOnly`.
     pub fn trim(&mut self, part: u64) -> Outcome<Trimmed> {
         self.standing.refuse()?;
-        let parts = self.usage.leaves();
+        let parts = self.tables.usage.leaves();
         if part >= parts {
             return Ok(Trimmed { parts, ..Trimmed::default() });
         }
         let mut trimmed = Trimmed { bytes: 0, next: Some(part + 1).filter(|next| *next < parts), parts };
-        let entries = match self.usage.leaf(&mut self.shelf, part) {
+        let entries = match self.tables.usage.leaf(&mut self.shelf, part) {
             Ok(entries) => entries,
             Err(Stop::Fail(why)) => {
                 self.put_in_quarantine(Thing::SegmentUsage, why);
@@ -135,9 +139,9 @@ impl Lfs {
         let mut run: Option<(u64, u64)> = None;
         for (segment, entry) in entries {
             let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-            let is_clean = !entry.in_use && self.usage.is_ready(&entry, self.durable_epoch);
-            let is_free = !self.log.is_taken(segment) && !self.pins.is_pinned(segment);
-            if !is_clean || !is_free || self.jobs.is_discarding(at_bytes) {
+            let is_clean = !entry.in_use && self.tables.usage.is_ready(&entry, self.tables.durable_epoch);
+            let is_free = !self.writer.log.is_taken(segment) && !self.writer.pins.is_pinned(segment);
+            if !is_clean || !is_free || self.writer.jobs.is_discarding(at_bytes) {
                 continue;
             }
             trimmed.bytes += segment_bytes;
@@ -145,33 +149,33 @@ impl Lfs {
                 Some((start, len)) if *start + *len == at_bytes => *len += segment_bytes,
                 _ => {
                     let before = run.replace((at_bytes, segment_bytes));
-                    before.into_iter().for_each(|(start, len)| self.jobs.push_discard(start, len));
+                    before.into_iter().for_each(|(start, len)| self.writer.jobs.push_discard(start, len));
                 }
             }
         }
-        run.into_iter().for_each(|(start, len)| self.jobs.push_discard(start, len));
+        run.into_iter().for_each(|(start, len)| self.writer.jobs.push_discard(start, len));
         Ok(trimmed)
     }
 
     /// True while a discard is in line or under way.
     #[must_use]
     pub fn is_discarding(&self) -> bool {
-        self.jobs.discards()
+        self.writer.jobs.discards()
     }
 
     /// True while a checkpoint is on its way.
     #[must_use]
     pub fn is_checkpointing(&self) -> bool {
-        self.jobs.checkpoint_under_way()
+        self.writer.jobs.checkpoint_under_way()
     }
 
     /// The device refused a discard. Nobody depends on one, but who asked for it wants to know.
     pub(in crate::lfs) fn note_refused_discard(&mut self, why: String) {
-        self.discard_scan.refused = Some(why);
+        self.upkeep.discard.refused = Some(why);
     }
 
     /// Why the device refused a discard since this was asked last, if it did.
     pub fn take_refused_discard(&mut self) -> Option<String> {
-        self.discard_scan.refused.take()
+        self.upkeep.discard.refused.take()
     }
 }

@@ -10,24 +10,23 @@ impl Lfs {
     pub(in crate::lfs) fn note_read(&mut self, ino: InodeNo, first_block: u64, places: &[Option<BlockPtr>]) {
         let places = places.iter().map(|place| place.map(|ptr| (ptr.addr, ptr.len_sectors)));
         let grid = self.grid();
-        self.coalescing.seams.note_read(&grid, ino, first_block, places);
+        self.upkeep.coalescing.seams.note_read(&grid, ino, first_block, places);
     }
 
     /// A part of a file that is in memory is written.
     pub(in crate::lfs) fn note_write(&mut self, ino: InodeNo, fork: Fork, at_bytes: u64) {
         let inode = &self.core(ino).inode;
         if fork == Fork::Data && inode.kind == Kind::Regular && at_bytes < inode.size_bytes {
-            self.coalescing.seams.note_overwrite(ino);
+            self.upkeep.coalescing.seams.note_overwrite(ino);
         }
     }
 
     /// An inode was found in a directory.
     pub(in crate::lfs) fn note_found(&mut self, dir: InodeNo, ino: InodeNo) {
-        let Some(record) = self.inodes.peek(&ino).map(|core| core.record).filter(|ptr| ptr.is_stored())
-        else {
+        let Some(record) = self.files.peek(ino).map(|core| core.record).filter(|ptr| ptr.is_stored()) else {
             return;
         };
         let grid = self.grid();
-        self.coalescing.seams.note_child(&grid, dir, ino, (record.addr, record.len_sectors));
+        self.upkeep.coalescing.seams.note_child(&grid, dir, ino, (record.addr, record.len_sectors));
     }
 }

@@ -12,18 +12,18 @@ const IDLE_MS: u64 = 2_000;
 impl Lfs {
     /// Somebody asks for something now: a user, not the driver's own background work, and no check or cleaner from outside.
     pub(in crate::lfs) fn note_user(&mut self, now: TimeNs) {
-        self.last_request = now;
+        self.upkeep.last_request = now;
         self.note_burst();
     }
 
     /// A clock that was set back makes nothing wait for longer than it would have.
     pub(in crate::lfs) fn settle_clock(&mut self, now: TimeNs) {
-        self.last_request = self.last_request.min(now);
+        self.upkeep.last_request = self.upkeep.last_request.min(now);
     }
 
     /// How long it takes until the volume counts as quiet if nobody asks for anything, in milliseconds; 0 if it is quiet.
     #[must_use]
     pub fn idle_in_ms(&self, now: TimeNs) -> u64 {
-        IDLE_MS.saturating_sub(now.millis_since(self.last_request))
+        IDLE_MS.saturating_sub(now.millis_since(self.upkeep.last_request))
     }
 }

@@ -13,3 +13,47 @@ pub(in crate::lfs) mod reap;
 pub(in crate::lfs) mod seams;
 pub(in crate::lfs) mod snapshot;
 pub(in crate::lfs) mod step;
+
+use crate::lfs::base::damage::Quarantine;
+use crate::lfs::room::throttle::Throttle;
+use clean::Cleaning;
+use coalesce::Coalescing;
+use discard::Discard;
+use firnfs_format::TimeNs;
+
+/// What background work keeps from step to step.
+pub(in crate::lfs) struct Upkeep {
+    pub cleaning: Cleaning,
+    pub coalescing: Coalescing,
+    pub throttle: Throttle,
+    pub discard: Discard,
+    /// Damaged things that background work leaves alone.
+    pub quarantine: Quarantine,
+    /// When a user last asked for something.
+    pub last_request: TimeNs,
+    /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
+    pub gathering: bool,
+    /// The same for a cleaner outside, whose requests come between background steps.
+    pub port_gathering: bool,
+}
+
+impl Upkeep {
+    /// Before any work.
+    pub fn new(now: TimeNs, discard: Discard) -> Self {
+        Self {
+            cleaning: Cleaning::default(),
+            coalescing: Coalescing::default(),
+            throttle: Throttle::default(),
+            discard,
+            quarantine: Quarantine::new(),
+            last_request: now,
+            gathering: false,
+            port_gathering: false,
+        }
+    }
+
+    /// True while something gathers in memory what it will need all at once.
+    pub fn gathers(&self) -> bool {
+        self.gathering || self.port_gathering || self.coalescing.is_gathering
+    }
+}

@@ -143,7 +143,7 @@ impl Lfs {
     pub fn room(&self) -> Room {
         let room = self.room_now();
         Room {
-            log_bytes: self.counters.log_bytes,
+            log_bytes: self.accounts.counters.log_bytes,
             ready_segments: room.ready,
             waiting_segments: room.waiting,
             low_segments: room.low(),
@@ -155,7 +155,7 @@ impl Lfs {
     /// The leaf of the usage table that has a segment.
     #[must_use]
     pub fn usage_leaf_of(&self, segment: SegmentId) -> u64 {
-        self.usage.leaf_of(segment)
+        self.tables.usage.leaf_of(segment)
     }
 
     /// Segments of one leaf of the usage table; empty past the last leaf.
@@ -174,7 +174,7 @@ impl Lfs {
     /// `Need`, `Corrupt`; `Invalid` for blocks that no summary could name.
     pub fn bmapv(&mut self, blocks: &[BlockInfo]) -> Outcome<Vec<BlockPtr>> {
         let result = self.try_bmapv(blocks);
-        self.port_gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.port_gathering = matches!(result, Err(Stop::Need(_)));
         result
     }
 
@@ -203,7 +203,7 @@ impl Lfs {
         segments: &BTreeMap<SegmentId, Vec<u8>>,
     ) -> Outcome<Marked> {
         let result = self.try_markv(now, blocks, segments);
-        self.port_gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.port_gathering = matches!(result, Err(Stop::Need(_)));
         result
     }
 
@@ -217,7 +217,7 @@ impl Lfs {
         if segments.len() > victims_at_once(&self.geo) {
             return Err(FsError::Invalid("more segments than are moved at once").into());
         }
-        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+        if self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Err(Stop::Room);
         }
         if self.room_now().for_moves() == 0 {
@@ -240,7 +240,7 @@ impl Lfs {
         let mut on_device = FxHashMap::default();
         for (&segment, bytes) in segments {
             let usage = if segment.0 < self.geo.segments && self.is_idle(segment) {
-                gather_needs(self.usage.get(&mut self.shelf, segment), &mut needs)?
+                gather_needs(self.tables.usage.get(&mut self.shelf, segment), &mut needs)?
             } else {
                 None
             };
@@ -323,8 +323,9 @@ impl Lfs {
             }
             moved.push(segment);
         }
-        self.counters.cleaner_moved_bytes += marked.moved_bytes;
-        self.counters.cleaner_read_bytes += segments.len() as u64 * u64::from(self.geo.segment_bytes);
+        self.accounts.counters.cleaner_moved_bytes += marked.moved_bytes;
+        self.accounts.counters.cleaner_read_bytes +=
+            segments.len() as u64 * u64::from(self.geo.segment_bytes);
         self.commit_moved(now, &moved);
         marked
     }
@@ -332,7 +333,7 @@ impl Lfs {
     /// Whether moving so many live bytes empties a segment, and gains by it. What does not must leave the reserve alone, as
     /// users' writes do: else requests to move a part of this and a part of that would take the room that cleaning needs.
     fn frees_more(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
-        let Ok(usage) = self.usage.get(&mut self.shelf, segment) else { return false };
+        let Ok(usage) = self.tables.usage.get(&mut self.shelf, segment) else { return false };
         let live_bytes = u64::from(usage.live_bytes);
         let dead_bytes = u64::from(self.geo.segment_bytes).saturating_sub(live_bytes);
         moving_bytes == live_bytes && self.is_gain(live_bytes, dead_bytes)
@@ -342,13 +343,13 @@ impl Lfs {
         if segments.is_empty() {
             return;
         }
-        self.cleaning.wants_checkpoint = true;
+        self.upkeep.cleaning.wants_checkpoint = true;
         // Should this not be possible now, the blocks stay dirty and go with the next commit; if the volume failed, that says so.
         let committed = self.commit_scope(now, Scope::All, Cause::Cleaning);
         for segment in segments {
-            let usage = self.usage.get(&mut self.shelf, *segment);
+            let usage = self.tables.usage.get(&mut self.shelf, *segment);
             let is_empty = committed.is_ok() && usage.is_ok_and(|usage| usage.live_bytes == 0);
-            self.counters.segments_cleaned += u64::from(is_empty);
+            self.accounts.counters.segments_cleaned += u64::from(is_empty);
         }
     }
 
@@ -382,10 +383,10 @@ impl Lfs {
         if segment.0 >= self.geo.segments {
             return Ok(Emptiness::Busy);
         }
-        let usage = self.usage.get(&mut self.shelf, segment)?;
+        let usage = self.tables.usage.get(&mut self.shelf, segment)?;
         Ok(match usage.live_bytes {
             _ if !usage.in_use => Emptiness::Clean,
-            _ if self.log.is_open(segment) || self.shelf.is_in_flight(segment) => Emptiness::Busy,
+            _ if self.writer.log.is_open(segment) || self.shelf.is_in_flight(segment) => Emptiness::Busy,
             0 => Emptiness::Empty,
             bytes => Emptiness::Live(bytes),
         })

@@ -32,7 +32,7 @@ impl Lfs {
             if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
                 self.core_mut(ino).reap_from = Some(BlockIndex(range.start));
                 self.mark_inode(ino, false);
-                self.reap.push_back(ino);
+                self.files.reap_later(ino);
                 return;
             }
             pruning.budget = u64::MAX;
@@ -58,7 +58,7 @@ impl Lfs {
         if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
             core.reap_from = Some(BlockIndex(0));
             self.mark_inode(ino, true);
-            self.reap.push_back(ino);
+            self.files.reap_later(ino);
             return;
         }
         self.free_now(ino);
@@ -70,25 +70,26 @@ impl Lfs {
         for fork in FORKS {
             self.prune(ino, fork, &mut all);
         }
-        self.clean_inode(ino);
-        let core = self.inodes.remove(&ino).expect("the inode is in memory");
-        self.inode_bytes -= core.counted_bytes;
+        self.files.clean(ino);
+        let core = self.files.remove(ino).expect("the inode is in memory");
         self.recount(u64::from(core.record_charge_bytes), 0);
         if core.charged_bytes > 0 {
             self.wrong_account(format!("charge of inode {ino} without blocks"), 0, core.charged_bytes);
         }
         if core.record.is_stored() {
             let segment = self.geo.segment_of(core.record.addr);
-            self.usage.sub(segment, LogKind::Inode, core.record.stored_bytes());
-            self.freed.insert(ino, core.version);
+            self.tables.usage.sub(segment, LogKind::Inode, core.record.stored_bytes());
+            self.files.note_freed(ino, core.version);
         } else {
-            self.imap.give_back(ino);
+            self.tables.imap.give_back(ino);
         }
         // Also for an inode that never reached the log: its number's next use has another version.
         let atime = TimeNs(0);
-        self.imap.set(ino, ImapEntry { ptr: BlockPtr::HOLE, version: core.version, orphan: false, atime });
-        self.imap.inode_gone();
-        self.changed_since_checkpoint = true;
+        self.tables
+            .imap
+            .set(ino, ImapEntry { ptr: BlockPtr::HOLE, version: core.version, orphan: false, atime });
+        self.tables.imap.inode_gone();
+        self.due.note_change();
     }
 
     /// Once a mount: inodes whose blocks a crash left half freed go on where they stopped. Loading such an inode puts it in line.
@@ -113,9 +114,9 @@ impl Lfs {
     /// One background step. Returns false if there is nothing to reap. An inode with damaged blocks stays an orphan, for a
     /// checker to free.
     pub(in crate::lfs) fn reap_step(&mut self) -> Outcome<bool> {
-        let Some(&ino) = self.reap.front() else { return Ok(false) };
+        let Some(ino) = self.files.reap_next() else { return Ok(false) };
         if self.why_quarantined(Thing::Inode(ino)).is_some() {
-            self.reap.pop_front();
+            self.files.reaped();
             return Ok(true);
         }
         match self.reap_some(ino) {
@@ -126,7 +127,7 @@ impl Lfs {
             Ok(false) => return Ok(true),
             Err(stop) => return Err(stop),
         }
-        self.reap.pop_front();
+        self.files.reaped();
         Ok(true)
     }
 
@@ -165,10 +166,10 @@ impl Lfs {
 
     /// Numbers of all orphans: what the inode map says, and what has not reached it yet.
     pub(in crate::lfs) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
-        let (mut orphans, damage) = self.imap.orphans(&mut self.shelf)?;
+        let (mut orphans, damage) = self.tables.imap.orphans(&mut self.shelf)?;
         damage.into_iter().for_each(|why| self.put_in_quarantine(Thing::InodeMap, why));
         // Those of this mount may not have reached the inode map yet.
-        orphans.extend(self.dirty_order.values().filter(|&&ino| self.core(ino).is_orphan()));
+        orphans.extend(self.files.dirty().filter(|(_, core)| core.is_orphan()).map(|(ino, _)| ino));
         orphans.sort_unstable();
         orphans.dedup();
         Ok(orphans)

@@ -33,31 +33,31 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Room`; `ReadOnly` if the store turned read-only with changes that are not in the log.
     pub fn hold_snapshot(&mut self, now: TimeNs) -> Outcome<Snapshot> {
-        let is_dirty = !self.dirty_order.is_empty() || !self.freed.is_empty();
+        let is_dirty = self.files.are_dirty();
         let ticket = match self.standing.read_only() {
-            Some(_) if !is_dirty => self.jobs.durable(),
+            Some(_) if !is_dirty => self.writer.jobs.durable(),
             _ => self.commit_scope(now, Scope::All, Cause::Due)?,
         };
-        self.jobs.want(self.log.serial);
-        let base = self.snapshot(now, false, 0, self.imap.table.root, self.usage.table.root);
+        self.writer.jobs.want(self.writer.log.serial);
+        let base = self.snapshot(now, false, 0, self.tables.imap.table.root, self.tables.usage.table.root);
         let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
         let mut still = Self::at_checkpoint(self.sb.clone(), self.geo, options, &base, now);
-        still.imap = self.imap.clone();
-        still.usage = self.usage.clone();
+        still.tables.imap = self.tables.imap.clone();
+        still.tables.usage = self.tables.usage.clone();
         still.standing.give_up("a view of the past".to_owned());
-        self.usage.hold(self.durable_epoch);
+        self.tables.usage.hold(self.tables.durable_epoch);
         Ok(Snapshot { lfs: Box::new(still), ticket })
     }
 
     /// True if nothing was written over since [`Lfs::hold_snapshot`].
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.usage.is_held()
+        self.tables.usage.is_held()
     }
 
     /// Ends a hold; true if it lasted until now.
     pub fn release_snapshot(&mut self) -> bool {
-        self.usage.release()
+        self.tables.usage.release()
     }
 
     /// Where a block is now; `None` if there is none any more. For [`InodeNo::INODE_MAP`] and [`InodeNo::SEGMENT_USAGE`]:
@@ -68,8 +68,8 @@ impl Lfs {
     pub fn place_of_block(&mut self, key: BlockKey) -> Outcome<Option<BlockPtr>> {
         let level = u32::from(key.level);
         let found = match key.ino {
-            InodeNo::INODE_MAP => self.imap.table.ptr(&mut self.shelf, level, key.index.0),
-            InodeNo::SEGMENT_USAGE => self.usage.table.ptr(&mut self.shelf, level, key.index.0),
+            InodeNo::INODE_MAP => self.tables.imap.table.ptr(&mut self.shelf, level, key.index.0),
+            InodeNo::SEGMENT_USAGE => self.tables.usage.table.ptr(&mut self.shelf, level, key.index.0),
             ino => match self.load_inode(ino) {
                 Ok(_) => self.load_parents(key).and_then(|()| self.ptr(key)),
                 Err(stop) => Err(stop),
@@ -83,10 +83,10 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub fn place_of_record(&mut self, ino: InodeNo) -> Outcome<Option<BlockPtr>> {
-        if self.inodes.peek(&ino).is_some_and(|core| core.dirty.is_some()) {
+        if self.files.peek(ino).is_some_and(|core| core.dirty.is_some()) {
             return Ok(None);
         }
-        self.imap.get(&mut self.shelf, ino).map(|entry| Some(entry.ptr).filter(BlockPtr::is_stored))
+        self.tables.imap.get(&mut self.shelf, ino).map(|entry| Some(entry.ptr).filter(BlockPtr::is_stored))
     }
 }
 

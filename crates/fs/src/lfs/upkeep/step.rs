@@ -25,17 +25,17 @@ impl Lfs {
     /// Whether background work is due because of what was just done (not of time passing).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
-            || !self.reap.is_empty()
+            || self.files.reap_len() > 0
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
         if due && self.standing.may_write() { Pressure::Due } else { Pressure::None }
     }
 
     fn checkpoint_due_by_size(&self) -> bool {
-        self.log_bytes_since_checkpoint >= self.options.checkpoint_bytes
-            || self.imap.newer_len() >= NEWER_MAX
+        self.due.log_bytes() >= self.options.checkpoint_bytes
+            || self.tables.imap.newer_len() >= NEWER_MAX
             || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
-            || self.usage.changed_len() >= CHANGED_SEGMENTS_MAX
+            || self.tables.usage.changed_len() >= CHANGED_SEGMENTS_MAX
     }
 
     /// How long until something is due by itself, in milliseconds; `u64::MAX` if nothing ever will be as things are.
@@ -50,16 +50,11 @@ impl Lfs {
     }
 
     fn commit_in_ms(&self, now: TimeNs) -> u64 {
-        self.due_in(now, self.dirty_since, self.options.commit_interval_ms)
+        self.due.commit_in_ms(now, self.options.commit_interval_ms)
     }
 
     fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
-        let changed = self.changed_since_checkpoint.then_some(self.checkpointed_at);
-        self.due_in(now, changed, self.options.checkpoint_interval_ms)
-    }
-
-    fn due_in(&self, now: TimeNs, since: Option<TimeNs>, interval_ms: u64) -> u64 {
-        since.map_or(u64::MAX, |since| interval_ms.saturating_sub(now.millis_since(since)))
+        self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms)
     }
 
     /// Does one step. `pressed`: an operation waits for room. Damage that it cannot go around makes the volume read-only.
@@ -68,7 +63,7 @@ impl Lfs {
     /// `Need`, `Room`.
     pub(in crate::lfs) fn background_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         self.settle_clock(now);
-        self.cleaning.is_on_demand = pressed || self.idle_in_ms(now) > 0;
+        self.upkeep.cleaning.is_on_demand = pressed || self.idle_in_ms(now) > 0;
         self.settle_marks();
         let mut sleep_ms = LOOK_AGAIN_MS;
         if self.standing.may_write() {
@@ -89,13 +84,13 @@ impl Lfs {
         if self.reap_step()? {
             return Ok(Step::Worked);
         }
-        if self.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+        if self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Ok(Step::Waiting);
         }
         if self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1) {
             return self.background_commit(now);
         }
-        let is_due = self.checkpoint_due_by_size() && !self.jobs.checkpoint_under_way();
+        let is_due = self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way();
         if is_due && self.background_checkpoint(now)? == Step::Worked {
             return Ok(Step::Worked);
         }
@@ -105,8 +100,8 @@ impl Lfs {
         if self.commit_in_ms(now) == 0 {
             let step = self.background_commit(now)?;
             if self.dirty_bytes() == 0 {
-                self.jobs.want(self.log.serial);
-                self.dirty_since = None;
+                self.writer.jobs.want(self.writer.log.serial);
+                self.due.note_clean();
             }
             return Ok(step);
         }
@@ -152,7 +147,7 @@ impl Lfs {
     pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
         match self.checkpoint(now, false) {
             Ok(()) => {
-                self.cleaning.wants_checkpoint = false;
+                self.upkeep.cleaning.wants_checkpoint = false;
                 Ok(Step::Worked)
             }
             Err(Stop::Room) => Ok(self.no_way()),
@@ -162,7 +157,7 @@ impl Lfs {
 
     /// What to say when room is short: only requests under way, and readers of clean segments, can give any back by themselves.
     fn no_way(&self) -> Step {
-        if self.jobs.is_idle() && !self.pins.is_awaited() { Step::Stuck } else { Step::Waiting }
+        if self.writer.jobs.is_idle() && !self.writer.pins.is_awaited() { Step::Stuck } else { Step::Waiting }
     }
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
@@ -170,36 +165,38 @@ impl Lfs {
         if !self.wants_room() && !pressed {
             return Ok(None);
         }
-        if self.usage.hold_costs(self.durable_epoch) {
+        if self.tables.usage.hold_costs(self.tables.durable_epoch) {
             // Users come first: who reads the state held notices and begins again.
-            self.usage.release();
+            self.tables.usage.release();
             return Ok(Some(Step::Worked));
         }
-        if self.jobs.checkpoint_under_way() {
+        if self.writer.jobs.checkpoint_under_way() {
             return Ok(Some(Step::Waiting));
         }
         if self.has_room_waiting() {
             return self.background_checkpoint(now).map(Some);
         }
-        if !pressed && !self.may_clean_on_demand(!self.cleaning.is_on_demand) {
+        if !pressed && !self.may_clean_on_demand(!self.upkeep.cleaning.is_on_demand) {
             return Ok(None);
         }
-        self.cleaning.is_idle_pass = false;
+        self.upkeep.cleaning.is_idle_pass = false;
         match self.clean_step(now) {
             Ok(true) => {
                 self.note_pass();
                 Ok(Some(Step::Worked))
             }
             // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
-            Ok(false) if self.cleaning.finds_empty || pressed && self.changed_since_checkpoint => {
-                self.cleaning.finds_empty = false;
+            Ok(false) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
+                self.upkeep.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
             }
             Ok(false) if !pressed => {
-                self.throttle.rests_since = self.rest();
+                self.upkeep.throttle.rests_since = self.rest();
                 Ok(None)
             }
-            Err(Stop::Room) if self.usage.changed_len() > 0 => self.background_checkpoint(now).map(Some),
+            Err(Stop::Room) if self.tables.usage.changed_len() > 0 => {
+                self.background_checkpoint(now).map(Some)
+            }
             Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
@@ -207,7 +204,7 @@ impl Lfs {
 
     /// True if checkpoints alone make room.
     fn has_room_waiting(&self) -> bool {
-        self.room_now().waiting > 0 || self.cleaning.wants_checkpoint
+        self.room_now().waiting > 0 || self.upkeep.cleaning.wants_checkpoint
     }
 
     /// Commits everything and puts a checkpoint in line, whether one is due or not.

@@ -30,25 +30,26 @@ impl Lfs {
     /// `Need`; `Room` while a checkpoint is under way or clean segments are short; `ReadOnly`.
     pub(in crate::lfs) fn checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
         let result = self.try_checkpoint(now, clean);
-        self.gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
         result
     }
 
     fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
         self.standing.refuse()?;
-        if self.jobs.checkpoint_under_way() {
+        if self.writer.jobs.checkpoint_under_way() {
             return Err(Stop::Room);
         }
         self.commit_scope(now, Scope::All, Cause::Due)?;
-        let imap_leaves = self.imap.changed_leaves();
-        let imap_old = self.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
-        let imap_blocks = self.imap.table.blocks_written(&imap_leaves, self.imap.next_ino.0).len();
+        let imap_leaves = self.tables.imap.changed_leaves();
+        let imap_old = self.tables.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
+        let imap_blocks =
+            self.tables.imap.table.blocks_written(&imap_leaves, self.tables.imap.next_ino.0).len();
         let leaving = imap_old.values().copied().collect();
         let (usage_leaves, usage_old) = self.close_usage_set(leaving, imap_blocks)?;
         // From here on nothing stops.
         self.write_imap(now, &imap_leaves, &imap_old);
         let emptied = self.write_usage(now, &usage_leaves, &usage_old);
-        if let Some((segment, live_bytes)) = self.usage.take_wrong() {
+        if let Some((segment, live_bytes)) = self.tables.usage.take_wrong() {
             // The accounts on the device are wrong: no checkpoint is built on them.
             let what = format!("live bytes of segment {segment}");
             self.wrong_account(what, 0, live_bytes);
@@ -66,19 +67,19 @@ impl Lfs {
         leaving: Vec<BlockPtr>,
         imap_blocks: usize,
     ) -> Outcome<(BTreeSet<u64>, BTreeMap<(u32, u64), BlockPtr>)> {
-        let mut segments: BTreeSet<SegmentId> = self.usage.changed().collect();
+        let mut segments: BTreeSet<SegmentId> = self.tables.usage.changed().collect();
         segments.extend(leaving.iter().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
         loop {
             let before = segments.len();
-            let leaves = self.usage.leaves_of(segments.iter().copied());
-            let old = self.usage.table.rewritten(&mut self.shelf, &leaves)?;
+            let leaves = self.tables.usage.leaves_of(segments.iter().copied());
+            let old = self.tables.usage.table.rewritten(&mut self.shelf, &leaves)?;
             segments.extend(old.values().filter(|p| p.is_stored()).map(|p| self.geo.segment_of(p.addr)));
-            let usage_blocks = self.usage.table.blocks_written(&leaves, self.geo.segments).len();
+            let usage_blocks = self.tables.usage.table.blocks_written(&leaves, self.geo.segments).len();
             let blocks = imap_blocks + usage_blocks;
             let sectors = blocks as u64 * u64::from(self.geo.block_bytes / SECTOR_BYTES);
             let needed = Log::segments_needed(&self.geo, blocks, sectors);
             self.ensure_pool(needed)?;
-            segments.extend(self.log.upcoming(self.log.meta_log(), needed));
+            segments.extend(self.writer.log.upcoming(self.writer.log.meta_log(), needed));
             if segments.len() == before {
                 return Ok((leaves, old));
             }
@@ -86,27 +87,27 @@ impl Lfs {
     }
 
     fn write_imap(&mut self, now: TimeNs, leaves: &BTreeSet<u64>, old: &BTreeMap<(u32, u64), BlockPtr>) {
-        let limit = self.imap.next_ino.0;
-        let written = self.imap.table.blocks_written(leaves, limit);
+        let limit = self.tables.imap.next_ino.0;
+        let written = self.tables.imap.table.blocks_written(leaves, limit);
         if leaves.is_empty() {
             return;
         }
-        let updates = self.imap.take_newer();
+        let updates = self.tables.imap.take_newer();
         let mut staged =
-            self.imap.table.stage(&mut self.shelf, leaves, &updates, limit, self.geo.block_bytes);
+            self.tables.imap.table.stage(&mut self.shelf, leaves, &updates, limit, self.geo.block_bytes);
         self.leave(LogKind::InodeMap, old);
         let lens: Vec<u8> =
-            written.iter().map(|&(l, i)| self.imap.table.stored_sectors(l, i, limit)).collect();
-        let log = self.log.meta_log();
-        for plan in self.log.plan(log, &self.geo, &mut self.usage, &lens) {
+            written.iter().map(|&(l, i)| self.tables.imap.table.stored_sectors(l, i, limit)).collect();
+        let log = self.writer.log.meta_log();
+        for plan in self.writer.log.plan(log, &self.geo, &mut self.tables.usage, &lens) {
             let mut writer = PartialWriter::new(&self.geo, &plan, plan.len_sectors - plan.summary_sectors);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
                 writer.adds_live(LogKind::InodeMap, &ptr, now);
-                self.usage.add(plan.segment, LogKind::InodeMap, ptr.stored_bytes(), now, now);
-                self.live_bytes += u64::from(ptr.stored_bytes());
-                self.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
+                self.tables.usage.add(plan.segment, LogKind::InodeMap, ptr.stored_bytes(), now, now);
+                self.recount(0, u64::from(ptr.stored_bytes()));
+                self.tables.imap.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::INODE_MAP, level, index, ptr));
             }
             self.finish_partial(now, &plan, writer, log, FLAG_CHECKPOINT | FLAG_END);
@@ -121,30 +122,30 @@ impl Lfs {
         old: &BTreeMap<(u32, u64), BlockPtr>,
     ) -> Vec<SegmentId> {
         let limit = self.geo.segments;
-        let written = self.usage.table.blocks_written(leaves, limit);
+        let written = self.tables.usage.table.blocks_written(leaves, limit);
         let lens: Vec<u8> =
-            written.iter().map(|&(l, i)| self.usage.table.stored_sectors(l, i, limit)).collect();
+            written.iter().map(|&(l, i)| self.tables.usage.table.stored_sectors(l, i, limit)).collect();
         self.leave(LogKind::UsageTable, old);
-        let own_log = self.log.meta_log();
-        let plans = self.log.plan(own_log, &self.geo, &mut self.usage, &lens);
+        let own_log = self.writer.log.meta_log();
+        let plans = self.writer.log.plan(own_log, &self.geo, &mut self.tables.usage, &lens);
         for plan in &plans {
             let bytes: u32 = lens[plan.items.clone()].iter().map(|&l| u32::from(l) * SECTOR_BYTES).sum();
-            self.usage.add(plan.segment, LogKind::UsageTable, bytes, now, now);
-            self.live_bytes += u64::from(bytes);
+            self.tables.usage.add(plan.segment, LogKind::UsageTable, bytes, now, now);
+            self.recount(0, u64::from(bytes));
         }
-        let log = &self.log;
+        let log = &self.writer.log;
         let open = |segment| log.is_open(segment);
-        let (updates, emptied) = self.usage.merge(&mut self.shelf, self.epoch, &open);
+        let (updates, emptied) = self.tables.usage.merge(&mut self.shelf, self.tables.epoch, &open);
         self.count_died(&emptied);
         let block_bytes = self.geo.block_bytes;
-        let mut staged = self.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
+        let mut staged = self.tables.usage.table.stage(&mut self.shelf, leaves, &updates, limit, block_bytes);
         for plan in &plans {
             let mut writer = PartialWriter::new(&self.geo, plan, plan.len_sectors - plan.summary_sectors);
             for at in plan.items.clone() {
                 let (level, index) = written[at];
                 let ptr = self.put_table_block(&mut writer, &staged, (level, index), lens[at]);
                 writer.adds_live(LogKind::UsageTable, &ptr, now);
-                self.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
+                self.tables.usage.table.placed(&mut self.shelf, &mut staged, level, index, ptr);
                 writer.entries.push(table_entry(InodeNo::SEGMENT_USAGE, level, index, ptr));
             }
             self.finish_partial(now, plan, writer, own_log, FLAG_CHECKPOINT | FLAG_END);
@@ -159,21 +160,21 @@ impl Lfs {
         (level, index): (u32, u64),
         len_sectors: u8,
     ) -> BlockPtr {
-        let ptr = BlockPtr { len_sectors, birth: self.epoch, ..BlockPtr::HOLE };
+        let ptr = BlockPtr { len_sectors, birth: self.tables.epoch, ..BlockPtr::HOLE };
         writer.put_copy(ptr, staged.bytes(level, index))
     }
 
     /// Of the segments that a checkpoint finds empty, those that the cleaner did not empty came free by themselves.
     fn count_died(&mut self, emptied: &[SegmentId]) {
-        let cleaned = std::mem::take(&mut self.cleaning.cleaned);
-        self.counters.segments_cleaned_empty +=
+        let cleaned = std::mem::take(&mut self.upkeep.cleaning.cleaned);
+        self.accounts.counters.segments_cleaned_empty +=
             emptied.iter().filter(|s| !cleaned.contains(s)).count() as u64;
     }
 
     /// Table blocks that are about to be replaced die.
     fn leave(&mut self, kind: LogKind, old: &BTreeMap<(u32, u64), BlockPtr>) {
         for ptr in old.values().filter(|p| p.is_stored()) {
-            self.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
+            self.tables.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
             self.recount(u64::from(ptr.stored_bytes()), 0);
         }
     }
@@ -181,15 +182,19 @@ impl Lfs {
     /// Puts the slot in line, after everything it refers to.
     pub(in crate::lfs) fn queue_slot(&mut self, now: TimeNs, clean: bool, emptied: Vec<SegmentId>) {
         // One incarnation wrote all that may follow this checkpoint.
-        self.spans = vec![Span { from: self.log.serial.next(), incarnation: self.log.incarnation }];
-        let checkpoint =
-            self.snapshot(now, clean, emptied.len() as u32, self.imap.table.root, self.usage.table.root);
-        self.emptied_by.push((self.epoch, emptied));
+        self.tables.spans =
+            vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
+        let checkpoint = self.snapshot(
+            now,
+            clean,
+            emptied.len() as u32,
+            self.tables.imap.table.root,
+            self.tables.usage.table.root,
+        );
+        self.upkeep.discard.emptied.push((self.tables.epoch, emptied));
         self.push_checkpoint(&checkpoint);
         self.begin_era(now);
-        self.checkpointed_at = now;
-        self.log_bytes_since_checkpoint = 0;
-        self.changed_since_checkpoint = false;
+        self.due.note_checkpoint(now);
     }
 
     /// The state of the volume as a checkpoint stores it.
@@ -201,28 +206,28 @@ impl Lfs {
         imap: TableRoot,
         usage: TableRoot,
     ) -> Checkpoint {
-        let mut counters = self.counters.encode();
-        if let Some(live) = self.usage.live() {
+        let mut counters = self.accounts.counters.encode();
+        if let Some(live) = self.tables.usage.live() {
             live.put_live(&mut counters);
         }
         Checkpoint {
             uuid: self.sb.uuid,
-            epoch: self.epoch,
-            incarnation: self.log.incarnation,
+            epoch: self.tables.epoch,
+            incarnation: self.writer.log.incarnation,
             clean,
             time: now,
-            serial: self.log.serial,
-            serial_crc: self.log.prev_crc,
+            serial: self.writer.log.serial,
+            serial_crc: self.writer.log.prev_crc,
             imap,
             usage,
             emptied,
-            next_ino: self.imap.next_ino,
+            next_ino: self.tables.imap.next_ino,
             size_bytes: self.size_bytes,
             segments: self.geo.segments,
-            live_bytes: self.live_bytes,
-            tails: self.log.tails(),
-            spans: self.spans.clone(),
-            features: self.features,
+            live_bytes: self.accounts.live_bytes(),
+            tails: self.writer.log.tails(),
+            spans: self.tables.spans.clone(),
+            features: self.tables.features,
             counters,
         }
     }
@@ -232,8 +237,13 @@ impl Lfs {
         let bytes = checkpoint.encode(self.sb.write_unit_bytes);
         let slot = if is_on(Mutation::OneSlot) { 0 } else { (checkpoint.epoch.0 % 2) as usize };
         let data = Arc::new(AlignedBuf::copy_of(&bytes));
-        self.jobs.push_slot(checkpoint.serial, checkpoint.epoch, self.sb.checkpoint_at_bytes[slot], data);
-        self.epoch = Epoch(checkpoint.epoch.0 + 1);
+        self.writer.jobs.push_slot(
+            checkpoint.serial,
+            checkpoint.epoch,
+            self.sb.checkpoint_at_bytes[slot],
+            data,
+        );
+        self.tables.epoch = Epoch(checkpoint.epoch.0 + 1);
     }
 }
 

@@ -163,19 +163,20 @@ impl Lfs {
             gathered.sort_data_by(|item| self.birth_of(item));
         }
         let mut parts = if self.is_worth_several(&gathered, scope, cause) {
-            gathered.apart(self.log.meta_log())
+            gathered.apart(self.writer.log.meta_log())
         } else {
             gathered.together()
         };
         parts.retain(|(_, batch)| !batch.items.is_empty());
-        let needed = parts.iter().map(|(log, batch)| self.log.segments_entered(*log, &self.geo, &batch.lens));
+        let needed =
+            parts.iter().map(|(log, batch)| self.writer.log.segments_entered(*log, &self.geo, &batch.lens));
         self.ensure_pool(needed.sum())?;
         let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
         for (n, (log, batch)) in parts.iter().enumerate() {
             let end = if n + 1 == parts.len() { FLAG_END } else { 0 };
             self.write_batch(now, batch, *log, flags, end);
         }
-        Ok(Ticket(self.log.serial.0))
+        Ok(Ticket(self.writer.log.serial.0))
     }
 
     fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
@@ -183,23 +184,22 @@ impl Lfs {
         let least_sectors = match cause {
             Cause::Cleaning | Cause::Ordering => return true,
             Cause::Wanted => segment_sectors,
-            Cause::Due if self.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
-            Cause::Due => self.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
+            Cause::Due if self.writer.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
+            Cause::Due => self.writer.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
         };
         scope == Scope::All && gathered.sectors() >= least_sectors.min(segment_sectors)
     }
 
     fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {
         let mut gathered = Gathered::default();
-        for &ino in self.dirty_order.values() {
-            let core = self.core(ino);
+        for (ino, core) in self.files.dirty() {
             let names = core.dirty.is_some_and(|d| d.names) && !is_on(Mutation::FsyncWithoutNames);
             if !names && matches!(scope, Scope::File(only) if only != ino) {
                 continue;
             }
             self.gather_inode(now, ino, core, cause, &mut gathered);
         }
-        for (&ino, &version) in &self.freed {
+        for (&ino, &version) in self.files.freed() {
             gathered.meta.push(Item::Freed(ino, version), 0);
         }
         gathered
@@ -256,10 +256,10 @@ impl Lfs {
         match *item {
             Item::Block(ino, place, _) => {
                 let dirty = self.shelf.cache.peek(&place.key(ino)).and_then(CachedBlock::dirty);
-                dirty.and_then(|dirty| dirty.birth).unwrap_or(self.epoch)
+                dirty.and_then(|dirty| dirty.birth).unwrap_or(self.tables.epoch)
             }
             Item::Record(ino) => self.core(ino).record.birth,
-            Item::Freed(..) => self.epoch,
+            Item::Freed(..) => self.tables.epoch,
         }
     }
 
@@ -271,7 +271,7 @@ impl Lfs {
 
     /// Writes a batch or a part of one, whose last partial segment is marked with `end`.
     fn write_batch(&mut self, now: TimeNs, batch: &Batch, log: u8, flags: u16, end: u16) {
-        let plans = self.log.plan(log, &self.geo, &mut self.usage, &batch.lens);
+        let plans = self.writer.log.plan(log, &self.geo, &mut self.tables.usage, &batch.lens);
         let last = plans.len() - 1;
         for (n, plan) in plans.iter().enumerate() {
             let more = if n == last { end } else { 0 };
@@ -284,15 +284,15 @@ impl Lfs {
                     }
                     Item::Record(ino) => self.write_record(ino, ptr, &mut writer),
                     Item::Freed(ino, version) => {
-                        self.freed.remove(&ino);
-                        self.imap.give_back(ino);
+                        self.files.forget_freed(ino);
+                        self.tables.imap.give_back(ino);
                         Entry { ino, version, kind: EntryKind::Freed, ptr: BlockPtr::HOLE }
                     }
                 };
                 writer.entries.push(entry);
             }
             for (kind, bytes) in writer.placed.iter().filter(|(_, bytes)| *bytes > 0) {
-                self.usage.add(plan.segment, kind, bytes as u32, writer.youngest, now);
+                self.tables.usage.add(plan.segment, kind, bytes as u32, writer.youngest, now);
             }
             self.finish_partial(now, plan, writer, log, flags | more);
         }
@@ -311,7 +311,7 @@ impl Lfs {
         let is_whole_data = is_data && ptr.stored_bytes() == self.geo.block_bytes;
         let keep = self.options.cache_file_data || !is_whole_data;
         let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
-        let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.epoch), ..ptr };
+        let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.tables.epoch), ..ptr };
         let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
         self.settle_parent(key, ptr);
         if dirty.charged_bytes != ptr.stored_bytes() {
@@ -327,9 +327,9 @@ impl Lfs {
     }
 
     fn write_record(&mut self, ino: InodeNo, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
-        let ptr = BlockPtr { birth: self.epoch, ..ptr };
+        let ptr = BlockPtr { birth: self.tables.epoch, ..ptr };
         let ptr = writer.put_own(ptr, |out| self.core(ino).encode(ino, out));
-        self.clean_inode(ino);
+        self.files.clean(ino);
         let core = self.core_mut(ino);
         core.dirty_blocks.clear();
         let old = std::mem::replace(&mut core.record, ptr);
@@ -338,9 +338,9 @@ impl Lfs {
         writer.adds_live(LogKind::Inode, &ptr, core.inode.mtime);
         self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
         if old.is_stored() {
-            self.usage.sub(self.geo.segment_of(old.addr), LogKind::Inode, old.stored_bytes());
+            self.tables.usage.sub(self.geo.segment_of(old.addr), LogKind::Inode, old.stored_bytes());
         }
-        self.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
+        self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
         Entry { ino, version, kind: EntryKind::Inode { orphan }, ptr }
     }
 
@@ -353,15 +353,15 @@ impl Lfs {
         log: u8,
         flags: u16,
     ) {
-        let serial = self.log.serial.next();
+        let serial = self.writer.log.serial.next();
         let mut summary = Summary {
             crc: 0,
             uuid: self.sb.uuid,
             serial,
-            prev_crc: self.log.prev_crc,
-            incarnation: self.log.incarnation,
-            durable_through: self.jobs.durable_serial(),
-            epoch: self.epoch,
+            prev_crc: self.writer.log.prev_crc,
+            incarnation: self.writer.log.incarnation,
+            durable_through: self.writer.jobs.durable_serial(),
+            epoch: self.tables.epoch,
             flags,
             time: now,
             segment: plan.segment,
@@ -373,14 +373,14 @@ impl Lfs {
         };
         debug_assert_eq!(summary_sectors(writer.entries.len()), plan.summary_sectors);
         summary.encode_into(&writer.entries, writer.parcel.summary_mut());
-        self.log.serial = serial;
-        self.log.prev_crc = summary.crc;
+        self.writer.log.serial = serial;
+        self.writer.log.prev_crc = summary.crc;
         let addr = self.geo.addr(plan.segment, plan.start_sector);
         let parcel = Arc::new(writer.parcel);
-        self.counters.count_partial(parcel.len_bytes() as u64, &writer.placed);
-        self.log_bytes_since_checkpoint += parcel.len_bytes() as u64;
+        self.accounts.counters.count_partial(parcel.len_bytes() as u64, &writer.placed);
+        self.due.note_log(parcel.len_bytes() as u64);
         self.shelf.launch(addr, parcel.clone());
-        self.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), parcel);
+        self.writer.jobs.push_partial(serial, addr, self.geo.device_bytes(addr), parcel);
     }
 
     /// Makes sure that clean segments are at hand for laying out that many.
@@ -388,12 +388,12 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` if there are not enough clean segments now.
     pub(in crate::lfs) fn ensure_pool(&mut self, needed: usize) -> Outcome<()> {
-        if self.log.pool_len() >= needed {
+        if self.writer.log.pool_len() >= needed {
             return Ok(());
         }
         // A few more than needed, so that most commits find the pool full.
-        let missing = needed + 4 - self.log.pool_len();
-        let (log, pins, jobs, geo) = (&self.log, &self.pins, &self.jobs, &self.geo);
+        let missing = needed + 4 - self.writer.log.pool_len();
+        let (log, pins, jobs, geo) = (&self.writer.log, &self.writer.pins, &self.writer.jobs, &self.geo);
         let meets_pins = Cell::new(false);
         let taken = |segment| {
             let start_bytes = geo.device_bytes(geo.addr(segment, 0));
@@ -401,10 +401,11 @@ impl Lfs {
             meets_pins.set(meets_pins.get() || is_pinned);
             is_pinned || log.is_taken(segment) || jobs.is_discarding(start_bytes)
         };
-        let found = self.usage.find_ready(&mut self.shelf, self.durable_epoch, missing, &taken)?;
-        self.log.fill_pool(found);
-        let has_enough = self.log.pool_len() >= needed;
-        self.pins.set_awaited(!has_enough && meets_pins.get());
+        let found =
+            self.tables.usage.find_ready(&mut self.shelf, self.tables.durable_epoch, missing, &taken)?;
+        self.writer.log.fill_pool(found);
+        let has_enough = self.writer.log.pool_len() >= needed;
+        self.writer.pins.set_awaited(!has_enough && meets_pins.get());
         if has_enough { Ok(()) } else { Err(Stop::Room) }
     }
 }

@@ -1,11 +1,25 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
-//! (`commit`) and of the tables (`checkpoint`), requests for the device (`jobs`), and the segments that readers keep from being
+//! (`commit`) and of the tables (`checkpoint`), when either is due (`due`), requests for the device (`jobs`), and the segments that readers keep from being
 //! written (`pins`).
 
 pub(in crate::lfs) mod checkpoint;
 pub(in crate::lfs) mod commit;
+pub(in crate::lfs) mod due;
 pub(in crate::lfs) mod eras;
 pub(in crate::lfs) mod jobs;
 pub(in crate::lfs) mod log;
 pub(in crate::lfs) mod pins;
 pub(in crate::lfs) mod sorting;
+
+use jobs::Jobs;
+use log::Log;
+use pins::Pins;
+
+/// Where the log goes on, what is on its way to the device, and what readers keep from being written.
+///
+/// Invariant: a segment is in at most one of these: open, in the pool, clean and free to be taken.
+pub(in crate::lfs) struct LogWriter {
+    pub log: Log,
+    pub jobs: Jobs,
+    pub pins: Pins,
+}

@@ -41,7 +41,7 @@ impl Lfs {
     }
 
     fn present(&self, now: TimeNs) -> Present {
-        Present { epoch: self.epoch, now, written_bytes: self.counters.user_bytes }
+        Present { epoch: self.tables.epoch, now, written_bytes: self.accounts.counters.user_bytes }
     }
 
     /// The epoch under way has just begun.
@@ -54,7 +54,7 @@ impl Lfs {
     pub(in crate::lfs) fn origin_of(&self, ptr: &BlockPtr) -> Option<Origin> {
         let is_there = ptr.is_stored() && self.geo.is_inside(ptr);
         is_there.then(|| Origin {
-            log: self.usage.peek_log(&self.shelf, self.geo.segment_of(ptr.addr)).and_then(data_log_of),
+            log: self.tables.usage.peek_log(&self.shelf, self.geo.segment_of(ptr.addr)).and_then(data_log_of),
             birth: ptr.birth,
         })
     }
@@ -93,7 +93,7 @@ impl Lfs {
 
     /// The same for a segment whose usage entry is in memory.
     pub(in crate::lfs) fn learn_of(&mut self, now: TimeNs, segment: SegmentId) {
-        if let Ok(usage) = self.usage.get(&mut self.shelf, segment) {
+        if let Ok(usage) = self.tables.usage.get(&mut self.shelf, segment) {
             self.learn(now, usage.log, usage.written);
         }
     }

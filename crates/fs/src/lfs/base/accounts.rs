@@ -1,0 +1,76 @@
+//! Accounts: the live bytes of the volume, and what was counted since mkfs.
+//!
+//! Invariant: `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
+//! replace, at every moment between operations. Should more die than there is, an account on the device was wrong.
+
+use super::counters::Counters;
+
+/// More was to be taken from an account than was on it, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) struct Overdrawn {
+    pub taken_bytes: u64,
+    pub stated_bytes: u64,
+}
+
+/// See the module's head.
+pub(in crate::lfs) struct Accounts {
+    live_bytes: u64,
+    /// Since mkfs.
+    pub counters: Counters,
+    /// The same when the volume was opened.
+    at_mount: Counters,
+}
+
+impl Accounts {
+    /// As a checkpoint states them.
+    pub fn new(live_bytes: u64, counters: Counters) -> Self {
+        Self { live_bytes, counters, at_mount: counters }
+    }
+
+    /// Live bytes of the volume, dirty data included.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Live bytes died and came.
+    ///
+    /// # Errors
+    /// More died than there were; none are left then.
+    pub fn recount(&mut self, died_bytes: u64, came_bytes: u64) -> Result<(), Overdrawn> {
+        let stated_bytes = self.live_bytes + came_bytes;
+        self.live_bytes = stated_bytes.saturating_sub(died_bytes);
+        if died_bytes > stated_bytes {
+            return Err(Overdrawn { taken_bytes: died_bytes, stated_bytes });
+        }
+        Ok(())
+    }
+
+    /// A repair counted anew.
+    pub fn restate(&mut self, live_bytes: u64) {
+        self.live_bytes = live_bytes;
+    }
+
+    /// What is counted so far was counted before this mount.
+    pub fn begin_mount(&mut self) {
+        self.at_mount = self.counters;
+    }
+
+    /// Counts since the volume was opened.
+    pub fn since_mount(&self) -> Counters {
+        self.counters.since(&self.at_mount)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_deaths_than_live_bytes_are_told_and_leave_nothing() {
+        let mut accounts = Accounts::new(100, Counters::default());
+        assert_eq!(accounts.recount(60, 10), Ok(()));
+        assert_eq!(accounts.live_bytes(), 50);
+        assert_eq!(accounts.recount(70, 10), Err(Overdrawn { taken_bytes: 70, stated_bytes: 60 }));
+        assert_eq!(accounts.live_bytes(), 0);
+    }
+}

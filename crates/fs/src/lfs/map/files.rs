@@ -1,0 +1,187 @@
+//! Files in memory: inodes, which of them are dirty and in which order, what was freed, and what is still to be freed.
+//!
+//! Invariants:
+//! - `inode_bytes` is what all inodes here count, `dirty_record_bytes` what the records of the dirty ones were charged;
+//! - a dirty inode is in the order exactly once, a clean one not at all;
+//! - an inode with blocks that are still to be dropped is in line for the background, and stays in memory until they are.
+//!
+//! Their blocks are in the [`Shelf`](super::shelf::Shelf).
+
+use super::inode::{CoreInode, DirtyInode};
+use crate::cache::ClockMap;
+use firnfs_format::InodeNo;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Clean inodes that stay in memory however many of the rest are dirty: more than one operation needs.
+const KEPT_INODES: usize = 64;
+
+/// A change of what a dirty inode's record is charged, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) struct Recharge {
+    pub was_bytes: u32,
+    pub now_bytes: u32,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(in crate::lfs) struct Files {
+    inodes: ClockMap<InodeNo, Box<CoreInode>>,
+    inode_bytes: u64,
+    /// Dirty inodes in the order in which they turned dirty.
+    dirty_order: BTreeMap<u64, InodeNo>,
+    next_order: u64,
+    dirty_record_bytes: u64,
+    /// Freed since the last commit, with their versions: the log has to say so.
+    freed: BTreeMap<InodeNo, u32>,
+    /// Inodes with blocks to be dropped in the background.
+    reap: VecDeque<InodeNo>,
+}
+
+impl Files {
+    /// Looks and warms.
+    pub fn get(&mut self, ino: InodeNo) -> Option<&mut CoreInode> {
+        self.inodes.get(&ino).map(|core| &mut **core)
+    }
+
+    /// Looks without warming.
+    pub fn peek(&self, ino: InodeNo) -> Option<&CoreInode> {
+        self.inodes.peek(&ino).map(|core| &**core)
+    }
+
+    /// True for an inode in memory.
+    pub fn has(&self, ino: InodeNo) -> bool {
+        self.inodes.peek(&ino).is_some()
+    }
+
+    /// Puts an inode in; one with blocks still to be dropped goes in line for that.
+    pub fn insert(&mut self, ino: InodeNo, mut core: CoreInode) {
+        if core.reap_from.is_some() {
+            self.reap.push_back(ino);
+        }
+        core.counted_bytes = core.memory_bytes();
+        self.inode_bytes += core.counted_bytes;
+        if let Some(old) = self.inodes.insert(ino, Box::new(core), 1) {
+            self.inode_bytes -= old.counted_bytes;
+        }
+    }
+
+    /// Takes an inode out of memory; whatever was changed in it is forgotten.
+    pub fn remove(&mut self, ino: InodeNo) -> Option<Box<CoreInode>> {
+        if self.has(ino) {
+            self.clean(ino);
+        }
+        let core = self.inodes.remove(&ino)?;
+        self.inode_bytes -= core.counted_bytes;
+        Some(core)
+    }
+
+    /// Forgets everything. Nothing may be dirty.
+    pub fn clear(&mut self) {
+        debug_assert!(!self.are_dirty(), "what is dirty is not forgotten");
+        *self = Self { next_order: self.next_order, ..Self::default() };
+    }
+
+    /// Turns an inode in memory dirty; `names`: every commit has to write it. True if it was clean.
+    pub fn mark(&mut self, ino: InodeNo, names: bool) -> bool {
+        let core = self.inodes.get(&ino).expect("the inode was looked at in this operation");
+        if let Some(dirty) = &mut core.dirty {
+            dirty.names |= names;
+            return false;
+        }
+        core.dirty = Some(DirtyInode { order: self.next_order, names });
+        self.dirty_record_bytes += u64::from(core.record_charge_bytes);
+        self.dirty_order.insert(self.next_order, ino);
+        self.next_order += 1;
+        true
+    }
+
+    /// The record of an inode in memory is laid out: it is clean.
+    pub fn clean(&mut self, ino: InodeNo) {
+        let core = self.inodes.get(&ino).expect("the inode is in memory");
+        if let Some(dirty) = core.dirty.take() {
+            self.dirty_order.remove(&dirty.order);
+            self.dirty_record_bytes -= u64::from(core.record_charge_bytes);
+        }
+    }
+
+    /// Brings the memory that an inode counts with up to date, and the charge for its record if it is dirty; returns how that
+    /// changed.
+    pub fn settle(&mut self, ino: InodeNo) -> Option<Recharge> {
+        let core = self.inodes.get(&ino)?;
+        let memory_bytes = core.memory_bytes();
+        self.inode_bytes = self.inode_bytes + memory_bytes - core.counted_bytes;
+        core.counted_bytes = memory_bytes;
+        core.dirty?;
+        let now_bytes = core.record_bytes();
+        let was_bytes = std::mem::replace(&mut core.record_charge_bytes, now_bytes);
+        self.dirty_record_bytes = self.dirty_record_bytes + u64::from(now_bytes) - u64::from(was_bytes);
+        Some(Recharge { was_bytes, now_bytes })
+    }
+
+    /// Dirty inodes in the order in which they turned dirty.
+    pub fn dirty(&self) -> impl Iterator<Item = (InodeNo, &CoreInode)> {
+        let core = |ino: &InodeNo| self.peek(*ino).expect("dirty inodes are in memory");
+        self.dirty_order.values().map(move |ino| (*ino, core(ino)))
+    }
+
+    /// What the records of dirty inodes are charged, in bytes.
+    pub fn dirty_record_bytes(&self) -> u64 {
+        self.dirty_record_bytes
+    }
+
+    /// True if an inode is dirty or was freed since the last commit.
+    pub fn are_dirty(&self) -> bool {
+        !self.dirty_order.is_empty() || !self.freed.is_empty()
+    }
+
+    /// The log has to say that an inode was freed.
+    pub fn note_freed(&mut self, ino: InodeNo, version: u32) {
+        self.freed.insert(ino, version);
+    }
+
+    /// The log says so now, or the number is in use again.
+    pub fn forget_freed(&mut self, ino: InodeNo) {
+        self.freed.remove(&ino);
+    }
+
+    /// Inodes freed since the last commit, by number, with their versions.
+    pub fn freed(&self) -> &BTreeMap<InodeNo, u32> {
+        &self.freed
+    }
+
+    /// Puts an inode with blocks to be dropped in line.
+    pub fn reap_later(&mut self, ino: InodeNo) {
+        self.reap.push_back(ino);
+    }
+
+    /// The inode whose blocks are to be dropped next.
+    pub fn reap_next(&self) -> Option<InodeNo> {
+        self.reap.front().copied()
+    }
+
+    /// That one is done, or left alone.
+    pub fn reaped(&mut self) {
+        self.reap.pop_front();
+    }
+
+    /// How many are in line.
+    pub fn reap_len(&self) -> usize {
+        self.reap.len()
+    }
+
+    /// Memory of all inodes, in bytes.
+    pub fn inode_bytes(&self) -> u64 {
+        self.inode_bytes
+    }
+
+    /// Drops clean inodes that were not used for long until they take no more than `limit_bytes`. Those just fetched stay: else
+    /// the operation that waits for them never ends.
+    pub fn shrink(&mut self, limit_bytes: u64) {
+        let staying = self.dirty_order.len() + self.reap.len() + KEPT_INODES;
+        while self.inode_bytes > limit_bytes && self.inodes.len() > staying {
+            let gone = self.inodes.evict(|_, c| c.dirty.is_none() && c.reap_from.is_none() && !c.freed);
+            let Some((_, core)) = gone else { break };
+            self.inode_bytes -= core.counted_bytes;
+        }
+    }
+}
