@@ -12,7 +12,7 @@ use firnfs::check::{
     CheckError, Depth, Finding, Progress, Report, Severity, Subject, check_recovered, check_still, subject_of,
 };
 use firnfs::engine::Engine;
-use firnfs::lfs::{DeviceReader, Lfs, Snapshot};
+use firnfs::lfs::{DeviceReader, HoldId, Lfs, Snapshot};
 use firnfs::store::Store;
 use firnfs_format::BlockPtr;
 use firnfs_volume::Volume;
@@ -52,21 +52,21 @@ pub(crate) fn scrub(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrub
     let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
     let mut attempt = 1;
     loop {
-        let Snapshot { mut lfs, ticket } =
+        let Snapshot { mut lfs, ticket, hold } =
             volume.run_quietly(|vfs, now| vfs.store_mut().hold_snapshot(now))?;
         let durable = volume.wait_durable(ticket);
         if durable.is_err() {
-            end_hold(volume)?;
+            end_hold(volume, hold)?;
         }
         durable?;
         let device_bytes = device.geometry().size_bytes;
         let mut report = check_still(&mut lfs, &mut read, device_bytes, scrub.depth, scrub.watch);
         let found = std::mem::take(&mut report.findings);
         if is_stopped.get() {
-            end_hold(volume)?;
+            end_hold(volume, hold)?;
             return Ok(Scrubbed { report, is_complete: false, is_stopped: true });
         }
-        let (was_held, confirmed) = confirm(volume, &mut lfs, &mut read, found)?;
+        let (was_held, confirmed) = confirm(volume, hold, &mut lfs, &mut read, found)?;
         let is_complete = was_held && confirmed.is_complete;
         if is_complete || attempt >= ATTEMPTS {
             report.findings = confirmed.findings;
@@ -122,13 +122,14 @@ pub(crate) fn make_writable(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Resu
 }
 
 /// Ends the hold; true if it lasted until now.
-fn end_hold(volume: &Volume<Lfs>) -> Result<bool, FsError> {
-    volume.run_quietly(|vfs, _| Ok(vfs.store_mut().release_snapshot()))
+fn end_hold(volume: &Volume<Lfs>, hold: HoldId) -> Result<bool, FsError> {
+    volume.run_quietly(|vfs, _| Ok(vfs.store_mut().release_snapshot(hold)))
 }
 
 /// Of what was found, that which is so at present; and whether the still stood still up to the end of the check.
 fn confirm(
     volume: &Volume<Lfs>,
+    hold: HoldId,
     still: &mut Lfs,
     read: &mut DeviceReader<'_>,
     found: Vec<Finding>,
@@ -136,7 +137,7 @@ fn confirm(
     let mut confirmed = Confirmed { findings: Vec::new(), is_complete: true };
     // Where things were is looked up while that still can be read.
     let found: Vec<_> = found.into_iter().map(|f| (subject_of(still, read, &f), f)).collect();
-    let was_held = end_hold(volume)?;
+    let was_held = end_hold(volume, hold)?;
     for (subject, finding) in found {
         let is_so = match subject {
             None => was_held || finding.severity() == Severity::Copy,

@@ -52,6 +52,7 @@ pub(crate) use recover::open::{newest, read_slots};
 pub use recover::recovery::RollForward;
 use room::operation::OpenOperation;
 use tables::Tables;
+pub use tables::holds::{HoldId, HoldKind};
 use upkeep::Upkeep;
 pub use upkeep::coalesce::Coalesced;
 pub use upkeep::discard::Trimmed;

@@ -217,9 +217,7 @@ impl Lfs {
     /// What a pointer referred to dies.
     fn release(&mut self, key: &BlockKey, ptr: &BlockPtr) {
         let bytes = self.charge_of(ptr);
-        if ptr.is_stored() {
-            self.tables.usage.sub(self.geo.segment_of(ptr.addr), self.kind_of(key), bytes);
-        }
+        self.tables.release(&self.geo, self.kind_of(key), ptr);
         self.refund(key.ino, bytes);
     }
 

@@ -99,9 +99,7 @@ impl Lfs {
         self.shelf.cache.remove(&key);
         if counted {
             let bytes = self.charge_of(&old);
-            if old.is_stored() {
-                self.tables.usage.sub(self.geo.segment_of(old.addr), self.kind_of(&key), bytes);
-            }
+            self.tables.release(&self.geo, self.kind_of(&key), &old);
             self.refund(key.ino, bytes);
         }
         self.mark_inode(key.ino, true);
@@ -149,8 +147,7 @@ impl Lfs {
             return Ok(());
         }
         if self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, String::new).is_ok() {
-            let segment = self.geo.segment_of(entry.ptr.addr);
-            self.tables.usage.sub(segment, LogKind::Inode, entry.ptr.stored_bytes());
+            self.tables.release(&self.geo, LogKind::Inode, &entry.ptr);
             self.recount(u64::from(entry.ptr.stored_bytes()), 0);
         }
         self.files.remove(ino);

@@ -444,9 +444,7 @@ impl Lfs {
     /// One block died and another came, of those kinds.
     fn account(&mut self, kinds: (LogKind, LogKind), old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
         self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
-        if old.is_stored() {
-            self.tables.usage.sub(self.geo.segment_of(old.addr), kinds.0, old.stored_bytes());
-        }
+        self.tables.release(&self.geo, kinds.0, old);
         if new.is_stored() {
             let segment = self.geo.segment_of(new.addr);
             self.tables.usage.add(segment, kinds.1, new.stored_bytes(), mtime, TimeNs(0));

@@ -1,12 +1,16 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
-//! (`table`) with the newer entries beside them; and the checkpoints that have them ([`Tables`]).
+//! (`table`) with the newer entries beside them; states of the past that are still read (`holds`); and the checkpoints that
+//! have all of it ([`Tables`]).
 
+pub(in crate::lfs) mod holds;
 pub(in crate::lfs) mod imap;
 pub(in crate::lfs) mod table;
 pub(in crate::lfs) mod usage;
 
-use firnfs_format::Epoch;
+use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::kinds::LogKind;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
+use firnfs_format::{BlockPtr, Epoch};
 use imap::Imap;
 use usage::Usage;
 
@@ -25,4 +29,14 @@ pub(in crate::lfs) struct Tables {
     pub features: Features,
     /// The mount's incarnation goes into both slots, one after the other.
     pub second_slot: Option<Checkpoint>,
+}
+
+impl Tables {
+    /// What a pointer refers to is not live any more, now or once what replaces it is written. Every death of a stored block or
+    /// record passes here, and nowhere else: what keeps the past finds all of it in one place.
+    pub fn release(&mut self, geo: &Geometry, kind: LogKind, ptr: &BlockPtr) {
+        if ptr.is_stored() {
+            self.usage.sub(geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::error::Outcome;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::{KindBytes, LogKind};
 use crate::lfs::map::shelf::Shelf;
+use crate::lfs::tables::holds::{HoldId, HoldKind, Holds};
 use crate::lfs::tables::table::Table;
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::TableRoot;
@@ -51,8 +52,8 @@ pub struct Usage {
     live: Option<KindBytes>,
     /// A segment that came out with fewer live bytes than none, or more than it has.
     wrong: Option<(SegmentId, u64)>,
-    /// What checkpoints from this one on find empty is not written again: somebody reads the state before.
-    held: Option<Epoch>,
+    /// States of the past that are still read.
+    holds: Holds,
 }
 
 impl Usage {
@@ -72,7 +73,7 @@ impl Usage {
             segment_bytes: geo.segment_bytes,
             live: None,
             wrong: None,
-            held: None,
+            holds: Holds::default(),
         }
     }
 
@@ -127,8 +128,8 @@ impl Usage {
         change.written = change.written.max(written);
     }
 
-    /// Bytes of a kind died.
-    pub fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
+    /// Bytes of a kind died; see [`Tables::release`](super::Tables::release).
+    pub(super) fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
         if let Some(live) = &mut self.live {
             live.sub(kind, bytes);
         }
@@ -247,32 +248,38 @@ impl Usage {
         self.clean.saturating_sub(waiting)
     }
 
-    /// Segments that are live now, or die from now on, are not written again before [`Self::release`].
-    pub fn hold(&mut self, durable: Epoch) {
-        self.held = Some(durable);
+    /// Segments that are live now, or die from now on, are not written again while the hold lasts.
+    pub fn hold(&mut self, kind: HoldKind, durable: Epoch) -> HoldId {
+        self.holds.add(kind, durable)
     }
 
-    /// Ends a [`Self::hold`]; true if there was one.
-    pub fn release(&mut self) -> bool {
-        self.held.take().is_some()
+    /// Ends a [`Self::hold`]; true if it lasted until now.
+    pub fn end_hold(&mut self, id: HoldId) -> bool {
+        self.holds.end(id)
     }
 
-    /// True during a [`Self::hold`].
+    /// Ends the holds that yield to users.
+    pub fn yield_holds(&mut self) {
+        self.holds.yield_all();
+    }
+
+    /// True during any [`Self::hold`].
     pub fn is_held(&self) -> bool {
-        self.held.is_some()
+        self.holds.is_any()
     }
 
-    /// True if a hold keeps clean segments from being written.
-    pub fn hold_costs(&self, durable: Epoch) -> bool {
+    /// True if a hold that yields keeps clean segments from being written.
+    pub fn yielding_holds_cost(&self, durable: Epoch) -> bool {
+        let without = self.holds.oldest_firm().map_or(durable, |held| held.min(durable));
         let kept = |(epoch, count): &(Epoch, u64)| {
-            *count > 0 && is_ready(*epoch, durable) && !is_ready(*epoch, self.reusable_before(durable))
+            *count > 0 && is_ready(*epoch, without) && !is_ready(*epoch, self.reusable_before(durable))
         };
         self.emptied.iter().any(kept)
     }
 
     /// Segments found empty before this checkpoint may be written once `durable` is the newest durable one.
     pub fn reusable_before(&self, durable: Epoch) -> Epoch {
-        self.held.map_or(durable, |held| held.min(durable))
+        self.holds.oldest().map_or(durable, |held| held.min(durable))
     }
 
     /// Whether a clean segment may be written.
@@ -372,7 +379,7 @@ impl Usage {
         self.changed_leaves.clear();
         self.clean += emptied.len() as u64;
         // Older than the last two checkpoints: ready whatever comes, unless they are held.
-        let held = self.held;
+        let held = self.holds.oldest();
         self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0 || held.is_some_and(|held| *e >= held));
         self.emptied.push((epoch, emptied.len() as u64));
         (entries, emptied)

@@ -77,8 +77,7 @@ impl Lfs {
             self.wrong_account(format!("charge of inode {ino} without blocks"), 0, core.charged_bytes);
         }
         if core.record.is_stored() {
-            let segment = self.geo.segment_of(core.record.addr);
-            self.tables.usage.sub(segment, LogKind::Inode, core.record.stored_bytes());
+            self.tables.release(&self.geo, LogKind::Inode, &core.record);
             self.files.note_freed(ino, core.version);
         } else {
             self.tables.imap.give_back(ino);

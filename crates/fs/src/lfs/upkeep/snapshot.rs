@@ -1,22 +1,23 @@
-//! A volume that stands still: the state of one moment, to be checked while the volume goes on.
+//! Snapshots: the state of the volume at one moment, to be checked while the volume goes on.
 //!
 //! Nothing that a checkpoint slot reaches is ever written over, so the past stays readable by itself for a while. A *hold*
-//! makes that while longer: segments that die from then on turn clean as always and are not written again. A still is a second
-//! store over the same device, with the tables' roots and what is newer than they are as of that moment, for reading only.
+//! (`tables/holds.rs`) makes that while longer: segments that die from then on turn clean as always and are not written again. A
+//! snapshot is a second store over the same device, with the tables' roots and what is newer than they are as of that moment, for reading only.
 //!
 //! Invariants:
-//! - what a still leads to is on the device and unchanged once its ticket is durable and as long as [`Lfs::is_held`];
-//! - a hold costs nobody room: when clean segments are short, or an operation waits for some, it is given up (`step.rs`).
+//! - what a snapshot leads to is on the device and unchanged once its ticket is durable and as long as its hold lasts;
+//! - its hold costs users no room: when clean segments are short, or an operation waits for some, it yields (`step.rs`).
 //!
 //! Caller: the driver's scrub.
 
 use crate::error::{FsError, Outcome, Stop};
+use crate::lfs::tables::holds::{HoldId, HoldKind};
 use crate::lfs::write::commit::Cause;
 use crate::lfs::{Lfs, Options};
 use crate::store::{BlockKey, Scope, Ticket};
 use firnfs_format::{BlockPtr, InodeNo, TimeNs};
 
-/// Memory of a still for what a check reads a second time, in bytes.
+/// Memory of a snapshot for what a check reads a second time, in bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// See the module's head.
@@ -25,10 +26,12 @@ pub struct Snapshot {
     pub lfs: Box<Lfs>,
     /// It may be read once this is durable.
     pub ticket: Ticket,
+    /// What keeps it readable, for [`Lfs::release_snapshot`].
+    pub hold: HoldId,
 }
 
 impl Lfs {
-    /// Lays out everything that is dirty and holds the state as it is then. One hold at a time: an older one ends.
+    /// Lays out everything that is dirty and holds the state as it is then. The hold yields to users.
     ///
     /// # Errors
     /// `Need`, `Room`; `ReadOnly` if the store turned read-only with changes that are not in the log.
@@ -41,23 +44,23 @@ impl Lfs {
         self.writer.jobs.want(self.writer.log.serial);
         let base = self.snapshot(now, false, 0, self.tables.imap.table.root, self.tables.usage.table.root);
         let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
-        let mut still = Self::at_checkpoint(self.sb.clone(), self.geo, options, &base, now);
-        still.tables.imap = self.tables.imap.clone();
-        still.tables.usage = self.tables.usage.clone();
-        still.standing.give_up("a view of the past".to_owned());
-        self.tables.usage.hold(self.tables.durable_epoch);
-        Ok(Snapshot { lfs: Box::new(still), ticket })
+        let mut past = Self::at_checkpoint(self.sb.clone(), self.geo, options, &base, now);
+        past.tables.imap = self.tables.imap.clone();
+        past.tables.usage = self.tables.usage.clone();
+        past.standing.give_up("a view of the past".to_owned());
+        let hold = self.tables.usage.hold(HoldKind::Yielding, self.tables.durable_epoch);
+        Ok(Snapshot { lfs: Box::new(past), ticket, hold })
     }
 
-    /// True if nothing was written over since [`Lfs::hold_snapshot`].
+    /// True while a state of the past is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.tables.usage.is_held()
     }
 
-    /// Ends a hold; true if it lasted until now.
-    pub fn release_snapshot(&mut self) -> bool {
-        self.tables.usage.release()
+    /// Ends the hold of a snapshot; true if it lasted until now: then nothing was written over that the snapshot leads to.
+    pub fn release_snapshot(&mut self, hold: HoldId) -> bool {
+        self.tables.usage.end_hold(hold)
     }
 
     /// Where a block is now; `None` if there is none any more. For [`InodeNo::INODE_MAP`] and [`InodeNo::SEGMENT_USAGE`]:

@@ -165,9 +165,9 @@ impl Lfs {
         if !self.wants_room() && !pressed {
             return Ok(None);
         }
-        if self.tables.usage.hold_costs(self.tables.durable_epoch) {
+        if self.tables.usage.yielding_holds_cost(self.tables.durable_epoch) {
             // Users come first: who reads the state held notices and begins again.
-            self.tables.usage.release();
+            self.tables.usage.yield_holds();
             return Ok(Some(Step::Worked));
         }
         if self.writer.jobs.checkpoint_under_way() {

@@ -174,7 +174,7 @@ impl Lfs {
     /// Table blocks that are about to be replaced die.
     fn leave(&mut self, kind: LogKind, old: &BTreeMap<(u32, u64), BlockPtr>) {
         for ptr in old.values().filter(|p| p.is_stored()) {
-            self.tables.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
+            self.tables.release(&self.geo, kind, ptr);
             self.recount(u64::from(ptr.stored_bytes()), 0);
         }
     }

@@ -337,9 +337,7 @@ impl Lfs {
         let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
         writer.adds_live(LogKind::Inode, &ptr, core.inode.mtime);
         self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
-        if old.is_stored() {
-            self.tables.usage.sub(self.geo.segment_of(old.addr), LogKind::Inode, old.stored_bytes());
-        }
+        self.tables.release(&self.geo, LogKind::Inode, &old);
         self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
         Entry { ino, version, kind: EntryKind::Inode { orphan }, ptr }
     }
