@@ -35,6 +35,12 @@ pub trait Verify: Send + Sync {
     /// # Errors
     /// `Corrupt`, with place, expected and found.
     fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError>;
+
+    /// True if [`Self::verify`] notices bytes that were right once and have been written over since. Only then may the driver
+    /// serve a read from what it has read before.
+    fn notices_stale(&self, _token: &Token) -> bool {
+        false
+    }
 }
 
 /// For stores without checksums: all bytes can be right.

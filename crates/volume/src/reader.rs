@@ -3,8 +3,7 @@
 //! Whoever has several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
 //! stretches of one read ([`Reader::carry_out`]). What was read beside them ([`Ahead`](firnfs::fetch::Ahead)) is kept in
 //! *windows*, from which later reads are served. A window may be older than the device (its place was written again): the
-//! store's verifier tells, and then the device is asked. A store without checksums asks for no look-ahead over what it may
-//! write.
+//! store's verifier tells, and then the device is asked. What the verifier cannot judge is always read from the device.
 //!
 //! Callers: `volume` and `waiting`; outside this crate whoever reads a volume's device raw ([`Reader::exact`]).
 
@@ -204,7 +203,10 @@ impl Reader {
         let mut span_of = Vec::with_capacity(sorted.len());
         for &at in sorted {
             let Fetch { at_bytes, len_bytes, ahead, .. } = fetches[at];
-            let span = self.span_in_stream(at_bytes, u64::from(len_bytes), ahead);
+            let span = match self.verifier.notices_stale(&fetches[at].token) {
+                true => self.span_in_stream(at_bytes, u64::from(len_bytes), ahead),
+                false => self.span(at_bytes, u64::from(len_bytes), ahead),
+            };
             match spans.last_mut() {
                 Some(last)
                     if (last.start..=last.end + GAP_BYTES).contains(&span.start)
@@ -223,6 +225,9 @@ impl Reader {
 
     /// The bytes of a fetch, if they are in a window and right there.
     fn in_windows(&self, fetch: &Fetch) -> Option<Vec<u8>> {
+        if !self.verifier.notices_stale(&fetch.token) {
+            return None;
+        }
         let window = self.window_with(fetch.at_bytes, u64::from(fetch.len_bytes))?;
         let bytes = window.range(fetch.at_bytes, u64::from(fetch.len_bytes))?;
         self.verifier.verify(&fetch.token, bytes).is_ok().then(|| bytes.to_vec())
@@ -281,7 +286,11 @@ impl Reader {
             if let Some((start, end)) = run.place() {
                 let wants_ahead = ends_plan && end - start < LARGE_BYTES;
                 let ahead = if wants_ahead { plan.ahead } else { Ahead::NONE };
-                waiting.push((run, self.span_in_stream(start, end - start, ahead)));
+                let span = match run.notices_stale(&*self.verifier) {
+                    true => self.span_in_stream(start, end - start, ahead),
+                    false => self.span(start, end - start, ahead),
+                };
+                waiting.push((run, span));
             }
         }
         let spans: Vec<Span> = waiting.iter().map(|(_, span)| span.clone()).collect();
@@ -313,7 +322,8 @@ impl Reader {
     /// Serves the first pieces of a run from windows, as many as there are; what is left stays in the run.
     fn begin_in_windows(&self, run: &mut Run<'_>, out: &mut [u8]) {
         while let Some((first, rest)) = run.pieces.split_first()
-            && let Piece::Stored { at_bytes, stored_bytes, .. } = first
+            && let Piece::Stored { token, at_bytes, stored_bytes, .. } = first
+            && self.verifier.notices_stale(token)
             && let Some(window) = self.window_with(*at_bytes, u64::from(*stored_bytes))
         {
             let target = &mut out[run.at_out..run.at_out + first.len_bytes()];
@@ -347,6 +357,11 @@ struct Run<'a> {
 impl Run<'_> {
     fn len_out(&self) -> usize {
         self.pieces.iter().map(Piece::len_bytes).sum()
+    }
+
+    /// Whether the first piece may come from a window, as the verifier says.
+    fn notices_stale(&self, verifier: &dyn Verify) -> bool {
+        matches!(self.pieces.first(), Some(Piece::Stored { token, .. }) if verifier.notices_stale(token))
     }
 
     /// Start and end on the device; `None` if nothing is left.

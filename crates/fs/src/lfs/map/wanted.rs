@@ -125,12 +125,33 @@ impl Verify for Verifier {
     fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
         Wanted::of(token).verify(&self.geo, bytes)
     }
+
+    /// A segment is judged block by block, by the cleaner, who takes what does not match for dead.
+    fn notices_stale(&self, token: &Token) -> bool {
+        !matches!(Wanted::of(token), Wanted::Segment(_))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use firnfs_format::{Epoch, PtrKind, SectorAddr};
+
+    #[test]
+    fn a_whole_segment_never_comes_from_what_was_read_before() {
+        let geo = Geometry {
+            block_bytes: 4096,
+            segment_bytes: 1 << 20,
+            segment_sectors: 2048,
+            segments: 100,
+            unit_sectors: 8,
+            log_start_bytes: 2 << 20,
+            map: crate::bmap::Geometry::new(4096, 16),
+        };
+        let verifier = Verifier { geo };
+        assert!(verifier.notices_stale(&Wanted::Inode(InodeNo(7), BlockPtr::HOLE).token()));
+        assert!(!verifier.notices_stale(&Wanted::Segment(SegmentId(3)).token()));
+    }
 
     #[test]
     fn a_token_says_what_was_put_into_it() {
