@@ -5,7 +5,7 @@
 //!
 //! Invariants: every pointer in an admitted block or record is a hole, reserved room (data only), or lies within one segment
 //! of the volume with a length that a block can have; none is pending; sums in table nodes are within what their subtree can
-//! hold. Whoever finds a pointer in memory may compute with it without looking again.
+//! hold. Code that finds a pointer in memory computes with it and does not check it again.
 //!
 //! Callers: [`crate::lfs::verify`] (each fetch), `CoreInode::decode`, recovery, the check.
 

@@ -159,7 +159,7 @@ impl Files {
         self.reap.front().copied()
     }
 
-    /// That one is done, or left alone.
+    /// The first in line is done, or left alone.
     pub fn reaped(&mut self) {
         self.reap.pop_front();
     }

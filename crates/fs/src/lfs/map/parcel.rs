@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_read_back_from_its_place_and_the_rest_is_zero() {
-        // Whoever had the memory before must not show through.
+        // What was in this memory before must not show through.
         drop(AlignedBuf::copy_of(&[0xee; 1 << 17]));
         let mut parcel = Parcel::new(1 << 17, 512, 100);
         parcel.summary_mut().fill(1);

@@ -1,6 +1,6 @@
 //! `Shelf`: blocks in memory, or on their way to the device, or to be fetched.
 //!
-//! Invariant: a clean block in the cache is the current one (whoever frees or rewrites a block removes or replaces it,
+//! Invariant: a clean block in the cache is the current one (code that frees or rewrites a block removes or replaces it,
 //! and a fetched block is put in only if its pointer is still the current one). So a cached block may be used without
 //! asking its parents for the pointer.
 

@@ -126,7 +126,7 @@ impl Verify for Verifier {
         Wanted::of(token).verify(&self.geo, bytes)
     }
 
-    /// A segment is judged block by block, by the cleaner, who takes what does not match for dead.
+    /// The cleaner judges a segment block by block, and takes a block that does not match for dead.
     fn notices_stale(&self, token: &Token) -> bool {
         !matches!(Wanted::of(token), Wanted::Segment(_))
     }

@@ -39,7 +39,7 @@ pub struct LostLog {
 }
 
 impl LostLog {
-    /// For whoever mounts the volume.
+    /// For the user who mounts the volume.
     #[must_use]
     pub fn as_error(&self, geo: &Geometry) -> FsError {
         FsError::Corrupt {

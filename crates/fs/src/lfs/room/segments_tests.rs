@@ -89,7 +89,7 @@ impl Model {
         }
     }
 
-    /// Writes so many live bytes to a log, block after block. What is written has been asked for: the segments are there.
+    /// Writes so many live bytes to a log, block after block. The caller has asked for the room, so the segments are there.
     fn write(&mut self, log: usize, live_bytes: u64) -> Vec<usize> {
         let mut written = Vec::new();
         let mut left = live_bytes;
@@ -149,7 +149,7 @@ impl Model {
         true
     }
 
-    /// What is dirty goes to the logs.
+    /// Writes all dirty bytes to the logs.
     fn commit(&mut self) {
         let dirty_bytes = std::mem::take(&mut self.dirty_bytes);
         self.write_to_all(dirty_bytes);

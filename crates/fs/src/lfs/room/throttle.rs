@@ -129,7 +129,7 @@ impl Lfs {
     }
 
     /// A pass on demand is done. If several together gained nothing, because checkpoints take what they free, more of them
-    /// would not either: then it rests until something changes. Who waits for room is not kept from trying.
+    /// would not either: then it rests until something changes. An operation that waits for room may still try.
     pub(in crate::lfs) fn note_pass(&mut self) {
         self.upkeep.throttle.passes += 1;
         if self.upkeep.throttle.passes < GAIN_PASSES {

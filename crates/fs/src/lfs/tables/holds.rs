@@ -1,7 +1,7 @@
 //! Holds: what keeps segments that are emptied from being written again, because somebody still reads a state before.
 //!
 //! A hold is on a checkpoint: whatever later checkpoints find empty stays as it is until the hold ends. Holds are a set, and each
-//! has a kind. A *yielding* one (a check of the volume in use) ends when users need the segments; whoever made it notices and
+//! has a kind. A *yielding* one (a check of the volume in use) ends when users need the segments; the check notices it and
 //! begins again. A *firm* one ends only when its owner says so.
 //!
 //! Invariant: with holds on checkpoints a < b < c, nothing is written again that the state of a leads to.

@@ -32,8 +32,8 @@ pub(in crate::lfs) struct Tables {
 }
 
 impl Tables {
-    /// What a pointer refers to is not live any more, now or once what replaces it is written. Every death of a stored block or
-    /// record passes here, and nowhere else: what keeps the past finds all of it in one place.
+    /// The block or record that a pointer refers to dies. Every death of a stored block or record passes here and nowhere else, so
+    /// that the accounts of the past have one place to begin.
     pub fn release(&mut self, geo: &Geometry, kind: LogKind, ptr: &BlockPtr) {
         if ptr.is_stored() {
             self.usage.sub(geo.segment_of(ptr.addr), kind, ptr.stored_bytes());

@@ -38,7 +38,7 @@ pub(in crate::lfs) struct Cleaning {
     segments: BTreeMap<SegmentId, Vec<u8>>,
     /// The victims are the emptiest, and not those of the policy.
     takes_emptiest: bool,
-    /// What the last pass emptied waits for checkpoints.
+    /// Segments that the last pass emptied wait for checkpoints.
     pub(in crate::lfs) wants_checkpoint: bool,
     /// The last search met segments that a checkpoint will find empty.
     pub(in crate::lfs) finds_empty: bool,
@@ -121,13 +121,13 @@ impl Lfs {
         let mut count = victims_at_once(&self.geo);
         if self.upkeep.cleaning.is_idle_pass {
             self.leave_fuller(&mut candidates);
-            // Who comes back during a pass waits for it to be written.
+            // A user who comes back during a pass waits until the pass is written.
             count = count.div_ceil(2);
         }
         let turn = self.accounts.counters.segments_cleaned;
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
-        // Age is a matter of the long run. While users' writes wait for the reserve to be filled up again, what counts is what
-        // comes free now.
+        // Age pays in the long run. While users' writes wait until the reserve is full again, the cleaner takes the segments that
+        // give the most room now.
         if self.room_now().ready >= self.reserve_segments() {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
             self.upkeep.cleaning.victims = self.worthwhile(ranked);
@@ -302,7 +302,7 @@ impl Lfs {
         let segments = std::mem::take(&mut self.upkeep.cleaning.segments);
         let (mut moved_bytes, mut cleaned) = (0, 0);
         for victim in victims {
-            // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
+            // The sum so far is exact, with all metadata that goes along. The next victim may bring as much metadata as data.
             let taken_bytes = self.taken_log_bytes();
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
                 break;

@@ -96,7 +96,7 @@ impl Lfs {
         self.upkeep.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
         match result {
             Err(Stop::Fail(_)) => {
-                // Gone, or damaged: whoever reads it is told. It is not tried again soon.
+                // The file is gone or damaged; its next reader gets the error. It is not tried again soon.
                 if let Some(pass) = self.upkeep.coalescing.pass.take() {
                     self.upkeep.coalescing.seams.done(pass.target.ino(), true);
                 }
@@ -122,7 +122,7 @@ impl Lfs {
     /// How long until there may be something to put in order, in milliseconds; `u64::MAX` if there is not before something changes.
     /// Cheap: drivers ask after each operation.
     pub(in crate::lfs) fn coalesce_in_ms(&self, now: TimeNs) -> u64 {
-        // What is dirty is written first, and a check that reads the volume as it was would find its segments gone.
+        // Dirty data is written first. While a check reads the volume as it was, its segments must stay.
         if self.options.coalesce_age_ms.is_none() || self.dirty_bytes() > 0 || self.tables.usage.is_held() {
             return u64::MAX;
         }

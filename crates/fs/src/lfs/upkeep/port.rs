@@ -304,7 +304,7 @@ impl Lfs {
         };
         let mut moved = Vec::new();
         for (segment, bytes) in live_bytes {
-            // What was moved so far is exact, with all that it drags along; what comes may drag as much again.
+            // The sum so far is exact, with all metadata that goes along. The next segment may bring as much metadata as data.
             let taken_bytes = self.taken_log_bytes();
             let drags_bytes = if moved.is_empty() { bytes } else { taken_bytes + 2 * bytes };
             let kept_segments = if self.frees_more(segment, bytes) { 0 } else { self.reserve_segments() };
@@ -372,7 +372,7 @@ impl Lfs {
         if found.contains(&Emptiness::Empty) || self.room_now().waiting > 0 {
             self.checkpoint_now(now)?;
             for (segment, state) in segments.iter().zip(&mut found) {
-                // What cannot be looked at without reading stays as it was seen.
+                // A segment that cannot be judged without reading keeps its first verdict.
                 *state = self.emptiness(*segment).unwrap_or(*state);
             }
         }

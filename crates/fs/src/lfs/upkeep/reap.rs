@@ -119,7 +119,7 @@ impl Lfs {
             return Ok(true);
         }
         match self.reap_some(ino) {
-            // Freed in the meantime by whoever held it last.
+            // Its last holder has freed it meanwhile.
             Err(Stop::Fail(FsError::NotFound)) => {}
             Err(Stop::Fail(why)) if is_damage(&why) => self.put_in_quarantine(Thing::Inode(ino), why),
             Ok(true) => {}

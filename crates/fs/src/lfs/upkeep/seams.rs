@@ -5,7 +5,7 @@
 //! - An overwrite of what is there marks its file, as one that nobody has read yet.
 //! - Small files of a directory that are looked up or read one after the other, each somewhere else, mark the directory.
 //!
-//! Invariants: hints only, whoever works on them looks at the blocks themselves; memory is [`MARKS_MAX`] marks and a few streams
+//! Invariants: hints only: the coalescer looks at the blocks themselves; memory is [`MARKS_MAX`] marks and a few streams
 //! whatever users do; noting something costs no I/O. Callers: `store` and `Vfs::lookup` (through the seam) note, `coalesce` works.
 
 use crate::clean::scatter::{Evidence, Grid, Stretch};

@@ -70,7 +70,7 @@ impl Lfs {
             match self.try_step(now, pressed) {
                 Err(Stop::Fail(why)) => {
                     self.give_up(&why);
-                    // Whoever does background work is to tell that soon.
+                    // The thread that does background work reports it soon.
                     sleep_ms = 0;
                 }
                 other => return other,
@@ -185,7 +185,7 @@ impl Lfs {
                 self.note_pass();
                 Ok(Some(Step::Worked))
             }
-            // Emptied segments are found by a checkpoint; whoever is pressed gets one even for what the tables leave.
+            // A checkpoint finds emptied segments. An operation that waits for room gets one even if only the tables left some.
             Ok(false) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
                 self.upkeep.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)

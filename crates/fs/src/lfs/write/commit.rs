@@ -69,7 +69,7 @@ struct Gathered {
     data: Batch,
     /// For each item of `data` the placement's number of its log.
     logs: Vec<u8>,
-    /// What leads to content, and directories: the next change of a file writes it again.
+    /// Indirect blocks, records and directories: the next change of a file writes them again.
     meta: Batch,
 }
 
@@ -137,7 +137,7 @@ impl Cause {
     }
 }
 
-/// Where there are logs to sort content into, a commit is worth separate writes if it has so many write units for each log: what
+/// A volume that sorts content into logs writes a commit to all of them if it has this many write units for each log: what
 /// summaries and padding take is a tenth then.
 const UNITS_PER_LOG: u64 = 4;
 
@@ -246,7 +246,7 @@ impl Lfs {
     /// The log for a dirty block.
     fn block_log(&self, now: TimeNs, key: &BlockKey) -> u8 {
         let dirty = self.shelf.cache.peek(key).and_then(CachedBlock::dirty).expect("it is dirty");
-        // Who moves keeps the birth.
+        // The cleaner keeps the birth of what it moves.
         let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
         self.log_for(now, writer, dirty.origin)
     }

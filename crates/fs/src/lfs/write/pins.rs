@@ -1,6 +1,6 @@
 //! Pins: segments that a read outside the lock is still using; they are not given out for writing.
 //!
-//! Who finds clean segments pinned and too few others waits for the readers; their ends are the only event that it can hope for.
+//! If too few clean segments are unpinned, the caller waits until a reader finishes: no other event can help it.
 
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::SegmentId;
