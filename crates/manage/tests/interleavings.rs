@@ -15,6 +15,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Clock, Completion, Device, Geometry, MemDevice, Request, SparseImage, Tag};
 use firnfs_format::InodeNo;
+use firnfs_manage::LogVolume;
 use firnfs_manage::{format, open};
 use firnfs_sim::VirtualClock;
 use firnfs_sim::crash::{CrashDisk, CrashState, DiscardMode, History};

@@ -103,7 +103,11 @@ impl Firn {
         let mut firn = self.clone();
         match made {
             Made::Small => return None,
-            Made::Tiny => firn.mkfs.size_bytes = TINY_BYTES,
+            Made::Tiny => {
+                // Each log beyond the usual two takes the segment that it is in, and the next one.
+                let more_logs = u64::from(self.data_logs.unwrap_or(2).saturating_sub(2));
+                firn.mkfs.size_bytes = TINY_BYTES + 2 * more_logs * u64::from(firn.mkfs.segment_bytes);
+            }
             Made::CommitsLate => firn.options.write_threshold_bytes = 1 << 20,
         }
         Some(firn)
