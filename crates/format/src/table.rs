@@ -118,7 +118,7 @@ impl TableEntry for ImapEntry {
 pub struct UsageEntry {
     /// Live bytes, 0 to the segment size.
     pub live_bytes: u32,
-    /// Holds data, or will until the next checkpoint; else clean.
+    /// Holds data, or has held data and waits for the next checkpoint; else clean.
     pub in_use: bool,
     /// Youngest modification time of its blocks.
     pub youngest: TimeNs,
