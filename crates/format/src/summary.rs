@@ -197,7 +197,7 @@ pub struct Summary {
     pub time: TimeNs,
     /// Segment that holds it.
     pub segment: SegmentId,
-    /// Segment that this log goes on in.
+    /// Segment in which this log continues.
     pub next_segment: SegmentId,
     /// First sector in the segment.
     pub start_sector: u32,

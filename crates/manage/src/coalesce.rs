@@ -10,7 +10,7 @@ use firnfs_volume::Volume;
 /// copies are still in place.
 ///
 /// # Errors
-/// `NotFound`, `Invalid` for what is neither file nor directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has no
+/// `NotFound`, `Invalid` for anything but a file or directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has no
 /// way to make room.
 pub(crate) fn coalesce(volume: &Volume<Lfs>, ino: InodeNo, from: u64) -> Result<Coalesced, FsError> {
     let done = volume.run_quietly(|vfs, now| vfs.store_mut().coalesce(now, ino, from))?;

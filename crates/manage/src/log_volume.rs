@@ -70,8 +70,8 @@ pub trait LogVolume {
     /// copies are still in place.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for what is neither file nor directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has
-    /// no way to make room.
+    /// `NotFound`, `Invalid` for anything but a file or directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has no
+    /// way to make room.
     fn coalesce(&self, ino: InodeNo, from: u64) -> Result<Coalesced, FsError>;
 
     /// Discards the clean segments in one part of the volume and waits for the device; `from` is 0 in the first call, then the

@@ -1,6 +1,6 @@
-//! A volume filled to 99% of the space that statfs offers, overwritten at random by several users for hours of virtual time as
-//! fast as they can, first after pauses and then without any: how long does one write wait for room at most? The driver is that
-//! of a mount, with background work on a thread of its own.
+//! Several users overwrite a volume at random that is filled to 99% of the space that statfs offers, for hours of virtual time
+//! and as fast as they can, both with and without pauses: how long does one write wait for room at most? The driver is that of
+//! a mount, with background work on a thread of its own.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What `firn stat --cleaning` and `firn df` report about a volume under load matches what was done to it.
+//! `firn stat --cleaning` and `firn df` report exactly the work that was done on a volume.
 
 use super::cleaning::{CleaningView, RoomView};
 use super::view::StatView;

@@ -99,7 +99,7 @@ pub enum PlacementName {
     SepBit(u8),
 }
 
-/// The placement of [`LeapingDac::default`].
+/// The placement with the default number of logs of [`LeapingDac`].
 impl Default for PlacementName {
     fn default() -> Self {
         Self::LeapingDac(LeapingDac::default().logs())

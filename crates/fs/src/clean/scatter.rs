@@ -37,7 +37,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Whether a reader that is at `end` has to seek to go on at `next`.
+    /// Whether a reader that is at `end` has to seek to continue at `next`.
     #[must_use]
     pub fn is_seam(&self, end: SectorAddr, next: SectorAddr) -> bool {
         if next == end {

@@ -10,7 +10,7 @@ use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
-/// Content that the volume behind the requests may hold, in bytes.
+/// Content that the volume may hold, in bytes.
 const CAPACITY_BYTES: u64 = 8 << 20;
 /// Length of the kernel's header, in bytes.
 const HEADER_BYTES: usize = 40;

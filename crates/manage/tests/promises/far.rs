@@ -34,7 +34,7 @@ fn a_file_reaches_past_16_tib_and_to_its_limit() {
         let hole_bytes = at_bytes.min(10);
         assert_eq!(mounted.read(ino, at_bytes - hole_bytes, 10), pattern_after_hole(n as u64, hole_bytes));
     }
-    // Cut in the middle of a block past 16 TiB, then let it grow: what was beyond must not come back.
+    // Cut in the middle of a block past 16 TiB, then let it grow: the bytes beyond the cut must not come back.
     mounted.truncate(ino, 20 * TIB + 4_095 + 700);
     mounted.truncate(ino, 33 * TIB);
     mounted.sync();

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// Requests that one round of background work keeps under way.
 const UNDER_WAY_MAX: usize = 8;
-/// How long background work sleeps after it found no way to go on, in milliseconds.
+/// How long background work sleeps after a step found no way forward, in milliseconds.
 const STUCK_SLEEP_MS: u64 = 1000;
 
 /// Counts the caller as at work while this exists.
@@ -112,7 +112,7 @@ impl<S: Engine> Volume<S> {
 
     fn work_until_idle(&self) -> Result<u64, FsError> {
         let mut patience = Patience::default();
-        // Requests go on while the next segments are filled.
+        // Requests continue while the next segments are filled.
         let mut under_way = VecDeque::new();
         let outcome = loop {
             let (step, seen) = self.background_step();

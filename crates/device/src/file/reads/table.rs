@@ -76,7 +76,7 @@ pub(super) enum Step {
     Return(Completion),
     /// Carry it out on this thread.
     Run(Request),
-    /// Go to the ring that the read is in, or that it shall be started in.
+    /// Go to the ring that holds the read, or that will start it.
     Enter(Arc<Lane>),
     /// Make a ring, and give the table a lane.
     MakeLane,
