@@ -126,8 +126,8 @@ impl Patient {
         }
     }
 
-    /// Cuts the power at some moment after that many events of the disk: each write since the last flush before it is there,
-    /// missing or torn, as `rng` draws.
+    /// Cuts the power at some moment after that many events of the disk: each write since the last flush before the cut is
+    /// there, missing or torn, as `rng` draws.
     fn crash(self, since: usize, rng: &mut Rng) -> Self {
         let Self { disk, on, now, files, refused } = self;
         drop(on);

@@ -157,7 +157,8 @@ pub fn examine(
     }
     let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
     if !facts.lost_inodes.is_empty() {
-        // Blocks of the inode map are lost: the log knows their content. (The tail is given up in any case.)
+        // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
+        // case.)
         let geo = lfs.geometry();
         let map = LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo);
         (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, Some(&map), watch);

@@ -105,8 +105,8 @@ impl Salvaged {
     }
 }
 
-/// A checkpoint without tables, after the end of the log. Its logs name segments that do not exist: they move before the
-/// first write.
+/// A checkpoint without tables, after the end of the log. Its logs are about to enter placeholder segments: they move
+/// before the first write.
 fn checkpoint(
     sb: &Superblock,
     geo: &Geometry,

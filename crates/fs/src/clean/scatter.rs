@@ -22,7 +22,7 @@ pub const SEEK_BYTES: u64 = 1 << 20;
 const READINGS_MAX: u64 = 2;
 /// A gap that is read rather than skipped, in sectors (64 KiB): other files' blocks of the same commit.
 const SKIP_SECTORS: u32 = 128;
-/// Largest factor, as a power of two, by which a file's rest grows with each time that it was put in order.
+/// The most times that a file's rest is doubled, once for each time that it was put in order.
 const REST_DOUBLINGS: u32 = 12;
 /// The longest rest that is asked of a file, in milliseconds: a day.
 const REST_MAX_MS: u64 = 24 * 60 * 60 * 1000;

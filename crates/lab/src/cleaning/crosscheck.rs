@@ -7,8 +7,8 @@
 //! - *Room for data.* Segments of metadata, clean segments, and segments that wait for checkpoints before they may be written
 //!   hold no data. The simulated disk has so many segments that its closed ones hold as much, on average, as the closed data
 //!   segments do.
-//! - *Blocks in a segment.* Summaries and padding take space: the comparison counts, in their summaries, the blocks with which
-//!   closed data segments were written. Both show a policy the live share of the whole segment.
+//! - *Blocks in a segment.* Summaries and padding take space, so the comparison counts the blocks that closed data segments
+//!   were written with, from their summaries. Both show a policy the live share of the whole segment.
 //! - *Writes.* A block written twice before a commit reaches the log once. The simulator gets the writes that reach it.
 //! - *Victims at a time*, on average.
 //! - *Order.* The file system writes the blocks that it moves out of a batch of victims in the order of the file, and so does
