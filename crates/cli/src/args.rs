@@ -1,6 +1,6 @@
-//! The command line of `firn`: one definition, from which parsing, help, man pages and completions all come.
+//! The command line of `firn`: one definition for parsing, help, man pages and completions.
 //!
-//! Each command's own arguments live beside its code; this file only puts them together.
+//! Each command's own arguments are declared next to its code; this file only combines them.
 
 use crate::bench::BenchCommand;
 use crate::clean::CleanArgs;

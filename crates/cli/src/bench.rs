@@ -1,4 +1,4 @@
-//! `firn bench micro`: sets up what the lab measures, shows progress, prints and keeps the report.
+//! `firn bench micro`: sets up the lab's benchmark, shows progress, prints and keeps the report.
 
 use crate::args::size;
 use crate::failure::{Done, Exit, Failure};
@@ -18,7 +18,7 @@ use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
 use std::path::{Path, PathBuf};
 
-/// Written to measure bandwidth, in bytes.
+/// Bytes written to measure bandwidth.
 const SEQUENTIAL_BYTES: u64 = 512 << 20;
 
 /// What to measure.
@@ -108,7 +108,7 @@ impl From<ScenarioArg> for Scenario {
 /// Runs the command.
 ///
 /// # Errors
-/// Setting up, or anything measured, fails.
+/// If the setup or a measurement fails.
 pub fn run(command: BenchCommand, output: &mut Output) -> Done {
     let BenchCommand::Micro(args) = command;
     let stop = Stop::default();
@@ -129,7 +129,8 @@ fn failed(error: LabError) -> Failure {
 }
 
 fn micro(args: &MicroArgs, stop: Stop) -> Result<Report, LabError> {
-    // Declared first, dropped last: what lies on it must be unmounted by then, also when setting up fails halfway.
+    // Declared first, so dropped last: whatever is mounted from it is unmounted by then, even if the setup fails
+    // halfway.
     let _image =
         if args.subject.is_none() { Some(ScratchImage::make(&args.image, args.size)?) } else { None };
     let mut plan = plan(args, stop)?;
@@ -150,7 +151,7 @@ impl ScratchImage {
 
 impl Drop for ScratchImage {
     fn drop(&mut self) {
-        // Nobody is left to tell: the run is over or has failed already.
+        // Nobody could use the error: the run is over or has failed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -159,7 +160,7 @@ fn this_program() -> Result<PathBuf, LabError> {
     std::env::current_exe().map_err(LabError::io("find", Path::new("firn")))
 }
 
-/// Resolves the arguments into targets that are mounted and named apart.
+/// Resolves the arguments into mounted targets with distinct names.
 fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
     let mut roles = Roles { subject: None, null: None, against: Vec::new() };

@@ -1,4 +1,5 @@
-//! How `firn` fails: one line saying what, where and what to do, and an exit code that scripts can rely on.
+//! How `firn` fails: with one line that says what failed, where, and what to do, and with an exit code on which
+//! scripts can rely.
 //!
 //! Every command returns a [`Failure`]; `main` prints it and exits. Commands whose exit codes another tool has already
 //! defined (fsck(8)) say so in their own help.
@@ -11,15 +12,15 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
-    /// The operation was tried and failed: I/O, no space, no permission.
+    /// The operation failed: I/O, no space, no permission.
     Failed = 1,
-    /// The command line makes no sense (clap uses the same code).
+    /// The command line is invalid (clap uses the same code).
     Usage = 2,
-    /// What is there is not a firnfs volume, or one that this version cannot read, or a damaged one.
+    /// The path holds no firnfs volume, or one that this version cannot read, or a damaged one.
     NotAVolume = 3,
-    /// Refused for safety: in use, or it would destroy what is there.
+    /// Refused for safety: the volume is in use, or its content would be destroyed.
     Refused = 4,
-    /// Ended by Ctrl-C or SIGTERM, and tidied up (as shells count: 128 and SIGINT).
+    /// Ended by Ctrl-C or SIGTERM, after cleaning up (as in shells: 128 and SIGINT).
     Interrupted = 130,
 }
 
@@ -34,7 +35,7 @@ pub struct Failure {
     pub exit: Exit,
 }
 
-/// What every command returns.
+/// The return type of every command.
 pub type Done<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -43,17 +44,17 @@ impl Failure {
         Self { message: message.into(), advice: None, exit }
     }
 
-    /// The operation was tried and failed.
+    /// The operation failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }
 
-    /// The command line makes no sense.
+    /// The command line is invalid.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// Adds what to do about it.
+    /// Adds advice.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
@@ -73,7 +74,7 @@ impl Failure {
         }
     }
 
-    /// An error of the file system itself, met while doing `action` (a phrase such as "cannot copy a/b").
+    /// An error of the file system itself during `action` (a phrase such as "cannot copy a/b").
     pub fn fs(action: impl fmt::Display, error: &FsError) -> Self {
         let failure = Self::failed(format!("{action}: {error}"));
         match error {
@@ -85,7 +86,7 @@ impl Failure {
     }
 }
 
-/// The reason without Rust's ` (os error N)`, which says nothing to people.
+/// The reason without Rust's ` (os error N)`, which means nothing to most people.
 fn plain_reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -93,7 +94,7 @@ fn plain_reason(error: &std::io::Error) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One line whatever the parts hold: a path may contain a newline.
+        // One line, whatever the parts contain: a path may contain a newline.
         let one_line = |text: &str| text.replace('\n', " ");
         f.write_str(&one_line(&self.message))?;
         if let Some(advice) = &self.advice {

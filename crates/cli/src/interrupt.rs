@@ -1,13 +1,13 @@
-//! Ctrl-C and SIGTERM for commands that have something to take back before they end.
+//! Ctrl-C and SIGTERM for commands that have to undo something before they end.
 //!
-//! The signal sets a flag, the command looks at it and ends with [`Exit::Interrupted`](crate::failure::Exit).
+//! The signal sets a flag; the command checks it and ends with [`Exit::Interrupted`](crate::failure::Exit).
 
 use crate::failure::{Done, Failure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Has Ctrl-C and SIGTERM set `flag`, and do nothing else from now on.
+/// From now on, Ctrl-C and SIGTERM only set `flag`.
 ///
 /// # Errors
 /// The system refuses.

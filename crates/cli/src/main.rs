@@ -1,7 +1,7 @@
-//! `firn`: make, mount, look into and measure firnfs volumes.
+//! `firn`: makes, mounts, examines and measures firnfs volumes.
 //!
-//! `main` parses the command line and prints a failure; everything else happens in the command's own module. File-system
-//! logic lives in the libraries.
+//! `main` parses the command line and prints a failure; everything else happens in the command's own module. The
+//! libraries contain the file-system logic.
 
 mod args;
 mod bench;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
-            // Nobody is left to tell if not even that can be printed.
+            // If even this cannot be printed, nobody can be told.
             let _ = error.print();
             let usage = if is_fsck { fsck::USAGE } else { Exit::Usage as u8 };
             return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };

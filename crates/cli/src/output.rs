@@ -1,4 +1,4 @@
-//! Standard output: text for people or JSON for programs, and a reader that went away is no error.
+//! Standard output: text for people or JSON for programs; a reader that closes the pipe is no error.
 
 use crate::failure::{Done, Failure};
 use serde::Serialize;
@@ -16,7 +16,7 @@ impl Output {
         Self::to(Box::new(io::stdout()))
     }
 
-    /// Anything that can be written to.
+    /// An output to any writer.
     #[must_use]
     pub fn to(out: Box<dyn Write>) -> Self {
         Self { out: BufWriter::new(out) }
@@ -25,7 +25,7 @@ impl Output {
     /// Shows a result: as JSON, or as the text that `human` writes.
     ///
     /// # Errors
-    /// Writing fails for any reason but a closed pipe.
+    /// Writing fails, except on a closed pipe.
     pub fn show(
         &mut self,
         json: bool,

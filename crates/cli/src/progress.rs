@@ -1,8 +1,8 @@
-//! `Bar`: the progress bar of every command, on standard error, and only where that is a terminal.
+//! `Bar`: the progress bar of every command, on standard error, shown only on a terminal.
 //!
-//! Invariants: it is gone from the screen once dropped, whatever became of the work, so that results and errors stand alone; one
-//! that moves all the time shows from the second second on, since nobody needs a bar for less; one that moves in large steps
-//! shows at once, since nobody knows how long the first takes.
+//! Invariants: dropping it removes it from the screen, whatever happened to the work, so that results and errors stand alone. A
+//! bar that moves all the time appears after one second, since shorter work needs none. A bar that moves in large steps appears
+//! at once, since the first step may take long.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
@@ -20,22 +20,22 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Moves with bytes.
+    /// A bar that counts bytes.
     pub fn of_bytes() -> Self {
         Self::new(ProgressBar::new(0), BYTES, Duration::from_secs(1))
     }
 
-    /// Moves with parts of what the message names, and shows percents.
+    /// A bar that counts parts of the thing in the message, and shows percents.
     pub fn of_share() -> Self {
         Self::new(ProgressBar::new(0), SHARE, Duration::from_secs(1))
     }
 
-    /// Moves with steps that may each take long.
+    /// A bar that counts steps, each of which may take long.
     pub fn of_steps() -> Self {
         Self::new(ProgressBar::new(0), STEPS, Duration::ZERO)
     }
 
-    /// Has only a message: how much there is nobody knows.
+    /// A bar with only a message, for work of unknown length.
     pub fn endless() -> Self {
         Self::new(ProgressBar::new_spinner(), ENDLESS, Duration::ZERO)
     }
@@ -45,7 +45,7 @@ impl Bar {
         Self { bar: bar.with_style(style), hidden_for }
     }
 
-    /// So much of so much is done.
+    /// Shows how much of the total is done.
     pub fn show(&self, done: u64, total: u64, message: impl Display) {
         if self.bar.elapsed() >= self.hidden_for {
             self.bar.set_length(total);
@@ -54,13 +54,13 @@ impl Bar {
         }
     }
 
-    /// Something was done, of nobody knows how much.
+    /// Shows a message during work of unknown length.
     pub fn tell(&self, message: impl Display) {
         self.bar.set_message(message.to_string());
         self.bar.tick();
     }
 
-    /// Takes the bar off the screen while somebody is asked something.
+    /// Hides the bar while a question is asked.
     pub fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
         self.bar.suspend(ask)
     }

@@ -8,10 +8,10 @@ use std::fmt;
 /// Why a text is not a size.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SizeError {
-    /// No digits in front.
+    /// It does not begin with digits.
     #[error("`{0}` is not a size: write a number and a unit, e.g. 20G, 512MiB or 4096")]
     NoNumber(String),
-    /// The letters behind the number are no unit.
+    /// The letters after the number are no unit.
     #[error(
         "`{0}` has no unit that firn knows: use K, M, G, T, P or E (powers of 1024), or KB, MB, ... (powers of 1000)"
     )]
@@ -21,7 +21,7 @@ pub enum SizeError {
     TooLarge(String),
 }
 
-/// Reads a size; the result is in bytes. A fraction is allowed where it gives whole bytes (`1.5G`).
+/// Reads a size; the result is in bytes. A fraction is allowed if the result is a whole number of bytes (`1.5G`).
 ///
 /// # Errors
 /// See [`SizeError`].
@@ -39,7 +39,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     whole_bytes.checked_add(fraction_bytes(fraction, scale)).ok_or_else(too_large)
 }
 
-/// The part behind the decimal point, rounded down to bytes; digits beyond the twelfth cannot matter to anyone.
+/// The fraction after the decimal point, rounded down to bytes; digits beyond the twelfth are ignored.
 fn fraction_bytes(digits: &str, scale: u64) -> u64 {
     let digits = &digits[..digits.len().min(12)];
     let numerator = digits.parse::<u128>().unwrap_or(0);

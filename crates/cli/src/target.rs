@@ -1,7 +1,7 @@
-//! Finds the volume that a command means: any path on a mount, an image file, or a block device.
+//! Finds the volume that a command line names: any path on a mount, an image file, or a block device.
 //!
-//! A mounted volume is always asked through its daemon, never read from under it: what lies on the device may be older
-//! than what the daemon knows. Callers: `stat`, `df`, `dump`.
+//! Commands always ask the daemon of a mounted volume, and never read the device themselves: the device may be older
+//! than the daemon's state. Callers: `stat`, `df`, `dump`.
 
 use crate::failure::{Done, Exit, Failure};
 use firnfs_fuse::mount::table::{self, Mount};
@@ -20,7 +20,7 @@ pub enum Target {
 /// Resolves a path given on the command line.
 ///
 /// # Errors
-/// The path does not exist, cannot be looked at, or is neither on a firnfs mount nor an image nor a block device.
+/// The path does not exist, cannot be examined, or is neither on a firnfs mount nor an image nor a block device.
 pub fn resolve(path: &Path) -> Done<Target> {
     let mountinfo_failed =
         |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
@@ -58,7 +58,7 @@ pub fn mount_of_image(image: &Path) -> std::io::Result<Option<Mount>> {
         .find(|mount| faces(&mount.source).iter().any(|a| wanted.iter().any(|b| same_object(a, b)))))
 }
 
-/// What a path stands for: itself and, for a loop device, the image behind it.
+/// The files that a path stands for: itself and, for a loop device, the image behind it.
 fn faces(path: &Path) -> Vec<std::fs::Metadata> {
     let paths = [Some(path.to_owned()), backing_file(path)];
     paths.into_iter().flatten().filter_map(|path| std::fs::metadata(path).ok()).collect()

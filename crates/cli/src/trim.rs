@@ -1,7 +1,7 @@
-//! `firn trim`: gives the room of clean segments back to the device or to the file system that holds the image.
+//! `firn trim`: returns the space of clean segments to the device, or to the file system that holds the image.
 //!
-//! A mounted volume is asked through its daemon, part by part, so that stopping between two parts is always safe and there is
-//! something to tell meanwhile; any other is opened here.
+//! It asks the daemon of a mounted volume, part by part, so that stopping between two parts is always safe and progress can
+//! be shown; any other volume it opens itself.
 
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
@@ -41,19 +41,19 @@ pub struct TrimArgs {
     pub json: bool,
 }
 
-/// What was done.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Summary {
-    /// As on the command line.
+    /// The path on the command line.
     path: PathBuf,
-    /// Clean segments that were given back, in bytes.
+    /// Clean segments that were discarded, in bytes.
     discarded_bytes: u64,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// No volume, in use by somebody else, read-only, or the device does not discard.
+/// No volume, in use by another process, read-only, or the device does not discard.
 pub fn run(args: &TrimArgs, output: &mut Output) -> Done {
     let discarded_bytes = match target::resolve(&args.path)? {
         Target::Mounted(mount) => {
@@ -68,7 +68,7 @@ pub fn run(args: &TrimArgs, output: &mut Output) -> Done {
     })
 }
 
-/// All parts, with a progress bar; the bytes of all together.
+/// Trims all parts, with a progress bar; returns the total number of bytes.
 fn each_part(mut trim: impl FnMut(u64) -> Done<Trimmed>) -> Done<u64> {
     let bar = Bar::of_share();
     let (mut bytes, mut from) = (0, Some(0));

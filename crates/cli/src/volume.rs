@@ -10,7 +10,7 @@ use firnfs_volume::Volume;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a volume for looking: no lock is taken, nothing is written, a crash is recovered from in memory.
+/// Opens a volume for reading: takes no lock, writes nothing, and recovers from a crash in memory only.
 ///
 /// # Errors
 /// It cannot be opened, is no volume, or is damaged.

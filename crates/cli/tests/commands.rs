@@ -1,4 +1,4 @@
-//! The `firn` binary as a user or a script meets it.
+//! The `firn` binary from the view of a user or a script.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs a command that must succeed; its standard output.
+/// Runs a command that must succeed; returns its standard output.
 fn ok(args: &[&str]) -> String {
     let output = firn(args);
     assert!(output.status.success(), "firn {args:?}: {}", text(&output.stderr));
@@ -23,7 +23,8 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&ok(args)).unwrap()
 }
 
-/// Runs a command that must fail with that exit code and exactly one line on standard error; the line.
+/// Runs a command that must fail with that exit code and exactly one line on standard error; returns the
+/// line.
 fn refused(args: &[&str], exit: i32) -> String {
     let output = firn(args);
     let line = text(&output.stderr);
@@ -154,7 +155,8 @@ fn each_kind_of_failure_is_one_line_with_its_exit_code() {
 fn an_image_too_large_for_its_file_system_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     let image = home.path().join("disk.img");
-    // A limit of the process stands for one of the file system: ftruncate(2) refuses both alike.
+    // A limit of the process stands in for one of the file system: ftruncate(2) fails in the same way for
+    // both.
     let script =
         format!("trap '' XFSZ; ulimit -f 1024; exec {} mkfs \"$0\" --size 16T", env!("CARGO_BIN_EXE_firn"));
     let output = Command::new("bash").args(["-c", &script]).arg(&image).output().unwrap();
@@ -243,7 +245,7 @@ fn stat_and_df_of_a_mount_say_what_stat_of_the_image_said() {
     assert_eq!(json(&["stat", &image, "--json"])["log"]["recovery"]["was_clean"], true);
 }
 
-/// Runs `firn fsck` and gives its exit code, its JSON and what it said of failures.
+/// Runs `firn fsck`; returns its exit code, its JSON output and its messages about failures.
 fn fsck(args: &[&str]) -> (i32, Value, String) {
     let output = firn(&[&["fsck", "--json"], args].concat());
     let view = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
@@ -275,7 +277,7 @@ fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
     let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
     let mut bytes = std::fs::read(fixture.image()).unwrap();
     let large = std::fs::read(tree.path().join("sub/large")).unwrap();
-    // A block in the middle of the large file: what it holds is nowhere else.
+    // A block in the middle of the large file, whose content is unique.
     let block = &large[100 * 4096..101 * 4096];
     let at = bytes.chunks_exact(512).position(|sector| *sector == block[..512]).unwrap() * 512;
     bytes[at + 77] ^= 1;
@@ -378,7 +380,7 @@ fn the_cleaning_simulator_shows_every_combination_alike_for_people_and_programs(
     refused(&["sim", "cleaning", "--sprite", "4", "--placement", "dac"], 2);
 }
 
-/// The whole of it takes a minute: only how it fails. What it must reproduce is tested where it is simulated.
+/// The whole run takes a minute, so this test covers only how it fails. The lab's tests cover the results.
 #[test]
 fn figures_need_a_directory_that_can_be_made() {
     let line = refused(&["sim", "figures", "--out", "/dev/null/figures", "--threads", "2"], 1);

@@ -10,12 +10,12 @@ pub struct AlignedBuf {
     raw: Vec<u8>,
     start: usize,
     len: usize,
-    /// Came from the pool: its content is somebody's old one.
+    /// It came from the pool: it still has the content of its previous owner.
     is_used: bool,
 }
 
-/// Large buffers that were dropped, to be used again: fresh memory costs a page fault for each of its pages, more than
-/// filling it does.
+/// Large buffers that were dropped, kept for reuse: fresh memory costs a page fault for each page, more than filling
+/// it does.
 struct Pool {
     free: Vec<Vec<u8>>,
     bytes: usize,
@@ -25,7 +25,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), bytes: 0 });
 
 /// Smallest buffer that is pooled, in bytes.
 const POOLED_BYTES_MIN: usize = 64 << 10;
-/// Most that the pool holds, in bytes.
+/// Largest total size that the pool keeps, in bytes.
 const POOL_BYTES_MAX: usize = 16 << 20;
 
 impl Pool {
@@ -64,7 +64,7 @@ impl AlignedBuf {
         buf
     }
 
-    /// A buffer of `len` bytes of any content, for whoever overwrites them all.
+    /// A buffer of `len` bytes of arbitrary content, for callers that overwrite all of them.
     #[must_use]
     pub fn scratch(len: usize) -> Self {
         let used = if len >= POOLED_BYTES_MIN { POOL.lock().take(len + ALIGN_BYTES) } else { None };
@@ -82,7 +82,7 @@ impl AlignedBuf {
         buf
     }
 
-    /// Shortens the buffer to `len` bytes; longer than it is has no effect.
+    /// Shortens the buffer to `len` bytes; has no effect if it is shorter already.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

@@ -1,12 +1,12 @@
-//! `Counts`: how much was asked of a device; `CountingDevice` counts it. For tests that bound it (a mount reads a number of blocks
-//! that does not grow with the volume) and for simulated disks, which count for themselves.
+//! `Counts`: how many requests and bytes a device was asked for; `CountingDevice` counts them. Used by tests that bound the I/O
+//! (the number of blocks that a mount reads does not grow with the volume), and by simulated disks, which count for themselves.
 
 use crate::device::Device;
 use crate::request::{Completion, Geometry, Request, Tag};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Totals since the device was opened; requests are counted when they are submitted, whatever becomes of them.
+/// Totals since the device was opened; requests are counted when they are submitted, whether they succeed or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Reads.
@@ -46,7 +46,7 @@ impl Counts {
         }
     }
 
-    /// What was added since `earlier`.
+    /// The difference from `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Counts {
     }
 }
 
-/// Counts what passes through to `inner`.
+/// Counts the requests that pass through to `inner`.
 pub struct CountingDevice<D> {
     inner: D,
     counts: Mutex<Counts>,

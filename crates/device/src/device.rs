@@ -1,4 +1,4 @@
-//! The trait that everything below `fs` speaks.
+//! The trait that connects `fs` and its drivers to storage.
 
 use crate::buffer::AlignedBuf;
 use crate::error::{DeviceError, FailureKind};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// Something that stores blocks. Requests complete in any order; only [`Request::Flush`] orders durability.
 ///
-/// A write counts as completed once [`Device::wait`] has returned for it. Only such writes are covered by a flush
-/// submitted afterwards; a device may cover more, and nobody may rely on that.
+/// A write counts as completed once [`Device::wait`] has returned for it. A flush covers only such writes submitted
+/// before it; a device may cover more, but callers must not rely on that.
 ///
 /// A thread that needs several reads submits all of them before it waits for the first: a device may start reads only in
 /// [`Device::wait`], and then starts every read that this thread has submitted.
@@ -22,7 +22,7 @@ pub trait Device: Send + Sync {
     /// Waits until that request is complete. Each tag is waited for exactly once.
     fn wait(&self, tag: Tag) -> Completion;
 
-    /// For messages: a path, or what the device is.
+    /// For messages: a path or a description of the device.
     fn describe(&self) -> Arc<str>;
 
     /// Submits one read and waits for it.
@@ -35,8 +35,8 @@ pub trait Device: Send + Sync {
         data_of(self.wait(tag), &request, || self.describe())
     }
 
-    /// Submits every read, given as offset and length in bytes, and then waits for each: a device that can carries them
-    /// out together. The results have the order of `ranges`; one failure does not affect the others.
+    /// Submits every read, given as offset and length in bytes, and then waits for each: a device that is able to
+    /// carries them out together. The results have the order of `ranges`; one failure does not affect the others.
     fn read_all(&self, ranges: &[(u64, u32)]) -> Vec<Result<AlignedBuf, DeviceError>> {
         if let &[(at_bytes, len_bytes)] = ranges {
             return vec![self.read(at_bytes, len_bytes)];
@@ -51,7 +51,7 @@ pub trait Device: Send + Sync {
         tags.iter().map(|(request, tag)| data_of(self.wait(*tag), request, || self.describe())).collect()
     }
 
-    /// Reads into a buffer of the caller's, which is as long as what is read. A device in memory copies once.
+    /// Reads into the caller's buffer, whose length is the length of the read. A device in memory copies once.
     ///
     /// # Errors
     /// As [`Device::read`].
@@ -72,7 +72,7 @@ pub trait Device: Send + Sync {
     /// Submits a flush and waits for it.
     ///
     /// # Errors
-    /// As the device reports. After a failed flush nothing written since the last one may be trusted.
+    /// As the device reports. After a failed flush, assume that every write since the last successful flush is lost.
     fn flush(&self) -> Result<(), DeviceError> {
         let tag = self.submit(Request::Flush);
         self.wait(tag).map(drop)
@@ -81,7 +81,7 @@ pub trait Device: Send + Sync {
     /// Submits a discard and waits for it.
     ///
     /// # Errors
-    /// As the device reports; [`FailureKind::Unsupported`] where it cannot, which is no reason to stop.
+    /// As the device reports; [`FailureKind::Unsupported`] if it cannot discard, which is no reason to stop.
     fn discard(&self, at_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
         let tag = self.submit(Request::Discard { at_bytes, len_bytes });
         self.wait(tag).map(drop)

@@ -1,4 +1,4 @@
-//! Why a request failed: one line that says what was done, where, and what the system answered.
+//! Why a request failed: one line that says which request failed, where, and what the system answered.
 
 use crate::request::{Place, Request};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum FailureKind {
     /// The device or the system reported an I/O error, or transferred less than asked for.
     Io,
-    /// The device cannot do this at all (a discard, mostly); the content is unchanged.
+    /// The device does not support this request (mostly a discard); the content is unchanged.
     Unsupported,
     /// The range is not on the device, or is not a multiple of its logical block. Nothing was transferred.
     OutOfRange,
@@ -22,7 +22,7 @@ pub enum FailureKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{action}{} of {device}: {reason}", Place { at_bytes: *at_bytes, len_bytes: *len_bytes })]
 pub struct DeviceError {
-    /// What the caller can make of it.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// "read", "write", "flush" or "discard".
     pub action: &'static str,
@@ -32,7 +32,7 @@ pub struct DeviceError {
     pub len_bytes: u64,
     /// Which device: a path or a description.
     pub device: Arc<str>,
-    /// What the system said.
+    /// The system's error message.
     pub reason: String,
 }
 

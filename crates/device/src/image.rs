@@ -1,9 +1,9 @@
 //! `SparseImage`: the bytes of a disk in memory, copy on write.
 //!
-//! A tree of 64-way nodes over pages of 4 KiB. Absent pages are zeros, so that a volume of 1 TiB costs what was written
-//! to it. A clone takes constant time and shares everything; a write copies the nodes and the page on its way if
-//! somebody else still holds them. Callers: [`crate::MemDevice`], and the crash disk, which builds thousands of images
-//! a second that differ in a few sectors.
+//! A tree of 64-way nodes over pages of 4 KiB. Absent pages are zeros, so a volume of 1 TiB takes only as much memory
+//! as was written to it. A clone takes constant time and shares everything; a write copies the page and the nodes above
+//! it if another clone still shares them. Callers: [`crate::MemDevice`], and the crash disk, which builds thousands of
+//! images a second that differ in a few sectors.
 
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ impl SparseImage {
         });
     }
 
-    /// Makes a range read as zeros; whole pages give their memory back. Takes time for the pages that exist, not for
-    /// the length of the range.
+    /// Makes a range read as zeros; whole pages give their memory back. The time depends on the pages that exist, not
+    /// on the length of the range.
     ///
     /// # Panics
     /// If the range is not within the image.
@@ -160,7 +160,7 @@ impl SparseImage {
         }
     }
 
-    /// Where the page hangs, with every node above it made and unshared.
+    /// The slot of a page, with every node above it created and unshared.
     fn slot(&mut self, page: u64) -> &mut Option<Node> {
         let mut slot = &mut self.root;
         for level in (0..self.depth).rev() {

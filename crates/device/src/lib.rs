@@ -1,9 +1,9 @@
-//! Devices and clocks: what firnfs runs on.
+//! Devices and clocks: the ground on which firnfs runs.
 //!
-//! A [`Device`] takes requests and completes them later (submit/complete, not blocking calls), so that a file, a raw
-//! block device, a power-cut disk and a simulated disk with a queue all fit behind it. Here are the real ones
-//! ([`FileDevice`]: image files and block devices; [`MemDevice`]: memory) and decorators that watch or restrict any
-//! other: [`TraceDevice`], [`CountingDevice`], [`ReadOnlyDevice`].
+//! A [`Device`] takes requests and completes them later (submit and complete, no blocking calls), so that a file, a
+//! raw block device, a power-cut disk and a simulated disk with a queue all fit the trait. This crate contains the
+//! real devices ([`FileDevice`]: image files and block devices; [`MemDevice`]: memory) and decorators that observe
+//! or restrict any other: [`TraceDevice`], [`CountingDevice`], [`ReadOnlyDevice`].
 
 pub mod buffer;
 mod clock;

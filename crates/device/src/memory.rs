@@ -45,7 +45,7 @@ impl MemDevice {
         Self { geometry, name: Arc::from("memory"), image: RwLock::new(image), outbox: Outbox::default() }
     }
 
-    /// The content now. Takes constant time; later writes do not show in it.
+    /// The current content. Takes constant time; later writes do not change it.
     #[must_use]
     pub fn image(&self) -> SparseImage {
         self.image.read().clone()

@@ -1,10 +1,10 @@
-//! `Outbox`: where completions lie between `submit` and `wait`, for devices that do the work in `submit`.
+//! `Outbox`: holds completions between `submit` and `wait`, for devices that do the work in `submit`.
 
 use crate::request::{Completion, Tag};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Hands out tags and keeps their completions until they are fetched.
+/// Hands out tags and keeps their completions until they are taken.
 #[derive(Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
@@ -17,7 +17,7 @@ struct Inner {
 }
 
 impl Outbox {
-    /// Keeps a completion and names it. Tags count up from 0.
+    /// Stores a completion and returns its tag. Tags count up from 0.
     pub fn put(&self, completion: Completion) -> Tag {
         let mut inner = self.inner.lock();
         let tag = inner.next;
@@ -26,7 +26,7 @@ impl Outbox {
         Tag(tag)
     }
 
-    /// Takes it back.
+    /// Takes the completion of a tag.
     ///
     /// # Panics
     /// If the tag was never given out or was waited for before: a caller's bug.

@@ -1,5 +1,5 @@
-//! `ReadOnlyDevice`: lets nothing through that changes the device. For read-only mounts, fsck without repair and dumps,
-//! whose promise not to write a byte then rests on a type and not on care.
+//! `ReadOnlyDevice`: rejects every request that would change the device. For read-only mounts, fsck without repair, and
+//! dumps: they promise not to write a byte, and this type enforces it.
 
 use crate::buffer::AlignedBuf;
 use crate::device::Device;
@@ -8,10 +8,10 @@ use crate::outbox::Outbox;
 use crate::request::{Completion, Geometry, Request, Tag};
 use std::sync::Arc;
 
-/// Passes reads on; writes and discards fail; flushes succeed, there is nothing to flush.
+/// Passes reads on; writes and discards fail; flushes succeed, since there is nothing to flush.
 pub struct ReadOnlyDevice<D> {
     inner: D,
-    /// Requests that end here. Their tags are odd, the inner device's are doubled.
+    /// Completions of requests that are not passed on. Their tags are odd; the inner device's tags are doubled.
     ended_here: Outbox,
 }
 

@@ -1,11 +1,11 @@
-//! What is asked of a device, and the sizes that bound it.
+//! Requests to a device, and the sizes that bound them.
 
 use crate::buffer::AlignedBuf;
 use crate::error::{DeviceError, FailureKind};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a device is: sizes in bytes.
+/// A device's sizes, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Usable size in bytes; a multiple of the logical block.
@@ -35,7 +35,7 @@ pub enum Request {
     },
     /// Make every write completed before this request durable.
     Flush,
-    /// Tell the device that a range holds nothing of worth; it may read as anything afterwards.
+    /// Tell the device that the content of a range is no longer needed; the range may read as anything afterwards.
     Discard {
         /// Offset on the device, in bytes.
         at_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Tag(pub u64);
 /// Outcome of a request: for a read the bytes, else `None`.
 pub type Completion = Result<Option<AlignedBuf>, DeviceError>;
 
-/// A byte range of a device, as messages show it; nothing is shown of an empty one.
+/// A byte range of a device, as messages show it; an empty range shows nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub at_bytes: u64,
@@ -105,7 +105,7 @@ impl Request {
 
 impl Geometry {
     /// Whether the request lies on the device and is aligned to its logical block. Addresses come from bytes on the
-    /// medium, so that this is an error and not an assertion.
+    /// medium, so a bad one is an error and fails no assertion.
     ///
     /// # Errors
     /// [`FailureKind::OutOfRange`].

@@ -1,5 +1,5 @@
-//! `TraceDevice`: the sequence of requests a device was given, with digests of the data. The determinism test compares
-//! two of them; a person can read them.
+//! `TraceDevice`: records the sequence of requests to a device, with digests of the data. The determinism test
+//! compares two traces; a person can read them.
 
 use crate::device::Device;
 use crate::request::{Completion, Geometry, Request, Tag};
@@ -65,7 +65,7 @@ impl fmt::Display for TraceEntry {
     }
 }
 
-/// Records what passes through to `inner`. The trace grows without bound: for tests.
+/// Records the requests that pass through to `inner`. The trace grows without bound: for tests.
 pub struct TraceDevice<D> {
     inner: D,
     entries: Mutex<Vec<TraceEntry>>,
@@ -77,7 +77,7 @@ impl<D: Device> TraceDevice<D> {
         Self { inner, entries: Mutex::new(Vec::new()) }
     }
 
-    /// Everything submitted so far, in order; the trace starts anew.
+    /// Returns everything submitted so far, in order, and clears the trace.
     pub fn take(&self) -> Vec<TraceEntry> {
         std::mem::take(&mut self.entries.lock())
     }

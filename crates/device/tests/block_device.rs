@@ -1,4 +1,4 @@
-//! `FileDevice` on a block device: needs root and losetup(8), and says so where it does not run.
+//! `FileDevice` on a block device: needs root and losetup(8), and prints a message if it cannot run.
 
 use firnfs_device::{AlignedBuf, Device, FailureKind, FileDevice, FileOptions, Lock, OpenError};
 use std::path::Path;
@@ -64,7 +64,7 @@ fn a_block_device_tells_its_size_and_keeps_what_is_written_and_the_kernel_away()
     assert_eq!(second, OpenError::Claimed(path.into()));
     drop(device);
 
-    // Without the claim the kernel could take the device, but the lock still keeps a second volume daemon out.
+    // Without the claim the kernel could take the device, but the lock still keeps a second daemon out.
     let unclaimed = FileOptions { hold_claim: false, ..FileOptions::default() };
     let device = FileDevice::open(path, &unclaimed).unwrap();
     assert!(matches!(FileDevice::open(path, &unclaimed), Err(OpenError::InUse { .. })));

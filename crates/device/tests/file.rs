@@ -1,4 +1,4 @@
-//! `FileDevice` on real files: what is written is read back, locks exclude, damage is named.
+//! `FileDevice` on real files: reads return what was written, locks exclude, errors name the damage.
 
 use firnfs_device::{
     Access, AlignedBuf, DeepReads, Device, DirectIo, FailureKind, FileDevice, FileOptions, Lock, OpenError,
@@ -56,7 +56,7 @@ fn overlapping_writes_all_land_whatever_the_number_of_threads() {
                 device.submit(Request::Write { at_bytes: i * (256 << 10), data })
             })
             .collect();
-        // Against the order of submission, so that some are taken over by this thread.
+        // In reverse order of submission, so that this thread takes some of them over.
         for tag in tags.into_iter().rev() {
             assert!(device.wait(tag).unwrap().is_none());
         }
@@ -220,7 +220,7 @@ fn an_image_is_resized_only_under_its_lock() {
     assert_eq!(device.geometry().size_bytes, 4 * MIB);
 }
 
-/// Each way to carry out several reads, past the page cache and through it.
+/// Each method for several reads, past the page cache and through it.
 fn ways_to_read() -> impl Iterator<Item = FileOptions> {
     [DeepReads::Ring, DeepReads::Threads, DeepReads::OneByOne].into_iter().flat_map(|deep_reads| {
         [DirectIo::Prefer, DirectIo::Never].map(|direct| FileOptions {

@@ -1,4 +1,4 @@
-//! The checkpoint: where everything starts from. Two slots of 64 KiB alternate; the newer valid one counts.
+//! The checkpoint: the structure from which every mount starts. Two slots of 64 KiB alternate; the newer valid one counts.
 
 use crate::error::{DecodeError, ensure};
 use crate::layout::layout;
@@ -111,19 +111,20 @@ layout! {
     }
 }
 
-/// Incompatible feature: pairs may wait in the interior nodes of directory indexes. Set in every checkpoint that this code
-/// writes, thus by a mount to write before anything else is written.
+/// Incompatible feature: pairs may wait in the interior nodes of directory indexes. Every checkpoint that this code writes
+/// has it set, so a read-write mount sets it before it writes anything else.
 pub const FEATURE_WAITING_PAIRS: u64 = 1;
 
-/// [`DecodeError::what`] of a checkpoint that is sound, but has incompatible features that this code does not know.
+/// [`DecodeError::what`] of an intact checkpoint with incompatible features that this code does not know.
 pub const UNKNOWN_FEATURES: &str = "incompatible features";
 
-/// Feature bits that are not in the way of code which does not know them. Those that are refuse the checkpoint.
+/// Feature bits that code may ignore if it does not know them. Other unknown bits make [`Checkpoint::decode`] refuse the
+/// checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Features {
-    /// Whoever does not know one may ignore it.
+    /// Code that does not know one may ignore it.
     pub compat: u64,
-    /// Whoever does not know one may ignore it when only reading.
+    /// Code that does not know one may ignore it when it only reads.
     pub ro_compat: u64,
 }
 
@@ -171,7 +172,7 @@ pub struct Checkpoint {
     pub incarnation: Incarnation,
     /// Nothing to roll forward.
     pub clean: bool,
-    /// When.
+    /// Time of writing.
     pub time: TimeNs,
     /// Last serial covered.
     pub serial: Serial,
@@ -197,7 +198,7 @@ pub struct Checkpoint {
     pub spans: Vec<Span>,
     /// Features in use.
     pub features: Features,
-    /// Counters since mkfs; what they count is fs's business.
+    /// Counters since mkfs; their meaning is defined in `fs`.
     pub counters: [u64; COUNTERS],
 }
 

@@ -1,19 +1,19 @@
-//! `DecodeError`: bytes that are not what they should be.
+//! `DecodeError`: bytes that violate the format.
 
-/// Why bytes could not be decoded: the structure, what had to be there and what was.
+/// Why bytes could not be decoded: the structure, the expected and the actual value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: expected {expected}, found {found}")]
 pub struct DecodeError {
     /// Structure and field.
     pub what: &'static str,
-    /// What had to be there.
+    /// The expected value.
     pub expected: String,
-    /// What was there.
+    /// The actual value.
     pub found: String,
 }
 
 impl DecodeError {
-    /// Builds one.
+    /// Builds an error.
     pub fn new(what: &'static str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self { what, expected: expected.to_string(), found: found.to_string() }
     }

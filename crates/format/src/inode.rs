@@ -4,7 +4,7 @@
 //! record := header{168} pointer{16}* xattrs data (padding to a sector)
 //! pointers, for each fork: its direct ones, then its indirect ones by level; only as many as are in use
 //! ```
-//! A record is found through the inode map, whose pointer holds its CRC.
+//! The inode map leads to a record; its pointer holds the record's CRC.
 
 use crate::error::{DecodeError, ensure};
 use crate::layout::layout;
@@ -113,7 +113,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// How many direct and indirect pointers have to be stored.
+    /// The number of direct and indirect pointers that must be stored.
     #[must_use]
     pub fn used(&self) -> (usize, usize) {
         let count = |ptrs: &[BlockPtr]| ptrs.iter().rposition(|p| !p.is_hole()).map_or(0, |last| last + 1);
@@ -146,7 +146,7 @@ pub fn encode_record(mut raw: InodeRaw, roots: &[&Roots; FORKS], xattrs: &[u8], 
     out[at..at + data.len()].copy_from_slice(data);
 }
 
-/// A record taken apart.
+/// A decoded record.
 #[derive(Debug)]
 pub struct Record<'a> {
     /// The fixed part.

@@ -1,4 +1,4 @@
-//! Layout declarations: one macro gives the struct, its size check and the table that FORMAT.md shows.
+//! Layout declarations: one macro generates the struct, its size check, and the table in FORMAT.md.
 //!
 //! [`LAYOUTS`] lists them all; a test compares them with FORMAT.md.
 

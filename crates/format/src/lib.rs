@@ -1,7 +1,7 @@
 //! The bytes of a firnfs volume: every on-disk structure, declared once, with no I/O.
 //!
 //! Layers above (`fs`) decide what to write and where; this crate only turns bytes into structs and back.
-//! Everything that decodes bytes from a device returns a [`DecodeError`] and never panics.
+//! Every function that decodes bytes from a device returns a [`DecodeError`] and never panics.
 
 pub mod checkpoint;
 mod error;
@@ -17,7 +17,7 @@ pub use error::DecodeError;
 pub use pointer::{BlockPtr, PtrKind};
 pub use units::*;
 
-/// CRC-32C (Castagnoli), the checksum of everything on disk.
+/// CRC-32C (Castagnoli), the checksum of all on-disk structures.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)

@@ -7,12 +7,12 @@
 //!  byte 8..12  CRC-32C of the stored bytes
 //!  byte 12..16 birth epoch
 //! ```
-//! An all-zero pointer is a hole. The checksum sits with the reference, so a misdirected, stale or torn block is
-//! found on every read.
+//! An all-zero pointer is a hole. The checksum is stored with the reference, so every read detects a
+//! misdirected, stale or torn block.
 
 use crate::units::{Epoch, SECTOR_BYTES, SectorAddr};
 
-/// Bytes that a pointer takes on disk. A superblock field, so that a longer pointer can come.
+/// Bytes that a pointer takes on disk. It is a superblock field, so that later versions can use longer pointers.
 pub const POINTER_BYTES: usize = 16;
 
 /// What a pointer refers to.
@@ -20,11 +20,11 @@ pub const POINTER_BYTES: usize = 16;
 pub enum PtrKind {
     /// Nothing stored: reads as zeros.
     Hole,
-    /// Stored as it is.
+    /// Stored as is.
     Plain,
-    /// Reads as zeros, but its room is charged to the file (fallocate).
+    /// Reads as zeros, but its space is charged to the file (fallocate).
     Reserved,
-    /// A kind this version does not know; reading it is refused.
+    /// A kind that this version does not know; reading it is refused.
     Unknown(u8),
 }
 
@@ -35,11 +35,11 @@ pub struct BlockPtr {
     pub addr: SectorAddr,
     /// Stored length in sectors, 0 to 255.
     pub len_sectors: u8,
-    /// What is there.
+    /// The kind of its target.
     pub kind: PtrKind,
     /// CRC-32C of the stored bytes.
     pub crc: u32,
-    /// Epoch in which the user wrote it; the cleaner moves blocks and keeps their birth.
+    /// Epoch in which a user wrote it; a block that the cleaner moves keeps its birth.
     pub birth: Epoch,
 }
 
@@ -57,7 +57,7 @@ impl BlockPtr {
         birth: Epoch(0),
     };
 
-    /// Charged room without content (fallocate).
+    /// Charged space without content (fallocate).
     pub const RESERVED: Self =
         Self { addr: SectorAddr(0), len_sectors: 0, kind: PtrKind::Reserved, crc: 0, birth: Epoch(0) };
 
@@ -73,7 +73,7 @@ impl BlockPtr {
         self.kind == PtrKind::Hole
     }
 
-    /// True if bytes are stored in the log for it.
+    /// True if the log stores bytes for it.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         matches!(self.kind, PtrKind::Plain | PtrKind::Unknown(_)) && !self.is_pending()
@@ -103,7 +103,7 @@ impl BlockPtr {
         out
     }
 
-    /// Reads 16 bytes. Total: an encoding this version does not know becomes [`PtrKind::Unknown`].
+    /// Reads 16 bytes. Total: an encoding that this version does not know becomes [`PtrKind::Unknown`].
     #[must_use]
     pub fn decode(bytes: &[u8; POINTER_BYTES]) -> Self {
         let word = u64::from_le_bytes(bytes[..8].try_into().expect("8 of 16 bytes"));

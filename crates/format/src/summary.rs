@@ -117,13 +117,13 @@ pub enum EntryKind {
 /// One entry, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Whose.
+    /// The inode that it belongs to.
     pub ino: InodeNo,
     /// Version of the inode when it was written.
     pub version: u32,
-    /// What.
+    /// The kind of the block.
     pub kind: EntryKind,
-    /// Where, how long, checksum, birth.
+    /// Address, length, checksum, birth.
     pub ptr: BlockPtr,
 }
 
@@ -151,7 +151,7 @@ impl Entry {
     /// Reads 40 bytes.
     ///
     /// # Errors
-    /// [`DecodeError`] for a kind or level that cannot be.
+    /// [`DecodeError`] for an impossible kind or level.
     pub fn decode(bytes: &[u8; SUMMARY_ENTRY_BYTES]) -> Result<Self, DecodeError> {
         let raw: EntryRaw = zerocopy::transmute!(*bytes);
         let place = raw.place.get();
@@ -197,7 +197,7 @@ pub struct Summary {
     pub time: TimeNs,
     /// Segment that holds it.
     pub segment: SegmentId,
-    /// Segment that this log goes on in.
+    /// Segment in which this log continues.
     pub next_segment: SegmentId,
     /// First sector in the segment.
     pub start_sector: u32,

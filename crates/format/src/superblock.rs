@@ -1,4 +1,4 @@
-//! The superblock: what mkfs fixed for ever. Immutable and replicated (three copies).
+//! The superblock: the parameters that mkfs fixes for ever. Immutable and replicated (three copies).
 
 use crate::error::{DecodeError, ensure};
 use crate::layout::layout;
@@ -129,7 +129,7 @@ impl Superblock {
         raw.as_bytes().to_vec()
     }
 
-    /// Whether a copy's checksum is right, of whatever version it says it is.
+    /// Whether a copy's checksum is right, whatever its version.
     #[must_use]
     pub fn is_sealed(bytes: &[u8]) -> bool {
         SuperblockRaw::read_from_prefix(bytes).is_ok_and(|(raw, _)| {

@@ -1,7 +1,7 @@
 //! Entries of the two internal tables, inode map and segment usage, and of the nodes above their leaves.
 //!
-//! Both tables are trees of blocks: leaves hold 32-byte entries, nodes hold 32-byte [`Node`]s. A node sums up what is
-//! below it, so that a free inode number, an orphan or a clean segment is found without a scan.
+//! Both tables are trees of blocks: leaves hold 32-byte entries, nodes hold 32-byte [`Node`]s. A node holds sums over
+//! everything below it, so that a free inode number, an orphan or a clean segment is found without a scan.
 
 use crate::layout::layout;
 use crate::pointer::BlockPtr;
@@ -67,7 +67,7 @@ pub trait TableEntry: Copy + Default + PartialEq {
     fn is_special(&self) -> bool;
 }
 
-/// Where an inode is.
+/// The place of an inode's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImapEntry {
     /// The record; a hole if the number is free.
@@ -118,7 +118,7 @@ impl TableEntry for ImapEntry {
 pub struct UsageEntry {
     /// Live bytes, 0 to the segment size.
     pub live_bytes: u32,
-    /// Holds, or held until the next checkpoint, something; else clean.
+    /// Holds data, or has held data and waits for the next checkpoint; else clean.
     pub in_use: bool,
     /// Youngest modification time of its blocks.
     pub youngest: TimeNs,

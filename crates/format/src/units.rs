@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-/// Size of the sector that addresses and stored lengths count in, in bytes. Independent of the device's own block size.
+/// Size of the sector that is the unit of addresses and stored lengths, in bytes. Independent of the device's own block
+/// size.
 pub const SECTOR_BYTES: u32 = 512;
 
 macro_rules! unit {
@@ -30,7 +31,8 @@ unit!(
     SegmentId(u64)
 );
 unit!(
-    /// Logical sector address: segment number times sectors a segment, plus the sector in it. 48 bits on disk.
+    /// Logical sector address: segment number times sectors per segment, plus the sector within the segment. 48 bits on
+    /// disk.
     SectorAddr(u64)
 );
 unit!(
@@ -38,7 +40,7 @@ unit!(
     BlockIndex(u64)
 );
 unit!(
-    /// Number of the checkpoint that a change will be part of. Grows by one a checkpoint.
+    /// Number of the checkpoint that a change will be part of. Grows by one with each checkpoint.
     Epoch(u32)
 );
 unit!(
@@ -46,7 +48,7 @@ unit!(
     Serial(u64)
 );
 unit!(
-    /// Count of read-write mounts; every one makes a new value durable before its first log write.
+    /// Count of read-write mounts; each mount makes a new value durable before its first log write.
     Incarnation(u32)
 );
 unit!(

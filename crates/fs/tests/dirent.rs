@@ -1,5 +1,5 @@
-//! A block of a directory against a list: whatever is put in, taken out and pointed elsewhere, the block says the same as the list, and its
-//! records keep the grammar. What fails is made small and shown by proptest.
+//! A directory block against a list: whatever is inserted, removed and retargeted, the block and the list agree, and the
+//! records keep the grammar. proptest minimises and prints failures.
 
 use firnfs::dirent;
 use firnfs::inode::Kind;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const BLOCK_BYTES: usize = 4096;
 
-/// What is done to a block. Entries are chosen by a number, taken modulo how many there are.
+/// A change of a block. A number selects an entry, modulo the number of entries.
 #[derive(Clone, Debug)]
 enum Change {
     Insert { name: Vec<u8>, ino: u64 },
@@ -69,7 +69,7 @@ fn apply(block: &mut [u8], model: &mut Vec<Entry>, change: &Change) {
         Change::Insert { name, ino } if !model.iter().any(|entry| entry.name == *name) => {
             let Some(host) = dirent::room(block, name.len()).unwrap() else {
                 let used: usize = model.iter().map(|entry| dirent::record_bytes(entry.name.len())).sum();
-                // Slack lies between the records: all of it together may be enough, no part of it is.
+                // The slack is divided among the records: all of it together may suffice although no single part does.
                 let parts = model.len() + 1;
                 assert!(block.len() - used < parts * dirent::record_bytes(name.len()));
                 return;
@@ -139,7 +139,7 @@ proptest! {
 
     #[test]
     fn foreign_bytes_give_records_within_the_block_or_an_error(mut block in vec(any::<u8>(), 0..512)) {
-        // Lengths that are likely to lead on, so that more than the first record is met.
+        // Plausible lengths, so that reading gets past the first record.
         for at in (0..block.len().saturating_sub(10)).step_by(32) {
             block[at + 8..at + 10].copy_from_slice(&[4, 0]);
         }

@@ -1,13 +1,13 @@
 //! How many requests of each kind the kernel sent, how many failed, and how long they took.
 //!
-//! Round trips decide how fast a FUSE file system is, so they can be seen: `firn stat --fuse`. Counting is relaxed:
-//! each number is exact, but they are not a snapshot of one moment.
+//! Round trips decide how fast a FUSE file system is, so `firn stat --fuse` shows them. Counting is relaxed: each
+//! number is exact, but together they are not a snapshot of one moment.
 
 use crate::wire::abi::opcode;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One more than the largest opcode counted apart.
+/// One more than the largest opcode that is counted separately.
 const OPCODES: usize = 64;
 
 #[derive(Default)]
@@ -29,9 +29,9 @@ pub struct RequestCount {
     pub name: String,
     /// Requests handled.
     pub requests: u64,
-    /// Of these, answered with an error (ENOENT of a lookup is no error here, ENOSYS is).
+    /// Of these, answered with an error (ENOENT of a lookup does not count, ENOSYS does).
     pub errors: u64,
-    /// Time in the daemon, in nanoseconds, waiting for the device included.
+    /// Time in the daemon, in nanoseconds, including waits for the device.
     pub busy_ns: u64,
 }
 

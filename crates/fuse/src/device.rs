@@ -1,9 +1,10 @@
 //! The `/dev/fuse` transport: worker threads that read a request, have it handled, and write the reply.
 //!
-//! One worker at a time reads requests (see [`crate::lead`]), with a warm cache on the caller's processor. But a worker that waits for the device (an fsync, a cold read) must keep nobody else waiting, and
-//! fsyncs that wait together are made durable by one flush. So: about as many workers as processors, and more, up to
-//! [`MAX_WORKERS`], while none is left to take the next request; the surplus ends when it finds nothing to do.
-//! Each worker owns one buffer for requests and one for replies, sized by the handshake, for its whole life.
+//! One worker at a time reads requests (see [`crate::lead`]), with a warm cache on the caller's processor. But a worker that
+//! waits for the device (an fsync, a cold read) must not delay other requests, and one flush makes all fsyncs durable that wait
+//! together. So there are about as many workers as processors. The pool grows, up to [`MAX_WORKERS`], while no worker is left
+//! to take the next request; a surplus worker ends when it finds nothing to do. Each worker owns one buffer for requests and
+//! one for replies for its whole life, sized by the handshake.
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
 use crate::lead::{Lead, about_to_block};
@@ -56,13 +57,13 @@ pub enum TransportError {
 }
 
 impl DeviceTransport {
-    /// Over a descriptor of `/dev/fuse` that a mount refers to.
+    /// A transport over a descriptor of `/dev/fuse` that belongs to a mount.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
         Self { fd: Arc::new(fd) }
     }
 
-    /// Answers INIT. The mount serves once this has returned.
+    /// Answers INIT. The mount works once this has returned.
     ///
     /// # Errors
     /// The kernel's protocol is unusable, or the mount is gone.
@@ -81,11 +82,11 @@ impl DeviceTransport {
         }
     }
 
-    /// Serves until the file system is unmounted (or the kernel aborted the connection), on `threads` workers (at least
-    /// one) and more while those wait.
+    /// Serves until the file system is unmounted (or the kernel aborts the connection), with `threads` workers (at least one),
+    /// and more while those wait.
     ///
     /// # Errors
-    /// No worker could be started, or one failed or panicked. All have ended.
+    /// No worker could be started, or one failed or panicked. All workers have ended then.
     pub fn serve(&self, handler: &dyn Handler, threads: usize) -> Result<(), TransportError> {
         let pool = Pool {
             transport: self,
@@ -100,7 +101,7 @@ impl DeviceTransport {
         std::thread::scope(|scope| {
             for _ in 0..pool.steady {
                 if let Err(error) = pool.start_worker(scope) {
-                    // Those that did start can serve.
+                    // The workers that did start can serve.
                     match pool.alive.load(Ordering::SeqCst) {
                         0 => return Err(TransportError::Thread(error)),
                         started => tracing::warn!("only {started} worker threads: {error}"),
@@ -117,13 +118,13 @@ impl DeviceTransport {
 struct Pool<'a> {
     transport: &'a DeviceTransport,
     handler: &'a dyn Handler,
-    /// Workers that stay.
+    /// Workers that are never surplus.
     steady: usize,
-    /// Workers there are.
+    /// Workers that exist.
     alive: AtomicUsize,
     /// Of these, waiting for a request.
     idle: AtomicUsize,
-    /// Which of them reads.
+    /// Decides which of them reads.
     lead: Arc<Lead>,
     wakeful: Wakeful,
     /// The first failure.
@@ -135,7 +136,7 @@ impl Pool<'_> {
         self.alive.fetch_add(1, Ordering::SeqCst);
         let body = move || {
             let ended = catch_unwind(AssertUnwindSafe(|| self.work(scope)));
-            // Whatever ended this worker, the others find out for themselves.
+            // Whatever ended this worker, the others will notice it themselves.
             about_to_block();
             self.alive.fetch_sub(1, Ordering::SeqCst);
             if let Err(error) = ended.unwrap_or(Err(TransportError::Panicked)) {
@@ -187,7 +188,7 @@ impl Pool<'_> {
 
 impl Notifier for DeviceTransport {
     fn attributes_changed(&self, ino: InodeNo) {
-        // A negative offset: attributes only, so that no page lock is taken and a request under way cannot deadlock.
+        // A negative offset invalidates attributes only: it takes no page lock, so a request under way cannot deadlock.
         let body = NotifyInvalInode { ino: ino.0, off: -1, len: 0 };
         let len = (size_of::<OutHeader>() + size_of_val(&body)) as u32;
         let header = OutHeader { len, error: NOTIFY_INVAL_INODE, unique: 0 };
@@ -202,7 +203,7 @@ impl Notifier for DeviceTransport {
 
 /// What a worker did with a message.
 enum Answered {
-    /// It was INIT: agreed (true), to be repeated (false), or refused.
+    /// It was INIT: done (true), to be repeated (false), or refused.
     Init(Result<bool, Errno>),
     /// Any other request.
     Other,
@@ -227,7 +228,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether the request that was just read is of a kind that may wait for the device.
+    /// Whether the request just read is of a kind that may wait for the device.
     fn may_wait(&self, len: usize) -> bool {
         let opcode =
             self.request[..len].get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
@@ -240,11 +241,11 @@ impl<'a> Worker<'a> {
         !matches!(poll(&mut fds, Some(&pause)), Ok(0))
     }
 
-    /// Waits for a message; its length, or `None` after an unmount.
+    /// Waits for a message and returns its length, or `None` after an unmount.
     fn next_message(&mut self) -> Result<Option<usize>, TransportError> {
         loop {
             match rustix::io::read(self.fd, &mut self.request[..]) {
-                // Other transports of messages end so; /dev/fuse itself never does.
+                // Other message transports end this way; /dev/fuse itself never does.
                 Ok(0) => return Ok(None),
                 Ok(len) => return Ok(Some(len)),
                 // ENOENT: the request was interrupted before it was read.

@@ -1,11 +1,12 @@
-//! From errors of the file system to the numbers that system calls return.
+//! Converts errors of the file system to the numbers that system calls return.
 //!
-//! The table of names is `FsError::errno_name`, shared by all adapters; here each name becomes a number.
+//! The table of names is `FsError::errno_name`, shared by all adapters; this file turns each name into a
+//! number.
 
 use firnfs::FsError;
 use rustix::io::Errno;
 
-/// The number for an error. Damage and device errors are logged by whoever meets them: EIO alone says nothing.
+/// The number for an error. The code that meets damage or a device error logs it: EIO alone says nothing.
 #[must_use]
 pub fn errno_of(error: &FsError) -> Errno {
     match error.errno_name() {

@@ -1,10 +1,11 @@
-//! Leader and followers: one worker at a time waits for the kernel's next request, and hands over only before it blocks.
+//! Leader and followers: one worker at a time waits for the kernel's next request, and passes the lead on only before it
+//! blocks.
 //!
-//! The kernel wakes some waiter for each request, and the scheduler likes to put it on another processor than the
-//! caller's; on virtual machines such a wake-up costs several times what a whole request takes. With one worker waiting,
-//! caller and worker settle on one processor and take turns. A worker that is about to wait for the device or for another
-//! thread ([`about_to_block`]) first passes the lead on, so nobody waits behind it; it answers its request and then queues
-//! up to lead again. Measured: `docs/decisions/0006-leader-and-followers.md`.
+//! Otherwise the kernel wakes some waiter for each request, and the scheduler tends to put it on another processor than
+//! the caller's; on virtual machines such a wake-up costs several times as much as a whole request. If only one worker
+//! waits, caller and worker settle on one processor and take turns. A worker that is about to wait for the device or for
+//! another thread ([`about_to_block`]) passes the lead on first, so it delays nobody; it answers its request and then
+//! queues up to lead again. Measured: `docs/decisions/0006-leader-and-followers.md`.
 
 use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
@@ -37,7 +38,7 @@ impl Lead {
     }
 }
 
-/// To be called before waiting for anything but the kernel's next request: passes the lead on, if this thread has it.
+/// Call this before waiting for anything but the kernel's next request: passes the lead on, if this thread has it.
 pub fn about_to_block() {
     if let Some(lead) = HELD.take() {
         *lead.taken.lock() = false;

@@ -1,8 +1,9 @@
 //! The FUSE adapter: serves a volume to the kernel, and mounts it.
 //!
-//! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to
-//! the daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport) and [`lead`] (who reads it), [`adapter`] (requests
-//! to operations, without a transport), [`wire`] (bytes to requests and back). No file-system logic lives here.
+//! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to the
+//! daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport) and [`lead`] (the choice of its
+//! reader), [`adapter`] (requests to operations, without a transport), [`wire`] (bytes to requests and back). This crate
+//! contains no file-system logic.
 
 pub mod adapter;
 pub mod control;

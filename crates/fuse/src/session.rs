@@ -1,9 +1,9 @@
 //! A mount from beginning to end: mount, serve, unmount, close the volume.
 //!
-//! Threads of a session: workers (see `device`), one for background work of the volume, one for signals, and those of
-//! the control socket. Order at the end, which [`Session::serve`] keeps: the kernel has let go, workers are done,
-//! background work is done, the volume is closed and dropped (its device lock with it), then whoever waits for the
-//! release is told, then `serve` returns.
+//! Threads of a session: workers (see `device`), one for background work of the volume, one for signals, and the threads of
+//! the control socket. [`Session::serve`] ends in this order: the kernel has let go; workers are done; background work is
+//! done; the volume is closed and dropped, its device lock with it; clients that wait for the release are told; `serve`
+//! returns.
 
 use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings};
 use crate::control::{ErrorKind, OpError, Registry, Server};
@@ -30,7 +30,7 @@ const MAX_SLEEP_MS: u64 = 60_000;
 pub struct SessionConfig {
     /// Worker threads, at least one; see [`default_threads`].
     pub threads: usize,
-    /// See there.
+    /// See [`Settings`].
     pub settings: Settings,
     /// SIGTERM, SIGINT and SIGHUP unmount. Off for programs that embed a mount.
     pub handle_signals: bool,
@@ -42,13 +42,13 @@ pub enum SessionError {
     /// Not mounted.
     #[error(transparent)]
     Mount(#[from] MountError),
-    /// The kernel's side broke.
+    /// The transport to the kernel failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The control socket could not be made.
     #[error("cannot make the control socket: {0}")]
     Control(std::io::Error),
-    /// The volume could not be closed: what was not synced before may be lost.
+    /// The volume could not be closed: changes that were not synced may be lost.
     #[error("closing the volume failed: {0}")]
     Close(FsError),
 }
@@ -77,7 +77,7 @@ impl Release {
         self.changed.notify_all();
     }
 
-    /// The outcome of the close, `None` if there is none after `timeout`.
+    /// The outcome of the close; `None` if the volume is not closed after `timeout`.
     fn wait(&self, timeout: Duration) -> Option<Result<(), FsError>> {
         let mut outcome = self.outcome.lock();
         self.changed.wait_while_for(&mut outcome, |outcome| outcome.is_none(), timeout);
@@ -85,16 +85,17 @@ impl Release {
     }
 }
 
-/// Worker threads that stay: one more than processors. Measured with 1, 2 and 4 clients creating files, 1 to 8 workers differ
-/// by a tenth at most, with more being slower. Those that wait for the device are replaced meanwhile (see `device`).
+/// Workers that are never surplus: one more than processors. Measured with 1, 2 and 4 clients creating files: between 1 and 8
+/// workers the rate differs by a tenth at most, and more workers are slower. While a worker waits for the device, another one
+/// replaces it (see `device`).
 #[must_use]
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from) + 1
 }
 
-/// Tells the kernel that this thread, and all that it will start, must not wait for memory that only its own writes can
-/// free (PR_SET_IO_FLUSHER). For daemons that serve nothing else, before they open the volume. Needs CAP_SYS_RESOURCE;
-/// without it the protection is missing and everything else works.
+/// Tells the kernel that this thread, and every thread that it starts later, must not wait for memory that only its own
+/// writes can free (PR_SET_IO_FLUSHER). For daemons that serve nothing else; they call it before they open the volume. Needs
+/// CAP_SYS_RESOURCE; without it the protection is missing and everything else works.
 pub fn become_io_flusher() {
     if let Err(errno) = rustix::process::configure_io_flusher_behavior(true) {
         tracing::debug!("PR_SET_IO_FLUSHER: {errno}");
@@ -102,7 +103,7 @@ pub fn become_io_flusher() {
 }
 
 impl<S: Engine + 'static> Session<S> {
-    /// Mounts `volume`. The caller keeps no reference to it, or its device stays locked after the unmount.
+    /// Mounts `volume`. The caller must keep no reference to it; otherwise its device stays locked after the unmount.
     ///
     /// # Errors
     /// The mountpoint is unusable, mounting is not possible or not allowed, or the kernel's protocol is too old.
@@ -132,13 +133,13 @@ impl<S: Engine + 'static> Session<S> {
         Ok(session)
     }
 
-    /// The operations of the control socket, to add more. What is added must hold the volume weakly.
+    /// The operations of the control socket; the caller may add more. An added operation must hold the volume weakly.
     pub fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
     }
 
-    /// Has `hook` called after the unmount, before the volume is closed: for threads that use the volume. When it returns
-    /// they have let go of it.
+    /// Calls `hook` after the unmount, before the volume is closed: for threads that use the volume. By the time that the
+    /// hook returns, they must have dropped it.
     pub fn before_close(&mut self, hook: impl FnOnce() + Send + 'static) {
         self.before_close.push(Box::new(hook));
     }
@@ -146,7 +147,7 @@ impl<S: Engine + 'static> Session<S> {
     /// Serves until unmounted, then closes the volume. `ready` runs once the mount answers.
     ///
     /// # Errors
-    /// The transport or the closing of the volume failed; the mount is gone in any case.
+    /// The transport or the close of the volume failed; the mount is gone in any case.
     pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
         let Self { adapter, transport, request, config, registry, release, before_close } = self;
         let mut server = start_control(&request, registry).inspect_err(|_| {
@@ -158,11 +159,11 @@ impl<S: Engine + 'static> Session<S> {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         }
         drop(transport);
-        // The kernel may give the device number, and with it the socket's name, to the next mount from now on.
+        // From now on the kernel may give the device number, and with it the socket's name, to the next mount.
         server.stop_listening();
         before_close.into_iter().for_each(|hook| hook());
         let closed = adapter.close();
-        // The volume goes with its last reference, and its device lock with it; only then is it released.
+        // Dropping the last reference drops the volume and its device lock; only then is the volume released.
         drop(adapter);
         release.announce(closed.clone());
         server.finish();
@@ -236,7 +237,7 @@ impl<S: Engine + 'static> Session<S> {
     }
 }
 
-/// Finds the mount in the table of mounts (a look at the mountpoint itself would wait for workers that do not run yet).
+/// Finds the mount in the table of mounts (a stat of the mountpoint itself would wait for workers that do not run yet).
 fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, SessionError> {
     let mounts = table::firnfs_mounts().map_err(SessionError::Control)?;
     let mount = mounts
@@ -248,7 +249,7 @@ fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, S
     Server::start(mount.device, registry).map_err(SessionError::Control)
 }
 
-/// Runs workers, background work and signals; all are done when it returns.
+/// Runs workers, background work and signals; all have ended when it returns.
 fn serve_with_helpers<S: Engine + 'static>(
     adapter: &Arc<Adapter<S>>,
     transport: &DeviceTransport,
@@ -310,7 +311,7 @@ fn do_background_work<S: Engine>(volume: &Volume<S>, stop: &AtomicBool) {
         let sleep_ms = match volume.background() {
             Ok(sleep_ms) => sleep_ms,
             Err(error) => {
-                // Said once, not every second.
+                // Log each error once, not every second.
                 if last_error.as_ref() != Some(&error) {
                     tracing::error!("background work: {error}");
                 }
@@ -324,8 +325,8 @@ fn do_background_work<S: Engine>(volume: &Volume<S>, stop: &AtomicBool) {
     }
 }
 
-/// The first signal makes everything durable and unmounts. If the mount is busy it is detached: nobody new gets in, and
-/// it is served until the last user is done.
+/// The first signal makes everything durable and unmounts. A busy mount is detached: it accepts no new users, and is served
+/// until the last user is done.
 fn unmount_on_signals<S: Engine>(mut signals: Signals, volume: &Volume<S>, mountpoint: &Path) {
     for signal in signals.forever() {
         tracing::info!("signal {signal}: unmounting {}", mountpoint.display());

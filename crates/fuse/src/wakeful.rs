@@ -1,19 +1,19 @@
-//! Keeps processors from sleeping deeply while requests come thick and fast.
+//! Keeps processors from sleeping deeply while requests arrive in quick succession.
 //!
-//! A FUSE request wakes the daemon and its answer wakes the caller. If the processors in between went to sleep (on a
-//! virtual machine: left the guest), each of the two takes longer than the request's work. The kernel's PM QoS interface,
-//! `/dev/cpu_dma_latency`, lets a process ask for shallow sleep as long as it holds the file open. It is held only while
-//! requests arrive at a rate at which sleeping could not pay, and let go after a pause. Only root may; without the right,
-//! nothing happens. Measured: `docs/decisions/0006-leader-and-followers.md`.
+//! A FUSE request wakes the daemon and its answer wakes the caller. If the processors went to sleep in between (on a
+//! virtual machine: left the guest), each of the two wake-ups takes longer than the request's work. The kernel's PM QoS
+//! interface, `/dev/cpu_dma_latency`, lets a process ask for shallow sleep as long as it holds the file open. The daemon
+//! holds it open only while requests arrive so fast that sleeping cannot pay, and closes it after a pause. Only root has
+//! the right; without it, nothing happens. Measured: `docs/decisions/0006-leader-and-followers.md`.
 
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Requests within [`WINDOW`] that make it worth while.
+/// Requests within [`WINDOW`] that turn deep sleep off.
 const BUSY_REQUESTS: u32 = 8;
-/// Time in which they have to come.
+/// Time within which they have to arrive.
 const WINDOW: Duration = Duration::from_millis(4);
 /// Pause after which processors may sleep again.
 pub const PAUSE: Duration = Duration::from_millis(10);
@@ -24,9 +24,9 @@ const PM_QOS: &str = "/dev/cpu_dma_latency";
 struct State {
     window: Option<Instant>,
     requests: u32,
-    /// Open: deep sleep is off.
+    /// While this is open, deep sleep is off.
     held: Option<File>,
-    /// The system refuses; not asked again.
+    /// The system refused; do not ask again.
     refused: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Wakeful {
 }
 
 impl Wakeful {
-    /// One that never does anything.
+    /// An instance that never does anything.
     #[must_use]
     pub fn off() -> Self {
         Self { state: Mutex::new(State { refused: true, ..State::default() }) }
@@ -48,7 +48,7 @@ impl Wakeful {
         self.state.lock().held.is_some()
     }
 
-    /// A request came.
+    /// Call this for each request.
     pub fn request(&self) {
         let mut state = self.state.lock();
         if state.held.is_some() || state.refused {
@@ -65,14 +65,14 @@ impl Wakeful {
         }
     }
 
-    /// No request came for a while.
+    /// Call this when no request has come for a while.
     pub fn rest(&self) {
         let mut state = self.state.lock();
         (state.held, state.window) = (None, None);
     }
 }
 
-/// The open file is the request: at most 0 microseconds to wake up.
+/// Holding the file open is the request: at most 0 microseconds to wake up.
 fn ask_for_shallow_sleep() -> Option<File> {
     let mut file = File::options().write(true).open(PM_QOS).ok()?;
     file.write_all(&0i32.to_ne_bytes()).ok()?;

@@ -1,7 +1,7 @@
-//! The campaign: workers in processes of their own, watched.
+//! The campaign: runs workers as separate processes and watches them.
 //!
-//! A worker that ends by itself before its time, or uses more than [`CPU_MAX`] on one input, or does not come back from one
-//! in [`WALL_MAX`], has found something: the input is made again from its number and kept.
+//! A finding is an input on which a worker ends early, uses more than [`CPU_MAX`], or does not return within [`WALL_MAX`].
+//! The campaign rebuilds the input from its number and keeps it.
 
 use crate::targets::Target;
 use crate::{corpus, mutate};
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time on the processor that one input may take: not the clock's, which goes on while the machine does something else.
+/// Processor time that one input may take; clock time would also count the work of other processes.
 const CPU_MAX: Duration = Duration::from_secs(10);
-/// Time that one input may take, for those that wait for something that never comes.
+/// Clock time that one input may take, for inputs that wait for ever.
 const WALL_MAX: Duration = Duration::from_secs(240);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What the kernel counts processor time of other processes in: USER_HZ.
+/// The unit in which the kernel counts other processes' processor time: USER_HZ.
 const TICKS_PER_S: u64 = 100;
 
-/// How a campaign is run.
+/// How to run a campaign.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The program `firn-fuzz`.
@@ -30,36 +30,36 @@ pub struct Plan {
     pub time: Duration,
     /// Seed of all inputs.
     pub seed: u64,
-    /// Where workers leave their progress.
+    /// Directory for the workers' progress files.
     pub scratch: PathBuf,
 }
 
-/// Something that a fuzzer found.
+/// A finding of a fuzzer.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The target.
     pub target: &'static str,
     /// `seed:number` of the input.
     pub token: String,
-    /// What happened, in words, with what the worker said last.
+    /// What happened, as text, with the worker's last message.
     pub what: String,
     /// The input.
     pub input: Vec<u8>,
 }
 
-/// How a target's time went.
+/// The outcome of a target's run.
 #[derive(Debug)]
 pub enum Outcome {
-    /// So many inputs, nothing found.
+    /// This many inputs, no finding.
     Clean(u64),
-    /// Something was found, and the time was over.
+    /// There was a finding.
     Found(Box<Finding>),
 }
 
 /// Runs one target for its time.
 ///
 /// # Errors
-/// The worker cannot be started or its progress not read.
+/// The worker cannot be started, or its progress cannot be read.
 pub fn fuzz(plan: &Plan, target: &'static Target) -> io::Result<Outcome> {
     let progress = plan.scratch.join(format!("{}.progress", target.name));
     let messages = plan.scratch.join(format!("{}.messages", target.name));
@@ -126,7 +126,7 @@ fn read_progress(file: &Path) -> io::Result<u64> {
 /// Processor time of a process; zero once it is gone.
 fn cpu_time(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in parentheses may hold anything: fields are counted behind it. utime and stime are the 14th and 15th.
+    // The name in parentheses may contain anything, so fields are counted after it. utime and stime are the 14th and 15th.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     Duration::from_millis((ticks(11) + ticks(12)) * 1000 / TICKS_PER_S)
@@ -139,7 +139,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The first lines that the worker said: of a panic, its place and its message.
+/// The first lines of the worker's messages: for a panic, its place and its message.
 fn last_words(messages: &Path) -> String {
     let text = std::fs::read_to_string(messages).unwrap_or_default();
     text.lines().filter(|line| !line.trim().is_empty()).take(3).collect::<Vec<_>>().join(" | ")

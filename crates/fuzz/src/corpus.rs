@@ -1,19 +1,19 @@
-//! The corpus: a directory for each target, a file for each input.
+//! The corpus: one directory per target, one file per input.
 //!
-//! `seed-*` files are structures of the specimen volume (`firn-fuzz seed` writes them anew after a change of the format);
-//! all others are inputs that once found something and have to pass for ever.
+//! `seed-*` files are structures of the specimen volume (`firn-fuzz seed` rewrites them after a change of the format);
+//! all others are inputs that once caused a finding and must pass for ever.
 
 use crate::targets::Target;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Where the corpus of this source tree is.
+/// The place of the corpus in this source tree.
 #[must_use]
 pub fn home() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// Inputs of a target, sorted by the names of their files. None if there is no directory.
+/// Inputs of a target, sorted by file name. Empty if there is no directory.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -29,7 +29,7 @@ pub fn load(home: &Path, target: &Target) -> io::Result<Vec<Vec<u8>>> {
     files.iter().map(fs::read).collect()
 }
 
-/// Writes the seeds of a target in place of the old ones; returns how many.
+/// Replaces the seeds of a target; returns how many it wrote.
 ///
 /// # Errors
 /// The directory cannot be written.
@@ -49,7 +49,7 @@ pub fn seed(home: &Path, target: &Target) -> io::Result<usize> {
     Ok(seeds.len())
 }
 
-/// Keeps an input that found something.
+/// Keeps an input that caused a finding.
 ///
 /// # Errors
 /// The directory cannot be written.

@@ -1,15 +1,15 @@
-//! Inputs from inputs: a few mutations of a kind that breaks decoders, stacked.
+//! Makes inputs from inputs: stacks a few mutations that tend to break decoders.
 //!
-//! An input is a function of the corpus, a seed and its number, so that it can be made again from these alone.
+//! An input is a function of the corpus, a seed and its number, so these suffice to rebuild it.
 
 use firnfs_torture::ops::Rng;
 
 /// Longest input, in bytes.
 pub const INPUT_MAX_BYTES: usize = 16 << 10;
-/// Mutations of one input at most.
+/// Most mutations of one input.
 const STACKED_MAX: u64 = 6;
 
-/// Input number `number`: first the corpus as it is, then mutations of it, then and now noise.
+/// Input number `number`: first the unchanged corpus, then mutations of it, sometimes noise.
 #[must_use]
 pub fn input(corpus: &[Vec<u8>], seed: u64, number: u64) -> Vec<u8> {
     if let Some(as_it_is) = corpus.get(number as usize) {
@@ -61,7 +61,7 @@ fn mutate(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) {
     }
 }
 
-/// A number at a limit of something, little endian, mostly where a field could be.
+/// Writes a boundary value, little endian, mostly where a field could be.
 fn put_number(bytes: &mut [u8], at: usize, rng: &mut Rng) {
     let width = rng.pick(&[1usize, 2, 4, 8]);
     let at = if rng.percent(80) { at / width * width } else { at };

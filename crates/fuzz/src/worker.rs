@@ -1,7 +1,8 @@
-//! The worker: runs one target again and again in a process with little memory, and says which input it is at.
+//! The worker: runs one target again and again in a process with little memory, and records the number of the current
+//! input.
 //!
-//! Nothing is caught here: a panic, a failed allocation or a stack that overflows ends the process, and whoever watches it
-//! ([`crate::campaign`]) knows the input by the number in the progress file, and makes it again.
+//! It catches nothing: a panic, a failed allocation or a stack overflow ends the process. The campaign
+//! ([`crate::campaign`]) reads the input's number from the progress file, and rebuilds the input.
 
 use crate::targets::Target;
 use crate::{corpus, mutate};
@@ -12,36 +13,36 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a worker is told.
+/// Orders for a worker.
 #[derive(Clone, Debug)]
 pub struct Orders<'a> {
-    /// Where the corpus is.
+    /// Directory of the corpus.
     pub home: &'a Path,
     /// Seed of all inputs.
     pub seed: u64,
     /// First input.
     pub from: u64,
-    /// How long to go on.
+    /// How long to run.
     pub time: Duration,
-    /// Where the number of the input under way is written, 8 bytes, little endian.
+    /// File for the number of the current input, 8 bytes, little endian.
     pub progress: &'a Path,
 }
 
-/// Lowers the limit of this process's memory (of addresses, which is more than what it touches).
+/// Lowers this process's limit of address space (which is more than the memory that it touches).
 ///
 /// # Errors
 /// The system refuses.
 pub fn limit_memory(bytes: u64) -> io::Result<()> {
     let now = getrlimit(Resource::As);
     setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: now.maximum })?;
-    // A core of each canary is of no use to anybody.
+    // Nobody needs a core dump of each canary.
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum })?)
 }
 
 /// Runs inputs until the time is over; returns how many.
 ///
 /// # Errors
-/// The corpus cannot be read or the progress not written.
+/// The corpus cannot be read, or the progress cannot be written.
 pub fn work(target: &Target, orders: &Orders<'_>) -> io::Result<u64> {
     let corpus = corpus::load(orders.home, target)?;
     let progress = File::create(orders.progress)?;

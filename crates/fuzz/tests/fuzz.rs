@@ -1,4 +1,4 @@
-//! Every fuzzer for a short while, and the proof that a campaign sees what it must.
+//! Every fuzzer for a short while, and the proof that a campaign detects what it must.
 //!
 //! `FIRNFS_FUZZ_SECONDS` sets the time for each target (2 by default); `scripts/fuzz.sh` runs them for longer.
 
@@ -63,7 +63,7 @@ fn flaws_of_every_kind_are_seen() {
             _ => "overflowed its stack",
         };
         assert!(found.what.contains(sign), "{}: {}", canary.name, found.what);
-        // The input is what made it happen: made again, it is the same.
+        // The input alone causes the finding: the same input again has the same effect.
         let (seed, number) = found.token.split_once(':').unwrap();
         let corpus = corpus::load(&plan.home, canary).unwrap();
         let again = firnfs_fuzz::mutate::input(&corpus, seed.parse().unwrap(), number.parse().unwrap());

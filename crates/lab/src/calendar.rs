@@ -12,7 +12,7 @@ pub fn rfc3339(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// Now, in nanoseconds since 1970-01-01 UTC.
+/// The present time, in nanoseconds since 1970-01-01 UTC.
 #[must_use]
 pub fn now_ns() -> i64 {
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -9,11 +9,11 @@ pub enum LabError {
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, e.g. "create".
+        /// The attempted action, e.g. "create".
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A program that the experiment runs failed.
@@ -21,18 +21,18 @@ pub enum LabError {
     Tool {
         /// The command line.
         command: String,
-        /// Its last line of complaint, or why it did not start.
+        /// Its last error message, or why it did not start.
         reason: String,
     },
     /// firnfs itself failed.
     #[error("{action}: {source}")]
     Volume {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What firnfs said.
+        /// firnfs's error.
         source: FsError,
     },
-    /// What was read is not what had been written.
+    /// The data that was read differs from the data that was written.
     #[error("{} does not hold what was written to it (first difference at byte {at_bytes})", path.display())]
     WrongData {
         /// The file.
@@ -40,16 +40,16 @@ pub enum LabError {
         /// Offset in bytes.
         at_bytes: u64,
     },
-    /// Somebody asked it to stop.
+    /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The experiment cannot be set up as asked.
+    /// The experiment cannot be set up as requested.
     #[error("{0}")]
     Setup(String),
 }
 
 impl LabError {
-    /// For `map_err`: an I/O error with what was tried and on what.
+    /// For `map_err`: an I/O error with the attempted action and the path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }

@@ -1,10 +1,10 @@
-//! The lab: experiments on file systems, firnfs among them. Adapters call it; nothing that ships with a mount does.
+//! The lab: experiments on file systems, firnfs among them. Adapters call it; nothing that a mount needs depends on it.
 //!
-//! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls and
-//! firnfs also through its library. Unlike the core, the lab reads clocks: measuring is its purpose.
+//! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls, and firnfs also
+//! through its library. Unlike the core, the lab reads clocks, because it measures.
 //!
-//! [`cleaning`] simulates segment cleaning (`firn sim`), on blocks and segments alone. [`coalescing`] runs the real file system on
-//! a disk with a head, in virtual time.
+//! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
+//! system on a disk with a head, in virtual time.
 
 pub mod calendar;
 pub mod cleaning;

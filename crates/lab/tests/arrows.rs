@@ -1,13 +1,13 @@
-//! The layers of the project may only lean on each other in one direction. This test is the fence.
+//! The layers of the project may depend on each other in one direction only. This test enforces that.
 //!
-//! Between crates the arrows come from Cargo's own metadata, between the storage managers (modules of one crate) from
-//! the paths in their source.
+//! Arrows between crates come from Cargo's own metadata; those between storage managers (modules of one crate) come
+//! from the paths in their source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Workspace crates that each crate may depend on, dev-dependencies aside.
+/// Workspace crates that each crate may depend on, not counting dev-dependencies.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("firnfs-format", &[]),
     ("firnfs-device", &[]),
@@ -52,7 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Storage managers: modules of `crates/fs/src` that must not know each other.
+/// Storage managers: modules of `crates/fs/src` that must not refer to each other.
 const STORES: [&str; 3] = ["lfs", "ffs", "mem"];
 
 fn root() -> PathBuf {
@@ -161,7 +161,7 @@ fn is_path_of(path: &str, module: &str) -> bool {
     path.strip_prefix(module).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
-/// Modules of `crates/fs/src`, each with those that it may use: only such as stand before it.
+/// Modules of `crates/fs/src`, each with those that it may use: only modules listed before it.
 const INSIDE_FS: &[(&str, &[&str])] = &[
     ("mutation", &[]),
     ("bmap", &[]),
@@ -198,14 +198,15 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
     ("check", &["bmap", "dirent", "engine", "error", "inode", "lfs", "store", "ufs", "vfs"]),
 ];
 
-/// Folders of `crates/fs/src/lfs`, from the bottom up: each may use those before it, and the sum of them, `Lfs`.
+/// Folders of `crates/fs/src/lfs`, from the bottom up: each may use those before it, and `Lfs`, which contains them
+/// all.
 const INSIDE_LFS: &[&str] = &["base", "map", "tables", "write", "room", "upkeep", "recover"];
 
 /// Modules of the crate that a source file names, with the lines.
 fn named_modules(text: &str, from: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        // Links of the documentation are no arrows.
+        // Links in documentation do not count.
         let code = line.split("//").next().unwrap_or_default();
         for (at, _) in code.match_indices(from) {
             let path = &code[at + from.len()..];
@@ -221,7 +222,7 @@ fn named_modules(text: &str, from: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Tests may look wherever they like.
+/// Tests may use any module.
 fn product_code(file: &Path) -> Option<String> {
     let is_test = file.to_str()?.ends_with("tests.rs");
     let text = std::fs::read_to_string(file).unwrap();

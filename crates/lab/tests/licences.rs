@@ -1,6 +1,6 @@
-//! Every crate that ends up in a build of ours has a licence that `deny.toml` allows.
+//! Every crate in a build of firnfs has a licence that `deny.toml` allows.
 //!
-//! `cargo deny check` reads the same file and checks more; this test needs nothing installed and runs with the others.
+//! `cargo deny check` reads the same file and checks more; this test needs no installed tool and runs with the others.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
     parsed.evaluate(|requirement| allowed.contains(&requirement.to_string()))
 }
 
-/// The packages of a build with these flags for the compiler.
+/// The packages of a build with these compiler flags.
 fn packages(rustflags: &str) -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .env("RUSTFLAGS", rustflags)

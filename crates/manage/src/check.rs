@@ -7,19 +7,19 @@ use firnfs::lfs::Lfs;
 use firnfs_device::Device;
 use firnfs_volume::Volume;
 
-/// Checks the volume on a device that nobody writes to; nothing is written. `watch` is told how far it has come.
+/// Checks the volume on a device that nobody writes to; writes nothing itself. Reports its progress to `watch`.
 ///
 /// # Errors
-/// There is nothing to check: no volume, one cut short, no checkpoint that can be used, or the device failed.
+/// If there is nothing to check: the device holds no volume, a truncated one or no usable checkpoint, or it failed.
 pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -> Result<Report, CheckError> {
     firnfs::check::check(&mut reading(device), device.geometry().size_bytes, from, watch)
 }
 
-/// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; it begins at a
-/// moment when none has left anything to write.
+/// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; the check
+/// begins once no change is left to be written.
 ///
 /// # Errors
-/// Making it durable failed.
+/// If making everything durable failed.
 pub(crate) fn check_open(volume: &Volume<Lfs>) -> Result<Report, FsError> {
     volume.look_when_drained(|vfs, device| match device {
         Some(device) => Ok(firnfs::check::check_open(vfs.store_mut(), &mut reading(device))),

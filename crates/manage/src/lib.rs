@@ -1,7 +1,7 @@
 //! Volumes of each kind on a device: making, opening, checking, repairing, scrubbing, and cleaning from outside.
 //!
-//! The driver (`firnfs-volume`) runs any engine and knows none; the library (`firnfs`) knows its stores but does no I/O. Here both
-//! come together: each file joins one mechanism of a store to the driver, for callers that may block.
+//! The driver (`firnfs-volume`) runs any engine and names none; the library (`firnfs`) contains the stores but does no I/O.
+//! This crate brings the two together: each file connects one mechanism of a store to the driver, for callers that may block.
 //!
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
 //! - `scrub`, `coalesce`, `trim`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).

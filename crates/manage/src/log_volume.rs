@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// See the module's head.
 pub trait LogVolume {
-    /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; it
-    /// begins at a moment when none has left anything to write.
+    /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; the
+    /// check begins once no change is left to be written.
     ///
     /// # Errors
-    /// Making it durable failed.
+    /// If making everything durable failed.
     fn check(&self) -> Result<Report, FsError>;
 
     /// Checks the volume while others use it.
@@ -26,52 +26,56 @@ pub trait LogVolume {
     /// `Io`; `ReadOnly` if the volume turned read-only with changes in memory that are not in the log.
     fn scrub(&self, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError>;
 
-    /// Turns the volume read-only: its structure is wrong.
+    /// Turns the volume read-only because its structure is damaged.
     fn doubt(&self, why: &str);
 
-    /// Makes a volume writable again that a check or a failed write of the log made read-only while it was open. What could not
-    /// be written is written now; then the device is checked as a mount would find it. It stays read-only if anything is wrong,
-    /// or if the log on the device does not end where memory has its end. One that is writable is only checked.
+    /// Makes an open volume writable again that a check or a failed log write had made read-only. First it writes the changes
+    /// that could not be written before; then it checks the device as a mount would find it. The volume stays read-only if the
+    /// check finds damage, or if the log on the device ends elsewhere than the log in memory. A volume that is already writable
+    /// is only checked.
     ///
     /// # Errors
     /// `ReadOnly` with the reason; `Io`, `Corrupt` if the device cannot be checked.
     fn make_writable(&self, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError>;
 
-    /// What the summaries of a segment name, in the order of the log; live or not.
+    /// Lists the entries in the summaries of a segment, in log order, live or not.
     ///
     /// # Errors
     /// `Io`; `Invalid` if there is no such segment.
     fn segment_entries(&self, segment: SegmentId) -> Result<Vec<Entry>, FsError>;
 
-    /// Moves blocks to their logs: `Lfs::markv` with the segments that they are in, read here. One call at a time.
+    /// Moves blocks to the heads of their logs: `Lfs::markv`, for which this reads the segments that hold them. One call at a
+    /// time.
     ///
     /// # Errors
     /// `Io`, `ReadOnly`; `Invalid` for blocks of more than 16 segments or 16 MiB of them (2 segments are always possible);
     /// `NoSpace` if the volume has no way to make room.
     fn markv(&self, blocks: &[BlockInfo]) -> Result<Marked, FsError>;
 
-    /// Whether segments are empty, which a checkpoint then finds out: `Lfs::segclean`.
+    /// Tells whether segments are empty; a checkpoint finds out: `Lfs::segclean`.
     ///
     /// # Errors
     /// `Io`, `ReadOnly`, `Corrupt`.
     fn segclean(&self, segments: &[SegmentId]) -> Result<Vec<Emptiness>, FsError>;
 
-    /// Waits until `log_bytes` of the log are written, counted since mkfs, or `timeout` is over. Tells how much room there is.
+    /// Waits until `log_bytes` of the log have been written, counted since mkfs, or until `timeout` has passed. Returns how
+    /// much room there is.
     ///
     /// # Errors
     /// None of its own.
     fn wait_for_log(&self, log_bytes: u64, timeout: Duration) -> Result<Room, FsError>;
 
-    /// Puts one window of a file, or of the small files of a directory, in order: `Lfs::coalesce`. `from`: 0, then what the
-    /// call before returned as `next`. What comes out is durable with the next commit; a crash before leaves what was there.
+    /// Puts one window of a file, or of the small files of a directory, into order: `Lfs::coalesce`. `from` is 0 in the first
+    /// call, then the `next` of the previous call. The result is durable with the next commit; after an earlier crash the old
+    /// copies are still in place.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for what is neither file nor directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has
-    /// no way to make room.
+    /// `NotFound`, `Invalid` for anything but a file or directory, `Io`, `Corrupt`, `ReadOnly`; `NoSpace` if the volume has no
+    /// way to make room.
     fn coalesce(&self, ino: InodeNo, from: u64) -> Result<Coalesced, FsError>;
 
-    /// Discards what is clean in one part of the volume and waits for it: `from` is 0, then what the call before returned as
-    /// `next`. The first part begins with freeing what is empty.
+    /// Discards the clean segments in one part of the volume and waits for the device; `from` is 0 in the first call, then the
+    /// `next` of the previous call. The first call also frees empty segments.
     ///
     /// # Errors
     /// `Io` also if the device does not discard; `ReadOnly`, `Corrupt`, `NoSpace` as a checkpoint.

@@ -13,15 +13,15 @@ use std::sync::Arc;
 /// Why a volume could not be opened.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It is none.
+    /// The device holds no firnfs volume.
     #[error(transparent)]
     NotFirnfs(#[from] NotFirnfs),
-    /// It is damaged, or the device failed.
+    /// The volume is damaged, or the device failed.
     #[error(transparent)]
     Fs(#[from] FsError),
 }
 
-/// Writes an empty volume to a device. Whatever was there is lost.
+/// Writes an empty volume to a device. The previous content of the device is lost.
 ///
 /// # Errors
 /// `Invalid` options, `Io`.
@@ -29,7 +29,8 @@ pub fn format(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError>
     format_with_logs(device, options, None)
 }
 
-/// The same with so many logs for data, 2 to 5, instead of what suits the volume's size.
+/// As [`format()`], but with the given number of data logs, 2 to 5, instead of the number that suits the volume's
+/// size.
 ///
 /// # Errors
 /// As [`format()`].
@@ -41,7 +42,8 @@ pub fn format_with_logs(
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     let writes = mkfs_with_logs(options, data_logs)?;
     let (last, others) = writes.split_last().ok_or(FsError::Invalid("nothing to write"))?;
-    // The old superblocks go first, all copies: an interrupted mkfs leaves no volume, neither the old nor the new one.
+    // The old superblocks are erased first, all copies: an interrupted mkfs leaves neither the old volume nor a new
+    // one.
     for at_bytes in Superblock::places(options.size_bytes) {
         device.write(at_bytes, Arc::new(AlignedBuf::zeroed(last.1.len()))).map_err(failed)?;
     }
@@ -54,7 +56,7 @@ pub fn format_with_logs(
     device.flush().map_err(failed)
 }
 
-/// Opens the volume on a device, rolls forward, and frees what a crash left without names.
+/// Opens the volume on a device, rolls forward, and frees the orphans that a crash left.
 ///
 /// # Errors
 /// See [`OpenError`].

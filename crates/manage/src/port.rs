@@ -1,6 +1,7 @@
-//! The cleaner's port for callers that may block: see `firnfs::lfs::port` for what it promises.
+//! The cleaner's port for callers that may block: `firnfs::lfs::port` says what it promises.
 //!
-//! Segments are read outside the lock and without a pin: what was read may be out of date, and every use of it is checked.
+//! The port reads segments without the lock and without a pin: what it has read may be out of date, so every use checks
+//! it.
 
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
@@ -12,10 +13,10 @@ use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Segments read for one request to move at most, in bytes.
+/// At most this many bytes of segments are read for one move request.
 const SEGMENT_BYTES_MAX: u64 = 16 << 20;
 
-/// What the summaries of a segment name, in the order of the log; live or not.
+/// Lists the entries in the summaries of a segment, in log order, live or not.
 ///
 /// # Errors
 /// `Io`; `Invalid` if there is no such segment.
@@ -34,7 +35,8 @@ fn segment_bytes(volume: &Volume<Lfs>, segment: SegmentId) -> Result<Vec<u8>, Fs
     volume.read_raw(geo.device_bytes(geo.addr(segment, 0)), u64::from(geo.segment_bytes))
 }
 
-/// Moves blocks to their logs: `Lfs::markv` with the segments that they are in, read here. One call at a time.
+/// Moves blocks to the heads of their logs: `Lfs::markv`, for which this reads the segments that hold them. One call at a
+/// time.
 ///
 /// # Errors
 /// `Io`, `ReadOnly`; `Invalid` for blocks of more than 16 segments or 16 MiB of them (2 segments are always possible);
@@ -44,7 +46,7 @@ pub(crate) fn markv(volume: &Volume<Lfs>, blocks: &[BlockInfo]) -> Result<Marked
     let mut segments = BTreeMap::new();
     for block in blocks {
         let segment = geo.segment_of(block.addr);
-        // What is in no segment is answered without one.
+        // A block outside all segments is answered without reading one.
         if segment.0 >= geo.segments || segments.contains_key(&segment) {
             continue;
         }
@@ -59,7 +61,7 @@ pub(crate) fn markv(volume: &Volume<Lfs>, blocks: &[BlockInfo]) -> Result<Marked
     Ok(marked)
 }
 
-/// Whether segments are empty, which a checkpoint then finds out: `Lfs::segclean`.
+/// Tells whether segments are empty; a checkpoint finds out: `Lfs::segclean`.
 ///
 /// # Errors
 /// `Io`, `ReadOnly`, `Corrupt`.
@@ -69,7 +71,8 @@ pub(crate) fn segclean(volume: &Volume<Lfs>, segments: &[SegmentId]) -> Result<V
     Ok(found)
 }
 
-/// Waits until `log_bytes` of the log are written, counted since mkfs, or `timeout` is over. Tells how much room there is.
+/// Waits until `log_bytes` of the log have been written, counted since mkfs, or until `timeout` has passed. Returns how
+/// much room there is.
 ///
 /// # Errors
 /// None of its own.

@@ -1,7 +1,7 @@
-//! Drives repairs: checks, opens the damaged volume, has each finding repaired, closes it, and checks again, until nothing
-//! is left or nothing changes any more.
+//! Drives repairs: checks the device, opens the damaged volume, repairs each finding, closes the volume, and checks again,
+//! until no finding is left or a round changes nothing.
 //!
-//! A sound volume is not written to at all.
+//! An intact volume is never written to.
 
 use crate::open::reading;
 use firnfs::FsError;
@@ -14,7 +14,7 @@ use firnfs_format::TimeNs;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
-/// Rounds of checking and repairing: what is repaired may bring to light what lay behind it.
+/// Rounds of checking and repairing: a repair may reveal further damage.
 const ROUNDS_MAX: u32 = 6;
 
 /// What was done about a finding.
@@ -22,13 +22,13 @@ const ROUNDS_MAX: u32 = 6;
 pub enum Outcome {
     /// It is repaired.
     Repaired,
-    /// Whoever was asked said no.
+    /// The caller declined the repair.
     Declined,
-    /// It cannot be repaired; says why.
+    /// It cannot be repaired; the text says why.
     Impossible(String),
 }
 
-/// A finding, and what was done about it.
+/// A finding, and its outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
     /// What was found.
@@ -37,21 +37,21 @@ pub struct Action {
     pub outcome: Outcome,
 }
 
-/// What came of a repair.
+/// The result of a repair.
 #[derive(Clone, Debug)]
 pub struct Repaired {
     /// What the first check found.
     pub before: Report,
     /// What the last check found.
     pub after: Report,
-    /// What was done, in order.
+    /// The actions taken, in order.
     pub actions: Vec<Action>,
 }
 
 /// Checks the volume on a device and repairs what `decide` agrees to. Nobody else may use the device.
 ///
 /// # Errors
-/// There is nothing to check (see [`crate::check()`]), or writing fails.
+/// If there is nothing to check (see [`crate::check()`]), or if a write fails.
 pub fn repair(
     device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
@@ -119,7 +119,7 @@ fn round(
     let mut fixer = Fixer::default();
     for finding in findings {
         let fixed = match volume.run(|vfs, now| fixer.fix(vfs, now, &finding)) {
-            // What it was about is gone with something that another finding was about.
+            // The object of this finding went away with the repair of another finding.
             Err(FsError::NotFound) => Ok(Fixed::Done),
             other => other,
         };
@@ -130,16 +130,16 @@ fn round(
         };
         actions.push(Action { finding, outcome });
     }
-    // What fails from here on shows in the next check.
+    // The next check shows whatever fails from here on.
     for dir in fixer.touched() {
         let _ = settled(volume.run(|vfs, now| Fixer::recount(vfs, now, dir)))?;
     }
-    // Orphans are left to the next mount: one of them may be what could not be repaired.
+    // The next mount frees the orphans: one of them may be the thing that could not be repaired.
     volume.finish()?;
     Ok(actions)
 }
 
-/// Separates what is wrong with the volume, which is no reason to stop, from what keeps it from being written.
+/// Separates damage of the volume, which does not stop the repair, from errors that prevent writing to it.
 fn settled<T>(result: Result<T, FsError>) -> Result<Result<T, String>, FsError> {
     match result {
         Err(stop @ FsError::ReadOnly(_)) => Err(stop),
@@ -158,7 +158,7 @@ fn open(
     Ok(Volume::new(Vfs::new(lfs, AtimeMode::Noatime), Some(device.clone()), clock.clone()))
 }
 
-/// Writes a copy of the superblock again. The others are good, so this can be cut short.
+/// Writes a copy of the superblock again. The other copies are good, so an interruption here is harmless.
 fn write_copy(device: &dyn Device, problem: &Problem) -> Result<(), CheckError> {
     let Problem::SuperblockCopy { at_bytes, .. } = problem else { return Ok(()) };
     let sb = read_superblock(&mut reading(device), device.geometry().size_bytes)?;

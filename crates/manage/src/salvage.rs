@@ -1,4 +1,5 @@
-//! Drives salvage: what `firnfs::check::salvage` puts together is written to another device, and repaired there.
+//! Drives salvage: writes the volume that `firnfs::check::salvage` reconstructs to another device, and repairs it
+//! there.
 
 use crate::open::reading;
 use crate::repair::{Repaired, repair};
@@ -16,10 +17,10 @@ use std::sync::Arc;
 /// Bytes copied at a time.
 const COPY_BYTES: u64 = 256 << 10;
 
-/// Puts together what the log on a device still says; nothing is written.
+/// Reconstructs a volume from the log on a device; writes nothing.
 ///
 /// # Errors
-/// There is no log; `Io`.
+/// If there is no log; `Io`.
 pub fn put_together(
     source: &dyn Device,
     assumed: &Assumed,
@@ -28,10 +29,11 @@ pub fn put_together(
     salvage(&mut reading(source), source.geometry().size_bytes, assumed, watch)
 }
 
-/// Writes a salvaged volume to a device of its size, and repairs it there. Until the end the device holds no volume.
+/// Writes a salvaged volume to a device of the same size, and repairs it there. The target device holds no valid
+/// volume until the end.
 ///
 /// # Errors
-/// Reading fails where something is live, or writing fails.
+/// If live data cannot be read, or if a write fails.
 pub fn write_salvaged(
     source: &dyn Device,
     mut salvaged: Salvaged,
@@ -60,7 +62,7 @@ fn failed(error: DeviceError) -> FsError {
     FsError::Io(error.to_string())
 }
 
-/// Copies what is live. Bytes that cannot be read stay zeros: the checksums tell, and the repair sees to it.
+/// Copies the live data. Unreadable bytes stay zeros: their checksums no longer match, so the repair handles them.
 fn copy_segments(source: &dyn Device, salvaged: &Salvaged, out: &dyn Device) -> Result<(), FsError> {
     let geo = Geometry::new(&salvaged.superblock, salvaged.superblock.size_bytes);
     for &segment in &salvaged.segments {

@@ -1,10 +1,10 @@
-//! Scrub: checks a volume while it is in use, at whatever pace the caller sets.
+//! Scrub: checks a volume while it is in use, at the speed that the caller sets.
 //!
-//! The state of one moment is checked (`firnfs::lfs::Snapshot`): the lock is held while that is taken, and while a finding is looked
-//! up, not in between. Should the volume run short of clean segments meanwhile the hold on that moment ends, and the scrub
-//! begins again with a newer one; after [`ATTEMPTS`] it reports what it is sure of and that it is not complete.
+//! The scrub checks a snapshot of one moment (`firnfs::lfs::Snapshot`). It holds the lock only to take the snapshot and to look
+//! up a finding. If the volume runs short of clean segments meanwhile, it drops the snapshot, and the scrub starts again with a
+//! newer one. After [`ATTEMPTS`] snapshots the scrub reports the findings that it has confirmed, and that it is incomplete.
 //!
-//! Callers: `firn scrub` and mounts after a crash, each on a thread of its own.
+//! Callers: `firn scrub`, and mounts after a crash; each runs it on a thread of its own.
 
 use crate::open::reading;
 use firnfs::FsError;
@@ -18,27 +18,27 @@ use firnfs_format::BlockPtr;
 use firnfs_volume::Volume;
 use std::cell::Cell;
 
-/// Moments that are tried.
+/// Snapshots that a scrub tries.
 const ATTEMPTS: u32 = 3;
 
-/// What the caller has a say in.
+/// The caller's choices.
 pub struct Scrub<'a> {
     /// How much is read.
     pub depth: Depth,
-    /// Called before so many bytes are read; waits as long as it likes. `false` stops the scrub.
+    /// Called with the number of bytes before each read; may wait as long as it likes. `false` stops the scrub.
     pub pace: &'a mut dyn FnMut(u64) -> bool,
-    /// Is told how far it has come.
+    /// Called with the progress.
     pub watch: &'a mut dyn FnMut(Progress),
 }
 
-/// What a scrub came to.
+/// The result of a scrub.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scrubbed {
-    /// Findings are confirmed. The totals are those of the moment that was checked last.
+    /// Every finding is confirmed. The totals are those of the last snapshot.
     pub report: Report,
-    /// Everything was looked at as it was at one moment.
+    /// The scrub checked everything, all in one snapshot.
     pub is_complete: bool,
-    /// The caller stopped it: there are no findings then.
+    /// The caller stopped the scrub; it then has no findings.
     pub is_stopped: bool,
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn scrub(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrub
     }
 }
 
-/// Turns the volume read-only: its structure is wrong.
+/// Turns the volume read-only because its structure is damaged.
 pub(crate) fn doubt(volume: &Volume<Lfs>, why: &str) {
-    // It cannot stop, and needs nothing.
+    // This cannot stop: it needs neither blocks nor room.
     let _never = volume.run_quietly(|vfs, _| {
         vfs.store_mut().doubt(why.to_owned());
         Ok(())
@@ -86,9 +86,10 @@ pub(crate) fn doubt(volume: &Volume<Lfs>, why: &str) {
     volume.wake();
 }
 
-/// Makes a volume writable again that a check or a failed write of the log made read-only while it was open. What could not
-/// be written is written now; then the device is checked as a mount would find it. It stays read-only if anything is wrong, or
-/// if the log on the device does not end where memory has its end. One that is writable is only checked.
+/// Makes an open volume writable again that a check or a failed log write had made read-only. First it writes the changes that
+/// could not be written before; then it checks the device as a mount would find it. The volume stays read-only if the check
+/// finds damage, or if the log on the device ends elsewhere than the log in memory. A volume that is already writable is only
+/// checked.
 ///
 /// # Errors
 /// `ReadOnly` with the reason; `Io`, `Corrupt` if the device cannot be checked.
@@ -121,12 +122,12 @@ pub(crate) fn make_writable(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Resu
     Ok(Scrubbed { report, is_complete: true, is_stopped: false })
 }
 
-/// Ends the hold; true if it lasted until now.
+/// Ends the hold on the snapshot; true if it lasted until now.
 fn end_hold(volume: &Volume<Lfs>, hold: HoldId) -> Result<bool, FsError> {
     volume.run_quietly(|vfs, _| Ok(vfs.store_mut().release_snapshot(hold)))
 }
 
-/// Of what was found, that which is so at present; and whether the still stood still up to the end of the check.
+/// Returns the findings that still hold, and whether the snapshot lasted until the end of the check.
 fn confirm(
     volume: &Volume<Lfs>,
     hold: HoldId,
@@ -135,7 +136,7 @@ fn confirm(
     found: Vec<Finding>,
 ) -> Result<(bool, Confirmed), FsError> {
     let mut confirmed = Confirmed { findings: Vec::new(), is_complete: true };
-    // Where things were is looked up while that still can be read.
+    // Look up the places while the snapshot can still be read.
     let found: Vec<_> = found.into_iter().map(|f| (subject_of(still, read, &f), f)).collect();
     let was_held = end_hold(volume, hold)?;
     for (subject, finding) in found {
@@ -146,14 +147,14 @@ fn confirm(
         if is_so {
             confirmed.findings.push(finding);
         } else {
-            // What it led to was not looked at.
+            // The check did not follow the damaged block further.
             confirmed.is_complete = false;
         }
     }
     Ok((was_held, confirmed))
 }
 
-/// Looks again: what was written anew meanwhile is no finding, nor what reads well now.
+/// Looks again: a block that was rewritten meanwhile, or that reads well now, is no finding.
 fn is_still_bad(
     volume: &Volume<Lfs>,
     subject: Subject,
@@ -163,18 +164,18 @@ fn is_still_bad(
     read: &mut DeviceReader<'_>,
 ) -> bool {
     let now = volume.run_quietly(|vfs, _| subject.place_in(vfs.store_mut()));
-    // Should something above be damaged, too, it is still there as far as anybody can tell.
+    // If something above it is damaged, too, the place cannot be looked up; assume that the block is still there.
     if now.is_ok_and(|now| now != Some(place)) {
         return false;
     }
     let geo = still.geometry();
     let bytes = read(geo.device_bytes(place.addr), place.stored_bytes());
     let is_bad = bytes.and_then(|bytes| subject.verify(&place, &geo, &bytes)).is_err();
-    // A record can be wrong with the right checksum.
+    // A record can be wrong although its checksum matches.
     is_bad || was_held && matches!(subject, Subject::Record(_))
 }
 
-/// Reads at the caller's pace; once that says no nothing is read any more.
+/// Reads at the caller's speed; once `pace` returns `false`, reads nothing more.
 fn paced<'a>(
     mut read: impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a,
     pace: &'a mut dyn FnMut(u64) -> bool,

@@ -1,4 +1,4 @@
-//! Trim: all clean segments are given back to the device, for somebody who asks. See `firnfs::lfs` for what is clean.
+//! Trim: returns all clean segments to the device, on request. `firnfs::lfs` says which segments are clean.
 
 use firnfs::FsError;
 use firnfs::engine::Engine;
@@ -6,11 +6,12 @@ use firnfs::lfs::{Lfs, Trimmed};
 use firnfs::store::Store;
 use firnfs_volume::Volume;
 
-/// Checkpoints after which what is empty now may be discarded: one finds it, the next replaces the last that needs it.
+/// Checkpoints after which a segment that is empty now may be discarded: the first finds it empty, the next replaces the last
+/// checkpoint that needs it.
 const CHECKPOINTS_TO_FREE: u32 = 2;
 
-/// Discards what is clean in one part of the volume and waits for it: `from` is 0, then what the call before returned as `next`.
-/// The first part begins with freeing what is empty.
+/// Discards the clean segments in one part of the volume and waits for the device; `from` is 0 in the first call, then the
+/// `next` of the previous call. The first call also frees empty segments.
 ///
 /// # Errors
 /// `Io` also if the device does not discard; `ReadOnly`, `Corrupt`, `NoSpace` as a checkpoint.
@@ -26,7 +27,7 @@ pub(crate) fn trim(volume: &Volume<Lfs>, from: u64) -> Result<Trimmed, FsError> 
     refused.map_or(Ok(trimmed), |why| Err(FsError::Io(why)))
 }
 
-/// Has what is deleted dropped, and checkpoints made until its segments are clean.
+/// Drops deleted files, and makes checkpoints until their segments are clean.
 fn free_emptied(volume: &Volume<Lfs>) -> Result<(), FsError> {
     volume.background()?;
     for _ in 0..CHECKPOINTS_TO_FREE {

@@ -1,6 +1,7 @@
 //! When the cleaner works, in virtual time on a simulated disk: users write in bursts with pauses in between.
 //!
-//! A user and the background are threads of their own, as on a mount, that take turns: every run is the same.
+//! A user and the background work have threads of their own, as on a mount; they take turns, so every run is the
+//! same.
 
 mod common;
 
@@ -24,14 +25,14 @@ const BLOCK: usize = 4096;
 /// Blocks of one file.
 const FILE_BLOCKS: u64 = 256;
 
-/// How users behave.
+/// The behaviour of users.
 #[derive(Clone, Copy)]
 struct Habits {
     bursts: u32,
     /// Operations of a burst: three writes of a block at random places, a read, an fsync every tenth.
     burst_operations: u32,
     think_ns: i64,
-    /// Mean.
+    /// Mean pause.
     pause_ns: i64,
 }
 
@@ -42,7 +43,7 @@ struct User {
     habits: Habits,
     files: Vec<InodeNo>,
     random: u64,
-    /// How long each operation that writes took, in nanoseconds.
+    /// Time of each operation that writes, in nanoseconds.
     latencies_ns: Vec<i64>,
 }
 
@@ -63,13 +64,13 @@ impl User {
                 self.latencies_ns.push(ended_ns - began_ns);
             }
             let is_last = operation.is_multiple_of(burst_operations);
-            // Pauses of any length: some end in the middle of what the background is doing.
+            // Pauses of any length: some end in the middle of background work.
             let pause_ns = pause_ns / 1000 * self.random(2000) as i64;
             turns.sleep_until(ended_ns + if is_last { pause_ns } else { think_ns });
         }
     }
 
-    /// Returns whether it was one that writes.
+    /// Returns whether the operation wrote.
     fn operate(&mut self, volume: &Volume<Lfs>, operation: u32) -> bool {
         let which = self.random(self.files.len() as u64) as usize;
         let ino = self.files[which];
@@ -104,7 +105,7 @@ impl Stage {
         Self { volume, clock, disk }
     }
 
-    /// Files of so many bytes in all, written in an order that leaves segments of all ages.
+    /// Creates files of this many bytes in total, written in an order that leaves segments of all ages.
     fn fill(&self, bytes: u64) -> Vec<InodeNo> {
         let content = vec![1; FILE_BLOCKS as usize * BLOCK];
         (0..bytes / content.len() as u64)
@@ -121,7 +122,7 @@ impl Stage {
         self.volume.run_quietly(|vfs, _| Ok(*vfs.store().counters())).unwrap()
     }
 
-    /// Lets a user act, and the background work whenever it is due; returns how long operations that write took.
+    /// Lets a user act, and background work run whenever it is due; returns the times of operations that write.
     #[allow(clippy::disallowed_methods)] // a test may start threads
     fn play(&self, habits: Habits, files: Vec<InodeNo>) -> Vec<i64> {
         let turns = Arc::new(Turns::new(self.clock.clone(), 2));

@@ -1,7 +1,7 @@
 //! The file system check of a million files: memory and time.
 //!
-//! Memory is the peak resident set of the whole process (VmHWM), set back before the check, on an image file. That is
-//! why this test has a binary of its own.
+//! Memory is the peak resident set of the whole process (VmHWM), reset before the check, on an image file. So this
+//! test has a binary of its own.
 
 use firnfs::check::From;
 use firnfs::inode::Kind;
@@ -61,7 +61,7 @@ fn fill(path: &Path, files: u64, size_bytes: u64) {
     volume.close().unwrap();
 }
 
-/// Checks that many files; returns the memory that it took, in bytes.
+/// Checks that many files; returns the memory that the check took, in bytes.
 #[allow(clippy::disallowed_methods)] // it tells how long it took
 fn memory_to_check(files: u64, size_bytes: u64) -> u64 {
     let home = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn memory_to_check(files: u64, size_bytes: u64) -> u64 {
     fill(&image, files, size_bytes);
     let options = FileOptions { access: Access::ReadOnly, ..FileOptions::default() };
     let device = FileDevice::open(&image, &options).unwrap();
-    // Sets the peak back to what is resident now.
+    // Resets the peak to the present resident set.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status_bytes("VmRSS");
     let start = Instant::now();

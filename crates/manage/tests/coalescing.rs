@@ -1,4 +1,5 @@
-//! Coalescing: what it moves, when, and what it leaves alone. (How much faster reading gets: `firnfs_lab::coalescing`.)
+//! Coalescing: which blocks it moves, when, and which it leaves alone. (How much faster reading gets:
+//! `firnfs_lab::coalescing`.)
 
 use firnfs_manage::LogVolume;
 mod common;
@@ -147,7 +148,7 @@ fn a_file_overwritten_at_random_is_put_in_order_once_it_was_left_alone() {
     assert_eq!(bench.births(ino), births);
     assert_eq!(bench.content(ino, FILE_BYTES).unwrap(), content);
     bench.assert_sound();
-    // What is in order stays as it is, also if it is read again and again.
+    // Blocks in order stay in place, even if they are read again and again.
     for _ in 0..3 {
         bench.idle(1_200_000);
         bench.content(ino, FILE_BYTES).unwrap();
@@ -195,7 +196,7 @@ fn a_file_that_is_overwritten_again_and_again_rests_longer_each_time() {
     let bench = Bench::new(64 * MIB, options());
     let (ino, mut content) = bench.scattered("file", 5);
     for round in 0..12 {
-        // Long enough for the first time only.
+        // Long enough only for the first time.
         bench.idle(AGE_MS + 5_000);
         bench.scatter(ino, &mut content, 100 + round);
     }
@@ -209,7 +210,7 @@ fn a_file_that_is_overwritten_again_and_again_rests_longer_each_time() {
 fn a_file_that_nobody_reads_is_left_with_long_runs_until_it_is_read_through() {
     let mut bench = Bench::new(64 * MIB, options());
     let ino = create(&bench.volume, InodeNo::ROOT, "file", Kind::Regular);
-    // Runs of 184 KiB: in two files by turns, backwards.
+    // Runs of 184 KiB, alternating between two files, backwards.
     let other = create(&bench.volume, InodeNo::ROOT, "other", Kind::Regular);
     const RUN_BYTES: u64 = 184 << 10;
     for run in (0..20).rev() {
@@ -223,7 +224,7 @@ fn a_file_that_nobody_reads_is_left_with_long_runs_until_it_is_read_through() {
     bench.content(ino, 20 * RUN_BYTES).unwrap();
     bench.idle(600_000);
     assert_eq!(bench.moved(), 20 * RUN_BYTES);
-    // Hints are not kept over a mount; asking needs none.
+    // A remount forgets hints; a request needs none.
     bench.remount(options());
     bench.idle(600_000);
     assert_eq!(bench.coalesce(other).moved_bytes, 20 * RUN_BYTES);
@@ -235,7 +236,7 @@ fn small_files_of_a_directory_are_put_in_its_order_after_it_was_walked() {
     let mut bench = Bench::new(64 * MIB, options());
     let dir = create(&bench.volume, InodeNo::ROOT, "dir", Kind::Directory);
     let name = |n: u64| format!("f{n}");
-    // Inline ones, ones with a tail, ones with an indirect block.
+    // Inline files, files with a tail, files with an indirect block.
     let len = |n: u64| [300, 5_000, 60_000][(n % 3) as usize];
     let mut files: Vec<(u64, InodeNo)> =
         (0..FILES).map(|n| (n, create(&bench.volume, dir, &name(n), Kind::Regular))).collect();
@@ -283,7 +284,7 @@ fn a_volume_without_room_to_spare_is_left_as_it_is() {
     assert_eq!(bench.moved(), 0);
     let asked = bench.coalesce(ino);
     assert!(asked.is_short && asked.moved_bytes == 0 && asked.seams_after == asked.seams_before, "{asked:?}");
-    // As soon as there is room it goes on.
+    // As soon as there is room it continues.
     common::unlink(&bench.volume, InodeNo::ROOT, "filler").unwrap();
     bench.idle(1_200_000);
     assert_eq!(bench.moved(), FILE_BYTES);
@@ -350,7 +351,7 @@ fn damage_costs_a_file_its_order_and_nothing_else() {
     bench.volume.read(damaged, behind, &mut rest).unwrap();
     assert_eq!(rest, content[behind as usize..]);
     assert!(matches!(bench.volume.read(damaged, before, &mut [0; 10]), Err(FsError::Corrupt { .. })));
-    // Reading it marked it again; it is not read again and again in idle time.
+    // The read marked it again; idle work does not read it again and again.
     bench.idle(3_600_000);
     assert!(bench.moved() < 2 * FILE_BYTES);
 }
@@ -372,7 +373,7 @@ fn users_who_come_in_between_find_and_leave_what_is_right() {
     let mut rng = seeded(12, "users");
     let mut files: Vec<(InodeNo, Vec<u8>)> = (0..4).map(|n| bench.scattered(&format!("f{n}"), n)).collect();
     for round in 0..200 {
-        // Sometimes not even until it is quiet.
+        // Sometimes not even until it is idle.
         bench.idle(rng.random_range(500..6_000));
         let at_file = rng.random_range(0..files.len());
         let (ino, content) = &mut files[at_file];

@@ -1,4 +1,4 @@
-//! Counts since mkfs survive a crash as far as the log's summaries can say them.
+//! Counters since mkfs survive a crash as far as the log's summaries contain them.
 
 mod common;
 
@@ -17,14 +17,14 @@ fn counters(volume: &Volume<Lfs>) -> Counters {
     volume.run(|vfs, _| Ok(*vfs.store().counters())).unwrap()
 }
 
-/// What the summaries say: bytes of the log, those of each kind, and those of none.
+/// The part that summaries contain: bytes of the log, bytes of each kind, and bytes of no kind.
 fn log_bytes(counters: &Counters) -> Vec<u64> {
     let kinds = LogKind::ALL.map(|kind| counters.log_kind_bytes(kind));
     [vec![counters.log_bytes, counters.log_summary_bytes], kinds.to_vec()].concat()
 }
 
-/// Something of every kind: files with and without indirect blocks, directories with and without an index, attributes, and what
-/// dies of them.
+/// Writes something of every kind: files with and without indirect blocks, directories with and without an index, attributes;
+/// and deletes some of it.
 fn write_everything(volume: &Volume<Lfs>, round: u64) {
     let dir = create(volume, InodeNo::ROOT, &format!("dir{round}"), Kind::Directory);
     for n in 0..400 {

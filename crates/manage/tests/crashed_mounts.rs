@@ -21,14 +21,14 @@ fn any_number_of_mounts_may_crash_one_after_the_other() {
     crash_again_and_again(false);
 }
 
-/// A mount with a thread for background work that is killed before that thread runs writes no checkpoint of its own.
+/// A mount whose background thread is killed before it runs writes no checkpoint of its own.
 #[test]
 fn any_number_of_mounts_may_be_killed_before_their_background_work() {
     crash_again_and_again(true);
 }
 
-/// Machines that start over and over, each time killed in the checkpoint that a mount begins with after many crashes: its blocks
-/// are in the log, its slot is not written.
+/// Machines that restart again and again, each killed in the checkpoint that a mount begins with after many crashes: the
+/// checkpoint's blocks are in the log, but its slot is not written.
 #[test]
 fn any_number_of_mounts_may_be_killed_in_the_checkpoint_that_they_begin_with() {
     let device = empty_volume();
@@ -55,7 +55,7 @@ fn any_number_of_mounts_may_be_killed_in_the_checkpoint_that_they_begin_with() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
-/// Mounts a volume; the medium as it is when the third checkpoint is ready for its slot: the first two only tell of the mount.
+/// Mounts a volume; returns the medium when the third checkpoint is ready for its slot: the first two only record the mount.
 fn killed_before_its_slot(image: SparseImage) -> Option<SparseImage> {
     let disk = Arc::new(CrashDisk::new(image, 4096));
     let volume = mount(disk.clone());

@@ -1,5 +1,5 @@
-//! Volumes filled to 99% of what statfs offers and overwritten at random for hours of virtual time: no write is refused, and
-//! none waits for more than a stated amount of device traffic.
+//! Volumes filled to 99% of the space that statfs offers, then overwritten at random for hours of virtual time: no write is
+//! refused, and none waits for more than a stated amount of device traffic.
 
 mod common;
 
@@ -15,10 +15,10 @@ use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
-/// Virtual time between two writes: nothing is due by itself more often than it would be in real life.
+/// Virtual time between two writes: no more work falls due by time than in real use.
 const PAUSE_NS: i64 = 1_000_000_000;
 
-/// What the volume is filled with, and in which units it is overwritten, in bytes.
+/// The size of the files, and of the overwrites, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     file_bytes: u64,
@@ -28,10 +28,10 @@ struct Shape {
 }
 
 const SHAPES: [Shape; 4] = [
-    // One file: each block has an indirect block of 256 to be written with it.
+    // One file: each block needs an indirect block of 256 to be written with it.
     Shape { file_bytes: 1 << 40, write_bytes: 4096, wait_max_volumes: 1 },
     Shape { file_bytes: 64 << 10, write_bytes: 4096, wait_max_volumes: 3 },
-    // One block a file: each has a record and a part of the inode map to be written with it.
+    // One block per file: each needs a record and a part of the inode map to be written with it.
     Shape { file_bytes: 4096, write_bytes: 4096, wait_max_volumes: 4 },
     Shape { file_bytes: 1 << 20, write_bytes: 64 << 10, wait_max_volumes: 1 },
 ];
@@ -67,7 +67,7 @@ impl Worn {
         counts.read_bytes + counts.write_bytes
     }
 
-    /// Files and their lengths that leave a hundredth of the free space.
+    /// Fills the volume with files that leave a hundredth of the free space; returns them with their lengths.
     fn fill(&self, shape: Shape) -> Vec<(InodeNo, u64)> {
         let block = vec![7; shape.write_bytes as usize];
         let keep_bytes = self.free_bytes() / 100;
@@ -85,7 +85,7 @@ impl Worn {
         files
     }
 
-    /// Overwrites as many bytes; returns the most device traffic that one write waited for, in bytes.
+    /// Overwrites that many bytes; returns the most device traffic that one write waited for, in bytes.
     fn overwrite(&self, shape: Shape, files: &[(InodeNo, u64)], bytes: u64) -> u64 {
         let block = vec![9; shape.write_bytes as usize];
         let mut state = 12345u64;
@@ -136,7 +136,7 @@ fn a_volume_filled_to_99_percent_is_overwritten_for_hours_without_a_refusal() {
     }
 }
 
-/// More logs than such a volume would be made with: each of them holds clean segments, and what is dirty goes to all.
+/// More logs than mkfs would choose for such a volume: each of them holds clean segments, and dirty blocks go to all.
 #[test]
 fn so_is_one_with_as_many_logs_as_there_can_be() {
     for shape in SHAPES {

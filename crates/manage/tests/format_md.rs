@@ -1,7 +1,7 @@
-//! FORMAT.md says what the code does: its generated blocks are compared with the code's own declarations.
+//! FORMAT.md agrees with the code: its generated blocks are compared with the code's own declarations.
 //!
-//! A block stands between `<!-- generated: NAME -->` and `<!-- end -->`. Setting `FIRNFS_REGENERATE=1` writes the blocks
-//! anew instead of comparing them; everything else in the file is left alone.
+//! A block is between `<!-- generated: NAME -->` and `<!-- end -->`. Setting `FIRNFS_REGENERATE=1` rewrites the blocks
+//! instead of comparing them; the rest of the file is left alone.
 
 use firnfs::lfs::{Counters, LIVE_SLOT, LogKind};
 use firnfs::ufs::{index, xattr};
@@ -25,7 +25,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What has to be in FORMAT.md, by name of the block.
+/// The expected blocks of FORMAT.md, by name.
 fn blocks() -> Vec<(String, String)> {
     let mut blocks: Vec<_> =
         LAYOUTS.iter().map(|layout| (layout.name.to_owned(), structure(layout))).collect();
@@ -40,7 +40,7 @@ fn blocks() -> Vec<(String, String)> {
     blocks
 }
 
-/// A structure: its drawing, 8 bytes a row, and its table.
+/// A structure: its drawing, with 8 bytes per row, and its table.
 fn structure(layout: &Layout) -> String {
     let mut out = format!("`{}`, {} bytes.{}\n\n```text\n", layout.name, layout.size, layout.doc);
     out.push_str(&drawing(layout));
@@ -53,7 +53,7 @@ fn structure(layout: &Layout) -> String {
     out
 }
 
-/// Columns that a byte takes in a drawing, its right border included.
+/// Columns that a byte takes in a drawing, including its right border.
 const BYTE_COLUMNS: usize = 8;
 /// Bytes of a row.
 const ROW_BYTES: usize = 8;
@@ -72,7 +72,7 @@ fn drawing(layout: &Layout) -> String {
     while at < layout.size {
         let last = layout.fields.iter().find(|f| f.offset < at && at + ROW_BYTES < f.offset + f.size);
         if let Some(field) = last {
-            // Rows in the middle of a long field say nothing.
+            // Rows in the middle of a long field are left out.
             at = (field.offset + field.size - 1) / ROW_BYTES * ROW_BYTES;
             writeln!(out, "       :{:^w$}:", "...", w = BYTE_COLUMNS * ROW_BYTES - 1).unwrap();
         }

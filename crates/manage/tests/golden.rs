@@ -1,10 +1,10 @@
-//! The golden image of format version 1: what other programs, and later versions of this one, have to be able to read.
+//! The golden image of format version 1: other programs, and later versions of firnfs, must be able to read it.
 //!
-//! `golden/v1.sectors` holds the sectors of a small volume that are not zero, `golden/v1.txt` what is in it. The image is
-//! left as by a crash after a sync, so that it holds a checkpoint and a log behind it. Setting `FIRNFS_REGENERATE=1` writes
-//! both files anew: only for a change of the format that is meant (see FORMAT.md, versions). Two images of the same
-//! volume are never written anew: `golden/v1-none-wait.sectors` from before pairs could wait in directory indexes, and
-//! `golden/v1-reserved-bits.sectors` with bits 1 and 2 set in summaries, as they were before nothing wrote them.
+//! `golden/v1.sectors` holds the nonzero sectors of a small volume, `golden/v1.txt` lists its content. The image is in the
+//! state after a crash that followed a sync, so that it holds a checkpoint and a log after it. Setting
+//! `FIRNFS_REGENERATE=1` rewrites both files: do that only for an intended change of the format (see FORMAT.md, versions).
+//! Two images of the same volume are never rewritten: `golden/v1-none-wait.sectors` is from before pairs could wait in
+//! directory indexes, and `golden/v1-reserved-bits.sectors` has bits 1 and 2 set in summaries, as older programs set them.
 
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
@@ -135,7 +135,7 @@ impl Session<'_> {
 
 const ROOT: InodeNo = InodeNo::ROOT;
 
-/// Every file type, every way to keep content and attributes, a block map with triple indirect blocks.
+/// Every file type, every way to store content and attributes, a block map with triple indirect blocks.
 fn fill(s: &Session<'_>) {
     let files = s.node(ROOT, "files", Kind::Directory, 0o777);
     for (n, size) in [0usize, 1, 1000, 2048, 2049, 4096, 5000, 53_000].into_iter().enumerate() {
@@ -176,7 +176,7 @@ fn fill(s: &Session<'_>) {
     s.node(special, "inherits", Kind::Regular, 0o666);
 }
 
-/// A directory in blocks, with and without an index of more than one node; removals; what comes after the checkpoint.
+/// A directory in blocks, with and without an index of more than one node; removals; changes after the checkpoint.
 fn change(s: &Session<'_>) {
     let files = s.find(ROOT, "files");
     let linked = s.find(files, "1000 bytes");
@@ -232,7 +232,7 @@ fn build() -> SparseImage {
     memory.image()
 }
 
-/// Everything that a user of the volume can see, one line a name; the attributes with the first name of an inode.
+/// Everything that a user of the volume can see, one line per name; the attributes are with the first name of an inode.
 fn listing(image: &SparseImage) -> String {
     let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image.clone()));
     let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
@@ -313,7 +313,7 @@ fn entries(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(Vec<u8>, InodeNo)> {
     }
 }
 
-/// The stretches of a file that are not holes, with their checksums.
+/// The data extents of a file, with their checksums.
 fn data(volume: &Volume<Lfs>, ino: InodeNo, size_bytes: u64) -> String {
     let seek = |at, whence| volume.run(|vfs, _| vfs.seek(ino, at, whence));
     let mut out = String::new();
@@ -345,7 +345,7 @@ fn image(name: &str) -> SparseImage {
     unpack(&std::fs::read(file(name)).unwrap())
 }
 
-/// The files are to be written anew instead of being compared.
+/// Whether the files are rewritten instead of being compared.
 fn regenerates() -> bool {
     std::env::var_os(REGENERATE).is_some()
 }

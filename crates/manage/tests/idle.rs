@@ -1,4 +1,4 @@
-//! An idle volume: what is worth doing is done in the first moments, and then nothing happens at all.
+//! An idle volume: useful work is done in the first moments, and then nothing happens at all.
 
 mod common;
 
@@ -28,12 +28,12 @@ impl Idle {
         format(&*device, &mkfs_options(SIZE_BYTES, 0)).unwrap();
         let clock = Arc::new(VirtualClock::at(START_NS));
         let volume = open(device.clone(), options, AtimeMode::Noatime, clock.clone()).unwrap();
-        // Background work is done here and nowhere else.
+        // Only this thread does background work.
         volume.wait_for_work(0);
         Self { volume, clock, device }
     }
 
-    /// Fills three quarters of the volume and overwrites parts of it, so that segments of all sorts are there.
+    /// Fills three quarters of the volume and overwrites parts of it, so that there are segments of all kinds.
     fn use_it(&self) {
         let files: Vec<_> = (0..40u64)
             .map(|n| {
@@ -55,7 +55,7 @@ impl Idle {
         unlink(&self.volume, InodeNo::ROOT, "f5").unwrap();
     }
 
-    /// Lets time pass as a driver would; returns how often it was called.
+    /// Lets time pass as a driver would; returns the number of calls.
     fn pass(&self, ms: u64) -> u32 {
         let end_ns = self.clock.now_ns() + ms as i64 * 1_000_000;
         let mut calls = 0;
@@ -77,7 +77,7 @@ impl Idle {
     }
 }
 
-/// What else idle time is used for (coalescing) has tests of its own.
+/// Other work in idle time (coalescing) has its own tests.
 fn cleaning_alone() -> Options {
     Options { write_threshold_bytes: 1 << 20, coalesce_age_ms: None, ..Options::default() }
 }

@@ -1,9 +1,9 @@
 //! The driver under a model checker: threads write, sync, read, do background work and unmount on a small volume, in orders
-//! that no real scheduler would hit for years. No order may end in a deadlock - timeouts never end a wait here, so that a lost
-//! wake-up is one - or lose what a sync acknowledged, or have two writes to one place under way.
+//! that a real scheduler would not produce in years. No order may end in a deadlock, lose data that a sync acknowledged, or
+//! have two writes to one place under way. Timeouts never end a wait here, so a lost wake-up shows as a deadlock.
 //!
-//! `scripts/test.sh interleavings`, which is `cargo test` with `RUSTFLAGS="--cfg shuttle"`; FIRNFS_SCHEDULES sets how many orders are
-//! tried. A failure prints the schedule; `shuttle::replay` runs it again.
+//! Run it with `scripts/test.sh interleavings`, which is `cargo test` with `RUSTFLAGS="--cfg shuttle"`; FIRNFS_SCHEDULES sets
+//! the number of orders. A failure prints the schedule; `shuttle::replay` runs it again.
 #![cfg(shuttle)]
 
 mod common;
@@ -31,18 +31,18 @@ const STACK_BYTES: usize = 1 << 20;
 const WRITERS: u64 = 2;
 /// Versions that each writer makes of its file.
 const VERSIONS: u64 = 3;
-/// Two blocks and a bit, past what an inode holds itself.
+/// Two blocks and a bit, more than an inode can hold.
 const CALM_BYTES: usize = 9_000;
 /// So much that writers wait for room again and again.
 const PRESSED_BYTES: usize = 60_000;
-/// Places where the power is cut in the history of a schedule.
+/// Power cuts in the history of each schedule.
 const CUTS: usize = 4;
-/// Writes of the one user of a volume whose background thread ends, and the points to switch at before it is told to: about as many as
-/// those writes have.
+/// Writes of the only user of a volume whose background thread ends, and the switching points before that thread is told to
+/// end: about as many as those writes have.
 const LONE_WRITES: u64 = 6;
 const LONE_SWITCHES_MAX: u32 = 60;
 
-/// A disk on which every request takes long enough for all others to come between.
+/// A disk on which every request takes so long that all others can come in between.
 struct Slow(CrashDisk);
 
 impl Device for Slow {
@@ -61,7 +61,7 @@ impl Device for Slow {
     }
 }
 
-/// A clock that moves whenever somebody looks.
+/// A clock that advances at every look.
 struct Ticking(VirtualClock);
 
 impl Clock for Ticking {
@@ -71,7 +71,7 @@ impl Clock for Ticking {
     }
 }
 
-/// Everything is due soon: commits, checkpoints, segments to be filled.
+/// Everything falls due early: commits, checkpoints, full segments.
 fn options() -> Options {
     Options {
         write_threshold_bytes: 16 << 10,
@@ -101,7 +101,7 @@ fn content(writer: u64, version: u64, file_bytes: usize) -> Vec<u8> {
     vec![(writer * 16 + version) as u8; file_bytes]
 }
 
-/// Writes and syncs one version after the other, and notes on the disk what was acknowledged.
+/// Writes and syncs one version after the other, and marks on the disk what was acknowledged.
 fn write(volume: &Volume<Lfs>, disk: &Slow, writer: u64, file_bytes: usize) {
     let ino = create(volume, InodeNo::ROOT, &name_of(writer), Kind::Regular);
     for version in 1..=VERSIONS {
@@ -120,7 +120,7 @@ fn read(volume: &Volume<Lfs>, writer: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Every block is one version's, and none older than what this reader saw there before.
+/// Every block is of one version, and not older than the version that this reader last saw there.
 fn read_again_and_again(volume: &Volume<Lfs>, writer: u64) {
     let mut seen = vec![0; PRESSED_BYTES.div_ceil(4096)];
     for _ in 0..VERSIONS {
@@ -132,7 +132,7 @@ fn read_again_and_again(volume: &Volume<Lfs>, writer: u64) {
     }
 }
 
-/// As the thread of a mount.
+/// Does background work as the thread of a mount does.
 fn do_background_work(volume: &Volume<Lfs>, stop: &AtomicBool) {
     let _promise = volume.promise_background();
     while !stop.load(Ordering::SeqCst) {
@@ -143,7 +143,7 @@ fn do_background_work(volume: &Volume<Lfs>, stop: &AtomicBool) {
     }
 }
 
-/// What was acknowledged before a cut is there after it, though nothing survived that no flush covered.
+/// Data that was acknowledged before a cut is there after it, although nothing survived without a flush.
 fn check_cut(history: &History, cut: usize, file_bytes: usize) {
     let state = CrashState { cut, fates: Vec::new(), discards: DiscardMode::Zeros };
     let volume = mounted(Arc::new(MemDevice::from_image(history.image(&state).unwrap())));
@@ -158,7 +158,7 @@ fn check_cut(history: &History, cut: usize, file_bytes: usize) {
     }
 }
 
-/// A volume with a thread that does its background work until it is told to stop.
+/// A volume with a thread that does its background work until told to stop.
 struct Served {
     volume: Arc<Volume<Lfs>>,
     stop: Arc<AtomicBool>,
@@ -195,12 +195,12 @@ fn live(image: &SparseImage, file_bytes: usize, is_served: bool) -> Arc<Slow> {
     let reader = volume.clone();
     users.push(thread::spawn(move || read_again_and_again(&reader, 1)));
     if file_bytes == PRESSED_BYTES {
-        // Waits until nothing is under way, which others bring about.
+        // Wait until no request is under way, which other threads bring about.
         let checked = volume.clone();
         users.push(thread::spawn(move || assert_eq!(checked.check().unwrap().findings, [])));
     }
     users.into_iter().for_each(|user| user.join().unwrap());
-    // Whoever came this far was woken; the end of the background thread shows nothing more.
+    // Every thread that got this far was woken; the end of the background thread shows nothing more.
     lose_notifications(None);
     served.end();
     volume.close().unwrap();
@@ -279,7 +279,7 @@ fn when_writers_wait_for_room_and_few_switch_neither() {
     });
 }
 
-/// Whoever waits for room is told that nobody makes it any more. He is the only user: no other one's requests wake him.
+/// A writer that waits for room is told that nobody makes it any more. It is the only user: no other user's requests wake it.
 #[test]
 fn when_background_work_ends_while_a_writer_waits_for_it_neither() {
     check(RandomScheduler::new(schedules()), end_background_work_amid_writes);
@@ -292,7 +292,7 @@ fn when_writers_make_room_themselves_neither() {
     });
 }
 
-/// The checker sees: when notifications are lost from some moment on, somebody waits for ever.
+/// The checker works: if notifications are lost from some moment on, a thread waits for ever.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn notifications_that_reach_nobody_are_found() {

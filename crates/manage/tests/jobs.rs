@@ -69,7 +69,7 @@ impl Hand {
         }
     }
 
-    /// The discards come to their end.
+    /// Completes the discards.
     fn let_go(&mut self) {
         for job in std::mem::take(&mut self.held) {
             self.device.wait(self.device.submit(job.request())).unwrap();
@@ -188,7 +188,8 @@ fn a_segment_that_a_reader_holds_is_not_discarded() {
     hand.vfs.store_mut().unpin(plan.pin);
 }
 
-/// A volume full but for what a reader still holds is not full: who needs that waits for the reader.
+/// A volume that is full except for the segments that a reader still holds is not full: a writer that needs
+/// them waits for the reader.
 #[test]
 fn who_needs_the_segments_that_readers_hold_waits_for_them() {
     let options = Options { cache_bytes: 2 << 20, write_threshold_bytes: 256 << 10, ..Options::default() };

@@ -1,4 +1,4 @@
-//! Look-ahead is earned: how much is read from the device for what was asked, at random and in sequence.
+//! Look-ahead is earned: how much is read from the device for a given request, at random and in sequence.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn device_with_a_file() -> Arc<CountingDevice<MemDevice>> {
 fn cost_of(places: impl Iterator<Item = u64>) -> (f64, u64) {
     let device = device_with_a_file();
     let shared: Arc<dyn Device> = device.clone();
-    // What was read does not stay: each place is cold.
+    // Content does not stay in memory: each place is cold.
     let options = Options { cache_file_data: false, ..Options::default() };
     let (volume, _) = mount(&shared, options);
     let file = volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, b"file", false)).unwrap().ino;
@@ -62,6 +62,6 @@ fn reads_in_sequence_are_few_and_fetch_everything_once() {
     let (cost, reads) = cost_of((0..FILE_BYTES).step_by(READ_BYTES as usize));
     println!("{cost:.3} bytes fetched for each asked for in sequence, {reads} reads");
     assert!(cost <= 1.05, "{cost:.3}");
-    // Windows of half a MiB: some 200, and a few for the beginning and for metadata.
+    // Windows of 512 KiB: about 200, and a few for the beginning and for metadata.
     assert!(reads <= 300, "{reads} reads");
 }

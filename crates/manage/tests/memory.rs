@@ -1,7 +1,7 @@
 //! Memory is bounded: the cache, and at most 128 MiB beyond it, with a million files on a volume of 1 TiB.
 //!
-//! Measured as the peak resident set of the whole process (VmHWM), on a sparse image file, so that only the library's own
-//! memory counts. That is why these tests have a binary of their own, in which every run has one of them only.
+//! It is measured as the peak resident set of the whole process (VmHWM), on a sparse image file, so that only the
+//! library's own memory counts. So these tests have a binary of their own, and every run of it executes only one of them.
 
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
@@ -57,7 +57,7 @@ impl Load {
     fn mount(device: &Arc<dyn Device>, cache_bytes: u64, files: u64) -> Self {
         let clock = Arc::new(VirtualClock::at(2_000_000_000));
         let options = Options { cache_bytes, ..Options::default() };
-        // Every read moves an access time: that loads the inode map as nothing else does.
+        // Every read changes an access time, which loads more of the inode map than anything else.
         let volume = open(device.clone(), options, AtimeMode::Strictatime, clock.clone()).unwrap();
         Self { volume, clock, files }
     }
@@ -87,7 +87,7 @@ impl Load {
         self.volume.sync(Scope::All).unwrap();
     }
 
-    /// Reads every `stride`th file in an order that no cache likes.
+    /// Reads every `stride`th file in an order that defeats every cache.
     fn read_scattered(&self, stride: u64) {
         let dirs: Vec<_> =
             (0..self.directories()).map(|d| self.find(InodeNo::ROOT, &format!("d{d}"))).collect();
@@ -126,7 +126,7 @@ impl Load {
     }
 }
 
-/// Works on that many files with that cache, and says what memory that took beyond what the process had before.
+/// Works on that many files with that cache; returns the additional memory of the process.
 #[allow(clippy::disallowed_methods)] // it tells how long it took
 fn memory_for(files: u64, cache_bytes: u64, stream_bytes: u64) -> u64 {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The cleaner's port: whatever a cleaner says or leaves undone, content stays and the volume is sound.
+//! The cleaner's port: whatever a cleaner says or omits, content stays and the volume stays intact.
 
 use firnfs_manage::LogVolume;
 mod common;
@@ -29,7 +29,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Files of which every third block was written again: segments with live and dead blocks.
+    /// Files of which every third block was rewritten: segments with live and dead blocks.
     fn new(size_bytes: u64) -> Self {
         let device = new_device(size_bytes, 2048);
         let (volume, _) = mount(&device, Options::default());
@@ -56,7 +56,7 @@ impl Fixture {
         self.volume.sync(Scope::All).unwrap();
     }
 
-    /// Segments that something could be moved out of, the emptiest first.
+    /// Segments with movable blocks, the emptiest first.
     fn candidates(&self) -> Vec<SegmentId> {
         let mut found = Vec::new();
         for leaf in 0.. {
@@ -89,7 +89,7 @@ impl Fixture {
         assert!(self.volume.check().unwrap().findings.is_empty());
     }
 
-    /// Reads all of it again after a close, or after the volume was dropped without one.
+    /// Reads everything again, after a close or after dropping the volume without one.
     fn reopened(self, close: bool) -> Self {
         if close {
             self.volume.close().unwrap();
@@ -150,7 +150,7 @@ fn what_died_since_the_cleaner_looked_is_not_brought_back() {
     for blocks in &looked {
         let fates = fixture.volume.markv(blocks).unwrap().fates;
         dead += fates.iter().filter(|fate| **fate == Fate::Dead).count();
-        // Once more: all of it has moved, so nothing is where it was.
+        // A second time: all blocks have moved, so none is at its old place.
         let again = fixture.volume.markv(blocks).unwrap();
         assert!(!again.fates.contains(&Fate::Moved));
     }
@@ -193,7 +193,7 @@ fn lies_move_nothing_and_harm_nothing() {
         }
     }
     assert!(fixture.volume.segment_entries(SegmentId(u64::MAX)).is_err());
-    // Not empty, whatever the cleaner says; and no such segment.
+    // Not empty, although the cleaner says so; and a segment that does not exist.
     let said = fixture.volume.segclean(&[victim, SegmentId(u64::MAX)]).unwrap();
     assert!(matches!(said[..], [Emptiness::Live(_), Emptiness::Busy]), "{said:?}");
     // The same block a thousand times moves once.
@@ -204,7 +204,7 @@ fn lies_move_nothing_and_harm_nothing() {
     fixture.reopened(true);
 }
 
-/// Of a segment, the blocks that are where its summaries say.
+/// The blocks of a segment that are still where its summaries say.
 fn live_blocks(fixture: &Fixture, segment: SegmentId) -> Vec<BlockInfo> {
     let blocks = fixture.blocks(segment);
     let now_at = fixture.volume.run(|vfs, _| vfs.store_mut().bmapv(&blocks)).unwrap();
@@ -245,13 +245,13 @@ fn a_segment_whose_files_have_damaged_records_is_left_alone_and_the_request_ends
         drop(volume);
         records.iter().for_each(|addr| damage(&*device, geo.device_bytes(*addr)));
         let (volume, _) = mount(&device, Options::default());
-        // Both have to be read to know what of the segment is live.
+        // Both have to be read to find the live blocks of the segment.
         let marked = volume.markv(&blocks).unwrap();
         assert_eq!((marked.fates, marked.moved_bytes), (vec![Fate::Damaged; blocks.len()], 0));
         assert!(matches!(volume.segclean(&[victim]).unwrap()[..], [Emptiness::Live(_)]));
         let again = volume.markv(&blocks).unwrap();
         assert_eq!(again.fates, vec![Fate::Damaged; blocks.len()]);
-        // The rest of the volume goes on being cleaned and read.
+        // The rest of the volume is still cleaned and read.
         let marked = volume.markv(&others).unwrap();
         assert_eq!(marked.fates, vec![Fate::Moved; others.len()]);
         assert_eq!(volume.segclean(&[other]).unwrap(), [Emptiness::Clean]);
@@ -284,7 +284,7 @@ fn moving_a_part_of_every_segment_for_ever_leaves_the_reserve_to_others() {
                 let at_bytes = geo.device_bytes(geo.addr(victim, 0));
                 segments.insert(victim, fixture.device.read(at_bytes, geo.segment_bytes).unwrap().to_vec());
             }
-            // Looked at before background work makes room again.
+            // Checked before background work makes room again.
             let (marked, room) = fixture
                 .volume
                 .run(|vfs, now| {

@@ -1,4 +1,4 @@
-//! Volumes short of memory, of room, or of both: whatever can be done is done, and nothing waits for ever.
+//! Volumes short of memory, of room, or of both: everything possible is done, and nothing waits for ever.
 
 use firnfs::engine::Engine;
 mod common;
@@ -259,7 +259,7 @@ fn what_the_threshold_committed_is_durable_within_the_commit_interval() {
     let (volume, clock) = mount(&device, options);
     let ino = create(&volume, InodeNo::ROOT, "file", Kind::Regular);
     let mut at = 0;
-    // Until the threshold commits: nothing is dirty then.
+    // Until the threshold triggers a commit: nothing is dirty then.
     while volume.run(|vfs, _| Ok(vfs.store().counters().log_bytes)).unwrap() < 1 << 20 {
         volume.write(ino, at, &pattern(at, 4096), false).unwrap();
         at += 4096;
@@ -290,7 +290,7 @@ fn a_large_directory_that_was_emptied_is_filled_again() {
             for n in 0..count - 1 {
                 unlink(&volume, dir, &name(n)).unwrap();
             }
-            // Nothing of the directory is in memory when its last name goes.
+            // Nothing of the directory is in memory when its last name is removed.
             volume.close().unwrap();
             drop(volume);
             let (volume, _) = mount(&device, options);

@@ -1,4 +1,4 @@
-//! Quiet time: users' requests end it, upkeep does not.
+//! Idle time: users' requests end it, maintenance does not.
 
 use firnfs_manage::LogVolume;
 mod common;
@@ -49,7 +49,7 @@ fn upkeep_leaves_a_volume_as_quiet_as_it_is() {
     volume.wait_for_log(0, std::time::Duration::ZERO).unwrap();
     volume.background().unwrap();
     assert_eq!(idle_in_ms(&volume), 0);
-    // A clock that is set back makes nobody wait for ever.
+    // A clock that is set back makes no caller wait for ever.
     clock.advance_ms(-50_000);
     let_pass(&clock, &volume, 0);
     let_pass(&clock, &volume, 2_000);

@@ -1,4 +1,4 @@
-//! A volume is checked while it is written: what changes meanwhile is no damage, what is damaged is found with its path.
+//! Checks a volume while it is written: changes are not reported as damage, and damage is reported with its path.
 
 use firnfs_manage::LogVolume;
 mod common;
@@ -20,7 +20,7 @@ fn scrub(volume: &Volume<Lfs>, depth: Depth, mut pace: impl FnMut(u64) -> bool) 
     volume.scrub(&mut Scrub { depth, pace: &mut pace, watch: &mut |_| {} }).unwrap()
 }
 
-/// Files of various sizes in two directories; their inodes.
+/// Creates files of various sizes in two directories; returns their inodes.
 fn populate(volume: &Volume<Lfs>, files: u64) -> Vec<InodeNo> {
     let dir = create(volume, InodeNo::ROOT, "dir", Kind::Directory);
     (0..files)
@@ -92,7 +92,7 @@ fn damage_is_found_with_its_path_and_what_is_overwritten_meanwhile_is_not() {
         matches!(done.report.findings[0].problem, Problem::Block { key, .. } if key == data(files[40], 3))
     );
     assert!(done.is_complete, "a second moment was free of what was overwritten");
-    // The structure is sound, whatever the content.
+    // The structure is intact, whatever the content.
     assert_eq!(scrub(&volume, Depth::Structure, |_| true).report.findings, []);
 }
 
@@ -103,7 +103,7 @@ fn a_scrub_holds_up_nobody_on_a_volume_that_is_overwritten_again_and_again() {
     let files = populate(&volume, 60);
     let mut written_bytes = 0_u64;
     let done = scrub(&volume, Depth::Everything, |_| {
-        // Far more than the clean segments could take if none were given back.
+        // Far more than the clean segments could take if none were freed.
         for n in 0..40 {
             volume.write_all(files[7], 0, &pattern(written_bytes + n, 300_000), false).unwrap();
             volume.sync(Scope::File(files[7])).unwrap();
@@ -115,7 +115,7 @@ fn a_scrub_holds_up_nobody_on_a_volume_that_is_overwritten_again_and_again() {
     assert_eq!(done.report.findings, []);
     assert!(!done.is_complete, "no moment lasted");
     assert!(volume.check().unwrap().is_clean());
-    // Left in peace it is complete.
+    // Undisturbed, it is complete.
     assert!(scrub(&volume, Depth::Everything, |_| true).is_complete);
 }
 
@@ -143,7 +143,7 @@ fn is_writable(volume: &Volume<Lfs>) -> bool {
     volume.run(|vfs, _| Ok(vfs.store().read_only().is_none())).unwrap()
 }
 
-/// The content of all files that were made by [`populate`], after a crash now.
+/// Verifies the content of all files that [`populate`] made, after a crash now.
 fn assert_all_there(device: &Arc<dyn Device>, files: &[InodeNo]) {
     let (volume, _) = mount(device, Options { read_only: true, ..Options::default() });
     for (n, ino) in files.iter().enumerate() {
@@ -180,7 +180,7 @@ fn a_volume_whose_structure_is_wrong_stays_read_only_until_it_is_right() {
     volume.sync(Scope::All).unwrap();
     let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(files[60])).unwrap();
     let indirect = blocks.iter().map(|placed| placed.key).find(|key| key.level == 1).unwrap();
-    // In the log's tail: a mount now would not roll forward to where memory is.
+    // In the log's tail: a mount now would not roll forward to the state in memory.
     damage(&*device, &volume, indirect);
     volume.doubt("a test says so");
     let why = make_writable(&volume).unwrap_err().to_string();
@@ -189,7 +189,7 @@ fn a_volume_whose_structure_is_wrong_stays_read_only_until_it_is_right() {
     damage(&*device, &volume, indirect);
     assert!(make_writable(&volume).unwrap().report.findings.is_empty());
     assert!(is_writable(&volume));
-    // Behind a checkpoint.
+    // After a checkpoint.
     volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
     volume.background().unwrap();
     damage(&*device, &volume, indirect);
@@ -218,7 +218,7 @@ fn after_a_failed_log_write_the_volume_is_writable_again_once_the_device_works()
     assert!(make_writable(&volume).unwrap().is_complete);
     assert!(is_writable(&volume));
     assert_all_there(&device, &files);
-    // And it goes on from there.
+    // And it continues from there.
     let more = create(&volume, InodeNo::ROOT, "more", Kind::Regular);
     volume.write_all(more, 0, &pattern(99, 100_000), false).unwrap();
     volume.close().unwrap();
@@ -252,7 +252,7 @@ fn what_dies_during_a_scrub_is_not_written_over() {
             volume.background().unwrap();
         }
     };
-    // The files lie behind room for 16 MiB, and the log goes on before it.
+    // The files are after a gap of 16 MiB, and the log continues in the gap.
     let filler = ["before", "after"].map(|name| create(&volume, InodeNo::ROOT, name, Kind::Regular));
     rewrite(filler[0], 16 << 20);
     let files = populate(&volume, 60);

@@ -1,4 +1,4 @@
-//! Data sorted into logs: how many a volume has, what goes where, and what it must not cost.
+//! Data sorted into logs: how many logs a volume has, which data goes to which, and what sorting must not cost.
 
 mod common;
 
@@ -24,7 +24,7 @@ struct Sorted {
     device: Arc<CountingDevice<MemDevice>>,
 }
 
-/// A volume of so many segments of 256 KiB, with so many logs for data, or as many as suit it.
+/// A volume of this many segments of 256 KiB, with this many data logs, or as many as suit it.
 fn mount(segments: u64, data_logs: Option<u8>, options: Options) -> Sorted {
     let size_bytes = (2 << 20) + segments * (256 << 10) + 4096;
     let device = Arc::new(CountingDevice::new(MemDevice::new(size_bytes)));
@@ -41,7 +41,7 @@ impl Sorted {
         self.clock.advance_ms(1000);
     }
 
-    /// Lets everything that is due be done.
+    /// Does all work that is due.
     fn rest(&self) {
         self.clock.advance_ms(60_000);
         self.volume.background().unwrap();
@@ -113,7 +113,7 @@ fn what_is_written_again_and_again_lies_apart_from_what_is_not() {
     sorted.rest();
     let new = sorted.logs_of(file, 0..1024);
     for round in 0..4 {
-        // Beside something new, so that the commit is worth several writes.
+        // Together with new data, so that the commit is worth several writes.
         sorted.write(file, 1024 + round * 64, 64);
         sorted.write(file, 0, 64);
         sorted.rest();
@@ -158,7 +158,7 @@ fn a_sequential_copy_is_as_few_writes_as_with_two_logs() {
     assert!(writes[1] <= writes[0] + 4, "{writes:?}");
 }
 
-/// A file overwritten at random until the cleaner has worked for long, and what its passes wrote.
+/// A file overwritten at random until the cleaner has worked for a long time, and the partial segments that its passes wrote.
 fn cleaned(options: Options) -> Vec<Pass> {
     let sorted = mount(100, Some(5), Options { write_threshold_bytes: 512 << 10, ..options });
     let file = create(&sorted.volume, InodeNo::ROOT, "f", Kind::Regular);
@@ -191,20 +191,20 @@ fn cleaned(options: Options) -> Vec<Pass> {
     passes
 }
 
-/// A partial segment that a pass of the cleaner wrote: when its blocks were born, in the order in which they lie.
+/// A partial segment that a pass of the cleaner wrote: the births of its blocks, in stored order.
 struct Pass {
     log: u8,
     epoch: Epoch,
     births: Vec<Epoch>,
 }
 
-/// BSD-LFS, section 3.5. Partial segments of a pass hold what lay in its victims, and nothing that users wrote since.
+/// BSD-LFS, section 3.5. Partial segments of a pass hold blocks from its victims, and no data that users have written since.
 #[test]
 fn while_cleaned_blocks_are_written_nothing_else_goes_to_their_log() {
     let passes = cleaned(Options::default());
     for pass in &passes {
-        // Content that users made for this very commit would be born in its epoch; what moves was checkpointed before it could be
-        // a victim.
+        // Data that users wrote for this commit would be born in its epoch; moved blocks were checkpointed before their segment
+        // could be a victim.
         assert!(pass.births.iter().all(|birth| *birth < pass.epoch), "{:?} in {:?}", pass.births, pass.epoch);
     }
     let moved: usize = passes.iter().map(|pass| pass.births.len()).sum();

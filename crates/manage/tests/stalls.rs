@@ -1,5 +1,6 @@
-//! A volume filled to 99% of what statfs offers, overwritten at random by several users for hours of virtual time, as fast as they
-//! can, after pauses again and without any: how long does one write wait for room at most? The driver is the one of a mount, with background work on a thread of its own.
+//! Several users overwrite a volume at random that is filled to 99% of the space that statfs offers, for hours of virtual time
+//! and as fast as they can, both with and without pauses: how long does one write wait for room at most? The driver is that of
+//! a mount, with background work on a thread of its own.
 
 mod common;
 
@@ -29,21 +30,22 @@ struct Place {
 }
 
 impl Place {
-    /// How long a write may wait: the bound that docs/internals/cleaner.md states. Each segment is read once and written once.
+    /// The longest time that a write may wait: the bound in docs/internals/cleaner.md. Each segment is read once and written
+    /// once.
     fn wait_max_ns(&self) -> i64 {
         let segments = (self.size_bytes / self.segment_bytes) as i64;
         2 * segments * self.speed.transfer_ns(self.segment_bytes)
     }
 }
 
-/// What each user does.
+/// The behaviour of each user.
 #[derive(Clone, Copy)]
 struct Habits {
     burst_writes: u64,
     think_ns: i64,
-    /// Between bursts.
+    /// Pause between bursts.
     pause_ns: i64,
-    /// When it ends, whichever comes first.
+    /// The end of the test, by whichever limit is reached first.
     writes: u64,
     time_ns: i64,
 }
@@ -82,7 +84,7 @@ impl Stage {
         self.volume.run(|vfs, _| Ok(vfs.statfs())).unwrap().free_bytes
     }
 
-    /// Files and their blocks that leave a hundredth of the free space.
+    /// Files that leave a hundredth of the free space, with their numbers of blocks.
     fn fill(&self, file_bytes: u64) -> Vec<(InodeNo, u64)> {
         let block = vec![7; BLOCK_BYTES as usize];
         let keep_bytes = self.free_bytes() / 100;
@@ -121,7 +123,7 @@ impl Stage {
         }
     }
 
-    /// Users overwrite, the background works beside them.
+    /// Users overwrite while background work runs.
     #[allow(clippy::disallowed_methods)] // a test may start threads
     fn wear(&self, habits: Habits, files: &[(InodeNo, u64)]) {
         let turns = Arc::new(Turns::new(self.clock.clone(), USERS + 1));

@@ -1,9 +1,9 @@
-//! `VirtualClock`: time that passes when a test says so.
+//! `VirtualClock`: time that passes only when a test moves it.
 
 use firnfs_device::Clock;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until a test moves it.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now_ns: AtomicI64,

@@ -1,10 +1,10 @@
-//! `FaultyDisk`: a disk that fails in the ways disks fail - errors, latent bad sectors, lost, misdirected and short
-//! writes, flipped bits, and vanishing altogether.
+//! `FaultyDisk`: a disk that fails in the ways in which disks fail: errors, latent bad sectors, lost, misdirected and
+//! short writes, flipped bits, and complete failure.
 //!
-//! Faults are armed at any time, each with what it applies to ([`On`], a byte range), when ([`Trigger`]) and what happens
-//! ([`Effect`]). The first armed fault that is due decides a request; what was done is recorded in
-//! [`FaultyDisk::injected`], so that a test can tell "survived the fault" from "the fault never happened". Everything runs
-//! on the caller's thread; requests are carried out in `submit`, or in a seeded order ([`FaultyDisk::shuffled`]).
+//! Faults can be armed at any time, each with its requests ([`On`], a byte range), its time ([`Trigger`]) and its effect
+//! ([`Effect`]). The first armed fault that is due decides a request; [`FaultyDisk::injected`] records it, so that a test
+//! can tell "survived the fault" from "the fault never happened". Everything runs on the caller's thread; requests are
+//! carried out in `submit`, or in a seeded order ([`FaultyDisk::shuffled`]).
 
 use crate::random::seeded;
 use firnfs_device::{
@@ -41,12 +41,12 @@ pub enum Trigger {
     Always,
     /// Once, after that many.
     Once {
-        /// Requests left alone before.
+        /// Requests that it ignores first.
         after: u64,
     },
     /// Every time after that many.
     From {
-        /// Requests left alone before.
+        /// Requests that it ignores first.
         after: u64,
     },
     /// Every time from that moment of the disk's clock on.
@@ -68,11 +68,11 @@ pub enum Effect {
         /// Bytes that land.
         bytes: u64,
     },
-    /// A write is reported done and never was. A lost flush or discard likewise; reads are not affected.
+    /// A write is reported done but never happens. The same for a flush or discard; reads are not affected.
     Lost,
-    /// A write lands elsewhere and is reported done; a read returns what is elsewhere. Wraps around within the disk.
+    /// A write lands elsewhere and is reported done; a read returns bytes from elsewhere. Wraps around within the disk.
     Misdirected {
-        /// How far off, in bytes (rounded down to sectors).
+        /// Distance in bytes (rounded down to sectors).
         by_bytes: i64,
     },
     /// One bit of the data, drawn by seed, is flipped on its way.
@@ -83,16 +83,16 @@ pub enum Effect {
     Vanish,
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fault {
     /// Kind of requests.
     pub on: On,
-    /// Requests that touch this range, in bytes; ignored for flushes.
+    /// Range of the requests, in bytes; ignored for flushes.
     pub place: Range<u64>,
-    /// When.
+    /// When it is due.
     pub trigger: Trigger,
-    /// What happens.
+    /// Its effect.
     pub effect: Effect,
 }
 
@@ -125,7 +125,7 @@ pub struct Injected {
     pub at_bytes: u64,
     /// Its length in bytes.
     pub len_bytes: u64,
-    /// What was done to it.
+    /// The effect.
     pub effect: Effect,
 }
 
@@ -140,19 +140,19 @@ pub struct FaultyDisk<D> {
 
 struct State {
     rng: Pcg64,
-    /// Armed faults and how many requests each has been asked about.
+    /// Armed faults, each with the number of requests that it has seen.
     armed: Vec<(Fault, u64)>,
     bad_sectors: BTreeSet<u64>,
     vanished: bool,
     injected: Vec<Injected>,
-    /// Submitted and not carried out yet, if the order is shuffled; tags of their own.
+    /// Requests submitted and not yet carried out, if the order is shuffled; they have tags of their own.
     pending: BTreeMap<u64, Request>,
     carried_out: BTreeMap<u64, Completion>,
     next_pending: u64,
 }
 
 impl<D: Device> FaultyDisk<D> {
-    /// A disk without faults yet; `seed` decides chances and bits.
+    /// A disk without faults; `seed` decides chances and bits.
     pub fn new(inner: D, seed: u64) -> Self {
         let state = State {
             rng: seeded(seed, "faulty disk"),
@@ -174,7 +174,7 @@ impl<D: Device> FaultyDisk<D> {
         self
     }
 
-    /// Gives it a clock, for [`Trigger::FromTime`].
+    /// Adds a clock, for [`Trigger::FromTime`].
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -192,7 +192,7 @@ impl<D: Device> FaultyDisk<D> {
         self.state.lock().bad_sectors.extend(sectors);
     }
 
-    /// Repairs the disk: no fault is armed, nothing is unreadable. What was lost stays lost.
+    /// Repairs the disk: no fault is armed, nothing is unreadable. Lost data stays lost.
     pub fn clear(&self) {
         let mut state = self.state.lock();
         state.armed.clear();
@@ -200,7 +200,7 @@ impl<D: Device> FaultyDisk<D> {
         state.vanished = false;
     }
 
-    /// What has gone wrong so far, in order.
+    /// The faults that have happened so far, in order.
     #[must_use]
     pub fn injected(&self) -> Vec<Injected> {
         self.state.lock().injected.clone()
@@ -247,7 +247,7 @@ impl<D: Device> FaultyDisk<D> {
         }
     }
 
-    /// The request as it is; bad sectors fail reads and are healed by writes.
+    /// Carries a request out unchanged; bad sectors fail reads, and writes heal them.
     fn pass(&self, state: &mut State, request: Request) -> Completion {
         let sectors =
             request.at_bytes() / SECTOR_BYTES..(request.at_bytes() + request.len_bytes()) / SECTOR_BYTES;

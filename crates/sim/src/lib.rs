@@ -1,6 +1,7 @@
-//! Fake hardware for tests and the lab: a virtual clock, seeded randomness, a disk with a volatile cache whose power can
-//! be cut anywhere ([`CrashDisk`]), a disk that fails in every way disks fail ([`FaultyDisk`]), and one with a head and a
-//! queue whose requests take virtual time ([`TimedDisk`]), which threads share that take turns ([`Turns`]).
+//! Simulated hardware for tests and the lab: a virtual clock, seeded randomness, and three disks. [`CrashDisk`] has a
+//! volatile cache, and its power can be cut anywhere. [`FaultyDisk`] fails in every way in which disks fail.
+//! [`TimedDisk`] has a head and a queue, and its requests take virtual time; threads that share it take turns
+//! ([`Turns`]).
 //!
 //! Everything here is deterministic: the same seed and the same requests give the same behaviour, byte for byte.
 

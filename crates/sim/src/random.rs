@@ -3,15 +3,16 @@
 use rand_pcg::Pcg64;
 use siphasher::sip::SipHasher13;
 
-/// The generator for one purpose. Different purposes draw independent numbers from the same seed, so that one more
-/// draw in one place does not change what another place draws.
+/// The generator for one purpose. Different purposes draw independent numbers from the same seed, so an additional draw
+/// in one place does not change the draws in another.
 #[must_use]
 pub fn seeded(seed: u64, purpose: &str) -> Pcg64 {
     let stream = SipHasher13::new_with_keys(seed, 0).hash(purpose.as_bytes());
     Pcg64::new(u128::from(seed) << 64 | u128::from(stream), u128::from(stream))
 }
 
-/// Fills `out` with bytes that depend on `seed` and `place` alone. Quick rather than good: for what a torn sector holds.
+/// Fills `out` with bytes that depend only on `seed` and `place`. Fast rather than good: for the content of torn
+/// sectors.
 pub fn fill_garbage(seed: u64, place: u64, out: &mut [u8]) {
     // SplitMix64.
     let mut state = seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -32,7 +33,8 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
-        // Written down: a failure that was printed as a seed must still replay after an update of the generators.
+        // The numbers are fixed here: a failure that was printed as a seed must still replay after an update of the
+        // generators.
         let mut rng = seeded(42, "scenario");
         assert_eq!([rng.next_u64(), rng.next_u64()], PINNED);
         let mut bytes = [0; 12];

@@ -1,9 +1,9 @@
-//! `TimedDisk`: a disk with one head and a queue, whose requests take virtual time, and that keeps everything.
+//! `TimedDisk`: a disk with one head and a queue, whose requests take virtual time, and which never loses data.
 //!
-//! Requests are served one after the other in the order in which they were submitted; each begins when it was submitted and all
-//! before it are complete. One that goes on where the last read or write ended needs no seek; one a little further on costs what it
-//! passes over, where that is less; any other one a seek. There is no cache. Who waits for a request moves the clock to its end, or
-//! sleeps until then where threads take turns ([`crate::Turns`]).
+//! It serves requests one after the other in the order of their submission; each begins once it was submitted and all earlier
+//! ones are complete. A request that starts where the last read or write ended needs no seek. One a little further on costs the
+//! bytes that it passes over, if that is less than a seek. Any other needs a seek. There is no cache. A thread that waits for a
+//! request moves the clock to the request's end, or sleeps until then if threads take turns ([`crate::Turns`]).
 //!
 //! Callers: the lab's coalescing, the tests of bursts and stalls.
 
@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// What a disk did.
+/// The work of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskWork {
-    /// Seeks; none where they take no time.
+    /// Seeks; 0 on a disk whose seeks take no time.
     pub seeks: u64,
     /// Requests and their bytes.
     pub asked: Counts,
@@ -27,7 +27,7 @@ pub struct DiskWork {
 }
 
 impl DiskWork {
-    /// What came since an earlier moment.
+    /// The difference from an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -40,11 +40,11 @@ impl DiskWork {
 
 #[derive(Default)]
 struct Queue {
-    /// When all that was submitted is complete.
+    /// When all submitted requests are complete.
     idle_at_ns: i64,
     /// When each request that nobody has waited for is complete.
     ends_ns: BTreeMap<Tag, i64>,
-    /// Where the head is when all that was submitted is complete: behind the last byte read or written.
+    /// The position of the head when all submitted requests are complete: after the last byte read or written.
     head_at_bytes: u64,
     work: DiskWork,
 }
@@ -65,7 +65,7 @@ impl Queue {
         self.idle_at_ns
     }
 
-    /// How long it takes the head to come to the begin of a range, in nanoseconds. It stays behind the end of it.
+    /// The time that the head takes to reach the beginning of a range, in nanoseconds. The head then stays after its end.
     fn move_head(&mut self, at_bytes: u64, len_bytes: u64, speed: &Speed) -> i64 {
         let gap_bytes = at_bytes.checked_sub(self.head_at_bytes);
         self.head_at_bytes = at_bytes.saturating_add(len_bytes);
@@ -90,17 +90,17 @@ pub struct TimedDisk<D> {
 }
 
 impl<D: Device> TimedDisk<D> {
-    /// Stores in `inner`, takes the time of `clock`. The head is at the start of the disk.
+    /// A disk that stores in `inner` and takes the time of `clock`. The head is at the start of the disk.
     pub fn new(inner: D, clock: Arc<VirtualClock>, speed: Speed) -> Self {
         Self { inner, clock, speed, queue: Mutex::default(), turns: OnceLock::new() }
     }
 
-    /// Threads that wait sleep in turns from now on. Only the first call counts.
+    /// From now on, waiting threads sleep in turns. Only the first call counts.
     pub fn take_turns(&self, turns: Arc<Turns>) {
         self.turns.get_or_init(|| turns);
     }
 
-    /// What all that was submitted so far takes, complete or not.
+    /// The work of all requests submitted so far, complete or not.
     pub fn work(&self) -> DiskWork {
         self.queue.lock().work
     }
@@ -114,7 +114,7 @@ impl<D: Device> Device for TimedDisk<D> {
     fn submit(&self, request: Request) -> Tag {
         let mut queue = self.queue.lock();
         let end_ns = queue.append(&request, &self.speed, self.clock.now_ns());
-        // Under the same lock, so that the head goes to places in the order in which the inner device sees them.
+        // Under the same lock, so that the head visits places in the order in which the inner device sees them.
         let tag = self.inner.submit(request);
         queue.ends_ns.insert(tag, end_ns);
         tag

@@ -25,7 +25,7 @@ fn requests_queue_up_and_waiting_takes_until_their_end() {
     clock.advance_ns(10);
     disk.wait(tags[2]).unwrap();
     assert_eq!(clock.now_ns(), 5 + 2 * (1000 + 1024) + 70);
-    // An idle disk begins when it is asked.
+    // An idle disk begins at once.
     clock.advance_ns(1_000_000);
     let before_ns = clock.now_ns();
     assert_eq!(&*disk.read(0, 512).unwrap(), &[3; 512]);
@@ -67,7 +67,8 @@ fn reading_on_costs_the_transfer_and_going_elsewhere_a_seek() {
     assert_eq!(took_ns(500 << 20), 20_004_480);
     assert_eq!(took_ns((500 << 20) + 1_000_448 + 102_400), 10_004_480 + 1_024_000);
     assert_eq!(took_ns(0), 20_004_480);
-    // Further than what passes in the time of a seek, and a little back: a seek and the transfer, as bounds are stated in.
+    // Further than the disk passes in the time of a seek, and a little back: one seek and the transfer, the terms in which
+    // bounds are stated.
     assert_eq!(took_ns(1_000_448 + 1_000_448), Speed::HARD_DISK.transfer_ns(1_000_448));
     assert_eq!(took_ns(2 * 1_000_448), 20_004_480);
     disk.flush().unwrap();
@@ -80,7 +81,7 @@ fn reading_on_costs_the_transfer_and_going_elsewhere_a_seek() {
 #[test]
 fn the_head_is_where_the_queue_leaves_it() {
     let (disk, clock) = disk(Speed::HARD_DISK, 1 << 30);
-    // Whoever submits in between sends the head away; flushes and discards leave it where it is.
+    // Requests in between send the head away; flushes and discards leave it in place.
     let requests = [
         write(512 << 20),
         Request::Flush,

@@ -1,9 +1,12 @@
-//! `Turns`: threads that take turns in virtual time. One runs at a time, so the same program does the same thing every time.
+//! `Turns`: threads that take turns in virtual time. One thread runs at a time, so the same program always behaves in the same
+//! way.
 //!
-//! A thread runs until it sleeps ([`Turns::sleep_until`]) or waits for what another one does ([`Turns::wait`]). Then the one whose
-//! time comes first goes on, and the clock moves to that time; who waits goes on once somebody says so ([`Turns::notify`]).
+//! A thread runs until it sleeps ([`Turns::sleep_until`]) or waits for another thread ([`Turns::wait`]). Then the thread with
+//! the earliest time continues, and the clock moves to that time; a waiting thread continues early if another thread calls
+//! [`Turns::notify`].
 //!
-//! Invariants: the clock moves only when nobody can go on before; a thread that does not take part does not touch the clock.
+//! Invariants: the clock moves only when no thread can continue before; a thread that does not take part does not touch the
+//! clock.
 
 use crate::clock::VirtualClock;
 use firnfs_device::Clock;
@@ -11,28 +14,28 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Turns without time passing after which nobody will ever get on.
+/// Turns without time passing after which the threads count as stuck for ever.
 const TURNS_MAX: u64 = 100_000;
 
 thread_local! {
-    /// Which one this thread is.
+    /// The number of this thread.
     static ME: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Goes on at that time.
+    /// Continues at that time.
     Sleeps(i64),
-    /// Goes on at that time, or once somebody says so.
+    /// Continues at that time, or at a notification.
     Waits(i64),
-    /// Takes part no more.
+    /// No longer takes part.
     Done,
 }
 
 struct Table {
     states: Vec<State>,
     running: Option<usize>,
-    /// When each ran last, in turns.
+    /// The turn in which each last ran.
     ran_at: Vec<u64>,
     turn: u64,
     turns_in_vain: u64,
@@ -47,7 +50,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// For so many threads; nobody runs before all of them have entered or one of them sleeps until later than the others.
+    /// For this many threads; none runs before all of them have entered, or one of them sleeps until later than the others.
     #[must_use]
     pub fn new(clock: Arc<VirtualClock>, threads: usize) -> Self {
         let now_ns = clock.now_ns();
@@ -62,7 +65,7 @@ impl Turns {
         Self { clock, table: Mutex::new(table), changed: Condvar::new() }
     }
 
-    /// This thread is number `me` from now on. Returns when it is its turn; number 0 begins.
+    /// From now on this thread has number `me`. Returns when it is its turn; number 0 begins.
     pub fn enter(&self, me: usize) {
         ME.set(Some(me));
         self.until_my_turn(&mut self.table.lock(), me);
@@ -74,17 +77,17 @@ impl Turns {
         ME.get().is_some()
     }
 
-    /// Lets others run until that time.
+    /// Lets other threads run until that time.
     pub fn sleep_until(&self, at_ns: i64) {
         self.pass_on(State::Sleeps(at_ns));
     }
 
-    /// Lets others run until one of them says so, at most so long.
+    /// Lets other threads run until one of them notifies, at most that long.
     pub fn wait(&self, max_ns: i64) {
         self.pass_on(State::Waits(self.clock.now_ns().saturating_add(max_ns)));
     }
 
-    /// Whoever waits goes on when this thread lets others run. Any thread may say so.
+    /// Waiting threads continue when this thread lets others run. Any thread may call it.
     pub fn notify(&self) {
         for state in &mut self.table.lock().states {
             if let State::Waits(_) = *state {
@@ -93,7 +96,7 @@ impl Turns {
         }
     }
 
-    /// This thread takes part no more.
+    /// This thread no longer takes part.
     pub fn leave(&self) {
         self.pass_on(State::Done);
     }
@@ -111,7 +114,7 @@ impl Turns {
         }
     }
 
-    /// Picks who runs next, the one that has not run for longest among equals, and moves the clock.
+    /// Picks the thread that runs next, among equals the one that has not run for longest, and moves the clock.
     fn choose(&self, table: &mut Table) {
         let next = table.states.iter().enumerate().filter_map(|(n, state)| match *state {
             State::Sleeps(at_ns) | State::Waits(at_ns) => {
@@ -167,7 +170,7 @@ mod tests {
                 turns.enter(0);
                 turns.sleep_until(10);
                 log.lock().push(('a', clock.now_ns()));
-                // Woken by what the other one does, then by time.
+                // Woken by the other thread, then by time.
                 turns.wait(100);
                 log.lock().push(('a', clock.now_ns()));
                 turns.wait(3);

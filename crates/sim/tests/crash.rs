@@ -1,4 +1,5 @@
-//! The crash disk: what a flush covers, what a cut may leave, and that hashes tell images apart.
+//! The crash disk: which writes a flush covers, which states a cut may leave, and that hashes distinguish
+//! images.
 
 use firnfs_device::{AlignedBuf, Device, Request, SparseImage, Tag};
 use firnfs_sim::crash::SECTOR_BYTES;

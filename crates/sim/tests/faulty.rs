@@ -1,4 +1,4 @@
-//! The faulty disk: each fault does what it says, when it says, and the same each time.
+//! The faulty disk: each fault has its effect at its time, and the same in every run.
 
 use firnfs_device::{AlignedBuf, Device, FailureKind, MemDevice, Request, TraceDevice};
 use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger, VirtualClock};
@@ -105,7 +105,7 @@ fn misdirected_requests_succeed_in_the_wrong_place() {
     let back = Effect::Misdirected { by_bytes: -4096 };
     disk.arm(Fault::anywhere(On::Read, Trigger::Always, back));
     assert_eq!(byte_at(&disk, 8192), 9);
-    // Off the end of the disk: around, never an error.
+    // Beyond the end of the disk it wraps around; it is never an error.
     disk.read(0, 8192).unwrap();
 }
 

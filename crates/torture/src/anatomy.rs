@@ -1,7 +1,7 @@
-//! `Anatomy`: what the live bytes of a volume belong to, and what refers to them.
+//! `Anatomy`: the owners of a volume's live bytes, and the references to them.
 //!
-//! For damaging volumes on purpose: at a place whose owner is known, with or without bringing the checksums on the way up to
-//! checkpoint and log up to date. Callers: the tests of damage, the fuzzer.
+//! It serves to damage volumes on purpose: at a place with a known owner, with or without updating the checksums on the path up
+//! to checkpoint and log. Callers: the tests of damage, the fuzzer.
 
 use firnfs::FsError;
 use firnfs::lfs::scan::partials;
@@ -17,20 +17,20 @@ use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Where a pointer's checksum is in it, in bytes.
+/// Offset of the checksum in a pointer, in bytes.
 const POINTER_CRC_AT: usize = 8;
-/// Bytes of a pointer that say where it leads: address, length, encoding.
+/// Bytes of a pointer that give its target: address, length, encoding.
 const POINTER_PLACE_BYTES: usize = 8;
-/// Pointers start on multiples of this in all that holds them, in bytes.
+/// Alignment of pointers in all structures that hold them, in bytes.
 const POINTER_ALIGNMENT: usize = 4;
-/// Where checksums of their own are, in bytes.
+/// Offsets of the checksums that structures hold of themselves, in bytes.
 const SUPERBLOCK_CRC_AT: usize = 12;
 const CHECKPOINT_CRC_AT: usize = 8;
 const CHECKPOINT_LEN_AT: usize = 12;
 const SUMMARY_CRC_AT: usize = 4;
 const SUMMARY_PREV_CRC_AT: usize = 32;
 
-/// What a stretch of live bytes is.
+/// The owner of a stretch of live bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
     /// A copy of the superblock.
@@ -39,9 +39,9 @@ pub enum Owner {
     Checkpoint,
     /// The summary of a partial segment that roll-forward reads.
     Summary(Serial),
-    /// A block of the usage table: needed for writing only.
+    /// A block of the usage table: needed only for writing.
     Usage,
-    /// A block of the inode map: entries of inodes from this number to before that.
+    /// A block of the inode map: entries of inodes from the first number up to, not including, the second.
     Map(u64, u64),
     /// An inode record.
     Record(InodeNo),
@@ -54,25 +54,25 @@ pub enum Owner {
 pub struct Part {
     /// Its bytes on the device, whole sectors.
     pub range: Range<u64>,
-    /// What it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Where its checksum stands: in which other parts, at which byte.
+    /// The places of its checksum: the part, and the byte in it.
     referrers: Vec<(usize, usize)>,
 }
 
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub struct Anatomy {
-    /// All live structures, in no order of meaning.
+    /// All live structures, in arbitrary order.
     pub parts: Vec<Part>,
 }
 
 impl Anatomy {
-    /// Takes apart what a read-only mount of the image sees. Log space that roll-forward does not read and nothing refers to is
-    /// not live.
+    /// Analyses the volume that a read-only mount of the image sees. Log space that roll-forward does not read and that nothing
+    /// refers to is not live.
     ///
     /// # Errors
-    /// What reading the volume reports.
+    /// Errors of reading the volume.
     pub fn of(image: &SparseImage, volume: &Volume<Lfs>) -> Result<Self, FsError> {
         let (geo, uuid) = volume.run(|vfs, _| Ok((vfs.store().geometry(), vfs.store().superblock().uuid)))?;
         let mut found = Self { parts: Vec::new() };
@@ -121,7 +121,7 @@ impl Anatomy {
         newest
     }
 
-    /// Blocks of a table from its root down, as the checkpoint has it.
+    /// Blocks of a table from its root down, as of the checkpoint.
     fn table(
         &mut self,
         image: &SparseImage,
@@ -160,7 +160,7 @@ impl Anatomy {
         Ok(())
     }
 
-    /// Summaries behind the checkpoint. Each holds the checksum of the one before.
+    /// Summaries after the checkpoint. Each holds the checksum of the previous one.
     fn tail(&mut self, image: &SparseImage, geo: &Geometry, uuid: &[u8; 16], newest: &Checkpoint) {
         let mut summaries = BTreeMap::new();
         for segment in (0..geo.segments).map(SegmentId) {
@@ -185,7 +185,7 @@ impl Anatomy {
         }
     }
 
-    /// Finds in all that may hold pointers those that lead to a part.
+    /// Finds the pointers to a part in all structures that may hold pointers.
     fn link(&mut self, image: &SparseImage, places: &Places) {
         for holder in 0..self.parts.len() {
             let may_hold = match self.parts[holder].owner {
@@ -202,10 +202,10 @@ impl Anatomy {
         }
     }
 
-    /// Brings every checksum above changed parts up to date, the parts' own included, so that only what they say is wrong.
+    /// Updates every checksum above changed parts, including the parts' own, so that only their content is wrong.
     pub fn seal(&self, image: &mut SparseImage, changed: &[usize]) {
         let mut pending = changed.to_vec();
-        // Parts refer upwards only, but for what was changed on purpose: bounded all the same.
+        // Parts refer only upwards, except those changed on purpose: the loop is bounded all the same.
         for _ in 0..self.parts.len() * 8 {
             let Some(index) = pending.pop() else { return };
             let part = &self.parts[index];
@@ -220,7 +220,7 @@ impl Anatomy {
     }
 }
 
-/// Parts by the place that a pointer says.
+/// Parts by the place in their pointers.
 type Places = BTreeMap<[u8; POINTER_PLACE_BYTES], usize>;
 
 fn bytes_of(image: &SparseImage, range: &Range<u64>) -> Vec<u8> {
@@ -229,13 +229,13 @@ fn bytes_of(image: &SparseImage, range: &Range<u64>) -> Vec<u8> {
     bytes
 }
 
-/// The length that a checkpoint slot states, within what is there.
+/// The length that a checkpoint slot states, at most the bytes there are.
 fn stated_bytes(slot: &[u8]) -> usize {
     let stated = slot.get(CHECKPOINT_LEN_AT..CHECKPOINT_LEN_AT + 4).and_then(|bytes| bytes.try_into().ok());
     stated.map_or(0, |bytes| u32::from_le_bytes(bytes) as usize).min(slot.len())
 }
 
-/// Sets the checksum of a structure that holds its own; returns it.
+/// Sets the checksum of a structure that holds its own; returns the checksum.
 pub fn own_checksum(owner: Owner, bytes: &mut [u8]) -> Option<u32> {
     let (at, end) = match owner {
         Owner::Superblock => (SUPERBLOCK_CRC_AT, bytes.len()),

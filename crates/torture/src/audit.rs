@@ -1,11 +1,11 @@
-//! The accounting of a volume added up anew, and everything else that the file system check judges, while it is mounted.
+//! Recomputes the accounting of a mounted volume, and runs all other parts of the file system check.
 
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
 use firnfs_manage::LogVolume;
 use firnfs_volume::Volume;
 
-/// Makes everything durable and checks the volume. Returns what is wrong, one line each.
+/// Makes everything durable and checks the volume. Returns the errors, one line each.
 ///
 /// # Errors
 /// The volume could not be made durable.

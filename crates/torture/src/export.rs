@@ -1,7 +1,8 @@
-//! `export`: the tree of a volume copied into a directory, so that programs can look at what they left there.
+//! `export`: copies the tree of a volume into a directory, so that programs can examine the files that they left there.
 //!
-//! Regular files, directories and symbolic links with their permission bits; what else there is, and owners, times and
-//! attributes, no program that is run on the result asks for. Callers: the traces of programs under the crash explorer.
+//! It copies regular files, directories and symbolic links with their permission bits. The programs that run on the
+//! result need neither other kinds of files nor owners, times and attributes. Callers: the traces of programs under the
+//! crash explorer.
 
 use firnfs::FsError;
 use firnfs::inode::Kind;

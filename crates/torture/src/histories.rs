@@ -1,8 +1,8 @@
 //! Random histories on a log-structured volume against the model: with remounts and crashes after a sync in between, tiny
-//! caches that force every kind of fetch, and the accounting added up anew at every remount.
+//! caches that force every kind of fetch, and the accounting recomputed at every remount.
 //!
-//! Everything about a history comes from its seed: what it does, the volume, the memory, the times. Callers: the model tests (hundreds of
-//! seeds), `firn-torture model` (thousands).
+//! The seed of a history determines everything: its operations, the volume, the memory, the times. Callers: the model tests
+//! (hundreds of seeds), `firn-torture model` (thousands).
 
 use crate::audit::audit;
 use crate::model::{Model, Seen};
@@ -21,15 +21,15 @@ use std::sync::Arc;
 const START: TimeNs = TimeNs(1_000_000);
 /// Sizes of volumes, in bytes: the small ones run out of clean segments soon.
 const VOLUME_BYTES: [u64; 3] = [10 << 20, 13 << 20, 32 << 20];
-/// Every how many-th history is a long one.
+/// Every n-th history is a long one.
 const LONG_EVERY: u64 = 21;
-/// Time passes without requests after every so many operations.
+/// After this many operations, time passes without requests.
 const IDLE_EVERY: usize = 23;
 
-/// A history, not run yet.
+/// A history before its run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct History {
-    /// What all of it comes from.
+    /// The seed that determines it.
     pub seed: u64,
     /// Operations.
     pub steps: usize,
@@ -42,7 +42,7 @@ pub struct History {
 pub struct Ran {
     /// Operations.
     pub steps: u64,
-    /// Times that the volume was mounted again.
+    /// Number of remounts.
     pub remounts: u64,
     /// Bytes that were put in order in idle times.
     pub coalesced_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Counts another history too.
+    /// Adds another history.
     pub fn add(&mut self, other: Self) {
         self.steps += other.steps;
         self.remounts += other.remounts;
@@ -76,7 +76,7 @@ impl History {
     /// Runs it.
     ///
     /// # Errors
-    /// What the file system answered and what would have been right; a panic of the file system is one too.
+    /// The answer of the file system and the right answer; a panic of the file system counts, too.
     pub fn run(self) -> Result<Ran, String> {
         catch_unwind(AssertUnwindSafe(|| Run::new(self)?.finish())).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
@@ -120,7 +120,7 @@ impl History {
     }
 }
 
-/// A history on its way.
+/// A history under way.
 struct Run {
     history: History,
     device: Arc<dyn Device>,
@@ -175,7 +175,7 @@ impl Run {
             .map_err(|right| format!("{op:?}: answered {reply:?}, right is {right}"))
     }
 
-    /// Closes the volume, or leaves it as a crash after a sync does, mounts it again, and adds up its accounts.
+    /// Closes the volume, or leaves it as a crash after a sync does; mounts it again, and recomputes its accounting.
     fn remount(&mut self, step: usize) -> Result<(), String> {
         let is_clean = (step / self.history.remount_every).is_multiple_of(2);
         for slot in 0..HANDLES {
@@ -194,7 +194,7 @@ impl Run {
         Err(format!("the accounts are wrong after a remount, clean {is_clean}: {wrong:#?}"))
     }
 
-    /// Time for the commit interval, for quiet time, and for what is done then.
+    /// Lets time pass for the commit interval, for idle time, and for the work done then.
     fn idle(&self) -> Result<(), String> {
         for _ in 0..12 {
             self.runner.target.clock.advance_ms(1000);
@@ -203,7 +203,7 @@ impl Run {
         Ok(())
     }
 
-    /// Adds what the present mount did: counters are compared with where it began.
+    /// Adds the work of the present mount: the difference of its counters since it began.
     fn note_counters(&mut self) -> Result<(), String> {
         let counters = self.runner.target.volume.run(|vfs, _| Ok(*vfs.store().counters()));
         let counters = counters.map_err(|e| e.to_string())?;
@@ -223,7 +223,8 @@ impl Run {
     }
 }
 
-/// Inode numbers of the volume and identities of the model must stand for each other; then the model's are put in their place.
+/// Checks that inode numbers of the volume and identities of the model correspond one to one; then replaces the numbers by the
+/// model's identities.
 fn same_identities(
     expected: &mut BTreeMap<Path, Seen>,
     found: &mut BTreeMap<Path, Seen>,

@@ -1,8 +1,8 @@
 //! A model of a POSIX file system: nodes in a map, contents as sparse pages, no blocks, no log, no limits.
 //!
-//! Written from the standards and manual pages, not from the code under test, and as plainly as can be. It judges: given an
-//! operation and the answer of a file system, [`Model::judge`] says whether the answer is right and follows it.
-//! What stores may differ in is not modelled: directory sizes, blocks allocated, where holes are reported (but a hole
+//! It follows the standards and manual pages, not the code under test, and is as simple as possible. It judges: given an
+//! operation and the answer of a file system, [`Model::judge`] says whether the answer is right, and applies it. It does
+//! not model what stores may do differently: directory sizes, allocated blocks, the places of reported holes (but a hole
 //! must read as zeros).
 
 mod attributes;
@@ -31,18 +31,18 @@ struct Node {
     parent: u64,
 }
 
-/// What the whole tree looks like: by path, for comparison with what was read back.
+/// A file of the whole tree, by path, for comparison with the tree that was read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Attributes.
     pub stat: Stat,
     /// Pages of 512 bytes that are not all zero.
     pub pages: BTreeMap<u64, Vec<u8>>,
-    /// Of a symbolic link.
+    /// Target of a symbolic link.
     pub target: Vec<u8>,
-    /// All of them.
+    /// Extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Which file it is: equal for hard links of one file only.
+    /// The identity of the file: equal only for hard links of one file.
     pub identity: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Model {
     pub may_be_full: bool,
     /// Largest file.
     pub file_max_bytes: u64,
-    /// Access times need not be right: crashes lose them.
+    /// Access times may be wrong: crashes lose them.
     pub may_lose_atime: bool,
     /// Largest attribute set, in bytes of names, values and 5 for each.
     pub xattrs_max_bytes: usize,
@@ -103,7 +103,7 @@ impl Model {
         }
     }
 
-    /// Names in a directory; none if it is not there or none.
+    /// Names in a directory; empty if the path does not lead to a directory.
     #[must_use]
     pub fn child_names(&self, path: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.walk(path).map_or_else(|_| Vec::new(), |id| self.nodes[&id].children.keys().cloned().collect())
@@ -139,10 +139,10 @@ impl Model {
         all
     }
 
-    /// Judges the answer to an operation, and does to the model what it says was done.
+    /// Judges the answer to an operation, and applies to the model what the answer says was done.
     ///
     /// # Errors
-    /// What would have been right, if the answer is wrong.
+    /// The right answer, if the given one is wrong.
     pub fn judge(&mut self, now: TimeNs, op: &Op, reply: &Reply) -> Result<(), String> {
         if let Op::Seek { file, at_bytes, whence } = op {
             return self.judge_seek(file, *at_bytes, *whence, reply);
@@ -229,7 +229,7 @@ impl Model {
         }
     }
 
-    /// The directory and the last name of a path, and what is there.
+    /// The directory and the last name of a path, and the inode that it names.
     fn entry<'a>(&self, path: &'a Path) -> Answer<(u64, &'a [u8], Option<u64>)> {
         let (name, above) = path.split_last().ok_or("EBUSY")?;
         let dir = self.walk(above)?;

@@ -1,4 +1,4 @@
-//! `OnVolume`: an open log-structured volume as a [`Target`], on virtual time.
+//! `OnVolume`: an open log-structured volume as a [`Target`], in virtual time.
 
 use crate::run::Target;
 use firnfs::lfs::{Lfs, Options};

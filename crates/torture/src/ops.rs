@@ -1,8 +1,8 @@
 //! Operations of a random history, and their generator.
 //!
 //! A history is a function of its seed and of the answers of the model, so it replays exactly. Names come from a small
-//! pool so that operations meet; sizes come in three scales: within an inode, a few blocks, far out.
-//! Callers: the model tests, the crash explorer.
+//! pool so that operations collide; sizes come in three scales: within an inode, a few blocks, far out. Callers: the
+//! model tests, the crash explorer.
 
 use crate::model::Model;
 use firnfs::inode::Kind;
@@ -38,9 +38,9 @@ pub enum Op {
     Rmdir { path: Path },
     /// renameat2(2)
     Rename { from: Path, to: Path, mode: RenameMode },
-    /// Holds a file in a slot; what was there is closed first.
+    /// Holds a file in a slot; first closes the file that was in it.
     Open { path: Path, slot: usize },
-    /// Lets go of a slot.
+    /// Closes the file in a slot.
     Close { slot: usize },
     /// pwrite(2) of bytes made from `fill` and their offset ([`pattern`]).
     Write { file: File, at_bytes: u64, len_bytes: u64, fill: u8, kill_set_id: bool },
@@ -79,7 +79,7 @@ pub fn pattern(fill: u8, at_bytes: u64) -> u8 {
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed.
+    /// A generator with that seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -110,10 +110,10 @@ impl Rng {
     }
 }
 
-/// What a history is made of.
+/// The proportions of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Names in the pool. Many make directories large.
+    /// Names in the pool. A large number makes directories large.
     pub names: u64,
     /// Share of operations that make or remove names, in percent; the others work on files.
     pub names_percent: u64,
@@ -127,7 +127,7 @@ impl Default for Mix {
     }
 }
 
-/// Makes operations. They refer to what the model holds most of the time.
+/// Makes operations. Most of them refer to objects in the model.
 #[derive(Clone, Debug)]
 pub struct Generator {
     rng: Rng,
@@ -135,7 +135,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// From a seed.
+    /// A generator with that seed.
     #[must_use]
     pub fn new(seed: u64, mix: Mix) -> Self {
         Self { rng: Rng::new(seed), mix }
@@ -296,10 +296,10 @@ impl Generator {
         }
     }
 
-    /// A path; in `existing` percent of cases one that is there, else a name from the pool in a directory that is.
+    /// A path; in `existing` percent of cases one that exists, else a name from the pool in an existing directory.
     fn path(&mut self, model: &Model, existing: u64) -> Path {
         let mut path = Path::new();
-        // Up to four levels; the deeper, the rarer.
+        // Up to four levels; deeper ones are rarer.
         for _ in 0..4 {
             let names = model.child_names(&path);
             if names.is_empty() || self.rng.percent(35) {

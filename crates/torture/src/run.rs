@@ -1,7 +1,7 @@
-//! Carries operations out on a file system, and reads back all it holds.
+//! Carries operations out on a file system, and reads its whole content back.
 //!
-//! A [`Target`] is a store behind whatever drives it: the memory store needs only a retry loop, a volume on a device reads
-//! what an operation needs. Callers: the model tests, the crash explorer.
+//! A [`Target`] is a store with its driver: the memory store needs only a retry loop; a volume on a device reads the
+//! blocks that an operation needs. Callers: the model tests, the crash explorer.
 
 use crate::model::Seen;
 use crate::ops::{File, HANDLES, Op, Path, pattern};
@@ -13,7 +13,7 @@ use firnfs::{FsError, Outcome, Stop};
 use firnfs_format::{InodeNo, TimeNs};
 use std::collections::BTreeMap;
 
-/// Attributes that all stores agree on. The size of directories is left out (0).
+/// Attributes on which all stores agree. The size of directories is left out (0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // as in `firnfs::vfs::Attr`
 pub struct Stat {
@@ -38,7 +38,7 @@ impl Stat {
         Self { kind, mode, nlink: 1, uid: 0, gid: 0, rdev: 0, size_bytes: 0, atime, mtime, ctime, btime }
     }
 
-    /// What a write by somebody without the right to set ids does to the mode.
+    /// Clears the bits of the mode that a write by a caller without the right to set ids clears.
     pub fn kill_set_id(&mut self) {
         self.mode &= !0o4000;
         if self.mode & 0o010 != 0 {
@@ -65,10 +65,10 @@ impl From<Attr> for Stat {
     }
 }
 
-/// What an operation answers.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing but success.
+    /// Success without a value.
     Done,
     /// Attributes.
     Stat(Stat),
@@ -76,14 +76,14 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// Entries of a directory.
     Names(BTreeMap<Vec<u8>, Kind>),
-    /// Bytes done (a write or allocation cut short by ENOSPC did a part), or an offset.
+    /// Bytes done (ENOSPC may cut a write or allocation short), or an offset.
     Count(u64),
 }
 
-/// A directory entry with the cookie behind it.
+/// A directory entry with the cookie after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Where to go on.
+    /// Cookie to continue with.
     pub next: u64,
     /// File type.
     pub kind: Kind,
@@ -99,7 +99,7 @@ pub trait Target {
     /// Its store.
     type Store: Store;
 
-    /// Runs one operation to its end, doing whatever it stops for.
+    /// Runs one operation to its end, doing the work that each stop asks for.
     ///
     /// # Errors
     /// The operation's own.
@@ -112,7 +112,7 @@ pub trait Target {
     fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError>;
 }
 
-/// The simplest target: a store that never needs a device. Stops are tried again at once.
+/// The simplest target: a store that never needs a device. Stopped operations are retried at once.
 pub struct InMemory<S: Store>(pub Vfs<S>);
 
 impl<S: Store> Target for InMemory<S> {
@@ -156,14 +156,14 @@ const CALLER: Caller = Caller { uid: 1000, gid: 100, umask: 0 };
 
 fn name_of(error: FsError) -> &'static str {
     match error {
-        // What the file system itself finds wrong with its own bytes is never a right answer.
+        // An error that the file system finds in its own data is never a right answer.
         FsError::Corrupt { .. } | FsError::Io(_) => panic!("{error}"),
         other => other.errno_name(),
     }
 }
 
 impl<T: Target> Runner<T> {
-    /// Without open handles.
+    /// A runner without open handles.
     pub fn new(target: T) -> Self {
         Self { target, handles: [None; HANDLES] }
     }
@@ -377,8 +377,8 @@ impl<T: Target> Runner<T> {
         Ok(all)
     }
 
-    /// Reads back the whole tree, by path. Attributes are taken before a file is read; reading renews access times, so
-    /// this comes last or counts as an operation.
+    /// Reads back the whole tree, by path. Attributes are taken before a file is read. Reading renews access times, so
+    /// call this last or count it as an operation.
     ///
     /// # Errors
     /// The POSIX name of the error.

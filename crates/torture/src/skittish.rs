@@ -1,8 +1,8 @@
-//! A store that stops at random, wherever the seam allows a store to stop.
+//! A store that stops at random, wherever the seam allows it.
 //!
-//! It stands in front of any other store. Every look and every `begin` may answer `Need` or `Room` first; an operation that
-//! then goes on differently, or has already changed anything, ends in another state than an undisturbed one, and a test
-//! that compares both sees it. Between `begin` and `end` a look is a violation of the seam and panics.
+//! It wraps any other store. Every look and every `begin` may answer `Need` or `Room` first. An operation that then
+//! continues differently, or that has already changed anything, ends in another state than an undisturbed one, and a test
+//! that compares both detects it. Between `begin` and `end` a look is a violation of the seam and panics.
 
 use crate::ops::Rng;
 use firnfs::digest::Digest;
@@ -23,9 +23,9 @@ pub struct Skittish<S> {
     is_open: bool,
     /// How often it stopped.
     pub stops: u64,
-    /// How often it was looked at, or an operation began.
+    /// Number of looks, and of operations begun.
     pub looks: u64,
-    /// Orphans listed, each as often as it was.
+    /// Orphans listed, each counted as often as it was listed.
     pub orphans_listed: u64,
 }
 
@@ -43,12 +43,12 @@ impl<S: Store> Skittish<S> {
         }
     }
 
-    /// Never stops; only counts and watches.
+    /// Never stops; only counts and checks.
     pub fn steady(inner: S) -> Self {
         Self { calm_looks: u64::MAX, ..Self::new(inner, 0) }
     }
 
-    /// The store behind.
+    /// The wrapped store.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -60,7 +60,7 @@ impl<S: Store> Skittish<S> {
             self.calm_looks -= 1;
             return Ok(());
         }
-        // Mostly soon, so that short operations stop at each look; at times late, so that long ones come to an end.
+        // Mostly soon, so that short operations stop at each look; sometimes late, so that long ones end.
         let reach = if self.rng.below(200) == 0 { 5_000 } else { self.rng.pick(&[3, 6, 12]) };
         self.calm_looks = self.rng.below(reach);
         self.stops += 1;

@@ -57,19 +57,19 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(byte).collect()
 }
 
-/// How the specimen was left.
+/// The state in which the specimen was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
     /// Cleanly unmounted.
     Closed,
-    /// As a crash leaves it: some of everything was changed and synced after the last checkpoint.
+    /// As after a crash: some of everything was changed and synced after the last checkpoint.
     Crashed,
 }
 
 /// Makes the specimen.
 ///
 /// # Errors
-/// None that a right implementation has.
+/// None in a correct implementation.
 pub fn specimen(left: Left) -> Result<SparseImage, FsError> {
     let device = Arc::new(MemDevice::new(VOLUME_BYTES));
     let mkfs = MkfsOptions {
@@ -133,7 +133,7 @@ fn populate(volume: &Volume<Lfs>) -> Result<(), FsError> {
         let name = format!("name number {n}");
         volume.run(|vfs, now| vfs.link(now, file, large, name.as_bytes(), false))?;
     }
-    // More inodes than one leaf of the inode map holds, few of which stay.
+    // More inodes than one leaf of the inode map holds, few of which remain.
     let name = |n: u64| format!("f{n}");
     for n in 0..LEAF_ENTRIES + 40 {
         put(volume, small, &name(n), n as usize)?;
@@ -144,7 +144,7 @@ fn populate(volume: &Volume<Lfs>) -> Result<(), FsError> {
     Ok(())
 }
 
-/// A file of which blocks are behind one, two and three levels of indirect blocks, and mostly holes.
+/// A file with blocks below one, two and three levels of indirect blocks, and mostly holes.
 fn put_sparse(volume: &Volume<Lfs>) -> Result<(), FsError> {
     let ino = make(volume, InodeNo::ROOT, "sparse", Kind::Regular, b"")?;
     for block in [0u64, 12, 13, 268, 269, 600, 66_000, 66_100] {

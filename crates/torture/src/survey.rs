@@ -1,7 +1,7 @@
-//! `survey`: all that can be read of a volume, with the error in place of what cannot.
+//! `survey`: everything readable on a volume, with errors for the rest.
 //!
-//! A damaged volume is judged by comparing two surveys: what is there in both must be equal, and what is an error in one
-//! must belong to what was damaged. Bounded, whatever the volume says: a hostile one may have directories that lead into
+//! To judge a damaged volume, compare two surveys: results that both have must be equal, and an error in one must belong
+//! to the damage. The work is bounded, whatever the volume contains: a hostile one may have directories that contain
 //! themselves and files of petabytes. Callers: the tests of damage and of faults, the fuzzer of images.
 
 use firnfs::FsError;
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 /// Unit in which content is read, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// How much to look at.
+/// How much to examine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Inodes.
     pub inodes_max: usize,
     /// Entries of one directory.
     pub entries_max: usize,
-    /// Every how many-th entry is also looked up by its name; at least 1.
+    /// Every n-th entry is also looked up by its name; at least 1.
     pub lookup_every: usize,
     /// Blocks of one file, errors included.
     pub blocks_max: usize,
@@ -34,7 +34,7 @@ impl Default for Bounds {
     }
 }
 
-/// One thing that can be asked of an inode.
+/// One question about an inode.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Aspect {
     /// getattr, without the access time.
@@ -43,7 +43,7 @@ pub enum Aspect {
     Listing,
     /// lookup of a name that the listing has.
     Lookup(Vec<u8>),
-    /// Where the data is, as far as it could be followed: the error that ended that.
+    /// The extents of the data, up to the error that ended them.
     Extents(u64),
     /// A block of content, by number.
     Block(u64),
@@ -55,7 +55,7 @@ pub enum Aspect {
     Xattr(Vec<u8>),
 }
 
-/// What was answered: bytes that are equal if the answers are.
+/// The answer: bytes that are equal if the answers are.
 pub type Answer = Result<Vec<u8>, FsError>;
 
 /// All answers of one inode.
@@ -66,12 +66,12 @@ pub type Answers = BTreeMap<Aspect, Answer>;
 pub struct Survey {
     /// Answers by inode.
     pub inodes: BTreeMap<InodeNo, Answers>,
-    /// Paths by which inodes were found, the root's is empty; parts are joined with '/'.
+    /// Paths by which inodes were found; the root's is empty, and parts are joined with '/'.
     pub paths: BTreeMap<Vec<u8>, InodeNo>,
 }
 
 impl Survey {
-    /// What could not be read.
+    /// Everything that could not be read.
     pub fn errors(&self) -> impl Iterator<Item = (InodeNo, &Aspect, &FsError)> {
         self.inodes.iter().flat_map(|(ino, answers)| {
             answers.iter().filter_map(|(aspect, answer)| Some((*ino, aspect, answer.as_ref().err()?)))
@@ -79,7 +79,7 @@ impl Survey {
     }
 }
 
-/// Asks everything of every inode that can be reached from the root.
+/// Asks every question about every inode that can be reached from the root.
 pub fn survey(volume: &Volume<Lfs>, bounds: Bounds) -> Survey {
     let mut found = Survey::default();
     let mut pending = vec![(Vec::new(), InodeNo::ROOT)];
@@ -105,7 +105,7 @@ pub fn survey(volume: &Volume<Lfs>, bounds: Bounds) -> Survey {
     found
 }
 
-/// Asks everything of one inode.
+/// Asks every question about one inode.
 pub fn look_at(volume: &Volume<Lfs>, ino: InodeNo, bounds: Bounds) -> Answers {
     let mut asked = Asked { volume, ino, bounds, answers: Answers::new() };
     asked.everything();

@@ -1,4 +1,5 @@
-//! firnfs under the crash explorer: what every change has to pass. The long runs are `firn-torture soak` and `mixed`.
+//! firnfs under the crash explorer: every change must pass these tests. The long runs are `firn-torture soak` and
+//! `mixed`.
 
 use firnfs::lfs::{META_LOG, Options};
 use firnfs::vfs::AtimeMode;
@@ -37,7 +38,7 @@ fn no_cut_of_histories_of_many_operations_breaks_a_promise() {
 
 #[test]
 fn no_cut_after_two_operations_breaks_a_promise() {
-    // A prime stride, so that every operation meets every other.
+    // A prime stride, so that every operation is combined with every other.
     const STRIDE: usize = 53;
     let some = (0..Scenario::ace_count(2)).step_by(STRIDE).map(|number| Scenario::Ace { length: 2, number });
     assert_clean(&explore(&Firn::small(), Limits::default(), some, THREADS, u64::MAX, &|_| {}), 5_000);
@@ -60,7 +61,7 @@ fn full_volumes_are_cleaned_while_they_are_explored() {
     }
 }
 
-/// Commits go to up to six logs, users' and the cleaner's to the same ones.
+/// Commits go to up to six logs; users and the cleaner write to the same ones.
 #[test]
 fn no_cut_breaks_a_promise_where_data_is_sorted_into_logs() {
     let firn = Firn::sorting();
@@ -82,7 +83,7 @@ fn no_cut_during_a_trim_breaks_a_promise() {
     assert_clean(&explore(&Firn::trimming(), Limits::default(), all, THREADS, 2_000, &|_| {}), 2_000);
 }
 
-/// Logs that have something in them by the end of a scenario, that of metadata aside.
+/// Logs that contain data by the end of a scenario, except that of metadata.
 fn logs_with_data(firn: &Firn, scenario: &Scenario) -> BTreeSet<u8> {
     let seen = Seen::new();
     let run = prepare(&Explorer::new(firn, Limits::default(), &seen), firn, scenario).unwrap();
@@ -103,7 +104,7 @@ fn scattered_files_are_put_in_order_while_they_are_explored() {
     }
 }
 
-/// What the volume has counted by the end of a scenario.
+/// The counters of the volume at the end of a scenario.
 fn counters_after(scenario: &Scenario) -> Vec<(&'static str, u64)> {
     let subject = Firn::small();
     let seen = Seen::new();
@@ -124,7 +125,7 @@ fn a_repair_cut_short_anywhere_is_brought_to_the_same_end_by_the_next() {
     assert_eq!(report.totals.mended, report.totals.distinct);
 }
 
-/// What a soak promises of itself, seen at its beginning.
+/// What a soak promises, checked over its beginning.
 #[test]
 fn a_tenth_of_a_soak_is_cut_during_cleaning_and_another_during_repair() {
     let mut soak = Soak::new(11, Some(12_000));
@@ -134,7 +135,8 @@ fn a_tenth_of_a_soak_is_cut_during_cleaning_and_another_during_repair() {
     assert_eq!(shares(&report.totals), Ok(()));
 }
 
-/// What one scenario saw is not looked at again in another: each sequence of one operation begins with the same states.
+/// A state that one scenario has seen is not judged again in another: all sequences of one operation begin with the
+/// same states.
 #[test]
 fn a_state_counts_once_in_a_campaign() {
     // With a sync after the operation.

@@ -1,5 +1,5 @@
-//! The crash explorer explores a small file system that is right, and finds nothing; then the same file system with one
-//! flaw at a time, and must find each.
+//! The crash explorer explores a small correct file system and finds nothing; then the same file system with one flaw
+//! at a time, and must find each.
 //!
 //! The file system keeps everything in memory and writes all of it, with a checksum, to two slots in turn.
 
@@ -17,16 +17,16 @@ const SLOT_BYTES: u64 = 4 << 20;
 const HEADER_BYTES: usize = 512;
 const MAGIC: u64 = 0x7477_6f73_6c6f_7473;
 
-/// What is wrong with the file system.
+/// The flaw of the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flaw {
     /// A sync does not flush.
     NoFlush,
     /// The flush is submitted before the write is complete.
     EarlyFlush,
-    /// Slots are believed without their checksum.
+    /// Slots are accepted without verifying their checksum.
     NoChecksum,
-    /// There is one slot only.
+    /// There is only one slot.
     OneSlot,
     /// An fsync does nothing if the file is empty.
     LazyFsync,
@@ -44,9 +44,9 @@ enum Flaw {
     EarlyDiscard,
     /// Sizes are saved rounded up to blocks.
     RoundedSize,
-    /// A renamed file's content is that of its first block only until the next sync.
+    /// After a rename, only the file's first block is saved until the next sync.
     RenameBeforeData,
-    /// So is that of a file that got its first name late.
+    /// The same for a file that got its first name late.
     LinkBeforeData,
     /// Attributes are not saved.
     LostAttributes,
@@ -145,7 +145,7 @@ impl Open {
         self.world.list().iter().any(|(known, _, size)| known == path && *size == 0)
     }
 
-    /// Writes everything to the slot that is not in use, flushes, and only then counts it as in use.
+    /// Writes everything to the unused slot, flushes, and only then uses that slot.
     fn save(&mut self) -> Result<(), String> {
         let tree = self.world.tree();
         let payload = encode(&self.flawed(&tree));
@@ -297,7 +297,7 @@ fn limits() -> Limits {
     Limits { plan: Plan { random_mixtures: 4, ..Plan::default() }, nested_every: 15, ..Limits::default() }
 }
 
-/// Explores bounded and long scenarios; the first failure with the name of its scenario.
+/// Explores bounded and long scenarios; returns the first failure with the name of its scenario.
 fn explore(flaw: Option<Flaw>, scenarios: &[Scenario]) -> Result<u64, (String, String)> {
     let subject = TwoSlots { flaw };
     let seen = Seen::new();

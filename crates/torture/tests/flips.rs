@@ -1,6 +1,6 @@
-//! Any live byte may be flipped, any live sector lost: it is found when it is read, reported with its place, and harms what
-//! owned it alone. Systematic: every live sector of a small volume that holds an object of every kind, once with a flipped
-//! bit, once zeroed; and images cut short.
+//! Any live byte may be flipped, and any live sector lost: a read detects it, reports it with its place, and only its owner
+//! is harmed. The tests are systematic: every live sector of a small volume that holds an object of every kind, once with a
+//! flipped bit, once zeroed; and truncated images.
 
 use firnfs::FsError;
 use firnfs::inode::Kind;
@@ -18,23 +18,23 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
-/// Of the specimen.
+/// Segment size of the specimen.
 const SEGMENT_BYTES: u64 = 256 << 10;
-/// Lookups of some names of the large directory are enough: of each leaf of its index.
+/// It suffices to look up some names of the large directory, from each leaf of its index.
 const BOUNDS: Bounds = Bounds { inodes_max: 1000, entries_max: 1000, lookup_every: 11, blocks_max: 1000 };
-/// Every how many-th damage is also written around, which takes longer than looking.
+/// After every n-th damage the test also writes around it, which takes longer than reading.
 const WRITE_EVERY: usize = 5;
 
 fn read_only() -> Options {
     Options { read_only: true, ..Options::default() }
 }
 
-/// The volume alone.
+/// Opens the volume.
 fn look(image: &SparseImage) -> Result<Volume<Lfs>, OpenError> {
     mount(image, read_only()).map(|(volume, _)| volume)
 }
 
-/// Whether an error of that aspect of an inode may come from damage to what belongs to `owner`.
+/// Whether damage to a structure of `owner` may cause an error of that aspect of an inode.
 fn explains(owner: Owner, ino: InodeNo, aspect: &Aspect, names: &Names) -> bool {
     match owner {
         Owner::Superblock | Owner::Checkpoint | Owner::Summary(_) | Owner::Usage => false,
@@ -56,10 +56,10 @@ fn explains(owner: Owner, ino: InodeNo, aspect: &Aspect, names: &Names) -> bool 
     }
 }
 
-/// What each name of a directory leads to.
+/// The inode of each name in a directory.
 type Names = BTreeMap<(InodeNo, Vec<u8>), InodeNo>;
 
-/// The inode, or what a name that is looked up in it leads to, is one of those.
+/// Whether the inode, or the inode of a name that is looked up in it, is among those.
 fn concerns(inodes: &Range<u64>, ino: InodeNo, aspect: &Aspect, names: &Names) -> bool {
     let leads =
         |name: &Vec<u8>| names.get(&(ino, name.clone())).is_some_and(|child| inodes.contains(&child.0));
@@ -90,7 +90,7 @@ impl Clinic {
         Self { image, whole: found.inodes, names }
     }
 
-    /// Looks at all inodes, and judges each answer. Returns how many errors there were.
+    /// Reads all inodes, and judges each answer. Returns the number of errors.
     fn judge(&self, volume: &Volume<Lfs>, owner: Owner, place: &str) -> usize {
         let mut errors = 0;
         for (ino, right) in &self.whole {
@@ -98,7 +98,7 @@ impl Clinic {
                 let context = || format!("{place}, {owner:?}: {aspect:?} of inode {ino}");
                 match (answer, right.get(&aspect)) {
                     (Ok(bytes), Some(right)) => assert!(Ok(&bytes) == right.as_ref(), "{}: wrong", context()),
-                    // A hole, read because where data is could not be told.
+                    // A hole; it was read because the data extents could not be determined.
                     (Ok(bytes), None) => assert!(bytes.iter().all(|byte| *byte == 0), "{}", context()),
                     (Err(error), _) => {
                         assert!(explains(owner, *ino, &aspect, &self.names), "{}: {error}", context());
@@ -111,7 +111,7 @@ impl Clinic {
         errors
     }
 
-    /// Damages a place; what it owned is an error, all else is right.
+    /// Damages a place; its owner gives errors, everything else is right.
     fn damage(&self, at_bytes: u64, bytes: &[u8], owner: Owner, writes: bool, place: &str) {
         let mut image = self.image.clone();
         image.write(at_bytes, bytes);
@@ -124,7 +124,7 @@ impl Clinic {
         }
     }
 
-    /// The volume is used for writing and closed, or says why it cannot be; the damage has not spread.
+    /// Writes to the volume and closes it, unless it says why it cannot be written; the damage has not spread.
     fn write_around(&self, image: &SparseImage, owner: Owner, place: &str) {
         let (volume, device) =
             mount(image, Options::default()).unwrap_or_else(|e| panic!("{place}, {owner:?}: {e}"));
@@ -138,7 +138,7 @@ impl Clinic {
         }
         drop(volume);
         let volume = look(&device.image()).unwrap_or_else(|e| panic!("{place}, {owner:?}: {e}"));
-        // Damaged bytes that were of use for writing alone may have been replaced by now.
+        // Damaged bytes that matter only for writing may have been replaced by now.
         for (ino, right) in self.whole.iter().filter(|(ino, _)| **ino != InodeNo::ROOT) {
             for (aspect, answer) in look_at(&volume, *ino, BOUNDS) {
                 let context = || format!("{place}, {owner:?}, written around: {aspect:?} of inode {ino}");
@@ -161,7 +161,7 @@ impl Clinic {
     }
 }
 
-/// One line of what, where, expected and found.
+/// Asserts that the error is one line with what, where, expected and found.
 fn assert_says_where(error: &FsError, context: &str) {
     let FsError::Corrupt { what, at, expected, found } = error else { panic!("{context}: {error:?}") };
     assert!(
@@ -171,7 +171,7 @@ fn assert_says_where(error: &FsError, context: &str) {
     assert!(!error.to_string().contains('\n'), "{context}: {error}");
 }
 
-/// Bytes of a sector with a bit of one of them flipped, drawn by its place.
+/// A sector's bytes with one bit flipped; its place determines the bit.
 fn flipped(sector: &[u8], at_bytes: u64) -> Vec<u8> {
     let draw = (at_bytes / SECTOR_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let mut bytes = sector.to_vec();
@@ -247,7 +247,7 @@ fn whatever_was_lost_from_a_place_on_is_an_error_and_what_lies_before_it_is_ther
             Err(error) => panic!("{error}"),
         };
         if at_bytes < slots_end {
-            // Of two checkpoints the older may be the one that is left: all that is asked is that nothing panics.
+            // Of two checkpoints the older may be the one that survives, so the test only requires that nothing panics.
             let _errors = survey(&volume, BOUNDS).errors().count();
             continue;
         }
@@ -265,7 +265,7 @@ fn whatever_was_lost_from_a_place_on_is_an_error_and_what_lies_before_it_is_ther
     assert!(readable > 0);
 }
 
-/// The canary: with every checksum brought up to date after the damage, the judge must see what is wrong.
+/// The canary: if every checksum is updated after the damage, the judge must detect the error.
 #[test]
 #[should_panic(expected = "canary, Record(InodeNo(16)): Block(0) of inode 16: wrong")]
 fn damage_under_right_checksums_does_not_escape_the_judge() {
@@ -274,7 +274,7 @@ fn damage_under_right_checksums_does_not_escape_the_judge() {
     let ino = volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, b"inline", false)).unwrap().ino;
     let anatomy = Anatomy::of(&clinic.image, &volume).unwrap();
     let index = anatomy.parts.iter().position(|part| part.owner == Owner::Record(ino)).unwrap();
-    // The record's header, and then its content: up to the checkpoint all is made to fit.
+    // The record's header, and then its content: every checksum up to the checkpoint is updated.
     let at_bytes = anatomy.parts[index].range.start + 300;
     let mut image = clinic.image.clone();
     let mut bytes = [0; 8];
@@ -284,7 +284,7 @@ fn damage_under_right_checksums_does_not_escape_the_judge() {
     clinic.judge(&look(&image).unwrap(), Owner::Record(ino), "canary");
 }
 
-/// What a read-only and a read-write mount tell of damage to the log, and all that can be read.
+/// The reports of a read-only and a read-write mount about damage to the log, and everything readable.
 struct Seen {
     lost: bool,
     found: BTreeMap<InodeNo, Answers>,
@@ -300,7 +300,7 @@ fn see(image: &SparseImage, options: Options) -> Result<Seen, OpenError> {
     Ok(Seen { lost, found: survey(&volume, BOUNDS).inodes })
 }
 
-/// Serials of a crashed volume's log tail, and how the tree was after each batch: with all that follows it cut off.
+/// Serials of a crashed volume's log tail, and the tree after each batch, with everything after the batch cut off.
 fn tail_of(image: &SparseImage, parts: &[Part]) -> (Vec<Range<u64>>, Vec<BTreeMap<InodeNo, Answers>>) {
     let mut summaries: Vec<_> = parts.iter().filter(|p| matches!(p.owner, Owner::Summary(_))).collect();
     summaries.sort_by_key(|part| if let Owner::Summary(serial) = part.owner { serial.0 } else { 0 });
@@ -313,7 +313,7 @@ fn tail_of(image: &SparseImage, parts: &[Part]) -> (Vec<Range<u64>>, Vec<BTreeMa
     // Each partial segment up to the end of its last live part.
     let ranges = summaries.iter().map(|summary| {
         let start = summary.range.start;
-        // Behind the last one in its segment lies what other logs have written elsewhere.
+        // After the last one in its segment there are blocks that other logs have written elsewhere.
         let segment_end =
             (start - LOG_START_BYTES) / SEGMENT_BYTES * SEGMENT_BYTES + SEGMENT_BYTES + LOG_START_BYTES;
         let next =
@@ -334,7 +334,7 @@ fn damage_to_the_log_behind_the_checkpoint_is_told_and_never_costs_synced_data_w
     let whole = trees.last().unwrap();
     let (mut told, mut refused) = (0, 0);
     for (number, range) in ranges.iter().enumerate() {
-        // The search for what tells of the loss takes its time.
+        // The search for evidence of the loss takes its time.
         for at_bytes in range.clone().step_by(3 * SECTOR_BYTES as usize) {
             let mut sector = vec![0; SECTOR_BYTES as usize];
             image.read(at_bytes, &mut sector);
@@ -351,7 +351,7 @@ fn damage_to_the_log_behind_the_checkpoint_is_told_and_never_costs_synced_data_w
                 }
                 Err(error) => panic!("byte {at_bytes}: {error}"),
             };
-            // Of the last batch nothing durable tells: it may as well have been torn.
+            // Nothing durable gives evidence of the last batch: it may as well have been torn.
             let is_last = trees[number] == trees[ranges.len() - 1];
             let right = |answers: &BTreeMap<InodeNo, Answers>| seen.found == *answers;
             assert!(

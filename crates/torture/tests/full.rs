@@ -1,6 +1,6 @@
-//! Full volumes: filled to ENOSPC with files of many sizes, a part deleted, refilled, a hundred times, with the power cut in
-//! between. After each cut the accounts are exact to the byte against the audit, what was synced is there, and the space that
-//! the volume states can be used.
+//! Full volumes: filled to ENOSPC with files of many sizes, partly deleted and refilled, a hundred times, with the power cut in
+//! between. After each cut the accounting matches the audit to the byte, synced data is there, and the space that the volume
+//! reports can be used.
 //!
 //! `FIRNFS_FULL_ROUNDS` sets the number of rounds.
 
@@ -22,11 +22,11 @@ use std::sync::Arc;
 const ROUNDS: u64 = 100;
 /// Sizes that files are made of: inline, a fragment, some blocks, with an indirect block, larger than a segment.
 const SIZES: [usize; 9] = [0, 300, 1_000, 3_000, 9_000, 40_000, 120_000, 300_000, 700_000];
-/// What an operation may need of metadata, in bytes: a record, a block of its map, a table's leaf.
+/// Metadata that an operation may need, in bytes: a record, a block of its map, a table's leaf.
 const METADATA_BYTES: u64 = 3 * 4096;
 const PHYSICAL_BLOCK_BYTES: u32 = 4096;
 
-/// Files by name with what is accepted of each: seed and length.
+/// Files by name with their accepted content: seed and length.
 type Files = BTreeMap<String, (u64, usize)>;
 
 struct Patient {
@@ -34,7 +34,7 @@ struct Patient {
     on: OnVolume,
     now: TimeNs,
     files: Files,
-    /// Overwrites of what was there that ended with ENOSPC.
+    /// Overwrites of existing data that ended with ENOSPC.
     refused: u64,
 }
 
@@ -59,7 +59,7 @@ impl Patient {
         found.unwrap_or_else(|e| panic!("{name}: {e}")).ino
     }
 
-    /// Makes a file; false if there is no space for all of it: then it is not there.
+    /// Makes a file; returns false if there is no space for all of it: the file is then not there.
     fn add(&mut self, seed: u64, len: usize) -> bool {
         let name = format!("f{seed}");
         let made = make(&self.on.volume, InodeNo::ROOT, &name, firnfs::inode::Kind::Regular, b"");
@@ -78,7 +78,7 @@ impl Patient {
         self.files.remove(name);
     }
 
-    /// Fills the volume: ENOSPC for a size ends that size, for the smallest the filling.
+    /// Fills the volume: ENOSPC for a size ends that size; ENOSPC for the smallest ends the filling.
     fn fill(&mut self, rng: &mut Rng, seed: &mut u64) {
         let mut sizes = SIZES.len();
         while sizes > 0 {
@@ -90,7 +90,7 @@ impl Patient {
         }
     }
 
-    /// What the README promises of a full volume: overwriting in place and truncating need no space, and shrinking gives some.
+    /// The README's promises about a full volume: overwriting in place and truncating need no space, and shrinking frees some.
     fn use_when_full(&mut self, rng: &mut Rng) {
         let names: Vec<String> = self.files.keys().cloned().collect();
         for _ in 0..6 {
@@ -98,12 +98,12 @@ impl Patient {
             let (seed, len) = self.files[name];
             let ino = self.find(name);
             if rng.percent(50) {
-                // All of it anew, under another seed.
+                // Overwrites all of it, with another seed.
                 let new = seed + 1_000_000_000;
                 if has_space(self.on.volume.write_all(ino, 0, &pattern(new, len), false)).is_some() {
                     self.files.insert(name.clone(), (new, len));
                 } else {
-                    // Part of it may be written: what it holds is not known.
+                    // A part of it may be written: its content is unknown.
                     self.refused += 1;
                     self.remove(name);
                     break;
@@ -116,7 +116,7 @@ impl Patient {
                 self.on.volume.run(|vfs, now| vfs.setattr(now, ino, set)).unwrap();
                 self.sync();
                 self.let_time_pass();
-                // What is cut off comes back; blocks of metadata that were changed for it may have been holes before.
+                // The space that is cut off becomes free; but metadata blocks that change for it may have been holes before.
                 let cut_off = len as u64 - shorter;
                 let is_back = self.space().free_bytes + METADATA_BYTES >= free + cut_off;
                 assert!(is_back, "{name} shrank from {len} to {shorter} bytes");
@@ -126,8 +126,8 @@ impl Patient {
         }
     }
 
-    /// Cuts the power at some moment since that many events of the disk: of what was written since the last flush before it each
-    /// write is there, missing or torn, as `rng` draws.
+    /// Cuts the power at some moment after that many events of the disk: each write since the last flush before the cut is
+    /// there, missing or torn, as `rng` draws.
     fn crash(self, since: usize, rng: &mut Rng) -> Self {
         let Self { disk, on, now, files, refused } = self;
         drop(on);
@@ -141,7 +141,7 @@ impl Patient {
         Self::mount(image, TimeNs(now.0 + 60_000_000_000), files, refused)
     }
 
-    /// As a clean unmount.
+    /// Remounts after a clean unmount.
     fn remount(self) -> Self {
         let Self { disk, on, now, files, refused } = self;
         on.volume.close().unwrap();
@@ -149,14 +149,14 @@ impl Patient {
         Self::mount(disk.live_image(), TimeNs(now.0 + 60_000_000_000), files, refused)
     }
 
-    /// Long enough for a commit and a checkpoint.
+    /// Lets enough time pass for a commit and a checkpoint.
     fn let_time_pass(&mut self) {
         self.now = TimeNs(self.now.0 + 40_000_000_000);
         self.on.clock.set_ns(self.now.0);
         self.on.volume.background().unwrap();
     }
 
-    /// Nothing is dirty: the accounts are exact.
+    /// Nothing is dirty: the accounting is exact.
     fn assert_accounts_are_exact(&mut self, when: &str) {
         self.sync();
         self.let_time_pass();
@@ -169,13 +169,13 @@ impl Patient {
             let mut bytes = vec![0; len];
             let read = self.on.volume.read(self.find(name), 0, &mut bytes);
             assert_eq!(read, Ok(len), "{when}: {name}");
-            // Seeds of overwritten files: the content is that of the seed, cut at the length.
+            // Overwritten files have other seeds: the content is that of the seed, cut at the length.
             assert!(bytes == pattern(seed, len), "{when}: {name} of {len} bytes");
         }
     }
 }
 
-/// Lets success and ENOSPC pass: nothing else may happen to whoever fills a volume.
+/// Lets success and ENOSPC pass: a caller who fills a volume must get no other error.
 fn has_space<T>(result: Result<T, FsError>) -> Option<T> {
     result.map_err(|error| assert_eq!(error, FsError::NoSpace)).ok()
 }
@@ -205,7 +205,7 @@ fn overwriting_in_place_is_never_refused_on_a_full_volume() {
 fn fill_and_empty(rounds: u64) -> u64 {
     let mut rng = Rng::new(100);
     let mut seed = 0;
-    // Rounds of which the cut let some deletions through and others not.
+    // Rounds in which the cut kept some deletions and lost others.
     let mut partly = 0;
     let mut patient = Patient::mount(Firn::small().format(), TimeNs(1 << 60), Files::new(), 0);
     let capacity_bytes = patient.space().free_bytes;
@@ -220,10 +220,10 @@ fn fill_and_empty(rounds: u64) -> u64 {
             space.total_bytes
         );
         patient.use_when_full(&mut rng);
-        // What was accepted is never refused later.
+        // Accepted data is never refused later.
         patient.sync();
         let synced = patient.files.clone();
-        // A part goes, and the power with it: what was deleted since the sync may be there again.
+        // A part is deleted, and then the power fails: files deleted since the sync may be there again.
         let names: Vec<String> = synced.keys().cloned().collect();
         let gone: Vec<&String> = names.iter().filter(|_| rng.percent(40)).collect();
         if round % 4 == 0 {
@@ -242,7 +242,7 @@ fn fill_and_empty(rounds: u64) -> u64 {
                     patient.on.volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, name.as_bytes(), false));
                 found.is_ok()
             };
-            // Names are a prefix of what was done: of the deletions the first ones.
+            // Names are a prefix of the history: of the deletions, the first ones.
             let still: Vec<bool> = gone.iter().map(there).collect();
             partly += u64::from(still.contains(&false) && still.contains(&true));
             assert!(still.is_sorted(), "{when}: deletions out of order");
@@ -257,7 +257,7 @@ fn fill_and_empty(rounds: u64) -> u64 {
             }
         });
         if round % 10 == 9 {
-            // All of it goes; the space comes back to the last tables' blocks.
+            // Everything is deleted; all space but the last tables' blocks becomes free again.
             patient.files.clone().keys().for_each(|name| patient.remove(name));
             patient.assert_accounts_are_exact(&when);
             let space = patient.space();

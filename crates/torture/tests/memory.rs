@@ -1,4 +1,5 @@
-//! Random histories on the memory store: against the model, and against themselves with a store that stops at random.
+//! Random histories on the memory store: against the model, and against the same history on a store that stops at
+//! random.
 
 use firnfs::Stop;
 use firnfs::inode::Kind;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 const START: TimeNs = TimeNs(1_000_000);
 
 fn time(step: usize) -> TimeNs {
-    // Now and then two operations at the same time, now and then days apart.
+    // Sometimes two operations at the same time, sometimes days apart.
     TimeNs(START.0 + (step as i64 / 2) * 1_000 + (step as i64 / 37) * 90_000_000_000_000)
 }
 
@@ -66,7 +67,7 @@ fn run_against_model(seed: u64, steps: usize) -> (Runner<InMemory<MemStore>>, Ve
     (runner, ops, replies)
 }
 
-/// Inode numbers and the model's numbers pair up one to one; then they are made equal.
+/// Inode numbers and the model's numbers correspond one to one; the numbers are then replaced.
 fn same_identities(seed: u64, expected: &mut BTreeMap<Path, Seen>, found: &mut BTreeMap<Path, Seen>) {
     let mut there = BTreeMap::new();
     let mut back = BTreeMap::new();
@@ -103,7 +104,7 @@ fn histories_agree_with_the_model() {
     }
 }
 
-/// Everything that can be told from outside, cookies and the order of entries included.
+/// Everything visible from outside, including cookies and the order of entries.
 #[derive(PartialEq, Debug)]
 struct Whole {
     tree: BTreeMap<Path, Seen>,
@@ -135,7 +136,7 @@ fn stopping_anywhere_changes_nothing() {
             assert_eq!(nervous.apply(time(step), op), *reply, "seed {seed}, step {step}, {op:?}");
         }
         let now = time(steps);
-        // Reading back renews access times: as often here as there.
+        // Reading back renews access times, so it must happen equally often on both.
         nervous.seen(now).unwrap();
         let spaces = (calm.target.0.statfs(), nervous.target.0.statfs());
         let (calm, nervous_whole) = (whole(&mut calm, now, spaces.0), whole(&mut nervous, now, spaces.1));
@@ -170,7 +171,7 @@ fn a_volume_emptied_again_has_all_its_space_back() {
     }
 }
 
-/// Looks at the store that one create (with the lookup before it) takes, at two sizes of a directory.
+/// The number of looks at the store for one create (with the lookup before it), at two sizes of a directory.
 fn looks_per_create(sizes: [u64; 2]) -> [u64; 2] {
     const SAMPLE: u64 = 2_000;
     let caller = Caller { uid: 0, gid: 0, umask: 0 };
@@ -202,7 +203,7 @@ fn creating_costs_as_many_looks_in_a_huge_directory_as_in_a_small_one() {
     );
 }
 
-/// 100,000 orphans after a crash took 100,000 looks at all of them when every stop began anew.
+/// Regression: 100,000 orphans after a crash took 100,000 searches of all of them when every stop began anew.
 #[test]
 fn releasing_orphans_lists_each_once_however_often_it_is_stopped() {
     const ORPHANS: u64 = 3_000;

@@ -1,10 +1,10 @@
-//! The crash explorer sees: firnfs with one thing taken away on which recovery rests, one at a time; each must be caught.
+//! The crash explorer detects flaws: firnfs with one mechanism of recovery disabled at a time; each flaw must be caught.
 //!
-//! Some are taken away in the core (`firnfs::mutation`), some between the driver and the disk: flushes that never reach
-//! it, and checksums that are made right on the way in, whatever was read (`flawed`).
+//! Some mechanisms are disabled in the core (`firnfs::mutation`), some between the driver and the disk: flushes that never
+//! reach the disk, and checksums that are corrected on the way in, whatever was read (`flawed`).
 //!
-//! One search finds them all: the mixture of scenarios that a campaign consists of, from its beginning. No scenario is made for
-//! a flaw; how many states it took is printed (`-- --nocapture`).
+//! One search finds them all: the mixture of scenarios that a campaign uses, from its beginning. No scenario was made for a
+//! flaw; the test prints how many states each took (`-- --nocapture`).
 
 mod flawed;
 
@@ -18,12 +18,12 @@ use std::time::Instant;
 
 /// Where the mixture begins.
 const SEED: u64 = 2;
-/// States to look at before a flaw counts as not caught.
+/// States to judge before a flaw counts as missed.
 const STATES_MAX: u64 = 60_000;
 /// States of one scenario.
 const STATES_OF_ONE_MAX: u64 = 200;
 
-/// Many scenarios rather than many states of each, least of those that take long to read; much rot.
+/// Many scenarios rather than many states of each, fewest of those that take long to read; much rot.
 fn limits(scenario: &Scenario) -> Limits {
     let states_max = (scenario.states_max() / 3).clamp(40, STATES_OF_ONE_MAX);
     Limits { rot_every: 2, nested_every: 10, nested_states: 6, states_max, ..Limits::default() }

@@ -1,6 +1,6 @@
-//! Random histories under the worst conditions: volumes of a few segments, always nearly full, with the cleaner at work all
-//! the time, little memory, tiny write thresholds, the sync of single files in between - and a crash right after each of those,
-//! after which names must be exactly those of that moment and the synced file as it was.
+//! Random histories under the worst conditions: volumes of a few segments, always nearly full, the cleaner always at work,
+//! little memory, tiny write thresholds, and syncs of single files in between. A crash follows each sync; the names must then
+//! be exactly those of that moment, and the synced file unchanged.
 
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
@@ -56,7 +56,7 @@ fn conditions(seed: u64) -> Conditions {
         read_only: false,
         discard: rng.percent(50),
         cache_file_data: rng.percent(70),
-        // Not drawn: the histories of all seeds stay what they were.
+        // Not drawn, so that the histories of all seeds stay the same.
         coalesce_age_ms: seed.is_multiple_of(2).then_some(0),
         ..Options::default()
     };
@@ -77,7 +77,7 @@ fn find(volume: &Volume<Lfs>, path: &Path) -> InodeNo {
         .fold(InodeNo::ROOT, |at, name| volume.run(|vfs, now| vfs.lookup(now, at, name, false)).unwrap().ino)
 }
 
-/// Syncs one file, crashes a copy of the volume, and looks at what is there.
+/// Syncs one file, crashes a copy of the volume, and judges what a mount finds.
 fn sync_one_and_crash(
     seed: u64,
     device: &MemDevice,
@@ -109,7 +109,7 @@ fn sync_one_and_crash(
     assert!(right == there, "seed {seed}: {synced:?} was synced as {right:?}, is {there:?}");
 }
 
-/// Segments in use that hold nothing: after a checkpoint those that a log is in, and none that were forgotten.
+/// After a checkpoint, only segments with an open log may be in use without live blocks; none may be forgotten.
 fn assert_no_segment_is_lost(seed: u64, volume: &Volume<Lfs>) {
     let segments = volume.run(|vfs, _| vfs.store_mut().usage_leaf(0)).unwrap();
     let empty: Vec<_> =
@@ -179,7 +179,7 @@ fn run_history(seed: u64, steps: usize) -> MemDevice {
     MemDevice::from_image(memory.image())
 }
 
-/// How many histories: `FIRNFS_HISTORIES` of the environment, for long runs.
+/// The number of histories: `FIRNFS_HISTORIES` in the environment, for long runs.
 fn histories(default: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let first = number("FIRNFS_FIRST_SEED").unwrap_or(0);

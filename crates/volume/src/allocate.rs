@@ -1,4 +1,5 @@
-//! fallocate(2) as a whole: what does not fit is refused before anything is taken, then the range is done part by part.
+//! fallocate(2) as a whole: the driver refuses a range that does not fit before it takes any space, then allocates part by
+//! part.
 
 use crate::Volume;
 use firnfs::FsError;
@@ -8,8 +9,8 @@ use firnfs_format::InodeNo;
 use std::ops::Range;
 
 impl<S: Engine> Volume<S> {
-    /// Allocates, punches or zeroes a range of a file. A range that does not fit is refused whole; only if others take the space
-    /// meanwhile, a part of it may be done.
+    /// Allocates, punches or zeroes a range of a file. A range that does not fit is refused as a whole; only if other callers
+    /// take the space meanwhile may a part of it have been done.
     ///
     /// # Errors
     /// `NoSpace`, and those of `Vfs::fallocate`.
@@ -31,7 +32,7 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// Looks at the file only if the range would not fit without what it has already.
+    /// Looks at the file only if the range would not fit without the blocks that the file already has.
     fn refuse_what_does_not_fit(&self, ino: InodeNo, range: &Range<u64>) -> Result<(), FsError> {
         let fits = self.run(|vfs, _| {
             let blocks = (range.end - range.start) / u64::from(vfs.facts().block_bytes) + 2;

@@ -1,11 +1,11 @@
 //! The driver: runs the sans-I/O core of `fs` against a device, for callers that may block.
 //!
-//! One mutex around the core. An operation that stops is retried here after its blocks were read (`Need`) or after
-//! background work advanced (`Room`). No thread of its own: the caller's thread does the work; an adapter with threads calls
-//! [`Volume::background`] from one of them, and promises to.
+//! One mutex guards the core. The driver retries a stopped operation after it has read the missing blocks (`Need`) or after
+//! background work has made progress (`Room`). The driver has no thread of its own: the caller's thread does the work. An
+//! adapter with threads promises background work, and calls [`Volume::background`] from one of them.
 //!
-//! It drives any [`Engine`](firnfs::engine::Engine) and knows none by name. Making, opening, checking and repairing volumes of
-//! each kind is the business of the crate `firnfs-manage`, built from the public methods of [`Volume`].
+//! It drives any [`Engine`](firnfs::engine::Engine) and names none. The crate `firnfs-manage` makes, opens, checks and repairs
+//! volumes of each kind, through the public methods of [`Volume`].
 
 mod allocate;
 mod reader;

@@ -1,11 +1,12 @@
-//! Reading the device: aligned, several reads under way at once, with the look-ahead that the store asked for.
+//! Reads the device: aligned, several reads at once, with the look-ahead that the store asked for.
 //!
-//! Whoever has several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
-//! stretches of one read ([`Reader::carry_out`]). What was read beside them ([`Ahead`](firnfs::fetch::Ahead)) is kept in
-//! *windows*, from which later reads are served. A window may be older than the device (its place was written again): the
-//! store's verifier tells, and then the device is asked. What the verifier cannot judge is always read from the device.
+//! A caller with several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
+//! stretches of one read ([`Reader::carry_out`]). The reader keeps the bytes read beside them ([`Ahead`](firnfs::fetch::Ahead))
+//! in *windows*, and serves later reads from them. A window may be older than the device, whose blocks may have been rewritten:
+//! the store's verifier detects that, and the reader reads the device again. What the verifier cannot judge is always read from
+//! the device.
 //!
-//! Callers: `volume` and `waiting`; outside this crate whoever reads a volume's device raw ([`Reader::exact`]).
+//! Callers: `volume` and `waiting`; outside this crate, callers that read a volume's device raw ([`Reader::exact`]).
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -18,13 +19,13 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Windows kept.
+/// Windows that are kept.
 const WINDOWS: usize = 16;
-/// Stretches at least this long are read without look-ahead: whoever asks for so much reads ahead by itself.
+/// Stretches at least this long are read without look-ahead: a caller that asks for so much reads ahead by itself.
 const LARGE_BYTES: u64 = 64 << 10;
 /// Longest single read.
 const READ_MAX_BYTES: u64 = 1 << 20;
-/// Fetches this close to each other are read at once: the bytes between them cost less than a request.
+/// Fetches this close to each other become one read: the bytes between them cost less than a request.
 const GAP_BYTES: u64 = 4096;
 
 /// A stretch of the device that was read.
@@ -46,19 +47,19 @@ impl Window {
     }
 }
 
-/// A read to be submitted: a range of the device. If its beginning lies in a window, the range goes on from the window's end: a
-/// disk with a head does not go back.
+/// A read to be submitted: a range of the device. If a window covers its beginning, the read starts at the window's end: a disk
+/// with a head does not seek back.
 #[derive(Clone)]
 struct Span {
     start: u64,
     end: u64,
     has_ahead: bool,
-    /// The window that it goes on from.
+    /// The window that covers its beginning.
     goes_on: Option<Window>,
 }
 
 impl Span {
-    /// The bytes of a range that begins in the span, or in the window that it goes on from, given what was read.
+    /// The bytes of a range that begins in the span, or in the window before it, given the bytes that were read.
     fn range<'a>(&self, read: &'a Window, at_bytes: u64, len_bytes: u64) -> Cow<'a, [u8]> {
         if let Some(bytes) = read.range(at_bytes, len_bytes) {
             return Cow::Borrowed(bytes);
@@ -79,14 +80,15 @@ pub struct Reader {
     verifier: Arc<dyn Verify>,
     unit_bytes: u64,
     size_bytes: u64,
-    /// Those used last at the end: one of a directory outlives those of its files that come and go.
+    /// The most recently used is last: a directory's window outlives those of its files, which come and go.
     windows: Mutex<VecDeque<Window>>,
     ahead_max_bytes: AtomicU32,
     before_blocking: Arc<OnceLock<fn()>>,
 }
 
 impl Reader {
-    /// Reads `device` for a store; `None` for a store without one. `before_blocking`, once set, is called before each wait.
+    /// Reads `device` for a store; `None` for a store without a device. `before_blocking`, once set, is called before each
+    /// wait.
     pub fn new(
         device: Option<Arc<dyn Device>>,
         verifier: Arc<dyn Verify>,
@@ -108,7 +110,7 @@ impl Reader {
         self.device.as_deref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))
     }
 
-    /// Submits reads of aligned ranges together and waits for all of them; as many answers as ranges.
+    /// Submits reads of aligned ranges together and waits for all of them; returns one answer for each range.
     fn read_spans(&self, spans: &[Span]) -> Result<Vec<Result<Window, FsError>>, FsError> {
         if spans.is_empty() {
             return Ok(Vec::new());
@@ -130,12 +132,12 @@ impl Reader {
         Ok(answers.collect())
     }
 
-    /// Reads so many bytes ahead at most, whatever the store asks for.
+    /// Bounds the look-ahead, whatever the store asks for.
     pub fn limit_ahead(&self, ahead_max_bytes: u32) {
         self.ahead_max_bytes.store(ahead_max_bytes, Ordering::Relaxed);
     }
 
-    /// A range with what is to be read beside it, aligned outwards and within the device.
+    /// A range with its look-ahead, aligned outwards and within the device.
     fn span(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
         let most = self.ahead_max_bytes.load(Ordering::Relaxed);
         let (before, behind) =
@@ -143,12 +145,12 @@ impl Reader {
         let start = at_bytes.saturating_sub(before) / self.unit_bytes * self.unit_bytes;
         let needed = (at_bytes + len_bytes).next_multiple_of(self.unit_bytes);
         let whole_units = self.size_bytes / self.unit_bytes * self.unit_bytes;
-        // What is asked for is read even beyond the end, for the device to refuse it.
+        // The range itself is kept even beyond the device's end, so that the device refuses it.
         let end = (needed + behind.next_multiple_of(self.unit_bytes)).min(whole_units).max(needed);
         Span { start, end, has_ahead: ahead != Ahead::NONE, goes_on: None }
     }
 
-    /// The same for the next read of a stream, which may begin in a window.
+    /// The same for the next read of a stream, whose beginning may be in a window.
     fn span_in_stream(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
         let span = self.span(at_bytes, len_bytes, ahead);
         let windows = self.windows.lock();
@@ -161,7 +163,7 @@ impl Reader {
         }
     }
 
-    /// Reads what a store asked for, all at once, and verifies it; as many answers as fetches.
+    /// Reads everything that a store asked for at once, and verifies it; returns one answer for each fetch.
     pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Vec<u8>, FsError>> {
         let mut answers: Vec<Option<Result<Vec<u8>, FsError>>> =
             fetches.iter().map(|fetch| self.in_windows(fetch).map(Ok)).collect();
@@ -178,7 +180,7 @@ impl Reader {
                 let bytes = spans[span].range(&window, fetch.at_bytes, u64::from(fetch.len_bytes));
                 match self.verifier.verify(&fetch.token, &bytes) {
                     Ok(()) => Ok(bytes.into_owned()),
-                    // The window that it goes on from may be older than the device.
+                    // The window may be older than the device.
                     Err(_) if spans[span].goes_on.is_some() => self.again(fetch),
                     Err(why) => Err(why),
                 }
@@ -190,14 +192,14 @@ impl Reader {
         answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
     }
 
-    /// Reads a fetch by itself, whatever windows there are.
+    /// Reads one fetch alone, ignoring the windows.
     fn again(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
         let bytes = self.exact(fetch.at_bytes, u64::from(fetch.len_bytes))?;
         self.verifier.verify(&fetch.token, &bytes).map(|()| bytes)
     }
 
-    /// Puts fetches, sorted by place, that lie close to each other into one read. Returns the reads, and which one serves each
-    /// fetch.
+    /// Merges fetches, sorted by place, that lie close to each other into one read. Returns the reads, and which one serves
+    /// each fetch.
     fn merge(&self, fetches: &[Fetch], sorted: &[usize]) -> (Vec<Span>, Vec<usize>) {
         let mut spans: Vec<Span> = Vec::new();
         let mut span_of = Vec::with_capacity(sorted.len());
@@ -223,7 +225,7 @@ impl Reader {
         (spans, span_of)
     }
 
-    /// The bytes of a fetch, if they are in a window and right there.
+    /// The bytes of a fetch, if a window holds them and they verify.
     fn in_windows(&self, fetch: &Fetch) -> Option<Vec<u8>> {
         if !self.verifier.notices_stale(&fetch.token) {
             return None;
@@ -233,7 +235,7 @@ impl Reader {
         self.verifier.verify(&fetch.token, bytes).is_ok().then(|| bytes.to_vec())
     }
 
-    /// The window that a range lies in; it becomes the one used last.
+    /// The window that holds a range; it becomes the most recently used.
     fn window_with(&self, at_bytes: u64, len_bytes: u64) -> Option<Window> {
         let mut windows = self.windows.lock();
         let inside = |w: &Window| at_bytes >= w.at_bytes && at_bytes + len_bytes <= w.end();
@@ -253,7 +255,7 @@ impl Reader {
         }
     }
 
-    /// Exactly that range, aligned outwards to the device's blocks; unverified.
+    /// Reads exactly that range, aligned outwards to the device's blocks; does not verify it.
     ///
     /// # Errors
     /// `Io`.
@@ -263,8 +265,8 @@ impl Reader {
         Ok(window.range(at_bytes, len_bytes).unwrap_or(&[]).to_vec())
     }
 
-    /// Carries out a read plan: stretches that lie together on the device are one read, and all reads are under way at once. Every
-    /// block is verified.
+    /// Carries out a read plan: adjacent stretches become one read, and all reads are under way at once. Every block is
+    /// verified.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
@@ -306,7 +308,7 @@ impl Reader {
                     let target = &mut out[at_out..at_out + piece.len_bytes()];
                     let copied = self.copy_stored(piece, &span.range(&window, at_bytes, len_bytes), target);
                     if copied.is_err() && span.goes_on.is_some() {
-                        // The window that it goes on from may be older than the device.
+                        // The window may be older than the device.
                         self.copy_stored(piece, &self.exact(at_bytes, len_bytes)?, target)?;
                     } else {
                         copied?;
@@ -319,7 +321,7 @@ impl Reader {
         result
     }
 
-    /// Serves the first pieces of a run from windows, as many as there are; what is left stays in the run.
+    /// Serves as many of a run's first pieces as possible from windows; the rest stays in the run.
     fn begin_in_windows(&self, run: &mut Run<'_>, out: &mut [u8]) {
         while let Some((first, rest)) = run.pieces.split_first()
             && let Piece::Stored { token, at_bytes, stored_bytes, .. } = first
@@ -335,11 +337,11 @@ impl Reader {
         }
     }
 
-    /// Verifies the bytes of a stored piece, and copies what was asked for.
+    /// Verifies the bytes of a stored piece, and copies the part that was asked for.
     fn copy_stored(&self, piece: &Piece, block: &[u8], target: &mut [u8]) -> Result<(), FsError> {
         let Piece::Stored { token, start, len_bytes, .. } = piece else { return Ok(()) };
         self.verifier.verify(token, block)?;
-        // What lies beyond the stored length is zero.
+        // Bytes beyond the stored length are zero.
         let tail = block.get(*start..).unwrap_or(&[]);
         let have = tail.len().min(*len_bytes);
         target[..have].copy_from_slice(&tail[..have]);
@@ -348,7 +350,7 @@ impl Reader {
     }
 }
 
-/// Stored pieces that lie one behind the other on the device, and where their bytes go.
+/// Stored pieces that are adjacent on the device, and where their bytes go.
 struct Run<'a> {
     pieces: &'a [Piece],
     at_out: usize,
@@ -392,7 +394,7 @@ fn stored(piece: &Piece) -> Option<(u64, u64)> {
     }
 }
 
-/// How many pieces from the first on lie one behind the other on the device; 0 if the first is not on the device.
+/// How many pieces, from the first on, are adjacent on the device; 0 if the first is not on the device.
 fn run_length(pieces: &[Piece]) -> usize {
     let Some((start, len_bytes)) = pieces.first().and_then(stored) else { return 0 };
     let mut end = start + len_bytes;

@@ -1,7 +1,7 @@
-//! Stalls: how often and how long operations waited because clean segments or memory were short, as the volume's clock says.
+//! Stalls: how often and how long operations waited because clean segments or memory ran short, by the volume's clock.
 //!
-//! One stall is all the waiting of one operation, from when it was first turned away for room until it was done or refused. Waiting
-//! for a block to be read, or for a flush, is none.
+//! One stall is all the waiting of one operation, from its first refusal for lack of room until it succeeds or fails. Waiting
+//! for a block to be read, or for a flush, does not count.
 
 use crate::sync::Mutex;
 
@@ -10,18 +10,18 @@ use crate::sync::Mutex;
 pub struct Stalls {
     /// Operations that waited for room.
     pub count: u64,
-    /// How long they waited together, in nanoseconds.
+    /// Their total waiting time, in nanoseconds.
     pub total_ns: u64,
-    /// How long the one that waited longest did, in nanoseconds.
+    /// The longest wait of one operation, in nanoseconds.
     pub longest_ns: u64,
 }
 
-/// Counts stalls; threads share it.
+/// Counts stalls; threads share one.
 #[derive(Default)]
 pub(crate) struct StallCount(Mutex<Stalls>);
 
 impl StallCount {
-    /// An operation waited that long. A clock that was set back counts as no time.
+    /// Adds an operation that waited that long. If the clock was set back, the wait counts as zero.
     pub fn add(&self, waited_ns: i64) {
         let waited_ns = u64::try_from(waited_ns).unwrap_or(0);
         let mut stalls = self.0.lock();
@@ -30,7 +30,7 @@ impl StallCount {
         stalls.longest_ns = stalls.longest_ns.max(waited_ns);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn so_far(&self) -> Stalls {
         *self.0.lock()
     }

@@ -1,6 +1,6 @@
-//! What the driver's threads meet at: mutexes, condition variables, atomics. They are parking_lot's and the standard library's,
-//! or, built with `--cfg shuttle`, those of a model checker that runs the threads in every order it can think of
-//! (`tests/interleavings.rs`). Nowhere else in this crate is the difference seen.
+//! The driver's synchronisation: mutexes, condition variables, atomics. They come from parking_lot and the standard library.
+//! Built with `--cfg shuttle`, they come from a model checker that tries many orders of the threads (`tests/interleavings.rs`).
+//! No other file of this crate sees the difference.
 
 #[cfg(shuttle)]
 pub use modelled::lose_notifications;

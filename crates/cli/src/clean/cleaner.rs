@@ -1,7 +1,7 @@
-//! A cleaner's work over the port: choose, look, move, say so (the four steps of BSD-LFS, section 3.5).
+//! A cleaner that works over the port: choose, look, move, report (the four steps of BSD-LFS, section 3.5).
 //!
-//! Invariant: a segment that could not be emptied is not chosen again before something else was done, so that a cleaner does
-//! not turn on the spot.
+//! Invariant: a segment that could not be emptied is not chosen again before other work was done, so that a cleaner does not
+//! repeat the same failure endlessly.
 
 use crate::port::wire::{Block, Cleaned, Contents, Marked, Room, Segment, Segments, State, WireFate};
 use firnfs::clean::{Candidate, Policy, Terms};
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ops::AddAssign;
 
-/// Segments of one pass at most, and bytes of them: what the daemon moves at once.
+/// Most segments of one pass, and their bytes: as many as the daemon moves at once.
 const SEGMENTS: u64 = 16;
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// Segments written within a second of each other differ by their utilisation only, as for the daemon.
+/// Segments written within a second of each other differ only by their utilisation, as in the daemon.
 const AGE_GRAIN_NS: u64 = 1_000_000_000;
-/// Bytes that moving a segment costs by itself, in summaries: what gains less is left alone.
+/// Bytes of summaries that moving a segment costs: segments that gain less are left alone.
 const OVERHEAD_BYTES: u64 = 8192;
 
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Pass {
-    /// Segments that are clean now and were not.
+    /// Segments that became clean.
     pub segments: u64,
     /// Blocks moved.
     pub moved_blocks: u64,
@@ -33,7 +33,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Nothing came of it.
+    /// True if the pass achieved nothing.
     pub fn is_idle(&self) -> bool {
         *self == Self::default()
     }
@@ -47,12 +47,12 @@ impl AddAssign for Pass {
     }
 }
 
-/// A connection to the daemon, and how to decide.
+/// A connection to the daemon, and the policy.
 pub struct Cleaner {
     client: Client,
     policy: Policy,
     turn: u64,
-    /// Not emptied by the last passes.
+    /// Segments that the last passes could not empty.
     stubborn: BTreeSet<u64>,
 }
 
@@ -62,19 +62,19 @@ impl Cleaner {
         Self { client, policy, turn: 0, stubborn: BTreeSet::new() }
     }
 
-    /// How much room there is.
+    /// Asks how much room there is.
     pub fn room(&mut self) -> Result<Room, ClientError> {
         self.ask("segwait", json!({ "timeout_ms": 0 }))
     }
 
-    /// Waits until a segment was written since `room` was told, a minute at most.
+    /// Waits until a segment has been written since `room` was reported, a minute at most.
     pub fn wait(&mut self, room: Room) -> Result<(), ClientError> {
         let _room: Room = self.ask("segwait", json!({ "log_bytes": room.log_bytes }))?;
         self.stubborn.clear();
         Ok(())
     }
 
-    /// Cleans segments once, at most so many.
+    /// Makes one pass, over at most that many segments.
     pub fn pass(&mut self, at_most: u64) -> Result<Pass, ClientError> {
         self.turn += 1;
         let (list, segment_bytes, now_ns) = self.segments()?;
@@ -99,7 +99,7 @@ impl Cleaner {
             moved_blocks: marked.fates.iter().filter(|fate| **fate == WireFate::Moved).count() as u64,
             moved_bytes: marked.moved_bytes,
         };
-        // For want of room they may be tried again.
+        // After a lack of room they may be tried again.
         if !marked.fates.contains(&WireFate::NoRoom) {
             let left = victims.iter().zip(&cleaned.states).filter(|(_, state)| !is_clean(state));
             self.stubborn.extend(left.map(|(segment, _)| *segment));
@@ -121,7 +121,7 @@ impl Cleaner {
         }
     }
 
-    /// What in a segment is live, as far as can be told from here.
+    /// The live blocks of a segment, as far as a cleaner can tell.
     fn live_blocks(&mut self, segment: u64) -> Result<Vec<Block>, ClientError> {
         let mut live = Vec::new();
         let mut from = 0;

@@ -1,7 +1,8 @@
-//! `firn clean --coalesce`: the files below a path are put in order, one request for each window of them.
+//! `firn clean --coalesce`: puts the files below a path into order, with one request per window.
 //!
-//! The tree is walked here, so that stopping between two requests is always safe and there is something to tell meanwhile.
-//! Directories come before their files: small files go in the order of their directory, and have nothing left to do then.
+//! This command walks the tree itself, so that stopping between two requests is always safe, and so that it can show
+//! progress. Directories come before their files: the request for a directory also orders its small files, and leaves
+//! nothing to do for them.
 
 use super::failure_of;
 use crate::failure::{Done, Failure};
@@ -16,20 +17,20 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What was done.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 struct Summary {
-    /// Regular files looked at.
+    /// Regular files examined.
     files: u64,
-    /// Directories looked at, whose small files are put in order together.
+    /// Directories examined, whose small files are put in order together.
     directories: u64,
     /// Places where a reader had to seek.
     seams_before: u64,
-    /// Places where it has to now.
+    /// Places where a reader still has to seek.
     seams_after: u64,
-    /// Bytes written again.
+    /// Bytes rewritten.
     moved_bytes: u64,
-    /// Files and directories of which a part was left for want of clean segments.
+    /// Files and directories of which a part was left out for lack of clean segments.
     short: u64,
     /// Files and directories that could not be read, with the reasons.
     failed: Vec<String>,
@@ -38,7 +39,7 @@ struct Summary {
 /// Runs the command.
 ///
 /// # Errors
-/// Not a mount, a volume without a log, or something that could not be put in order.
+/// Not a mount, a volume without a log, or a file that could not be put in order.
 pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
     let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
     let bar = Bar::endless();
@@ -72,19 +73,19 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
     Ok(())
 }
 
-/// All below a path, on its own file system.
+/// Everything below a path, on its file system.
 fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
     let mut device = None;
     let mut todo = vec![path.to_owned()];
     while let Some(path) = todo.pop() {
-        // What is gone meanwhile needs no order.
+        // A file removed meanwhile needs no order.
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         if *device.get_or_insert(found.dev()) != found.dev() || !(found.is_dir() || found.is_file()) {
             continue;
         }
         match put_in_order(client, &found, summary, bar) {
             Err(ClientError::Refused(OpError { kind: ErrorKind::Failed, message, errno, .. })) => {
-                // Gone while it was at it.
+                // The file was removed during the request.
                 if errno.as_deref() != Some("ENOENT") {
                     summary.failed.push(format!("{}: {message}", path.display()));
                 }
@@ -98,7 +99,7 @@ fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> R
     Ok(())
 }
 
-/// What is in a directory, the last first: the walk takes from the end.
+/// The entries of a directory, in reverse: the walk takes from the end.
 fn children(path: &Path, summary: &mut Summary) -> Vec<PathBuf> {
     let listed = fs::read_dir(path).and_then(|list| list.map(|entry| entry.map(|e| e.path())).collect());
     let mut children: Vec<PathBuf> = listed.unwrap_or_else(|why: std::io::Error| {

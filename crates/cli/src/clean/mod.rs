@@ -1,8 +1,8 @@
 //! `firn clean`: a cleaner outside the daemon (BSD-LFS, section 3.5). It decides with the policies of the file system and of
 //! `firn sim cleaning`; the daemon checks and moves.
 //!
-//! `cleaner` is the work; here is when to stop, and what is told. Several may run on one mount at once. `coalesce` is the other
-//! thing that can be asked for: files put in order, whichever segments they are in.
+//! `cleaner` does the work; this file decides when to stop, and reports the result. Several cleaners may run on one mount at
+//! once. `coalesce` is the other service: it puts files in order, whichever segments they are in.
 
 mod cleaner;
 mod coalesce;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Passes without any progress after which nothing more is expected of a goal.
+/// Passes without progress after which a goal counts as unreachable.
 const IDLE_PASSES: u32 = 3;
 /// Pause after a pass without progress: writes and checkpoints may be under way.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -64,12 +64,12 @@ pub struct CleanArgs {
     pub json: bool,
 }
 
-/// What was done.
+/// The result.
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
     /// The policy, as on the command line.
     policy: String,
-    /// Passes that did something.
+    /// Passes with progress.
     passes: u64,
     #[serde(flatten)]
     total: Pass,
@@ -109,7 +109,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     let cleaned = clean(&mut Cleaner::new(client, args.policy), &goal, &mut summary, &bar);
     drop(bar);
     match cleaned {
-        // Told or met: the volume is gone, and a cleaner's work with it.
+        // Told by the daemon or noticed: the volume is gone, and the cleaner's work is over.
         Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
         other => other.map_err(|e| failure_of(&e))?,
     }
@@ -172,7 +172,7 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
     }
 }
 
-/// Whether the mount is still there, and its daemon alive.
+/// Whether the mount still exists and its daemon is alive.
 fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
     Client::for_mount(mount).is_ok()
 }

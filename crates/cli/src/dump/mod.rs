@@ -1,4 +1,5 @@
-//! `firn dump`: what newfs -N and dumpfs are for BSD. Shows a volume's structures as they lie on the device.
+//! `firn dump`: the counterpart of BSD's newfs -N and dumpfs. Shows a volume's structures as they are on the
+//! device.
 
 mod tables;
 pub mod text;
@@ -63,7 +64,7 @@ struct Overview {
 /// Runs the command.
 ///
 /// # Errors
-/// The volume cannot be found or read, or what was asked for is not there.
+/// The volume cannot be found or read, or the requested structure does not exist.
 pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
     let image = Image::open(&image_of(&args.image)?)?;
     let segment_bytes = image.superblock.segment_bytes;
@@ -89,7 +90,7 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
     }
 }
 
-/// The tables, with a word to people when roll-forward is not in them.
+/// The tables; tells people if roll-forward is not included.
 fn tables(image: &Image) -> Tables<'_> {
     let tables = Tables::of(image);
     if let Some(failure) = tables.why_checkpoint() {
@@ -98,7 +99,7 @@ fn tables(image: &Image) -> Tables<'_> {
     tables
 }
 
-/// The device to look at: a mount's source, or the path itself.
+/// The device to read: a mount's source, or the path itself.
 fn image_of(path: &Path) -> Done<PathBuf> {
     match target::resolve(path)? {
         Target::Image(image) => Ok(image),

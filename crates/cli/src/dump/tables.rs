@@ -1,6 +1,7 @@
-//! Inode map and segment usage as a mount would see them now: the newest checkpoint and what roll-forward adds to it.
+//! Inode map and segment usage as a mount would see them now: those of the newest checkpoint, updated by
+//! roll-forward.
 //!
-//! Where the volume cannot be opened - that may be why somebody looks - the checkpoint's own tables have to do, and
+//! If the volume cannot be opened, which may be why the user looks, the tables are those of the checkpoint alone, and
 //! [`Tables::why_checkpoint`] says so.
 
 use crate::failure::{Done, Failure};
@@ -24,13 +25,13 @@ impl<'a> Tables<'a> {
         Self { image, recovered: crate::volume::open_read_only(image.path()) }
     }
 
-    /// Why the tables are those of the checkpoint alone; `None` if roll-forward is in them.
+    /// Why the tables are those of the checkpoint alone; `None` if roll-forward is included.
     #[must_use]
     pub fn why_checkpoint(&self) -> Option<&Failure> {
         self.recovered.as_ref().err()
     }
 
-    /// Where an inode is.
+    /// The place of an inode's record.
     ///
     /// # Errors
     /// A block of the inode map is damaged.
@@ -43,7 +44,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// How much of a segment is live.
+    /// The usage of a segment.
     ///
     /// # Errors
     /// A block of the segment usage table is damaged.

@@ -1,4 +1,4 @@
-//! `firn dump` for people: the views as text.
+//! `firn dump` for people: formats the views as text.
 
 use super::views::{
     CheckpointView, IfileView, InodeView, PartialView, PtrView, SegmentView, SlotView, SuperblockView,
@@ -7,7 +7,7 @@ use super::views::{
 use crate::sizes::{Bytes, Count};
 use std::io::{self, Write};
 
-/// Where a pointer leads, in one column.
+/// The target of a pointer, in one column.
 fn place(ptr: &PtrView) -> String {
     match ptr.kind.as_str() {
         "plain" => format!(

@@ -1,6 +1,7 @@
-//! What `firn dump` shows, as data: the JSON output is these structs, the human output is made from them.
+//! The output of `firn dump` as data: the JSON output consists of these structs, and the text output is made
+//! from them.
 //!
-//! Field names are part of the command's interface; new ones may come, old ones stay.
+//! Field names are part of the command's interface: fields may be added, but existing ones stay.
 
 use super::tables::Tables;
 use crate::failure::{Done, Failure};
@@ -147,13 +148,13 @@ pub struct SlotView {
 pub struct CheckpointView {
     /// Number.
     pub epoch: u32,
-    /// Whether this is the one that counts.
+    /// Whether this is the checkpoint that a mount uses.
     pub newest: bool,
     /// Mount that wrote it.
     pub incarnation: u32,
     /// Whether there is nothing to roll forward.
     pub clean: bool,
-    /// When.
+    /// Time of writing.
     pub time: String,
     /// Last serial covered.
     pub serial: u64,
@@ -240,7 +241,7 @@ pub struct UsageView {
     pub segment: u64,
     /// Live bytes.
     pub live_bytes: u32,
-    /// Whether it holds anything, or did until the last checkpoint.
+    /// Whether it holds data, or did until the last checkpoint.
     pub in_use: bool,
     /// Youngest modification time of its blocks.
     pub youngest: String,
@@ -266,7 +267,7 @@ impl UsageView {
     }
 }
 
-/// What a summary says of one block, inode record or freed inode.
+/// A summary's entry for one block, inode record or freed inode.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct EntryView {
     /// Inode.
@@ -277,9 +278,9 @@ pub struct EntryView {
     pub block: Option<i64>,
     /// Version of the inode.
     pub version: u32,
-    /// Where the bytes are, or null for a freed inode.
+    /// Place of the bytes, or null for a freed inode.
     pub ptr: Option<PtrView>,
-    /// Whether the stored bytes have the pointer's checksum.
+    /// Whether the stored bytes match the pointer's checksum.
     pub good: bool,
 }
 
@@ -293,7 +294,7 @@ impl EntryView {
         );
         let is_table = entry.ino == InodeNo::INODE_MAP || entry.ino == InodeNo::SEGMENT_USAGE;
         let (what, block) = match entry.kind {
-            // The tables are trees of their own, without the block map's numbering.
+            // The tables have trees of their own, without the block map's numbering.
             EntryKind::Block { level, index, .. } if is_table => {
                 let name = if entry.ino == InodeNo::INODE_MAP { "inode-map" } else { "usage" };
                 (name, if level == 0 { i64::try_from(index).ok() } else { None })
@@ -331,7 +332,7 @@ pub struct PartialView {
     pub time: String,
     /// Log that it belongs to.
     pub log: u8,
-    /// Segment that the log goes on in.
+    /// Segment in which the log continues.
     pub next_segment: u64,
     /// Highest serial known durable when it was written.
     pub durable_through: u64,
@@ -406,7 +407,7 @@ pub struct BlockView {
     pub block: i64,
     /// 0 for data, 1 for single indirect blocks, and so on.
     pub level: u8,
-    /// Where it is.
+    /// Its place.
     pub ptr: PtrView,
 }
 
@@ -415,7 +416,7 @@ pub struct BlockView {
 pub struct InodeView {
     /// Number.
     pub ino: u64,
-    /// Where the record is.
+    /// Place of the record.
     pub record: PtrView,
     /// File type.
     pub kind: &'static str,
@@ -427,7 +428,7 @@ pub struct InodeView {
     pub version: u32,
     /// Without names, or with blocks still to be freed.
     pub orphan: bool,
-    /// Blocks behind the end of file are still to be freed.
+    /// Blocks beyond the end of file are still to be freed.
     pub reaping: bool,
     /// Names.
     pub nlink: u32,
@@ -477,7 +478,7 @@ impl InodeView {
     /// Reads an inode through the inode map.
     ///
     /// # Errors
-    /// The number is not in use, or a block on the way is damaged.
+    /// The number is not in use, or a block on the path to the inode is damaged.
     pub fn new(image: &Image, tables: &Tables<'_>, ino: u64) -> Done<Self> {
         let entry = tables.inode(ino)?;
         if entry.ptr.is_hole() {
@@ -532,7 +533,7 @@ pub struct ImapView {
     pub orphan: bool,
     /// Last access.
     pub atime: String,
-    /// Where its record is.
+    /// Place of its record.
     pub record: PtrView,
 }
 
@@ -548,7 +549,7 @@ impl ImapView {
     }
 }
 
-/// The readable view of inode map and segment usage: what BSD-LFS keeps in its ifile.
+/// The readable view of inode map and segment usage: the content of BSD-LFS's ifile.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct IfileView {
     /// Segments in use.
@@ -558,7 +559,7 @@ pub struct IfileView {
 }
 
 impl IfileView {
-    /// Of a volume.
+    /// The view of a volume.
     ///
     /// # Errors
     /// A block of the tables is damaged.

@@ -117,7 +117,7 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
             Err(why) => failure = Some(why),
         }
     }
-    // A slot that a crash tore is a note in the check of the other one.
+    // A slot that a crash tore is reported as a note in the check of the other one.
     if let Some(why) = failure.filter(|_| checks.is_empty()) {
         return Err(why);
     }
@@ -136,7 +136,7 @@ fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()
     Ok(())
 }
 
-/// The lock would refuse, too, but without saying where it is mounted.
+/// Refuses a mounted volume; the lock would refuse too, but without saying where it is mounted.
 fn refuse_mounted(image: &Path) -> Done {
     let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
     match mount_of_image(image).map_err(failed)? {
@@ -168,7 +168,7 @@ fn show(bar: &Bar, progress: Progress) {
     bar.show(progress.done_bytes, progress.total_bytes, format_args!("phase {} of 5", progress.phase));
 }
 
-/// Why there is nothing to check, and what can be done about it.
+/// Why there is nothing to check, and what the user can do about it.
 fn impossible(image: &Path, error: &CheckError) -> Failure {
     let failure = Failure::new(Exit::NotAVolume, format!("{}: {error}", image.display()));
     match error {

@@ -1,4 +1,4 @@
-//! `firn fsck --repair`: asks about each finding, repairs, and shows what the last check says.
+//! `firn fsck --repair`: asks about each finding, repairs, and shows the result of the last check.
 
 use super::view::{CheckView, FindingView, FsckView, RepairView};
 use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, show};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Runs it.
 ///
 /// # Errors
-/// Nobody can be asked, the volume is in use or none, or writing fails.
+/// There is no terminal to ask on, the volume is in use or is no volume, or a write fails.
 pub fn run(args: &FsckArgs) -> Done<FsckView> {
     if !args.yes && (args.json || !stdin().is_terminal()) {
         return Err(Failure::usage("--repair asks about each finding, and nobody is there to answer")
@@ -54,7 +54,7 @@ impl Answer {
         }
         let view = FindingView::from(finding);
         let mut err = stderr();
-        // Who cannot read the question cannot answer it: then it is no.
+        // If the question cannot be shown, the answer is no.
         if view.describe(&mut err).is_err() || write!(err, "  {}? [y]es, [N]o, [a]ll ", view.repair).is_err()
         {
             return false;

@@ -1,4 +1,4 @@
-//! `firn fsck --salvage OUT`: puts a volume together from its log, in a new image.
+//! `firn fsck --salvage OUT`: reconstructs a volume from its log, in a new image.
 
 use super::view::{CheckView, FsckView, RepairView};
 use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, show};

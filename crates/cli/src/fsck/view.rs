@@ -1,4 +1,4 @@
-//! What `firn fsck` shows, as JSON and as text.
+//! The output of `firn fsck`, as JSON and as text.
 
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
@@ -7,12 +7,12 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// What came of it all.
+/// The whole result.
 #[derive(Clone, Debug, Serialize)]
 pub struct FsckView {
     /// Image or device.
     pub image: PathBuf,
-    /// One check for each checkpoint that was looked at; after a repair, the last one.
+    /// One check for each examined checkpoint; after a repair, the last check.
     pub checks: Vec<CheckView>,
     /// What a repair did, in order.
     pub repairs: Vec<RepairView>,
@@ -23,23 +23,23 @@ pub struct FsckView {
 /// One check.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckView {
-    /// Slot of the checkpoint, where one was named.
+    /// Slot of the checkpoint, if one was named.
     pub slot: Option<usize>,
     /// Number of the checkpoint.
     pub checkpoint: u32,
-    /// Partial segments behind it that count.
+    /// Partial segments after it that count.
     pub rolled_forward: u64,
-    /// Nothing is wrong that a crash alone does not explain.
+    /// True if a crash alone explains all findings.
     pub clean: bool,
-    /// What was looked at.
+    /// How much was checked.
     pub totals: TotalsView,
-    /// What is wrong.
+    /// The findings.
     pub findings: Vec<FindingView>,
     /// Findings beyond those listed.
     pub more_findings: u64,
 }
 
-/// What was looked at.
+/// How much was checked.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TotalsView {
     inodes: u64,
@@ -51,39 +51,39 @@ pub struct TotalsView {
     read_bytes: u64,
 }
 
-/// Something that is wrong.
+/// A finding.
 #[derive(Clone, Debug, Serialize)]
 pub struct FindingView {
-    /// 0 for what opening a volume needs, then 1 to 5.
+    /// 0 for findings about opening the volume, then 1 to 5.
     pub phase: u8,
     /// Short and stable.
     pub code: &'static str,
     /// "note", "copy" or "error".
     pub severity: &'static str,
-    /// Where.
+    /// The place.
     pub place: String,
-    /// What had to be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The actual value.
     pub found: String,
-    /// Whose it is.
+    /// The inode that it concerns.
     pub inode: Option<u64>,
-    /// A name of that inode, where one is known.
+    /// A name of that inode, if one is known.
     pub path: Option<String>,
     /// What a repair does about it.
     pub repair: &'static str,
 }
 
-/// Something that a repair did.
+/// An action of a repair.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairView {
-    /// What it was done about.
+    /// The code of its finding.
     pub code: &'static str,
-    /// Where.
+    /// The place.
     pub place: String,
-    /// What was done, or why not.
+    /// The result, or the reason why it failed.
     pub outcome: String,
-    /// It is done.
+    /// Whether it succeeded.
     pub done: bool,
 }
 
@@ -110,7 +110,7 @@ impl From<&Finding> for FindingView {
 }
 
 impl CheckView {
-    /// From a report.
+    /// The view of a report.
     #[must_use]
     pub fn new(report: &Report, slot: Option<usize>) -> Self {
         let totals = report.totals;
@@ -165,7 +165,7 @@ impl CheckView {
 }
 
 impl RepairView {
-    /// From what was done.
+    /// The view of an action.
     #[must_use]
     pub fn new(action: &Action) -> Self {
         let said = action.finding.describe();

@@ -1,8 +1,8 @@
-//! Looks into a volume that is not mounted, reading only: superblock, checkpoints, the two tables, inodes, segments.
+//! Reads a volume that is not mounted: superblock, checkpoints, the two tables, inodes, segments.
 //!
-//! It stands on `format` alone, not on the file system, so that it also shows volumes that the file system refuses. What
-//! it shows is the state of the newest valid checkpoint; log written after it is listed as segments only. Every block
-//! is checked against the checksum in its pointer. Callers: `dump`, `stat`, `df`.
+//! It depends only on `format`, not on the file system, so that it can also show volumes that the file system refuses.
+//! It shows the state of the newest valid checkpoint; log that was written later appears only in segments. It verifies
+//! every block against the checksum in its pointer. Callers: `dump`, `stat`, `df`.
 
 pub mod segment;
 pub mod table;
@@ -17,7 +17,7 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A volume open for looking.
+/// A volume opened for reading.
 #[derive(Debug)]
 pub struct Image {
     file: File,
@@ -26,7 +26,7 @@ pub struct Image {
     pub superblock: Superblock,
     /// Which copies of the superblock are good: primary, second, last.
     pub good_copies: [bool; 3],
-    /// Both checkpoint slots, each decoded or with the reason why not.
+    /// Both checkpoint slots, each decoded or with the reason why it could not be.
     pub slots: [Result<Checkpoint, DecodeError>; 2],
 }
 
@@ -89,7 +89,7 @@ impl Image {
         })
     }
 
-    /// Where the image is.
+    /// The path of the image.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -108,10 +108,10 @@ impl Image {
         format!("segment {} sector {}", addr.0 / sectors, addr.0 % sectors)
     }
 
-    /// Reads what a pointer refers to and checks its checksum; padded with zeros to a block.
+    /// Reads the target of a pointer and verifies its checksum; padded with zeros to a block.
     ///
     /// # Errors
-    /// The device fails, or the bytes are not those that were written.
+    /// The device fails, or the bytes differ from those that were written.
     pub fn read(&self, ptr: &BlockPtr, what: &str) -> Done<Vec<u8>> {
         let mut bytes = vec![0; self.superblock.block_bytes as usize];
         match ptr.kind {
@@ -147,14 +147,14 @@ impl Image {
         Ok(bytes)
     }
 
-    /// A failure that says what is damaged.
+    /// A failure that names the damaged structure.
     pub fn damaged(&self, what: impl std::fmt::Display) -> Failure {
         Failure::new(Exit::NotAVolume, format!("{} is damaged: {what}", self.path.display()))
             .advise("check it with `firn fsck`, or restore it from a copy")
     }
 }
 
-/// As many bytes as can be read; what is missing stays away, and decoding says so.
+/// As many bytes as can be read; decoding then reports the missing rest.
 fn read_lossy(file: &File, at_bytes: u64, len_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![0; len_bytes];
     let mut done = 0;
@@ -168,7 +168,7 @@ fn read_lossy(file: &File, at_bytes: u64, len_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// The most helpful of three reasons: a copy with the right magic knows more than one without.
+/// The most helpful of three reasons: a copy with the right magic tells more than one without.
 fn not_a_volume(path: &Path, primary: &[u8], copies: Vec<Result<Superblock, DecodeError>>) -> Failure {
     let reasons: Vec<DecodeError> = copies.into_iter().filter_map(Result::err).collect();
     let version = reasons.iter().find(|reason| reason.what == "format version");

@@ -10,24 +10,25 @@ use firnfs_format::{SECTOR_BYTES, SegmentId};
 pub struct Partial {
     /// The summary's header.
     pub summary: Summary,
-    /// What it holds, in stored order.
+    /// Its entries, in stored order.
     pub entries: Vec<Entry>,
-    /// Stored blocks whose bytes do not have the checksum in their pointer, as positions in `entries`.
+    /// Stored blocks that do not match the checksum in their pointer, as positions in `entries`.
     pub bad_blocks: Vec<usize>,
 }
 
-/// What a segment holds.
+/// The content of a segment.
 #[derive(Debug)]
 pub struct Segment {
-    /// Its partial segments in the order in which they lie.
+    /// Its partial segments, in the order of their places.
     pub partials: Vec<Partial>,
-    /// First sector behind the last of them.
+    /// First sector after the last of them.
     pub end_sector: u32,
 }
 
 impl Image {
-    /// Reads a segment and lists the chain of partial segments that begins at its start. Partial segments of the
-    /// segment's earlier uses, behind the end of the chain, are not listed: serials only grow within one use.
+    /// Reads a segment and lists the chain of partial segments that begins at its start. It does not list
+    /// partial segments of the segment's earlier uses, after the end of the chain: serials only grow within one
+    /// use.
     ///
     /// # Errors
     /// There is no such segment, or reading it fails.

@@ -9,7 +9,7 @@ use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockIndex, BlockPtr};
 
-/// Trees are never higher than this: 128 children a node reach 2^63 entries at height 8.
+/// Trees are never higher than this: with 128 children per node, height 8 reaches 2^63 entries.
 const MAX_HEIGHT: u32 = 8;
 
 impl Image {
@@ -57,7 +57,7 @@ impl Image {
         Ok(())
     }
 
-    /// One entry of a table; the default where the table does not reach.
+    /// One entry of a table; the default beyond the end of the table.
     ///
     /// # Errors
     /// Reading or checking a block of the table fails.
@@ -67,7 +67,7 @@ impl Image {
         for height in (0..=root.height.min(MAX_HEIGHT)).rev() {
             let below = fan.saturating_pow(height);
             let slot = number / below;
-            // Only the root can be asked for more than it holds; further down the remainder is taken.
+            // Only in the root can the slot exceed its entries; further down the remainder is taken.
             let slot = if height == root.height { slot } else { slot % fan };
             if slot >= fan || !ptr.is_stored() {
                 return Ok(E::default());
@@ -88,7 +88,7 @@ impl Image {
     }
 
     /// Calls `visit` with every stored or reserved block of a fork: BSD-LFS's block number and the pointer. Indirect
-    /// blocks come before what they point to.
+    /// blocks come before the blocks that they point to.
     ///
     /// # Errors
     /// Reading or checking an indirect block fails.
@@ -126,5 +126,5 @@ impl Image {
     }
 }
 
-// The walk takes the inode's pointers for the slots of the block map.
+// The walk relies on the inode's pointers being the slots of the block map.
 const _: () = assert!(DIRECT_POINTERS as u64 == firnfs::bmap::DIRECT && FORKS == 3);

@@ -1,4 +1,4 @@
-//! What an image says of itself when it is whole, damaged, short, foreign or of another version.
+//! What the image reader reports for an image that is whole, damaged, short, foreign or of another version.
 
 use super::*;
 use firnfs::lfs::{MkfsOptions, mkfs};

@@ -1,9 +1,9 @@
 //! `mkfs --from-dir`: copies a directory tree into a fresh volume, through the library, without mounting it.
 //!
-//! Copied: every file type, hard links, sparse files with their holes, extended attributes and ACLs, owners, modes,
-//! access and modification times. Entries are made in the byte order of their names, so that the same tree gives the
+//! It copies every file type, hard links, sparse files with their holes, extended attributes and ACLs, owners, modes,
+//! access and modification times. It makes entries in the byte order of their names, so that the same tree gives the
 //! same volume. Directories get their attributes after their entries: a default ACL or a set-group-id bit must not
-//! leak into what is copied, and making an entry changes the directory's times.
+//! affect the copied entries, and making an entry changes the directory's times.
 
 use crate::failure::{Done, Failure};
 use firnfs::engine::Engine;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What a tree holds, or how much of it has been copied so far.
+/// The content of a tree, or the part of it that has been copied so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct Totals {
     /// Regular files, each counted once whatever its number of links.
@@ -42,10 +42,10 @@ pub struct Totals {
 /// Identity of a source file: device and inode number.
 type SourceId = (u64, u64);
 
-/// Counts a tree before it is copied. `leave_out` is the image itself, which may lie within the tree.
+/// Counts a tree before it is copied. `leave_out` is the image itself, which may be inside the tree.
 ///
 /// # Errors
-/// As reading the tree reports, with the path.
+/// Errors of reading the tree, with the path.
 pub fn survey(tree: &Path, leave_out: Option<SourceId>) -> Done<Totals> {
     let mut totals = Totals { directories: 1, ..Totals::default() };
     let mut linked = rustc_hash::FxHashSet::default();
@@ -71,11 +71,11 @@ pub fn survey(tree: &Path, leave_out: Option<SourceId>) -> Done<Totals> {
     Ok(totals)
 }
 
-/// Copies the content and attributes of `tree` into the root of `volume` and makes nothing durable: the caller syncs.
-/// `progress` is called after every file.
+/// Copies the content and attributes of `tree` into the root of `volume`, and makes nothing durable: the caller
+/// syncs. `progress` is called after every file.
 ///
 /// # Errors
-/// As reading the tree or writing the volume reports, with the path.
+/// Errors of reading the tree or writing the volume, with the path.
 pub fn copy_tree<S: Engine>(
     volume: &Volume<S>,
     tree: &Path,
@@ -172,7 +172,7 @@ struct Copier<'a, S: Engine> {
 }
 
 impl<S: Engine> Copier<'_, S> {
-    /// Copies one entry; a directory is made and handed back, to be descended into.
+    /// Copies one entry; a directory is made and returned, so that the caller can descend into it.
     fn copy_entry(&mut self, parent: InodeNo, path: PathBuf, meta: Metadata) -> Done<Option<OpenDirectory>> {
         if self.leave_out == Some(source_id(&meta)) {
             return Ok(None);
@@ -251,7 +251,7 @@ impl<S: Engine> Copier<'_, S> {
         self.run(path, |vfs, now| vfs.setattr(now, ino, resize)).map(drop)
     }
 
-    /// Extended attributes first: setting an ACL changes the mode, and the mode that counts is the one copied last.
+    /// Copies extended attributes first: setting an ACL changes the mode, and the mode is copied last.
     fn copy_attributes(&self, ino: InodeNo, path: &Path, meta: &Metadata) -> Done {
         for (name, value) in
             xattrs_of(path).map_err(|e| Failure::io("cannot read attributes of", path, &e))?
@@ -288,7 +288,7 @@ fn next_data(file: &File, at_bytes: u64, len_bytes: u64) -> std::io::Result<Opti
     let start_bytes = match rustix::fs::seek(file, SeekFrom::Data(at_bytes)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
-        // A source that knows no holes is all data.
+        // A source that does not support holes is all data.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((at_bytes, len_bytes))),
         Err(e) => return Err(e.into()),
     };
@@ -310,7 +310,7 @@ fn xattrs_of(path: &Path) -> std::io::Result<Vec<(OsString, Vec<u8>)>> {
         let name = OsString::from_vec(name.to_vec());
         match grow(|buf| rustix::fs::lgetxattr(path, &name, buf)) {
             Ok(value) => out.push((name, value)),
-            // Removed meanwhile, or not for our eyes (`trusted.` without CAP_SYS_ADMIN).
+            // Removed meanwhile, or not readable by this process (`trusted.` without CAP_SYS_ADMIN).
             Err(Errno::NODATA | Errno::PERM | Errno::OPNOTSUPP) => {}
             Err(e) => return Err(e.into()),
         }

@@ -1,4 +1,4 @@
-//! A tree with one of everything goes into a memory volume and is compared with its source.
+//! Copies a tree with one object of each kind into a memory volume and compares the volume with its source.
 
 use super::*;
 use firnfs::mem::{MemOptions, MemStore};

@@ -1,6 +1,6 @@
 //! `firn mkfs`: makes a volume on an image file or block device, and fills it from a directory tree if asked.
 //!
-//! [`plan`] decides and refuses, [`signatures`] knows what may be there already, [`from_dir`] copies a tree.
+//! [`plan`] decides and refuses, [`signatures`] recognises existing content, [`from_dir`] copies a tree.
 
 mod from_dir;
 mod plan;
@@ -24,7 +24,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes wiped at the end of what a volume replaces: backup partition tables and RAID superblocks lie there.
+/// Bytes wiped at the end of the replaced content: backup partition tables and RAID superblocks are stored there.
 const WIPE_TAIL_BYTES: u64 = 128 << 10;
 /// Bytes wiped at a time.
 const WIPE_STEP_BYTES: u64 = 64 << 10;
@@ -72,7 +72,7 @@ pub struct MkfsArgs {
     pub json: bool,
 }
 
-/// What was made.
+/// The result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Made {
     image: PathBuf,
@@ -91,7 +91,7 @@ struct Made {
 pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let plan = MkfsPlan::resolve(args)?;
     let options = options(args, &plan)?;
-    // Before a file is made for options that make no volume.
+    // Before making a file: refuse options that make no volume.
     firnfs::lfs::mkfs_with_logs(&options, args.data_logs).map_err(|e| impossible(&e))?;
     let device = plan.open()?;
     let physical_block_bytes = device.geometry().physical_block_bytes;
@@ -153,7 +153,7 @@ fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
     })
 }
 
-/// A size that has to fit 32 bits.
+/// A size that must fit in 32 bits.
 ///
 /// # Errors
 /// Usage, naming the option.
@@ -161,10 +161,10 @@ pub fn narrow(bytes: u64, option: &str) -> Done<u32> {
     u32::try_from(bytes).map_err(|_| Failure::usage(format!("{option} {} is too large", Bytes(bytes))))
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes that nobody can guess.
 ///
 /// # Errors
-/// The system gives none.
+/// The system provides none.
 pub fn fill_random(out: &mut [u8]) -> Done {
     use std::io::Read;
     let path = std::path::Path::new("/dev/urandom");
@@ -187,7 +187,8 @@ fn impossible(error: &FsError) -> Failure {
     }
 }
 
-/// Zeros where other file systems keep their signatures, so that nothing takes the volume for what it replaced.
+/// Writes zeros where other file systems keep their signatures, so that no program takes the volume for its
+/// predecessor.
 fn wipe_if_needed(plan: &MkfsPlan, device: &dyn Device) -> Result<(), firnfs_device::DeviceError> {
     if !plan.wipe() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What `firn mkfs` is about to do, decided and checked before anything is written.
+//! The plan of `firn mkfs`, decided and checked before anything is written.
 
 use super::MkfsArgs;
 use super::signatures::{self, Content};
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 /// Longest label in bytes.
 const LABEL_MAX_BYTES: usize = 64;
 
-/// What the volume goes on.
+/// Where the volume goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A file that does not exist yet.
     NewFile,
-    /// A file that does; its length becomes the volume's.
+    /// An existing file; its length becomes the volume's.
     ExistingFile {
         /// Its content must be wiped first.
         wipe: bool,
@@ -35,17 +35,17 @@ pub enum Place {
 pub struct MkfsPlan {
     /// Image file or block device.
     pub path: PathBuf,
-    /// Which of the two, and in what state.
+    /// The kind of the place, and its state.
     pub place: Place,
     /// Size of the volume in bytes.
     pub size_bytes: u64,
 }
 
 impl MkfsPlan {
-    /// Checks the command line against what is there.
+    /// Checks the command line against the present content.
     ///
     /// # Errors
-    /// Refused where something would be destroyed that is not ours to destroy; usage errors.
+    /// Refuses to destroy foreign content; usage errors.
     pub fn resolve(args: &MkfsArgs) -> Done<Self> {
         if args.label.len() > LABEL_MAX_BYTES {
             return Err(Failure::usage(format!(
@@ -74,7 +74,7 @@ impl MkfsPlan {
 
     fn existing_file(path: PathBuf, len_bytes: u64, args: &MkfsArgs) -> Done<Self> {
         let content = look(&path, args.force)?;
-        // A file of somebody's own, whatever it is, deserves the question; a device without a signature does not.
+        // A user's file, whatever it contains, deserves the question; a device without a signature does not.
         if content == Content::Unknown && !args.force {
             return Err(refuse(&path, "data that firn does not know"));
         }
@@ -109,7 +109,7 @@ impl MkfsPlan {
         Ok(Self { path, place: Place::BlockDevice { wipe }, size_bytes })
     }
 
-    /// Opens the device for writing, alone; a new file is made.
+    /// Opens the device for writing, exclusively; makes a new file if necessary.
     ///
     /// # Errors
     /// Refused if it is in use.
@@ -126,7 +126,7 @@ impl MkfsPlan {
         opened.map_err(|e| open_failed(&e))
     }
 
-    /// Leaves nothing of a file that was made for a volume that could not be written.
+    /// Removes a new file whose volume could not be written.
     pub fn remove_new(&self) {
         if self.place == Place::NewFile {
             // The failure that led here says more than a second one would.
@@ -134,13 +134,13 @@ impl MkfsPlan {
         }
     }
 
-    /// Whether what is there must be wiped first.
+    /// Whether the present content must be wiped first.
     #[must_use]
     pub fn wipe(&self) -> bool {
         matches!(self.place, Place::ExistingFile { wipe: true } | Place::BlockDevice { wipe: true })
     }
 
-    /// Identity of the image file, to leave it out of a tree that holds it.
+    /// Identity of the image file, to leave it out of a tree that contains it.
     #[must_use]
     pub fn source_id(&self) -> Option<(u64, u64)> {
         let meta = std::fs::metadata(&self.path).ok()?;
@@ -148,7 +148,7 @@ impl MkfsPlan {
     }
 }
 
-/// What a device says when it cannot be opened, with the exit code that fits.
+/// The failure for a device that cannot be opened, with the matching exit code.
 #[must_use]
 pub fn open_failed(error: &OpenError) -> Failure {
     match error {
@@ -184,8 +184,7 @@ fn length(mut file: &File, path: &Path) -> Done<u64> {
     file.seek(SeekFrom::End(0)).map_err(|e| Failure::io("cannot read", path, &e))
 }
 
-/// Looks at what is there and refuses what may not be overwritten: never what is mounted, and what is known only if
-/// forced.
+/// Examines the present content and refuses to overwrite a mounted device; refuses known content unless forced.
 fn look(path: &Path, force: bool) -> Done<Content> {
     let mounted = target::mount_of_image(path)
         .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?;

@@ -1,9 +1,9 @@
-//! What a device or image already holds, by the magic numbers that libblkid(3) knows too.
+//! Recognises the present content of a device or image by magic numbers, which libblkid(3) knows too.
 //!
-//! `mkfs` refuses to overwrite a known file system, container or partition table unless forced. The table is our own:
-//! it is one screen long, and the libraries that do this bring C code or cover a fifth of it. Reads two windows, the
-//! first 2 MiB and the last 128 KiB; never fails on odd bytes, short files included. What the table does not know on a block
-//! device, blkid(8) is asked about where it is installed.
+//! `mkfs` refuses to overwrite a known file system, container or partition table unless forced. firnfs has a table of its own:
+//! it is one screen long, and the libraries for this task bring C code or cover a fifth of it. It reads two windows, the first
+//! 2 MiB and the last 128 KiB; it never fails on odd bytes or short files. If the table does not recognise the content of a
+//! block device, blkid(8) is asked, where it is installed.
 
 use firnfs_format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT};
 use std::fs::File;
@@ -12,9 +12,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Bytes looked at from the start: the uberblocks of ZFS lie at 128 to 256 KiB, our second superblock at 1 MiB.
+/// Bytes examined from the start: the uberblocks of ZFS are at 128 to 256 KiB, firnfs's second superblock at 1 MiB.
 const HEAD_BYTES: u64 = 2 << 20;
-/// Bytes looked at before the end: backup partition tables and RAID superblocks of version 0.90 and 1.0.
+/// Bytes examined before the end: backup partition tables and RAID superblocks of version 0.90 and 1.0.
 const TAIL_BYTES: u64 = 128 << 10;
 
 /// A magic number at a fixed offset from the start.
@@ -75,18 +75,18 @@ const TABLE: &[Magic] = &[
     magic("an HFS+ file system", 1024, b"HX\x00\x05"),
 ];
 
-/// What a device holds.
+/// The content of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Only zeros in the places looked at.
+    /// Only zeros in the examined places.
     Blank,
-    /// Something known; the text names it with its article.
+    /// Known content; the text names it with its article.
     Known(&'static str),
     /// Bytes that firn does not recognise.
     Unknown,
 }
 
-/// Looks at an open file or device of `size_bytes`.
+/// Examines an open file or device of `size_bytes`.
 ///
 /// # Errors
 /// As reading it reports.
@@ -97,7 +97,7 @@ pub fn identify(file: &File, size_bytes: u64) -> io::Result<Content> {
     Ok(identify_windows(&head, &tail, size_bytes))
 }
 
-/// What blkid(8) finds on a device, in words; `None` if it finds nothing, is not installed, or cannot read the device.
+/// What blkid(8) finds on a device, as text; `None` if it finds nothing, is not installed, or cannot read the device.
 #[must_use]
 pub fn ask_blkid(path: &Path) -> Option<String> {
     let programs = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
@@ -158,7 +158,7 @@ fn le_u32(bytes: &[u8], at_bytes: usize) -> u32 {
     bytes.get(at_bytes..at_bytes + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// Our own kind: either of the two superblock copies near the start.
+/// A firnfs volume: either of the two superblock copies near the start.
 fn firnfs_volume(head: &[u8]) -> Option<&'static str> {
     [SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT]
         .into_iter()
@@ -219,7 +219,7 @@ fn backup_at_the_end(tail: &[u8], size_bytes: u64) -> Option<&'static str> {
     }
 }
 
-/// A DOS partition table: its two-byte mark alone is also that of a boot sector, so the entries must make sense.
+/// A DOS partition table: boot sectors have the same two-byte mark, so the entries must be plausible too.
 fn partition_table(head: &[u8]) -> Option<&'static str> {
     const FIRST_ENTRY_AT: usize = 446;
     if !starts_at(head, 510, b"\x55\xaa") {

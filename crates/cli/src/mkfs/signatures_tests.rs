@@ -1,4 +1,5 @@
-//! Real tools make the file systems that every Debian can make; the rest are magic numbers put in place by hand.
+//! Real tools make the file systems whose tools every Debian has; the tests write the magic numbers of the
+//! others by hand.
 
 use super::*;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! mkfs as a user meets it: what it makes, and what it refuses to overwrite.
+//! mkfs from a user's view: what it makes, and what it refuses to overwrite.
 
 use super::*;
 use crate::failure::Exit;

@@ -1,8 +1,8 @@
-//! The background: `firn mount` starts itself again as a daemon, waits until the mount serves, and passes the daemon's
-//! failure on as its own.
+//! The background: `firn mount` starts itself again as a daemon, waits until the mount works, and reports the daemon's
+//! failure as its own.
 //!
-//! The daemon says on its standard output how it went - one line of JSON - and then lets go of the terminal. No fork: a
-//! process with threads cannot be forked safely.
+//! The daemon reports the outcome on its standard output, as one line of JSON, and then detaches from the terminal. It
+//! does not fork: a process with threads cannot be forked safely.
 
 use crate::failure::{Done, Exit, Failure};
 use serde::{Deserialize, Serialize};
@@ -19,16 +19,16 @@ static DETACHED: AtomicBool = AtomicBool::new(false);
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Report {
-    /// The mount serves.
+    /// The mount works.
     Ready,
-    /// It does not.
+    /// The mount failed.
     Failed { message: String, advice: Option<String>, exit: u8 },
 }
 
-/// Starts this very command line again as a daemon; returns once the mount serves.
+/// Starts this command line again as a daemon; returns once the mount works.
 ///
 /// # Errors
-/// The daemon's own failure, or that it died without a word.
+/// The daemon's own failure, or that it died without a report.
 pub fn start() -> Done {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_else(|| "firn".into());
@@ -44,7 +44,7 @@ pub fn start() -> Done {
         .map_err(|e| Failure::io("cannot start the daemon from", &program, &e))?;
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // An error reads as silence, which is reported below.
+        // An error counts as silence, which is reported below.
         let _silence = BufReader::new(stdout).read_line(&mut line);
     }
     match serde_json::from_str(&line) {
@@ -61,8 +61,8 @@ pub fn start() -> Done {
     }
 }
 
-/// In the daemon, once the mount serves: tells the process that waits, and lets go of the terminal. Messages go to `log`
-/// from here on, or to the kernel's log (root), or nowhere.
+/// In the daemon, once the mount works: tells the waiting process, and detaches from the terminal. From here on messages
+/// go to `log`, or to the kernel's log (root), or nowhere.
 ///
 /// # Errors
 /// The log or `/dev/null` cannot be opened.
@@ -75,7 +75,7 @@ pub fn detach(log: Option<&Path>) -> Done {
             let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
             file.map_err(|e| Failure::io("cannot open", path, &e))?
         }
-        // Each message is one write, as the kernel wants it.
+        // Each message is one write, as the kernel requires.
         None => match std::fs::OpenOptions::new().write(true).open("/dev/kmsg") {
             Ok(kernel_log) => kernel_log,
             Err(_) => null.try_clone().map_err(|e| Failure::io("cannot open", null_path, &e))?,
@@ -89,13 +89,13 @@ pub fn detach(log: Option<&Path>) -> Done {
     redirected.map_err(|errno| Failure::failed(format!("cannot let go of the terminal: {errno}")))
 }
 
-/// In the daemon: leaves the session of the terminal, so that closing it ends nothing.
+/// In the daemon: leaves the terminal's session, so that closing the terminal does not end it.
 pub fn leave_session() {
-    // Fails only for a process that leads its group already, which is as good.
+    // It fails only for a process that leads its group already, which is as good.
     let _leader_already = rustix::process::setsid();
 }
 
-/// In the daemon, when it fails: to the process that waits, or to the log once that is gone.
+/// In the daemon, when it fails: reports to the waiting process, or to the log if that process has gone.
 pub fn report_failure(failure: &Failure) {
     if DETACHED.load(Ordering::SeqCst) {
         tracing::error!("{failure}");
@@ -112,7 +112,7 @@ fn report(report: &Report) {
     let mut line = serde_json::to_string(report).unwrap_or_default();
     line.push('\n');
     let mut stdout = std::io::stdout();
-    // Whoever started the daemon may be gone; the mount is not.
+    // The process that started the daemon may have gone; the mount has not.
     let _nobody_listens = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
 }
 

@@ -1,4 +1,4 @@
-//! mount(8) and fstab(5): a link named `firnfs` or `mount.firnfs` to the `firn` program mounts, as helpers of mount do.
+//! mount(8) and fstab(5): a link named `firnfs` or `mount.firnfs` to the `firn` program mounts, as mount helpers do.
 //!
 //! For type `fuse.firnfs` mount(8) runs mount.fuse3, which runs `firnfs SOURCE DIRECTORY -o OPTIONS` from the PATH; for
 //! type `firnfs` it runs `/sbin/mount.firnfs SOURCE DIRECTORY [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const HELPER_NAMES: [&str; 2] = ["firnfs", "mount.firnfs"];
 
-/// The words of the command line; those of a mount helper become those of `firn mount`.
+/// The words of the command line; a mount helper's words are translated to those of `firn mount`.
 pub fn command_line(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words = words.peekable();
     let is_helper = words

@@ -1,12 +1,13 @@
-//! Messages of a daemon: to standard error, which `daemon` points at a log once the mount serves.
+//! Messages of a daemon: they go to standard error, which `daemon` redirects to a log once the mount works.
 
 use tracing::level_filters::LevelFilter;
 
-/// Starts logging, of panics, too: warnings and errors, with `verbose` also what the daemon does. Later calls have no effect.
+/// Starts logging, including panics: warnings and errors, and with `verbose` also the daemon's actions. Later calls have no
+/// effect.
 pub fn start(verbose: bool) {
     let level = if verbose { LevelFilter::INFO } else { LevelFilter::WARN };
-    // A broken invariant must not reach the device: the process ends at once, and the next mount recovers what was
-    // durable. An answer that never comes would hang whoever waits for it besides.
+    // A broken invariant must not reach the device: the process ends at once, and the next mount recovers what was durable.
+    // If it went on without the panicked thread, callers would wait for ever for its answer.
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!("internal error, giving up: {panic}");
         std::process::abort();

@@ -1,4 +1,4 @@
-//! `firn mount`, `firn umount`, `firn sync`: thin around the `firnfs-fuse` library.
+//! `firn mount`, `firn umount`, `firn sync`: a thin layer around the `firnfs-fuse` library.
 //!
 //! `options` resolves the command line, `daemon` goes to the background, `open` opens the volume, `release` is the
 //! client of a running daemon. Callers: `main`, with the `Args` structs defined here.
@@ -23,10 +23,10 @@ use options::MountPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Mounts a volume. In the foreground returns after the unmount, else once the mount serves.
+/// Mounts a volume. In the foreground it returns after the unmount, otherwise once the mount works.
 ///
 /// # Errors
-/// The command line makes no sense, the volume cannot be opened, or it cannot be mounted there.
+/// The command line is invalid, the volume cannot be opened, or it cannot be mounted there.
 pub fn mount(args: &MountArgs) -> Done {
     let plan = args.resolve()?;
     if plan.mount_options.remount {
@@ -43,7 +43,7 @@ pub fn mount(args: &MountArgs) -> Done {
     firnfs_fuse::become_io_flusher();
     let served = open::open_and_serve(&plan);
     match served {
-        // Said by the process that waits, or in the log: not here as well.
+        // The waiting process or the log reports it: do not repeat it here.
         Err(failure) if plan.daemon => {
             daemon::report_failure(&failure);
             std::process::exit(i32::from(failure.exit as u8))
@@ -52,7 +52,7 @@ pub fn mount(args: &MountArgs) -> Done {
     }
 }
 
-/// Mounts an open volume and serves it to the end. `source` is what `mount` shows.
+/// Mounts an open volume and serves it to the end. `source` is the source that `mount` shows.
 fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
@@ -60,7 +60,7 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     let mut session = Session::mount(Arc::clone(&volume), request, config).map_err(|e| failure_of(&e))?;
     S::register(&volume, &mut session);
     drop(volume);
-    // A daemon keeps no directory busy. The session knows its paths in full by now.
+    // A daemon must not keep a directory busy. By now the session has absolute paths.
     std::env::set_current_dir("/")
         .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
     let mut detached = Ok(());

@@ -19,17 +19,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What `mount` shows for a volume in memory.
+/// The source that `mount` shows for a volume in memory.
 const MEMORY_SOURCE: &str = "firnfs-memory";
 
-/// How long a mount waits for the daemon of an unmount just before it to let go of the volume.
+/// How long a mount waits for the daemon of a previous mount to release the volume.
 const LOCK_WAIT_MS: u64 = 10_000;
 
-/// How long a mount waits for an unmount that has begun to take the volume out of the mount table.
+/// How long a mount waits until an unmount that has begun removes the volume from the mount table.
 const TABLE_WAIT: Duration = Duration::from_millis(500);
 const TABLE_LOOK: Duration = Duration::from_millis(10);
 
-/// Lines about damage at a mount; `firn stat` has them all.
+/// Lines about damage that a mount prints; `firn stat` shows them all.
 const DAMAGE_LINES: usize = 8;
 
 /// Opens the volume and serves it until it is unmounted.
@@ -37,7 +37,7 @@ const DAMAGE_LINES: usize = 8;
 /// # Errors
 /// The volume cannot be opened or mounted, or serving it failed.
 pub fn open_and_serve(plan: &MountPlan) -> Done {
-    // Before the volume is opened: it may be the dead mount there that keeps the device in use.
+    // Before the volume is opened: a dead mount at this place may be what keeps the device in use.
     mount::prepare_mountpoint(&plan.mountpoint).map_err(|e| failure_of(&SessionError::Mount(e)))?;
     match &plan.source {
         Source::Memory(size_bytes) => {
@@ -60,7 +60,7 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         access,
         lock,
         lock_wait_ms: LOCK_WAIT_MS,
-        // Mounting as fuseblk is what claims a device then.
+        // If it is mounted as fuseblk, that claims the device.
         hold_claim: !mount::uses_fuseblk(path),
         ..FileOptions::default()
     };
@@ -89,8 +89,9 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
     Ok(volume)
 }
 
-/// The lock would refuse, too, but only after a wait, and without saying where. A mount of the volume whose daemon died
-/// is cleared, wherever it is: the kernel keeps a block device claimed for it.
+/// Refuses a volume that is mounted already. The lock would refuse too, but only after a wait, and without saying where
+/// it is mounted. If the daemon of such a mount has died, clears the mount, wherever it is: the kernel keeps a block
+/// device claimed for it.
 fn refuse_second_mount(path: &Path) -> Done {
     let table_failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
     let began = Instant::now();
@@ -110,7 +111,7 @@ fn refuse_second_mount(path: &Path) -> Done {
     Ok(())
 }
 
-/// For `-v`: what was found in the log behind the last checkpoint.
+/// For `-v`: what was found in the log after the last checkpoint.
 fn report_recovery(volume: &Volume<Lfs>) {
     let Ok(done) = volume.run(|vfs, _| Ok(*vfs.store().recovered())) else { return };
     if done.was_clean {
@@ -126,7 +127,7 @@ fn report_recovery(volume: &Volume<Lfs>) {
     }
 }
 
-/// What keeps a volume from being written that was to be mounted for it, and what was left alone because it is damaged.
+/// Reports why a volume that should be writable is not, and what was left alone because it is damaged.
 fn report_damage(volume: &Volume<Lfs>) {
     let told = volume.run(|vfs, _| {
         let why = vfs.store().read_only().map(str::to_owned);
@@ -140,7 +141,7 @@ fn report_damage(volume: &Volume<Lfs>) {
     aside.iter().for_each(|line| eprintln!("firn: {line}"));
 }
 
-/// A new, empty volume in memory; its root belongs to whoever mounts it.
+/// A new, empty volume in memory; its root directory belongs to the user who mounts it.
 fn memory_volume(plan: &MountPlan, size_bytes: u64) -> Volume<MemStore> {
     let clock = Arc::new(SystemClock);
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -1,5 +1,5 @@
-//! What a mounted volume answers over its control socket beyond what every mount does (`firnfs_fuse::session`): all of it is
-//! registered here.
+//! Registers the operations that a mounted volume offers on its control socket, beyond those of every mount
+//! (`firnfs_fuse::session`).
 
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
@@ -10,9 +10,9 @@ use firnfs_fuse::Session;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
-/// A kind of volume, with the control operations that it has.
+/// A kind of volume, and the control operations that it offers.
 pub trait Operations: Inspect + Sized + 'static {
-    /// Adds them to a session. The volume is held weakly: it must close after the unmount.
+    /// Adds the operations to a session. The volume is held weakly: it must close after the unmount.
     fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>);
 }
 

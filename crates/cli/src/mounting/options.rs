@@ -1,4 +1,4 @@
-//! `firn mount`'s options: the command line's own, and those of `-o`, which fstab(5) uses, resolved into one struct.
+//! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
 use crate::failure::{Done, Failure};
 use crate::sizes::parse_size;
@@ -17,14 +17,15 @@ const DEFAULT_COMMIT_INTERVAL_MS: u64 = 5000;
 const DEFAULT_CHECKPOINT_INTERVAL_MS: u64 = 30_000;
 /// Default of `--checkpoint-bytes`.
 const DEFAULT_CHECKPOINT_BYTES: u64 = 256 << 20;
-/// Bounds of `--checkpoint-bytes`: below, checkpoints would be most of what is written; above, nobody waits for a recovery.
+/// Bounds of `--checkpoint-bytes`: with less, checkpoints would be most of the written data; with more, a recovery would
+/// take too long.
 const CHECKPOINT_BYTES_MIN: u64 = 1 << 20;
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 40;
 /// Default of `--coalesce-after`, in milliseconds.
 const DEFAULT_COALESCE_AGE_MS: u64 = 60_000;
 /// Bound of `--coalesce-after`, in seconds: a year.
 const COALESCE_AGE_MAX_S: f64 = 31_536_000.0;
-/// More workers than this help nobody.
+/// A larger number of workers is useless.
 const MAX_THREADS: usize = 256;
 
 /// Arguments of `firn mount`.
@@ -106,7 +107,7 @@ pub struct MountArgs {
     daemon: bool,
 }
 
-/// What to mount.
+/// The volume to mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A new volume of that many bytes.
@@ -118,9 +119,9 @@ pub enum Source {
 /// The command line, checked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MountPlan {
-    /// What.
+    /// The volume.
     pub source: Source,
-    /// Where.
+    /// The mountpoint.
     pub mountpoint: PathBuf,
     /// Options that all file systems share.
     pub mount_options: MountOptions,
@@ -128,9 +129,9 @@ pub struct MountPlan {
     pub cache_bytes: u64,
     /// Worker threads.
     pub threads: usize,
-    /// Of the adapter.
+    /// Settings of the adapter.
     pub settings: Settings,
-    /// Longest time until a change is durable by itself, in milliseconds.
+    /// Longest time until an unsynced change becomes durable, in milliseconds.
     pub commit_interval_ms: u64,
     /// Longest time between checkpoints while there are changes, in milliseconds.
     pub checkpoint_interval_ms: u64,
@@ -138,9 +139,9 @@ pub struct MountPlan {
     pub checkpoint_bytes: u64,
     /// Which segments are cleaned.
     pub cleaning_policy: Policy,
-    /// Which log data goes to; `None`: what suits the volume.
+    /// Which log data goes to; `None`: the default for the volume.
     pub placement: Option<PlacementName>,
-    /// How long scattered files have to rest before they are put in order, in milliseconds; `None`: they never are.
+    /// How long scattered files must rest before they are put in order, in milliseconds; `None`: they never are.
     pub coalesce_age_ms: Option<u64>,
     /// Free segments are discarded.
     pub discard: bool,
@@ -148,7 +149,7 @@ pub struct MountPlan {
     pub log: Option<PathBuf>,
     /// Stay in the foreground.
     pub foreground: bool,
-    /// Tell what was recovered.
+    /// Report what was recovered.
     pub verbose: bool,
     /// This process is the daemon that another one started.
     pub daemon: bool,
@@ -184,7 +185,7 @@ impl MountArgs {
             plan.apply(word)?;
         }
         plan.settings.exact_atime = plan.mount_options.atime == AtimeMode::Strictatime;
-        // The long options are the more explicit ones: they win.
+        // The long options are more explicit, so they win.
         if let Some(bytes) = self.cache {
             plan.cache_bytes = bytes;
         }

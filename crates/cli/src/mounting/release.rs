@@ -1,7 +1,7 @@
 //! `firn umount` and `firn sync`: clients of a running daemon.
 //!
-//! An unmount through umount(8) returns when the kernel has let go, which on plain FUSE is before the daemon has written
-//! its last checkpoint. `firn umount` waits for the release of the volume and reports whether that worked.
+//! An unmount through umount(8) returns when the kernel has detached the mount; on plain FUSE that is before the daemon
+//! has written its last checkpoint. `firn umount` waits until the volume is released, and reports whether that worked.
 
 use crate::failure::{Done, Exit, Failure};
 use clap::Args;
@@ -54,17 +54,18 @@ pub fn umount(args: &UmountArgs) -> Done {
     let mount = find_mount(&args.path)?;
     let mut client = match Client::for_mount(&mount) {
         Ok(client) => client,
-        // Nobody will close the volume; what is left of the mount can still be cleared.
+        // Nobody will close the volume; the remains of the mount can still be cleared.
         Err(ClientError::DeadDaemon(_)) => return unmount(&mount.mountpoint, true),
         Err(error) => return Err(failure_of(&error)),
     };
-    // A failure is met again when the volume is closed; here it must not keep anybody from unmounting.
+    // A failure shows again when the volume is closed; here it must not prevent the unmount.
     let synced = client.call("sync", json!({}));
     if args.lazy {
         unmount(&mount.mountpoint, true)?;
         return synced.map(drop).map_err(|e| failure_of(&e));
     }
-    // Asked before, answered after: the daemon answers what is under way even while it ends.
+    // Send the request before the unmount, read the answer after it: the daemon answers pending requests even while it
+    // ends.
     client.send("await_release", json!({})).map_err(|e| failure_of(&e))?;
     unmount(&mount.mountpoint, false)?;
     while client.receive().map_err(|e| failure_of(&e))? != json!(true) {

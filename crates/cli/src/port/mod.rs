@@ -1,11 +1,11 @@
 //! The cleaner's port on the control socket (BSD-LFS, section 3.5): a cleaner is an ordinary process of the mount's owner.
 //!
-//! `wire` is what goes over it; what the requests promise is in `firnfs::lfs::port`. Nothing here believes a cleaner.
+//! `wire` declares the messages; `firnfs::lfs::port` says what the requests promise. The daemon trusts no cleaner.
 //!
 //! Caller: `mounting::operations`.
 //!
-//! Invariants: segments are held in memory for one request at a time, whatever many cleaners ask for; no request keeps the
-//! volume from being closed for longer than its own work, `segwait` for a tenth of a second.
+//! Invariants: the daemon holds segments in memory for one request at a time, however many cleaners ask; no request delays
+//! closing the volume for longer than its own work, `segwait` for at most a tenth of a second.
 
 pub mod wire;
 
@@ -24,18 +24,18 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use wire::{Block, Cleaned, Coalesced, Contents, Inode, Inodes, Marked, Room, Segment, Segments, Trimmed};
 
-/// Segments of one answer at most.
+/// Most segments in one answer.
 const SEGMENTS_MAX: u64 = 4096;
-/// Inode numbers looked at for one answer at most.
+/// Most inode numbers examined for one answer.
 const INODES_MAX: u64 = 4096;
-/// Blocks of one answer to `segment_read` at most.
+/// Most blocks in one answer to `segment_read`.
 const BLOCKS_MAX: usize = 16 << 10;
-/// How long `segwait` keeps the volume from being closed at most.
+/// How long `segwait` may delay closing the volume.
 const WAIT_SLICE: Duration = Duration::from_millis(100);
-/// How long `segwait` waits unless it is told, in milliseconds.
+/// How long `segwait` waits by default, in milliseconds.
 const WAIT_MS: u64 = 60_000;
 
-/// Lets the daemon answer cleaners. The volume is held weakly: it must close after the unmount.
+/// Registers the operations for cleaners. The volume is held weakly: it must close after the unmount.
 pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
     let port = Arc::new(Port { volume, turn: Mutex::new(()) });
     port.register(registry, "segments", "segments from 'from' on, as the ifile has them", segments);
@@ -62,7 +62,7 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
 
 struct Port {
     volume: Weak<Volume<Lfs>>,
-    /// Held by whoever holds segments in memory, or gathers what a move needs.
+    /// A request holds this while it holds segments in memory, or gathers blocks for a move.
     turn: Mutex<()>,
 }
 
@@ -96,7 +96,7 @@ fn json(answer: &impl Serialize) -> Answer<Value> {
     serde_json::to_value(answer).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
 }
 
-/// What was asked for makes no sense, or the volume failed.
+/// The request is invalid, or the volume failed.
 fn refusal(error: &firnfs::FsError) -> OpError {
     let kind = match error {
         firnfs::FsError::Invalid(_) => ErrorKind::InvalidArgument,
@@ -249,7 +249,7 @@ fn segwait(port: &Port, request: &Value) -> Answer<Value> {
     let start = Instant::now();
     let mut until_bytes = None;
     loop {
-        // Not held while it waits for the next slice: the volume can be closed in between.
+        // Not held while waiting for the next slice: the volume can be closed in between.
         let volume = port.volume()?;
         let goal = match until_bytes {
             Some(goal) => goal,

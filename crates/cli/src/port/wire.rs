@@ -1,12 +1,12 @@
-//! What goes over the cleaner's port, for both sides. docs/internals/cleaner-port.md describes it for people who write their own
-//! cleaner: names here are part of that protocol; new members may come, old ones stay.
+//! The messages of the cleaner's port, for both sides. docs/internals/cleaner-port.md describes them for authors of other
+//! cleaners. The names here are part of that protocol: members may be added, but existing ones stay.
 
 use firnfs::lfs::port::{self, BlockInfo, Emptiness, Fate, SegmentInfo};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{InodeNo, SectorAddr};
 use serde::{Deserialize, Serialize};
 
-/// Which part of a file a block belongs to.
+/// The part of a file that a block belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -20,14 +20,14 @@ pub enum Part {
     Inode,
 }
 
-/// A block: what BSD-LFS calls `BLOCK_INFO`.
+/// A block: BSD-LFS's `BLOCK_INFO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Block {
     /// Inode; 1 and 2 are not files but the tables.
     pub ino: u64,
     /// Its version when the block was written.
     pub version: u32,
-    /// Which part of it.
+    /// The part of the inode.
     pub part: Part,
     /// 0 data, 1 and up indirect.
     #[serde(default)]
@@ -35,15 +35,15 @@ pub struct Block {
     /// Index at that level.
     #[serde(default)]
     pub index: u64,
-    /// Where, in sectors from the start of the log.
+    /// Its place, in sectors from the start of the log.
     pub addr: u64,
-    /// How long, in bytes; not looked at in requests.
+    /// Its length in bytes; ignored in requests.
     #[serde(default)]
     pub bytes: u64,
 }
 
 impl Block {
-    /// An entry of a summary; `None` for one that says only that an inode was freed.
+    /// An entry of a summary; `None` for an entry that only says that an inode was freed.
     #[must_use]
     pub fn of(entry: &Entry) -> Option<Self> {
         let (part, level, index) = match entry.kind {
@@ -65,7 +65,7 @@ impl Block {
         })
     }
 
-    /// For the store.
+    /// Converts it for the store.
     #[must_use]
     pub fn info(&self) -> BlockInfo {
         let block = |fork| EntryKind::Block { fork, level: self.level, index: self.index };
@@ -79,14 +79,14 @@ impl Block {
     }
 }
 
-/// A segment, as the ifile has it.
+/// A segment, as in the ifile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Segment {
-    /// Which.
+    /// Its number.
     pub segment: u64,
-    /// Else it is clean.
+    /// In use; otherwise it is clean.
     pub in_use: bool,
-    /// It is being written, or damaged: leave it alone.
+    /// It is being written, or damaged: cleaners leave it alone.
     pub busy: bool,
     /// Live bytes.
     pub live_bytes: u32,
@@ -121,7 +121,7 @@ pub struct Room {
     pub segments: u64,
     /// Clean segments.
     pub clean: u64,
-    /// Of them, to be written now; the others wait for a checkpoint.
+    /// Clean segments that can be written now; the others wait for a checkpoint.
     pub ready: u64,
     /// The daemon cleans by itself below this many.
     pub low: u64,
@@ -144,7 +144,7 @@ impl From<port::Room> for Room {
 pub struct Segments {
     /// Size of each.
     pub segment_bytes: u32,
-    /// What the daemon's clock says, in nanoseconds since 1970.
+    /// The time of the daemon's clock, in nanoseconds since 1970.
     pub now_ns: i64,
     /// How much room there is.
     pub room: Room,
@@ -157,11 +157,11 @@ pub struct Segments {
 /// An inode in the inode map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Inode {
-    /// Which.
+    /// Its number.
     pub ino: u64,
     /// Bumped when it is deleted or truncated to zero.
     pub version: u32,
-    /// Where its record is, in sectors from the start of the log; null while that is only in memory.
+    /// Place of its record, in sectors from the start of the log; null while the record is only in memory.
     pub addr: Option<u64>,
     /// It has no names, or its blocks are being freed.
     pub orphan: bool,
@@ -172,7 +172,7 @@ pub struct Inode {
 /// Answer to `inodes`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Inodes {
-    /// Those in use among the numbers of this page.
+    /// The inodes in use among the numbers of this page.
     pub list: Vec<Inode>,
     /// Where the next page begins; null after the last.
     pub next: Option<u64>,
@@ -181,7 +181,7 @@ pub struct Inodes {
 /// Answer to `segment_read`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Contents {
-    /// What the summaries name, live or not.
+    /// The blocks that the summaries list, live or not.
     pub blocks: Vec<Block>,
     /// Where the next page begins; null after the last.
     pub next: Option<u64>,
@@ -192,7 +192,7 @@ pub struct Contents {
 pub struct Marked {
     /// For each block: `moved`, `dead`, `unknown`, `busy`, `damaged` or `no_room`.
     pub fates: Vec<WireFate>,
-    /// Stored bytes of those that moved.
+    /// Stored bytes of the blocks that moved.
     pub moved_bytes: u64,
 }
 
@@ -226,11 +226,11 @@ impl From<Fate> for WireFate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is.
+    /// It is clean.
     Clean,
-    /// The next checkpoint will find that it is.
+    /// The next checkpoint will find it empty.
     Empty,
-    /// So many bytes in it are live.
+    /// This many of its bytes are live.
     Live(u32),
     /// It is being written, or there is no such segment.
     Busy,
@@ -250,7 +250,7 @@ impl From<Emptiness> for State {
 /// Answer to `segclean`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cleaned {
-    /// For each segment that was named.
+    /// One for each segment in the request.
     pub states: Vec<State>,
     /// How much room there is.
     pub room: Room,
@@ -259,26 +259,26 @@ pub struct Cleaned {
 /// Answer to `coalesce`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Coalesced {
-    /// Bytes looked at, as stored.
+    /// Bytes examined, as stored.
     pub bytes: u64,
     /// Places in them where a reader had to seek.
     pub seams_before: u64,
-    /// Places where it has to now.
+    /// Places where a reader still has to seek.
     pub seams_after: u64,
-    /// Bytes written again, as stored.
+    /// Bytes rewritten, as stored.
     pub moved_bytes: u64,
-    /// There was too little room to write them again.
+    /// There was too little room to rewrite them.
     pub short: bool,
-    /// Where the next request goes on; null after the last.
+    /// Where the next request continues; null after the last.
     pub next: Option<u64>,
 }
 
 /// Answer to `trim`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Trimmed {
-    /// Clean segments of this part that were given back, in bytes.
+    /// Clean segments of this part that were discarded, in bytes.
     pub bytes: u64,
-    /// Where the next request goes on; null after the last.
+    /// Where the next request continues; null after the last.
     pub next: Option<u64>,
     /// Parts of the volume.
     pub parts: u64,

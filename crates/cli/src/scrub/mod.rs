@@ -1,5 +1,5 @@
-//! `firn scrub`: has the daemon of a mount check the volume while it is in use. `service` is the daemon's side, `view` what
-//! goes between.
+//! `firn scrub`: has the daemon of a mount check the volume while it is in use. `service` is the daemon's side, `view`
+//! declares the messages.
 
 pub mod service;
 pub mod view;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use view::{ProgressView, ScrubView, StatusView};
 
-/// Time between two looks at how far it is, in milliseconds.
+/// Time between two requests for the progress, in milliseconds.
 const LOOK_EVERY_MS: u64 = 200;
 
 /// Arguments of `firn scrub`.
@@ -71,7 +71,7 @@ struct Started {
 /// Runs the command; its exit code.
 ///
 /// # Errors
-/// Not a mount, the daemon cannot be asked, or the check could not be done.
+/// Not a mount, the daemon cannot be reached, or the check could not be done.
 pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
     if args.rate == 0 {
         return Err(
@@ -92,7 +92,7 @@ pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
     Ok(ExitCode::from(exit_of(&view)))
 }
 
-/// A volume that stays read-only is a refusal, and needs advice.
+/// A volume that stays read-only counts as refused, and the message needs advice.
 fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
     if !args.writable {
         return failure;
@@ -109,7 +109,7 @@ fn exit_of(view: &ScrubView) -> u8 {
     }
 }
 
-/// Shows progress until the check ends. Who joined it only leaves when interrupted.
+/// Shows progress until the check ends. If the check was already running, an interrupt only ends the watching.
 fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> Done<ScrubView> {
     let bar = Bar::of_bytes();
     let mut is_told = false;

@@ -1,7 +1,7 @@
 //! The daemon's side of `firn scrub`: checks a mounted volume on a thread of its own, one check at a time.
 //!
-//! Invariants: the thread has ended before the volume is closed ([`Service::end`]); while it runs it keeps the volume open, else
-//! the volume is held weakly. Callers: `mounting`, which registers the operations.
+//! Invariants: the thread ends before the volume is closed ([`Service::end`]); while it runs, it keeps the volume open;
+//! otherwise the service holds the volume weakly. Callers: `mounting`, which registers the operations.
 
 use super::view::{AfterCrashView, EndedView, Purpose, RunningView, ScrubView, StatusView};
 use firnfs::lfs::Lfs;
@@ -16,19 +16,19 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Starts a check, or joins the one that runs: `{rate_bytes}` (a second) to `{number, joined}`. With `writable` it is the one
+/// Starts a check, or joins the running one: `{rate_bytes}` (per second) to `{number, joined}`. With `writable` it is the check
 /// that makes a volume writable again.
 pub const START_OP: &str = "scrub_start";
-/// Answers with a [`StatusView`] when the check `number` ended, at the latest after `wait_ms`.
+/// Answers with a [`StatusView`] when the check `number` has ended, at the latest after `wait_ms`.
 pub const STATUS_OP: &str = "scrub_status";
 /// Stops the check `number`.
 pub const STOP_OP: &str = "scrub_stop";
 
-/// Longest sleep before the thread looks whether it is to stop.
+/// Longest sleep before the thread checks whether it should stop.
 const NAP: Duration = Duration::from_millis(50);
-/// Longest wait of a client for news, in milliseconds.
+/// Longest wait of a client for an answer, in milliseconds.
 const WAIT_MAX_MS: u64 = 1000;
-/// What a check after a crash may read a second, in bytes.
+/// Bytes per second that a check after a crash may read.
 const AFTER_CRASH_RATE_BYTES: u64 = 128 << 20;
 
 /// See the module's head.
@@ -48,14 +48,14 @@ struct State {
 }
 
 impl Service {
-    /// For a volume that is being mounted.
+    /// A service for a volume that is being mounted.
     #[must_use]
     pub fn new(volume: Weak<Volume<Lfs>>) -> Arc<Self> {
         let (state, changed, stop) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
         Arc::new(Self { volume, state, changed, stop })
     }
 
-    /// Lets clients ask for it.
+    /// Registers the operations for clients.
     pub fn register(self: &Arc<Self>, registry: &mut Registry) {
         let service = Arc::clone(self);
         let help =
@@ -83,7 +83,7 @@ impl Service {
         });
     }
 
-    /// After a crash: checks the structure; damage turns the volume read-only.
+    /// After a crash: checks the structure; damage makes the volume read-only.
     pub fn check_after_crash(self: &Arc<Self>) {
         if let Err(error) = self.start(Purpose::AfterCrash, Some(AFTER_CRASH_RATE_BYTES)) {
             tracing::warn!("the check after the crash could not be started: {error}");
@@ -92,7 +92,7 @@ impl Service {
         }
     }
 
-    /// Starts a check; its number, and whether it runs already.
+    /// Starts a check; returns its number, and whether it was running already.
     fn start(self: &Arc<Self>, purpose: Purpose, rate_bytes: Option<u64>) -> Result<(u64, bool), OpError> {
         let mut state = self.state.lock();
         if state.is_closing {
@@ -139,7 +139,7 @@ impl Service {
         self.changed.notify_all();
     }
 
-    /// What it came to, and what keeps the volume from being written, if anything.
+    /// Checks the volume; returns the result and the reason not to write to the volume, if there is one.
     fn check(
         &self,
         volume: &Volume<Lfs>,
@@ -169,14 +169,14 @@ impl Service {
         Ok((view, why_not_to_write))
     }
 
-    /// Waits so that on average no more is read than allowed.
+    /// Waits so that the average rate of reading stays within the limit.
     fn pace(&self, rate_bytes: Option<u64>) -> impl FnMut(u64) -> bool {
         let mut next = Instant::now();
         move |bytes| {
             while !self.stop.load(Ordering::SeqCst) {
                 let now = Instant::now();
                 if next <= now {
-                    // Time that was not used is not saved up.
+                    // Unused time is not saved up.
                     let cost = rate_bytes.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
                     next = now + Duration::from_secs_f64(cost.min(3600.0));
                     return true;
@@ -207,7 +207,7 @@ impl Service {
         }
     }
 
-    /// Before the volume is closed: ends the check that runs and lets none begin.
+    /// Before the volume is closed: stops the running check, and prevents new ones.
     pub fn end(&self) {
         let thread = {
             let mut state = self.state.lock();

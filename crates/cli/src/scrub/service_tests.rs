@@ -1,4 +1,4 @@
-//! The check after a crash as clients see it, on a device that answers when it is told to.
+//! The check after a crash as clients see it, on a device that answers only when the test allows it.
 
 use super::*;
 use crate::volume;
@@ -96,7 +96,7 @@ fn a_check_after_a_crash_that_an_unmount_stops_is_not_finished() {
     let why = "it was stopped".to_owned();
     assert_eq!(status.after_crash, Some(AfterCrashView::Unfinished { why }));
     service.end();
-    // Nor is one that cannot begin.
+    // Nor does one that cannot begin.
     service.check_after_crash();
     let line = service.status(None, Duration::ZERO).after_crash.unwrap().line();
     assert!(

@@ -1,4 +1,5 @@
-//! What the daemon says of checks of a mounted volume, and how `firn scrub` shows it. Field names are part of the interface.
+//! The daemon's messages about checks of a mounted volume, and how `firn scrub` shows them. Field names are part of the
+//! interface.
 
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Depth, Finding, Progress, Report, Severity};
@@ -7,23 +8,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// Findings sent to a client; more are counted. Keeps the answer well below the longest line of the control socket.
+/// Findings that are sent to a client; further ones are only counted. The bound keeps the answer well below the longest line
+/// of the control socket.
 const FINDINGS_MAX: usize = 5_000;
 
-/// Why a check runs.
+/// The purpose of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// `firn scrub`: everything.
     Scrub,
-    /// The mount before crashed: the structure.
+    /// After a crash: the structure.
     AfterCrash,
-    /// `firn scrub --writable`: the structure, before the volume is written again.
+    /// `firn scrub --writable`: the structure, before anything is written again.
     Writable,
 }
 
 impl Purpose {
-    /// How much is read for it.
+    /// How much it reads.
     #[must_use]
     pub fn depth(self) -> Depth {
         match self {
@@ -33,7 +35,7 @@ impl Purpose {
     }
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProgressView {
     /// 1 to 5.
@@ -51,38 +53,38 @@ impl From<Progress> for ProgressView {
     }
 }
 
-/// A check that runs.
+/// A running check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RunningView {
-    /// Counts the checks of a mount.
+    /// Its number among the checks of the mount.
     pub number: u64,
-    /// Why it runs.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// How far it has come.
+    /// Its progress.
     pub progress: Option<ProgressView>,
 }
 
 /// A check that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EndedView {
-    /// Counts the checks of a mount.
+    /// Its number among the checks of the mount.
     pub number: u64,
-    /// Why it ran.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// What it came to, or why it could not be done.
+    /// Its result, or why it could not be done.
     pub outcome: Result<ScrubView, String>,
 }
 
-/// How the check stands that follows a crash.
+/// The state of the check after a crash.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AfterCrashView {
-    /// It is under way.
+    /// It is running.
     Running {
-        /// How far it has come, once it has begun.
+        /// Its progress, once it has begun.
         progress: Option<ProgressView>,
     },
-    /// All was looked at and nothing is wrong that keeps the volume from being written.
+    /// It checked everything and found no reason not to write to the volume.
     Passed {
         /// Inodes checked.
         inodes: u64,
@@ -91,18 +93,18 @@ pub enum AfterCrashView {
     },
     /// It found damage and made the volume read-only.
     Failed {
-        /// The worst of it, in a line.
+        /// The worst finding, as one line.
         why: String,
     },
-    /// It came to no end: whether the volume is sound is not known.
+    /// It did not finish: it is unknown whether the volume is intact.
     Unfinished {
-        /// Why, in a line.
+        /// Why, as one line.
         why: String,
     },
 }
 
 impl AfterCrashView {
-    /// What a check came to; `why_not_to_write` if it found what keeps the volume from being written.
+    /// The state for the outcome of a check; `why_not_to_write` is its reason not to write to the volume, if it has one.
     #[must_use]
     pub fn of(outcome: &Result<ScrubView, String>, why_not_to_write: Option<String>) -> Self {
         let unfinished = |why: &str| Self::Unfinished { why: why.to_owned() };
@@ -117,7 +119,7 @@ impl AfterCrashView {
         }
     }
 
-    /// In a line, for people.
+    /// One line, for people.
     #[must_use]
     pub fn line(&self) -> String {
         match self {
@@ -142,23 +144,23 @@ impl AfterCrashView {
 /// Answer of `scrub_status`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct StatusView {
-    /// The check that runs now.
+    /// The running check.
     pub running: Option<RunningView>,
-    /// The last one that ended.
+    /// The last check that ended.
     pub ended: Option<EndedView>,
-    /// How the check stands that follows a crash; null if there was none before the mount.
+    /// The state of the check after a crash; null if the mount did not follow one.
     #[serde(default)]
     pub after_crash: Option<AfterCrashView>,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ScrubView {
-    /// Nothing is damaged, as far as was looked.
+    /// No damage in the checked parts.
     pub clean: bool,
-    /// Everything was looked at.
+    /// Everything was checked.
     pub complete: bool,
-    /// It was stopped before its end.
+    /// It was stopped early.
     pub stopped: bool,
     /// Inodes checked.
     pub inodes: u64,
@@ -166,28 +168,28 @@ pub struct ScrubView {
     pub live_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Paths of what is damaged, each once, from the volume's root.
+    /// Paths of damaged files, each once, from the volume's root.
     pub damaged: Vec<String>,
-    /// What is damaged.
+    /// The damage.
     pub findings: Vec<DamageView>,
     /// Findings beyond those listed.
     pub more_findings: u64,
 }
 
-/// Something damaged.
+/// A finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DamageView {
     /// Short and stable.
     pub code: String,
-    /// Where.
+    /// The place.
     pub place: String,
-    /// What had to be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The actual value.
     pub found: String,
-    /// Whose it is.
+    /// The inode that it concerns.
     pub inode: Option<u64>,
-    /// A name of that inode, where one is known.
+    /// A name of that inode, if one is known.
     pub path: Option<String>,
 }
 
@@ -206,7 +208,7 @@ impl From<&Finding> for DamageView {
 }
 
 impl DamageView {
-    /// In one line.
+    /// The finding as one line.
     #[must_use]
     pub fn line(&self) -> String {
         let name = self.path.as_ref().map_or(String::new(), |path| format!(" ({})", path.escape_debug()));
@@ -236,7 +238,8 @@ impl From<&Scrubbed> for ScrubView {
 }
 
 impl ScrubView {
-    /// What keeps a volume from being written, in a line; `None` if nothing does. A damaged copy of the superblock does not.
+    /// The reason not to write to a volume, as one line; `None` if there is none. A damaged copy of the superblock is no
+    /// such reason.
     #[must_use]
     pub fn why_not_to_write(report: &Report) -> Option<String> {
         let is_error = |finding: &&Finding| finding.severity() == Severity::Error;
@@ -246,7 +249,7 @@ impl ScrubView {
         Some(format!("{}{more}", DamageView::from(first).line()))
     }
 
-    /// As text.
+    /// Writes it as text.
     ///
     /// # Errors
     /// As writing reports.

@@ -118,7 +118,7 @@ struct Row {
 #[derive(Serialize)]
 struct View {
     rows: Vec<Row>,
-    /// Blocks written by users and the cleaner, a second and a thread.
+    /// Blocks written by users and the cleaner, per second and thread.
     #[serde(skip)]
     blocks_per_second: f64,
     #[serde(skip)]
@@ -239,7 +239,8 @@ fn text(view: &View) -> String {
     text
 }
 
-/// Write amplification over the lowest of the rows in the same place, oracles or all others; `None` without any.
+/// Write amplification relative to the lowest of the rows with the same conditions, either of the oracles or of
+/// all others; `None` if there are none.
 fn to_lowest(row: &Row, rows: &[Row], of_oracles: bool) -> Option<f64> {
     let is_rival = |other: &&Row| {
         other.placement.starts_with("oracle") == of_oracles

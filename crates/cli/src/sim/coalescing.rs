@@ -1,4 +1,4 @@
-//! `firn sim coalescing`: the scenes of the lab on a disk with a head, before and after idle time.
+//! `firn sim coalescing`: runs the lab's scenes on a disk with a head, before and after idle time.
 
 use super::with_bar;
 use crate::failure::{Done, Failure};
@@ -34,7 +34,7 @@ struct View {
 /// Runs the command.
 ///
 /// # Errors
-/// The file system failed, which it should not.
+/// The file system failed, which must not happen.
 pub(super) fn run(args: &CoalescingArgs, output: &mut Output) -> Done {
     let rows = with_bar(SCENES.len(), |done| {
         let run = |(n, scene)| coalescing::run(scene, args.seed).inspect(|_| done(n as f64));

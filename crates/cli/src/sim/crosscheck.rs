@@ -1,4 +1,4 @@
-//! `firn sim crosscheck`: the simulator against the file system, under the same writes.
+//! `firn sim crosscheck`: compares the simulator with the file system, under the same writes.
 
 use super::{combinations, with_bar};
 use crate::failure::{Done, Failure};
@@ -95,7 +95,7 @@ struct View {
 /// Runs the command.
 ///
 /// # Errors
-/// A volume cannot be as asked, or file system and simulator disagree.
+/// A volume cannot be set up as requested, or file system and simulator disagree.
 pub(super) fn run(args: &CrosscheckArgs, output: &mut Output) -> Done {
     let setups = setups(args);
     let rows = with_bar(setups.len(), |done| {

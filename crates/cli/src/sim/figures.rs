@@ -1,4 +1,4 @@
-//! `firn sim figures`: the figures of the paper, drawn from simulations.
+//! `firn sim figures`: draws the figures of the paper from simulations.
 
 use super::{threads, with_bar};
 use crate::failure::{Done, Failure};
@@ -26,7 +26,7 @@ pub struct FiguresArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A file cannot be written, or a claim does not hold, or holds, against what is recorded.
+/// A file cannot be written, or the outcome of a claim differs from the recorded one.
 pub(super) fn run(args: &FiguresArgs, output: &mut Output) -> Done {
     let made = with_bar(figures::run_count(), |done| figures::make(&args.out, threads(args.threads), done));
     let (report, is_as_recorded) = made.map_err(|e| Failure::failed(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! `firn sim`: simulations of cleaning and of disks. What is simulated lives in the lab.
+//! `firn sim`: simulations of cleaning and of disks. The lab contains the simulations.
 
 mod cleaning;
 mod coalescing;
@@ -26,7 +26,7 @@ pub enum SimCommand {
 /// Runs the command.
 ///
 /// # Errors
-/// The simulation cannot be set up as asked, or its result cannot be written.
+/// The simulation cannot be set up as requested, or its result cannot be written.
 pub fn run(command: SimCommand, output: &mut Output) -> Done {
     match command {
         SimCommand::Cleaning(args) => cleaning::run(&args, output),
@@ -36,18 +36,18 @@ pub fn run(command: SimCommand, output: &mut Output) -> Done {
     }
 }
 
-/// Threads for a simulation: as asked, else one for each core.
+/// Threads for a simulation: as requested, else one for each core.
 fn threads(asked: Option<u32>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
 }
 
-/// Does some work with a progress bar; the work says how many runs are done, fractions included.
+/// Does some work with a progress bar; the work reports how many runs are done, fractions included.
 fn with_bar<T>(runs: usize, work: impl FnOnce(&mut (dyn FnMut(f64) + Send)) -> T) -> T {
     let bar = Bar::of_share();
     work(&mut |done| bar.show((done * 1000.0) as u64, runs as u64 * 1000, format_args!("{runs} runs")))
 }
 
-/// Every combination of the three that a run has one of each, the last varying fastest.
+/// Every combination of the three parameters of a run; the last varies fastest.
 fn combinations<P: Copy, L: Copy>(
     utilisations: &[f64],
     policies: &[P],

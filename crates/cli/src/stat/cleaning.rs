@@ -1,33 +1,33 @@
-//! What cleaning costs a volume, as data: Tables 2 and 4 of the Sprite LFS paper (section 5.2) for any volume, since mkfs and
-//! since the mount; and where the room of the log is.
+//! The cost of cleaning on a volume, as data: Tables 2 and 4 of the Sprite LFS paper (section 5.2) for any volume, since mkfs
+//! and since the mount; and where the space of the log is.
 
 use firnfs::lfs::view::SegmentRoom;
 use firnfs::lfs::{Counters, KindBytes, Lfs, LogKind};
 use firnfs_volume::Stalls;
 use serde::{Deserialize, Serialize};
 
-/// Where the bytes of a volume are. All but `size_bytes` add up to it.
+/// Where the bytes of a volume are. The fields other than `size_bytes` add up to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RoomView {
     /// Size of the volume.
     pub size_bytes: u64,
     /// Live.
     pub live_bytes: u64,
-    /// Dead (summaries and padding among it) in segments that could be cleaned now.
+    /// Dead (including summaries and padding) in segments that could be cleaned now.
     pub reclaimable_bytes: u64,
-    /// Neither live nor free for now: the rest of segments that a log is in or a reader uses, and segments found empty that wait
-    /// for checkpoints.
+    /// Neither live nor free for now: the rest of segments that a log or a reader uses, and segments found empty that wait for
+    /// checkpoints.
     pub pinned_bytes: u64,
     /// Clean segments that users' writes may take.
     pub clean_bytes: u64,
     /// Clean segments that users' writes leave to checkpoints and the cleaner.
     pub reserve_bytes: u64,
-    /// No segments: superblocks, checkpoints, what is left behind the last segment.
+    /// Outside segments: superblocks, checkpoints, and the rest after the last segment.
     pub fixed_bytes: u64,
 }
 
 impl RoomView {
-    /// Of a volume of which no segment has been counted.
+    /// The view of a volume before any segment is counted.
     pub fn new(lfs: &Lfs) -> Self {
         let geometry = lfs.geometry();
         let size_bytes = lfs.superblock().size_bytes;
@@ -43,41 +43,41 @@ impl RoomView {
         self.clean_bytes += room.clean_bytes;
     }
 
-    /// Sets the reserve apart, once all segments are counted. It is that much, or what there is.
+    /// Subtracts the reserve, once all segments are counted. It is at most the clean space.
     pub fn set_reserve(&mut self, reserve_bytes: u64) {
         self.reserve_bytes = reserve_bytes.min(self.clean_bytes);
         self.clean_bytes -= self.reserve_bytes;
     }
 }
 
-/// Table 2: what was cleaned, and what it cost. Shares are from 0 to 1, null where there is nothing to take a share of.
+/// Table 2: what was cleaned, and the cost. Shares are from 0 to 1, or null if there is nothing to take a share of.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CleanedView {
     /// Bytes written to the log, summaries and padding included.
     pub log_bytes: u64,
-    /// Of them, not moved by the cleaner or by coalescing.
+    /// The part of it that neither the cleaner nor coalescing moved.
     pub new_bytes: u64,
     /// Segments that became clean.
     pub segments_cleaned: u64,
-    /// Of them, those that checkpoints found empty: all in them had died.
+    /// Those of them that checkpoints found empty: all their blocks had died.
     pub segments_empty: u64,
-    /// The others, cleaned while nobody had asked for anything for two seconds.
+    /// The others, cleaned after two seconds without requests.
     pub segments_background: u64,
     /// The others, cleaned while users were active, or waited for room.
     pub segments_on_demand: u64,
-    /// Share of the two that was cleaned in the background; null from a daemon of a version that did not tell.
+    /// Share of the last two that was cleaned in the background; null from a daemon of an older version that did not report it.
     #[serde(default)]
     pub background_share: Option<f64>,
     /// Share of the segments cleaned that was empty.
     pub empty_share: Option<f64>,
     /// Mean share of live bytes in the others.
     pub utilisation: Option<f64>,
-    /// Write cost as the paper's Table 2 has it, from the two numbers above: bytes read and written for each byte of new data
-    /// once as much is cleaned as is written. 1 is perfect.
+    /// Write cost as in the paper's Table 2, from the two numbers above: bytes read and written for each byte of new data once
+    /// as much is cleaned as is written. 1 is perfect.
     pub write_cost: Option<f64>,
-    /// Bytes read by the cleaner and written by anybody, for each byte of new data so far.
+    /// Bytes read by the cleaner plus all bytes written, for each byte of new data so far.
     pub measured_cost: Option<f64>,
-    /// Bytes that were written again to put files in order.
+    /// Bytes rewritten to put files in order.
     #[serde(default)]
     pub coalesced_bytes: u64,
     /// Files put in order.
@@ -116,9 +116,9 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Sprite LFS, formula 1 of section 3.4 with segments that are empty and need not be read: of N segments a share `empty` costs
-/// nothing, the others are read whole and their live share written again, and what that leaves is written with new data.
-/// `None` if it leaves nothing.
+/// Sprite LFS, formula 1 of section 3.4, with empty segments that need not be read. Of N segments a share `empty` costs
+/// nothing; the others are read whole, their live share is rewritten, and the rest is written with new data. `None` if there is
+/// no rest.
 fn write_cost(empty: f64, utilisation: f64) -> Option<f64> {
     let full = 1.0 - empty;
     let gained = 1.0 - full * utilisation;
@@ -128,10 +128,10 @@ fn write_cost(empty: f64, utilisation: f64) -> Option<f64> {
 /// Table 4: one kind of blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KindView {
-    /// `file`, `directory`, `attributes`, `indirect`, `inode`, `inode_map`, `usage_table`; `summary` (padding included), of which
-    /// nothing is ever live; `not_told_apart`: what versions wrote that did not count by kind.
+    /// `file`, `directory`, `attributes`, `indirect`, `inode`, `inode_map`, `usage_table`; `summary` (including padding), of
+    /// which nothing is ever live; `not_told_apart`: written by versions that did not count by kind.
     pub kind: String,
-    /// Live bytes; null on a volume of a version that did not keep them.
+    /// Live bytes; null on a volume of a version that did not record them.
     pub live_bytes: Option<u64>,
     /// Bytes written to the log since mkfs.
     pub log_bytes: u64,
@@ -144,7 +144,7 @@ pub struct KindView {
 pub struct StallsView {
     /// Operations that waited.
     pub count: u64,
-    /// How long, together, in microseconds.
+    /// Their total waiting time, in microseconds.
     pub total_us: u64,
     /// The longest wait, in microseconds.
     pub longest_us: u64,
@@ -153,18 +153,18 @@ pub struct StallsView {
 /// Everything about cleaning.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CleaningView {
-    /// Since mkfs; what mounts that crashed had counted since their last checkpoint is missing.
+    /// Since mkfs; without what crashed mounts had counted since their last checkpoint.
     pub since_mkfs: CleanedView,
     /// Since the mount; null if it is not mounted for writing.
     pub since_mount: Option<CleanedView>,
-    /// What is live, and what the log was spent on, by kind of block.
+    /// Live bytes, and bytes written to the log, by kind of block.
     pub kinds: Vec<KindView>,
-    /// How operations waited since the mount; null if it is not mounted for writing.
+    /// The stalls since the mount; null if it is not mounted for writing.
     pub stalls: Option<StallsView>,
 }
 
 impl CleaningView {
-    /// Of an open volume.
+    /// The view of an open volume.
     pub fn of(lfs: &Lfs, stalls: Stalls) -> Self {
         let segment_bytes = u64::from(lfs.geometry().segment_bytes);
         let is_written = !lfs.options().read_only;

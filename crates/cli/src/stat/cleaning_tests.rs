@@ -1,4 +1,4 @@
-//! What `firn stat --cleaning` and `firn df` say of a volume under work is what was done to it.
+//! `firn stat --cleaning` and `firn df` report exactly the work that was done on a volume.
 
 use super::cleaning::{CleaningView, RoomView};
 use super::view::StatView;
@@ -64,7 +64,7 @@ fn assert_adds_up(volume: &Volume<Lfs>) -> CleaningView {
     cleaning
 }
 
-/// More than half full, then overwritten here and there that many times.
+/// Fills more than half, then overwrites random places that many times.
 fn work(volume: &Volume<Lfs>, overwrites: u64) {
     let dir = make(volume, InodeNo::ROOT, "dir", Kind::Directory);
     for n in 0..300 {
@@ -107,7 +107,7 @@ fn a_volume_under_work_adds_up_and_tells_what_its_cleaning_did() {
     assert_eq!(of(LogKind::File).live_bytes, Some(13 * FILE_BYTES));
     assert_eq!(of(LogKind::Attributes).live_bytes, Some(8192));
     drop(volume);
-    // After the crash roll-forward comes to the same.
+    // After the crash, roll-forward leads to the same numbers.
     let volume = open(&device, true);
     let again = look(&volume).1;
     let live = |view: &CleaningView| view.kinds[..3].iter().map(|row| row.live_bytes).collect::<Vec<_>>();
@@ -141,7 +141,7 @@ fn a_writer_that_waits_for_room_has_stalled() {
     let device = new_device();
     let volume = open(&device, false);
     assert_eq!(look(&volume).1.stalls.unwrap().count, 0);
-    // From now on background work is somebody else's, who never does it.
+    // From now on background work is promised, but nobody ever does it.
     volume.wait_for_work(0);
     work(&volume, 3000);
     let (_, cleaning) = look(&volume);

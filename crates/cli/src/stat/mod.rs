@@ -1,4 +1,4 @@
-//! `firn stat` and `firn df`: what a volume and its log look like, mounted or not.
+//! `firn stat` and `firn df`: report the state of a volume and its log, mounted or not.
 
 pub mod cleaning;
 #[cfg(test)]
@@ -71,7 +71,7 @@ pub struct DfArgs {
 pub enum Source {
     /// Served by a daemon.
     Mounted {
-        /// Where.
+        /// The mountpoint.
         mountpoint: PathBuf,
         /// The image or device, or a word for a memory volume.
         image: PathBuf,
@@ -83,19 +83,19 @@ pub enum Source {
     },
 }
 
-/// A volume and what it looks like.
+/// A volume and its state.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Volume {
     /// Where it was found.
     pub source: Source,
-    /// What it looks like.
+    /// Its state.
     #[serde(flatten)]
     pub stat: StatView,
-    /// How the check stands that follows a crash; null if there was none before the mount, and for what is not mounted.
+    /// The state of the check after a crash; null if the mount did not follow one, and for a volume that is not mounted.
     pub check_after_crash: Option<AfterCrashView>,
 }
 
-/// What `firn stat --cleaning` shows.
+/// The output of `firn stat --cleaning`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Cleaning<'a> {
     source: &'a Source,
@@ -155,7 +155,8 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
     output.show(args.json, &volumes, |out| text::df(out, &volumes))
 }
 
-/// Every mounted volume that answers. One that does not - somebody else's, or its daemon died - must not hide the others.
+/// Every mounted volume that answers. A mount that does not (another user's, or one whose daemon has died) must not hide
+/// the others.
 fn all_mounted() -> Done<Vec<Volume>> {
     let mounts = table::firnfs_mounts()
         .map_err(|e| Failure::io("cannot read", std::path::Path::new("/proc/self/mountinfo"), &e))?;
@@ -185,7 +186,7 @@ fn look(target: Target) -> Done<Volume> {
     }
 }
 
-/// `None` also for a volume in memory and a daemon of an older version, which do no such check.
+/// `None` also for a volume in memory and for a daemon of an older version, which do not check.
 fn check_after_crash(mount: &Mount) -> Done<Option<AfterCrashView>> {
     match call(mount, STATUS_OP) {
         Ok(answer) => Ok(serde_json::from_value::<StatusView>(answer).ok().and_then(|view| view.after_crash)),
@@ -202,7 +203,7 @@ fn call(mount: &Mount, op: &str) -> Result<serde_json::Value, ClientError> {
     Client::for_mount(mount)?.call(op, serde_json::json!({}))
 }
 
-/// Lets the daemon of a mount answer `firn stat` and `firn df`. The volume is held weakly: it must close after the unmount.
+/// Registers the operations for `firn stat` and `firn df`. The volume is held weakly: it must close after the unmount.
 pub fn register<S: Inspect + 'static>(registry: &mut Registry, volume: Weak<firnfs_volume::Volume<S>>) {
     registry.register(CONTROL_OP, "space and log, as firn stat shows them", move |_| {
         let volume =

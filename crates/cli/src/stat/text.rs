@@ -1,4 +1,4 @@
-//! `firn stat` and `firn df` for people.
+//! `firn stat` and `firn df` as text for people.
 
 use super::cleaning::RoomView;
 use super::view::{BUCKETS, LogView, SpaceView, StatView};
@@ -118,7 +118,7 @@ pub fn histogram(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     Ok(())
 }
 
-/// One line for each volume, as df(1) does it.
+/// One line for each volume, as df(1) prints it.
 ///
 /// # Errors
 /// As writing reports.

@@ -1,7 +1,7 @@
-//! What `firn stat` and `firn df` know of a volume, as data. The daemon of a mount computes it and sends it over the control
-//! socket; for an image that is not mounted `firn` opens the volume read-only and computes it itself.
+//! The data that `firn stat` and `firn df` show. The daemon of a mount computes it and sends it over the control socket. For
+//! an image that is not mounted, `firn` opens the volume read-only and computes it itself.
 //!
-//! Field names are part of the command's interface; new ones may come, old ones stay.
+//! Field names are part of the command's interface: fields may be added, but existing ones stay.
 
 use super::cleaning::{CleaningView, RoomView};
 use crate::dump::views::uuid_text;
@@ -18,19 +18,19 @@ use serde::{Deserialize, Serialize};
 /// Buckets of the utilisation histogram: a tenth each.
 pub const BUCKETS: usize = 10;
 
-/// Name of the operation on the control socket that answers with a [`StatView`].
+/// Name of the operation on the control socket that returns a [`StatView`].
 pub const CONTROL_OP: &str = "stat";
 
 /// Space, as df shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpaceView {
-    /// What users can fill.
+    /// Space for users.
     pub total_bytes: u64,
-    /// Of that, not yet used.
+    /// The unused part of it.
     pub free_bytes: u64,
     /// Inodes in use.
     pub inodes_used: u64,
-    /// Inodes that could still be made.
+    /// Inodes that can still be made.
     pub inodes_free: u64,
 }
 
@@ -51,11 +51,11 @@ pub struct LogView {
     pub segment_bytes: u32,
     /// Segments of the volume.
     pub segments: u64,
-    /// Of them, holding anything.
+    /// Those of them that hold data.
     pub segments_in_use: u64,
     /// Live bytes in them.
     pub live_bytes: u64,
-    /// Bytes in them that nothing refers to any more: what cleaning would gain.
+    /// Bytes in them that nothing refers to any more, which cleaning would gain.
     pub dead_bytes: u64,
     /// Segments in use by utilisation: below 10%, below 20%, ... up to 100%.
     pub utilisation: [u64; BUCKETS],
@@ -63,46 +63,46 @@ pub struct LogView {
     pub counters: Vec<(String, u64)>,
     /// What was recovered when the volume was opened.
     pub recovery: RecoveryView,
-    /// What is damaged as far as the mount has met it, a line each: a lost part of the log, things left alone.
+    /// The damage that the mount has met so far, one line each: a lost part of the log, quarantined parts.
     #[serde(default)]
     pub damage: Vec<String>,
-    /// Where the bytes of the volume are; null from a daemon of a version that did not tell.
+    /// Where the bytes of the volume are; null from a daemon of an older version that did not report it.
     #[serde(default)]
     pub room: Option<RoomView>,
-    /// What cleaning costs; null from a daemon of a version that did not tell.
+    /// The cost of cleaning; null from a daemon of an older version that did not report it.
     #[serde(default)]
     pub cleaning: Option<CleaningView>,
 }
 
-/// What roll-forward did.
+/// The work of roll-forward.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RecoveryView {
-    /// The unmount before was clean: there was nothing to do.
+    /// The previous unmount was clean: there was nothing to do.
     pub was_clean: bool,
     /// Partial segments accepted.
     pub partials: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Inodes that came out different from the checkpoint.
+    /// Inodes that differ from the checkpoint.
     pub inodes: u64,
-    /// Partial segments of a batch that was never completed, and so did not count.
+    /// Partial segments of an incomplete batch, which were ignored.
     pub incomplete: u64,
 }
 
-/// Everything.
+/// The whole state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StatView {
     /// Space.
     pub space: SpaceView,
-    /// Why the volume cannot be written as it is open now, or null.
+    /// Why the open volume is not writable, or null.
     pub read_only: Option<String>,
     /// The log; null for a memory volume, which has none.
     pub log: Option<LogView>,
 }
 
-/// A store that can say what it looks like.
+/// A store that can report its state.
 pub trait Inspect: Engine + Sized {
-    /// Looks at the log.
+    /// Reports the state of the log.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
@@ -167,7 +167,7 @@ fn damage(lfs: &Lfs) -> Vec<String> {
     lost.into_iter().chain(aside).collect()
 }
 
-/// All but what the segments tell.
+/// The view without the parts that come from the segments.
 fn head(lfs: &Lfs) -> LogView {
     let (superblock, geometry, recovered) = (lfs.superblock(), lfs.geometry(), lfs.recovered());
     let counters = lfs.counters().list();
@@ -198,7 +198,7 @@ fn head(lfs: &Lfs) -> LogView {
 }
 
 impl StatView {
-    /// Looks at an open volume.
+    /// Reports the state of an open volume.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.

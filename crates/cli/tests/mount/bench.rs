@@ -1,4 +1,4 @@
-//! `firn bench micro` stopped by a signal: nothing that it mounted or made stays.
+//! `firn bench micro` stopped by a signal: none of its mounts and files remain.
 
 use crate::common::{can_mount, eventually, is_root, kernel_caches_go};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A benchmark under way; a test that fails leaves nothing behind either.
+/// A benchmark under way; a failing test leaves nothing behind either.
 struct Running(Child);
 
 impl Drop for Running {
@@ -21,7 +21,7 @@ impl Drop for Running {
     }
 }
 
-/// A directory in memory: how busy the disk is shall not matter.
+/// A directory in memory, so that the load of the disk does not matter.
 fn home() -> tempfile::TempDir {
     let in_memory = Path::new("/dev/shm");
     if in_memory.is_dir() { tempfile::tempdir_in(in_memory).unwrap() } else { tempfile::tempdir().unwrap() }
@@ -52,7 +52,7 @@ fn entries(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Sends the signal once `when` holds, and insists that the benchmark ends and leaves nothing.
+/// Sends the signal once `when` holds, and asserts that the benchmark ends and leaves nothing behind.
 fn stopped(signal: Signal, more: &[&str], when: impl Fn(&Path) -> bool) {
     let _dropped = kernel_caches_go();
     let home = home();
@@ -82,7 +82,7 @@ fn a_benchmark_stopped_in_its_scenarios_leaves_nothing_behind() {
         return;
     }
     let works_on = |place: &'static str| move |home: &Path| home.join(place).join("firn-bench").exists();
-    // Without cold reads, which would empty the caches of the whole machine round after round.
+    // Without cold reads, which would empty the caches of the whole machine in every round.
     let fsync = ["--no-library", "--scenarios", "fsync"];
     stopped(Signal::TERM, &fsync, works_on("bench.img.mnt"));
     stopped(Signal::INT, &fsync, works_on("bench.img.mem"));
@@ -94,7 +94,7 @@ fn a_benchmark_stopped_while_it_sets_up_leaves_nothing_behind() {
     if !can_mount() || !is_root() {
         return;
     }
-    // The memory volume is being mounted, and everything that comes after it is ahead.
+    // The memory volume is being mounted, and all later steps are still to come.
     stopped(Signal::INT, &[], |home| is_mounted(home, "mnt"));
     stopped(Signal::TERM, &[], |home| home.join("firn-bench-raw.img").exists());
 }

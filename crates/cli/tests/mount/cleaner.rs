@@ -1,4 +1,4 @@
-//! Cleaners outside the daemon: `firn clean`, the example, and the port as any program meets it.
+//! Cleaners outside the daemon: `firn clean`, the example, and the port as any program can use it.
 
 use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, pattern};
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ fn content(n: u64) -> Vec<u8> {
     pattern(n, 60_000 + n as usize)
 }
 
-/// A volume whose segments are half dead: of files written one after the other every second is gone.
+/// A volume with half-dead segments: every second of the files, written one after the other, is deleted.
 fn half_dead() -> Mount {
     let mount = Mount::with(Kind::Image, "128M", &[]);
     (0..FILES).for_each(|n| fs::write(mount.path(&format!("f{n}")), content(n)).unwrap());
     mount.sync();
     (1..FILES).step_by(2).for_each(|n| fs::remove_file(mount.path(&format!("f{n}"))).unwrap());
     mount.sync();
-    // What is freed is freed in the background.
+    // Deleted files are freed in the background.
     eventually("the blocks of deleted files are dead", || {
         let live_bytes = segments(&mount).iter().map(|s| s["live_bytes"].as_u64().unwrap()).sum::<u64>();
         live_bytes < FILES / 2 * 70_000
@@ -43,7 +43,7 @@ fn assert_intact(mount: &Mount) {
     }
 }
 
-/// Content as another mount finds it, and the check.
+/// The content as a new mount finds it is right, and the check finds no damage.
 fn assert_sound(mount: &Mount) {
     assert_intact(mount);
     mount.remount_image();
@@ -217,7 +217,7 @@ fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
     mount.sync();
     let file = fs::OpenOptions::new().write(true).open(mount.path("dir/large")).unwrap();
     for n in 0..large.len() / PIECE {
-        // 211 and the number of pieces have no common divisor: each piece once, far from the one before.
+        // 211 and the number of pieces are coprime: this visits each piece once, far from the previous one.
         let at = n * 211 % (large.len() / PIECE) * PIECE;
         large[at..at + PIECE].copy_from_slice(&pattern(n as u64, PIECE));
         std::os::unix::fs::FileExt::write_all_at(&file, &large[at..at + PIECE], at as u64).unwrap();
@@ -245,7 +245,7 @@ fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
     assert!(told["seams_before"].as_u64().unwrap() > 300, "{told}");
     assert!(told["seams_after"].as_u64().unwrap() <= 5, "{told}");
     assert!(told["moved_bytes"].as_u64().unwrap() > 4 << 20, "{told}");
-    // The other way round there is nothing left to do, also for all of the volume.
+    // Afterwards there is nothing left to do, for the whole volume either.
     let again = ask(&mount.mnt);
     assert_eq!((&again["moved_bytes"], &again["directories"]), (&json!(0), &json!(2)), "{again}");
     let stat: Value =

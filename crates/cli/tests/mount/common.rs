@@ -1,6 +1,6 @@
 //! Mounts for end-to-end tests: the real program, a real mount, a volume in memory or on an image.
 //!
-//! A test that cannot run here (no `/dev/fuse`, not root where root is needed) says so loudly and passes; it never
+//! A test that cannot run here (no `/dev/fuse`, or not root where root is needed) prints that and passes; it never
 //! passes silently.
 
 use std::fs::File;
@@ -19,10 +19,10 @@ pub enum Kind {
     Image,
 }
 
-/// The kernel has one set of caches for all tests.
+/// The kernel has one set of caches, which all tests share.
 static KERNEL_CACHES: RwLock<()> = RwLock::new(());
 
-/// For a test that counts on what the kernel has cached.
+/// For a test that relies on the kernel's caches.
 pub fn kernel_caches_stay() -> RwLockReadGuard<'static, ()> {
     KERNEL_CACHES.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -34,7 +34,7 @@ pub fn kernel_caches_go() -> RwLockWriteGuard<'static, ()> {
 
 pub const BOTH: [Kind; 2] = [Kind::Memory, Kind::Image];
 
-/// True if mounts are possible; says so if not.
+/// True if mounts are possible; prints a message if not.
 pub fn can_mount() -> bool {
     let can = Path::new("/dev/fuse").exists();
     if !can {
@@ -43,7 +43,7 @@ pub fn can_mount() -> bool {
     can
 }
 
-/// True if this is root; says so if not.
+/// True if this is root; prints a message if not.
 pub fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -56,7 +56,7 @@ pub fn firn(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_firn")).args(words).output().unwrap()
 }
 
-/// Runs `firn` and insists on success.
+/// Runs `firn` and asserts success.
 pub fn firn_ok(words: &[&str]) -> String {
     let output = firn(words);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -64,7 +64,7 @@ pub fn firn_ok(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a shell script in a directory and insists on success; its standard output.
+/// Runs a shell script in a directory and asserts success; returns its standard output.
 pub fn shell(directory: &Path, script: &str) -> String {
     let output = Command::new("sh").arg("-euc").arg(script).current_dir(directory).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -84,7 +84,7 @@ impl Mount {
         Self::with(kind, "512M", &[])
     }
 
-    /// Of that size, with more options for `firn mount`.
+    /// A mount of that size, with more options for `firn mount`.
     pub fn with(kind: Kind, size: &str, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         shell(directory.path(), "chmod 755 .");
@@ -129,14 +129,14 @@ impl Mount {
         self.mnt.join(name)
     }
 
-    /// One operation of the control socket.
+    /// Runs one operation of the control socket.
     pub fn control(&self, request: &str) -> serde_json::Value {
         let answer = self.control_answer(request);
         assert!(answer.get("ok").is_some(), "{request}: {answer}");
         answer["ok"].clone()
     }
 
-    /// One that is refused.
+    /// Runs one that must be refused.
     pub fn control_error(&self, request: &str) -> serde_json::Value {
         let answer = self.control_answer(request);
         assert!(answer.get("error").is_some(), "{request}: {answer}");

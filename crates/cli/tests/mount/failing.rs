@@ -1,4 +1,5 @@
-//! A device that fails under a real mount: what programs are told by the kernel, and what the end of the mount says.
+//! A device that fails under a real mount: which errors the kernel reports to programs, and what the end of the
+//! mount reports.
 
 use crate::common::{can_mount, eventually};
 use crate::in_process::{Served, volume_image};
@@ -11,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Nothing is written but what fsync asks for, however long the machine takes.
+/// Nothing is written except on fsync, however slow the machine is.
 fn options() -> Options {
     Options { commit_interval_ms: 3_600_000, checkpoint_interval_ms: 3_600_000, ..Options::default() }
 }
@@ -34,7 +35,7 @@ fn fsync_on_a_device_that_fails_is_eio_then_all_is_read_only_and_the_end_of_the_
         file.write_all(&[2; 50_000]).unwrap();
         disk.arm(Fault::anywhere(On::Write, Trigger::From { after: 0 }, effect));
         assert_eq!(errno(file.sync_all()), Some(Errno::IO), "{effect:?}");
-        // From then on nothing is accepted, and what is there can be read.
+        // From then on all changes are refused, and the existing data can be read.
         assert_eq!(errno(fs::write(served.mnt.join("more"), "x")), Some(Errno::ROFS), "{effect:?}");
         assert_eq!(errno(file.sync_all()), Some(Errno::ROFS), "{effect:?}");
         assert!(fs::read(served.mnt.join("kept")).unwrap() == vec![1; 100_000]);
@@ -46,7 +47,7 @@ fn fsync_on_a_device_that_fails_is_eio_then_all_is_read_only_and_the_end_of_the_
             said.contains("the log could not be written: write of") && said.contains("(injected)"),
             "{said}"
         );
-        // On the mended device everything synced is there.
+        // On the repaired device everything synced is there.
         disk.clear();
         let served = Served::start(disk, options());
         assert!(fs::read(served.mnt.join("kept")).unwrap() == vec![1; 100_000]);
@@ -64,7 +65,7 @@ fn a_read_that_fails_is_eio_for_that_file_alone() {
     fs::write(served.mnt.join("ill"), vec![1; 300_000]).unwrap();
     fs::write(served.mnt.join("well"), vec![2; 300_000]).unwrap();
     served.end().unwrap();
-    // Cold: nothing of the content is in memory.
+    // Cold: no content is in memory.
     let served = Served::start(disk.clone(), options());
     assert!(fs::read(served.mnt.join("well")).unwrap() == vec![2; 300_000]);
     disk.arm(Fault::anywhere(On::Read, Trigger::Always, Effect::Fail));

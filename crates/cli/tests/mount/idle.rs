@@ -1,4 +1,5 @@
-//! The cleaner of a real mount whose users work in bursts: it works in the pauses, and an idle mount sleeps.
+//! The cleaner of a real mount with bursts of user activity: it works in the pauses, and an idle mount
+//! sleeps.
 
 use crate::common::{Kind, Mount, can_mount, firn_ok};
 use serde_json::Value;
@@ -12,17 +13,17 @@ const BLOCK_BYTES: u64 = 4096;
 const BURSTS: u64 = 9;
 /// Blocks of a burst, with an fsync after each tenth: 6 MiB of log, where 50 MiB are free beyond the reserve.
 const BURST_BLOCKS: u64 = 1000;
-/// The last part of it is quiet time.
+/// The last part of it is idle time.
 const PAUSE: Duration = Duration::from_millis(2_800);
 
-/// What was cleaned since the mount, by name.
+/// Segments cleaned since the mount, by name.
 fn cleaned(mount: &Mount) -> Value {
     let stat = firn_ok(&["stat", "--json", mount.mnt.to_str().unwrap()]);
     let stat: Value = serde_json::from_str(&stat).unwrap();
     stat["log"]["cleaning"]["since_mount"].clone()
 }
 
-/// Works in bursts; returns how long each write with its fsync, if any, took, sorted.
+/// Works in bursts; returns the sorted times of all writes, each with its fsync if it has one.
 fn work(mount: &Mount, pause: Duration) -> Vec<Duration> {
     let files: Vec<File> = (0..FILES)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! A mount served by the test itself, over a device of its choice.
+//! A mount that the test process itself serves, over a device of its choice.
 
 use crate::common::eventually;
 use firnfs::lfs::{MkfsOptions, Options};
@@ -31,8 +31,8 @@ pub fn volume_image() -> SparseImage {
     device.image()
 }
 
-/// A mount that is served by a thread of this process. Nothing here may touch it without a timeout of its own but from
-/// threads that do not serve it.
+/// A mount served by a thread of this process. Only threads that do not serve it may touch it, or calls with a timeout
+/// of their own.
 pub struct Served {
     _directory: tempfile::TempDir,
     pub mnt: PathBuf,
@@ -59,7 +59,7 @@ impl Served {
         Self { _directory: directory, mnt, serving: Some(serving) }
     }
 
-    /// Unmounts; what serving it came to.
+    /// Unmounts; returns the result of serving.
     pub fn end(mut self) -> Result<(), SessionError> {
         eventually("the mount is free", || mount::unmount(&self.mnt, false).is_ok());
         self.serving.take().unwrap().join().unwrap()
@@ -68,7 +68,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // A test failed: no mount stays behind.
+        // A test has failed: leave no mount behind.
         if let Some(serving) = self.serving.take() {
             let _gone_already = mount::unmount(&self.mnt, true);
             let _outcome = serving.join();

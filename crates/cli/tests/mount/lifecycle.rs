@@ -1,4 +1,4 @@
-//! Mounting, serving and unmounting: daemons that are asked to end, that die, and mounts that are refused.
+//! Mounting, serving and unmounting: daemons that are asked to end, daemons that die, and mounts that are refused.
 
 use crate::common::{
     Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, kernel_caches_stay, pattern, shell,
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The one line that a failed command says.
+/// The single line that a failed command prints.
 fn complaint(words: &[&str]) -> String {
     let output = firn(words);
     assert!(!output.status.success(), "{words:?} succeeded");
@@ -109,9 +109,9 @@ fn firn_umount_refuses_a_busy_mount_and_returns_only_when_the_volume_is_released
     file.write_all(&pattern(5, 40 << 20)).unwrap();
     drop(file);
     let daemon = mount.daemon_pid();
-    // By its image, for a change.
+    // This time by its image.
     firn_ok(&["umount", mount.image.to_str().unwrap()]);
-    // Released: an exclusive lock is to be had at once.
+    // Released: an exclusive lock is available at once.
     shell(Path::new("/"), &format!("flock -n -x {} true", mount.image.display()));
     eventually("the daemon ends", || rustix::process::test_kill_process(daemon).is_err());
     mount.mount_image(&[]);
@@ -190,7 +190,7 @@ fn opening_reading_and_closing_cost_only_the_requests_they_must() {
     }
     assert_eq!(mount.requests("create"), FILES);
     assert_eq!(mount.requests("write"), FILES);
-    // One probe while mounting taught the kernel to send none of these.
+    // One probe during the mount taught the kernel to send none of these.
     assert_eq!(mount.requests("open"), 1);
     assert_eq!((mount.requests("release"), mount.requests("flush")), (0, 1));
     // One request for the new name, at most one for the directory's attributes, one for security.capability.
@@ -198,7 +198,7 @@ fn opening_reading_and_closing_cost_only_the_requests_they_must() {
     assert!(mount.requests("getattr") <= FILES + 2, "{}", mount.requests("getattr"));
     assert!(mount.requests("getxattr") <= FILES + 2, "{}", mount.requests("getxattr"));
 
-    // Whole pages that were just written, and names that were asked for, are in the kernel's caches: no request at all.
+    // Whole pages that were just written, and names that were looked up, are in the kernel's caches: no request at all.
     let total = |mount: &Mount| -> u64 {
         [
             "lookup",
@@ -229,7 +229,7 @@ fn opening_reading_and_closing_cost_only_the_requests_they_must() {
     let reads = total(&mount) - before;
     assert!(reads <= 4, "{reads} requests for what the kernel had cached");
 
-    // A second write to the same file needs no GETXATTR: set-id bits are the daemon's to clear.
+    // A second write to the same file needs no GETXATTR: the daemon clears set-id bits.
     let mut file = File::options().append(true).open(mount.path("f0")).unwrap();
     file.write_all(&block).unwrap();
     let before = mount.requests("getxattr");
@@ -403,7 +403,7 @@ fn an_ordinary_user_mounts_syncs_and_unmounts_through_fusermount3() {
         as ./firn sync mine/mnt; as ./firn umount mine/mnt
         as ./firn mount mine/disk.img mine/mnt; as cat mine/mnt/f; as ./firn umount mine/mnt
         ls -A mine/mnt";
-    // Root, too, is kept out of a user's mount: that is FUSE's rule without allow_other.
+    // FUSE without allow_other keeps even root out of a user's mount.
     assert_eq!(shell(directory.path(), script), "65534 65534\n65534 65534\n1\ncontent\n");
 }
 
@@ -465,7 +465,7 @@ fn recovery_reads_no_more_log_than_the_options_allow_and_tells_what_it_found() {
         for n in 0..160 {
             write_synced(&mount.path(&format!("f{n}")), &pattern(n, 256 << 10));
         }
-        // A checkpoint that the last of them made due is over by then: this one is behind it.
+        // By then a checkpoint that the last of them triggered is complete; this one follows it.
         std::thread::sleep(std::time::Duration::from_millis(500));
         write_synced(&mount.path("last"), b"last");
         kill_process(mount.daemon_pid(), Signal::KILL).unwrap();

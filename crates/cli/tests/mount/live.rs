@@ -1,9 +1,9 @@
-//! Process death: the daemon is killed again and again in the middle of everything, and nothing that was acknowledged is lost.
+//! Process death: the daemon is killed again and again while programs work, and no acknowledged data is lost.
 //!
-//! At work are writers that note outside the volume what fsync acknowledged, git, and SQLite in both journal modes. After each
-//! kill the volume is mounted again, everything noted is looked for, and git and SQLite check themselves.
-//! `FIRNFS_LIVE_SECONDS` sets how long that goes on (15 by default; an hour: `FIRNFS_LIVE_SECONDS=3600 cargo test -p firnfs-cli
-//! --test mount live`).
+//! The programs are writers that record outside the volume which fsyncs were acknowledged, git, and SQLite in both journal
+//! modes. After each kill the volume is mounted again, everything recorded is verified, and git and SQLite check themselves.
+//! `FIRNFS_LIVE_SECONDS` sets the duration (15 by default; an hour: `FIRNFS_LIVE_SECONDS=3600 cargo test -p firnfs-cli --test
+//! mount live`).
 
 use crate::common::{Kind, Mount, can_mount, eventually, pattern, shell};
 use rustix::process::{Signal, kill_process};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const RECORD_BYTES: usize = 3000;
 const SQLITE_MODES: [(&str, &str); 2] = [("wal", "full"), ("delete", "extra")];
 
-/// What was acknowledged, kept where no daemon's death reaches it.
+/// Acknowledged data, recorded where the death of a daemon cannot affect it.
 #[derive(Default)]
 struct Acknowledged {
     /// Records of the file `appended`.
@@ -29,10 +29,10 @@ struct Acknowledged {
     files: Vec<(u64, usize)>,
 }
 
-/// Writes for ever, below the first, noting in the second.
+/// Writes for ever, below the first argument, and records in the second.
 type Writer = fn(&Path, &Mutex<Acknowledged>) -> io::Result<()>;
 
-/// A round's workers; they end by themselves once the daemon is dead.
+/// The workers of a round; they end by themselves once the daemon is dead.
 struct Workers {
     threads: Vec<JoinHandle<()>>,
     programs: Vec<Child>,
@@ -44,7 +44,7 @@ impl Workers {
         let threads = writers.map(|writer| {
             let (mnt, acknowledged) = (mount.mnt.clone(), Arc::clone(acknowledged));
             std::thread::spawn(move || {
-                // Ends with the error that the death of the daemon is.
+                // It ends with the error that the death of the daemon causes.
                 let _killed = writer(&mnt, &acknowledged);
             })
         });
@@ -79,7 +79,7 @@ fn append(mnt: &Path, acknowledged: &Mutex<Acknowledged>) -> io::Result<()> {
     }
 }
 
-/// Makes files as careful programs do: written, synced, renamed, the directory synced.
+/// Makes files as careful programs do: write, sync, rename, sync the directory.
 fn replace(mnt: &Path, acknowledged: &Mutex<Acknowledged>) -> io::Result<()> {
     let mut number = acknowledged.lock().unwrap().files.last().map_or(0, |last| last.0 + 1);
     fs::create_dir_all(mnt.join("files"))?;
@@ -103,9 +103,9 @@ fn in_background(directory: &Path, script: &str) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Commits; what is noted was made durable by an fsync behind the last rename of the commit.
+/// Commits; it records a commit after an fsync that follows the commit's last rename.
 fn commit_for_ever(mount: &Mount, outside: &Path) -> Child {
-    // A lock that a killed git left is its user's to remove.
+    // The user of a killed git has to remove its lock.
     let script = format!(
         "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
                 GIT_COMMITTER_EMAIL=a@b
@@ -154,7 +154,7 @@ fn prepare(mount: &Mount, outside: &Path) {
     mount.sync();
 }
 
-/// Looks for everything that was acknowledged, and lets git and SQLite check themselves.
+/// Verifies everything that was acknowledged, and lets git and SQLite check themselves.
 fn verify(mount: &Mount, outside: &Path, acknowledged: &Acknowledged, round: u64) {
     let appended = fs::read(mount.path("appended")).unwrap_or_default();
     for number in 0..acknowledged.records {

@@ -1,4 +1,5 @@
-//! End-to-end tests: the real program, real mounts. One program, so that the helpers have one home.
+//! End-to-end tests: the real program, real mounts. They are one program, so that they can share their
+//! helpers.
 
 mod bench;
 mod cleaner;

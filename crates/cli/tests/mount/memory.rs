@@ -1,5 +1,4 @@
-//! Memory of the daemon with many files that the kernel knows: each of them is one that the daemon has to remember until the kernel
-//! forgets it.
+//! Memory of the daemon when the kernel knows many files: the daemon must remember each file until the kernel forgets it.
 
 use crate::common::{Kind, Mount, can_mount, kernel_caches_stay};
 use std::fs;
@@ -8,7 +7,7 @@ use std::time::Instant;
 const MIB: u64 = 1 << 20;
 const FILES_A_DIRECTORY: u64 = 10_000;
 const FILE_BYTES: usize = 1024;
-/// What the README states beside the cache.
+/// The bound beyond the cache that the README states.
 const BESIDE_CACHE_BYTES: u64 = 128 * MIB;
 
 /// Peak resident set of the daemon so far, in bytes.
@@ -40,7 +39,7 @@ fn forgotten(mount: &Mount) -> u64 {
     mount.requests("forget") + mount.requests("batch_forget")
 }
 
-/// Prints and checks the peak; the kernel must know all files at that moment.
+/// Prints and checks the peak; call it while the kernel knows all files.
 fn check_peak(mount: &Mount, title: &str, cache_bytes: u64, beside_bytes: u64, since: Instant) {
     let peak = peak_bytes(mount);
     println!(

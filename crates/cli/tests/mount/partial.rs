@@ -1,5 +1,5 @@
-//! Writes that succeed in part: write(2) tells how much was written, what it tells is there, and whoever asks for the rest is told
-//! why there is no more.
+//! Partial writes: write(2) returns how much was written, exactly that much is there, and a program that writes the rest gets
+//! the error.
 
 use crate::common::{BOTH, Mount, can_mount, pattern};
 use crate::in_process::{Served, volume_image};
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// What the kernel sends the daemon at most in one request.
+/// The most that the kernel sends the daemon in one request.
 const REQUEST_BYTES: usize = 1 << 20;
 
 fn errno(result: io::Result<usize>) -> Option<Errno> {
@@ -31,7 +31,7 @@ fn a_write_that_the_volume_has_room_for_only_in_part_tells_how_much_was_written(
         while filler.write_at(&pattern(2, REQUEST_BYTES), at_bytes).is_ok() {
             at_bytes += REQUEST_BYTES as u64;
         }
-        // Room for three requests and a bit, of eight.
+        // Room for three and a half of eight requests.
         filler.set_len(at_bytes - (REQUEST_BYTES * 7 / 2) as u64).unwrap();
         filler.sync_all().unwrap();
         let content = pattern(3, 8 * REQUEST_BYTES);
@@ -65,14 +65,15 @@ fn a_write_that_meets_a_block_it_cannot_read_tells_how_much_was_written_before()
     let served = Served::start(disk.clone(), options);
     let path = served.mnt.join("file");
     let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    // A block of each MiB is read, and nothing ahead of it: where all blocks are is known then, and no other block is in memory.
+    // Read one block of each MiB, and nothing ahead of it: the places of all blocks are then known, and no other block is in
+    // memory.
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
     for mebibyte in 0..3 {
         let (at_bytes, mut out) = (mebibyte * REQUEST_BYTES + REQUEST_BYTES / 2, [0; 8]);
         file.read_exact_at(&mut out, at_bytes as u64).unwrap();
         assert_eq!(out[..], old[at_bytes..at_bytes + 8]);
     }
-    // It ends within a block, whose rest has to be read.
+    // It ends within a block, the rest of which has to be read.
     let new = pattern(5, 2 * REQUEST_BYTES + 50_000);
     disk.arm(Fault::anywhere(On::Read, Trigger::Always, Effect::Fail));
     assert_eq!(file.write_at(&new, 0).unwrap(), 2 * REQUEST_BYTES);

@@ -357,7 +357,7 @@ fn direct_io_sees_what_buffered_io_wrote_and_the_reverse() {
         let path = mount.path("f");
         let bytes = pattern(4, 1 << 20);
         fs::write(&path, &bytes).unwrap();
-        // dd aligns its buffers as O_DIRECT wants them.
+        // dd aligns its buffers as O_DIRECT requires.
         shell(&mount.mnt, "dd if=f of=copy bs=64K iflag=direct oflag=direct status=none && cmp f copy");
         shell(&mount.mnt, "dd if=/dev/zero of=f bs=4K seek=3 count=2 conv=notrunc oflag=direct status=none");
         let mut expected = bytes;

@@ -1,9 +1,9 @@
-//! Programs that people run, on a real mount over the memory store and over an image.
+//! Common programs on a real mount, over the memory store and over an image.
 
 use crate::common::{BOTH, Kind, Mount, can_mount, shell};
 use std::path::Path;
 
-/// This project's own sources: a real tree that is always there.
+/// This project's own sources: a real tree that always exists.
 fn sources() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap().display().to_string()
 }
@@ -142,7 +142,7 @@ fn with_the_writeback_cache_programs_agree_and_what_was_synced_survives_a_killed
          sync; cksum random log tree/fs/Cargo.toml; stat -c '%s %Y' log"
     );
     let before = shell(&mount.mnt, &script);
-    // What the kernel still holds is written out by the sync of each file; the rest is the daemon's.
+    // The sync of each file writes out what the kernel still holds; the rest is the daemon's work.
     shell(&mount.mnt, "find . -type f -exec sync {} +");
     mount.sync();
     rustix::process::kill_process(mount.daemon_pid(), rustix::process::Signal::KILL).unwrap();

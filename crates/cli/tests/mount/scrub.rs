@@ -1,4 +1,4 @@
-//! `firn scrub` on real mounts, and the check that follows a crash.
+//! `firn scrub` on real mounts, and the check after a crash.
 
 use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern, shell};
 use rustix::process::{Signal, kill_process};
@@ -15,7 +15,7 @@ fn scrub_json(mount: &Mount) -> (i32, serde_json::Value) {
     (output.status.code().unwrap(), value)
 }
 
-/// Flips a bit in every place of the image where these bytes are; flipping twice undoes it. Tells how many there are.
+/// Flips a bit in every place of the image that holds these bytes; flipping twice restores them. Returns the number of places.
 fn flip(mount: &Mount, bytes: &[u8]) -> usize {
     let image = fs::read(&mount.image).unwrap();
     let places: Vec<usize> =
@@ -46,7 +46,7 @@ fn scrub_lists_damaged_files_by_path_while_the_volume_is_in_use() {
     }
     mount.sync();
     assert_eq!(flip(&mount, &pattern(17, 50_000)[20_000..20_064]), 1);
-    // Somebody is at work meanwhile.
+    // A program works on the volume meanwhile.
     let busy = std::thread::spawn({
         let path = mount.path("busy");
         move || (0..200).for_each(|n| fs::write(&path, pattern(n, 100_000)).unwrap())
@@ -59,7 +59,7 @@ fn scrub_lists_damaged_files_by_path_while_the_volume_is_in_use() {
     let output = firn(&["scrub", mount.mnt.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("/dir/file 17") && text.contains("DAMAGED"), "{text}");
-    // Overwritten, it is sound.
+    // Overwritten, it is intact.
     fs::write(mount.path("dir/file 17"), pattern(1, 50_000)).unwrap();
     let (code, view) = scrub_json(&mount);
     assert_eq!(
@@ -80,7 +80,7 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
     fs::write(mount.path("large"), pattern(3, 20 << 20)).unwrap();
     mount.sync();
     let mnt = mount.mnt.to_str().unwrap().to_owned();
-    // Twenty seconds' worth of work.
+    // Twenty seconds of work.
     let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
         command.args(["scrub", &mnt, "--rate", "1M", "--json"]).stdout(Stdio::piped());
@@ -163,7 +163,7 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     fs::write(mount.path("before"), "the crash").unwrap();
     mount.sync();
     kill_and_wait(&mount);
-    // A sound volume is checked and stays writable.
+    // An intact volume is checked and stays writable.
     mount.mount_image(&[]);
     check_ended(&mount);
     assert_eq!(why_read_only(&mount), None);
@@ -177,7 +177,7 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(flip(&mount, name) > 0);
     let log = mount.image.with_extension("log");
     mount.mount_image(&["--log", log.to_str().unwrap()]);
-    // Served, whatever the check will say.
+    // It is served, whatever the result of the check.
     assert_eq!(fs::read(mount.path("before")).unwrap(), b"the crash");
     eventually("the volume is read-only", || why_read_only(&mount).is_some());
     let why = why_read_only(&mount).unwrap();
@@ -196,7 +196,7 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(text.contains("DAMAGED") && why_read_only(&mount).is_some(), "{text}");
-    // The other bit again: what was wrong is right.
+    // The other bit again, which repairs the damage.
     let mut wrong = name.to_vec();
     wrong[0] ^= 4;
     assert!(flip(&mount, &wrong) > 0);
@@ -210,7 +210,7 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(firn_ok(&["fsck", mount.image.to_str().unwrap()]).contains("clean"));
 }
 
-/// Writes until it is refused, as it is once the daemon has met by itself that there is no room: what was accepted until then.
+/// Writes until the daemon refuses because it has no room; returns the data accepted until then.
 fn write_what_is_accepted(path: &str, bytes: &[u8]) -> Vec<u8> {
     let file = File::create(path).unwrap();
     let mut len = 0;
@@ -251,7 +251,7 @@ fn a_volume_whose_device_had_no_room_is_writable_again_once_there_is_some() {
         assert!(line.contains("the device still fails") && line.lines().count() == 1, "{line}");
         shell(directory.path(), &format!("mount -o remount,size=200M {small}"));
         firn_ok(&["scrub", mnt, "--writable"]);
-        // Nothing that was accepted is lost.
+        // No accepted data is lost.
         firn_ok(&["sync", mnt]);
         assert!(fs::read(format!("{mnt}/large")).unwrap() == accepted);
         firn_ok(&["umount", mnt]);

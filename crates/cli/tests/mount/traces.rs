@@ -1,5 +1,5 @@
-//! Programs on a real mount over a disk that records what it is asked, and then the power cut at every point of that record: the
-//! volume mounts, its accounts are exact, and the programs find what was made durable, and nothing to complain about.
+//! Programs on a real mount over a disk that records its requests. The power is then cut at every point of that record: the
+//! volume mounts, its accounting is exact, and the programs find everything durable and nothing wrong.
 //!
 //! `FIRNFS_TRACE_STATES` sets how many states of each trace are judged.
 
@@ -16,10 +16,10 @@ use firnfs_torture::export::export;
 use std::path::Path;
 use std::sync::Arc;
 
-/// States of each trace that are judged, by default.
+/// States of each trace to judge, by default.
 const STATES: u64 = 250;
 
-/// Thresholds so low that commits, checkpoints and segment changes come often.
+/// Such low thresholds that commits, checkpoints and segment changes are frequent.
 fn options() -> Options {
     Options {
         write_threshold_bytes: 128 << 10,
@@ -44,17 +44,17 @@ fn record(steps: &[String]) -> History {
     disk.history()
 }
 
-/// What a copy of the tree has to be once so many steps had ended.
+/// Judges a copy of the tree, given the number of steps that had ended.
 type Verdict<'v> = &'v dyn Fn(&Path, usize) -> Result<(), String>;
 
-/// Cuts the power everywhere.
+/// Cuts the power at every point.
 fn assert_survives(name: &str, history: &History, verdict: Verdict<'_>) {
     let judged = cut_everywhere(name, history, verdict).unwrap_or_else(|why| panic!("{name}: {why}"));
     println!("{name}: {} events, {judged} states", history.events().len());
     assert!(judged >= STATES / 4, "{name}: only {judged} states");
 }
 
-/// Returns how many states were judged, or what is wrong with one, which is kept.
+/// Returns how many states were judged, or the error of one state, which is kept.
 fn cut_everywhere(name: &str, history: &History, verdict: Verdict<'_>) -> Result<u64, String> {
     let states =
         std::env::var("FIRNFS_TRACE_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(STATES);
@@ -81,7 +81,7 @@ fn cut_everywhere(name: &str, history: &History, verdict: Verdict<'_>) -> Result
     })
 }
 
-/// Runs a script in a copy; whatever it says is a complaint.
+/// Runs a script in a copy; any output is an error.
 fn silent(copy: &Path, script: &str) -> Result<(), String> {
     let output = std::process::Command::new("sh").arg("-uc").arg(script).current_dir(copy).output();
     let output = output.map_err(|e| e.to_string())?;
@@ -99,7 +99,7 @@ fn git_finds_its_commits_and_no_fault_after_any_power_cut() {
         return;
     }
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/stat");
-    // An fsync behind the last rename of a commit makes it durable; each is tagged with its number in its message.
+    // An fsync after the last rename of a commit makes the commit durable; each is tagged with the number in its message.
     let commit = |n: usize| {
         let gc = if n % 5 == 4 { "git gc -q --prune=now;" } else { "" };
         format!(
@@ -177,7 +177,7 @@ fn trees_unpacked_by_tar_and_synced_are_whole_after_any_power_cut() {
         .collect();
     let history = record(&steps);
     assert_survives("tar", &history, &|copy, ended| {
-        // The newest tree; the one before it is being removed.
+        // The newest tree; the previous one is being removed.
         ended.checked_sub(1).map_or(Ok(()), |newest| silent(copy, &format!("diff -r {source} t{newest}")))
     });
 }

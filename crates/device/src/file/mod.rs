@@ -3,12 +3,12 @@
 //! * A single read runs on the thread that calls `wait`; several that one thread has submitted run together, see `reads`.
 //! * Flushes and discards run on the thread that calls `wait`; `submit` only stores them.
 //! * Writes start at once on a small pool of threads ([`FileOptions::writer_threads`]), so that several segments are
-//!   written at a time. Who waits for a write that no thread has taken up yet does it himself: a lone small write, as
-//!   an fsync makes it, need not wait for a thread to wake.
-//! * A flush is fdatasync(2). It runs in `wait` and holds nobody up: it covers the writes that were completed (waited
-//!   for) before, as the [`Device`] contract says, and does not wait for others that are still under way.
-//! * Transfers shorter than asked for are continued until the system says why; the end of a truncated file is an error
-//!   that names the place.
+//!   written at a time. A thread that waits for a write that no pool thread has begun does it itself: a lone small write,
+//!   such as an fsync makes, need not wait for a thread to wake.
+//! * A flush is fdatasync(2). It runs in `wait` and blocks no other request: it covers the writes that completed before
+//!   it, as the [`Device`] contract says, and does not wait for others that are still under way.
+//! * Transfers that come back short are continued until the system reports a reason; the end of a truncated file is an
+//!   error that names the place.
 //!
 //! Callers: `firn` and every adapter, through [`FileDevice::open`] and [`FileDevice::create`].
 
@@ -42,7 +42,7 @@ pub struct FileDevice {
     buffered_because: Option<String>,
 }
 
-/// The open file and what is known of it; shared with the threads and rings.
+/// The open file and its properties; shared with the threads and rings.
 pub(crate) struct Target {
     file: File,
     name: Arc<str>,
@@ -56,7 +56,7 @@ impl FileDevice {
     /// Opens an image file or a block device that exists.
     ///
     /// # Errors
-    /// [`OpenError`]; among them that another process holds the lock.
+    /// [`OpenError`], for example if another process holds the lock.
     pub fn open(path: &Path, options: &FileOptions) -> Result<Self, OpenError> {
         Ok(Self::start(open::open(path, options)?, options))
     }
@@ -64,7 +64,7 @@ impl FileDevice {
     /// Makes a sparse image file of `size_bytes` (a multiple of 512) and opens it.
     ///
     /// # Errors
-    /// [`OpenError::Exists`] if there is something of that name, and those of [`FileDevice::open`].
+    /// [`OpenError::Exists`] if the name is taken, and those of [`FileDevice::open`].
     pub fn create(path: &Path, size_bytes: u64, options: &FileOptions) -> Result<Self, OpenError> {
         Ok(Self::start(open::create(path, size_bytes, options)?, options))
     }
@@ -75,8 +75,8 @@ impl FileDevice {
         self.buffered_because.as_deref()
     }
 
-    /// How several reads at a time are carried out; see [`FileOptions::deep_reads`]. This steps down at the first such
-    /// reads if the system does not let it.
+    /// How several reads at a time are carried out now; see [`FileOptions::deep_reads`]. The device falls back to the
+    /// next method at the first such reads if the system refuses.
     #[must_use]
     pub fn deep_reads(&self) -> DeepReads {
         self.reads.deep()
@@ -132,14 +132,14 @@ impl Target {
         }
     }
 
-    /// Carries out a read that was checked.
+    /// Carries out a read that has been checked.
     fn read(&self, request: &Request) -> Result<AlignedBuf, DeviceError> {
         let mut buf = AlignedBuf::scratch(request.len_bytes() as usize);
         self.read_rest(request, &mut buf, 0)?;
         Ok(buf)
     }
 
-    /// Goes on with a read whose first `done` bytes are in `out`.
+    /// Continues a read whose first `done` bytes are in `out`.
     fn read_rest(&self, request: &Request, out: &mut [u8], mut done: usize) -> Result<(), DeviceError> {
         while done < out.len() {
             let at = request.at_bytes() + done as u64;

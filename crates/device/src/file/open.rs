@@ -1,8 +1,8 @@
 //! Opening image files and block devices: type, lock, size, block sizes, and whether O_DIRECT works.
 //!
-//! The lock is flock(2): it belongs to the open file, so that it survives a fork into the background and ends with the
-//! process however that dies. Block devices are then opened a second time with O_EXCL, which the kernel refuses while it
-//! has the device mounted; that comes after the lock, so that another firnfs is recognised and can be waited for.
+//! The lock is flock(2): it belongs to the open file, so it survives a fork into the background and ends with the
+//! process in any case. Block devices are then opened a second time with O_EXCL, which the kernel refuses while it has
+//! the device mounted. That happens after locking, so that another firnfs is recognised and can be waited for.
 
 use super::{DeepReads, Target};
 use crate::buffer::{ALIGN_BYTES, AlignedBuf};
@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 /// Pause between attempts to take a lock, in milliseconds.
 const LOCK_POLL_MS: u64 = 20;
 
-/// Physical block assumed of an image file: the page and the block of the file systems that images lie on.
+/// Physical block size assumed for an image file: the page size, and the usual block size of the file systems that hold
+/// images.
 const FILE_PHYSICAL_BYTES: u32 = 4096;
 
-/// What the caller is going to do.
+/// What the caller is going to do with the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Look only; writes and discards fail.
+    /// Only read; writes and discards fail.
     ReadOnly,
     /// Read and write.
     ReadWrite,
@@ -35,16 +36,16 @@ pub enum Access {
 pub enum Lock {
     /// None: for looking at a volume that may be in use.
     None,
-    /// Others may share it; nobody may write.
+    /// Other processes may read; none may write.
     Shared,
-    /// Nobody else.
+    /// No other process may open the device.
     Exclusive,
 }
 
-/// Whether to go past the page cache.
+/// Whether to bypass the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirectIo {
-    /// If the system can; else buffered, see [`super::FileDevice::buffered_because`].
+    /// Bypass it if the system can; otherwise buffered, see [`super::FileDevice::buffered_because`].
     Prefer,
     /// Always buffered.
     Never,
@@ -60,15 +61,15 @@ pub struct FileOptions {
     pub lock: Lock,
     /// How long to wait for the lock, in milliseconds; `u64::MAX` waits for ever.
     pub lock_wait_ms: u64,
-    /// Whether to go past the page cache.
+    /// Whether to bypass the page cache.
     pub direct: DirectIo,
-    /// Threads that write; 0 lets those who wait do the writing.
+    /// Threads that write; with 0, the waiting threads do the writes.
     pub writer_threads: usize,
-    /// How several reads are carried out that one thread has submitted; what the system does not let is replaced by the
-    /// next in order.
+    /// How several reads that one thread has submitted are carried out; if the system refuses a method, the next in
+    /// order replaces it.
     pub deep_reads: DeepReads,
-    /// Block devices opened for writing: keep the kernel from using the device while it is open. Turn this off where
-    /// the kernel itself takes the device for us afterwards (fuseblk); that nobody has it now is checked all the same.
+    /// Block devices opened for writing: keep the kernel from using the device while it is open. Turn this off if the
+    /// kernel itself takes the device for us afterwards (fuseblk); opening still checks that nobody uses it now.
     pub hold_claim: bool,
     /// Regular files: set the length to this many bytes (a multiple of 512) once the lock is held.
     pub resize_bytes: Option<u64>,
@@ -92,13 +93,13 @@ impl Default for FileOptions {
 /// Why a file or block device could not be opened: one line with the path, the reason and where possible what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing of that name.
+    /// No file has that name.
     #[error("{}: no such file or device", .0.display())]
     NotFound(PathBuf),
-    /// [`super::FileDevice::create`] found something of that name.
+    /// [`super::FileDevice::create`] found a file of that name.
     #[error("{}: exists already", .0.display())]
     Exists(PathBuf),
-    /// Not allowed.
+    /// Permission denied.
     #[error("{}: permission denied: you may not open it for {for_what}", path.display())]
     Denied {
         /// The file.
@@ -111,7 +112,7 @@ pub enum OpenError {
     InUse {
         /// The file.
         path: PathBuf,
-        /// "process N (name)", or "another process" where the system does not tell.
+        /// "process N (name)", or "another process" if the system does not tell.
         holder: String,
     },
     /// The kernel uses the block device: mounted, swap, or part of another device.
@@ -133,7 +134,7 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The file system that holds the file, or a limit of the process, allows no file of that size.
+    /// The file system that holds the file, or a limit of the process, does not allow a file of that size.
     #[error("{}: no file of {size_bytes} bytes can be made there", path.display())]
     TooLarge {
         /// The file.
@@ -148,7 +149,7 @@ pub enum OpenError {
         path: PathBuf,
         /// "open", "lock", ...
         action: &'static str,
-        /// The system's words.
+        /// The system's error message.
         reason: String,
     },
 }
@@ -171,7 +172,7 @@ pub(super) fn create(path: &Path, size_bytes: u64, options: &FileOptions) -> Res
         .inspect_err(|_| remove_again(path, (made.st_dev, made.st_ino)))
 }
 
-/// Leaves nothing of a file that was made and is of no use, if the path still names it.
+/// Removes a new file that turned out to be useless, if the path still names it.
 fn remove_again(path: &Path, made: (u64, u64)) {
     if rustix::fs::stat(path).is_ok_and(|now| (now.st_dev, now.st_ino) == made) {
         // The error that led here says more than a second one would.
@@ -209,7 +210,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenErr
     Ok(Opened { target, buffered_because })
 }
 
-/// Looks before it opens: opening a FIFO would block.
+/// Checks the type before it opens: opening a FIFO would block.
 fn is_block_device(path: &Path, options: &FileOptions) -> Result<bool, OpenError> {
     let stat = rustix::fs::stat(path).map_err(|e| open_error(path, options, e))?;
     let found = match FileType::from_raw_mode(stat.st_mode) {
@@ -312,7 +313,7 @@ fn geometry(
         let reason = format!("its block size of {logical} bytes is not supported");
         return Err(OpenError::Unusable { path: path.into(), reason });
     }
-    // Some drives report nonsense here (0, or less than the logical block): assume what is safe.
+    // Some drives report nonsense here (0, or less than the logical block): assume a safe value.
     let physical = if physical.is_power_of_two() { physical.max(logical) } else { logical.max(4096) };
     Ok(Geometry {
         size_bytes: size / u64::from(logical) * u64::from(logical),
@@ -321,7 +322,7 @@ fn geometry(
     })
 }
 
-/// Switches O_DIRECT on and reads a block to see that it works; switches it off again if not, and says why.
+/// Switches O_DIRECT on and reads a block to see that it works; otherwise switches it off again and says why.
 fn try_direct(file: &File, geometry: &Geometry, dio: Option<u32>) -> Result<(), String> {
     const REFUSED: &str = "the file system under the image does not support O_DIRECT";
     if dio == Some(0) {
@@ -335,7 +336,7 @@ fn try_direct(file: &File, geometry: &Geometry, dio: Option<u32>) -> Result<(), 
             rustix::fs::fcntl_setfl(file, flags).map_err(|e| format!("O_DIRECT cannot be left: {e}"))?;
             Err(REFUSED.into())
         }
-        // Any other failure is the device's, and shows again when somebody needs the block.
+        // Any other failure is the device's, and shows again when a caller needs the block.
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a tag is in the table from `submit` until `wait` returns; the queue names writes in the order of their
 //! submission, some of which a waiter may have taken already. The pool is joined when the device is dropped, after the
-//! queue has run empty.
+//! queue is empty.
 
 use super::Target;
 use crate::request::{Completion, Request, Tag};
@@ -32,7 +32,7 @@ struct State {
 }
 
 enum Slot {
-    /// Nobody has begun it: a write in the queue, or anything else until it is waited for.
+    /// Nobody has begun it: a write in the queue, or any other request before its wait.
     Waiting(Request),
     Running,
     Done(Completion),

@@ -1,25 +1,28 @@
-//! `BlockCache`: clean and dirty blocks of all files, with their sum in bytes.
+//! `BlockCache`: the clean and dirty blocks of all files, and their total size in bytes.
 
 use super::clock::ClockMap;
 use crate::digest::{DIGEST_BYTES, Digest};
 use crate::store::{BlockKey, Buf};
 use firnfs_format::Epoch;
 
-/// Where the version of a block was that turning dirty replaced, or that is being moved.
+/// Where the previous version of a block was: the version that became outdated when the block turned dirty, or the
+/// one that is being moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// Log for data, as a placement counts them; `None` if that is not known, or it was in none of them.
+    /// Log for data, in the numbering of placements; `None` if the log is unknown, or if the version was in none of
+    /// them.
     pub log: Option<u8>,
     /// Epoch in which that version was made.
     pub birth: Epoch,
 }
 
-/// What a dirty block owes.
+/// The accounting of a dirty block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dirty {
     /// Live bytes charged for it until its stored length is known.
     pub charged_bytes: u32,
-    /// Epoch in which its content was made; `None`: the current one (a block that the cleaner moves keeps its own).
+    /// Epoch in which its content was made; `None` means the current one (a block that the cleaner moves keeps its
+    /// own).
     pub birth: Option<Epoch>,
     /// Where its last stored version was; `None` if it is new.
     pub origin: Option<Origin>,
@@ -29,7 +32,7 @@ pub struct Dirty {
 pub struct Fresh {
     /// One block long.
     pub buf: Buf,
-    /// Its CRC-32C, if that is known.
+    /// Its CRC-32C, if known.
     pub crc: Option<u32>,
 }
 
@@ -37,9 +40,9 @@ pub struct Fresh {
 pub struct LaidOut {
     /// Its content.
     pub buf: Buf,
-    /// CRC-32C of all of it, if that is known.
+    /// CRC-32C of the whole block, if known.
     pub crc: Option<u32>,
-    /// What it owed.
+    /// Its accounting.
     pub dirty: Dirty,
 }
 
@@ -49,18 +52,18 @@ pub struct CachedBlock {
     pub buf: Buf,
     /// Set while the content is newer than the log's.
     newer: Option<Box<Newer>>,
-    /// Of this very content.
+    /// The digest of this content.
     digest: Option<Digest>,
 }
 
 struct Newer {
     dirty: Dirty,
-    /// CRC-32C of all of the block, if that is known.
+    /// CRC-32C of the whole block, if known.
     crc: Option<u32>,
 }
 
 impl CachedBlock {
-    /// What the block owes, while its content is newer than the log's.
+    /// The block's accounting, while its content is newer than the log's.
     pub fn dirty(&self) -> Option<Dirty> {
         self.newer.as_ref().map(|newer| newer.dirty)
     }
@@ -84,7 +87,7 @@ pub struct BlockCache {
     map: ClockMap<BlockKey, CachedBlock>,
     bytes: u64,
     dirty_bytes: u64,
-    /// What the dirty blocks owe.
+    /// The total charge of the dirty blocks.
     owed_bytes: u64,
 }
 
@@ -99,22 +102,23 @@ impl BlockCache {
         self.dirty_bytes
     }
 
-    /// What the dirty blocks were charged: what they take in the log. Trimmed ones take less than memory.
+    /// The total charge of the dirty blocks: the space that they take in the log. Trimmed blocks take less there
+    /// than in memory.
     pub fn owed_bytes(&self) -> u64 {
         self.owed_bytes
     }
 
-    /// Looks without warming.
+    /// Finds a block without warming it.
     pub fn peek(&self, key: &BlockKey) -> Option<&CachedBlock> {
         self.map.peek(key)
     }
 
-    /// Looks and warms.
+    /// Finds a block and warms it.
     pub fn get(&mut self, key: &BlockKey) -> Option<&CachedBlock> {
         self.map.get(key).map(|b| &*b)
     }
 
-    /// The digest of a block's content, if one was kept; looks and warms.
+    /// The digest of a block's content, if one was kept; warms the block.
     pub fn digest(&mut self, key: &BlockKey) -> Option<&Digest> {
         self.map.get(key)?.digest.as_ref()
     }
@@ -128,7 +132,7 @@ impl BlockCache {
         }
     }
 
-    /// The content of a block, to change in place; copied first if somebody else still reads it.
+    /// The content of a block, to change in place; copied first if a reader still shares it.
     pub fn content_mut(&mut self, key: &BlockKey) -> Option<&mut [u8]> {
         let bytes = &mut self.bytes;
         self.map.get(key).map(|b| {
@@ -147,7 +151,7 @@ impl BlockCache {
         self.insert(key, CachedBlock { buf, newer: None, digest: None });
     }
 
-    /// Puts a dirty block in, in place of what was there.
+    /// Inserts a dirty block, replacing the block of that key.
     pub fn insert_dirty(&mut self, key: BlockKey, fresh: Fresh, dirty: Dirty) {
         let Fresh { buf, crc } = fresh;
         self.insert(key, CachedBlock { buf, newer: Some(Box::new(Newer { dirty, crc })), digest: None });
@@ -157,7 +161,7 @@ impl BlockCache {
         self.bytes += block.bytes();
         self.dirty_bytes += block.dirty_bytes();
         self.owed_bytes += block.owed_bytes();
-        // Metadata outlives streams of data: a file's own blocks come in cold.
+        // Metadata should outlive streams of data: a file's own blocks start cold.
         let is_data = key.level == 0 && key.fork == crate::store::Fork::Data;
         let old = self.map.insert(key, block, if is_data { 0 } else { 2 });
         self.forget_bytes(old.as_ref());
@@ -180,7 +184,7 @@ impl BlockCache {
         self.owed_bytes += block.owed_bytes();
     }
 
-    /// Changes what a dirty block owes.
+    /// Changes the charge of a dirty block.
     pub fn recharge(&mut self, key: &BlockKey, charged_bytes: u32) {
         if let Some(newer) = self.map.get(key).and_then(|b| b.newer.as_mut()) {
             let old = std::mem::replace(&mut newer.dirty.charged_bytes, charged_bytes);
@@ -188,7 +192,7 @@ impl BlockCache {
         }
     }
 
-    /// Turns a dirty block clean, or drops it unless it is to be kept: it is being laid out.
+    /// Lays a dirty block out: turns it clean if `keep`, otherwise drops it.
     pub fn lay_out(&mut self, key: &BlockKey, keep: bool) -> LaidOut {
         let (buf, newer) = if keep {
             let block = self.map.get(key).expect("dirty blocks stay in memory");
@@ -210,7 +214,7 @@ impl BlockCache {
         block
     }
 
-    /// Drops cold clean blocks until at most `limit_bytes` are left, or only dirty ones.
+    /// Drops cold clean blocks until at most `limit_bytes` remain, or only dirty blocks.
     pub fn shrink(&mut self, limit_bytes: u64) {
         while self.bytes > limit_bytes && self.bytes > self.dirty_bytes {
             let Some((_, block)) = self.map.evict(|_, b| b.newer.is_none()) else { return };

@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, Hash};
 /// Heat beyond which a hit adds nothing.
 const HEAT_MAX: u8 = 3;
 
-/// What a look touches lies together, at the beginning of a cache line: key, heat, and the head of the value.
+/// The fields that a lookup touches are together at the beginning of a cache line: key, heat, and the head of the
+/// value.
 #[repr(C, align(64))]
 struct Slot<K, V> {
     key: K,
@@ -17,8 +18,8 @@ struct Slot<K, V> {
 
 /// See the module's head.
 pub struct ClockMap<K, V> {
-    /// Slots by the hash of their key. The keys are in the slots alone, so that the table is small and stays near the
-    /// processor.
+    /// Slots by the hash of their key. Only the slots hold the keys, so the table is small and stays in the
+    /// processor's caches.
     index: HashTable<u32>,
     slots: Vec<Option<Slot<K, V>>>,
     vacant: Vec<u32>,
@@ -42,12 +43,12 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
         self.index.find(hash(key), |&at| has_key(slots, at, key)).map(|&at| at as usize)
     }
 
-    /// Looks without warming.
+    /// Finds a value without warming it.
     pub fn peek(&self, key: &K) -> Option<&V> {
         self.slots[self.find(key)?].as_ref().map(|s| &s.value)
     }
 
-    /// Looks and warms.
+    /// Finds a value and warms it.
     pub fn get(&mut self, key: &K) -> Option<&mut V> {
         let at = self.find(key)?;
         let slot = self.slots[at].as_mut()?;
@@ -55,7 +56,8 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
         Some(&mut slot.value)
     }
 
-    /// Puts a value in; `heat` sweeps of the hand pass before it can go. Returns what was there.
+    /// Inserts a value; the hand must sweep past it `heat` times before it can be evicted. Returns the previous value
+    /// of the key.
     pub fn insert(&mut self, key: K, value: V, heat: u8) -> Option<V> {
         if let Some(at) = self.find(&key) {
             let slot = self.slots[at].as_mut().expect("indexed slots are filled");
@@ -89,7 +91,7 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
         self.slots[at as usize].take().map(|s| s.value)
     }
 
-    /// Takes out the coldest value that `may_go`; `None` if a few sweeps find none.
+    /// Removes and returns the coldest value that `may_go`; `None` if a few sweeps find none.
     pub fn evict(&mut self, mut may_go: impl FnMut(&K, &V) -> bool) -> Option<(K, V)> {
         for _ in 0..self.slots.len() * usize::from(HEAT_MAX + 1) {
             self.hand = (self.hand + 1) % self.slots.len();

@@ -1,8 +1,8 @@
-//! Memory: what is kept of the volume, and what goes first when room is short.
+//! Memory: which parts of the volume are cached, and which of them are evicted first.
 //!
-//! [`ClockMap`] is the replacement policy (CLOCK with a few levels of heat), [`BlockCache`] keeps blocks by
-//! [`BlockKey`](crate::store::BlockKey), because a dirty LFS block has no address yet.
-//! Invariant: dirty blocks are never evicted; the order of eviction depends on the history of calls alone.
+//! [`ClockMap`] is the replacement policy (CLOCK with a few levels of heat). [`BlockCache`] keeps blocks by
+//! [`BlockKey`](crate::store::BlockKey), because a dirty LFS block has no address yet. Invariant: dirty
+//! blocks are never evicted; the order of eviction depends only on the history of calls.
 
 mod blocks;
 mod clock;

@@ -1,8 +1,8 @@
-//! Phase 5: live bytes of segments and of the volume, counts, and what the logs will write over - added up anew from the
-//! pointers of phase 1.
+//! Phase 5: recomputes live bytes of segments and of the volume, counts, and the segments that the logs will write over,
+//! from the pointers of phase 1.
 //!
-//! This is the rule by which the accounting is judged, for the check and for whoever audits a mounted volume in tests: a
-//! segment's live bytes are the stored bytes of all current pointers into it.
+//! The check, and tests that audit a mounted volume, judge the accounting by this rule: a segment's live bytes are the
+//! stored bytes of all current pointers into it.
 
 use super::finding::{Problem, Versus};
 use super::state::Check;
@@ -17,7 +17,7 @@ impl Check<'_, '_> {
         let segments = self.claims.segments();
         self.totals.segments = segments.len() as u64;
         self.numbers();
-        // Where trees could not be followed, what lies below is counted by the table and not here.
+        // If a tree could not be followed, the table counts the blocks below, and this check does not.
         if !self.is_torn && !self.is_stale && self.lost_segments.is_empty() {
             let live_bytes = Versus { stated: self.lfs.live_bytes(), found: self.claims.live_bytes };
             if live_bytes.stated != live_bytes.found {
@@ -29,7 +29,7 @@ impl Check<'_, '_> {
         self.log_ways();
     }
 
-    /// Versions that did not keep live bytes by kind left none.
+    /// Volumes of versions that did not record live bytes by kind have none.
     fn kinds(&mut self) {
         let Some(stated) = self.lfs.live_kinds() else { return };
         for (kind, found) in self.claims.live_kinds.iter() {
@@ -75,7 +75,7 @@ impl Check<'_, '_> {
     fn segment(&mut self, segment: SegmentId, entry: UsageEntry) {
         let live_bytes = Versus { stated: u64::from(entry.live_bytes), found: self.claims.live_in(segment) };
         let wrong = live_bytes.stated != live_bytes.found || live_bytes.found > 0 && !entry.in_use;
-        // More than was found may be what lies below something that could not be read.
+        // A surplus may belong to blocks below a part that could not be read.
         let below = self.is_torn && live_bytes.stated >= live_bytes.found && entry.in_use;
         let explained = below || self.is_stale;
         if wrong && !explained {

@@ -1,8 +1,8 @@
-//! Which sectors belong to somebody, and how much of every segment is live by the pointers that lead there.
+//! Which sectors belong to a block, and how much of each segment is live by the pointers into it.
 //!
-//! One bit a sector, for segments that hold anything: 1/4096 of the live bytes. Two claims on one sector contradict each
-//! other; and what was claimed already is not followed again, so that no image can make the check go round in circles or
-//! gather more than the device holds.
+//! One bit per sector, for segments that hold anything: 1/4096 of the live bytes. Two claims on one sector are a
+//! contradiction. A sector that was claimed already is not followed again, so no image can make the check loop or collect
+//! more than the device holds.
 
 use crate::lfs::{Geometry, KindBytes, LogKind};
 use firnfs_format::{BlockPtr, SegmentId};
@@ -12,9 +12,9 @@ use rustc_hash::FxHashMap;
 pub struct Claims {
     geo: Geometry,
     segments: FxHashMap<SegmentId, Claimed>,
-    /// Live bytes of the volume: stored ones, and a block for each reserved pointer.
+    /// Live bytes of the volume: stored bytes, and one block for each reserved pointer.
     pub live_bytes: u64,
-    /// Stored ones by kind.
+    /// Stored bytes by kind.
     pub live_kinds: KindBytes,
 }
 
@@ -24,13 +24,13 @@ struct Claimed {
 }
 
 impl Claims {
-    /// None yet.
+    /// No claims yet.
     pub fn new(geo: Geometry) -> Self {
         Self { geo, segments: FxHashMap::default(), live_bytes: 0, live_kinds: KindBytes::default() }
     }
 
-    /// Claims and counts what a stored pointer refers to; it lies within one segment of the volume. False if some of it was
-    /// claimed before: it counts all the same, as the accounting counts pointers.
+    /// Claims and counts the target of a stored pointer, which lies within one segment of the volume. Returns false if a
+    /// part of it was claimed before; it is counted nevertheless, because the accounting counts pointers.
     pub fn claim(&mut self, kind: LogKind, ptr: &BlockPtr) -> bool {
         self.live_kinds.add(kind, ptr.stored_bytes());
         let bytes = u64::from(ptr.stored_bytes());
@@ -61,7 +61,7 @@ impl Claims {
         self.segments.get(&segment).map_or(0, |claimed| claimed.live_bytes)
     }
 
-    /// True if something from that sector of a segment on is claimed.
+    /// True if any sector of a segment, from that one on, is claimed.
     pub fn any_from(&self, segment: SegmentId, sector: u32) -> bool {
         self.segments.get(&segment).is_some_and(|claimed| {
             (sector..self.geo.segment_sectors)

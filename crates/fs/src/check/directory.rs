@@ -1,5 +1,5 @@
-//! Repairs of one directory. Every step is one operation, atomic across a crash, after which the directory is no worse
-//! than before: entries that stay do not move, and without an index it is searched in order.
+//! Repairs of one directory. Every step is one operation, atomic across a crash, that leaves the directory no worse
+//! than before: the remaining entries do not move, and a directory without an index is searched in order.
 
 use crate::dirent;
 use crate::error::{FsError, Outcome};
@@ -11,7 +11,7 @@ use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
 use super::finding::EntryPlace;
 
-/// An operation that changes the inode of a directory and drops its index, and perhaps edits one of its blocks.
+/// Begins an operation that changes the inode of a directory and drops its index, and perhaps edits one of its blocks.
 fn begin<S: Store>(store: &mut S, now: TimeNs, dir: &DirView, block: Option<u64>) -> Outcome<Op> {
     let ino = dir.ino;
     let mut intents = vec![Intent::Change { ino, grow_bytes: 0 }];
@@ -31,7 +31,7 @@ fn drop_index<S: Store>(store: &mut S, op: &mut Op, dir: &DirView) {
     }
 }
 
-/// Drops the hash index, whatever its inode says of it.
+/// Drops the hash index, whatever the inode says about it.
 ///
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
@@ -48,7 +48,7 @@ pub fn forget_index<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo) -> Outco
     Ok(())
 }
 
-/// Takes an entry out.
+/// Removes an entry.
 ///
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
@@ -61,7 +61,7 @@ pub fn remove_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace) -> Out
         Some(content) => dirent::record(content, at.at_bytes as usize)?.used_bytes(),
         None => {
             let bytes = store.block(at.dir, Fork::Data, BlockIndex(block))?;
-            // Also that it can be taken out: nothing may fail once the operation has begun.
+            // Also check that it can be removed: nothing may fail once the operation has begun.
             dirent::before(&bytes, offset)?;
             dirent::record(&bytes, offset)?.used_bytes()
         }
@@ -88,7 +88,7 @@ pub fn remove_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace) -> Out
     Ok(())
 }
 
-/// Gives an entry the type of what it names.
+/// Gives an entry the type of the inode that it names.
 ///
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
@@ -121,7 +121,7 @@ pub fn retype_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace, target
     Ok(())
 }
 
-/// Keeps of a block, or of inline content, the records before the first that cannot be read.
+/// Keeps, of a block or of inline content, the records before the first unreadable one.
 ///
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
@@ -153,7 +153,7 @@ pub fn keep_readable<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo, block: 
     Ok(())
 }
 
-/// Start of the last record and end of all records that can be read, before the first that cannot.
+/// Start of the last readable record and end of all readable records, before the first unreadable one.
 fn readable(bytes: &[u8]) -> Option<(usize, usize)> {
     dirent::records(bytes).map_while(Result::ok).last().map(|record| (record.at, record.end()))
 }
@@ -167,7 +167,7 @@ fn set_inline(inode: &mut Inode, content: Vec<u8>) {
     inode.body = Body::Inline(content);
 }
 
-/// Sets the counts to those of the entries, and builds the index if the directory is large and has none.
+/// Sets the counts to those of the entries; builds the index if the directory is large and has none.
 ///
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
@@ -205,7 +205,7 @@ pub fn recount<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo) -> Outcome<()
     Ok(())
 }
 
-/// Sets the size of a directory to whole blocks.
+/// Rounds the size of a directory to whole blocks.
 ///
 /// # Errors
 /// `Need`, `Room`, `Invalid` if it is no directory in blocks.

@@ -1,4 +1,4 @@
-//! What a repair needs to know beyond the findings: both tables as they have to be.
+//! Facts that a repair needs beyond the findings: the correct content of both tables.
 
 use super::finding::Problem;
 use super::state::Check;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The tables, if anything is wrong with the accounting.
+    /// The tables, if the accounting is wrong in any way.
     pub(crate) tables: Option<Restated>,
     /// See [`Facts::charges`].
     pub(crate) charges: Vec<(InodeNo, u64)>,
@@ -19,13 +19,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Inodes with the bytes that are really charged to them, where that is not what their records say.
+    /// Inodes whose records state a wrong charge, with the bytes that are really charged to them.
     #[must_use]
     pub fn charges(&self) -> &[(InodeNo, u64)] {
         &self.charges
     }
 
-    /// True if the tables have to be written anew.
+    /// True if the tables have to be rewritten.
     #[must_use]
     pub fn restates(&self) -> bool {
         self.tables.is_some()
@@ -33,7 +33,7 @@ impl Facts {
 }
 
 impl Check<'_, '_> {
-    /// Gathers them; the check is over.
+    /// Gathers the facts at the end of the check.
     pub fn facts(&mut self) -> Facts {
         let wrong_charge = |inode: &&super::state::InodeFacts| inode.charged_found != inode.charged_stated;
         let charges = self.inodes.iter().filter(wrong_charge).map(|i| (i.ino, i.charged_found)).collect();
@@ -41,7 +41,7 @@ impl Check<'_, '_> {
         Facts { tables, charges, lost_inodes: std::mem::take(&mut self.lost_inodes) }
     }
 
-    /// Gathers them where there are no tables at all, and logs that have no place yet.
+    /// Gathers them for a volume without tables, whose logs have no place yet.
     pub fn all_facts(&mut self) -> Facts {
         let facts = self.facts();
         let tables = facts.tables.unwrap_or_else(|| self.tables());
@@ -69,8 +69,8 @@ impl Check<'_, '_> {
         self.is_torn || self.is_stale || self.findings.iter().any(|finding| is_accounting(&finding.problem))
     }
 
-    /// Both tables from the pointers of phase 1. The blocks of the old trees are not counted: the trees are written anew;
-    /// but until the next checkpoint the segments that hold them stay in use.
+    /// Both tables from the pointers of phase 1. Blocks of the old trees are not counted, because the trees are
+    /// rewritten; but the segments that hold them stay in use until the next checkpoint.
     fn tables(&mut self) -> Restated {
         let mut table_bytes: BTreeMap<SegmentId, u64> = BTreeMap::new();
         for ptr in &self.table_claims {
@@ -87,7 +87,7 @@ impl Check<'_, '_> {
             let claimed = self.claims.live_in(id);
             let live_bytes = claimed - table_bytes.get(&id).copied().unwrap_or(0).min(claimed);
             let in_use = entry.in_use || claimed > 0;
-            // A checkpoint yet to come has found nothing.
+            // A checkpoint that does not exist yet cannot have found anything.
             let epoch = if in_use { firnfs_format::Epoch(0) } else { entry.epoch.min(newest) };
             let live_bytes = u32::try_from(live_bytes).unwrap_or(u32::MAX);
             (segment, UsageEntry { live_bytes, in_use, epoch, ..entry })

@@ -1,4 +1,5 @@
-//! What a check can find: a [`Problem`] with its place, what was expected and what is there, and whose it is.
+//! The possible findings of a check: a [`Problem`] with its place, the expected and the actual value, and the
+//! inode that it concerns.
 
 use crate::error::FsError;
 use crate::inode::Kind;
@@ -10,20 +11,20 @@ use firnfs_format::{Epoch, InodeNo, SegmentId};
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
-    /// Usual after a crash, and put right by the next mount.
+    /// Usual after a crash; the next mount repairs it.
     Note,
-    /// One copy of what is kept several times: nothing is lost yet.
+    /// One of several copies is damaged: nothing is lost yet.
     Copy,
     /// Something is lost, or two places contradict each other.
     Error,
 }
 
-/// A stated number and the one that the check came to.
+/// A stated number, and the number that the check computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Versus<T> {
-    /// What the volume says.
+    /// The volume's value.
     pub stated: T,
-    /// What is there.
+    /// The actual value.
     pub found: T,
 }
 
@@ -45,7 +46,7 @@ pub enum Problem {
         copy: u8,
         /// Where it should be on the device, in bytes.
         at_bytes: u64,
-        /// Why it is none.
+        /// Why it is invalid.
         reason: String,
     },
     /// A checkpoint slot holds no checkpoint.
@@ -55,14 +56,14 @@ pub enum Problem {
         /// Why it holds none.
         reason: String,
     },
-    /// A part of the log that was durable is damaged: it and all after it is missing.
+    /// A durable part of the log is damaged: it and everything after it is missing.
     LostLog {
         /// Where the log stops, and what should be there.
         reason: FsError,
     },
-    /// The state before the log's tail of an inode in it is damaged.
+    /// The log's tail contains an inode whose earlier state, before the tail, is damaged.
     RollForward {
-        /// What roll-forward met.
+        /// The error of roll-forward.
         reason: FsError,
     },
     /// A block of a table cannot be read.
@@ -73,132 +74,132 @@ pub enum Problem {
         level: u32,
         /// Index at that level.
         index: u64,
-        /// Why not.
+        /// Why it cannot be read.
         reason: FsError,
     },
     /// An inode's record cannot be read.
     Record {
-        /// Why not.
+        /// Why it cannot be read.
         reason: FsError,
     },
     /// A block cannot be read: its bytes are damaged.
     Block {
         /// Which block.
         key: BlockKey,
-        /// Why not.
+        /// Why it cannot be read.
         reason: FsError,
     },
-    /// A pointer that no block can have.
+    /// A pointer that cannot be right for any block.
     Pointer {
-        /// The block that it is to lead to.
+        /// The block that it should lead to.
         key: BlockKey,
-        /// What is wrong with it.
+        /// Why it is wrong.
         reason: FsError,
     },
-    /// A block lies where another one lies.
+    /// Two blocks claim the same place.
     Shared {
         /// The block that was found second.
         key: BlockKey,
         /// Where, in words.
         place: String,
     },
-    /// A block behind the end of its file.
+    /// A block beyond the end of its file.
     BeyondEnd {
         /// Which block.
         key: BlockKey,
         /// Size of the file in bytes.
         size_bytes: u64,
     },
-    /// The version in a record is not the inode map's.
+    /// The version in a record differs from the inode map's.
     Version(Versus<u32>),
-    /// The inode map's orphan bit does not fit the inode. `found`: what it has to be.
+    /// The inode map's orphan bit does not match the inode. `found` is the correct value.
     Orphan(Versus<bool>),
-    /// An inode says what no inode of its kind can say.
+    /// An inode has a value that no inode of its kind can have.
     Form {
-        /// What would be right.
+        /// A correct value.
         expected: &'static str,
-        /// What it says.
+        /// The inode's value.
         found: String,
     },
-    /// An inode's extended attributes break their format.
+    /// An inode's extended attributes violate their format.
     Attributes {
-        /// How.
+        /// The error.
         reason: FsError,
     },
-    /// The root directory is missing or no directory.
+    /// The root directory is missing or is no directory.
     Root {
-        /// What is there.
+        /// The actual inode.
         found: String,
     },
-    /// Records of a directory's block break their format.
+    /// Records of a directory block violate their format.
     DirectoryBlock {
         /// Which block of its content.
         block: u64,
-        /// How.
+        /// The error.
         reason: FsError,
     },
     /// A name that no file can have.
     EntryName {
-        /// Where.
+        /// The entry.
         at: EntryPlace,
         /// The name.
         name: Vec<u8>,
     },
-    /// A name that is in its directory already.
+    /// A name that occurs twice in its directory.
     EntryTwice {
-        /// Where.
+        /// The entry.
         at: EntryPlace,
     },
-    /// An entry that names an inode not in use.
+    /// An entry that names an unused inode.
     EntryDangling {
-        /// Where.
+        /// The entry.
         at: EntryPlace,
-        /// What it names.
+        /// The inode that it names.
         target: InodeNo,
     },
-    /// An entry that gives another file type than the inode has.
+    /// An entry whose file type differs from the inode's.
     EntryKind {
-        /// Where.
+        /// The entry.
         at: EntryPlace,
-        /// What it names.
+        /// The inode that it names.
         target: InodeNo,
         /// Types.
         kind: Versus<u8>,
     },
-    /// A further name of a directory, which can have but one.
+    /// A second name of a directory, which may have only one.
     EntrySecond {
-        /// Where.
+        /// The entry.
         at: EntryPlace,
-        /// What it names.
+        /// The inode that it names.
         target: InodeNo,
     },
-    /// A directory's `..` is not the directory that has its name.
+    /// A directory's `..` differs from the directory that contains its name.
     DotDot(Versus<InodeNo>),
-    /// A directory's counts are not those of its entries.
+    /// A directory's counts differ from those of its entries.
     Counts {
         /// Entries.
         entries: Versus<u64>,
         /// Bytes of live records.
         bytes: Versus<u64>,
     },
-    /// A directory's hash index does not hold exactly its entries, or breaks its format.
+    /// A directory's hash index does not hold exactly its entries, or violates its format.
     Index {
-        /// How.
+        /// The error.
         reason: FsError,
     },
     /// A directory that cannot be reached from the root.
     LostTree {
-        /// The entry that names it nevertheless, in a directory below itself.
+        /// An entry that names it nevertheless, in a directory below it.
         named_at: Option<EntryPlace>,
     },
-    /// A file with names by its own account, which no directory has.
+    /// A file whose inode claims names, but which no directory contains.
     LostFile {
         /// Its type.
         kind: Kind,
     },
-    /// The link count is not the number of names.
+    /// The link count differs from the number of names.
     Links(Versus<u32>),
-    /// A block of a table does not hold what its parent says.
+    /// The sums of a table block differ from those that its parent states.
     Sums {
         /// Which table.
         table: TableKind,
@@ -220,11 +221,12 @@ pub enum Problem {
         /// Whether the table says that it is in use.
         in_use: bool,
     },
-    /// A clean segment found empty by a checkpoint yet to come: it would never be written again.
+    /// A clean segment that claims to have been found empty by a checkpoint of the future: it would never be
+    /// reused.
     UsageEpoch {
         /// Which segment.
         segment: SegmentId,
-        /// Checkpoints. `found`: the newest.
+        /// Checkpoints. `found` is the newest.
         epoch: Versus<Epoch>,
     },
     /// Live bytes of the volume.
@@ -238,15 +240,15 @@ pub enum Problem {
     },
     /// Inodes in use on the volume.
     InodeCount(Versus<u64>),
-    /// The first number never used is in use.
+    /// The number that is recorded as the first unused one is in use.
     NextIno(Versus<InodeNo>),
     /// Bytes charged to an inode.
     Charge(Versus<u64>),
-    /// A log is about to write over live blocks.
+    /// A log is about to overwrite live blocks.
     LogWay {
         /// Which log.
         log: usize,
-        /// Where it goes on.
+        /// The segment in which the log continues.
         segment: SegmentId,
     },
 }
@@ -256,9 +258,9 @@ pub enum Problem {
 pub struct Finding {
     /// What is wrong.
     pub problem: Problem,
-    /// Whose it is.
+    /// The inode that it concerns.
     pub ino: Option<InodeNo>,
-    /// A name of that inode, from the root, where one is known.
+    /// A name of that inode, from the root, if one is known.
     pub path: Option<Vec<u8>>,
 }
 

@@ -1,8 +1,8 @@
-//! Phase 1: every inode, and every block pointer with the checksum of what it leads to.
+//! Phase 1: every inode, and every block pointer with the checksum of the block that it leads to.
 //!
-//! Records are read in the order of the device. The blocks that they lead to are looked at right away where they are at
-//! hand - they lie before their record in the log - and otherwise gathered and read in the order of the device, so many at a
-//! time. Directories' blocks are handed on to phase 2 as they come by, so nothing is read twice.
+//! The check reads records in device order. Blocks precede their record in the log, so some are still in memory; the check
+//! examines those at once. It gathers the others and reads them in device order, a limited number at a time. It passes
+//! directory blocks on to phase 2 as it reads them, so nothing is read twice.
 
 use super::finding::{Problem, Versus};
 use super::state::{Check, Depth, DirFacts, IndexNode, InodeFacts};
@@ -16,7 +16,7 @@ use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
 use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 
-/// Blocks gathered before they are read in the order of the device.
+/// Blocks gathered before they are read in device order.
 const GATHER_MAX: usize = 256 << 10;
 /// Indirect blocks expanded at a time.
 const EXPAND_MAX: usize = 1024;
@@ -25,18 +25,18 @@ const TELL_EVERY: usize = 4096;
 
 const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
 
-/// A block to be looked at.
+/// A block to be examined.
 #[derive(Clone, Copy, Debug)]
 struct Todo {
     key: BlockKey,
     ptr: BlockPtr,
-    /// Where its inode is in `inodes`.
+    /// Index of its inode in `inodes`.
     owner: usize,
     /// Its data are directory records.
     is_dir: bool,
 }
 
-/// Blocks whose turn has not come.
+/// Blocks still to be examined.
 #[derive(Default)]
 pub struct Pending {
     /// Indirect blocks, deepest last.
@@ -45,7 +45,7 @@ pub struct Pending {
 }
 
 impl Check<'_, '_> {
-    /// Runs the phase over the inode map as it was gathered.
+    /// Runs the phase over the gathered inode map.
     pub fn phase_1(&mut self) {
         let mut order: Vec<usize> = (0..self.imap.len()).filter(|&n| self.imap[n].1.is_used()).collect();
         order.sort_unstable_by_key(|&n| self.imap[n].1.ptr.addr);
@@ -155,7 +155,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// What an inode cannot say, whatever else is on the volume.
+    /// Checks for values that no inode can have, whatever else is on the volume.
     fn form(&mut self, ino: InodeNo, inode: &Inode, roots: &[Roots; FORKS]) {
         let block_bytes = u64::from(self.geo.block_bytes);
         let is_dir = inode.kind == Kind::Directory;
@@ -195,7 +195,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Judges a pointer, counts it, and puts what it leads to in line.
+    /// Judges a pointer, counts it, and queues its target.
     fn pointer(&mut self, mut todo: Todo, pending: &mut Pending) {
         let Todo { key, ptr, .. } = todo;
         let inode = &mut self.inodes[todo.owner];
@@ -225,7 +225,7 @@ impl Check<'_, '_> {
             let place = self.geo.place(ptr.addr);
             self.report(Some(key.ino), Problem::Shared { key, place });
             if key.level > 0 {
-                // What it leads to belongs to whoever claimed it first; it may even lead back to itself.
+                // The target belongs to the pointer that claimed it first; the pointer may even lead back to itself.
                 self.torn(&todo);
                 return;
             }
@@ -233,7 +233,7 @@ impl Check<'_, '_> {
         if key.level > 0 {
             pending.nodes.push(todo);
         } else if self.depth == Depth::Structure && key.fork == Fork::Data && !todo.is_dir {
-            // Content: nothing else hangs on it, and whoever reads it verifies it.
+            // Content: nothing depends on it, and every reader verifies it.
         } else if self.sweep.is_at_hand(&ptr) {
             self.leaf(&todo, &mut std::iter::empty());
         } else {
@@ -241,7 +241,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Something that leads to more could not be followed.
+    /// Notes that a block with pointers could not be followed.
     fn torn(&mut self, todo: &Todo) {
         self.is_torn = true;
         self.inodes[todo.owner].is_torn = true;
@@ -250,7 +250,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Looks at everything in line, in the order of the device as far as memory allows.
+    /// Examines everything queued, in device order as far as memory allows.
     fn settle(&mut self, pending: &mut Pending) {
         while !pending.nodes.is_empty() || !pending.leaves.is_empty() {
             if pending.nodes.is_empty() || pending.leaves.len() >= GATHER_MAX {
@@ -278,11 +278,11 @@ impl Check<'_, '_> {
         }
     }
 
-    /// An indirect block: its pointers are looked at.
+    /// Examines the pointers of an indirect block.
     fn node(&mut self, todo: &Todo, ahead: &mut dyn Iterator<Item = BlockPtr>, pending: &mut Pending) {
         let Todo { key, ptr, .. } = *todo;
         let read = self.sweep.stored(&ptr, ahead, || describe(&key));
-        // A mount refuses the whole block for one pointer that cannot be: so does the check.
+        // A mount rejects the whole block for one impossible pointer, so the check does too.
         let admitted = read.and_then(|bytes| admit_block(&self.geo, &key, &ptr, &bytes).map(|()| bytes));
         let bytes = match admitted {
             Ok(bytes) => bytes,
@@ -332,7 +332,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// The size of the file, if a block has no business behind it.
+/// The size of the file, if a block lies beyond it.
 fn beyond_end(inode: &InodeFacts, key: &BlockKey, block_bytes: u32) -> Option<u64> {
     if key.fork != Fork::Data || key.level > 0 || inode.reap_from.is_some_and(|from| key.index.0 >= from) {
         return None;

@@ -1,11 +1,12 @@
-//! What the log itself says of inodes: every summary of every segment is read, and of each inode the newest word counts.
+//! The log's own record of inodes: the scan reads every summary of every segment, and the newest entry of each inode
+//! counts.
 //!
-//! So the inode map can be rebuilt from the segment summaries (BSD-LFS, section 4.2, of the ifile). Old inode map blocks,
-//! which lie in the log too, say besides what had been freed by then; the summaries alone cannot, once the one that said so
-//! has been written over.
+//! So the inode map can be rebuilt from the segment summaries (BSD-LFS, section 4.2, rebuilds the ifile in this way). Old
+//! inode map blocks, which are in the log too, also tell which inodes had been freed by then. Summaries alone cannot tell
+//! that once the summary of the deletion has been overwritten.
 //!
-//! Order is by incarnation, then serial: what a crashed mount left behind, and the next mount did not accept, is older than
-//! all that the next one wrote.
+//! The order is by incarnation, then by serial: partial segments that a crashed mount left and the next mount did not
+//! accept are older than all that the next mount wrote.
 
 use super::state::Progress;
 use crate::lfs::scan::{Partial, partial_at, stored_bytes};
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 /// When something was written to the log.
 pub type Moment = (Incarnation, Serial);
 
-/// What was said of an inode, and when.
+/// A log entry about an inode, and its moment.
 #[derive(Clone, Copy, Debug)]
 struct Word {
     when: Moment,
@@ -35,23 +36,23 @@ struct Leaf {
 /// See the module's head.
 #[derive(Default)]
 pub struct LogScan {
-    /// The two newest words on each inode: the last one may belong to a batch that never was complete.
+    /// The two newest entries of each inode: the last may belong to an incomplete batch.
     words: BTreeMap<u64, [Option<Word>; 2]>,
     leaves: BTreeMap<u64, Leaf>,
     /// End of the last complete batch.
     last_end: Option<Moment>,
     /// First serial seen of each incarnation.
     first_serial: BTreeMap<Incarnation, Serial>,
-    /// The last partial segment of all.
+    /// The newest partial segment.
     pub last: Option<Moment>,
-    /// The highest number of a checkpoint to come.
+    /// The highest checkpoint number that a summary announces.
     pub epoch: Epoch,
     /// Partial segments read.
     pub partials: u64,
 }
 
 impl LogScan {
-    /// Reads the whole log of a volume. `through`: the last serial that counts, where that is known.
+    /// Reads the whole log of a volume. `through`: the last serial that counts, if known.
     pub fn run(
         read: &mut DeviceReader<'_>,
         uuid: &[u8; 16],
@@ -83,7 +84,7 @@ impl LogScan {
         while sector < geo.segment_sectors {
             let at = (sector * SECTOR_BYTES) as usize;
             let found = partial_at(&bytes[at..], uuid, geo, sector);
-            // What is left of an earlier life of the segment has lower serials.
+            // Remains of the segment's earlier life have lower serials.
             match found.filter(|p| p.summary.segment == segment && p.summary.serial > last) {
                 Some(partial) => {
                     last = partial.summary.serial;
@@ -150,14 +151,14 @@ impl LogScan {
         }
     }
 
-    /// Whether something written at that moment counts: not if its batch never was complete, nor if the next mount went on
-    /// before it.
+    /// Whether an entry of that moment counts: not if its batch is incomplete, nor if the next mount continued from an
+    /// earlier point.
     fn counts(&self, when: Moment) -> bool {
         let mut later = self.first_serial.range(Incarnation(when.0.0.saturating_add(1))..);
         Some(when) <= self.last_end && later.all(|(_, first)| when.1 < *first)
     }
 
-    /// The inode map as the log has it: all entries that are not blank, by number.
+    /// The inode map according to the log: all entries in use, by number.
     #[must_use]
     pub fn inode_map(&self, geo: &Geometry) -> Vec<(u64, ImapEntry)> {
         let fan = u64::from(geo.block_bytes) / TABLE_ENTRY_BYTES as u64;
@@ -170,7 +171,7 @@ impl LogScan {
         }
         for (number, words) in &self.words {
             let Some(word) = words.iter().flatten().find(|word| self.counts(word.when)) else { continue };
-            // A leaf of the map tells what had become of the inode by then.
+            // A leaf of the map tells the inode's state at that time.
             if map.get(number).is_none_or(|known| known.when < word.when) {
                 map.insert(*number, *word);
             }
@@ -184,7 +185,7 @@ impl LogScan {
     }
 }
 
-/// A segment of which some cannot be read: zeros there.
+/// Reads a segment of which a part is unreadable; that part becomes zeros.
 fn piecewise(read: &mut DeviceReader<'_>, start: u64, geo: &Geometry) -> Vec<u8> {
     let unit_bytes = geo.unit_sectors * SECTOR_BYTES;
     let units = (0..geo.segment_bytes / unit_bytes).map(|unit| start + u64::from(unit * unit_bytes));

@@ -1,25 +1,25 @@
-//! The file system check: reads everything that is live, with its checksums, and sets all that is said twice against each
-//! other. The five phases are those of BSD-LFS's Table 2, for a log:
+//! The file system check: reads all live data, verifies its checksums, and compares every fact that is recorded twice. The
+//! five phases are those of BSD-LFS's Table 2, for a log:
 //!
 //! 1. inodes: every record, every block pointer (`tables`, `inodes`);
 //! 2. directories: `..`, types, entries, counts, hash index (`names`);
 //! 3. trees and files that no path leads to (`tree`);
 //! 4. link counts (`tree`);
-//! 5. inode map, segment usage, counts: added up anew (`accounting`, `claims`).
+//! 5. inode map, segment usage, counts: recomputed (`accounting`, `claims`).
 //!
-//! Like opening a volume it reads through a function that the driver gives, and nothing else happens: no clock, no thread,
-//! nothing is written. A crashed volume is checked as a mount would see it: rolled forward, in memory.
+//! Like opening a volume, the check reads through a function that the driver provides. It has no other effects: no clock, no
+//! threads, no writes. It checks a crashed volume as a mount would see it: rolled forward, in memory.
 //!
 //! Invariants:
-//! - bytes from the device are judged, never believed: nothing panics, and nothing is followed twice ([`claims`]), so time
-//!   and memory are bounded by what the device really holds;
-//! - a volume that is sound gives no [`Finding`] of severity [`Severity::Error`], whatever moment it crashed at: the crash
-//!   explorer holds the check to that;
-//! - a finding is reported where the damage is; what merely follows from it is not, where that can be told.
+//! - The check never trusts bytes from the device: it never panics and follows nothing twice ([`claims`]), so the content of
+//!   the device bounds time and memory;
+//! - an intact volume gives no [`Finding`] of severity [`Severity::Error`], whatever moment it crashed at: the crash explorer
+//!   verifies that;
+//! - a finding is reported at the damage, and mere consequences are left out where they can be recognised.
 //!
-//! Memory: about 200 bytes an inode and 40 an entry.
+//! Memory: about 200 bytes per inode and 40 per entry.
 //!
-//! A volume in use is checked as it was at one moment (`still`).
+//! A volume in use is checked through a snapshot (`still`).
 //!
 //! Callers: the drivers (`firnfs_volume`), for `firn fsck`, `firn scrub`, mounts after a crash, the crash explorer and tests.
 
@@ -57,21 +57,21 @@ use firnfs_format::{InodeNo, SegmentId, TimeNs};
 use log_scan::LogScan;
 use state::Check;
 
-/// Memory for what is read a second time: attributes in blocks, names for findings. In bytes.
+/// Memory for data that is read a second time: attributes in blocks, names for findings. In bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// What is wrong, by phase.
+    /// The findings, by phase.
     pub findings: Vec<Finding>,
-    /// Findings beyond those that are kept.
+    /// Findings beyond those that are kept; only counted.
     pub more_findings: u64,
-    /// What was looked at.
+    /// How much was checked.
     pub totals: Totals,
     /// Number of the checkpoint that was checked.
     pub epoch: u32,
-    /// Partial segments behind that checkpoint that count.
+    /// Partial segments after that checkpoint that count.
     pub rolled_forward: u64,
 }
 
@@ -82,7 +82,7 @@ impl Report {
         self.findings.iter().map(Finding::severity).max()
     }
 
-    /// True if nothing is wrong that a crash alone does not explain.
+    /// True if a crash alone explains all findings.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.severity().is_none_or(|worst| worst == Severity::Note)
@@ -92,10 +92,10 @@ impl Report {
 /// Why a volume could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
-    /// It is none, or cut short.
+    /// The device holds no volume, or a truncated one.
     #[error(transparent)]
     NotFirnfs(#[from] NotFirnfs),
-    /// Neither checkpoint can be used, or the device failed.
+    /// Neither checkpoint is usable, or the device failed.
     #[error(transparent)]
     Fs(#[from] FsError),
 }
@@ -123,7 +123,7 @@ pub fn check(
     examine(read, device_bytes, from, watch).map(|(report, _)| report)
 }
 
-/// As [`check`], with what a repair needs to know besides.
+/// As [`check`], and also returns the facts that a repair needs.
 ///
 /// # Errors
 /// As [`check`].
@@ -157,7 +157,8 @@ pub fn examine(
     }
     let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
     if !facts.lost_inodes.is_empty() {
-        // Blocks of the inode map are gone: the log knows what they held (and the tail is over them in any case).
+        // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
+        // case.)
         let geo = lfs.geometry();
         let map = LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo);
         (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, Some(&map), watch);
@@ -166,8 +167,8 @@ pub fn examine(
     Ok((Report { findings, ..report }, facts))
 }
 
-/// Opens a damaged volume to repair it, read-write: roll-forward does what it can. `end_lost_log`: where a part of the log
-/// is missing it ends for good.
+/// Opens a damaged volume for repair, read-write: roll-forward does what it can. `end_lost_log`: the log ends for good where
+/// a part of it is missing.
 ///
 /// # Errors
 /// As [`check`].
@@ -203,14 +204,14 @@ fn open(
     Ok((lfs, noted))
 }
 
-/// Checks an open store that has nothing dirty and nothing under way: everything but the copies of superblock and
+/// Checks an open store that has nothing dirty and no request under way: everything but the copies of superblock and
 /// checkpoint.
 #[must_use]
 pub fn check_open(lfs: &mut Lfs, read: &mut DeviceReader<'_>) -> Report {
     check_store(lfs, read, Depth::Everything, Vec::new(), None, &mut |_| {}).0
 }
 
-/// `map`: what the log says of inodes, for those whose part of the inode map cannot be read.
+/// `map` has the log's entries for inodes whose part of the inode map cannot be read.
 fn check_store(
     lfs: &mut Lfs,
     read: &mut DeviceReader<'_>,
@@ -238,7 +239,7 @@ fn check_store(
     (check.finish(), facts)
 }
 
-/// Copies of the superblock that are not what the good one is.
+/// Reports copies of the superblock that differ from the good one.
 fn copies(read: &mut DeviceReader<'_>, sb: &Superblock, device_bytes: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let places = Superblock::places(sb.size_bytes);
@@ -261,7 +262,7 @@ fn copies(read: &mut DeviceReader<'_>, sb: &Superblock, device_bytes: u64) -> Ve
 }
 
 impl Check<'_, '_> {
-    /// Reads both tables, and puts what is newer than they are over them.
+    /// Reads both tables, and applies the newer entries.
     fn gather_tables(&mut self, map: Option<&[(u64, ImapEntry)]>) {
         let usage = self.read_table::<UsageEntry>(TableKind::SegmentUsage);
         self.lost_segments = usage.lost;
@@ -299,7 +300,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// Puts entries, in order, into a list in order; where both have a number, `keep` says that the old one stays.
+/// Merges sorted entries into a sorted list; if both have a number, `keep` says whether the old entry stays.
 fn merge<E: Copy>(list: &mut Vec<(u64, E)>, newer: impl Iterator<Item = (u64, E)>, keep: bool) {
     let old = std::mem::take(list);
     let mut old = old.into_iter().peekable();

@@ -1,5 +1,5 @@
-//! Phase 2: directories. Their blocks come by in phase 1; here the entries are set against the inodes, against each
-//! other, against the counts, and against the hash index.
+//! Phase 2: directories. Phase 1 passes the directory blocks on; this phase compares the entries with the inodes,
+//! with each other, with the counts, and with the hash index.
 
 use super::finding::{EntryPlace, Problem, Versus};
 use super::state::{Check, EntryFacts, IndexNode, place_of};
@@ -12,7 +12,7 @@ use crate::ufs::{index, xattr};
 use firnfs_format::InodeNo;
 
 impl Check<'_, '_> {
-    /// A block of a directory's content, as it is stored.
+    /// Takes a stored block of a directory's content.
     pub fn directory_block(&mut self, dir: InodeNo, block: u64, mut bytes: Vec<u8>) {
         bytes.resize(self.geo.block_bytes as usize, 0);
         self.directory_bytes(dir, block, &bytes);
@@ -113,7 +113,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// An entry that names a directory: it may have but one, and it is the one that `..` leads to.
+    /// Checks an entry that names a directory: a directory may have only one, and `..` must lead back to it.
     fn subdirectory(&mut self, number: usize, entry: &EntryFacts) {
         let (at, target) = (place_of(entry.dir, entry.place), entry.target);
         let Some(dir) = self.dir_at(target) else { return };
@@ -174,7 +174,7 @@ impl Check<'_, '_> {
         };
         let limit = nodes.last().map_or(0, |node| node.block + 1);
         let walked = if blocks > limit + u64::from(u16::MAX) {
-            // So many emptied leaves at the end there cannot be; and they would all be looked for.
+            // There cannot be so many empty leaves at the end, and the check would look for all of them.
             Err(wrong_index(ino, format!("{limit} blocks"), blocks.to_string()))
         } else {
             index::walk_nodes(blocks, &mut node, &mut |hash, place| indexed.push((hash, place))).map_err(
@@ -210,13 +210,13 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Sets of attributes that are in blocks: few, so they are read one by one.
+    /// Checks sets of attributes that are in blocks: they are few, so they are read one by one.
     fn attributes_in_blocks(&mut self) {
         for ino in std::mem::take(&mut self.with_attributes) {
             let read = self.lfs.drive(self.sweep.read, |lfs| xattr::load(lfs, ino));
             match read {
                 Ok(set) => self.attributes(ino, &set),
-                // A damaged block was found in phase 1.
+                // Phase 1 has reported the damaged block.
                 Err(FsError::Corrupt { ref what, .. }) if what.contains(" attribute ") => {}
                 Err(reason) => self.report(Some(ino), Problem::Attributes { reason }),
             }
@@ -229,7 +229,7 @@ fn wrong_index(dir: InodeNo, expected: String, found: String) -> FsError {
     FsError::Corrupt { what: "directory index".to_owned(), at: format!("directory {dir}"), expected, found }
 }
 
-/// The part of a list, sorted by inode, that belongs to one.
+/// The part of a list, sorted by inode, that belongs to one inode.
 fn slice_of<T>(list: &[T], ino: InodeNo, of: impl Fn(&T) -> InodeNo) -> &[T] {
     let start = list.partition_point(|item| of(item) < ino);
     let len = list[start..].partition_point(|item| of(item) == ino);

@@ -1,4 +1,4 @@
-//! Names for findings: the way from the root to an inode, read once for those that something was found of.
+//! Names for findings: the path from the root to an inode, looked up once for the inodes with findings.
 
 use super::state::{Check, place_of};
 use crate::dirent;
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 /// Findings that get a path; each may cost a few reads.
 const PATHS_MAX: usize = 2000;
-/// Directories that a path may go through.
+/// Directories that a path may pass through.
 const DEPTH_MAX: usize = 256;
 
 impl Check<'_, '_> {
@@ -37,7 +37,7 @@ impl Check<'_, '_> {
         self.findings = findings;
     }
 
-    /// The path of an inode, one of whose names is at that place; `None` if there is no way from the root.
+    /// The path of an inode that has a name at that place; `None` if no path leads there from the root.
     fn path(&mut self, ino: InodeNo, name: Option<(InodeNo, u32)>) -> Option<Vec<u8>> {
         if ino == InodeNo::ROOT {
             return Some(b"/".to_vec());

@@ -1,8 +1,8 @@
-//! Repairs: what is done about each finding. Most are ordinary operations of the file system; what no operation does is in
-//! `lfs/mend`. Each is atomic across a crash, and the order is such that a repair cut short leaves findings for the next
-//! one, but none that were not there.
+//! Repairs: carries out the repair of each finding. Most repairs are ordinary operations of the file system; the others
+//! are in `lfs/mend`. Each is atomic across a crash. Their order is such that an interrupted repair leaves findings for
+//! the next one, but no new ones.
 //!
-//! Whoever drives it checks again afterwards: a repair may bring to light what lay behind it.
+//! The driver checks again afterwards: a repair may reveal further damage.
 
 use super::directory as dirs;
 use super::facts::Facts;
@@ -19,15 +19,15 @@ use std::collections::BTreeSet;
 
 /// Where lost files and trees go, in the root.
 pub const LOST_AND_FOUND: &[u8] = b"lost+found";
-/// Other names for it, where something else has that one.
+/// Alternative names to try if another file has that one.
 const NAMES_MAX: u32 = 1000;
 
-/// What came of a repair.
+/// The outcome of a repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fixed {
-    /// It is done, or was done with another one.
+    /// Done, perhaps together with another one.
     Done,
-    /// There is no repair for it; says why.
+    /// There is no repair for it; the text says why.
     Cannot(&'static str),
 }
 
@@ -38,18 +38,18 @@ pub struct Fixer {
     lost_and_found: Option<InodeNo>,
     /// Directories to be counted, and indexed, at the end.
     touched: BTreeSet<InodeNo>,
-    /// Entries that are gone: an entry is taken out once, however much is wrong with it.
+    /// Removed entries: an entry is removed only once, however many findings it has.
     removed: BTreeSet<(InodeNo, u64)>,
 }
 
-/// The order of repairs: what can be read at all comes first; link counts before what changes them.
+/// The order of repairs: first those that make things readable; link counts before the repairs that change them.
 #[must_use]
 pub fn order(problem: &Problem) -> u8 {
     match problem {
         Problem::Record { .. } => 0,
         Problem::Root { .. } => 1,
         Problem::Block { key, .. } | Problem::Pointer { key, .. } | Problem::Shared { key, .. } => {
-            // Deeper blocks go with those above them.
+            // Deeper blocks go with their parents.
             8 - key.level.min(5)
         }
         Problem::BeyondEnd { .. } | Problem::Form { .. } => 10,
@@ -62,8 +62,8 @@ pub fn order(problem: &Problem) -> u8 {
 }
 
 impl Fixer {
-    /// Brings the accounting up to what the check counted: first of all, before anything else turns dirty. Returns whether
-    /// the logs have to move.
+    /// Corrects the accounting to what the check computed; it must run before anything turns dirty. Returns whether the
+    /// logs have to move.
     pub fn restate(vfs: &mut Vfs<Lfs>, facts: &mut Facts) -> bool {
         facts.tables.take().is_some_and(|tables| {
             let move_logs = tables.move_logs;
@@ -72,15 +72,15 @@ impl Fixer {
         })
     }
 
-    /// Lets the logs go on where nothing is live.
+    /// Moves the logs to segments without live data.
     ///
     /// # Errors
-    /// `Need`, `Corrupt`; `NoSpace` if there is no clean segment to go on in.
+    /// `Need`, `Corrupt`; `NoSpace` if no segment is clean.
     pub fn move_logs(vfs: &mut Vfs<Lfs>) -> Outcome<()> {
         vfs.store_mut().move_logs()
     }
 
-    /// Charges an inode with what is really charged to it.
+    /// Corrects the number of bytes charged to an inode.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -126,7 +126,7 @@ impl Fixer {
             Problem::LostFile { .. } => self.adopt(vfs, now, ino)?,
             Problem::Links(links) => set(lfs, now, ino, |inode| inode.nlink = links.found)?,
             Problem::SuperblockCopy { .. } => return Ok(Fixed::Cannot("the driver writes it")),
-            // Counted anew, or written by the mount itself.
+            // Recomputed, or written by the mount itself.
             _ => return self.fix_names(lfs, now, finding),
         }
         Ok(Fixed::Done)
@@ -167,13 +167,13 @@ impl Fixer {
         Ok(())
     }
 
-    /// Directories that are to be counted at the end.
+    /// Directories to be counted at the end.
     #[must_use]
     pub fn touched(&self) -> Vec<InodeNo> {
         self.touched.iter().copied().collect()
     }
 
-    /// Counts a directory anew, and builds its index if it needs one and has none.
+    /// Recounts a directory, and builds its index if it needs one and has none.
     ///
     /// # Errors
     /// `Need`, `Room`, `Corrupt`.
@@ -184,7 +184,7 @@ impl Fixer {
         }
     }
 
-    /// What a directory lost blocks of: its index, which may lead there, goes; it is counted at the end.
+    /// A directory has lost blocks: drops its index, which may lead there, and has it counted at the end.
     fn touch_directory(&mut self, lfs: &mut Lfs, ino: InodeNo) -> Outcome<()> {
         if lfs.inode(ino)?.kind == Kind::Directory {
             self.touched.insert(ino);
@@ -198,7 +198,7 @@ impl Fixer {
             Ok(inode) if inode.kind == Kind::Directory => {
                 return set(lfs, now, InodeNo::ROOT, |root| root.nlink = 2);
             }
-            // Whatever it is, the root it is not.
+            // Whatever it is, it is not the root.
             Ok(_) | Err(Stop::Fail(_)) => {
                 if !lfs.imap_entry(InodeNo::ROOT)?.ptr.is_hole() {
                     lfs.forget_inode(InodeNo::ROOT)?;
@@ -223,7 +223,7 @@ impl Fixer {
         Ok(Fixed::Done)
     }
 
-    /// The directory of lost files, made if it is not there.
+    /// The directory of lost files; creates it if necessary.
     fn lost_and_found(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs) -> Outcome<InodeNo> {
         if let Some(ino) = self.lost_and_found {
             return Ok(ino);
@@ -284,7 +284,7 @@ impl Fixer {
     }
 }
 
-/// Changes something in an inode.
+/// Changes an inode.
 fn set(lfs: &mut Lfs, now: TimeNs, ino: InodeNo, change: impl FnOnce(&mut Inode)) -> Outcome<()> {
     let mut op = lfs.begin(now, OpKind::Names, &[Intent::Change { ino, grow_bytes: 0 }])?;
     let inode = lfs.inode_mut(&mut op, ino);
@@ -294,7 +294,7 @@ fn set(lfs: &mut Lfs, now: TimeNs, ino: InodeNo, change: impl FnOnce(&mut Inode)
     Ok(())
 }
 
-/// Keeps the attributes that are sound.
+/// Keeps the intact attributes.
 fn fix_attributes(lfs: &mut Lfs, now: TimeNs, ino: InodeNo) -> Outcome<()> {
     let set = match xattr::load(lfs, ino) {
         Ok(set) => set,
@@ -304,7 +304,7 @@ fn fix_attributes(lfs: &mut Lfs, now: TimeNs, ino: InodeNo) -> Outcome<()> {
     let replace = xattr::plan_replace(lfs, ino, xattr::sound(&set))?;
     let mut intents = Vec::new();
     replace.declare(&mut intents);
-    // A damaged length says nothing of what is there.
+    // A damaged length does not tell which blocks exist.
     intents.push(Intent::Punch { ino, fork: Fork::Xattr, at_bytes: 0, len_bytes: u64::MAX });
     let mut op = lfs.begin(now, OpKind::Names, &intents)?;
     lfs.punch(&mut op, ino, Fork::Xattr, 0, u64::MAX);

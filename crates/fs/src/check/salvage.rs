@@ -1,8 +1,9 @@
-//! Salvage: a volume whose superblocks, checkpoints and tables may all be gone is put together from the segment summaries
+//! Salvage: reconstructs a volume whose superblocks, checkpoints and tables may all be lost, from the segment summaries
 //! (BSD-LFS, section 4.2: the ifile can be reconstructed from them).
 //!
-//! The damaged volume is only read. What is put together is a checkpoint without tables and the tables to go with it; the
-//! driver copies the live segments to another place, opens the copy with them, and has it repaired like any other volume.
+//! The damaged volume is only read. The result is a checkpoint without tables, and the tables for it. The driver copies the
+//! live segments to another place, opens the copy with this checkpoint and these tables, and repairs it like any other
+//! volume.
 
 use super::log_scan::LogScan;
 use super::state::{Check, Progress};
@@ -17,42 +18,42 @@ use firnfs_format::superblock::{
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, Serial, TimeNs};
 use std::collections::BTreeMap;
 
-/// What is assumed where no superblock is left.
+/// Assumptions for a device without any superblock.
 #[derive(Clone, Debug)]
 pub struct Assumed {
-    /// Block size in bytes, if it is known.
+    /// Block size in bytes, if known.
     pub block_bytes: Option<u32>,
-    /// Segment size in bytes, if it is known.
+    /// Segment size in bytes, if known.
     pub segment_bytes: Option<u32>,
-    /// Random: the key of directory hashes; the old one is gone with the superblock, so all indexes are built anew.
+    /// Random key of directory hashes; the old one is lost with the superblock, so all indexes are rebuilt.
     pub hash_key: [u64; 2],
-    /// Now.
+    /// The present time.
     pub now: TimeNs,
 }
 
-/// A volume put together.
+/// A reconstructed volume.
 pub struct Salvaged {
     /// Its superblock.
     pub superblock: Superblock,
-    /// Segments that hold something live.
+    /// Segments with live data.
     pub segments: Vec<SegmentId>,
-    /// What is wrong with what was put together; a repair of the copy sees to it.
+    /// The damage of the reconstructed volume; the repair of the copy handles it.
     pub report: Report,
     base: Checkpoint,
     facts: Facts,
 }
 
-/// Largest step between two looks for a summary, in bytes: the unit of writing is at least that.
+/// Largest step between two probes for a summary, in bytes: the unit of writing is at least that.
 const LOOK_EVERY_BYTES: u64 = 4096;
-/// Bytes read at a time while looking.
+/// Bytes read at a time while probing.
 const LOOK_BYTES: u64 = 1 << 20;
-/// Summaries that are enough to know the geometry.
+/// Summaries that suffice to determine the geometry.
 const SUMMARIES_ENOUGH: u64 = 512;
 
-/// Puts together what is on a device.
+/// Reconstructs the volume on a device.
 ///
 /// # Errors
-/// `Corrupt` if not even one summary is there; `Io`.
+/// `Corrupt` if the device has no summary at all; `Io`.
 pub fn salvage(
     read: &mut DeviceReader<'_>,
     device_bytes: u64,
@@ -82,7 +83,7 @@ pub fn salvage(
 }
 
 impl Salvaged {
-    /// Opens a copy that holds the live segments; the tables are to be restated ([`Salvaged::facts`]) before anything else.
+    /// Opens a copy that holds the live segments; its tables must be restated ([`Salvaged::facts`]) before anything else.
     ///
     /// # Errors
     /// `Io`.
@@ -95,8 +96,8 @@ impl Salvaged {
         std::mem::take(&mut self.facts)
     }
 
-    /// Places and bytes of the copies of the superblock, in the order in which they have to be written: with the last one
-    /// the copy is a volume.
+    /// Places and bytes of the copies of the superblock, in the order in which they must be written: the last one makes the
+    /// copy a volume.
     #[must_use]
     pub fn superblock_writes(&self) -> Vec<(u64, Vec<u8>)> {
         let places = Superblock::places(self.superblock.size_bytes);
@@ -104,8 +105,8 @@ impl Salvaged {
     }
 }
 
-/// A checkpoint without tables, behind the end of the log. Its logs are about to enter segments that nobody asks for: they
-/// move before the first write.
+/// A checkpoint without tables, after the end of the log. Its logs are about to enter placeholder segments: they move
+/// before the first write.
 fn checkpoint(
     sb: &Superblock,
     geo: &Geometry,
@@ -127,7 +128,7 @@ fn checkpoint(
         uuid: sb.uuid,
         epoch: Epoch(scan.epoch.0.saturating_add(1)),
         incarnation,
-        // Nothing lies behind it.
+        // The log ends with it.
         clean: true,
         time: now,
         serial,
@@ -155,7 +156,7 @@ fn nothing(at: &str) -> FsError {
     }
 }
 
-/// The superblock: one that is left, cut to the device, or one put together from what the summaries say.
+/// The superblock: a surviving copy, cut to the device, or one that is reconstructed from the summaries.
 fn superblock(
     read: &mut DeviceReader<'_>,
     device_bytes: u64,
@@ -177,7 +178,7 @@ fn superblock(
     let most = |votes: &BTreeMap<u32, u64>| votes.iter().max_by_key(|(_, count)| **count).map(|(v, _)| *v);
     let block_bytes = assumed.block_bytes.unwrap_or_else(|| seen.longest_bytes.next_power_of_two());
     let block_bytes = block_bytes.clamp(4096, 65536);
-    // A log that never left its first segment does not tell its size, and nothing depends on it.
+    // A log that never left its first segment does not reveal the segment size, and nothing depends on it.
     let at_least = seen.first_segment_bytes.max(block_bytes * 16).max(*SEGMENT_BYTES_RANGE.start());
     let segment_bytes = assumed.segment_bytes.or_else(|| most(&seen.segment_bytes));
     let segment_bytes = segment_bytes.unwrap_or_else(|| at_least.next_power_of_two());
@@ -194,7 +195,7 @@ fn superblock(
         inline_max_bytes: 2048,
         hash_key: assumed.hash_key,
     };
-    // The rules for superblocks hold for this one as for any other.
+    // The rules for superblocks apply to this one, too.
     Superblock::decode(&sb.encode()).map_err(|e| FsError::Corrupt {
         what: "geometry".to_owned(),
         at: "segment summaries".to_owned(),
@@ -203,16 +204,16 @@ fn superblock(
     })
 }
 
-/// What the summaries say of the geometry.
+/// The geometry according to the summaries.
 #[derive(Default)]
 struct Seen {
     uuid: [u8; 16],
     uuids: BTreeMap<[u8; 16], u64>,
     segment_bytes: BTreeMap<u32, u64>,
-    /// Largest power of two that all partial segments keep to, in bytes.
+    /// Largest power of two to which all partial segments are aligned, in bytes.
     unit_bytes: u32,
     longest_bytes: u32,
-    /// How far the first segment is written.
+    /// How much of the first segment is written.
     first_segment_bytes: u32,
     count: u64,
 }

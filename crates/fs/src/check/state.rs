@@ -1,4 +1,4 @@
-//! What a check keeps while it goes through its phases, and what it gathers for those that follow.
+//! The state of a check during its phases, and the data that one phase gathers for the next.
 
 use super::claims::Claims;
 use super::finding::{EntryPlace, Finding, Problem};
@@ -11,28 +11,29 @@ use firnfs_format::{BlockPtr, InodeNo};
 /// Findings that are kept; more are only counted.
 const FINDINGS_MAX: usize = 20_000;
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Phase, 1 to 5.
     pub phase: u8,
     /// Live bytes checked so far.
     pub done_bytes: u64,
-    /// Live bytes of the volume, by its own account.
+    /// Live bytes of the volume, according to its accounting.
     pub total_bytes: u64,
 }
 
-/// How much of what is live a check reads.
+/// How much of the live data a check reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Depth {
-    /// All of it.
+    /// Everything.
     #[default]
     Everything,
-    /// All but the content of files: every pointer is judged, what it leads to only if it leads on.
+    /// Everything but the content of files: the check judges every pointer, and reads its target only if that
+    /// contains further pointers.
     Structure,
 }
 
-/// What was looked at.
+/// How much was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Inodes in use.
@@ -58,7 +59,7 @@ pub struct InodeFacts {
     /// Directories: `..`.
     pub parent: InodeNo,
     pub size_bytes: u64,
-    /// Data blocks from here on are still to be freed.
+    /// Data blocks from this one on are still to be freed.
     pub reap_from: Option<u64>,
     pub charged_stated: u64,
     pub charged_found: u64,
@@ -67,9 +68,9 @@ pub struct InodeFacts {
     pub names: u32,
     /// The `DT_*` number; 0 if the record could not be read.
     pub kind: u8,
-    /// Something of its block tree could not be read.
+    /// A part of its block tree could not be read.
     pub is_torn: bool,
-    /// Its data is in its record.
+    /// Its content is inline in the record.
     pub is_inline: bool,
 }
 
@@ -83,11 +84,12 @@ pub struct DirFacts {
     pub found_entries: u64,
     pub found_bytes: u64,
     pub subdirectories: u32,
-    /// The first entry found that names it.
+    /// The first entry that names it.
     pub named_at: Option<(InodeNo, u32)>,
-    /// Some of its content or index could not be read, or cannot be: a repair counts it and builds its index anew.
+    /// A part of its content or index could not be read, or is impossible: a repair recounts it and rebuilds its
+    /// index.
     pub is_torn: bool,
-    /// There is a way from the root.
+    /// A path leads to it from the root.
     pub is_reached: bool,
 }
 
@@ -96,7 +98,7 @@ pub struct DirFacts {
 pub struct EntryFacts {
     pub dir: InodeNo,
     pub target: InodeNo,
-    /// Hash of the name; its low half is the index's.
+    /// Hash of the name; the index uses its low half.
     pub hash: u64,
     /// Offset in the directory's content, in units of 8 bytes.
     pub place: u32,
@@ -123,9 +125,9 @@ pub struct Check<'a, 'r> {
     pub claims: Claims,
     /// Blocks of the tables' trees.
     pub table_claims: Vec<BlockPtr>,
-    /// Inode map entries that are not blank, by number, as they are now.
+    /// Inode map entries in use, by number, in their present state.
     pub imap: Vec<(u64, ImapEntry)>,
-    /// Usage entries that are not blank, by segment, as they are now.
+    /// Usage entries in use, by segment, in their present state.
     pub usage: Vec<(u64, UsageEntry)>,
     /// Numbers and segments whose entries could not be read.
     pub lost_inodes: Vec<(u64, u64)>,
@@ -134,13 +136,13 @@ pub struct Check<'a, 'r> {
     pub dirs: Vec<DirFacts>,
     pub entries: Vec<EntryFacts>,
     pub index_nodes: Vec<IndexNode>,
-    /// Directories of whose content or index some could not be read.
+    /// Directories of which a part of the content or index could not be read.
     pub torn_dirs: Vec<InodeNo>,
     /// Inodes with attributes in blocks.
     pub with_attributes: Vec<InodeNo>,
-    /// Something that has blocks below it could not be read: what the accounting says of those cannot be judged.
+    /// A block with pointers could not be read: the accounting of the blocks below it cannot be judged.
     pub is_torn: bool,
-    /// Roll-forward could not bring the accounting up to date: it cannot be judged at all.
+    /// Roll-forward could not update the accounting: it cannot be judged at all.
     pub is_stale: bool,
     pub findings: Vec<Finding>,
     /// Findings beyond those kept.
@@ -150,7 +152,7 @@ pub struct Check<'a, 'r> {
 }
 
 impl<'a, 'r> Check<'a, 'r> {
-    /// Of a store that has nothing dirty and nothing under way.
+    /// Starts a check of a store that has nothing dirty and no request under way.
     pub fn new(lfs: &'a mut Lfs, read: &'a mut DeviceReader<'r>, watch: &'a mut dyn FnMut(Progress)) -> Self {
         let geo = lfs.geometry();
         Self {
@@ -188,25 +190,25 @@ impl<'a, 'r> Check<'a, 'r> {
         }
     }
 
-    /// Tells how far the check has come.
+    /// Reports the progress of the check.
     pub fn tell(&mut self, phase: u8) {
         let done_bytes = self.claims.live_bytes;
         let total_bytes = self.lfs.live_bytes().max(done_bytes);
         (self.watch)(Progress { phase, done_bytes, total_bytes });
     }
 
-    /// Where an inode is in `inodes`.
+    /// Index of an inode in `inodes`.
     pub fn inode_at(&self, ino: InodeNo) -> Option<usize> {
         self.inodes.binary_search_by_key(&ino, |inode| inode.ino).ok()
     }
 
-    /// Where a directory is in `dirs`.
+    /// Index of a directory in `dirs`.
     pub fn dir_at(&self, ino: InodeNo) -> Option<usize> {
         self.dirs.binary_search_by_key(&ino, |dir| dir.ino).ok()
     }
 }
 
-/// Where an entry is, from its place in units of 8 bytes.
+/// The place of an entry, from its offset in units of 8 bytes.
 pub fn place_of(dir: InodeNo, place: u32) -> EntryPlace {
     EntryPlace { dir, at_bytes: u64::from(place) * UNIT_BYTES as u64 }
 }

@@ -1,5 +1,5 @@
-//! Checking a volume in use: the state of one moment ([`crate::lfs::Snapshot`]) is checked while the volume goes on, and what was
-//! found damaged is looked up again in the present state before anybody hears of it.
+//! Checks a volume in use: the check runs on a snapshot ([`crate::lfs::Snapshot`]) while the volume continues to work, and each
+//! damage is looked up again in the present state before it is reported.
 //!
 //! Caller: the driver's scrub.
 
@@ -12,7 +12,7 @@ use crate::lfs::{DeviceReader, Geometry, Lfs, LogEnd, Wanted, newest, read_slots
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo};
 
-/// A thing with a checksum that was found damaged.
+/// A damaged object with a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// A block of an inode, or of a table.
@@ -22,7 +22,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Where it is in a store.
+    /// Its place in a store.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -33,7 +33,7 @@ impl Subject {
         }
     }
 
-    /// Judges its bytes as a fetch does.
+    /// Verifies its bytes as a fetch does.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -46,7 +46,7 @@ impl Subject {
     }
 }
 
-/// Checks a still and the copies of the superblock. The checkpoint slots are left out: they are being written.
+/// Checks a snapshot and the copies of the superblock. It leaves the checkpoint slots out, because the volume writes to them.
 #[must_use]
 pub fn check_still(
     still: &mut Lfs,
@@ -61,10 +61,10 @@ pub fn check_still(
     Report { findings, ..report }
 }
 
-/// Checks a device that nobody writes to, as a mount would find it, and says where its log ends.
+/// Checks a device that nobody writes to, as a mount would find it, and returns where its log ends.
 ///
 /// # Errors
-/// There is nothing to check: neither checkpoint can be used, or the device failed.
+/// If there is nothing to check: neither checkpoint is usable, or the device failed.
 pub fn check_recovered(
     read: &mut DeviceReader<'_>,
     device_bytes: u64,
@@ -84,8 +84,8 @@ pub fn check_recovered(
     Ok((report, lfs.log_end()))
 }
 
-/// What a finding of damaged bytes is about, and where that was in the still; `None` for findings of any other kind, and where
-/// that cannot be told any more.
+/// The object that a finding of damaged bytes concerns, and its place in the snapshot; `None` for other findings, and if the
+/// place can no longer be determined.
 pub fn subject_of(
     still: &mut Lfs,
     read: &mut DeviceReader<'_>,

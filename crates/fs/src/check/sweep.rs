@@ -1,5 +1,5 @@
-//! Reading in the order of the device: stretches that lie close together are read at once, and kept for a while, because
-//! blocks lie just before the records that lead to them.
+//! Reads in device order: adjacent stretches become one read, which is kept for a while, because blocks lie just before
+//! the records that lead to them.
 
 use crate::error::FsError;
 use crate::lfs::{DeviceReader, Geometry, verify_stored};
@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 const WINDOW_MAX_BYTES: u64 = 1 << 20;
 /// Reads start and end on multiples of this, in bytes.
 const WINDOW_ALIGN_BYTES: u64 = 64 << 10;
-/// What may lie unused between two blocks that are read at once, in bytes.
+/// Largest unused gap between two blocks that are read together, in bytes.
 const GAP_MAX_BYTES: u64 = 64 << 10;
-/// Stretches kept.
+/// Stretches that are kept.
 const WINDOWS: usize = 16;
 
 struct Window {
@@ -36,7 +36,7 @@ impl<'a, 'r> Sweep<'a, 'r> {
         Self { read, geo, windows: VecDeque::new(), read_bytes: 0 }
     }
 
-    /// True if the bytes of a pointer are in memory.
+    /// True if the target of a pointer is in memory.
     pub fn is_at_hand(&self, ptr: &BlockPtr) -> bool {
         self.window_of(ptr).is_some()
     }
@@ -47,8 +47,8 @@ impl<'a, 'r> Sweep<'a, 'r> {
         self.windows.iter().rposition(|w| w.at_bytes <= at && end <= w.at_bytes + w.data.len() as u64)
     }
 
-    /// The verified bytes of the first of some pointers that are in the order of the device; the rest says how far it is
-    /// worth reading on. All of them lie within the volume.
+    /// The verified bytes of the first of several pointers in device order; the others tell how far reading ahead is
+    /// useful. All of them lie within the volume.
     ///
     /// # Errors
     /// `Corrupt`, `Io`, naming `what`.
@@ -68,7 +68,7 @@ impl<'a, 'r> Sweep<'a, 'r> {
                 let from = (at - window.at_bytes) as usize;
                 window.data[from..from + ptr.stored_bytes() as usize].to_vec()
             }
-            // Something close to it cannot be read, or only itself: exactly its bytes, then.
+            // This block or one close to it cannot be read: read exactly its bytes.
             None => (self.read)(at, ptr.stored_bytes())?,
         };
         verify_stored(ptr, &self.geo, &bytes, what)?;

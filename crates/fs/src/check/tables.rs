@@ -1,6 +1,6 @@
-//! Reads the trees of the two tables, level by level in the order of the device, and checks the sums in their nodes.
+//! Reads the trees of the two tables, level by level in device order, and checks the sums in their nodes.
 //!
-//! What a block holds is handed out leaf by leaf; what is newer than the trees is the caller's business.
+//! It returns the entries leaf by leaf; the caller adds entries newer than the trees.
 
 use super::finding::Problem;
 use super::state::Check;
@@ -12,18 +12,18 @@ use firnfs_format::checkpoint::TableRoot;
 use firnfs_format::table::{Node, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind};
 
-/// A block of a tree, with what its parent says of it and what was found below.
+/// A block of a tree, with the sums that its parent states and the sums found below it.
 struct Branch {
     index: u64,
     ptr: BlockPtr,
     stated: (u64, u64),
-    /// `None` where something below could not be read.
+    /// `None` if a block below could not be read.
     found: Option<(u64, u64)>,
 }
 
-/// What came of reading a table.
+/// The result of reading a table.
 pub struct Read<E> {
-    /// Entries that are not blank, by number.
+    /// Entries in use, by number.
     pub entries: Vec<(u64, E)>,
     /// Numbers of entries whose blocks could not be read: first and count.
     pub lost: Vec<(u64, u64)>,
@@ -102,7 +102,8 @@ impl Check<'_, '_> {
         Ok(bytes)
     }
 
-    /// Compares what each block holds with what its parent says. `levels`: from the root's down to the leaves.
+    /// Compares the sums of each block with those that its parent states. `levels` go from the root's down to the
+    /// leaves.
     fn check_sums(&mut self, kind: TableKind, mut levels: Vec<Vec<Branch>>) {
         let fan = self.fan();
         for depth in (1..levels.len()).rev() {

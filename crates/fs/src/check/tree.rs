@@ -1,11 +1,11 @@
-//! Phases 3 and 4: what cannot be reached from the root, and link counts.
+//! Phases 3 and 4: files and directories that the root does not reach, and link counts.
 
 use super::finding::{Problem, Versus};
 use super::state::Check;
 use crate::inode::Kind;
 use firnfs_format::InodeNo;
 
-/// What is known of the way from the root to a directory.
+/// What is known about the path from the root to a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Unknown,
@@ -35,7 +35,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Goes up from a directory until it is known whether there is a way from the root.
+    /// Climbs from a directory until it is known whether the root reaches it.
     fn climb(&mut self, start: usize, ways: &mut [Way]) {
         let mut path = Vec::new();
         let mut at = start;
@@ -58,7 +58,7 @@ impl Check<'_, '_> {
             }
         };
         if end == Way::Climbing {
-            // A circle: its lowest number stands for it.
+            // A cycle: its lowest number represents it.
             let from = path.iter().position(|&on_path| on_path == at).unwrap_or(0);
             if let Some(&lowest) = path[from..].iter().min() {
                 self.lost_tree(lowest);
@@ -71,7 +71,7 @@ impl Check<'_, '_> {
     fn lost_tree(&mut self, at: usize) {
         let dir = self.dirs[at];
         let nlink = self.inode_at(dir.ino).map_or(0, |n| self.inodes[n].nlink);
-        // A removed directory that nobody has freed yet is none; it has no entries.
+        // A removed directory that is not freed yet is not lost; it has no entries.
         if nlink > 0 || dir.found_entries > 0 {
             let named_at = dir.named_at.map(|(dir, place)| super::state::place_of(dir, place));
             self.report(Some(dir.ino), Problem::LostTree { named_at });
@@ -85,7 +85,7 @@ impl Check<'_, '_> {
             let inode = self.inodes[at];
             let found = match self.dir_at(inode.ino) {
                 Some(dir) if self.dirs[dir].is_torn => continue,
-                // A lost one gets its name back, and its count with it.
+                // A lost directory gets its name back, and its count with it.
                 Some(dir) if self.dirs[dir].named_at.is_none() && inode.ino != InodeNo::ROOT => continue,
                 Some(dir) => self.dirs[dir].subdirectories.saturating_add(2),
                 None if inode.names == 0 => continue,

@@ -1,4 +1,4 @@
-//! Findings in words: for people, and with short stable codes for programs.
+//! Findings as text: sentences for people, and short stable codes for programs.
 
 use super::finding::{EntryPlace, Finding, Problem};
 use crate::error::FsError;
@@ -7,25 +7,25 @@ use crate::lfs::describe;
 use crate::lfs::view::TableKind;
 use firnfs_format::InodeNo;
 
-/// A finding in words.
+/// A finding as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
     /// Short and stable, for programs.
     pub code: &'static str,
-    /// 0 for what opening a volume needs; then the five phases.
+    /// 0 for findings about opening the volume, then the five phases.
     pub phase: u8,
-    /// Where.
+    /// The place.
     pub place: String,
-    /// What had to be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The actual value.
     pub found: String,
     /// What a repair does about it.
     pub repair: &'static str,
 }
 
 impl Finding {
-    /// The finding in words.
+    /// The finding as text.
     #[must_use]
     pub fn describe(&self) -> Described {
         let ino = self.ino.unwrap_or(InodeNo(0));
@@ -48,7 +48,7 @@ fn words(
     Some(Described { code, phase, place, expected, found, repair })
 }
 
-/// A typed error's own place and words, where it has them.
+/// The place and text of a typed error, if it has them.
 fn from_error(
     id: (&'static str, u8),
     what: String,

@@ -1,11 +1,11 @@
-//! What a policy knows of a segment.
+//! What a policy knows about a segment.
 
 use firnfs_format::{SegmentId, TimeNs};
 
 /// A segment that could be cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which.
+    /// The segment.
     pub segment: SegmentId,
     /// Live bytes.
     pub live_bytes: u32,
@@ -17,19 +17,19 @@ pub struct Candidate {
     pub log: u8,
 }
 
-/// What holds for all candidates of one choice.
+/// Values that are the same for all candidates of one choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     now: TimeNs,
     turn: u64,
-    // Reciprocals: a choice looks at every segment, and dividing is what would take the time.
+    // Reciprocals: a choice looks at every segment, and divisions would dominate its time.
     per_byte: f64,
     per_ns: f64,
 }
 
 impl Terms {
-    /// `grain_ns` is the shortest age that means anything, in nanoseconds, at least 1. Ages are counted from one of these
-    /// on, so that segments that were just written still differ by their utilisation.
+    /// `grain_ns` is the shortest age that matters, in nanoseconds, at least 1. Ages start at one grain, so that segments
+    /// that were just written still differ by their utilisation.
     #[must_use]
     pub fn new(segment_bytes: u32, now: TimeNs, grain_ns: u64) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Terms {
         }
     }
 
-    /// For policies that draw lots: a number that is another one for each choice, also for choices at the same moment.
+    /// For randomised policies: a number that differs for each choice, even at the same moment.
     #[must_use]
     pub fn with_turn(self, turn: u64) -> Self {
         Self { turn, ..self }

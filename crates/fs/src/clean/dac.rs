@@ -27,21 +27,21 @@ impl Placement for Dac {
     }
 }
 
-/// [`Dac`] that heats up in leaps: a block whose last version lived shorter than segments of a hotter log do goes there at
-/// once, instead of one step for each write. Where the hot part of the data moves, and on full disks, blocks are in the
-/// right log sooner. They still cool one step at a time: what seems cold may only have been unlucky, and a hot block in a
-/// cold log costs more than a cold one in a hot log.
+/// [`Dac`] that heats up in leaps: if the last version of a block lived shorter than segments of a hotter log do, the block
+/// goes to that log at once, instead of one step for each write. When the hot part of the data moves, and on full disks,
+/// blocks reach the right log sooner. They still cool one step at a time: a block that seems cold may only have been unlucky,
+/// and a hot block in a cold log costs more than a cold one in a hot log.
 #[derive(Clone, Copy, Debug)]
 pub struct LeapingDac {
     steps: Dac,
-    /// Age at which each log's segments are cleaned, in the caller's units: a running mean.
+    /// Age at which segments of each log are cleaned, in the caller's units: a running mean.
     cleaned_at: [f64; MAX_OPEN_LOGS],
 }
 
-/// Cleaned segments that a running mean looks back on.
+/// Cleaned segments that a running mean covers.
 const MEMORY: f64 = 16.0;
 
-/// As many logs as there may be: the placement to use where nothing is known (docs/decisions/0201).
+/// As many logs as possible: the default placement for an unknown workload (docs/decisions/0201).
 impl Default for LeapingDac {
     fn default() -> Self {
         let logs = MAX_OPEN_LOGS as u8;
@@ -65,7 +65,8 @@ impl Placement for LeapingDac {
     fn log_for(&self, block: &BlockFacts) -> u8 {
         let step = self.steps.log_for(block);
         let (Writer::User, Some(life_span)) = (block.writer, block.age) else { return step };
-        // The hottest log in reach whose segments live longer than the block does; a log without a mean is no reason to leap.
+        // The hottest log within reach whose segments live longer than the block does; a log without a mean does not attract
+        // a leap.
         let lives_longer = |log: &u8| self.cleaned_at[usize::from(*log)] > life_span as f64;
         (step + 1..self.logs()).take_while(lives_longer).last().unwrap_or(step)
     }

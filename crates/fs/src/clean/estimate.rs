@@ -1,4 +1,4 @@
-//! How fast blocks die, estimated from the segments themselves; and what follows from it for the choice of a victim.
+//! How fast blocks die, estimated from the segments themselves, and which victim follows from it.
 //!
 //! Why cost-benefit works. Let the blocks of a segment die at rate r each, so that u = exp(-r t), and let dead space have a
 //! price p per byte and unit of time. Moving u for 1-u gained, again and again, costs least if every segment is cleaned
@@ -6,9 +6,9 @@
 //! 0.05 to 1) that is (1-u)^2 / (u (1+u)) / r. A segment that has lost 1-u in its age, with (1+u)/2 alive on average, shows
 //! a rate of 2 (1-u) / (1+u) / age; with that the rule is (1-u) * age / u, cost-benefit by segment age.
 //!
-//! One segment's own losses are a noisy estimate. Segments of one log resemble each other, so the log's rate is the
-//! better guess while a segment has lost little. Deaths and block-time lived are added up for the log, and each segment's
-//! own are mixed in as in an empirical Bayes estimate with a gamma prior.
+//! One segment's own losses are a noisy estimate. Segments of one log resemble each other, so the log's rate is the better
+//! guess while a segment has lost little. The estimate sums deaths and block-time lived over the log, and mixes each
+//! segment's own in, as an empirical Bayes estimate with a gamma prior does.
 
 use super::candidate::{Candidate, Terms};
 use super::placement::MAX_OPEN_LOGS;
@@ -17,7 +17,7 @@ use super::placement::MAX_OPEN_LOGS;
 pub(super) struct DeathRates {
     /// What each log adds to the block-time that a segment lived: the weight over the log's rate.
     prior_lived: [f64; MAX_OPEN_LOGS],
-    /// What it adds to the deaths, in segments' worth.
+    /// The deaths that it adds, in segments' worth.
     prior_deaths: f64,
 }
 
@@ -32,12 +32,12 @@ impl DeathRates {
             deaths[log] += own_deaths;
             lived[log] += own_lived;
         }
-        // A log without deaths leaves every segment to its own, very low, rate.
+        // In a log without deaths every segment keeps its own, very low, rate.
         let prior_lived = std::array::from_fn(|log| weight * lived[log] / f64::max(deaths[log], TINY));
         Self { prior_lived, prior_deaths: weight }
     }
 
-    /// Large for segments that are better cleaned now than later.
+    /// The score; it is large for segments that should be cleaned now rather than later.
     #[inline]
     pub fn score(&self, candidate: &Candidate, terms: &Terms) -> f64 {
         let u = terms.utilisation(candidate);

@@ -1,9 +1,9 @@
-//! What a placement may know of a block: only what a file system has at hand when it writes one.
+//! What a placement may know about a block: only facts that a file system has at hand when it writes one.
 //!
 //! The old pointer of a block leads to its segment, whose usage entry names the log; the pointer's birth says when the
-//! block was last modified. Nothing needs memory for each block beside the pointer.
+//! block was last modified. None of this needs memory for each block beyond the pointer.
 
-/// Who writes the block.
+/// The writer of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// A user: the content is new.
@@ -15,12 +15,13 @@ pub enum Writer {
 /// A block that needs a log to go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockFacts {
-    /// Who writes it.
+    /// The writer.
     pub writer: Writer,
-    /// How long ago its content was last written by a user, in the caller's units of age: for a user's write the life
-    /// span of the version that dies now, for the cleaner's the age of the version that lives on. `None`: the block is new.
+    /// How long ago a user last wrote its content, in the caller's units of age. For a user's write this is the life span
+    /// of the version that dies now; for the cleaner's write it is the age of the version that lives on. `None`: the block
+    /// is new.
     pub age: Option<u64>,
-    /// The log that its present copy is in; `None`: the block is new.
+    /// The log of its present copy; `None`: the block is new.
     pub log: Option<u8>,
     /// How often the cleaner has moved the present version.
     pub moves: u8,

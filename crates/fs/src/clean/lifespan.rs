@@ -1,16 +1,16 @@
-//! SepBIT (Wang et al., FAST 2022): how long a block will live is inferred from how long its last version did (users'
-//! writes) or how old it is (moves), against the life span of short-lived segments.
+//! SepBIT (Wang et al., FAST 2022): infers how long a block will live from the life span of its last version (users' writes)
+//! or from its age (moves), relative to the life span of short-lived segments.
 
 use super::facts::{BlockFacts, Cleaned, Writer};
 use super::placement::{MAX_OPEN_LOGS, Placement};
 use std::collections::VecDeque;
 
-/// Cleaned segments of log 0 that the threshold is the mean of.
+/// Number of cleaned segments of log 0 over which the threshold is the mean.
 const REMEMBERED: usize = 16;
 
-/// See the module's head. Users' blocks go to log 0 if the version they replace lived shorter than l, else to 1; what is
-/// moved goes from log 0 to 2, else by age: below 4 l to 3, below 16 l to 4, older to 5. With fewer logs the oldest share the
-/// last.
+/// See the module's head. A user's block goes to log 0 if the version that it replaces lived shorter than l, else to 1. A
+/// moved block goes from log 0 to 2, otherwise by age: below 4 l to 3, below 16 l to 4, older to 5. With fewer logs the
+/// oldest share the last.
 #[derive(Clone, Debug)]
 pub struct SepBit {
     logs: u8,
@@ -24,13 +24,13 @@ impl Default for SepBit {
 }
 
 impl SepBit {
-    /// With so many logs, 1 to [`MAX_OPEN_LOGS`].
+    /// With this many logs, 1 to [`MAX_OPEN_LOGS`].
     #[must_use]
     pub fn with_logs(logs: u8) -> Self {
         Self { logs, ages: VecDeque::new() }
     }
 
-    /// l: mean age at which the last segments of log 0 were cleaned; unbounded before there was one.
+    /// l: mean age at which the last segments of log 0 were cleaned; unbounded before the first one.
     fn threshold(&self) -> u64 {
         // Ages come from the device: their sum may need more than 64 bits.
         let sum: u128 = self.ages.iter().map(|&age| u128::from(age)).sum();

@@ -1,8 +1,9 @@
-//! Cleaning decisions as pure functions: which segments to clean ([`Policy`]) and which open log a block goes to
+//! Cleaning decisions as pure functions: which segments to clean ([`Policy`]) and to which open log a block goes
 //! ([`Placement`]). The cleaner in the file system and the cleaning simulator run this code, and no other.
 //!
-//! Nothing here reads a clock or draws randomness: moments, ages and feedback are parameters. Units of age are the
-//! caller's (the file system's are times, the simulator's are blocks written by users); policies only compare them.
+//! Nothing in this module reads a clock or draws random numbers: times, ages and feedback are parameters. Units of
+//! age are the caller's (the file system's are times, the simulator's are blocks written by users); policies only
+//! compare them.
 
 mod candidate;
 mod dac;

@@ -1,5 +1,5 @@
 //! Policies and placements by name, as options and reports write them. The simulator knows a few more, which no file system
-//! could have; it asks here first.
+//! could have; it tries these names first.
 
 use super::dac::{Dac, LeapingDac};
 use super::lifespan::SepBit;
@@ -8,17 +8,17 @@ use super::policy::Policy;
 use std::fmt;
 use std::str::FromStr;
 
-/// Policies that know no ages in units of their own.
+/// Policies without ages in units of their own.
 pub const AGELESS_POLICIES: &str = "greedy, fifo, d-choices[:D=10], windowed[:SHARE=0.2], cost-benefit (age of the segment), \
                                     cost-benefit-youngest (age of its youngest block), cost-benefit-sqrt, pooled[:WEIGHT=0.1]";
 
-/// What [`Policy`] can be read from beside [`AGELESS_POLICIES`].
+/// The further text that [`Policy`] can be parsed from, besides [`AGELESS_POLICIES`].
 pub const AGE_THRESHOLD: &str = "age-threshold[:SECONDS=604800] (emptiest of those older)";
 
-/// The threshold if none is named: a week, as in F2FS.
+/// The default threshold: a week, as in F2FS.
 const AGE_THRESHOLD_S: f64 = 604_800.0;
 
-/// Placements that [`PlacementName`] can be read from.
+/// The texts that [`PlacementName`] can be parsed from.
 pub const PLACEMENTS: &str = "one, split (users, cleaner), age-sort (split, moved oldest first), dac[:LOGS=6], dac-leap[:LOGS=6], sepbit[:LOGS=6], mida[:LOGS=6]";
 
 /// A name and its parameter: `dac:4`.
@@ -30,7 +30,7 @@ pub fn split_parameter(text: &str) -> (&str, Option<&str>) {
 /// The parameter of the name `whole`, a number from 0 to `max`; `otherwise` if there is none.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// What is wrong with it, as text for people.
 pub fn number(whole: &str, parameter: Option<&str>, otherwise: f64, max: f64) -> Result<f64, String> {
     let Some(text) = parameter else { return Ok(otherwise) };
     let value = text.parse::<f64>().ok().filter(|v| (0.0..=max).contains(v));
@@ -83,23 +83,23 @@ impl fmt::Display for Policy {
 /// A placement by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementName {
-    /// One log.
+    /// One log for everything.
     One,
-    /// Users' and cleaner's.
+    /// One log for users, one for the cleaner.
     Split,
-    /// Users' and cleaner's, and what is moved sorted by age.
+    /// Like `Split`, with moved blocks sorted by age.
     AgeSort,
-    /// Temperature, with so many logs.
+    /// Temperature, with this many logs.
     Dac(u8),
-    /// Temperature that rises in leaps, with so many logs.
+    /// Temperature that rises in leaps, with this many logs.
     LeapingDac(u8),
-    /// Number of moves, with so many logs.
+    /// Number of moves, with this many logs.
     Mida(u8),
-    /// Inferred life span, with so many logs.
+    /// Inferred life span, with this many logs.
     SepBit(u8),
 }
 
-/// The one that [`LeapingDac`] is by default.
+/// The placement with the default number of logs of [`LeapingDac`].
 impl Default for PlacementName {
     fn default() -> Self {
         Self::LeapingDac(LeapingDac::default().logs())
@@ -107,7 +107,7 @@ impl Default for PlacementName {
 }
 
 impl PlacementName {
-    /// The placement, which knows nothing yet.
+    /// A new placement, which has not learnt anything yet.
     #[must_use]
     pub fn placement(self) -> Box<dyn Placement> {
         match self {
@@ -127,7 +127,7 @@ impl PlacementName {
         self.placement().logs()
     }
 
-    /// The same for a volume with so many logs for data, at least 2.
+    /// The same for a volume with this many logs for data, at least 2.
     #[must_use]
     pub fn within(self, logs: u8) -> Self {
         match self {

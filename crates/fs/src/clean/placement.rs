@@ -1,8 +1,8 @@
-//! Placement: which open log a block goes to, so that blocks that die together lie together.
+//! Placement: which open log a block goes to, so that blocks that die together are stored together.
 
 use super::facts::{BlockFacts, Cleaned, Writer};
 
-/// Logs that a placement may use at most. Each one holds a segment that is not full yet.
+/// Logs that a placement may use at most. Each one holds a segment that is not yet full.
 pub const MAX_OPEN_LOGS: usize = 6;
 
 /// A way to sort blocks into logs.
@@ -13,8 +13,8 @@ pub trait Placement: Send {
     /// The log for a block; below [`Placement::logs`].
     fn log_for(&self, block: &BlockFacts) -> u8;
 
-    /// Whether what the cleaner moves at once is written oldest first, and not in the order of files (Sprite LFS, section 3.5: age
-    /// sort).
+    /// Whether the blocks that the cleaner moves together are written oldest first instead of in file order (Sprite LFS,
+    /// section 3.5: age sort).
     fn sorts_by_age(&self) -> bool {
         false
     }
@@ -51,7 +51,7 @@ impl Placement for Split {
     }
 }
 
-/// [`Split`], and what the cleaner moves is sorted by age, so that blocks that live long come to lie together.
+/// [`Split`] with the cleaner's blocks sorted by age, so that long-lived blocks end up together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgeSort;
 

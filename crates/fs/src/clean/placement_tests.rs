@@ -1,4 +1,4 @@
-//! What placements promise.
+//! The properties that placements promise.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn temperature_rises_with_writes_and_falls_with_moves_and_stays_in_range() {
 #[test]
 fn a_leap_goes_as_far_as_segments_outlive_the_block() {
     let mut dac = LeapingDac::new(Dac { logs: 5, start: 2 });
-    // Nothing was cleaned yet: one step.
+    // Nothing has been cleaned yet: one step.
     assert_eq!(dac.log_for(&by_user(1, 0)), 1);
     for (log, age) in [(0, 8000), (1, 4000), (2, 2000), (3, 1000), (4, 500)] {
         cleaned(&mut dac, log, age);
@@ -46,7 +46,7 @@ fn sepbit_sorts_by_life_span_and_age_against_the_short_lived() {
     let mut sepbit = SepBit::default();
     assert_eq!([sepbit.log_for(&NEW), sepbit.log_for(&by_user(1 << 40, 3))], [1, 0]);
     cleaned(&mut sepbit, 0, 100);
-    // Other logs teach it nothing.
+    // Other logs do not change its threshold.
     cleaned(&mut sepbit, 1, 1_000_000);
     assert_eq!([99, 100].map(|age| sepbit.log_for(&by_user(age, 5))), [0, 1]);
     assert_eq!(sepbit.log_for(&by_cleaner(10_000, 0, 0)), 2);

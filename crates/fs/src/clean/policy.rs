@@ -8,9 +8,9 @@ use super::estimate::DeathRates;
 pub enum Policy {
     /// The emptiest first (Sprite LFS, section 3.4).
     Greedy,
-    /// The one written longest ago first, whatever it holds.
+    /// The one written longest ago first, whatever its live bytes.
     Fifo,
-    /// The emptiest of `d` drawn at random (a fresh draw for each [`Terms::with_turn`]).
+    /// The emptiest of `d` random candidates (a fresh draw for each [`Terms::with_turn`]).
     DChoices {
         /// How many are drawn, at least 1.
         d: u32,
@@ -28,13 +28,12 @@ pub enum Policy {
     CostBenefit,
     /// Largest (1-u) / u * sqrt(age): age counts for less.
     CostBenefitSqrt,
-    /// The emptiest of those at least so old, all if none is (F2FS's age threshold).
+    /// The emptiest of those of at least that age, or of all if there is none (F2FS's age threshold).
     AgeThreshold {
         /// The threshold, in grains.
         age: f64,
     },
-    /// Cost-benefit with an estimate of how fast a segment's blocks die that leans on the log it belongs to: see
-    /// `estimate.rs`.
+    /// Cost-benefit with an estimate of how fast a segment's blocks die, based on its log: see `estimate.rs`.
     PooledRate {
         /// How much the log's rate counts, in segments' worth of deaths: 0 is `CostBenefit`, infinity is greedy within a log.
         weight: f64,

@@ -1,32 +1,33 @@
-//! When blocks are scattered, and when it pays to write them again in order (BSD-LFS, section 3.5: coalescing randomly updated
+//! When blocks are scattered, and when it pays to rewrite them in order (BSD-LFS, section 3.5: coalescing randomly updated
 //! files improves sequential reads dramatically).
 //!
-//! A *seam* is where a sequential reader has to seek: two stretches that follow each other in a file, or in a directory's order,
-//! and not on the device. What no layout of the log avoids is none: the summary between two partial segments of one segment, and
-//! the step from the end of one segment to the start of another.
+//! A *seam* is a place where a sequential reader has to seek: two stretches are adjacent in a file, or in a directory's order,
+//! but not on the device. Gaps that no layout of the log avoids do not count: the summary between two partial segments of one
+//! segment, and the step from the end of one segment to the start of another.
 //!
-//! The rule. Let S be the bytes that a disk transfers in the time of a seek, and r the mean length of a run between seams. Reading
-//! b bytes costs b + S b/r, so writing them again in order costs b + S b/r + b, and each later reading gains S b/r: it pays after
-//! 1 + 2r/S readings. What was read so many times will be read about as many times again, so r may be S/2 for each time that a
-//! reader was seen to cross the seams; and for what nobody was seen to read yet it may be S/8, little more than one reading.
+//! The rule. Let S be the bytes that a disk transfers in the time of a seek, and r the mean length of a run between seams.
+//! Reading b bytes costs b + S b/r, so rewriting them in order costs b + S b/r + b, and each later read gains S b/r: it pays
+//! after 1 + 2r/S reads. Data that was read n times will probably be read about n times more, so r may be up to S/2 for each
+//! time that a reader was seen to cross the seams. For data that nobody has read yet, r may be up to S/8, which is little more
+//! than one read.
 //!
-//! Invariants: pure functions; what was just written in order never pays again, whatever the evidence. Caller: `lfs::coalesce`,
-//! `lfs::seams`.
+//! Invariants: the functions are pure; data that was just written in order never pays again, whatever the evidence. Caller:
+//! `lfs::coalesce`, `lfs::seams`.
 
 use firnfs_format::{SECTOR_BYTES, SectorAddr};
 
 /// Bytes that a disk transfers in the time of a seek: 10 ms at 100 MB/s. Flash has less to gain and less to lose.
 pub const SEEK_BYTES: u64 = 1 << 20;
-/// Times that a reader was seen that make a difference.
+/// Observed reads beyond which further ones make no difference.
 const READINGS_MAX: u64 = 2;
-/// A gap that is read through rather than jumped over, in sectors (64 KiB): other files' blocks of the same commit.
+/// A gap that is read rather than skipped, in sectors (64 KiB): other files' blocks of the same commit.
 const SKIP_SECTORS: u32 = 128;
-/// How much longer a file has to rest each time that it was put in order, as a power of two, at most.
+/// The most times that a file's rest is doubled, once for each time that it was put in order.
 const REST_DOUBLINGS: u32 = 12;
 /// The longest rest that is asked of a file, in milliseconds: a day.
 const REST_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// What of a volume's shape matters for seams. Sectors.
+/// The parts of a volume's geometry that matter for seams. In sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grid {
     /// Length of a segment.
@@ -36,26 +37,26 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Whether a reader that is at `end` has to seek to go on at `next`.
+    /// Whether a reader that is at `end` has to seek to continue at `next`.
     #[must_use]
     pub fn is_seam(&self, end: SectorAddr, next: SectorAddr) -> bool {
         if next == end {
             return false;
         }
         let segment = u64::from(self.segment_sectors);
-        // The last sector that was read: a run may end exactly where its segment does.
+        // The last sector that was read: a run may end exactly at the end of its segment.
         let last = end.0.saturating_sub(1);
         if last / segment == next.0 / segment {
             return next < end || next.0 - end.0 > u64::from(self.gap_sectors());
         }
-        // A log goes on at the start of another segment when a block and its summary do not fit any more.
+        // A log continues in another segment when a block and its summary no longer fit.
         let unused = segment - 1 - last % segment;
         let is_at_end = unused < u64::from(2 * self.block_sectors);
         let is_at_start = next.0 % segment <= u64::from(self.gap_sectors());
         !(is_at_end && is_at_start)
     }
 
-    /// Longest gap that a summary makes, or that is read through anyway.
+    /// Longest gap that a summary makes, or that is read anyway.
     fn gap_sectors(&self) -> u32 {
         // 40 bytes of summary for each block of a segment, rounded up.
         let summary = self.segment_sectors / self.block_sectors.max(1) * 40 / SECTOR_BYTES + 8;
@@ -67,7 +68,7 @@ impl Grid {
     }
 }
 
-/// Stored blocks in the order in which a reader comes to them.
+/// Stored blocks in the order in which a reader visits them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stretch {
     /// Their length in bytes, as stored.
@@ -78,7 +79,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Comes to the next block; returns whether there is a seam before it.
+    /// Visits the next block; returns whether there is a seam before it.
     pub fn add(&mut self, grid: &Grid, addr: SectorAddr, len_sectors: u8) -> bool {
         let is_seam = self.end.is_some_and(|end| grid.is_seam(end, addr));
         self.seams += u64::from(is_seam);
@@ -87,37 +88,37 @@ impl Stretch {
         is_seam
     }
 
-    /// Comes to something that is not read from the device: what follows it has no seam before it.
+    /// Visits something that is not read from the device: there is no seam before the next block.
     pub fn interrupt(&mut self) {
         self.end = None;
     }
 
-    /// Both together: two streams that are read side by side.
+    /// The sum of both: two streams that are read in parallel.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         Self { bytes: self.bytes + other.bytes, seams: self.seams + other.seams, end: None }
     }
 
-    /// Mean length of what lies together, in bytes.
+    /// Mean length of a run, in bytes.
     #[must_use]
     pub fn mean_run_bytes(&self) -> u64 {
         self.bytes / (self.seams + 1)
     }
 }
 
-/// Why somebody may want blocks in order.
+/// Why blocks should be put in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
-    /// They were overwritten here and there; nobody was seen to read them through.
+    /// They were overwritten in random places; no reader was seen to read them in sequence.
     Overwritten,
-    /// Readers crossed the seams that many times.
+    /// Readers crossed the seams this many times.
     Crossed(u8),
-    /// Somebody asks for it.
+    /// A user asks for it.
     Asked,
 }
 
 impl Evidence {
-    /// The longest mean run that is worth making longer, in bytes.
+    /// The longest mean run that is worth lengthening, in bytes.
     fn run_max_bytes(self) -> u64 {
         match self {
             Self::Overwritten | Self::Crossed(0) => SEEK_BYTES / 8,
@@ -127,15 +128,15 @@ impl Evidence {
     }
 }
 
-/// Whether it pays to write a stretch again in order. Never if its runs are about as long as the log makes them: segments.
+/// Whether rewriting a stretch in order pays. It never does if its runs are about as long as the log can make them: segments.
 #[must_use]
 pub fn pays(stretch: &Stretch, evidence: Evidence, grid: &Grid) -> bool {
     let run_max_bytes = evidence.run_max_bytes().min(grid.segment_bytes() / 4 * 3);
     stretch.seams > 0 && stretch.mean_run_bytes() <= run_max_bytes
 }
 
-/// How long a file has to be left alone before it is put in order, in milliseconds: `age_ms`, and twice as long each time that
-/// it was put in order before, up to a day or `age_ms`. What is overwritten again and again is not rewritten again and again.
+/// How long a file must rest before it is put in order, in milliseconds: `age_ms`, doubled for each time that it was put in
+/// order before, up to a day or `age_ms`. So a file that is overwritten again and again is not rewritten again and again.
 #[must_use]
 pub fn rest_ms(age_ms: u64, times_before: u32) -> u64 {
     age_ms.saturating_mul(1 << times_before.min(REST_DOUBLINGS)).min(REST_MAX_MS.max(age_ms))

@@ -1,7 +1,7 @@
-//! The blocks of one fork in memory: an ordered map from block number to bytes or to reserved room.
+//! The blocks of one fork in memory: an ordered map from block number to bytes or to reserved space.
 //!
-//! Invariant: what is not in the map is a hole. All methods return how the number of blocks charged changed, so that
-//! the store keeps one sum. Caller: [`super::MemStore`].
+//! Invariant: a block that is not in the map is a hole. All methods return the change in the number of charged
+//! blocks, so that the store can keep one sum. Caller: [`super::MemStore`].
 
 use crate::digest::Digest;
 use crate::store::content::Content;
@@ -17,7 +17,7 @@ enum Slot {
 
 struct Block {
     buf: Buf,
-    /// Of these bytes, as long as they do not change.
+    /// The digest of these bytes, as long as they do not change.
     digest: Option<Digest>,
 }
 
@@ -27,7 +27,7 @@ impl Slot {
     }
 }
 
-/// See the module's head. Block sizes are passed in: one word less a fork.
+/// See the module's head. Callers pass the block size in, which saves one word per fork.
 #[derive(Default)]
 pub(super) struct Blocks(BTreeMap<u64, Slot>);
 
@@ -55,7 +55,7 @@ impl Blocks {
         }
     }
 
-    /// What was kept with a block.
+    /// The digest that was kept with a block.
     pub(super) fn digest(&self, index: u64) -> Option<&Digest> {
         match self.0.get(&index) {
             Some(Slot::Data(block)) => block.digest.as_ref(),
@@ -79,7 +79,7 @@ impl Blocks {
         }
     }
 
-    /// The bytes of a block to change, made if they are not there; and how many blocks that adds.
+    /// The bytes of a block, to change, created if necessary; and how many blocks that adds.
     pub(super) fn get_mut(&mut self, index: u64, block_bytes: u64) -> (&mut [u8], u64) {
         let (slot, added) = match self.0.entry(index) {
             Entry::Vacant(vacant) => (vacant.insert(Slot::data(zero_block(block_bytes))), 1),
@@ -117,7 +117,7 @@ impl Blocks {
         added
     }
 
-    /// Drops bytes (whole blocks become holes, parts zeros); returns how many blocks that removes.
+    /// Drops bytes (whole blocks become holes, partial blocks zeros); returns how many blocks that removes.
     pub(super) fn punch(&mut self, at_bytes: u64, len_bytes: u64, block_bytes: u64) -> u64 {
         let end = at_bytes.saturating_add(len_bytes);
         let first_whole = at_bytes.div_ceil(block_bytes);
@@ -174,7 +174,7 @@ impl Blocks {
         pieces
     }
 
-    /// What lies at a byte, and how far.
+    /// The kind of a byte, and how far it extends.
     pub(super) fn extent(&self, at_bytes: u64, limit_bytes: u64, block_bytes: u64) -> Extent {
         let first = at_bytes / block_bytes;
         let kind_of = |slot: Option<&Slot>| match slot {

@@ -1,11 +1,11 @@
-//! `MemStore`: the memory storage manager. It shares all of UFS with LFS and proves the seam between them.
+//! `MemStore`: the memory storage manager. It shares all of UFS with LFS and so proves the seam between them.
 //!
 //! Blocks live in one ordered map per inode and fork. Nothing survives the process; `commit` is a counter.
 //! Invariants:
-//! - An operation changes only what it declared, and takes no more space than was charged to it at `begin`: this store is the
-//!   conscience of the seam.
-//! - `used_bytes` is the sum of what all inodes are charged: a fixed size each, what they keep inline, and a whole
-//!   block for each block present or reserved. It never passes the capacity.
+//! - An operation changes only what it declared, and takes no more space than `begin` charged: this store enforces the rules
+//!   of the seam.
+//! - `used_bytes` is the sum of the charges of all inodes: a fixed size each, their inline bytes, and a whole block for each
+//!   block present or reserved. It never exceeds the capacity.
 //!
 //! Callers: [`crate::vfs`] through [`Store`]; embedding programs and tests make it with [`MemStore::new`].
 
@@ -26,13 +26,13 @@ use crate::store::{
 use blocks::Blocks;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
-/// What an inode is charged besides its content, in bytes.
+/// The fixed charge of an inode besides its content, in bytes.
 pub const INODE_BYTES: u64 = 256;
 
 /// How to make a [`MemStore`]. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemOptions {
-    /// Most that all files together may take, with their inodes.
+    /// The most that all files together may take, with their inodes.
     pub capacity_bytes: u64,
     /// Block size (power of two, 512 to 65536: small ones make deep structures for tests).
     pub block_bytes: u32,
@@ -67,11 +67,11 @@ impl MemOptions {
     }
 }
 
-/// An inode with its blocks and what it is charged.
+/// An inode with its blocks and its charge.
 struct Node {
     inode: Inode,
     forks: [Blocks; 3],
-    /// Inline bytes already part of `used_bytes`.
+    /// Inline bytes that are already part of `used_bytes`.
     charged_inline_bytes: u64,
 }
 
@@ -151,7 +151,7 @@ impl MemStore {
         slot.and_then(|node| node.as_deref()).ok_or(FsError::NotFound)
     }
 
-    /// For changes, which only name inodes that exist.
+    /// For changes, which name only existing inodes.
     fn node_mut(&mut self, ino: InodeNo) -> &mut Node {
         self.nodes[ino.0 as usize].as_deref_mut().expect("an operation declares inodes it has looked at")
     }
@@ -160,7 +160,7 @@ impl MemStore {
         Ok(&self.node(ino)?.forks[fork as usize])
     }
 
-    /// Most that an operation can add to `used_bytes`, by who pays.
+    /// The most that an operation can add to `used_bytes`, by the owner who pays.
     fn charges(&self, intents: &[Intent]) -> Result<Vec<Charge>, FsError> {
         let mut charges = Vec::new();
         for intent in intents {
@@ -184,7 +184,7 @@ impl MemStore {
             Intent::Write { ino, fork, at_bytes, len_bytes } => {
                 (ino, self.blocks(ino, fork)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes)
             }
-            // A punch declared beside it (zero range) only gives room back.
+            // A punch declared together with it (zero range) only returns space.
             Intent::Reserve { ino, at_bytes, len_bytes } => {
                 (ino, self.blocks(ino, Fork::Data)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes)
             }
@@ -380,7 +380,7 @@ impl Store for MemStore {
     }
 }
 
-/// What UFS owes every store about an inode's inline parts.
+/// Checks the sizes of an inode's inline parts, which UFS guarantees to every store.
 fn check_sizes(inode: &Inode, facts: &StoreFacts) {
     use crate::inode::{Body, Xattrs};
     if let Body::Inline(body) = &inode.body {

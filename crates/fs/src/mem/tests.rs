@@ -1,4 +1,4 @@
-//! The memory store's own promises: it refuses what was not declared, and counts its space.
+//! The memory store's own promises: it rejects undeclared changes, and counts its space.
 
 use super::*;
 use crate::inode::Body;

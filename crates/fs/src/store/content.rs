@@ -1,8 +1,8 @@
 //! `Content`: bytes on their way into a file.
 //!
-//! Copying a block and computing its checksum take longer than everything else that a write does to it. Neither needs the core,
-//! so a driver has both done beforehand, outside its lock ([`Content::prepared`]); a store that meets a prepared block
-//! takes it as it is. Other callers pass bytes ([`Content::from`]).
+//! Copying a block and computing its checksum take longer than all other work of a write. Neither needs the core, so a driver
+//! does both beforehand, outside its lock ([`Content::prepared`]); a store takes a prepared block as it is. Other callers pass
+//! bytes ([`Content::from`]).
 
 use crate::store::{Buf, StoreFacts};
 
@@ -55,8 +55,8 @@ impl<'a> Content<'a> {
         Self { bytes: &self.bytes[..len_bytes], ..self }
     }
 
-    /// A block of the file, if it was prepared. Whether the content covers all of it is for the caller to know: a
-    /// [`Content::cut`] leaves the blocks.
+    /// A block of the file, if it was prepared. The caller must know whether the content covers all of it: [`Content::cut`]
+    /// leaves the blocks.
     #[must_use]
     pub fn ready(&self, index: u64) -> Option<&'a ReadyBlock> {
         self.blocks.get(usize::try_from(index.checked_sub(self.first_block)?).ok()?)

@@ -6,7 +6,7 @@ use crate::inode::{Body, Inode};
 use crate::store::{Fork, Intent};
 use firnfs_format::{BlockIndex, InodeNo};
 
-/// The operation between `begin` and `end`. Its vectors are kept from operation to operation.
+/// The operation between `begin` and `end`. Its vectors are reused for the next operation.
 #[derive(Default)]
 pub struct Declared {
     is_open: bool,
@@ -41,7 +41,7 @@ impl Declared {
         self.touched.clear();
     }
 
-    /// It made an inode.
+    /// The operation has made an inode.
     pub(crate) fn created(&mut self, ino: InodeNo) {
         assert!(self.is_open, "a change outside an operation");
         assert!(self.creates_left > 0, "made more inodes than declared");
@@ -55,7 +55,7 @@ impl Declared {
         assert!(declared, "{what} of inode {ino} was not declared in {:?}", self.intents);
     }
 
-    /// It is about to change an inode, which is as given.
+    /// The operation is about to change an inode, which is in the given state.
     pub(crate) fn check_inode(&mut self, ino: InodeNo, inode: &Inode) {
         if self.touched.last().is_some_and(|last| last.ino == ino) || self.created.last() == Some(&ino) {
             return;
@@ -76,12 +76,12 @@ impl Declared {
         }
     }
 
-    /// It is about to free an inode.
+    /// The operation is about to free an inode.
     pub(crate) fn check_free(&self, ino: InodeNo) {
         self.any(ino, "freeing", |intent| matches!(*intent, Intent::Free { ino: i } if i == ino));
     }
 
-    /// It is about to write bytes of a fork.
+    /// The operation is about to write bytes of a fork.
     pub(crate) fn check_write(&self, ino: InodeNo, fork: Fork, at: u64, len: u64) {
         self.any(ino, "a write", |intent| {
             matches!(*intent, Intent::Write { ino: i, fork: f, at_bytes, len_bytes }
@@ -89,8 +89,8 @@ impl Declared {
         });
     }
 
-    /// A block is changed in place if a part of it, not the whole, was declared: only then is a store bound to bring
-    /// its old bytes into memory.
+    /// Checks that a part of a block, not the whole, was declared before it is changed in place: only then must a store have
+    /// brought its old bytes into memory.
     pub(crate) fn check_in_place(&self, ino: InodeNo, fork: Fork, index: BlockIndex, block_bytes: u64) {
         let start = index.0 * block_bytes;
         self.any(ino, "a change in place", |intent| match *intent {
@@ -108,7 +108,7 @@ impl Declared {
         });
     }
 
-    /// It is about to drop bytes of a fork.
+    /// The operation is about to drop bytes of a fork.
     pub(crate) fn check_punch(&self, ino: InodeNo, fork: Fork, at: u64, len: u64) {
         self.any(ino, "a punch", |intent| {
             matches!(*intent, Intent::Punch { ino: i, fork: f, at_bytes, len_bytes }
@@ -116,7 +116,7 @@ impl Declared {
         });
     }
 
-    /// It is about to charge holes.
+    /// The operation is about to charge holes.
     pub(crate) fn check_reserve(&self, ino: InodeNo, at: u64, len: u64) {
         self.any(ino, "a reservation", |intent| {
             matches!(*intent, Intent::Reserve { ino: i, at_bytes, len_bytes }
@@ -124,8 +124,8 @@ impl Declared {
         });
     }
 
-    /// The operation ends; `inode` gives an inode as it is now, `None` if it was freed. Content in blocks has changed its size
-    /// only as declared.
+    /// The operation ends; `inode` returns the present state of an inode, `None` if it was freed. Content in blocks must have
+    /// changed its size only as declared.
     pub(crate) fn finish<'a>(&mut self, inode: impl Fn(InodeNo) -> Option<&'a Inode>) {
         assert!(self.is_open, "an operation ended twice");
         self.is_open = false;

@@ -2,14 +2,14 @@
 //!
 //! `ufs` and `vfs` decide *what* changes, a [`Store`] decides *where and when*. The contract:
 //!
-//! 1. An operation first looks ([`Store::inode`], [`Store::block`], [`Store::extent`]). Any of these may stop with
-//!    [`Stop::Need`](crate::error::Stop); nothing has changed then, and the operation is tried again from its start.
-//! 2. It then declares all it is going to do in one [`Store::begin`]. The store makes sure that everything the
-//!    declared changes touch is in memory (else `Need`), that the volume has space (else `NoSpace`) and the log room
-//!    (else `Room`), and returns an [`Op`] token.
-//! 3. It then changes things. Methods that take the token cannot stop: no I/O, no lack of space. Changing what was not
-//!    declared is a bug, which every store asserts (`declared`).
-//! 4. It gives the token back ([`Store::end`]). What a crash leaves of an operation is a fact that the store states
+//! 1. An operation first looks ([`Store::inode`], [`Store::block`], [`Store::extent`]). Each of these may stop with
+//!    [`Stop::Need`](crate::error::Stop); nothing has changed then, and the driver retries the operation from its start.
+//! 2. It then declares all its changes in one [`Store::begin`]. The store makes sure that everything that the declared changes
+//!    touch is in memory (else `Need`), that the volume has space (else `NoSpace`) and the log has room (else `Room`), and
+//!    returns an [`Op`] token.
+//! 3. It then makes the changes. Methods that take the token cannot stop: no I/O, no lack of space. An undeclared change is a
+//!    bug, against which every store asserts (`declared`).
+//! 4. It gives the token back ([`Store::end`]). Each store states what a crash leaves of an operation
 //!    ([`StoreFacts::atomicity`]). A store that writes metadata synchronously returns a ticket; the caller waits for it before
 //!    it answers.
 //!
@@ -26,11 +26,11 @@ use content::Content;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 use std::sync::Arc;
 
-/// An immutable, shared block in memory. Its bytes lie beside its count of owners, so that a block which is not in the processor's
-/// caches is one way to memory and not two.
+/// An immutable, shared block in memory. Its bytes are next to its reference count, so that a block outside the processor's
+/// caches costs one access to memory instead of two.
 pub type Buf = Arc<[u8]>;
 
-/// As many zeros as the largest block has.
+/// Zeros, as many as the largest block holds.
 static ZEROS: [u8; 65536] = [0; 65536];
 
 /// A block of zeros.
@@ -38,7 +38,7 @@ pub(crate) fn zero_buf(len_bytes: usize) -> Buf {
     ZEROS.get(..len_bytes).map_or_else(|| vec![0; len_bytes].into(), Buf::from)
 }
 
-/// A stored block as it is used: filled up with zeros to the block size.
+/// A stored block in the form in which it is used: padded with zeros to the block size.
 pub(crate) fn padded(stored: &[u8], block_bytes: u32) -> Buf {
     if stored.len() == block_bytes as usize {
         return Buf::from(stored);
@@ -63,7 +63,7 @@ pub enum Fork {
 /// Names a block without an address: a dirty LFS block has none yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockKey {
-    /// Whose block.
+    /// The inode of the block.
     pub ino: InodeNo,
     /// Which fork.
     pub fork: Fork,
@@ -82,7 +82,7 @@ pub enum OpKind {
     File,
 }
 
-/// Who pays for space: quotas are kept by user and by group.
+/// The user and group who pay for space: quotas count by both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// User.
@@ -91,10 +91,10 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// What an operation may take at most, and who pays for it.
+/// The most that an operation may take, and the owner who pays for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Charge {
-    /// Who pays.
+    /// The owner who pays.
     pub owner: Owner,
     /// Space, in bytes.
     pub bytes: u64,
@@ -102,38 +102,39 @@ pub struct Charge {
     pub inodes: u64,
 }
 
-/// One thing an operation is about to change.
+/// One change that an operation will make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Intent {
-    /// A new inode that will hold that many bytes, inline or in blocks. One an operation.
+    /// A new inode that will hold that many bytes, inline or in blocks. At most one per operation.
     Create {
-        /// The directory that it is made for: a store may place it near.
+        /// The directory in which it is made: a store may place it nearby.
         parent: InodeNo,
         /// Its file type.
         kind: Kind,
-        /// Who pays for it.
+        /// The owner who pays for it.
         owner: Owner,
         /// Content and attributes, in bytes.
         bytes: u64,
     },
-    /// The size of content in blocks changes to exactly that, or content moves between the inode and blocks. Declared beside
-    /// the writes and punches that go with it: a store that keeps the end of a file in less than a block charges for its growth.
+    /// The size of content in blocks becomes exactly this, or content moves between the inode and blocks. Declared together
+    /// with the writes and punches that belong to it: a store that keeps the end of a file in less than a block charges for its
+    /// growth.
     Resize {
         /// Which inode.
         ino: InodeNo,
         /// Size afterwards, in bytes.
         size_bytes: u64,
     },
-    /// The metadata of an inode; its inline content and attributes, or the entries in a directory's blocks, may grow by
-    /// that much.
+    /// The metadata of an inode changes; its inline content and attributes, or the entries in a directory's blocks, may grow by
+    /// this much.
     Change {
         /// Which inode.
         ino: InodeNo,
-        /// Growth of what is kept inline or in blocks that are there, in bytes.
+        /// Growth of inline content or of existing blocks, in bytes.
         grow_bytes: u64,
     },
-    /// Bytes of a fork will be written. Blocks covered only in part are brought into memory; only those may be changed
-    /// with [`Store::block_mut`] (UFS declares their first bytes), wherever in the block.
+    /// Bytes of a fork will be written. The store brings partly covered blocks into memory. Only those may be changed with
+    /// [`Store::block_mut`], anywhere in the block; UFS declares their first bytes.
     Write {
         /// Which inode.
         ino: InodeNo,
@@ -144,8 +145,8 @@ pub enum Intent {
         /// Number of bytes.
         len_bytes: u64,
     },
-    /// One block will be changed in place, with [`Store::block_mut`], and hold no more than before: an entry goes, or
-    /// names something else. Never refused for lack of space, so that deleting works on a full volume.
+    /// One block will be changed in place, with [`Store::block_mut`], and will not hold more than before: an entry is removed,
+    /// or names another inode. Never refused for lack of space, so that deleting works on a full volume.
     Edit {
         /// Which inode.
         ino: InodeNo,
@@ -154,8 +155,8 @@ pub enum Intent {
         /// Any byte of the block.
         at_bytes: u64,
     },
-    /// Bytes of a fork will be dropped; `len_bytes == u64::MAX` means to the end (a truncate).
-    /// Blocks covered only in part are brought into memory.
+    /// Bytes of a fork will be dropped; `len_bytes == u64::MAX` means to the end (a truncate). The store brings partly covered
+    /// blocks into memory.
     Punch {
         /// Which inode.
         ino: InodeNo,
@@ -175,24 +176,24 @@ pub enum Intent {
         /// Number of bytes.
         len_bytes: u64,
     },
-    /// The inode and all it holds will be freed. Never refused for lack of space.
+    /// The inode and all its blocks will be freed. Never refused for lack of space.
     Free {
         /// Which inode.
         ino: InodeNo,
     },
 }
 
-/// Permission to change what was declared; see [`Store::begin`]. Must be given back with [`Store::end`].
+/// Permission to make the declared changes; see [`Store::begin`]. Must be given back with [`Store::end`].
 #[derive(Debug)]
 #[must_use = "an operation must be ended"]
 #[non_exhaustive]
 pub struct Op {
-    /// The time of the operation, for every time stamp it sets.
+    /// The time of the operation, for every time stamp that it sets.
     pub now: TimeNs,
-    /// As declared.
+    /// The declared kind.
     pub kind: OpKind,
-    /// What it may take at most, by who pays; empty if it takes nothing. An operation whose charges are too much for
-    /// somebody is ended without a change.
+    /// The most that it may take, by the owner who pays; empty if it takes nothing. If the charges exceed an owner's quota, the
+    /// operation is ended without a change.
     pub charges: Vec<Charge>,
 }
 
@@ -206,9 +207,9 @@ impl Op {
 /// What a crash leaves of operations on names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomicity {
-    /// Each is there as a whole or not at all, and they are there in the order in which they were made.
+    /// Each operation is there as a whole or not at all, and in the order in which they were made.
     Whole,
-    /// Parts of them, written in an order from which a check can make the volume consistent again.
+    /// Parts of operations, written in an order from which a check can make the volume consistent again.
     Ordered,
     /// Nothing.
     Volatile,
@@ -231,8 +232,8 @@ pub struct StoreFacts {
     pub hash_key: [u64; 2],
     /// What a crash leaves of an operation on names.
     pub atomicity: Atomicity,
-    /// Blocks have checksums, so bytes that changed behind the store's back are found when they are read. Content that is
-    /// prepared outside the lock comes with them.
+    /// Blocks have checksums, so a read detects bytes that changed behind the store's back. Content that is prepared outside
+    /// the lock includes them.
     pub has_checksums: bool,
 }
 
@@ -241,22 +242,22 @@ pub struct StoreFacts {
 pub struct Space {
     /// Total that users can fill.
     pub total_bytes: u64,
-    /// Of that, not yet used.
+    /// The part of it that is not used.
     pub free_bytes: u64,
     /// Inodes in use.
     pub inodes_used: u64,
-    /// Inodes that could still be made.
+    /// Inodes that can still be made.
     pub inodes_free: u64,
 }
 
-/// What a byte range of a fork is.
+/// The kind of a byte range of a fork.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Length in bytes from the offset asked for; at least 1.
     pub len_bytes: u64,
-    /// False for holes and for room reserved but never written.
+    /// False for holes and for reserved space that was never written.
     pub is_data: bool,
-    /// False for holes alone: their blocks are not charged to the file yet.
+    /// False only for holes: their blocks are not charged to the file yet.
     pub is_charged: bool,
 }
 
@@ -277,13 +278,13 @@ pub enum Piece {
         /// Number of bytes.
         len_bytes: usize,
     },
-    /// Bytes on the device, to be read and verified outside the lock. What lies beyond the stored length is zero.
+    /// Bytes on the device, to be read and verified outside the lock. Bytes beyond the stored length are zero.
     Stored {
-        /// What the bytes are to be, for [`Verify`](crate::engine::Verify).
+        /// Identifies the expected bytes, for [`Verify`](crate::engine::Verify).
         token: Token,
         /// Where they start on the device, in bytes.
         at_bytes: u64,
-        /// How many they are.
+        /// Their number.
         stored_bytes: u32,
         /// First byte in the block.
         start: usize,
@@ -304,12 +305,12 @@ impl Piece {
     }
 }
 
-/// How to carry out a read. What it refers to stays where it is until `pin` is given back.
+/// How to carry out a read. The bytes that it refers to stay in place until `pin` is given back.
 #[derive(Debug, Default)]
 pub struct ReadPlan {
     /// Stretches in file order.
     pub pieces: Vec<Piece>,
-    /// What to read beside the last stored stretch.
+    /// The look-ahead to read with the last stored stretch.
     pub ahead: Ahead,
     /// To be given back with [`Engine::unpin`](crate::engine::Engine::unpin); 0 if nothing is pinned.
     pub pin: u64,
@@ -323,7 +324,7 @@ impl ReadPlan {
     }
 }
 
-/// What a commit has to cover.
+/// What a commit must cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// One file with its data, and every earlier name operation.
@@ -356,10 +357,10 @@ pub trait Store: Send {
     /// `Need`, `Corrupt`, `NotFound`.
     fn block(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Outcome<Buf>;
 
-    /// What [`Store::keep_digest`] left with a block that is in memory and was not changed since.
+    /// The digest that [`Store::keep_digest`] left with a block, if the block is in memory and unchanged since.
     fn digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex) -> Option<&Digest>;
 
-    /// Leaves a digest of its content with a block, as long as it is in memory and does not change.
+    /// Leaves a digest of its content with a block; the store keeps it while the block is in memory and unchanged.
     fn keep_digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex, digest: Digest);
 
     /// Plans a read of the data fork (never of inline content: `ufs::file` does that). The range lies within the
@@ -369,18 +370,18 @@ pub trait Store: Send {
     /// `Need` (for indirect blocks only), `Corrupt`, `NotFound`.
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan>;
 
-    /// What lies at a byte of the data fork, and how far it reaches (it may be cut short at `limit_bytes`, a length,
-    /// or wherever the store stops looking).
+    /// The kind of a byte of the data fork, and how far it extends (the store may cut it short at `limit_bytes`, a length, or
+    /// where it stops looking).
     ///
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent>;
 
-    /// Refuses what [`Intent::Reserve`] would not get for that many blocks, however many operations it is cut into. A caller
-    /// asks before the first of them: the space that the first ones take would stay taken.
+    /// Refuses in advance what [`Intent::Reserve`] would not get for that many blocks, however many operations it is divided
+    /// into. A caller asks before the first of them, whose space would otherwise stay taken.
     ///
     /// # Errors
-    /// `NoSpace`; `Room` if the background may give back enough.
+    /// `NoSpace`; `Room` if background work may free enough.
     fn refuse_growth(&self, blocks: u64) -> Outcome<()>;
 
     /// Declares an operation. See the module's head.
@@ -395,59 +396,59 @@ pub trait Store: Send {
     /// Changes an inode declared with [`Intent::Change`] (or any of the other intents that name it, or just made).
     fn inode_mut(&mut self, op: &mut Op, ino: InodeNo) -> &mut Inode;
 
-    /// Frees an inode declared with [`Intent::Free`], with all its blocks (perhaps later, in the background).
-    /// The number is not given out again before that is done.
+    /// Frees an inode declared with [`Intent::Free`], with all its blocks (perhaps later, in the background). The number is not
+    /// reused before that is done.
     fn inode_free(&mut self, op: &mut Op, ino: InodeNo);
 
     /// Writes bytes declared with [`Intent::Write`], or into a fork of the inode just made. Does not touch the size.
     fn write(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, content: Content<'_>);
 
-    /// One whole block, to change in place, of which a part was declared with [`Intent::Write`] or [`Intent::Edit`]. A
-    /// hole gives zeros.
+    /// One whole block, to change in place; a part of it was declared with [`Intent::Write`] or [`Intent::Edit`]. A hole gives
+    /// zeros.
     fn block_mut(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8];
 
     /// Drops bytes declared with [`Intent::Punch`]: whole blocks become holes, parts of blocks zeros.
     /// Does not touch the size.
     fn punch(&mut self, op: &mut Op, ino: InodeNo, fork: Fork, at_bytes: u64, len_bytes: u64);
 
-    /// Charges the holes of a range declared with [`Intent::Reserve`] to the file. They go on reading as zeros.
+    /// Charges the holes of a range declared with [`Intent::Reserve`] to the file. They continue to read as zeros.
     fn reserve(&mut self, op: &mut Op, ino: InodeNo, at_bytes: u64, len_bytes: u64);
 
-    /// Ends the operation. Returns a ticket if the caller has to wait for it before it may say that the operation is done
-    /// (metadata written synchronously); it has come about once [`Engine::durable`](crate::engine::Engine::durable) reaches it.
+    /// Ends the operation. Returns a ticket if metadata is written synchronously: the caller must wait for it before it reports
+    /// success. The ticket is durable once [`Engine::durable`](crate::engine::Engine::durable) reaches it.
     fn end(&mut self, op: Op) -> Option<Ticket>;
 
-    /// A user came from a directory to an inode, which has been looked at just before. Changes nothing: it tells a store what is
-    /// read together, for what it fetches and where it puts it.
+    /// Notes that a user came from a directory to an inode, which the caller has just looked at. Changes nothing: it tells a
+    /// store which blocks are read together, for its fetches and its layout.
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo);
 
-    /// Notes an access time. Lazy: may be lost in a crash, needs no operation. The inode has been looked at just before.
+    /// Notes an access time. Lazy: a crash may lose it, and it needs no operation. The caller has just looked at the inode.
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs);
 
-    /// Bytes of live space charged to the inode (st_blocks * 512). The inode has been looked at just before.
+    /// Bytes of live space charged to the inode (st_blocks * 512). The caller has just looked at the inode.
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
 
-    /// Starts to make a scope durable: what is dirty is frozen and put in line for writing.
-    /// The scope is durable once [`Engine::durable`](crate::engine::Engine::durable) reaches the ticket.
+    /// Starts to make a scope durable: freezes the dirty blocks and queues them for writing. The scope is durable once
+    /// [`Engine::durable`](crate::engine::Engine::durable) reaches the ticket.
     ///
     /// # Errors
     /// `Need`, `Room`, `ReadOnly`, `Io`.
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket>;
 
-    /// Inodes that a crash or an unmount may have left without names, ascending; [`Store::is_nameless`] says so of each.
-    /// Looks through all that is known of orphans: asked for once, not again for each of them.
+    /// Inodes that a crash or an unmount may have left without names, ascending; [`Store::is_nameless`] decides for each.
+    /// Searches everything known about orphans: call it once, not again for each of them.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
     fn orphans(&mut self) -> Outcome<Vec<InodeNo>>;
 
-    /// Whether that inode is there and has no names, so that it is to be freed.
+    /// Whether that inode exists and has no names, so that it should be freed.
     ///
     /// # Errors
-    /// `Need`; `Corrupt`, `Io`: a damaged inode is left to a check.
+    /// `Need`; `Corrupt`, `Io`: a check has to handle a damaged inode.
     fn is_nameless(&mut self, ino: InodeNo) -> Outcome<bool>;
 
-    /// The read-only reason, if writing is off.
+    /// The reason why the volume is read-only, if it is.
     fn read_only(&self) -> Option<&str>;
 }
 

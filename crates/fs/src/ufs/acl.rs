@@ -4,8 +4,8 @@
 //!  acl   := version u32 (2), entry*
 //!  entry := tag u16, perm u16, id u32        (ordered: owner, users, group, groups, mask, other)
 //! ```
-//! Little endian. The rules - validity, the mode an ACL stands for, chmod, inheritance - are those of Linux's
-//! `fs/posix_acl.c`; a FUSE daemon with POSIX_ACL owes them to the kernel. Pure functions.
+//! Little endian. The rules (validity, the mode that an ACL stands for, chmod, inheritance) are those of Linux's
+//! `fs/posix_acl.c`; the kernel leaves them to a FUSE daemon with POSIX_ACL. Pure functions.
 //!
 //! Callers: [`crate::vfs`], [`super::make`].
 
@@ -13,7 +13,7 @@ use crate::error::FsError;
 
 /// Attribute that holds the ACL of a file.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";
-/// Attribute that holds what a directory's new files inherit.
+/// Attribute that holds the ACL that new files of a directory inherit.
 pub const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
@@ -60,7 +60,7 @@ impl Acl {
         Ok(Some(Self(entries)))
     }
 
-    /// The blob.
+    /// Encodes the blob.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut blob = VERSION.to_le_bytes().to_vec();
@@ -72,7 +72,7 @@ impl Acl {
         blob
     }
 
-    /// True if permission bits say all that the ACL says.
+    /// True if the permission bits express everything in the ACL.
     #[must_use]
     pub fn is_minimal(&self) -> bool {
         self.0.len() == 3
@@ -90,7 +90,7 @@ impl Acl {
         })
     }
 
-    /// The entry that the group bits of a mode are about.
+    /// The entry that the group bits of a mode refer to.
     fn group_class(&mut self) -> &mut Entry {
         let tag = if self.is_minimal() { GROUP_OBJ } else { MASK };
         self.entry(tag)
@@ -107,8 +107,8 @@ impl Acl {
         self.entry(OTHER).perm = mode & 7;
     }
 
-    /// As the default ACL of a directory in which a file of that mode is made: the access ACL and the mode of the file.
-    /// Each grants no more than the mode asked for; a umask plays no part.
+    /// For the default ACL of a directory, and the mode of a file made in it: the access ACL and the mode that the file
+    /// gets. Neither grants more than the requested mode; a umask plays no part.
     #[must_use]
     pub fn inherit(&self, mode: u16) -> (Self, u16) {
         let mut acl = self.clone();
@@ -128,7 +128,7 @@ impl Entry {
     }
 }
 
-/// Owner, users, group, groups, mask (needed if there are users or groups), other - each in its place.
+/// Checks the order: owner, users, group, groups, mask (needed if there are users or groups), other.
 fn check_order(entries: &[Entry]) -> Result<(), FsError> {
     let mut rest = entries;
     let mut take = |tag: u16| {

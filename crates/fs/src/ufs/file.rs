@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! - Inline content is at most `inline_max_bytes` long; its length is the file's size.
-//! - Bytes of the last block beyond the size are zero, so that growing a file never shows old bytes: whatever shortens a
-//!   file punches to the end.
-//! - A file in blocks goes back into the inode only when it is truncated to nothing.
+//! - Bytes of the last block beyond the size are zero, so that growing a file never reveals old bytes: every operation that
+//!   shortens a file punches to the end.
+//! - A file in blocks moves back into the inode only when it is truncated to nothing.
 //!
 //! Callers: [`crate::vfs`] (regular files), [`super::make`] (symbolic links share the bodies).
 
@@ -15,7 +15,7 @@ use crate::store::content::Content;
 use crate::store::{Buf, Fork, Intent, Op, Piece, ReadPlan, Store, StoreFacts};
 use firnfs_format::InodeNo;
 
-/// fallocate's modes that are supported.
+/// The supported modes of fallocate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocate {
     /// Charge holes; grow the file.
@@ -28,7 +28,7 @@ pub enum Allocate {
     ZeroRange(bool),
 }
 
-/// lseek's whence that needs the file system.
+/// The values of lseek's whence that need the file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seek {
     /// SEEK_DATA
@@ -37,7 +37,7 @@ pub enum Seek {
     Hole,
 }
 
-/// What an operation needs to know of a regular file.
+/// The facts of a regular file that an operation needs.
 #[derive(Clone, Copy, Debug)]
 pub struct FileView {
     /// The file.
@@ -90,7 +90,7 @@ pub fn read<S: Store>(store: &mut S, file: &FileView, at_bytes: u64, len_bytes: 
     store.read(file.ino, at_bytes, len_bytes)
 }
 
-/// How content is stored after a change.
+/// Where content is stored after a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Home {
     /// It stays in the inode.
@@ -150,7 +150,7 @@ fn inline_mut<'a, S: Store>(store: &'a mut S, op: &mut Op, ino: InodeNo) -> &'a 
     }
 }
 
-/// A write that has been looked at.
+/// A planned write.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     file: FileView,
@@ -216,7 +216,7 @@ impl Write {
     }
 }
 
-/// A change of size that has been looked at.
+/// A planned change of size.
 #[derive(Clone, Copy, Debug)]
 pub struct Truncate {
     file: FileView,
@@ -236,7 +236,7 @@ pub fn plan_truncate(facts: &StoreFacts, file: FileView, size_bytes: u64) -> Res
 }
 
 impl Truncate {
-    /// Shrinking, and emptying even an empty file (it may hold reserved blocks), drops what lies behind the new size.
+    /// Shrinking drops the blocks beyond the new size; so does emptying even an empty file, which may have reserved blocks.
     fn punches(&self) -> bool {
         self.home == Home::Blocks && (self.size_bytes < self.file.size_bytes || self.size_bytes == 0)
     }
@@ -270,14 +270,14 @@ impl Truncate {
     }
 }
 
-/// Stretches of a file, and bytes charged to it, that one look for holes passes at most.
+/// The most stretches of a file, and bytes charged to it, that one search for holes passes.
 const HOLES_AT_ONCE: (u32, u64) = (64, 64 << 20);
 
-/// Counts the blocks of a range that a reserve would charge. Returns with them where the rest of the range starts, `None` if that
+/// Counts the blocks of a range that a reserve would charge. Also returns where the rest of the range starts, `None` if that
 /// was all of it.
 ///
 /// # Errors
-/// `Need`, `Corrupt`; `TooLarge` if the range passes the largest file.
+/// `Need`, `Corrupt`; `TooLarge` if the range exceeds the largest file size.
 pub fn holes<S: Store>(
     store: &mut S,
     file: &FileView,
@@ -309,7 +309,7 @@ pub fn holes<S: Store>(
     Ok((blocks, (at < end).then_some(at)))
 }
 
-/// One part of a fallocate that has been looked at.
+/// The planned part of a fallocate.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocation {
     file: FileView,
@@ -322,7 +322,7 @@ pub struct Allocation {
 /// Plans the part of a fallocate that one operation does; see [`Allocation::rest_at`].
 ///
 /// # Errors
-/// `Invalid` if the range is empty, `TooLarge` if it passes the largest file.
+/// `Invalid` if the range is empty, `TooLarge` if it exceeds the largest file size.
 pub fn plan_allocate(
     facts: &StoreFacts,
     file: FileView,
@@ -336,7 +336,7 @@ pub fn plan_allocate(
     if at_bytes.checked_add(len_bytes).is_none_or(|end| end > facts.file_max_bytes) {
         return Err(FsError::TooLarge);
     }
-    // Room charged must be blocks; only zeroing what is there is done within the inode.
+    // Charged space must be in blocks; only zeroing existing content can be done in the inode.
     let home = match (mode, file.is_inline) {
         (Allocate::PunchHole, true) => Home::Inline,
         (_, true) => Home::Convert,
@@ -382,7 +382,7 @@ impl Allocation {
         }
     }
 
-    /// Does it.
+    /// Applies the change.
     pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op) {
         let ino = self.file.ino;
         if self.home == Home::Inline {

@@ -1,8 +1,9 @@
-//! The inode of a new file: mode, group and ACLs as its directory passes them on.
+//! The inode of a new file: its mode, and the group and ACLs that its directory passes on.
 //!
-//! - A directory with the set-group-id bit gives its group to what is made in it, and the bit to new directories.
-//! - A directory with a default ACL gives it as access ACL (cut down to the mode asked for) and to new directories as
-//!   their default; only without one does the umask count. Symbolic links have mode 0777 and no ACL.
+//! - A directory with the set-group-id bit gives its group to everything made in it, and the bit to new directories.
+//! - A directory with a default ACL gives it as access ACL (reduced to the requested mode), and to new directories
+//!   also as their default ACL; the umask counts only without a default ACL. Symbolic links have mode 0777 and no
+//!   ACL.
 //!
 //! Caller: [`crate::vfs`].
 
@@ -21,14 +22,14 @@ pub(crate) const SET_GID: u16 = 0o2000;
 /// Set-user-id.
 pub(crate) const SET_UID: u16 = 0o4000;
 
-/// Who asks, for the ownership of what is made.
+/// The caller, who owns the new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// Owner of new files.
     pub uid: u32,
     /// Group of new files, unless the directory has the set-group-id bit.
     pub gid: u32,
-    /// Bits to clear in the mode of new files (ignored where the directory has a default ACL).
+    /// Bits to clear in the mode of new files (ignored if the directory has a default ACL).
     pub umask: u16,
 }
 
@@ -45,7 +46,7 @@ pub struct NewNode<'a> {
     pub target: &'a [u8],
 }
 
-/// A new file that has been thought through, with content and attributes that did not fit its inode.
+/// A planned new file, with the content and attributes that did not fit its inode.
 #[derive(Clone, Debug)]
 pub struct Made {
     inode: Inode,
@@ -53,7 +54,7 @@ pub struct Made {
     xattrs: Vec<u8>,
 }
 
-/// Works out the inode of a file to be made in `parent`.
+/// Plans the inode of a file to be made in `parent`.
 ///
 /// # Errors
 /// `Need`, `Corrupt`; `NotFound` for an empty target, `NameTooLong` for one that is too long.
@@ -140,7 +141,7 @@ impl Made {
         Ok(set)
     }
 
-    /// The same file, without a name as yet.
+    /// The same file, still without a name.
     #[must_use]
     pub fn without_name(mut self) -> Self {
         self.inode.nlink = 0;

@@ -1,12 +1,12 @@
-//! UFS: what all storage managers share - directories, names, file content, attributes.
+//! UFS: the part that all storage managers share: directories, names, file content, attributes.
 //!
-//! Layers: [`crate::vfs`] calls down into this module; this module calls [`crate::store::Store`] and nothing else.
-//! Each part works the same way: a *plan* looks (and may stop with `Need`), it *declares* what it will change, and after
-//! `begin` it is *applied*, which cannot stop. A crash-consistent caller can assume that plans never change anything,
-//! and that an applied plan touches exactly blocks and inodes that it declared.
+//! Layers: [`crate::vfs`] calls down into this module; this module calls [`crate::store::Store`] and nothing else. Each
+//! part works in the same way: a *plan* looks (and may stop with `Need`), it *declares* its changes, and after `begin`
+//! it is *applied*, which cannot stop. A crash-consistent caller can assume that plans never change anything, and that
+//! an applied plan touches exactly the blocks and inodes that it declared.
 //!
-//! Blocks that are changed in place (directory blocks, index nodes) are declared by a part of them, so that the store
-//! brings their old bytes into memory; a block declared whole would be overwritten whole.
+//! A block that is changed in place (a directory block, an index node) is declared by a part of it, so that the store
+//! brings its old bytes into memory; a block that is declared whole would be overwritten whole.
 
 pub mod acl;
 pub mod dir;
@@ -31,12 +31,12 @@ pub(crate) fn in_place(ino: InodeNo, fork: Fork, block: u64, block_bytes: u32) -
     Intent::Write { ino, fork, at_bytes: block * u64::from(block_bytes), len_bytes: IN_PLACE_BYTES }
 }
 
-/// Declares that one block will be changed in place without holding more than before.
+/// Declares that one block will be changed in place and will not hold more than before.
 pub(crate) fn edit(ino: InodeNo, fork: Fork, block: u64, block_bytes: u32) -> Intent {
     Intent::Edit { ino, fork, at_bytes: block * u64::from(block_bytes) }
 }
 
-/// What [`in_place`] declares of a block: less than any block.
+/// The part of a block that [`in_place`] declares: less than any block.
 const IN_PLACE_BYTES: u64 = 8;
 
 /// The first `len_bytes` of a fork, which the caller has bounded.

@@ -1,4 +1,4 @@
-//! Extended attributes: one set a file, inline in the inode or in `Fork::Xattr`.
+//! Extended attributes: one set per file, inline in the inode or in `Fork::Xattr`.
 //!
 //! ```text
 //!  set   := entry*                                              (sorted by name)
@@ -18,9 +18,9 @@ use firnfs_format::InodeNo;
 pub const NAME_MAX_BYTES: usize = 255;
 /// Largest value, in bytes.
 pub const VALUE_MAX_BYTES: usize = 65536;
-/// Largest set, in bytes: the largest value and as much again for others.
+/// Largest set, in bytes: the largest value, and as much again for others.
 pub const SET_MAX_BYTES: usize = 128 << 10;
-/// File capabilities: dropped whenever set-id bits are.
+/// File capabilities: dropped together with set-id bits.
 pub const CAPABILITY: &[u8] = b"security.capability";
 
 const HEAD_BYTES: usize = 5;
@@ -72,10 +72,10 @@ fn entry(set: &[u8], start: usize) -> Result<Entry<'_>, FsError> {
     Ok(Entry { name, value, start, end })
 }
 
-/// Checks a whole set: entries in order, each name once, ACLs that are some. For checkers.
+/// Checks a whole set: entries in order, each name once, ACLs valid. For checkers.
 ///
 /// # Errors
-/// `Corrupt` for the first thing that is wrong.
+/// `Corrupt` for the first error.
 pub fn verify(set: &[u8]) -> Result<(), FsError> {
     let mut last: &[u8] = &[];
     for entry in entries(set) {
@@ -97,14 +97,14 @@ pub fn verify(set: &[u8]) -> Result<(), FsError> {
     Ok(())
 }
 
-/// What is sound of a set that [`verify`] refuses, as a set in order. For repairs.
+/// The intact part of a set that [`verify`] rejects, as a set in order. For repairs.
 #[must_use]
 pub fn sound(set: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for entry in entries(set).map_while(Result::ok) {
         let is_acl = matches!(entry.name, acl::ACCESS | acl::DEFAULT);
         if !is_acl || acl::Acl::parse(entry.value).is_ok() {
-            // An entry twice: the first one was the one that was found.
+            // A duplicate entry: keep the first, which lookups have found.
             let is_new = find(&kept, entry.name).is_ok_and(|found| found.is_none());
             if is_new && put(&mut kept, entry.name, entry.value).is_err() {
                 break;
@@ -173,7 +173,7 @@ pub fn remove(set: &mut Vec<u8>, name: &[u8]) -> Result<bool, FsError> {
     Ok(true)
 }
 
-/// True if the file has no attributes at all: the common case, which costs nothing.
+/// True if the file has no attributes at all, the common case, which costs nothing.
 ///
 /// # Errors
 /// `Need`, `NotFound`, `Corrupt`.
@@ -211,7 +211,7 @@ pub fn get<S: Store>(store: &mut S, ino: InodeNo, name: &[u8]) -> Outcome<Option
     Ok(find(&set, name)?.map(<[u8]>::to_vec))
 }
 
-/// A new set for a file, which has been looked at.
+/// A planned new set for a file.
 #[derive(Clone, Debug)]
 pub struct Replace {
     ino: InodeNo,
@@ -234,7 +234,7 @@ pub fn plan_replace<S: Store>(store: &mut S, ino: InodeNo, set: Vec<u8>) -> Outc
     Ok(Replace { ino, set, old_inline_bytes, old_blocks_bytes, is_inline })
 }
 
-/// True if a set is kept in the inode.
+/// True if a set fits in the inode.
 #[must_use]
 pub fn fits_inline(facts: &StoreFacts, set: &[u8]) -> bool {
     set.len() <= facts.inline_xattr_max_bytes as usize
@@ -245,7 +245,7 @@ impl Replace {
         self.set.len() as u64
     }
 
-    /// Where old blocks are dropped from, if there are any to drop.
+    /// Where to drop old blocks from, if there are any.
     fn punch_at(&self) -> Option<u64> {
         let keep = if self.is_inline { 0 } else { self.len_bytes() };
         (self.old_blocks_bytes > keep).then_some(keep)

@@ -1,4 +1,4 @@
-//! Attributes: getattr, setattr; and what clears set-id bits.
+//! Attributes: getattr, setattr; and the changes that clear set-id bits.
 
 use super::{Attr, SetAttr, SetTime, Vfs};
 use crate::error::Outcome;
@@ -13,13 +13,13 @@ use firnfs_format::{InodeNo, TimeNs};
 /// Group execution: without it the set-group-id bit means mandatory locking and stays.
 const GROUP_EXEC: u16 = 0o010;
 
-/// The mode of a file whose content or owner changed under somebody without the right to set ids.
+/// The mode of a file after its content or owner was changed by a caller without the right to set ids.
 fn without_set_id(mode: u16) -> u16 {
     let mode = mode & !SET_UID;
     if mode & GROUP_EXEC != 0 { mode & !SET_GID } else { mode }
 }
 
-/// Set-id bits and capabilities about to go.
+/// Set-id bits and capabilities to be cleared.
 pub(super) struct Kill {
     ino: InodeNo,
     mode: u16,
@@ -42,7 +42,7 @@ impl Kill {
     }
 }
 
-/// A setattr that has been looked at.
+/// A planned setattr.
 struct Change {
     ino: InodeNo,
     set: SetAttr,
@@ -61,7 +61,7 @@ impl<S: Store> Vfs<S> {
         self.attr_of(ino)
     }
 
-    /// Changes attributes; a change of mode carries over into the access ACL. Without anything to change it is a getattr.
+    /// Changes attributes; a change of mode also changes the access ACL. Without anything to change it is a getattr.
     ///
     /// # Errors
     /// For a size: `IsDirectory`, `Invalid` (not a regular file), `TooLarge`, `NoSpace`. `NotFound`, `ReadOnly`; `Need`,
@@ -111,7 +111,7 @@ impl<S: Store> Vfs<S> {
         xattr::plan_replace(&mut self.store, ino, set).map(Some)
     }
 
-    /// Set-id bits and capabilities that a write, truncate or chown takes away; `None` if there are none.
+    /// Set-id bits and capabilities that a write, truncate or chown removes; `None` if there are none.
     pub(super) fn plan_kill(&mut self, ino: InodeNo) -> Outcome<Option<Kill>> {
         let old = self.store.inode(ino)?.mode;
         let mode = without_set_id(old);

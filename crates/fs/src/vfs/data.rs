@@ -11,7 +11,7 @@ use firnfs_format::{InodeNo, TimeNs};
 const RELATIME_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl<S: Store> Vfs<S> {
-    /// Plans a read, cut at the end of the file; touches atime as the mode says. The caller gives the pin back.
+    /// Plans a read, cut at the end of the file; renews the access time as the mode says. The caller gives the pin back.
     ///
     /// # Errors
     /// `NotFound`, `IsDirectory`, `Invalid` (other kinds); `Need`, `Corrupt`.
@@ -23,8 +23,8 @@ impl<S: Store> Vfs<S> {
         Ok(plan)
     }
 
-    /// Writes at most `StoreFacts::op_max_bytes`; returns how much was written (all of it, or the part that fits one
-    /// operation: call again for the rest). With `kill_set_id` set-id bits and `security.capability` go.
+    /// Writes at most `StoreFacts::op_max_bytes`; returns how much was written (all of it, or the part that fits one operation:
+    /// call again for the rest). With `kill_set_id` it clears set-id bits and `security.capability`.
     ///
     /// # Errors
     /// `NotFound`, `IsDirectory`, `Invalid` (other kinds), `TooLarge`, `NoSpace`, `ReadOnly`; `Need`, `Room`, `Corrupt`.
@@ -75,8 +75,8 @@ impl<S: Store> Vfs<S> {
         Ok(len_bytes)
     }
 
-    /// Blocks that a fallocate of the range would charge, a part of the range at a time: returns the offset where the rest starts,
-    /// `None` when all is counted.
+    /// Counts the blocks that a fallocate of the range would charge, a part of the range at a time: returns the offset where
+    /// the rest starts, `None` when all is counted.
     ///
     /// # Errors
     /// `Invalid` (not a regular file), `IsDirectory`, `TooLarge`; `Need`, `Corrupt`.
@@ -85,7 +85,7 @@ impl<S: Store> Vfs<S> {
         file::holes(&mut self.store, &file, at_bytes, len_bytes)
     }
 
-    /// Refuses a fallocate that would charge so many blocks in all, before its first part takes any.
+    /// Refuses a fallocate that would charge this many blocks in all, before its first part takes any.
     ///
     /// # Errors
     /// `NoSpace`; `Room`.
@@ -93,8 +93,8 @@ impl<S: Store> Vfs<S> {
         self.store.refuse_growth(blocks)
     }
 
-    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done. With `kill_set_id`
-    /// set-id bits and `security.capability` go.
+    /// Does a part of the range and returns the offset where the rest starts, `None` when all is done. With `kill_set_id` it
+    /// clears set-id bits and `security.capability`.
     ///
     /// # Errors
     /// `Invalid` (an empty range, not a regular file), `IsDirectory`, `TooLarge`, `NoSpace`, `ReadOnly`; `Need`, `Room`,
@@ -128,7 +128,7 @@ impl<S: Store> Vfs<S> {
         Ok(allocation.rest_at(at_bytes + len_bytes))
     }
 
-    /// lseek(2) with SEEK_DATA or SEEK_HOLE. Room that is reserved but was never written is a hole; so is the end.
+    /// lseek(2) with SEEK_DATA or SEEK_HOLE. Space that is reserved but was never written counts as a hole; so does the end.
     ///
     /// # Errors
     /// `NoData` at or beyond the end, or if only holes follow; `IsDirectory`, `Invalid` (other kinds), `NotFound`;
@@ -138,7 +138,7 @@ impl<S: Store> Vfs<S> {
         file::seek(&mut self.store, &file, at_bytes, whence)
     }
 
-    /// Looks whether an access at `now` renews the access time.
+    /// Whether an access at `now` renews the access time.
     pub(super) fn atime_is_due(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<bool> {
         if self.atime_mode == AtimeMode::Noatime || self.store.read_only().is_some() {
             return Ok(false);
@@ -156,7 +156,7 @@ impl<S: Store> Vfs<S> {
         Ok(is_stale && now != inode.atime)
     }
 
-    /// Renews the access time of an inode that was just looked at, if that is due.
+    /// Renews the access time of an inode that the caller has just looked at, if that is due.
     pub(super) fn touch_atime(&mut self, now: TimeNs, ino: InodeNo, is_due: bool) {
         if is_due {
             self.store.set_atime(ino, now);

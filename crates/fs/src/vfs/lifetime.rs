@@ -1,7 +1,7 @@
-//! Lifetime of inodes: a file without names lives as long as somebody holds it.
+//! Lifetime of inodes: a file without names lives as long as it has a holder.
 //!
-//! Holders are the kernel's lookups and the open handles of embedding programs; both are only counted. `nameless` are the
-//! held inodes without names, so that giving back a hold of a file that has names never needs its inode.
+//! Holders are the kernel's lookups and the open handles of embedding programs; `vfs` only counts both. `nameless` lists
+//! the held inodes without names, so that giving back a hold of a file with names never needs its inode.
 
 use super::Vfs;
 use crate::error::{FsError, Outcome, Stop};
@@ -11,9 +11,9 @@ use firnfs_format::{InodeNo, TimeNs};
 /// Why a held inode has no name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Nameless {
-    /// It lost its last one.
+    /// It lost its last name.
     Removed,
-    /// It was made without, and may still get one (`O_TMPFILE`).
+    /// It was made without a name, and may still get one (`O_TMPFILE`).
     NotYetNamed,
 }
 
@@ -32,7 +32,7 @@ impl<S: Store> Vfs<S> {
         Ok(())
     }
 
-    /// The same for an inode that was looked at and has so many names.
+    /// The same for an inode that was just looked at and has that many names.
     pub(super) fn hold_looked_at(&mut self, ino: InodeNo, nlink: u32) {
         if nlink == 0 {
             self.nameless.entry(ino).or_insert(Nameless::Removed);
@@ -40,11 +40,11 @@ impl<S: Store> Vfs<S> {
         self.add_hold(ino);
     }
 
-    /// Takes back `count` holds (more than there are count as all). An inode that has no names and no holders left is
-    /// freed: only that can stop.
+    /// Gives back `count` holds (at most all that there are). Frees an inode that has no names and no holders left: only
+    /// that can stop.
     ///
     /// # Errors
-    /// `Need`, `Room`, `Corrupt`, `ReadOnly`; nothing was taken back then.
+    /// `Need`, `Room`, `Corrupt`, `ReadOnly`; no hold was given back then.
     pub fn forget(&mut self, now: TimeNs, ino: InodeNo, count: u64) -> Outcome<()> {
         let Some(&held) = self.holds.get(&ino) else { return Ok(()) };
         if count < held {
@@ -59,9 +59,9 @@ impl<S: Store> Vfs<S> {
         Ok(())
     }
 
-    /// Frees all inodes without names, held or not: at mount those that a crash left, at unmount those still open.
-    /// One operation each: if it stops, what was freed stays freed and the next call goes on where this one stopped, with
-    /// those that were orphans when the first of these calls began.
+    /// Frees all inodes without names, held or not: a mount frees those that a crash left, an unmount those still open.
+    /// It is one operation per inode. If it stops, the freed inodes stay freed, and the next call continues there with
+    /// the inodes that were orphans when the first of these calls began.
     ///
     /// # Errors
     /// `Need`, `Room`, `Corrupt`, `ReadOnly`.

@@ -8,11 +8,11 @@ use crate::ufs::make::TARGET_MAX_BYTES;
 use crate::ufs::{self, dir};
 use firnfs_format::{InodeNo, TimeNs};
 
-/// The cookie behind `..`: entries up to it are `.` and `..`.
+/// The cookie after `..`: entries up to it are `.` and `..`.
 const DOTS: u64 = 2;
 
-/// Entries of a directory with the attributes of what they name, as [`Vfs::readdirplus`] gathers them. The names lie one after
-/// another in one buffer: thousands of small allocations would cost more than the listing itself.
+/// Entries of a directory with the attributes of their inodes, as [`Vfs::readdirplus`] gathers them. One buffer holds all
+/// names: thousands of small allocations would cost more than the listing itself.
 #[derive(Default)]
 pub struct Listing {
     names: Vec<u8>,
@@ -23,7 +23,7 @@ struct ListingEntry {
     ino: InodeNo,
     kind: Kind,
     next: u64,
-    /// End of the name in [`Listing::names`]; it starts where the one before ends.
+    /// End of the name in [`Listing::names`]; it starts at the end of the previous one.
     name_end: usize,
     attr: Result<Option<Attr>, FsError>,
 }
@@ -35,8 +35,8 @@ impl Listing {
         self.entries.push(ListingEntry { ino, kind, next, name_end: self.names.len(), attr: Ok(None) });
     }
 
-    /// The entries in order. Each comes with the attributes of what it names; `None` for `.` and `..`, the error where the
-    /// inode cannot be read: a damaged file must not hide its neighbours.
+    /// The entries in order. Each comes with the attributes of its inode; with `None` for `.` and `..`, or with the error if
+    /// the inode cannot be read: a damaged file must not hide its neighbours.
     pub fn iter(&self) -> impl Iterator<Item = (DirEntry<'_>, Result<Option<&Attr>, &FsError>)> {
         let starts = std::iter::once(0).chain(self.entries.iter().map(|entry| entry.name_end));
         self.entries.iter().zip(starts).map(|(entry, start)| {
@@ -48,8 +48,8 @@ impl Listing {
 }
 
 impl<S: Store> Vfs<S> {
-    /// Entries from `cookie` on, as long as they are `wanted`, with attributes. All that must be read for them is asked for at
-    /// once. Counts one hold for each entry that carries attributes (given back with [`Vfs::forget`]).
+    /// Entries from `cookie` on, as long as they are `wanted`, with attributes. It requests all missing blocks at once. Counts
+    /// one hold for each entry that carries attributes (given back with [`Vfs::forget`]).
     ///
     /// # Errors
     /// As [`Vfs::readdir`]; `Need` for inodes. Nothing is held then.
@@ -88,9 +88,9 @@ impl<S: Store> Vfs<S> {
         Ok(listing)
     }
 
-    /// Visits entries from `cookie` (0: from the start) until the visitor returns false. May end early, where blocks
-    /// must be read first: the end of the directory is reached when a call visits nothing. Touches atime as the mode says.
-    /// A removed directory has no entries.
+    /// Visits entries from `cookie` (0: from the start) until the visitor returns false. A call may end early if blocks must
+    /// be read first: a call that visits nothing has reached the end of the directory. Renews the access time as the mode
+    /// says. A removed directory has no entries.
     ///
     /// # Errors
     /// `NotDirectory`, `NotFound`; `Need` and `Corrupt`, before anything was visited.
@@ -126,10 +126,10 @@ impl<S: Store> Vfs<S> {
         Ok(())
     }
 
-    /// The target of a symbolic link. Touches atime as the mode says.
+    /// The target of a symbolic link. Renews the access time as the mode says.
     ///
     /// # Errors
-    /// `Invalid` if it is none; `NotFound`; `Need`, `Corrupt`.
+    /// `Invalid` if the inode is no symbolic link; `NotFound`; `Need`, `Corrupt`.
     pub fn readlink(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<Vec<u8>> {
         let atime_is_due = self.atime_is_due(now, ino)?;
         let inode = self.store.inode(ino)?;

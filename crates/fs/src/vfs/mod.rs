@@ -1,17 +1,17 @@
 //! POSIX operations on inode numbers, over any [`Store`].
 //!
-//! Each operation either completes without I/O or stops having changed nothing (see [`Stop`](crate::Stop)); the driver
-//! then does what is needed and calls it again. Permission checks on access are the adapter's (the kernel's, with
-//! `default_permissions`); what depends on the file system is done here: set-id clearing, ACL inheritance, umask,
-//! sticky bits excepted. Names are bytes, 1 to 255 of them, without `/` and NUL.
+//! Each operation either completes without I/O or stops without having changed anything (see [`Stop`](crate::Stop)); the
+//! driver then does the necessary work and calls it again. The adapter checks access permissions (the kernel does, with
+//! `default_permissions`). This module handles the rules that depend on the file system: set-id clearing, ACL inheritance,
+//! umask; but not sticky bits. Names are bytes, 1 to 255 of them, without `/` and NUL.
 //!
-//! One file a theme: `names` (lookup, make, link, unlink, rmdir), `rename`, `listing` (readdir, readlink), `attr`, `xattrs`,
-//! `data`, `lifetime`. All are written alike: look, declare, `begin`, change (see [`crate::store`]); nothing, in-core
-//! hints and counts included, changes before `begin` has succeeded.
+//! There is one file per topic: `names` (lookup, make, link, unlink, rmdir), `rename`, `listing` (readdir, readlink),
+//! `attr`, `xattrs`, `data`, `lifetime`. All operations have the same form: look, declare, `begin`, change (see
+//! [`crate::store`]). Nothing changes before `begin` has succeeded, not even in-core hints and counts.
 //!
-//! What a caller can assume across a crash: an operation on names is there as a whole or not at all, and in order with
-//! the others; of a write, each block is there or not. An inode whose last name went while it was held is freed by
-//! [`Vfs::release_orphans`] at the next mount.
+//! Across a crash a caller can assume that an operation on names is there as a whole or not at all, and in order with the
+//! others; and that each block of a write is there or not. [`Vfs::release_orphans`] at the next mount frees an inode whose
+//! last name was removed while it was held.
 
 mod attr;
 mod data;
@@ -49,7 +49,7 @@ pub struct Attr {
     pub kind: Kind,
     /// Permission, set-id and sticky bits.
     pub mode: u16,
-    /// Names.
+    /// Number of names.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -76,11 +76,11 @@ pub struct Attr {
 pub enum SetTime {
     /// The time of the operation.
     Now,
-    /// That time.
+    /// This time.
     At(TimeNs),
 }
 
-/// What setattr changes; `None` leaves alone.
+/// The changes of a setattr; `None` leaves a value alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SetAttr {
     /// New permission bits (07777).
@@ -102,7 +102,7 @@ pub struct SetAttr {
 /// renameat2's flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RenameMode {
-    /// Replaces what is there.
+    /// Replaces an existing target.
     Replace,
     /// RENAME_NOREPLACE
     NoReplace,
@@ -146,25 +146,25 @@ pub enum AtimeMode {
     Strictatime,
 }
 
-/// The file system: a store, and who holds what open.
+/// The file system: a store, and the holders of its inodes.
 pub struct Vfs<S> {
     store: S,
     atime_mode: AtimeMode,
-    /// Lookups and opens of each inode, as long as there are any.
+    /// Number of lookups and opens of each held inode.
     holds: FxHashMap<InodeNo, u64>,
-    /// Held inodes without names: freed when the last hold goes.
+    /// Held inodes without names: freed when their last hold is given back.
     nameless: FxHashMap<InodeNo, lifetime::Nameless>,
-    /// Orphans that are still to be freed, while [`Vfs::release_orphans`] was stopped halfway.
+    /// Orphans still to be freed, after [`Vfs::release_orphans`] stopped halfway.
     releasing: Option<VecDeque<InodeNo>>,
     hints: Hints,
-    /// Kept from operation to operation to save its allocation; empty between them.
+    /// Reused for each operation to save its allocation; empty in between.
     intents: Vec<Intent>,
-    /// The latest ticket that ended operations came with, until somebody takes it.
+    /// The latest ticket of ended operations, until the driver takes it.
     awaited: Option<Ticket>,
 }
 
 impl<S: Store> Vfs<S> {
-    /// Over an opened store.
+    /// A file system over an opened store.
     pub fn new(store: S, atime_mode: AtimeMode) -> Self {
         Self {
             store,
@@ -188,7 +188,7 @@ impl<S: Store> Vfs<S> {
         &mut self.store
     }
 
-    /// Gives the store back; holds are forgotten (see [`Vfs::release_orphans`]).
+    /// Returns the store; holds are forgotten (see [`Vfs::release_orphans`]).
     pub fn into_store(self) -> S {
         self.store
     }
@@ -203,7 +203,7 @@ impl<S: Store> Vfs<S> {
         self.store.facts()
     }
 
-    /// Why nothing can be changed; `None` if it can.
+    /// Why the volume is read-only; `None` if it is writable.
     pub fn read_only(&self) -> Option<&str> {
         self.store.read_only()
     }
@@ -216,7 +216,7 @@ impl<S: Store> Vfs<S> {
         self.store.commit(now, scope)
     }
 
-    /// Begins an operation with what `declare` lists.
+    /// Begins an operation with the intents that `declare` lists.
     fn begin(&mut self, now: TimeNs, kind: OpKind, declare: impl FnOnce(&mut Vec<Intent>)) -> Outcome<Op> {
         store::refuse_read_only(&self.store)?;
         self.intents.clear();
@@ -229,7 +229,8 @@ impl<S: Store> Vfs<S> {
         self.awaited = self.awaited.max(self.store.end(op));
     }
 
-    /// The ticket that the operations done so far wait for before they may be called done, if there is one. Told once.
+    /// The ticket that the caller must wait for before it reports the operations so far as done, if there is one. Returned
+    /// once.
     pub fn take_awaited(&mut self) -> Option<Ticket> {
         self.awaited.take()
     }
@@ -240,7 +241,7 @@ impl<S: Store> Vfs<S> {
         Attr { allocated_bytes: self.store.allocated_bytes(ino), ..attr }
     }
 
-    /// The attributes of an inode, looked at.
+    /// Looks up the attributes of an inode.
     fn attr_of(&mut self, ino: InodeNo) -> Outcome<Attr> {
         let attr = Attr::of(ino, self.store.inode(ino)?);
         Ok(Attr { allocated_bytes: self.store.allocated_bytes(ino), ..attr })
@@ -248,7 +249,7 @@ impl<S: Store> Vfs<S> {
 }
 
 impl Attr {
-    /// All but the space charged, which the store knows.
+    /// All attributes but the space charged, which the store knows.
     fn of(ino: InodeNo, inode: &Inode) -> Self {
         Self {
             ino,

@@ -1,4 +1,4 @@
-//! Names: lookup, make, link, unlink, rmdir - and the parts that `rename` shares with them.
+//! Names: lookup, make, link, unlink, rmdir, and the parts that `rename` shares with them.
 
 use super::lifetime::Nameless;
 use super::{Attr, Caller, NewNode, Vfs};
@@ -13,7 +13,7 @@ use firnfs_format::{InodeNo, TimeNs};
 /// Most names that a file other than a directory can have.
 pub const LINK_MAX: u32 = i32::MAX as u32;
 
-/// Checks a name that is looked for.
+/// Checks a name to look up.
 fn check_name(name: &[u8]) -> Result<(), FsError> {
     if name.is_empty() {
         return Err(FsError::NotFound);
@@ -31,17 +31,17 @@ fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-/// Checks a name that is to be made: `.` and `..` are always there.
+/// Checks a name to make: `.` and `..` always exist.
 fn check_new_name(name: &[u8]) -> Result<(), FsError> {
     if is_dots(name) { Err(FsError::Exists) } else { check_name(name) }
 }
 
-/// Checks a name that is to go or to move.
+/// Checks a name to remove or to move.
 pub(super) fn check_plain_name(name: &[u8]) -> Result<(), FsError> {
     if is_dots(name) { Err(FsError::Invalid(". or ..")) } else { check_name(name) }
 }
 
-/// An inode that an entry names, as far as names are concerned.
+/// The facts of an inode that an entry names, as far as names are concerned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) ino: InodeNo,
@@ -56,12 +56,12 @@ impl Target {
     }
 }
 
-/// What becomes of an inode that loses a name.
+/// What happens to an inode that loses a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
     target: Target,
     is_last_name: bool,
-    /// Nobody holds it: it is freed in the same operation.
+    /// It has no holder: the same operation frees it.
     frees: bool,
 }
 
@@ -73,8 +73,7 @@ impl Loss {
 }
 
 impl<S: Store> Vfs<S> {
-    /// Finds a name, `.` and `..` included. Counts one lookup of what it finds if `hold` (given back with
-    /// [`Vfs::forget`]).
+    /// Finds a name, `.` and `..` included. With `hold`, counts one lookup of the inode (given back with [`Vfs::forget`]).
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `NameTooLong`, `Invalid` (a name with `/` or NUL); `Need`, `Corrupt`.
@@ -137,7 +136,7 @@ impl<S: Store> Vfs<S> {
         Ok(attr)
     }
 
-    /// Makes a regular file without a name, held once. It goes with its last hold unless [`Vfs::link`] names it before
+    /// Makes a regular file without a name, held once. It is freed with its last hold unless [`Vfs::link`] names it first
     /// (`O_TMPFILE`). Mode, group and ACLs follow the directory's.
     ///
     /// # Errors
@@ -155,7 +154,7 @@ impl<S: Store> Vfs<S> {
         Ok(attr)
     }
 
-    /// Gives a file another name, or a file made without any its first.
+    /// Gives a file another name, or a file that was made without a name its first.
     ///
     /// # Errors
     /// `Exists`, `NotPermitted` (a directory), `NotFound` (no such inode, or one that lost all its names), `TooManyLinks`, and
@@ -201,7 +200,7 @@ impl<S: Store> Vfs<S> {
         Ok(attr)
     }
 
-    /// Removes a name of anything but a directory. Without names and holders the file is freed.
+    /// Removes a name of any file but a directory. A file without names and holders is freed.
     ///
     /// # Errors
     /// `NotFound`, `IsDirectory`, `NotDirectory` (the parent), `NameTooLong`, `Invalid`, `ReadOnly`; `Need`, `Room`,
@@ -266,7 +265,7 @@ impl<S: Store> Vfs<S> {
         if lookup.found.is_some() { Err(FsError::Exists.into()) } else { Ok(()) }
     }
 
-    /// Finds a name and what it names.
+    /// Finds a name and its inode.
     fn present(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<(DirView, Lookup, Target)> {
         let dir = dir::view(&mut self.store, parent)?;
         check_plain_name(name)?;
@@ -276,7 +275,7 @@ impl<S: Store> Vfs<S> {
         Ok((dir, lookup, target))
     }
 
-    /// What an entry names. That it is there, and of the kind that the entry says, is the volume's duty.
+    /// The inode of an entry. The volume must guarantee that it exists, and has the entry's type.
     pub(super) fn target(&mut self, dir: &DirView, found: &Found) -> Outcome<Target> {
         let corrupt = |actual: String| FsError::Corrupt {
             what: format!("directory {}", dir.ino),
@@ -294,7 +293,7 @@ impl<S: Store> Vfs<S> {
         Ok(Target { ino: found.ino, kind: inode.kind, nlink: inode.nlink, entries: inode.entries })
     }
 
-    /// Works out what losing one name (a directory has but one) means for an inode.
+    /// Plans what the loss of one name means for an inode (a directory has only one name).
     pub(super) fn plan_loss(&self, target: Target) -> Loss {
         let is_last_name = target.is_dir() || target.nlink == 1;
         Loss { target, is_last_name, frees: is_last_name && !self.holds.contains_key(&target.ino) }
@@ -316,7 +315,7 @@ impl<S: Store> Vfs<S> {
         }
     }
 
-    /// Times and link count of a directory whose entries changed; subdirectories came and went.
+    /// Updates times and link count of a directory whose entries changed; subdirectories may have been added and removed.
     pub(super) fn touch_dir(&mut self, op: &mut Op, ino: InodeNo, came: u32, went: u32) {
         let now = op.now;
         let inode = self.store.inode_mut(op, ino);

@@ -1,8 +1,8 @@
 //! rename: moving, replacing and exchanging names.
 //!
-//! The source's entry goes (or is pointed at the other file), the target's entry is made or pointed at the source. In
-//! one and the same directory the removal is applied before the insertion, and both keep the layout that the other one
-//! was planned with (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed`).
+//! The source's entry is removed (or, in an exchange, renamed to the other file); the target's entry is made, or changed
+//! to name the source. Within one directory the removal is applied before the insertion, and each keeps the layout with
+//! which the other was planned (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed`).
 
 use super::names::{Target, check_plain_name};
 use super::{RenameMode, Vfs};
@@ -11,10 +11,10 @@ use crate::store::{Intent, Op, OpKind, Store};
 use crate::ufs::dir::{self, DirView, Found, Lookup};
 use firnfs_format::{InodeNo, TimeNs};
 
-/// Directories above one another, at most: more can only be a cycle.
+/// Largest depth of directories: more can only be a cycle.
 const DEPTH_MAX: u64 = 1 << 24;
 
-/// One end of a rename, looked at.
+/// One end of a planned rename.
 struct End<'a> {
     dir: DirView,
     lookup: Lookup,
@@ -33,7 +33,7 @@ impl End<'_> {
 }
 
 impl<S: Store> Vfs<S> {
-    /// Renames. Names of one and the same file are left alone.
+    /// Renames. If both names are of the same file, nothing changes.
     ///
     /// # Errors
     /// `NotFound` (the source; with Exchange the target; a removed directory), `Exists` (NoReplace), `NotEmpty`,
@@ -142,7 +142,7 @@ impl<S: Store> Vfs<S> {
             intents.push(Intent::Change { ino: moved.ino, grow_bytes: 0 });
             loss.declare(intents);
         })?;
-        // First the entry that stays, then the one that goes: its removal may change the layout.
+        // First the entry that stays, then the one that is removed: the removal may change the layout.
         let target = (moved.ino, moved.kind);
         dir::retarget(&mut self.store, &mut op, &victim.dir, &victim.found(), target);
         remove.apply(&mut self.store, &mut op, &mut self.hints, false);
@@ -180,8 +180,8 @@ impl<S: Store> Vfs<S> {
         Ok(())
     }
 
-    /// Times and link counts of both directories: `moved_dirs` subdirectories went from one to the other, `lost_dirs` of
-    /// the other are no more.
+    /// Updates times and link counts of both directories: `moved_dirs` subdirectories moved from the first to the
+    /// second, which lost `lost_dirs` of its own.
     fn touch_ends(&mut self, op: &mut Op, from: InodeNo, to: InodeNo, moved_dirs: i32, lost_dirs: i32) {
         for (ino, change) in [(from, -moved_dirs), (to, moved_dirs - lost_dirs)] {
             self.touch_dir(op, ino, change.max(0) as u32, (-change).max(0) as u32);
@@ -198,7 +198,7 @@ impl<S: Store> Vfs<S> {
     }
 }
 
-/// What may replace what.
+/// Checks whether one kind of file may replace another.
 fn check_replace(moved: &Target, lost: &Target) -> Result<(), FsError> {
     match (moved.is_dir(), lost.is_dir()) {
         (true, false) => Err(FsError::NotDirectory),

@@ -1,4 +1,4 @@
-//! Semantics of single operations on the memory store. Sequences are the model test's business (`torture`).
+//! The semantics of single operations, on the memory store. The model test covers sequences (`torture`).
 
 use super::*;
 use crate::error::{FsError, Stop};

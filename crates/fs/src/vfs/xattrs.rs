@@ -1,8 +1,8 @@
 //! Extended attributes and POSIX ACLs.
 //!
-//! Namespaces: `user.` (regular files and directories), `trusted.`, `security.` and the two ACLs of `system.`. Who may see
-//! and set what is the adapter's business. An access ACL and the mode always agree: setting the ACL sets the mode, an ACL
-//! that says no more than the mode is not stored, and chmod changes both (`super::attr`).
+//! Namespaces: `user.` (regular files and directories), `trusted.`, `security.` and the two ACLs of `system.`. The adapter
+//! decides which callers may see and set them. An access ACL and the mode always agree: setting the ACL sets the mode; an ACL
+//! that the mode expresses completely is not stored; chmod changes both (`super::attr`).
 
 use super::{Vfs, XattrMode};
 use crate::error::{FsError, Outcome};
@@ -47,7 +47,7 @@ impl<S: Store> Vfs<S> {
     pub fn getxattr(&mut self, ino: InodeNo, name: &[u8]) -> Outcome<Vec<u8>> {
         let kind = self.store.inode(ino)?.kind;
         match check_name(name, kind) {
-            // Nothing of that kind can be there; only setting it is an error.
+            // No such attribute can exist; only setting it is an error.
             Err(FsError::NotPermitted(_) | FsError::Invalid(_)) => return Err(FsError::NoAttribute.into()),
             other => other?,
         }
@@ -85,7 +85,7 @@ impl<S: Store> Vfs<S> {
         self.set_attribute(now, ino, (name, value), mode, false)
     }
 
-    /// As [`Vfs::setxattr`], by a caller who is neither in the file's group nor may set ids: an access ACL takes away the
+    /// As [`Vfs::setxattr`], for a caller who is not in the file's group and may not set ids: an access ACL clears the
     /// set-group-id bit (FUSE_SETXATTR_ACL_KILL_SGID).
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl<S: Store> Vfs<S> {
     }
 }
 
-/// Puts an ACL into a set; returns the mode that comes with an access ACL. An empty ACL removes.
+/// Puts an ACL into a set; returns the mode that comes with an access ACL. An empty ACL removes the stored one.
 fn put_acl(
     set: &mut Vec<u8>,
     name: &[u8],

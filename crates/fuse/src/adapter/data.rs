@@ -1,7 +1,7 @@
 //! Requests on content: read, write, allocate, seek, copy.
 //!
-//! READ reaches the daemon only where the page cache misses; so does relatime: a read from the cache changes no access
-//! time (as with any FUSE file system).
+//! The kernel sends READ only on a miss of the page cache. So a read from the cache changes no access time, not even
+//! with relatime (as with any FUSE file system).
 
 use super::{Adapter, Handled, MAX_WRITE_BYTES, log_errno};
 use crate::wire::{Header, Operation, Reply, abi};
@@ -16,7 +16,7 @@ const ZERO_RANGE: u32 = 0x10;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
-/// One COPY_FILE_RANGE moves at most this, in bytes: it is not interruptible, and the caller asks for the rest.
+/// One COPY_FILE_RANGE moves at most this many bytes: it cannot be interrupted, and the caller asks for the rest.
 const COPY_MAX_BYTES: u64 = 64 << 20;
 
 impl<S: Engine> Adapter<S> {
@@ -39,7 +39,7 @@ impl<S: Engine> Adapter<S> {
         let mode_changes = kill_set_id && self.before_change_by_user(header, ino)?;
         let done = self.volume.write(ino, offset, data, kill_set_id).map_err(|e| log_errno("write", &e))?;
         if mode_changes {
-            // A WRITE reply carries no attributes: without this exec(2) would still honour the cached mode.
+            // A WRITE reply carries no attributes: without this, exec(2) would still honour the cached mode.
             self.attributes_changed(ino);
         }
         reply.put(&abi::WriteOut { size: done as u32, padding: 0 });
@@ -103,7 +103,7 @@ impl<S: Engine> Adapter<S> {
             match step {
                 Ok(0) => break,
                 Ok(n) => copied += n as u64,
-                // What was copied counts; the caller meets the error when it asks for the rest.
+                // The bytes copied so far count; the caller meets the error when it asks for the rest.
                 Err(_) if copied > 0 => break,
                 Err(error) => return Err(log_errno("copy_file_range", &error)),
             }

@@ -1,8 +1,9 @@
-//! INIT: what this daemon asks of the kernel, and why.
+//! INIT: which capabilities this daemon requests from the kernel, and why.
 //!
-//! Round trips decide the speed of a FUSE file system. So: no OPEN, RELEASE and FLUSH at all (ENOSYS once each), names,
-//! absent names, attributes, links and listings cached for ever, pages kept over opens, attributes with the listing,
-//! requests of up to 1 MiB, and set-id bits cleared by us, so that no GETXATTR precedes each write.
+//! The number of round trips decides the speed of a FUSE file system. So OPEN, RELEASE and FLUSH are avoided altogether (ENOSYS
+//! once each). The kernel caches names, absent names, attributes, links and listings for ever, keeps pages across opens, and
+//! gets attributes with the listing. Requests are up to 1 MiB. The daemon clears set-id bits, so that no GETXATTR precedes each
+//! write.
 
 use super::{Adapter, Handled, Settings};
 use crate::wire::abi::{self, init};
@@ -10,15 +11,15 @@ use crate::wire::{Reply, abi::InitOut};
 use firnfs::engine::Engine;
 use rustix::io::Errno;
 
-/// Largest WRITE and READ, in bytes. Larger ones do not get faster but take memory in every worker.
+/// Largest WRITE and READ, in bytes. Larger ones are no faster, but take memory in every worker.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 
 /// Requests that the kernel may have under way in the background (read-ahead, direct I/O, write-back).
 const MAX_BACKGROUND: u16 = 64;
 const PAGE_BYTES: u32 = 4096;
 
-/// Wanted wherever the kernel has it. Not ASYNC_DIO: after an asynchronous direct write the kernel would leave in the page cache what a
-/// reader put there meanwhile.
+/// Requested wherever the kernel has it. Without ASYNC_DIO: after an asynchronous direct write the kernel would leave in the
+/// page cache the old data that a reader put there meanwhile.
 const WANTED: u64 = init::ASYNC_READ
     | init::EXPORT_SUPPORT
     | init::BIG_WRITES
@@ -35,7 +36,7 @@ const WANTED: u64 = init::ASYNC_READ
     | init::INIT_EXT
     | init::DIRECT_IO_ALLOW_MMAP;
 
-/// What the handshake agreed on.
+/// The result of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreed {
     /// Protocol minor of the kernel.
@@ -99,8 +100,8 @@ impl<S: Engine> Adapter<S> {
         Ok(())
     }
 
-    /// OPEN and OPENDIR: once answered with ENOSYS the kernel opens by itself from then on and sends no RELEASE either.
-    /// It keeps cached pages and listings then, as the flags say for kernels that cannot do without.
+    /// OPEN and OPENDIR: after one ENOSYS, the kernel opens by itself, and sends no RELEASE either. It then keeps cached pages
+    /// and listings; the flags ask the same of kernels that need these requests.
     pub(super) fn open(&self, directory: bool, reply: &mut Reply) -> Handled {
         let spared = self.agreed.get().is_some_and(|a| if directory { a.no_opendir } else { a.no_open });
         if spared {
@@ -111,7 +112,7 @@ impl<S: Engine> Adapter<S> {
         Ok(())
     }
 
-    /// What the kernel may keep from one open to the next, and that it need not tell of a close.
+    /// Flags that say what the kernel may keep between opens, and that it need not report a close.
     pub(super) fn open_flags(&self, directory: bool) -> u32 {
         let unseen = !self.settings.exact_atime;
         match directory {

@@ -1,4 +1,4 @@
-//! READDIR and READDIRPLUS. The offset is the cookie of `vfs`, stable while entries come and go.
+//! READDIR and READDIRPLUS. The offset is the cookie of `vfs`, which stays valid while entries come and go.
 
 use super::{Adapter, Handled, log_errno};
 use crate::wire::Reply;

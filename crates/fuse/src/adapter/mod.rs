@@ -1,12 +1,12 @@
-//! The adapter: FUSE requests in, operations of a [`Volume`] out. Synchronous and without a transport.
+//! The adapter: turns FUSE requests into operations of a [`Volume`]. Synchronous and without a transport.
 //!
-//! A transport decodes a message, calls [`Handler::handle`] on any of its threads, and sends what lies in the
-//! [`Reply`]. nodeid = inode number. Invariants:
-//! - Whatever the kernel is told to cache, it is told for ever: nobody else changes the volume. Where the daemon changes
-//!   an inode beyond what the request says (set-id bits cleared by a write), it invalidates (`Notifier`).
-//! - Each reply that gives an inode to the kernel (LOOKUP, CREATE, MKNOD, MKDIR, SYMLINK, LINK, and READDIRPLUS entries
-//!   with attributes) counts one hold in `vfs`, which FORGET gives back: an unlinked inode lives as long.
-//! - Permission checks on access are the kernel's (`default_permissions`, which POSIX_ACL implies).
+//! A transport decodes a message, calls [`Handler::handle`] on any of its threads, and sends the content of the [`Reply`]. The
+//! nodeid is the inode number. Invariants:
+//! - The kernel caches everything for ever, since nobody else changes the volume. If the daemon changes an inode beyond the
+//!   request (a write that clears set-id bits), it invalidates the cached attributes (`Notifier`).
+//! - Each reply that gives an inode to the kernel (LOOKUP, CREATE, MKNOD, MKDIR, SYMLINK, LINK, and READDIRPLUS entries with
+//!   attributes) counts one hold in `vfs`, which FORGET gives back: an unlinked inode lives until then.
+//! - The kernel checks access permissions (`default_permissions`, which POSIX_ACL implies).
 //!
 //! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`, `probe`.
 
@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// What a transport does with a request that was handled.
+/// What a transport does after a request was handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Send the payload.
@@ -44,33 +44,33 @@ pub enum Verdict {
     Error(Errno),
     /// Send nothing: the kernel expects no reply.
     Silent,
-    /// Send the payload; it was the last request.
+    /// Send the payload; this was the last request.
     Last,
 }
 
-/// Who answers requests; the seam between transports and the [`Adapter`].
+/// Answers requests; the seam between transports and the [`Adapter`].
 pub trait Handler: Send + Sync {
-    /// Handles one request. `reply` is empty; it holds the payload afterwards. Calls [`crate::lead::about_to_block`] before it
-    /// waits for anything: until then no other request is read.
+    /// Handles one request. `reply` is empty before and holds the payload afterwards. Calls [`crate::lead::about_to_block`]
+    /// before it waits for anything: until then no worker reads another request.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict;
 
     /// Whether SETXATTR has its longer form, which decoding must know.
     fn setxattr_ext(&self) -> bool;
 }
 
-/// Tells the kernel that what it has cached is stale.
+/// Tells the kernel that its cached data is stale.
 pub trait Notifier: Send + Sync {
-    /// The attributes of an inode changed without the kernel knowing.
+    /// The daemon changed the attributes of an inode; the kernel does not know it yet.
     fn attributes_changed(&self, ino: InodeNo);
 }
 
-/// What the person who mounts decides.
+/// The choices of the person who mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// Writes collect in the page cache. A late ENOSPC, and renames that overtake data, are the price.
+    /// Writes collect in the page cache. The price: ENOSPC may be reported late, and renames may overtake data.
     pub writeback_cache: bool,
-    /// Nothing that was read stays in the page cache from one open to the next, so that every reader is seen and access times
-    /// are as strictatime promises. Each open costs a round trip then.
+    /// The page cache keeps nothing from one open to the next, so that the daemon sees every reader, and access times are as
+    /// exact as strictatime promises. Each open costs a round trip then.
     pub exact_atime: bool,
 }
 
@@ -122,12 +122,12 @@ impl<S: Engine> Adapter<S> {
         &self.counters
     }
 
-    /// Sets who tells the kernel about changes; later calls have no effect.
+    /// Sets the notifier; later calls have no effect.
     pub fn set_notifier(&self, notifier: Arc<dyn Notifier>) {
         let _already_set = self.notifier.set(notifier);
     }
 
-    /// Closes the volume once; every call returns the outcome of that.
+    /// Closes the volume once; every call returns the outcome of that close.
     ///
     /// # Errors
     /// As [`Volume::close`].
@@ -188,7 +188,7 @@ impl<S: Engine> Adapter<S> {
             Operation::Readdirplus { offset, size } => self.readdirplus(ino, offset, size, reply),
             Operation::Fsync | Operation::Fsyncdir => self.sync(Scope::File(ino)),
             Operation::Syncfs => self.sync(Scope::All),
-            // What lsattr and others try on every file: this is the answer of a file system without such calls.
+            // lsattr and other programs try these on every file: answer as a file system without such calls does.
             Operation::Ioctl => Err(Errno::NOTTY),
             Operation::Init { .. }
             | Operation::Destroy
@@ -205,7 +205,7 @@ impl<S: Engine> Adapter<S> {
                 self.init((*major, *minor), *max_readahead, *flags, reply)
             }
             Operation::Destroy => {
-                // Where the kernel waits for the answer (fuseblk), umount(8) returns with everything durable.
+                // If the kernel waits for the answer (fuseblk), umount(8) returns once everything is durable.
                 if let Err(error) = self.close() {
                     log_errno("close", &error);
                 }
@@ -243,7 +243,7 @@ impl<S: Engine> Handler for Adapter<S> {
     }
 }
 
-/// The number for an error of the volume. What the caller could not have caused is logged with its place.
+/// The number for an error of the volume. An error that the caller cannot have caused is logged with its place.
 fn log_errno(what: &str, error: &FsError) -> Errno {
     if matches!(error, FsError::Corrupt { .. } | FsError::Io(_)) {
         tracing::error!("{what}: {error}");

@@ -1,4 +1,4 @@
-//! Requests on names: lookup, make, link, unlink, rename, and the lifetime of what was looked up.
+//! Requests on names: lookup, make, link, unlink, rename, and the lifetime of looked-up inodes.
 
 use super::probe::PROBE_NODE;
 use super::{Adapter, Handled, log_errno};
@@ -19,7 +19,8 @@ const RENAME_EXCHANGE: u32 = 2;
 impl<S: Engine> Adapter<S> {
     pub(super) fn lookup(&self, parent: InodeNo, name: &[u8], reply: &mut Reply) -> Handled {
         let found = if name == b"." {
-            // File handles (NFS, open_by_handle_at) are turned into inodes so: the "parent" is the inode itself.
+            // The kernel turns file handles (NFS, open_by_handle_at) into inodes this way: the "parent" is the inode
+            // itself.
             self.volume.run(|vfs, _| {
                 let attr = vfs.getattr(parent)?;
                 vfs.hold(parent)?;
@@ -71,7 +72,8 @@ impl<S: Engine> Adapter<S> {
     ) -> Handled {
         let node = NewNode { kind: Kind::Regular, mode: permission_bits(mode), rdev: 0, target: &[] };
         let attr = match self.make_node(header, name, umask, node) {
-            // The kernel asks to create what it believes absent; without O_EXCL a file that is there serves as well.
+            // The kernel asks to create a file that it believes absent; without O_EXCL an existing file serves as
+            // well.
             Err(FsError::Exists) if flags & O_EXCL == 0 => {
                 self.lookup_regular(InodeNo(header.nodeid), name)?
             }
@@ -92,7 +94,7 @@ impl<S: Engine> Adapter<S> {
         Ok(())
     }
 
-    /// A new file, open: the kernel has all there is to know of it.
+    /// Replies with a new file, open: the kernel then knows all about it.
     fn put_created(&self, reply: &mut Reply, attr: &Attr) {
         reply.put_entry(attr);
         reply.put(&abi::OpenOut { open_flags: self.open_flags(false), ..Default::default() });
@@ -102,7 +104,7 @@ impl<S: Engine> Adapter<S> {
         let attr = self
             .volume
             .run(|vfs, now| {
-                // Looked at first, held only if it will be given to the kernel.
+                // Looked up first, and held only if the kernel will get it.
                 let attr = vfs.lookup(now, parent, name, false)?;
                 if attr.kind == Kind::Regular { vfs.lookup(now, parent, name, true) } else { Ok(attr) }
             })
@@ -148,7 +150,7 @@ impl<S: Engine> Adapter<S> {
         self.volume.run(|vfs, now| vfs.rename(now, from, to, mode)).map_err(|e| log_errno("rename", &e))
     }
 
-    /// Takes lookups back. Nobody waits for the outcome; an inode that could not be freed now is an orphan that the
+    /// Takes lookups back. Nobody waits for the outcome; an inode that cannot be freed now is an orphan, which the
     /// unmount or the next mount frees.
     pub(super) fn forget(&self, nodeid: u64, lookups: u64) {
         if nodeid == InodeNo::ROOT.0 || nodeid == PROBE_NODE {
@@ -165,7 +167,7 @@ fn permission_bits(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
 
-/// The file type of a mode; mknod(2) takes none at all for a regular file.
+/// The file type of a mode; mknod(2) also takes a mode without a type for a regular file.
 fn kind_of(mode: u32) -> Option<Kind> {
     match (mode >> 12) as u8 & 0xf {
         0 => Some(Kind::Regular),

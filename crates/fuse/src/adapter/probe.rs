@@ -1,7 +1,8 @@
-//! The probe: a file that exists for a moment, for the daemon itself to open.
+//! The probe: a file that exists for a moment, so that the daemon itself can open it.
 //!
-//! The kernel learns from the answer to the first OPEN that it need not send any, nor RELEASE. Were that a user's OPEN,
-//! every file created before it would cost a RELEASE at its close (unpacking an archive opens nothing that is there).
+//! The answer to the first OPEN tells the kernel that it need not send OPEN or RELEASE any more. If a user's file were
+//! the first to be opened, every file created before would cost a RELEASE at its close (unpacking an archive opens no
+//! existing file).
 
 use super::{Adapter, Handled};
 use crate::wire::abi::{AttrOut, EntryOut, FuseAttr};
@@ -28,7 +29,7 @@ impl<S: Engine> Adapter<S> {
                 && matches!(operation, Operation::Lookup { name } if *name == PROBE_NAME.as_bytes()))
     }
 
-    /// It can be looked up, and opening it gets the answer that every file gives.
+    /// Answers a lookup of the probe, and an open as for every other file.
     pub(super) fn probe(&self, operation: &Operation<'_>, reply: &mut Reply) -> Handled {
         let attr = FuseAttr { ino: PROBE_NODE, mode: 0o100_600, nlink: 1, ..Default::default() };
         match operation {

@@ -1,9 +1,9 @@
-//! Set-id bits when somebody without CAP_FSETID changes a file's content.
+//! Set-id bits, when a caller without CAP_FSETID changes a file's content.
 //!
-//! Set-user-id goes, and so does set-group-id on a file that its group may execute: the volume clears those with the change.
-//! Without group execution the set-group-id bit means mandatory locking, and stays if the caller belongs to the group
-//! (`setattr_should_drop_sgid` of Linux). Only here is it known who the caller is, and what other groups he is in, so that bit is
-//! cleared here.
+//! The volume clears the set-user-id bit with the change, and the set-group-id bit too if the group may execute the file.
+//! Without group execution the set-group-id bit means mandatory locking; it stays if the caller belongs to the group
+//! (`setattr_should_drop_sgid` of Linux). Only the adapter knows the caller and the caller's other groups, so it clears that
+//! bit here.
 
 use super::{Adapter, log_errno};
 use crate::wire::Header;
@@ -17,7 +17,7 @@ pub(super) const SET_GID: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o0010;
 
 impl<S: Engine> Adapter<S> {
-    /// To be called before content is changed for somebody without CAP_FSETID; whether the mode changes.
+    /// Call this before a caller without CAP_FSETID changes content; returns whether the mode changes.
     pub(super) fn before_change_by_user(&self, header: &Header, ino: InodeNo) -> Result<bool, Errno> {
         let Ok(attr) = self.volume.run(|vfs, _| vfs.getattr(ino)) else { return Ok(false) };
         if is_locking(attr.mode) && !is_member(header, attr.gid) {
@@ -27,7 +27,7 @@ impl<S: Engine> Adapter<S> {
         Ok(cleared_by_change(attr.mode) != 0)
     }
 
-    /// Clears the bits that `select` picks from the mode; tells whether there were any.
+    /// Clears the bits that `select` picks from the mode; returns whether there were any.
     pub(super) fn clear_mode_bits(&self, ino: InodeNo, select: fn(u16) -> u16) -> Result<bool, Errno> {
         self.volume
             .run(|vfs, now| {
@@ -52,7 +52,8 @@ fn is_locking(mode: u16) -> bool {
     mode & (SET_GID | GROUP_EXECUTE) == SET_GID
 }
 
-/// Whether the caller belongs to a group. Of his other groups the request says nothing; who cannot be asked is no member.
+/// Whether the caller belongs to a group. The request does not list the caller's other groups; if they cannot be found out, the
+/// caller counts as no member.
 fn is_member(header: &Header, gid: u32) -> bool {
     header.gid == gid
         || std::fs::read_to_string(format!("/proc/{}/status", header.pid))

@@ -13,16 +13,16 @@ pub struct Client {
     path: PathBuf,
 }
 
-/// Why the daemon could not be asked, or what it refused. Each is one line.
+/// Why the client could not ask the daemon, or what the daemon refused. Each is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The path is on no mount of ours.
+    /// The path is not on a firnfs mount.
     #[error("{} is not on a firnfs mount; mount the volume first", .0.display())]
     NotMounted(PathBuf),
-    /// A mount is there, its daemon is not.
+    /// The mount exists, but its daemon has died.
     #[error("the daemon of {} is dead; mount the volume again to clear the mount", .0.display())]
     DeadDaemon(PathBuf),
-    /// Somebody else's mount.
+    /// The mount belongs to another user.
     #[error("no permission to talk to the daemon of {}; only its owner and root may", .0.display())]
     Permission(PathBuf),
     /// The socket is missing or broken.
@@ -30,7 +30,7 @@ pub enum ClientError {
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
     /// The daemon refused.
@@ -74,7 +74,7 @@ impl Client {
     /// Asks for one operation and waits for the answer. `arguments` is an object; `op` is added to it.
     ///
     /// # Errors
-    /// The daemon refused, or the connection broke (the daemon ended).
+    /// The daemon refused, or the connection broke because the daemon ended.
     pub fn call(&mut self, op: &str, arguments: Value) -> Result<Value, ClientError> {
         self.send(op, arguments)?;
         self.receive()

@@ -1,8 +1,9 @@
 //! The control channel: a local socket for each mount, through which `firn` (and, later, a cleaner outside the daemon)
 //! talks to the daemon.
 //!
-//! One JSON object a line each way; docs/internals/control.md describes it for people who write their own client.
-//! `server` answers with what is in a [`Registry`], `client` asks. Only the owner of the mount and root get in.
+//! It carries one JSON object per line in each direction; docs/internals/control.md describes it for authors of other
+//! clients. `server` answers with the operations of a [`Registry`]; `client` asks. Only the owner of the mount and
+//! root may connect.
 
 pub mod client;
 pub mod server;
@@ -20,15 +21,15 @@ use std::path::{Path, PathBuf};
 /// Longest request and reply, in bytes.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// What kind of error an operation answers with.
+/// The kind of error that an operation answers with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The line is not a JSON object with a string `op`.
     BadRequest,
-    /// No operation of that name.
+    /// There is no operation of that name.
     UnknownOp,
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     InvalidArgument,
     /// The volume failed; `errno` names the error.
     Failed,
@@ -86,7 +87,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Adds an operation; `help` is one line for people. A later one of the same name replaces it.
+    /// Adds an operation; `help` is one line for people. A later operation of the same name replaces it.
     pub fn register(
         &mut self,
         name: &'static str,
@@ -144,13 +145,13 @@ pub fn socket_path(owner_uid: u32, device: (u32, u32)) -> PathBuf {
     socket_directory(owner_uid).join(format!("{}:{}.sock", device.0, device.1))
 }
 
-/// Makes the directory of this user's sockets, readable by nobody else.
+/// Makes the directory of this user's sockets; no other user can read it.
 fn make_socket_directory(path: &Path, owner_uid: u32) -> std::io::Result<()> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
         Err(errno) => return Err(errno.into()),
     }
-    // In /tmp somebody else may have made it first.
+    // In /tmp another user may have made it first.
     if is_owned_directory(path, owner_uid) {
         return rustix::fs::chmod(path, Mode::RWXU).map_err(Into::into);
     }

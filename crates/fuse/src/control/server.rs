@@ -1,7 +1,8 @@
 //! The daemon's side of the control channel: accepts connections and answers one line after another on each.
 //!
-//! A thread for each connection, so that an operation may block (a sync, waiting for the release of the volume). The
-//! server outlives the file system by a moment: who waits for the release is answered before the process ends.
+//! Each connection has a thread, so that an operation may block (a sync, waiting for the release of the volume). The
+//! server outlives the file system by a moment: clients that wait for the release get their answer before the process
+//! ends.
 
 use super::{Answer, MAX_LINE_BYTES, Registry, make_socket_directory, socket_directory, socket_path};
 use parking_lot::Mutex;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Connections served at a time; more are refused by closing them.
+/// Connections served at a time; the server closes further ones at once.
 const MAX_CONNECTIONS: usize = 64;
 
 /// A listening control socket. Dropping it without [`Server::finish`] leaves its threads to the end of the process.
@@ -72,18 +73,18 @@ impl Server {
         Ok(Self { identity: identity_of(&path), path, listener: for_stop, shared, acceptor: Some(acceptor) })
     }
 
-    /// Where it listens.
+    /// The path at which it listens.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes no more connections and removes the socket. The device number that names it may already be that of another
-    /// mount, with a daemon of its own: its socket is left alone.
+    /// Accepts no more connections and removes the socket. If another mount has the same device number by now, its
+    /// daemon's socket is left alone.
     pub fn stop_listening(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor. Connecting would not do: behind the name another daemon may listen by now.
+        // Wakes the acceptor. Connecting to the path would not do: another daemon may be listening there by now.
         if rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both).is_ok() {
             let _panicked = acceptor.join();
         }
@@ -98,14 +99,14 @@ impl Server {
         self.stop_listening();
         let connections = std::mem::take(&mut *self.shared.connections.lock());
         for Connection { stream, thread } in connections {
-            // No more requests; the answer to the one under way still goes out.
+            // Read no more requests; the answer to the one under way still goes out.
             let _closed_by_peer = stream.shutdown(Shutdown::Read);
             let _panicked = thread.join();
         }
     }
 }
 
-/// Inode numbers are used again at once; the time tells two sockets of one name apart.
+/// The system reuses inode numbers at once; the time distinguishes two sockets of one name.
 fn identity_of(path: &Path) -> Option<(u64, u64, i64, i64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()))
 }
@@ -119,7 +120,7 @@ fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
             Ok(()) => {}
             Err(error) => {
                 tracing::warn!("control socket: {error}");
-                // Out of descriptors or threads, most likely: do not spin.
+                // Probably out of descriptors or threads: do not spin.
                 std::thread::sleep(std::time::Duration::from_millis(100));
             }
         }
@@ -143,7 +144,7 @@ fn serve_in_thread(stream: UnixStream, shared: &Arc<Shared>) -> std::io::Result<
     Ok(())
 }
 
-/// Answers until the peer closes, or breaks the protocol.
+/// Answers until the peer closes the connection or breaks the protocol.
 fn serve(stream: &UnixStream, registry: &Registry) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();

@@ -1,6 +1,7 @@
 //! fusermount3: mounts and unmounts for users who may not call mount(2).
 //!
-//! It opens `/dev/fuse`, mounts, and sends the descriptor over a socket whose number stands in `_FUSE_COMMFD`.
+//! The helper opens `/dev/fuse`, mounts, and sends the descriptor over a socket whose number is in
+//! `_FUSE_COMMFD`.
 
 use super::MountError;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,7 +22,7 @@ const HELPER: &str = "fusermount3";
 /// Mounts through the helper; the descriptor of `/dev/fuse`.
 pub(super) fn mount(source: &OsStr, mountpoint: &Path, words: &[&str]) -> Result<OwnedFd, MountError> {
     let system = |errno: rustix::io::Errno| MountError::System { action: "talk to fusermount3", errno };
-    // The helper inherits its end, so it must not be closed on exec; ours must.
+    // The helper inherits its end, which must stay open across exec; our end must not.
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).map_err(system)?;
     rustix::io::fcntl_setfd(&ours, FdFlags::CLOEXEC).map_err(system)?;
@@ -96,7 +97,7 @@ fn receive_fd(socket: &OwnedFd) -> rustix::io::Result<Option<OwnedFd>> {
     }))
 }
 
-/// The helper's complaint as one line, without its own name.
+/// The helper's error message as one line, without its own name.
 fn message_of(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let line = text.lines().next().unwrap_or("it failed without a message");

@@ -1,4 +1,4 @@
-//! Mounting and unmounting: mount(2) for root, fusermount3 for everybody else.
+//! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
 //!
 //! A block device mounted by root becomes `fuseblk.firnfs`, everything else `fuse.firnfs`. Only `fuseblk` passes
 //! sync(2), syncfs(2) and the end of an unmount on to the daemon. Callers: `session`, and `firn mount` and `firn umount`.
@@ -20,21 +20,21 @@ use std::path::{Path, PathBuf};
 /// Block size that `fuseblk` announces, in bytes: at least the device's sector, at most a page.
 const FUSEBLK_BLOCK_BYTES: u32 = 4096;
 
-/// What to mount where.
+/// What to mount, and where.
 #[derive(Clone, Debug)]
 pub struct MountRequest {
-    /// What `mount` shows: the image or device, absolute, or a word for a volume in memory.
+    /// The source that `mount` shows: the absolute path of the image or device, or a word for a volume in memory.
     pub source: PathBuf,
     /// An existing directory.
     pub mountpoint: PathBuf,
-    /// See there.
+    /// See [`MountOptions`].
     pub options: MountOptions,
 }
 
-/// Why something could not be mounted or unmounted. Each is one line that says what, where, and what to do.
+/// Why something could not be mounted or unmounted. Each message is one line that says what, where, and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MountError {
-    /// No FUSE in this kernel or container.
+    /// This kernel or container has no FUSE.
     #[error(
         "/dev/fuse is missing; load the kernel's module with 'modprobe fuse', or pass the device to the container"
     )]
@@ -51,9 +51,9 @@ pub enum MountError {
     /// The mountpoint cannot be used.
     #[error("{}: {reason}; name an existing directory", path.display())]
     Mountpoint {
-        /// Which.
+        /// The mountpoint.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
     /// A dead mount of another file system covers the mountpoint.
@@ -62,20 +62,20 @@ pub enum MountError {
     /// Something on the mount is in use.
     #[error("{} is busy; close what uses it (see 'fuser -vm'), or detach it with --lazy", .0.display())]
     Busy(PathBuf),
-    /// Nothing of ours is mounted there.
+    /// No firnfs is mounted there.
     #[error("{} is not a firnfs mount", .0.display())]
     NotMounted(PathBuf),
-    /// Anything else.
+    /// Any other error.
     #[error("cannot {action}: {errno}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         errno: Errno,
     },
 }
 
-/// Mounts; returns the descriptor of `/dev/fuse` that belongs to the mount. Nothing is served yet.
+/// Mounts; returns the descriptor of `/dev/fuse` that belongs to the mount. Requests are not served yet.
 ///
 /// # Errors
 /// See [`MountError`].
@@ -95,8 +95,8 @@ pub fn mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
     }
 }
 
-/// True if mounting `source` takes the block device for the kernel: then nobody else, we included, may hold it open
-/// exclusively.
+/// True if mounting `source` claims the block device for the kernel: then nobody else, this process included, may hold it
+/// open exclusively.
 #[must_use]
 pub fn uses_fuseblk(source: &Path) -> bool {
     rustix::process::geteuid().is_root()
@@ -104,7 +104,7 @@ pub fn uses_fuseblk(source: &Path) -> bool {
 }
 
 fn helper_mount(request: &MountRequest) -> Result<OwnedFd, MountError> {
-    // Opened only to say clearly what is missing; the helper opens its own.
+    // Opened only to report a missing device clearly; the helper opens its own.
     drop(open_device()?);
     helper::mount(request.source.as_os_str(), &request.mountpoint, &request.options.words())
 }
@@ -145,11 +145,11 @@ fn direct_mount(request: &MountRequest, fd: &OwnedFd) -> Result<(), Errno> {
     )
 }
 
-/// Changes the options of a mount that is served: `ro`, `rw`, `nodev` and the like, which the kernel keeps. How access
-/// times are kept and who is allowed are settled when mounting.
+/// Changes the options of a served mount: `ro`, `rw`, `nodev` and others that the kernel keeps. The access-time mode and
+/// the users with access are fixed when mounting.
 ///
 /// # Errors
-/// [`MountError::NotMounted`]; ordinary users may not.
+/// [`MountError::NotMounted`]; ordinary users may not remount.
 pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountError> {
     let flags = options.flags() & !(MountFlags::RELATIME | MountFlags::NOATIME | MountFlags::STRICTATIME);
     rustix::mount::mount_remount(mountpoint, flags, c"").map_err(|errno| match errno {
@@ -159,7 +159,7 @@ pub fn remount(mountpoint: &Path, options: &MountOptions) -> Result<(), MountErr
     })
 }
 
-/// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed daemon of ours left.
+/// Makes a mountpoint usable: absolute, a directory, and free of dead mounts that a crashed firnfs daemon left.
 ///
 /// # Errors
 /// [`MountError::Mountpoint`], [`MountError::ForeignDeadMount`].
@@ -182,16 +182,16 @@ pub fn prepare_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
     Ok(canonical)
 }
 
-/// True if a mount whose daemon died covers the path. Asks for the space: attributes the kernel may have cached.
+/// True if a mount whose daemon died covers the path. Calls statfs: the kernel may have cached the attributes.
 #[must_use]
 pub fn is_dead(path: &Path) -> bool {
     matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Unmounts. `lazy`: at once for new users, whenever the last old one is done.
+/// Unmounts. `lazy`: detaches the mount for new users at once, and unmounts it when the last old user is done.
 ///
 /// # Errors
-/// [`MountError::Busy`], [`MountError::NotMounted`], or what the system says.
+/// [`MountError::Busy`], [`MountError::NotMounted`], or the system's error.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(mountpoint, flags) {
@@ -203,8 +203,8 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
     }
 }
 
-/// Lets the kernel read ahead as much as one request carries; its default of 128 KiB wastes round trips on cold reads.
-/// Best effort: only root may.
+/// Sets the kernel's read-ahead to the size of one request; its default of 128 KiB wastes round trips on cold reads. Best
+/// effort: only root has the right.
 pub(crate) fn raise_read_ahead(mount: &table::Mount, len_bytes: u32) {
     let (major, minor) = mount.device;
     let suffix = if mount.fs_type.starts_with("fuseblk") { "-fuseblk" } else { "" };

@@ -3,15 +3,15 @@
 use firnfs::vfs::AtimeMode;
 use rustix::mount::MountFlags;
 
-/// What the options of a mount ask for. The default is that of mount(8): read-write, devices, set-id and execution on.
+/// The parsed options of a mount. The default is that of mount(8): read-write, devices, set-id and execution on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MountOptions {
     /// `ro`
     pub read_only: bool,
-    /// `allow_other`, `noallow_other`. Without either: yes for root, whose mounts serve everybody as other file systems
-    /// do (permissions are always checked), no for an ordinary user.
+    /// `allow_other`, `noallow_other`. The default is yes for root, whose mounts serve all users as other file systems do
+    /// (permissions are always checked), and no for an ordinary user.
     pub allow_other: Option<bool>,
-    /// `remount`: change the other options of what is mounted.
+    /// `remount`: change the other options of an existing mount.
     pub remount: bool,
     /// `nodev`
     pub no_dev: bool,
@@ -21,11 +21,12 @@ pub struct MountOptions {
     pub no_exec: bool,
     /// `sync`: every write is durable before write(2) returns.
     pub synchronous: bool,
-    /// `relatime` (default), `noatime`, `strictatime`. Kept by the daemon; see there what a read from the page cache does.
+    /// `relatime` (default), `noatime`, `strictatime`. The daemon implements it; `AtimeMode` says how a read from the page
+    /// cache counts.
     pub atime: AtimeMode,
 }
 
-/// Options for other programs (mount(8), systemd) and those that are always on.
+/// Options for other programs (mount(8), systemd), and options that are always on.
 const WITHOUT_EFFECT: &[&str] = &[
     "auto",
     "noauto",
@@ -70,20 +71,20 @@ impl MountOptions {
                 *self = Self { allow_other: self.allow_other, remount: self.remount, ..Self::default() }
             }
             "user" | "users" | "owner" | "group" => {
-                // As mount(8) documents for these.
+                // mount(8) documents this for these options.
                 (self.no_dev, self.no_suid) = (true, true);
                 self.no_exec |= matches!(word, "user" | "users");
             }
             other => {
                 return WITHOUT_EFFECT.contains(&other)
-                    // The latter ones are what mount(8) reads from the table of mounts and repeats for a remount.
+                    // mount(8) reads the latter from the table of mounts and repeats them for a remount.
                     || ["x-", "X-", "comment=", "user_id=", "group_id=", "rootmode=", "blksize=", "max_read="].iter().any(|prefix| other.starts_with(prefix));
             }
         }
         true
     }
 
-    /// Whether others than the one who mounts may look in; `is_root` tells who that is.
+    /// Whether users other than the one who mounts may access the mount; `is_root` says whether root mounts.
     #[must_use]
     pub fn others_allowed(&self, is_root: bool) -> bool {
         self.allow_other.unwrap_or(is_root)
@@ -104,7 +105,7 @@ impl MountOptions {
         flags
     }
 
-    /// For fusermount3, which adds `nodev` and `nosuid` by itself.
+    /// The words for fusermount3, which adds `nodev` and `nosuid` itself.
     pub(super) fn words(&self) -> Vec<&'static str> {
         let mut words = vec!["default_permissions"];
         let optional = [

@@ -1,5 +1,5 @@
-//! `/proc/self/mountinfo`: what is mounted where. Callers: mounting (dead mounts), the control client (which daemon
-//! serves a path).
+//! `/proc/self/mountinfo`: the existing mounts. Callers: mounting (finds dead mounts), the control client (finds the
+//! daemon that serves a path).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -14,13 +14,13 @@ pub const FS_TYPES: [&str; 2] = ["fuse.firnfs", "fuseblk.firnfs"];
 pub struct Mount {
     /// Device number, as st_dev of files on it shows it.
     pub device: (u32, u32),
-    /// Where it is mounted.
+    /// The directory on which it is mounted.
     pub mountpoint: PathBuf,
     /// `fuse.firnfs` or `fuseblk.firnfs`.
     pub fs_type: String,
     /// The image, the block device, or a word for a volume in memory.
     pub source: PathBuf,
-    /// Who mounted it.
+    /// The user who mounted it.
     pub owner_uid: u32,
 }
 
@@ -34,8 +34,8 @@ pub fn firnfs_mounts() -> std::io::Result<Vec<Mount>> {
     Ok(lines.filter_map(parse_line).filter(|m| FS_TYPES.contains(&m.fs_type.as_str())).collect())
 }
 
-/// The mount that `path` lies on or, for a dead mount that no longer answers, whose mountpoint it is. The newest, where
-/// several are stacked.
+/// The mount that holds `path`. For a dead mount, which no longer answers, `path` must be its mountpoint. Of several
+/// stacked mounts, the newest.
 ///
 /// # Errors
 /// As reading `/proc/self/mountinfo` reports.
@@ -50,7 +50,7 @@ pub fn mount_of(path: &Path) -> std::io::Result<Option<Mount>> {
     }))
 }
 
-/// `path` with the links in its parent resolved; the last part cannot be looked at where a dead mount covers it.
+/// `path` with the links in its parent resolved; the last part cannot be examined if a dead mount covers it.
 pub(super) fn resolve_parent(path: &Path) -> PathBuf {
     match (path.parent().map(Path::canonicalize), path.file_name()) {
         (Some(Ok(parent)), Some(name)) => parent.join(name),

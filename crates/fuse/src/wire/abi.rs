@@ -1,12 +1,12 @@
 //! The kernel's FUSE structures and numbers, as `linux/fuse.h` declares them (protocol 7.45).
 //!
 //! Layout only; `request` and `reply` give them meaning. All fields are in the machine's own byte order. Requests lie
-//! unaligned in the read buffer, so structs are copied out of it, never referred to. Sizes are asserted at compile
-//! time: the kernel rejects a reply of the wrong length.
+//! unaligned in the read buffer, so structs are copied out of it, never borrowed. Sizes are asserted at compile time:
+//! the kernel rejects a reply of the wrong length.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Protocol that this code was written to; the lower minor of ours and the kernel's is spoken.
+/// Protocol version of this code; daemon and kernel speak the lower of the two minors.
 pub const MAJOR: u32 = 7;
 /// See [`MAJOR`].
 pub const MINOR: u32 = 45;
@@ -67,7 +67,7 @@ pub mod opcode {
     pub const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// What the two sides of INIT can agree on (`FUSE_*` flags; the upper half travels in `flags2`).
+/// Capabilities that the two sides of INIT can agree on (`FUSE_*` flags; the upper half travels in `flags2`).
 pub mod init {
     /// Several reads of one file at a time.
     pub const ASYNC_READ: u64 = 1 << 0;
@@ -77,7 +77,7 @@ pub mod init {
     pub const DONT_MASK: u64 = 1 << 6;
     /// LOOKUP of `.` and `..` works (NFS export, open_by_handle_at).
     pub const EXPORT_SUPPORT: u64 = 1 << 4;
-    /// READDIRPLUS is there.
+    /// READDIRPLUS is implemented.
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     /// READDIRPLUS only where it pays.
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
@@ -99,7 +99,7 @@ pub mod init {
     pub const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
     /// Cached pages are dropped only on request.
     pub const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
-    /// The daemon clears set-id bits, told when by a flag of each request.
+    /// The daemon clears set-id bits; a flag of each request says when.
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     /// SETXATTR carries flags.
     pub const SETXATTR_EXT: u64 = 1 << 29;
@@ -159,7 +159,7 @@ macro_rules! abi_out {
 }
 
 abi_in!(
-    /// In front of every request.
+    /// The header of every request.
     InHeader, 40 {
         len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32, total_extlen: u16, padding: u16,
     }
@@ -244,7 +244,8 @@ abi_in!(
 );
 
 abi_out!(
-    /// In front of every reply; `error` is 0 or a negative errno, in notifications `unique` is 0 and `error` the code.
+    /// The header of every reply; `error` is 0 or a negative errno. In notifications `unique` is 0 and `error` holds
+    /// the code.
     OutHeader, 16 { len: u32, error: i32, unique: u64 }
 );
 abi_out!(
@@ -297,7 +298,7 @@ abi_out!(
     }
 );
 abi_out!(
-    /// In front of each name of READDIR.
+    /// The header of each name in READDIR.
     Dirent, 24 { ino: u64, off: u64, namelen: u32, kind: u32 }
 );
 abi_out!(

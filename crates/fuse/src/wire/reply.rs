@@ -1,6 +1,6 @@
 //! Replies: a buffer that one worker reuses for every answer, and the encoders that fill it.
 //!
-//! The buffer holds the payload alone; the transport puts the header in front. Its capacity bounds every answer: reads
+//! The buffer holds only the payload; the transport sends the header first. Its capacity bounds every answer: reads
 //! and directory listings never exceed what the handshake agreed on.
 
 use super::abi;
@@ -29,7 +29,7 @@ impl Reply {
         Self { buf: vec![0; capacity_bytes.max(4096)].into_boxed_slice(), len: 0 }
     }
 
-    /// What was put in.
+    /// The content so far.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.buf[..self.len]
@@ -54,7 +54,8 @@ impl Reply {
         self.put_bytes(value.as_bytes());
     }
 
-    /// Empties it and lends room for `len_bytes` (cut at the capacity); say with [`Reply::filled`] how much was used.
+    /// Empties it and lends room for `len_bytes` (at most the capacity); [`Reply::filled`] then says how much was
+    /// used.
     pub fn room(&mut self, len_bytes: usize) -> &mut [u8] {
         self.len = 0;
         let len = len_bytes.min(self.buf.len());
@@ -66,7 +67,7 @@ impl Reply {
         self.len = len_bytes.min(self.buf.len());
     }
 
-    /// Appends a name, its inode's attributes and how long both may be believed.
+    /// Appends a name, its inode's attributes, and how long the kernel may keep both.
     pub fn put_entry(&mut self, attr: &Attr) {
         self.put(&entry_out(attr));
     }
@@ -106,7 +107,7 @@ impl Reply {
         });
     }
 
-    /// Appends a directory entry unless that would exceed `limit_bytes`; tells whether it did.
+    /// Appends a directory entry unless that would exceed `limit_bytes`; returns whether it fitted.
     pub fn put_dirent(&mut self, limit_bytes: usize, ino: u64, next: u64, kind: Kind, name: &[u8]) -> bool {
         let fits = self.len + dirent_bytes(name.len()) <= limit_bytes.min(self.buf.len());
         if fits {

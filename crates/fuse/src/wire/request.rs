@@ -1,12 +1,13 @@
-//! Requests: from the bytes that the kernel sent to a typed [`Operation`].
+//! Requests: decodes the bytes that the kernel sent into a typed [`Operation`].
 //!
-//! The kernel is trusted to be sane, not to be new: an operation that this version does not know, or one that is
-//! shorter than its structure, becomes [`Operation::Unknown`] and is answered with ENOSYS, never with a panic.
+//! The kernel is trusted to be correct, but it may be newer: an operation that this version does not know, or
+//! that is shorter than its structure, becomes [`Operation::Unknown`]. The adapter answers it with ENOSYS and
+//! never panics.
 
 use super::abi::{self, opcode};
 use zerocopy::{FromBytes, KnownLayout};
 
-/// Who asks, about which inode.
+/// The caller, and the inode.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     /// See [`abi::opcode`].
@@ -15,24 +16,25 @@ pub struct Header {
     pub unique: u64,
     /// The inode, unless the operation names others.
     pub nodeid: u64,
-    /// Caller's user, 0 where the kernel itself asks.
+    /// Caller's user; 0 if the kernel itself asks.
     pub uid: u32,
     /// Caller's group.
     pub gid: u32,
-    /// Caller's process, 0 where the kernel itself asks or the process lives in another namespace.
+    /// Caller's process; 0 if the kernel itself asks or if the process is in another namespace.
     pub pid: u32,
 }
 
 /// One request.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Who and what.
+    /// The caller, and the inode.
     pub header: Header,
     /// The operation with its arguments.
     pub operation: Operation<'a>,
 }
 
-/// What is asked. Names and values point into the transport's buffer; names have no NUL and no slash.
+/// The operation that the kernel requests. Names and values point into the transport's buffer; names have no NUL
+/// and no slash.
 #[derive(Debug)]
 #[allow(missing_docs)] // the fields are the kernel's own
 pub enum Operation<'a> {
@@ -76,7 +78,7 @@ pub enum Operation<'a> {
         umask: u32,
         flags: u32,
     },
-    /// The kernel's name for it (`/`) means nothing.
+    /// The name that the kernel sends (`/`) has no meaning.
     Tmpfile {
         mode: u32,
         umask: u32,
@@ -176,7 +178,7 @@ impl Forgets<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes one message. `None` if it is not even a header (the connection cannot be used then).
+    /// Decodes one message. `None` if it is shorter than a header (the connection is then unusable).
     /// `setxattr_ext` tells whether that capability was agreed on.
     #[must_use]
     pub fn decode(message: &'a [u8], setxattr_ext: bool) -> Option<Self> {
@@ -196,7 +198,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -260,7 +262,7 @@ fn operation<'a>(opcode: u32, body: &mut Body<'a>, setxattr_ext: bool) -> Option
 }
 
 fn init<'a>(body: &mut Body<'a>) -> Option<Operation<'a>> {
-    // Old kernels send a shorter struct: what is missing counts as zeros.
+    // Old kernels send a shorter struct: the missing fields count as zeros.
     let mut padded = [0; size_of::<abi::InitIn>()];
     let sent = body.0.len().min(padded.len());
     if sent < 16 {
@@ -421,9 +423,10 @@ mod tests {
         for opcode in 0..64 {
             let whole = message(opcode, &[b'a'; 120]);
             for len in 0..whole.len() {
-                // The length field still claims the whole: a transport that cut it must be noticed.
+                // The length field still gives the whole length: a transport that truncated the message must be
+                // noticed.
                 assert!(Request::decode(&whole[..len], true).is_none());
-                // The length field tells the truth: the body alone is too short for some operations.
+                // The length field is correct: the body alone is too short for some operations.
                 let mut cut = whole[..len].to_vec();
                 if len >= 4 {
                     cut[..4].copy_from_slice(&(len as u32).to_ne_bytes());

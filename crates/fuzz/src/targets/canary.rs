@@ -1,4 +1,4 @@
-//! Decoders with a flaw each, in a format of links: what a fuzzer that works must find within seconds.
+//! Decoders with one flaw each, for a format of links: a working fuzzer must find each flaw within seconds.
 //!
 //! ```text
 //! list := count u16, link{2}*        (link: position of the next one, in links)
@@ -13,14 +13,14 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
 }
 
-/// Believes that there are as many links as the count says.
+/// Trusts the count: assumes that there are that many links.
 pub fn panics(bytes: &[u8]) {
     let links = word(bytes, 0).unwrap_or(0);
     let last = bytes.get(..2).map(|_| &bytes[2 + links.saturating_sub(1) * 2..]);
     assert!(last.is_none_or(|last| last.len() <= bytes.len()));
 }
 
-/// Makes room for as many links as the count says, each with a page.
+/// Trusts the count: allocates a page for each link.
 pub fn allocates(bytes: &[u8]) {
     let links = word(bytes, 0).unwrap_or(0);
     let room: Vec<[u8; 16 << 10]> = Vec::with_capacity(links);
@@ -35,7 +35,7 @@ pub fn loops(bytes: &[u8]) {
     }
 }
 
-/// Follows links, each in a call of its own.
+/// Follows links, each in a nested call.
 pub fn recurses(bytes: &[u8]) {
     fn follow(bytes: &[u8], at: usize) -> usize {
         let here = std::hint::black_box([at; 64]);

@@ -1,6 +1,7 @@
-//! Decoders of the format, and of what files hold that the file system reads: directories, attributes.
+//! Decoders of the format, and of structures inside files that the file system reads: directories,
+//! attributes.
 //!
-//! Where bytes have a checksum they are tried as they are and with the checksum that they should have.
+//! Bytes with a checksum are tried both as they are and with the correct checksum.
 
 use firnfs::dirent;
 use firnfs::inode::Kind;
@@ -18,11 +19,11 @@ use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, PtrKind, SectorAddr, S
 use firnfs_torture::anatomy::{Anatomy, Owner, Part, own_checksum};
 use firnfs_torture::specimen::{Left, UUID, mount, specimen};
 
-/// Seeds of one kind at most.
+/// Most seeds of one kind.
 const SEEDS_MAX: usize = 10;
 const BLOCK_BYTES: usize = 4096;
 
-/// Structures of the specimen, closed and crashed, that `wanted` wants: some, spread over all.
+/// Structures of the specimen, closed and crashed, that `wanted` accepts: a few, spread over all.
 pub(super) fn structures(wanted: impl Fn(&Part) -> bool) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for left in [Left::Closed, Left::Crashed] {
@@ -40,7 +41,7 @@ pub(super) fn structures(wanted: impl Fn(&Part) -> bool) -> Vec<Vec<u8>> {
     found.into_iter().step_by(every).collect()
 }
 
-/// The bytes as they are, and with the checksum that a structure of that kind should have.
+/// The bytes as they are, and with the correct checksum of a structure of that kind.
 fn each_way(bytes: &[u8], owner: Owner, decode: impl Fn(&[u8])) {
     decode(bytes);
     let mut sealed = bytes.to_vec();
@@ -61,11 +62,11 @@ fn geometry() -> Geometry {
     }
 }
 
-/// What decodes is a superblock: it can be worked with, and encodes to the same.
+/// A decoded superblock can be used, and encodes to the same bytes.
 pub fn superblock(bytes: &[u8]) {
     each_way(bytes, Owner::Superblock, |bytes| {
         let Ok(sb) = Superblock::decode(bytes) else { return };
-        // A label that is no UTF-8 is read with replacement characters.
+        // A label that is not UTF-8 is read with replacement characters.
         let again =
             Superblock::decode(&sb.encode()).map(|again| Superblock { label: sb.label.clone(), ..again });
         assert_eq!(again.as_ref(), Ok(&sb));
@@ -79,7 +80,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
     structures(|part| part.owner == Owner::Superblock)
 }
 
-/// What decodes encodes to the same.
+/// A decoded checkpoint encodes to the same bytes.
 pub fn checkpoint(bytes: &[u8]) {
     each_way(bytes, Owner::Checkpoint, |bytes| {
         let uuid = bytes.get(16..32).and_then(|uuid| uuid.try_into().ok()).unwrap_or(UUID);
@@ -93,7 +94,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
     structures(|part| part.owner == Owner::Checkpoint)
 }
 
-/// What is found lies within the bytes and the volume.
+/// Everything found is within the bytes and the volume.
 pub fn summary(bytes: &[u8]) {
     let geo = geometry();
     each_way(bytes, Owner::Summary(Serial(0)), |bytes| {
@@ -117,7 +118,7 @@ pub fn summary_seeds() -> Vec<Vec<u8>> {
     structures(|part| matches!(part.owner, Owner::Summary(_)))
 }
 
-/// Everything inline is within the record, and is read as what it would be.
+/// Everything inline is within the record, and is read as the structure that it would be.
 pub fn record(bytes: &[u8]) {
     let Ok(record) = decode_record(bytes) else { return };
     assert!(record.data.len() + record.xattrs.len() <= bytes.len());
@@ -129,7 +130,7 @@ pub fn record_seeds() -> Vec<Vec<u8>> {
     structures(|part| matches!(part.owner, Owner::Record(_)))
 }
 
-/// A block under its right checksum, as each kind of block that holds pointers or entries.
+/// A block with its correct checksum, read as each kind of block that holds pointers or entries.
 pub fn table(bytes: &[u8]) {
     let geo = geometry();
     let stored = &bytes[..bytes.len().min(BLOCK_BYTES)];
@@ -156,7 +157,7 @@ pub fn table_seeds() -> Vec<Vec<u8>> {
     })
 }
 
-/// A block of a directory: read in every way, and changed wherever it can be; it is never worse afterwards.
+/// A block of a directory: read in every way, and changed wherever possible; a change never makes it worse.
 pub fn dirent(bytes: &[u8]) {
     let starts: Vec<usize> = dirent::records(bytes).map_while(Result::ok).map(|record| record.at).collect();
     let is_sound = dirent::records(bytes).all(|record| record.is_ok());
@@ -209,7 +210,7 @@ pub fn dirent_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A set: read, searched and changed; what was put in is found.
+/// A set: read, searched and changed; an attribute that was put in is found.
 pub fn xattr(bytes: &[u8]) {
     let is_sound = xattr::entries(bytes).all(|entry| entry.is_ok());
     for entry in xattr::entries(bytes).flatten() {
@@ -234,7 +235,7 @@ pub fn xattr_seeds() -> Vec<Vec<u8>> {
     sets
 }
 
-/// What is an ACL encodes to the same, and can be changed and inherited.
+/// A valid ACL encodes to the same bytes, and can be changed and inherited.
 pub fn acl(bytes: &[u8]) {
     let Ok(Some(mut acl)) = Acl::parse(bytes) else { return };
     assert_eq!(acl.encode(), bytes);

@@ -1,5 +1,5 @@
-//! Whole images: the specimen with some of its structures changed, checked and repaired; and besides, as they are,
-//! mounted, read to the last byte, written to, closed and mounted again.
+//! Whole images: the specimen with some of its structures changed. Each is checked and repaired; and, unrepaired,
+//! it is mounted, read completely, written to, closed and mounted again.
 //!
 //! An input is a list of edits, so that it stays small and each mutation of it means something:
 //!
@@ -27,9 +27,9 @@ const EDIT_BYTES: usize = 13;
 const EDITS_MAX: usize = 12;
 const CRASHED: u8 = 1;
 const UNSEALED: u8 = 2;
-/// Enough to meet every kind of object of the specimen, little enough to be quick.
+/// Enough to reach every kind of object of the specimen, but few enough to be fast.
 const BOUNDS: Bounds = Bounds { inodes_max: 200, entries_max: 900, lookup_every: 29, blocks_max: 80 };
-/// Names that are worked on, of those that are found.
+/// Names to work on, of those found.
 const NAMES_MAX: usize = 12;
 
 struct Base {
@@ -60,12 +60,12 @@ fn base(left: Left) -> &'static Base {
     })
 }
 
-/// Any structure is edited.
+/// Edits any structures.
 pub fn any(bytes: &[u8]) {
     run(bytes, false);
 }
 
-/// Blocks and records of directories are edited, indexes among them.
+/// Edits blocks and records of directories, including indexes.
 pub fn directories(bytes: &[u8]) {
     run(bytes, true);
 }
@@ -74,7 +74,7 @@ fn run(bytes: &[u8], directories_only: bool) {
     exercise(damaged(bytes, directories_only));
 }
 
-/// The specimen as the input has it.
+/// The specimen, changed as the input says.
 fn damaged(bytes: &[u8], directories_only: bool) -> SparseImage {
     let (flags, edits) = bytes.split_first().unwrap_or((&0, &[]));
     let base = base(if flags & CRASHED != 0 { Left::Crashed } else { Left::Closed });
@@ -130,7 +130,7 @@ fn try_open(device: &Arc<MemDevice>, read_only: bool) -> Option<(Volume<Lfs>, Ar
     open(device, options, AtimeMode::Relatime, clock.clone()).ok().map(|volume| (volume, clock))
 }
 
-/// Checks and repairs a damaged volume; what is repaired opens, and is not found worse than before.
+/// Checks and repairs a damaged volume; the repaired volume opens, and has no worse findings than before.
 fn repaired(image: &SparseImage) {
     let memory = Arc::new(MemDevice::from_image(image.clone()));
     let device: Arc<dyn Device> = memory.clone();
@@ -142,7 +142,7 @@ fn repaired(image: &SparseImage) {
     assert!(!done.before.is_clean() || done.actions.is_empty(), "a sound volume was repaired");
 }
 
-/// Does with a volume what people do.
+/// Uses a volume as people do.
 fn exercise(image: SparseImage) {
     repaired(&image);
     let device = Arc::new(MemDevice::from_image(image));
@@ -152,7 +152,7 @@ fn exercise(image: SparseImage) {
     let Some((volume, clock)) = try_open(&device, false) else { return };
     let found = survey(&volume, BOUNDS);
     for round in 0..3 {
-        // Errors are right here; that nothing panics and everything ends is what is looked for.
+        // Errors are allowed here; the test is that nothing panics and everything ends.
         let _done = change(&volume, &found, round);
         clock.advance_ms(31_000);
         let _sleep_ms = volume.background();
@@ -165,7 +165,7 @@ fn exercise(image: SparseImage) {
     }
 }
 
-/// Changes what was found, and adds to it; goes on after errors.
+/// Changes existing objects, and adds new ones; continues after errors.
 fn change(volume: &Volume<Lfs>, found: &Survey, round: u64) -> Result<(), FsError> {
     let root = InodeNo::ROOT;
     let mut rng = Rng::new(round);
@@ -214,7 +214,7 @@ fn change_one(
     }
 }
 
-/// Edits here and there, a few at a time.
+/// Edits in several places, a few at a time.
 pub fn seeds() -> Vec<Vec<u8>> {
     (0..24u64)
         .map(|number| {
@@ -237,7 +237,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Of damaged images, how many open; each has a few random edits.
+    /// How many damaged images can be opened; each has a few random edits.
     fn opened(flags: u8) -> u64 {
         let is_open = |number: u64| {
             let mut rng = Rng::new(number);
@@ -260,7 +260,7 @@ mod tests {
         let base = base(Left::Closed);
         let record = |part: &Part| matches!(part.owner, Owner::Record(InodeNo::ROOT));
         let part = base.anatomy.parts.iter().position(record).unwrap() as u16;
-        // The mode of the root directory, which an attribute shows: with the checksum as it was it is an error.
+        // Edit the mode of the root directory, which getattr shows: with the old checksum this is an error.
         let edit = [&part.to_le_bytes()[..], &[4, 0, 0b101], &[0o22, 0, 0, 0, 0, 0, 0, 0]].concat();
         let mode = |flags: u8| {
             let image = damaged(&[&[flags][..], &edit].concat(), false);

@@ -1,28 +1,29 @@
-//! Targets: what is fed with bytes. Each takes any bytes and returns; what it asserts beyond that is in its own text.
+//! Targets: functions that are fed with bytes. Each takes any bytes and returns; each documents its further
+//! assertions.
 
 mod canary;
 mod decoders;
 mod image;
 mod wire;
 
-/// Something that takes bytes from outside.
+/// A function that takes bytes from outside.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name on the command line, and of its corpus.
+    /// Its name on the command line, which is also the name of its corpus.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description, in one line.
     pub about: &'static str,
-    /// Feeds it.
+    /// Runs it on an input.
     pub run: fn(&[u8]),
-    /// Inputs to begin with.
+    /// Initial inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Addresses that the process may use, in bytes: code and stacks included.
+    /// Address space that the process may use, in bytes, including code and stacks.
     pub memory_max_bytes: u64,
 }
 
-/// Enough for a decoder: nothing that it decodes is longer than some pages.
+/// Enough for a decoder: its inputs are at most some pages long.
 const SMALL_BYTES: u64 = 256 << 20;
-/// Enough for a volume with the smallest cache, which may use 80 MiB beyond it while it cleans.
+/// Enough for a volume with the smallest cache, which may use 80 MiB more while it cleans.
 const VOLUME_BYTES: u64 = 768 << 20;
 
 const fn decoder(
@@ -34,7 +35,7 @@ const fn decoder(
     Target { name, about, run, seeds, memory_max_bytes: SMALL_BYTES }
 }
 
-/// All targets that are to find nothing.
+/// All targets that should have no findings.
 pub static ALL: &[Target] = &[
     decoder("superblock", "a copy of the superblock", decoders::superblock, decoders::superblock_seeds),
     decoder("checkpoint", "a checkpoint slot", decoders::checkpoint, decoders::checkpoint_seeds),
@@ -68,7 +69,7 @@ pub static ALL: &[Target] = &[
     },
 ];
 
-/// Targets with a flaw of each kind that a campaign has to see.
+/// Targets with one flaw each, which a campaign must find.
 pub static CANARIES: &[Target] = &[
     decoder("canary-panic", "trusts a length", canary::panics, canary::seeds),
     decoder("canary-memory", "trusts a count", canary::allocates, canary::seeds),

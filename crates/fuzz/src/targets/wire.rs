@@ -1,4 +1,4 @@
-//! What comes over channels: requests of the kernel, and lines of the control socket.
+//! Bytes from channels: requests of the kernel, and lines of the control socket.
 
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::vfs::{AtimeMode, Vfs};
@@ -10,15 +10,15 @@ use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
-/// Content that the volume behind the requests may hold, in bytes.
+/// Content that the volume may hold, in bytes.
 const CAPACITY_BYTES: u64 = 8 << 20;
 /// Length of the kernel's header, in bytes.
 const HEADER_BYTES: usize = 40;
-/// Requests of one input at most.
+/// Most requests of one input.
 const REQUESTS_MAX: usize = 64;
 
-/// A conversation: messages, each behind its length in two bytes. The first bytes of a message, which repeat the length, are
-/// set right: the kernel never gets them wrong, and without that nothing else would be looked at.
+/// A conversation: messages, each after its length in two bytes. The first bytes of a message, which repeat the length, are
+/// corrected: the kernel never gets them wrong, and otherwise every message would be rejected at once.
 pub fn requests(bytes: &[u8]) {
     let store = MemStore::new(MemOptions::with_capacity(CAPACITY_BYTES), TimeNs(1));
     let clock = Arc::new(VirtualClock::at(1_000_000_000));
@@ -92,7 +92,7 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A line: answered, and the answer is a line of JSON.
+/// A line gets an answer, and the answer is a line of JSON.
 pub fn control(bytes: &[u8]) {
     let mut registry = Registry::default();
     registry.register("echo", "answers what it was asked", |request| Ok(request.clone()));

@@ -1,15 +1,15 @@
-//! Many simulations on all cores. Results come in the order of the setups and depend on nothing but them.
+//! Runs many simulations on all cores. Results come in the order of the setups and depend only on them.
 
 use super::simulate::{Outcome, Setup, simulate};
 use crate::error::LabError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs all setups on `threads` threads (at least 1). `progress` is told how many are done, fractions included; it is
-/// called from any of them, one at a time.
+/// Runs all setups on `threads` threads (at least 1). Reports to `progress` how many are done, fractions included;
+/// any thread may call it, but only one at a time.
 ///
 /// # Errors
-/// That of the first setup that cannot be run.
+/// The error of the first setup that cannot be run.
 pub fn run(
     setups: &[Setup],
     threads: usize,

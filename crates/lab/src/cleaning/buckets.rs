@@ -1,4 +1,4 @@
-//! Segments by their number of live blocks: the emptiest in constant time, however many there are.
+//! Segments by their number of live blocks: finds the emptiest in constant time, however many there are.
 //!
 //! A doubly linked list for each number, in flat arrays. Caller: [`super::disk`], for the greedy policy.
 
@@ -11,7 +11,7 @@ pub(super) struct Buckets {
     head: Vec<u32>,
     next: Vec<u32>,
     prev: Vec<u32>,
-    /// No list below this one holds anything.
+    /// All lists below this one are empty.
     lowest: u32,
 }
 

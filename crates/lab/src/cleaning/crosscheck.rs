@@ -1,23 +1,24 @@
-//! The simulator against the file system: the same writes through both, and the write amplification of data that comes out.
+//! The simulator against the file system: both get the same writes, and their write amplifications of data are compared.
 //!
-//! The file system runs on a device in memory, in virtual time: a second for each block that a user writes, so that its ages
-//! count the same as the simulator's. One file is overwritten in whole blocks. What the simulator leaves out is measured there and
-//! given to it as conditions, none of which says anything of what the cleaner moves:
+//! The file system runs on a device in memory, in virtual time: each block that a user writes takes a second, so that its ages
+//! count as the simulator's do. One file is overwritten in whole blocks. Some properties of the file system are not simulated.
+//! They are measured and given to the simulator as conditions, none of which says what the cleaner moves:
 //!
-//! - *Room for data.* Segments of metadata, clean ones, and those that wait for checkpoints before they may be written hold no data.
-//!   The simulated disk has as many segments as makes its closed ones hold as much, on average, as the closed data segments do.
-//! - *Blocks in a segment.* Summaries and padding: what closed data segments were written with, counted in their summaries. A
-//!   policy sees the live share of the whole segment in both.
+//! - *Room for data.* Segments of metadata, clean segments, and segments that wait for checkpoints before they may be written
+//!   hold no data. The simulated disk has so many segments that its closed ones hold as much, on average, as the closed data
+//!   segments do.
+//! - *Blocks in a segment.* Summaries and padding take space, so the comparison counts the blocks that closed data segments
+//!   were written with, from their summaries. Both show a policy the live share of the whole segment.
 //! - *Writes.* A block written twice before a commit reaches the log once. The simulator gets the writes that reach it.
 //! - *Victims at a time*, on average.
-//! - *Order.* What is moved out of a batch of victims is written in the order of the file, and so it is in the simulator. Where
-//!   that order says something of how often blocks are written, it sorts them; with [`Setup::scattered`] it mixes what lay
-//!   apart in the victims.
+//! - *Order.* The file system writes the blocks that it moves out of a batch of victims in the order of the file, and so does
+//!   the simulator. If that order correlates with how often blocks are written, it sorts them; with [`Setup::scattered`] it
+//!   mixes blocks that were apart in the victims.
 //!
-//! The same comparison is also made with nothing fitted: the simulator gets the volume's segments with as many blocks as their bytes
-//! hold, every write that users made, its usual regime, and of the design only the placement and the order within what is moved.
+//! A second comparison fits nothing: the simulator gets the volume's segments with as many blocks as their bytes hold, every
+//! write of the users, and its usual regime. Of the design it gets only the placement and the order of moved blocks.
 //!
-//! Metadata is what is left: bytes in the log by kind for each byte of data that users wrote.
+//! The rest is metadata: bytes in the log by kind, for each byte of data that users wrote.
 
 use super::engine::{Engine, Regime, Sorter};
 use super::real::{BLOCK_BYTES, Measured, all_writes, measure};
@@ -27,14 +28,14 @@ use crate::error::LabError;
 use firnfs::clean::{PlacementName, Policy};
 use serde::Serialize;
 
-/// What is compared.
+/// The comparison to make.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What users do: whole blocks overwritten, none deleted.
+    /// The users' writes: whole blocks overwritten, none deleted.
     pub workload: NamedWorkload,
     /// Which segments are cleaned.
     pub policy: Policy,
-    /// Which log blocks go to, with no more logs than the volume is made with.
+    /// Which log blocks go to, with no more logs than the volume has.
     pub placement: PlacementName,
     /// Data as a share of what the volume offers to users, above 0 and below 1.
     pub utilisation: f64,
@@ -46,39 +47,39 @@ pub struct Setup {
     pub warm_up_volumes: f64,
     /// Volumes of data written while measuring.
     pub measured_volumes: f64,
-    /// Whether each block of the workload is at a place in the file that says nothing of it; else they are in order.
+    /// Whether blocks are scattered over the file at random; otherwise they are in the workload's order.
     pub scattered: bool,
-    /// Where the random numbers start.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Data blocks written to the log for each that users wrote, by the file system.
+    /// Data blocks that the file system wrote to the log for each block that users wrote.
     pub file_system: f64,
-    /// The same by the simulator.
+    /// The same for the simulator.
     pub simulator: f64,
     /// The first over the second.
     pub ratio: f64,
-    /// By the simulator with nothing fitted.
+    /// The same for the simulator with nothing fitted.
     pub unfitted: f64,
-    /// The first over that.
+    /// The first over `unfitted`.
     pub unfitted_ratio: f64,
-    /// What was measured in the file system beside that.
+    /// Further measurements of the file system.
     #[serde(flatten)]
     pub measured: Measured,
     /// Segments of the simulated disk.
     pub simulated_segments: u32,
 }
 
-/// Rounds of fitting the simulated disk's segments: what of them is clean does not depend on how many there are.
+/// Rounds of fitting the simulated disk's segments: the number of clean ones does not depend on their total.
 const FITS: usize = 3;
 
-/// Runs one comparison. `progress` is told the share that is done, 0 to 1.
+/// Runs one comparison. Reports the share that is done to `progress`, 0 to 1.
 ///
 /// # Errors
-/// The volume or the disk cannot be as asked; the file system failed.
+/// The volume or the disk cannot be set up as requested; the file system failed.
 pub fn compare(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Comparison, LabError> {
     let (measured, writes) = measure(setup, &mut |share| progress(share * 0.9))?;
     let (simulated, simulated_segments) =
@@ -96,7 +97,7 @@ pub fn compare(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Compariso
     })
 }
 
-/// The same writes on a disk that has as much room for data. Also returns how many segments that took.
+/// Simulates the same writes on a disk with as much room for data. Also returns the number of segments.
 fn simulate_as_measured(
     setup: &Setup,
     measured: &Measured,
@@ -124,7 +125,7 @@ fn simulate_as_measured(
     }
 }
 
-/// The same without anything that was measured.
+/// Simulates the same writes without any measured condition.
 fn simulate_unfitted(setup: &Setup, measured: &Measured) -> Result<Simulated, LabError> {
     let (writes, measured_writes) = all_writes(setup, measured.data_blocks)?;
     let known = Measured { measured_writes, emptiest_share: 0.0, ..measured.clone() };

@@ -1,4 +1,4 @@
-//! The promise of the cross-check, on small volumes. The full size: `firn sim crosscheck`, in release.
+//! What the cross-check promises, on small volumes. The full size: `firn sim crosscheck`, in release.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn the_file_system_moves_as_much_data_as_the_simulator_says() {
             "{workload} {utilisation} {placement}: {comparison:?}"
         );
         assert!(comparison.file_system > 1.1, "the cleaner had nothing to do: {comparison:?}");
-        // Blocks of one file, each with an indirect block for 256: metadata is much, but bounded.
+        // Blocks of one file, each with an indirect block for 256: much metadata, but bounded.
         let metadata: f64 = comparison.measured.metadata.values().sum();
         assert!((0.1..3.0).contains(&metadata), "{comparison:?}");
     }
@@ -45,12 +45,12 @@ fn an_age_threshold_works_in_volumes_as_in_the_simulator() {
     let setup = setup("hot-cold", PlacementName::Split, 0.75);
     let by_age = Setup { policy: "age-threshold:15000".parse().unwrap(), ..setup };
     let comparison = compare(&by_age, &mut |_| ()).unwrap();
-    // Which segments are old depends on single seconds, so that it is known less well than other policies.
+    // Single seconds decide which segments are old, so the result is less certain than for other policies.
     assert!((comparison.ratio - 1.0).abs() <= 0.1, "{comparison:?}");
     assert!(comparison.file_system > 1.1, "the cleaner had nothing to do: {comparison:?}");
 }
 
-/// The comparison sees a difference: conditions do not make everything agree.
+/// The comparison detects a difference: conditions do not make everything agree.
 #[test]
 fn another_placement_or_policy_is_told_from_the_file_system() {
     let setup = setup("hot-cold", PlacementName::LeapingDac(3), 0.85);

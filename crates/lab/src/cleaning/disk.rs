@@ -1,10 +1,10 @@
-//! The simulated disk: which block lies where, in flat arrays. It knows writing, deleting and moving, but no policy.
+//! The simulated disk: the place of each block, in flat arrays. It implements writing, deleting and moving, but no policy.
 //!
 //! A *slot* is a place for a block: segment number times a power of two, plus the place in the segment. Time is counted in
 //! blocks written by users.
 //!
 //! Invariants: a block's slot holds its number, and the slot's bit in `alive` is set; `live` is the number of those bits of
-//! a closed segment (an open one counts blocks that are yet to come as alive); a segment that holds nothing is clean.
+//! a closed segment (an open one counts blocks still to be written as alive); a segment without live blocks is clean.
 //! Caller: [`super::engine`].
 
 use super::buckets::Buckets;
@@ -15,7 +15,7 @@ pub(super) const MAX_LOGS: usize = 16;
 /// The slot of a block that does not exist.
 const NOWHERE: u32 = u32::MAX;
 
-/// What a segment is in.
+/// The state of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Clean,
@@ -23,7 +23,7 @@ pub(super) enum State {
     Closed,
 }
 
-/// What is known of a segment beside its live blocks.
+/// The data of a segment besides its live blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub state: State,
@@ -46,7 +46,7 @@ pub(super) struct Survivor {
     /// When a user last wrote it.
     pub born: u32,
     pub block: u32,
-    /// The log that it was in.
+    /// The log from which it comes.
     pub log: u8,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Disk {
     open: [Open; MAX_LOGS],
     /// When each block was last written by a user.
     pub born: Vec<u32>,
-    /// How often each block was moved since.
+    /// How often the cleaner has moved each block since.
     pub moves: Vec<u8>,
     pub buckets: Option<Buckets>,
     /// Blocks written by users.
@@ -76,7 +76,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// All clean. `indexed`: [`Disk::buckets`] are kept.
+    /// A disk with only clean segments. `indexed`: [`Disk::buckets`] are kept.
     pub fn new(segments: u32, segment_blocks: u32, blocks: u32, indexed: bool) -> Self {
         let stride = segment_blocks.next_power_of_two().max(64);
         let slots = segments as usize * stride as usize;
@@ -106,19 +106,19 @@ impl Disk {
         (slot != NOWHERE).then(|| self.segments[(slot >> self.shift) as usize].log)
     }
 
-    /// True if the log's next block needs another segment.
+    /// True if the log's next block needs a new segment.
     #[inline]
     pub fn is_full(&self, log: u8) -> bool {
         let open = &self.open[usize::from(log)];
         open.next == open.end
     }
 
-    /// Segments that are full and hold something.
+    /// Full segments that hold live blocks.
     pub fn closed(&self) -> u64 {
         self.segments.iter().filter(|segment| segment.state == State::Closed).count() as u64
     }
 
-    /// Puts a block at the end of a log. What it was before has been killed. There must be a clean segment if the log
+    /// Appends a block to a log. Its previous copy must have been killed. There must be a clean segment if the log
     /// [`Disk::is_full`].
     #[inline]
     pub fn append(&mut self, log: u8, block: u32, born: u32) {
@@ -137,7 +137,7 @@ impl Disk {
         }
     }
 
-    /// A block's present copy dies; nothing happens to one that does not exist.
+    /// Kills the present copy of a block; does nothing if the block does not exist.
     #[inline]
     pub fn kill(&mut self, block: u32) {
         let slot = self.place[block as usize];
@@ -163,7 +163,7 @@ impl Disk {
         }
     }
 
-    /// Takes a closed segment's live blocks out, in the order of the log, and frees it.
+    /// Removes a closed segment's live blocks, in log order, and frees the segment.
     pub fn evacuate(&mut self, segment: u32, survivors: &mut Vec<Survivor>) {
         let log = self.segments[segment as usize].log;
         let first_word = ((segment << self.shift) / 64) as usize;
@@ -180,8 +180,8 @@ impl Disk {
         self.free(segment);
     }
 
-    /// Writes blocks from the end of `survivors` into the dead places of a closed segment, in order; the segment counts as
-    /// written when it was before. Returns into how many separate runs of places.
+    /// Writes blocks from the end of `survivors` into the dead places of a closed segment, in order; the segment keeps its
+    /// time of writing. Returns the number of separate runs of places.
     pub fn plug(&mut self, segment: u32, survivors: &mut Vec<Survivor>) -> u64 {
         let first = segment << self.shift;
         let before = self.live[segment as usize];

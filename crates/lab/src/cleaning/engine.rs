@@ -1,8 +1,8 @@
 //! Users' writes and the cleaner, on a [`Disk`].
 //!
-//! The cleaner starts when clean segments are down to [`Regime::low`] and a log needs one, and stops as [`Until`] says. It
-//! takes victims in batches, holds their live blocks in memory, frees them, and writes the blocks to their logs; so it needs
-//! no clean segment of its own but one for each log.
+//! The cleaner starts when [`Regime::low`] clean segments are left and a log needs one, and stops as [`Until`] says. It takes
+//! victims in batches, holds their live blocks in memory, frees the victims, and writes the blocks to their logs; so it needs
+//! only one clean segment for each log.
 
 use super::disk::{Disk, MAX_LOGS, State, Survivor};
 use super::histogram::Histogram;
@@ -13,18 +13,18 @@ use firnfs_format::{SegmentId, TimeNs};
 use rand_pcg::Pcg64;
 use std::fmt;
 
-/// When the cleaner stops. The same batch means different things under the two: one victim at a time until a segment is
-/// clean is some 1/(1-u) victims in a row, whose survivors fill segments of their own.
+/// When the cleaner stops. The same batch size means different things under the two. With one victim at a time until a segment
+/// is clean, it takes about 1/(1-u) victims in a row, and their survivors fill segments of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
     /// When [`Regime::high`] whole segments are clean (Sprite LFS, section 3.4).
     Clean,
-    /// After one batch, if the log that needs a segment can go on then; it may share its segment with survivors.
+    /// After one batch, if the log that needs a segment can then continue; it may share its segment with survivors.
     SinglePass,
 }
 
-/// In which order the victims of a batch are read. Their live blocks are written in that order unless they are sorted.
+/// The order in which the victims of a batch are read. Their live blocks are written in that order unless they are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimOrder {
@@ -32,8 +32,8 @@ pub enum VictimOrder {
     Policy,
     /// A random one.
     Random,
-    /// By segment number. Clean segments are reused in the order in which they were freed, so neighbours were written at
-    /// about the same time: this sorts blocks by age without saying so.
+    /// By segment number. Clean segments are reused in the order in which they were freed, so neighbours were written at about
+    /// the same time: this order implicitly sorts blocks by age.
     Number,
 }
 
@@ -48,22 +48,22 @@ pub struct Regime {
     pub until: Until,
     /// Segments cleaned at a time.
     pub batch: u32,
-    /// How the victims of a batch follow each other.
+    /// The order of the victims of a batch.
     pub victim_order: VictimOrder,
     /// Whether a batch's live blocks are written oldest first (Sprite LFS, section 3.5: age sort).
     pub age_sort: bool,
-    /// Whether they are written in the order of their numbers, as a file system does with the blocks of a file. Numbers that are
-    /// next to each other are often written alike.
+    /// Whether they are written in the order of their numbers, as a file system does with the blocks of a file. Blocks with
+    /// adjacent numbers are often written equally often.
     pub number_sort: bool,
-    /// Whether live blocks go into the dead places of the oldest segments instead of a log (Sprite LFS, figure 2:
-    /// threading), as far as there are any. A whole segment is gained for each one cleaned, at the price of small writes.
+    /// Whether live blocks go into the dead places of the oldest segments, as far as there are any, instead of a log (Sprite
+    /// LFS, figure 2: threading). Each cleaned segment gains a whole one, at the price of small writes.
     pub plug: bool,
     /// Segments that do not count for the utilisation of the disk, because they are always clean.
     pub reserve: u32,
 }
 
 impl Regime {
-    /// A few clean segments for the open logs, and each segment cleaned when it is needed: what theory assumes.
+    /// A few clean segments for the open logs, and each segment cleaned when it is needed: the assumption of the theory.
     pub const STEADY: Self = Self {
         low: 7,
         high: 8,
@@ -76,7 +76,7 @@ impl Regime {
         reserve: 8,
     };
 
-    /// With clean segments for so many logs.
+    /// The regime with clean segments for this many logs.
     #[must_use]
     pub fn for_logs(self, logs: u8) -> Self {
         let more = (u32::from(logs) + 1).saturating_sub(self.low);
@@ -89,7 +89,7 @@ impl Regime {
         Self { low: 0, high, batch, age_sort, reserve: 0, ..Self::STEADY }
     }
 
-    /// Writes until no segment is clean, then cleans one batch and goes on.
+    /// Writes until no segment is clean, then cleans one batch and continues.
     #[must_use]
     pub const fn single_pass(batch: u32, age_sort: bool) -> Self {
         Self { until: Until::SinglePass, ..Self::sprite(1, batch, age_sort) }
@@ -115,16 +115,16 @@ impl fmt::Display for Regime {
     }
 }
 
-/// Segments to plug that are looked for together.
+/// Number of segments to plug that are selected together.
 const PLUGGED_AT_A_TIME: usize = 16;
 
-/// What decides the log of a block.
+/// Decides the log of a block.
 pub(super) enum Sorter {
     Placement(Box<dyn Placement>),
     Oracle(Oracle),
 }
 
-/// What happened since the last look.
+/// Counts since they were last taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Blocks written by users.
@@ -133,7 +133,7 @@ pub(super) struct Tally {
     pub moved: u64,
     /// Blocks read by the cleaner.
     pub read: u64,
-    /// Segments cleaned, not those that were empty.
+    /// Segments cleaned, excluding empty ones.
     pub cleaned: u64,
     /// Segments reused that had become empty by themselves.
     pub emptied: u64,
@@ -153,21 +153,21 @@ pub(super) struct Engine {
     logs: u8,
     regime: Regime,
     segment_blocks: u32,
-    /// Blocks that a policy takes a segment to have.
+    /// The number of blocks that a segment has from a policy's view.
     seen_blocks: u32,
-    /// Share of the choices that are `Policy::Greedy`'s, and what is due of it.
+    /// Share of the choices that [`Policy::Greedy`] makes, and how much of the next one is due.
     emptiest_share: f64,
     emptiest_due: f64,
     survivors: Vec<Survivor>,
     /// Draws [`VictimOrder::Random`].
     rng: Pcg64,
-    /// Choices made.
+    /// Number of choices made.
     turn: u64,
     pub tally: Tally,
 }
 
 impl Engine {
-    /// `blocks`: how many can exist. The regime must fit the number of logs.
+    /// `blocks`: the largest number of blocks. The regime must fit the number of logs.
     pub fn new(
         segments: u32,
         segment_blocks: u32,
@@ -199,19 +199,19 @@ impl Engine {
         }
     }
 
-    /// Policies see the live share of segments with so many blocks, of which summaries take some.
+    /// Policies then see the live share of segments with this many blocks; summaries take some of them.
     pub fn seen_as(self, seen_blocks: u32) -> Self {
         Self { seen_blocks, ..self }
     }
 
-    /// Takes the emptiest segments, whatever the policy, in that share of all choices, 0 to 1.
+    /// In this share of all choices, 0 to 1, takes the emptiest segments, whatever the policy.
     pub fn taking_emptiest(self, share: f64) -> Self {
         Self { emptiest_share: share, ..self }
     }
 
-    /// Carries out what users do.
+    /// Carries out the users' operations.
     pub fn run(&mut self, ops: &[Op]) {
-        // One log needs to know nothing of its blocks; that is worth a loop of its own.
+        // One log needs no facts about its blocks; that is worth a loop of its own.
         if self.logs == 1 { self.run_with::<false>(ops) } else { self.run_with::<true>(ops) }
     }
 
@@ -303,7 +303,7 @@ impl Engine {
         let segment_blocks = self.segment_blocks;
         let terms = Terms::new(segment_blocks, TimeNs(i64::from(self.disk.now)), 1);
         while !self.survivors.is_empty() {
-            // The oldest: what is dead there is least likely to be joined by the rest.
+            // The oldest: the dead blocks there are the least likely to be joined by the rest.
             let with_holes = self.candidates().filter(|c| c.live_bytes < segment_blocks);
             let targets = Policy::Fifo.choose(with_holes, &terms, PLUGGED_AT_A_TIME);
             if targets.is_empty() {
@@ -319,7 +319,7 @@ impl Engine {
         victims.clear();
         let batch = self.regime.batch as usize;
         if let Some(buckets) = &mut self.disk.buckets {
-            // What `Policy::Greedy` chooses, without looking at every segment.
+            // The choice of `Policy::Greedy`, without examining every segment.
             while let Some(segment) = buckets.emptiest().filter(|_| victims.len() < batch) {
                 buckets.remove(segment, self.disk.live[segment as usize]);
                 victims.push(segment);
@@ -338,7 +338,7 @@ impl Engine {
         victims.extend(chosen.iter().map(|c| c.segment.0 as u32));
     }
 
-    /// Closed segments. A block counts as one byte, and one written by a user as one nanosecond.
+    /// Closed segments. A block counts as one byte, and one block written by users as one nanosecond.
     fn candidates(&self) -> impl Iterator<Item = Candidate> + Clone + '_ {
         let segments = self.disk.segments.iter().zip(&self.disk.live).enumerate();
         segments.filter(|(_, (segment, _))| segment.state == State::Closed).map(
@@ -396,7 +396,7 @@ impl Engine {
     }
 
     fn note_utilisations(&mut self) {
-        // Cleaning one segment after the other would make this most of the work; a sample does.
+        // If segments are cleaned one after the other, this would be most of the work; a sample suffices.
         if self.regime.high <= self.regime.low + 1 && self.tally.cleaned > 0 {
             return;
         }
@@ -407,7 +407,7 @@ impl Engine {
         }
     }
 
-    /// What happened since the last call.
+    /// Returns the counts since the last call.
     pub fn take_tally(&mut self) -> Tally {
         let mut tally = std::mem::take(&mut self.tally);
         tally.emptied = std::mem::take(&mut self.disk.emptied);

@@ -1,13 +1,13 @@
-//! Segments by utilisation, counted by their number of live blocks, as the papers draw them.
+//! Segments by utilisation, counted by their number of live blocks, in the form of the papers' figures.
 //!
-//! Bars are made of whole numbers of blocks. In bars of .02 some would count one number of blocks more than others: peaks
-//! that mean nothing.
+//! Each bar covers a whole number of block counts. Bars of width .02 would not: some would cover one count more than
+//! others, and show false peaks.
 
 use serde::Serialize;
 
-/// Bars at most.
+/// Most bars.
 const BARS_MAX: usize = 64;
-/// Bars at least, where there are so many blocks.
+/// Fewest bars, if there are that many block counts.
 const BARS_MIN: usize = 20;
 
 /// See the module's head.
@@ -20,7 +20,7 @@ pub struct Histogram {
 /// One bar of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// Mean utilisation of the numbers of blocks that it counts.
+    /// Mean utilisation of its block counts.
     pub utilisation: f64,
     /// Half the distance between two bars.
     pub half_width: f64,
@@ -40,20 +40,20 @@ impl Histogram {
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
     }
 
-    /// How many segments it counts.
+    /// Number of segments counted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Mean utilisation, 0 if it is empty.
+    /// Mean utilisation; 0 if it is empty.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let live: u64 = self.counts.iter().zip(0..).map(|(n, live)| n * live).sum();
         live as f64 / (self.total() * self.segment_blocks() as u64).max(1) as f64
     }
 
-    /// Shares of all segments, by utilisation. Segments without a live block are clean, and in no bar.
+    /// Shares of all segments, by utilisation. Segments without a live block are clean, and are in no bar.
     #[must_use]
     pub fn bars(&self) -> Vec<Bar> {
         let blocks = self.segment_blocks();
@@ -65,7 +65,7 @@ impl Histogram {
         let bar = |(n, counts): (usize, &[u64])| Bar {
             utilisation: ((n * width) as f64 + (counts.len() + 1) as f64 / 2.0) / blocks as f64,
             half_width: width as f64 / 2.0 / blocks as f64,
-            // The last one may have room for fewer numbers of blocks.
+            // The last bar may cover fewer block counts.
             share: counts.iter().sum::<u64>() as f64 / total * width as f64 / counts.len() as f64,
         };
         self.counts[1..].chunks(width).enumerate().map(bar).collect()
@@ -76,7 +76,7 @@ impl Histogram {
     }
 }
 
-/// Numbers of blocks in a bar, as many in each if that can be.
+/// Block counts in a bar; the same number in each if possible.
 fn bar_width(blocks: usize) -> usize {
     let least = blocks.div_ceil(BARS_MAX);
     (least..=blocks / BARS_MIN).find(|width| blocks.is_multiple_of(*width)).unwrap_or(least)

@@ -1,9 +1,9 @@
-//! What theory says: the cost of greedy cleaning under uniform writes, and of any policy when blocks that are written
-//! equally often lie apart from all others.
+//! Limits from theory: the cost of greedy cleaning under uniform writes, and of any policy when blocks that are written
+//! equally often are separated from all others.
 //!
 //! A segment whose blocks die at random has u = exp(-age * rate) when it is cleaned. With U the share of live blocks among
-//! all: U = (1 - u) / (-ln u), solved by Lambert's W (Menon 1995, Desnoyers 2014). With groups apart, each has its own u,
-//! and the spare space is split so that no block of it would save more elsewhere. With a price p for space that is
+//! all: U = (1 - u) / (-ln u), solved by Lambert's W (Menon 1995, Desnoyers 2014). With separate groups, each has its own
+//! u, and the spare space is divided so that no block of it would save more elsewhere. With a price p for space, that means
 //! (1-u)/u + ln u = rate / p for every group.
 
 /// Blocks that are written equally often.
@@ -15,7 +15,7 @@ pub struct Group {
     pub of_writes: f64,
 }
 
-/// Blocks written to the log for each new block, of which `utilisation` of the cleaned segments was alive.
+/// Blocks written to the log for each new block, if `utilisation` of the cleaned segments was live.
 #[must_use]
 pub fn amplification(cleaned_utilisation: f64) -> f64 {
     1.0 / (1.0 - cleaned_utilisation)
@@ -27,7 +27,7 @@ pub fn cleaned_utilisation(utilisation: f64) -> f64 {
     bisect(0.0, 1.0, |u| disk_utilisation(u) - utilisation)
 }
 
-/// Least possible write amplification for groups that are perfectly apart, on a disk with live share `utilisation`.
+/// Least possible write amplification for perfectly separated groups, on a disk with live share `utilisation`.
 #[must_use]
 pub fn ideal_separation(groups: &[Group], utilisation: f64) -> f64 {
     let groups: Vec<Group> = groups.iter().copied().filter(|g| g.of_data > 0.0).collect();
@@ -60,7 +60,7 @@ fn disk_utilisation(u: f64) -> f64 {
     (1.0 - u) / -u.ln()
 }
 
-/// The live share at which a group's segments are best cleaned.
+/// The live share at which it is best to clean a group's segments.
 fn cleaned_at(group: &Group, ln_price: f64) -> f64 {
     let target = group.of_writes / group.of_data / ln_price.exp();
     // By y = -ln u, so that groups that die fast (u near 0) and slowly (u near 1) are both resolved.

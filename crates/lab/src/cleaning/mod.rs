@@ -1,10 +1,10 @@
 //! The cleaning simulator: write cost of any victim policy and placement under any workload, without a file system.
 //!
-//! It simulates blocks and segments only (Sprite LFS, section 3.5): no metadata, no reads by users, no time but the number
-//! of blocks written. Policies and placements are those of [`firnfs::clean`]. The same setup gives the same result, bit
-//! for bit, however many threads [`batch::run`] uses.
+//! It simulates only blocks and segments (Sprite LFS, section 3.5): no metadata, no reads by users, and no time but the
+//! number of blocks written. Policies and placements are those of [`firnfs::clean`]. The same setup gives the same result,
+//! bit for bit, however many threads [`batch::run`] uses.
 //!
-//! Read from the top: [`simulate()`] (one run), `engine` (writing and cleaning), `disk` (where blocks lie), `workload`.
+//! Read from the top: [`simulate()`] (one run), `engine` (writing and cleaning), `disk` (places of blocks), `workload`.
 
 pub mod batch;
 mod buckets;

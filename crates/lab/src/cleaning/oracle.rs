@@ -1,9 +1,9 @@
 //! The placement that knows the future: blocks that will die within the same span of time go to the same log.
 //!
-//! Log k takes what lives between base * 2^k and base * 2^(k+1) more; the shortest and the longest log take the rest. No
-//! file system can have it: it is what the others are measured against.
+//! Log k takes blocks that live between base * 2^k and base * 2^(k+1) more; the shortest and the longest log take the
+//! rest. No file system can have it: the others are measured against it.
 
-/// Never, as far as anyone has looked.
+/// Never, within the known future.
 const NEVER: u32 = u32::MAX;
 
 /// See the module's head.
@@ -19,7 +19,7 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// Reads the future: everything that users will ever do.
+    /// Reads the future: all operations of the users.
     pub fn new(logs: u8, base: u32, ops: &[super::workload::Op], blocks: u32) -> Self {
         let mut next = vec![NEVER; blocks as usize];
         let mut deaths = Vec::with_capacity(ops.len());

@@ -20,18 +20,18 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Of the volume.
+/// Block size of the volume.
 pub(super) const BLOCK_BYTES: u32 = 4096;
 /// When the volume is made, in nanoseconds since 1970.
 const START_NS: i64 = 1_000_000_000_000_000_000;
-/// A block written: what the file system's policies take for the shortest age that means anything.
+/// Virtual time of a block write: the shortest age that the file system's policies distinguish.
 const WRITE_NS: i64 = 1_000_000_000;
-/// Longer than any run: nothing is due because of the time.
+/// Longer than any run: nothing falls due by time.
 const NEVER_MS: u64 = 1 << 50;
-/// Looks at the segments while measuring.
+/// How often the segments are examined while measuring.
 const LOOKS: usize = 200;
 
-/// What the file system did.
+/// Measurements of the file system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// Data blocks written to the log for each that users wrote.
@@ -44,19 +44,19 @@ pub struct Measured {
     pub data_blocks: u32,
     /// Writes that reached the log while measuring.
     pub measured_writes: usize,
-    /// Share of the writes that another one to the same block replaced in memory.
+    /// Share of the writes that a later write to the same block replaced in memory.
     pub absorbed: f64,
     /// Closed segments with data, on average.
     pub data_segments: f64,
     /// Segments with metadata, on average.
     pub metadata_segments: f64,
-    /// Segments clean or about to be, on average; what is missing to all is open.
+    /// Segments clean or about to be, on average; the rest of all segments is open.
     pub clean_segments: f64,
-    /// Data blocks that closed segments were written with, on average.
+    /// Data blocks with which closed segments were written, on average.
     pub blocks_per_segment: f64,
     /// Victims of one pass of the cleaner, on average.
     pub victims_at_a_time: f64,
-    /// Share of the passes that took the emptiest segments whatever the policy, because users waited.
+    /// Share of the passes that took the emptiest segments whatever the policy, because users were waiting.
     pub emptiest_share: f64,
     /// Bytes in the log by kind, for each byte of data that users wrote.
     pub metadata: BTreeMap<&'static str, f64>,
@@ -77,7 +77,7 @@ fn failed(action: &'static str) -> impl Fn(FsError) -> LabError {
 
 impl Rig {
     fn new(setup: &Setup) -> Result<Self, LabError> {
-        // The log, what is in front of it, and the superblock's copy behind it.
+        // The log, the area before it, and the superblock's copy after it.
         let size_bytes = (2 << 20) + u64::from(setup.segments) * u64::from(setup.segment_bytes) + 4096;
         let device = Arc::new(MemDevice::new(size_bytes));
         let mkfs = MkfsOptions {
@@ -132,7 +132,7 @@ impl Rig {
         self.look(|lfs| Ok(*lfs.counters()))
     }
 
-    /// All segments, with whether a log is in them or data on its way.
+    /// All segments, with whether a log is in them or data is on its way to them.
     fn segments(&self) -> Result<Vec<firnfs::lfs::port::SegmentInfo>, LabError> {
         let mut all = Vec::new();
         for leaf in 0.. {
@@ -145,7 +145,7 @@ impl Rig {
         Ok(all)
     }
 
-    /// Data blocks that a segment was written with.
+    /// Number of data blocks with which a segment was written.
     fn blocks_of(&self, segment: SegmentId, uuid: &[u8; 16]) -> Result<usize, LabError> {
         let geo = self.look(|lfs| Ok(lfs.geometry()))?;
         let at_bytes = geo.device_bytes(geo.addr(segment, 0));
@@ -158,7 +158,7 @@ impl Rig {
     }
 }
 
-/// Segments by what is in them, summed up over looks.
+/// Segments by their content, summed over the examinations.
 #[derive(Default)]
 struct Looks {
     data: u64,
@@ -186,7 +186,7 @@ impl Looks {
 /// first on.
 ///
 /// # Errors
-/// The volume cannot be as asked; the file system failed.
+/// The volume cannot be set up as requested; the file system failed.
 pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(Measured, Vec<Op>), LabError> {
     let rig = Rig::new(setup)?;
     let offered = rig.volume.run(|vfs, _| Ok(vfs.statfs())).map_err(failed("looking at the volume"))?;
@@ -235,7 +235,7 @@ pub(super) fn measure(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<(M
     Ok((measured, reached))
 }
 
-/// Every block once, then the workload: so many writes at the end are to be measured.
+/// Every block once, then the workload, of which this many writes at the end are measured.
 fn operations(setup: &Setup, blocks: u32, measuring: usize) -> Result<Vec<Op>, LabError> {
     let mut stream = Stream::new(&setup.workload.workload, blocks, setup.seed);
     let all = blocks as usize + (f64::from(blocks) * setup.warm_up_volumes) as usize + measuring;
@@ -253,10 +253,10 @@ fn operations(setup: &Setup, blocks: u32, measuring: usize) -> Result<Vec<Op>, L
     Ok(ops)
 }
 
-/// Every write that users make, by place in a file of so many blocks, and how many at the end are measured.
+/// All writes of the users, by place in a file of this many blocks, and how many at the end are measured.
 ///
 /// # Errors
-/// The workload is not one that overwrites.
+/// The workload does not only overwrite.
 pub(super) fn all_writes(setup: &Setup, blocks: u32) -> Result<(Vec<Op>, usize), LabError> {
     let measuring = (f64::from(blocks) * setup.measured_volumes) as usize;
     let places = places(setup, blocks);
@@ -265,7 +265,7 @@ pub(super) fn all_writes(setup: &Setup, blocks: u32) -> Result<(Vec<Op>, usize),
     Ok((by_place, measuring))
 }
 
-/// Where in the file each block of the workload is.
+/// The place in the file of each block of the workload.
 fn places(setup: &Setup, blocks: u32) -> Vec<u32> {
     let mut places: Vec<u32> = (0..blocks).collect();
     if setup.scattered {
@@ -282,7 +282,7 @@ fn metadata(written: &Counters, user_bytes: f64) -> BTreeMap<&'static str, f64> 
     all.map(|(name, bytes)| (name, bytes as f64 / user_bytes)).filter(|(_, share)| *share > 0.0).collect()
 }
 
-/// Data blocks that closed segments were written with, on average.
+/// Data blocks with which closed segments were written, on average.
 fn blocks_per_segment(rig: &Rig) -> Result<f64, LabError> {
     let uuid = rig.look(|lfs| Ok(lfs.superblock().uuid))?;
     let (mut blocks, mut segments) = (0, 0);
@@ -297,11 +297,11 @@ fn blocks_per_segment(rig: &Rig) -> Result<f64, LabError> {
     Ok(blocks as f64 / f64::from(segments.max(1)))
 }
 
-/// Writes going on.
+/// The writes under way.
 struct Run<'a> {
     rig: &'a Rig,
     places: Vec<u32>,
-    /// Writes that reached the log, or will, by place in the file.
+    /// Writes that have reached the log, or will, by place in the file.
     reached: Vec<Op>,
     /// Places written since the last commit.
     dirty: HashSet<u32>,

@@ -1,4 +1,4 @@
-//! Policies, placements and workloads by name, as the command line and reports write them.
+//! Policies, placements and workloads by name, for the command line and reports.
 
 use super::trace::Trace;
 use super::workload::Workload;
@@ -9,17 +9,17 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A policy by name; its ages are shares of the volume.
+/// A policy by name; ages are shares of the volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PolicyName {
-    /// One without ages of its own.
+    /// A policy without ages of its own.
     Plain(Policy),
     /// [`Policy::AgeThreshold`], in volumes written.
     AgeThreshold(f64),
 }
 
 impl PolicyName {
-    /// For a volume of so many live blocks.
+    /// The policy for a volume of this many live blocks.
     #[must_use]
     pub fn for_volume(self, live_blocks: u32) -> Policy {
         match self {
@@ -29,7 +29,7 @@ impl PolicyName {
     }
 }
 
-/// What `firn sim cleaning --help` says of policies.
+/// The text about policies in `firn sim cleaning --help`.
 #[must_use]
 pub fn policies() -> String {
     format!(
@@ -64,9 +64,9 @@ const DATA_LOGS: u8 = 5;
 /// A placement by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementName {
-    /// One that a file system can have.
+    /// A placement that a file system can have.
     Real(clean::PlacementName),
-    /// The future, with so many logs.
+    /// The oracle, with this many logs.
     Oracle(u8),
 }
 
@@ -76,21 +76,21 @@ impl Default for PolicyName {
     }
 }
 
-/// What large volumes run: as many logs as there are for data.
+/// The placement of large volumes, with all logs for data.
 impl Default for PlacementName {
     fn default() -> Self {
         Self::Real(clean::PlacementName::default().within(DATA_LOGS))
     }
 }
 
-/// What `firn sim cleaning --help` says of placements.
+/// The text about placements in `firn sim cleaning --help`.
 #[must_use]
 pub fn placements() -> String {
     format!("{}, oracle[:LOGS=16] (knows the future: a bound)", names::PLACEMENTS)
 }
 
 impl PlacementName {
-    /// The placement; `None` for the oracle, which is none that a file system could have.
+    /// The placement; `None` for the oracle, which no file system can have.
     #[must_use]
     pub fn placement(self) -> Option<Box<dyn Placement>> {
         match self {
@@ -132,16 +132,16 @@ impl fmt::Display for PlacementName {
     }
 }
 
-/// A workload with the name it was asked for by.
+/// A workload with the name by which it was requested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedWorkload {
-    /// As on the command line.
+    /// The name on the command line.
     pub name: String,
-    /// What it is.
+    /// The workload.
     pub workload: Workload,
 }
 
-/// What `firn sim cleaning --help` says of workloads.
+/// The text about workloads in `firn sim cleaning --help`.
 pub const WORKLOADS: &str = "uniform, hot-cold[:DATA/WRITES=10/90] (percent), groups:DATA/WRITES+DATA/WRITES+..., \
                              zipf[:EXPONENT=1], shift[:VOLUMES=10[:DATA/WRITES=10/90]] (the hot part moves when that many volumes are \
                              written), files[:BLOCKS=64] (whole files written and deleted), trace:FILE";
@@ -192,7 +192,7 @@ fn pair(text: &str) -> Result<(f64, f64), String> {
 /// The live share of a disk.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// What is wrong with it, as text for people.
 pub fn utilisation(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
         .ok()

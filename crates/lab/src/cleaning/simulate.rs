@@ -1,4 +1,4 @@
-//! One simulation: fills the volume, runs until the result is steady and sure enough, and says what it was.
+//! One simulation: fills the volume, runs until the result is steady and precise enough, and returns it.
 
 use super::engine::{Engine, Regime, Sorter, Tally};
 use super::histogram::Histogram;
@@ -10,11 +10,11 @@ use super::workload::{Stream, Workload};
 use crate::error::LabError;
 use serde::Serialize;
 
-/// Operations that the oracle looks ahead at most.
+/// Most operations that the oracle looks ahead.
 const FORESEEN: u64 = 24_000_000;
-/// Windows before the first look whether it is steady.
+/// Windows before the first test whether the run is steady.
 const FIRST_LOOK: usize = 20;
-/// The same if a window is long.
+/// The same if windows are long.
 const FIRST_LOOK_LONG: usize = 4;
 
 /// One point of an experiment.
@@ -34,36 +34,36 @@ pub struct Setup {
     pub segment_blocks: u32,
     /// When and how much is cleaned.
     pub regime: Regime,
-    /// Where the random numbers start. The workload does not depend on anything else here but its own size.
+    /// Seed of the random numbers. Of the other fields, the workload depends only on those that set its size.
     pub seed: u64,
-    /// Half width of the confidence interval to stop at, as a share of the mean.
+    /// Half width of the confidence interval at which it stops, as a share of the mean.
     pub precision: f64,
-    /// Volumes (live blocks) written before it stops in any case.
+    /// Volumes (live blocks) after which it stops in any case.
     pub max_volumes: f64,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Blocks written to the log for each block that users wrote.
     pub write_amplification: Interval,
     /// Blocks read and written for each block that users wrote (Sprite LFS, section 3.4).
     pub write_cost: Interval,
-    /// Mean live share of the cleaned segments, empty ones aside.
+    /// Mean live share of the cleaned segments, excluding empty ones.
     pub cleaned_utilisation: Interval,
     /// Share of the reused segments that had become empty by themselves.
     pub empty_share: f64,
     /// Separate small writes into dead places, for each block that users wrote; 0 unless [`Regime::plug`].
     pub small_writes: f64,
-    /// Whether it became steady and sure enough before the limit.
+    /// Whether it became steady and precise enough before the limit.
     pub is_steady: bool,
     /// Volumes written before measuring began.
     pub warm_up_volumes: f64,
     /// Volumes written while measuring.
     pub measured_volumes: f64,
-    /// Blocks written in all, by users and by the cleaner.
+    /// Blocks written in total, by users and by the cleaner.
     pub blocks_written: u64,
-    /// Least write amplification if blocks written equally often are perfectly apart; `None` where nobody knows.
+    /// Least write amplification if blocks that are written equally often are perfectly separated; `None` if unknown.
     pub ideal_separation: Option<f64>,
     /// Utilisation of the segments cleaned.
     pub victims: Histogram,
@@ -71,10 +71,10 @@ pub struct Outcome {
     pub at_start: Histogram,
 }
 
-/// Runs one point. `progress` is told the share that is done at most, 0 to 1.
+/// Runs one point. Reports to `progress` the largest share that is done, 0 to 1.
 ///
 /// # Errors
-/// The disk cannot be as asked: no segment spare, more blocks than can be counted.
+/// The disk cannot be set up as requested: no segment to spare, or more blocks than can be counted.
 pub fn simulate(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Outcome, LabError> {
     let size = Size::of(setup)?;
     let mut stream = Stream::new(&setup.workload.workload, size.live_blocks, setup.seed);
@@ -100,11 +100,11 @@ pub fn simulate(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Outcome,
     Ok(run.outcome(is_steady, &size, ideal(&setup.workload.workload, &size, setup)))
 }
 
-/// What a setup comes to in blocks and segments.
+/// The blocks and segments of a setup.
 struct Size {
     segments: u32,
     live_blocks: u32,
-    /// Different block numbers.
+    /// Number of different block numbers.
     numbers: u32,
 }
 
@@ -130,8 +130,8 @@ impl Size {
         if live_blocks < 2 {
             return refuse("the disk is too small to hold two blocks".into());
         }
-        // Open logs hold dead blocks, and places not yet written, that no cleaning brings back; and then a segment must
-        // still be there to be gained.
+        // Open logs hold dead blocks and unwritten places, which cleaning cannot regain; besides them, there must still
+        // be a segment to gain.
         let spare = f64::from(segments) - f64::from(live_blocks) / f64::from(setup.segment_blocks);
         let needed =
             f64::from(setup.regime.high.max(setup.regime.low + 1) + u32::from(setup.placement.logs()) + 1);
@@ -152,7 +152,7 @@ impl Size {
     }
 }
 
-/// Everything that users will do, for the oracle: the same stream as the run's.
+/// All operations of the users, for the oracle: the same stream as the run's.
 fn foresee(setup: &Setup, size: &Size, ops: u64) -> Oracle {
     let PlacementName::Oracle(logs) = setup.placement else {
         unreachable!("only the oracle has no placement")
@@ -161,7 +161,7 @@ fn foresee(setup: &Setup, size: &Size, ops: u64) -> Oracle {
     let mut future = stream.initial();
     let mut chunk = Vec::new();
     let window = window_ops(&setup.workload.workload, size.live_blocks);
-    // As the run does, in whole windows, and enough to see past its end.
+    // In whole windows, as the run does, and enough to reach past its end.
     while (future.len() as u64) < ops + ops / 2 {
         stream.fill(&mut chunk, CHUNK.min(window as usize));
         future.extend_from_slice(&chunk);
@@ -174,7 +174,7 @@ fn foresee(setup: &Setup, size: &Size, ops: u64) -> Oracle {
 /// Operations between two looks at the stream.
 const CHUNK: usize = 4096;
 
-/// A window is one volume written; for a hot part that moves, as long as it stays.
+/// A window is one volume written or, if the hot part moves, one period.
 fn window_ops(workload: &Workload, live_blocks: u32) -> u64 {
     match workload {
         Workload::Shifting { period, .. } => (f64::from(live_blocks) * period.max(1.0)) as u64,
@@ -236,7 +236,7 @@ impl Run {
     }
 
     fn first_look(&self) -> usize {
-        // Windows of many volumes leave no time for many of them.
+        // With windows of many volumes there is no time for many of them.
         if self.window_volumes > 4.0 { FIRST_LOOK_LONG } else { FIRST_LOOK }
     }
 

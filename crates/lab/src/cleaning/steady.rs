@@ -1,12 +1,12 @@
-//! When a run has settled, and how sure its result is.
+//! When a run has settled, and how precise its result is.
 //!
-//! The warm-up is what one has to leave out for the standard error of the rest to be smallest (MSER, White 1997); it has
-//! ended if that is less than half of the windows. The confidence interval comes from the means of ten batches of
+//! The warm-up is the part whose omission makes the standard error of the rest smallest (MSER, White 1997); it has ended
+//! if that part is less than half of the windows. The confidence interval comes from the means of ten batches of
 //! consecutive windows, because single windows depend on each other.
 
 use serde::Serialize;
 
-/// Batches that a confidence interval is made of.
+/// Number of batches for a confidence interval.
 const BATCHES: usize = 10;
 /// 97.5% quantiles of Student's t for 1 to 9 degrees of freedom.
 const STUDENT: [f64; BATCHES - 1] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
@@ -21,7 +21,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of the mean of at least one value that may depend on its predecessors.
+    /// The mean of at least one value; values may depend on their predecessors.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let batches = BATCHES.min(values.len());
@@ -29,7 +29,7 @@ impl Interval {
             return Self { mean: values.first().copied().unwrap_or(f64::NAN), half_width: f64::INFINITY };
         }
         let size = values.len() / batches;
-        // The youngest whole batches.
+        // The latest whole batches.
         let means: Vec<f64> = values[values.len() - size * batches..]
             .chunks(size)
             .map(|batch| batch.iter().sum::<f64>() / size as f64)

@@ -1,4 +1,4 @@
-//! What the simulator must reproduce, and what it must never do.
+//! Results that the simulator must reproduce, and errors that it must never make.
 
 use super::engine::{Engine, Sorter};
 use super::workload::Stream;
@@ -30,7 +30,8 @@ fn cost(setup: &Setup) -> f64 {
     run(setup).write_cost.mean
 }
 
-/// Sprite LFS's simulator as far as its text tells; how many segments it cleans at a time, it does not.
+/// Sprite LFS's simulator, as far as its text describes it; the text does not give the number of segments that it cleans at
+/// a time.
 fn sprite(workload: &str, policy: &str, utilisation: f64, at_a_time: u32) -> Setup {
     Setup {
         segments: 1000,
@@ -42,7 +43,7 @@ fn sprite(workload: &str, policy: &str, utilisation: f64, at_a_time: u32) -> Set
 #[test]
 fn greedy_under_uniform_writes_costs_what_theory_says() {
     for utilisation in [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95] {
-        // The limit is one of large segments, since small ones differ in utilisation and greedy gains by that, and of many,
+        // The limit holds for large segments, since small ones differ in utilisation, which helps greedy, and for many,
         // since one of them is half empty.
         let outcome = run(&Setup {
             segments: 1000,
@@ -98,7 +99,7 @@ fn cost_benefit_cleans_hot_segments_nearly_empty_and_cold_ones_nearly_full() {
     };
     let by = |policy: &str| run(&sprite("hot-cold", policy, 0.75, 8));
     let (cost_benefit, greedy) = (by("cost-benefit"), by("greedy"));
-    // Two peaks, around .2 and .75, each of them above all that lies between.
+    // Two peaks, around .2 and .75, each higher than everything between them.
     let victims = &cost_benefit.victims;
     let (hot, between, cold) =
         (share(victims, 0.14, 0.26), share(victims, 0.3, 0.66), share(victims, 0.7, 0.8));
@@ -116,7 +117,7 @@ fn cost_benefit_halves_the_cost_of_greedy() {
     assert!(by("cost-benefit") < 0.72 * by("greedy"));
 }
 
-/// 500 segments of 256 blocks, 10% of the blocks with 90% of the writes: what two other simulators of the same model say.
+/// 500 segments of 256 blocks, 10% of the blocks with 90% of the writes: results of two other simulators of the same model.
 fn checked(policy: &str, utilisation: f64, regime: Regime) -> Setup {
     Setup { segment_blocks: 256, regime, ..setup("hot-cold", policy, "one", utilisation) }
 }
@@ -141,7 +142,7 @@ fn the_order_in_which_victims_are_read_costs_what_other_simulators_say() {
         (true, VictimOrder::Policy, 3.25),
         (false, VictimOrder::Policy, 3.60),
         (false, VictimOrder::Random, 3.50),
-        // Not in order of age, it seems, and nearly as cheap: numbers turn cold together.
+        // It does not seem to be the order of age, and is nearly as cheap: adjacent numbers turn cold together.
         (false, VictimOrder::Number, 3.27),
     ] {
         let cost = cost(&checked("cost-benefit", 0.75, Regime { age_sort, victim_order, ..pass }));
@@ -155,7 +156,7 @@ fn the_published_costs_at_95_percent_are_those_of_segment_age_two_at_a_time() {
     let (sorted, unsorted) = (at_95("cost-benefit", true), at_95("cost-benefit", false));
     assert!((sorted / 11.8 - 1.0).abs() < 0.03, "{sorted}");
     assert!((unsorted / 16.6 - 1.0).abs() < 0.03, "{unsorted}");
-    // What the text says, the age of the youngest block, does not give the published values.
+    // The age of the youngest block, which the text prescribes, does not give the published values.
     let youngest = at_95("cost-benefit-youngest", true);
     assert!((youngest / 11.8 - 1.0).abs() > 0.1, "{youngest}");
 }
@@ -246,7 +247,7 @@ fn whoever_knows_the_future_does_best() {
 
 #[test]
 fn a_trace_is_a_workload_like_the_others() {
-    // Four files of 300 blocks, written and deleted in turn: segments empty by themselves, nothing is ever moved far.
+    // Four files of 300 blocks, written and deleted in turn: segments become empty by themselves, so little is moved.
     let mut text = String::new();
     for file in 0..4 {
         text += &format!("d {at} 300\nw {at} 300\n", at = file * 1000);
@@ -281,7 +282,7 @@ fn plugging_holes_moves_less_on_a_nearly_full_disk_and_writes_in_small_pieces() 
     assert_eq!(copied.small_writes, 0.0);
 }
 
-/// The default policy with what volumes run: `split` with two logs for data, `dac-leap` with three to five.
+/// The default policy with the placement of real volumes: `split` with two logs for data, `dac-leap` with three to five.
 fn of_a_volume(workload: &str, logs: u8, utilisation: f64) -> Setup {
     let placement = if logs == 2 { "split".to_owned() } else { format!("dac-leap:{logs}") };
     let setup = setup(workload, "cost-benefit", &placement, utilisation);

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Numbers are decimal, blocks of any number up to 2^64 - 1; a count is 1 to 2^24. A trace is repeated until the result
-//! is steady; blocks it leaves alive are overwritten by the next round.
+//! is steady; the next round overwrites the blocks that it leaves alive.
 
 use super::workload::Op;
 use rustc_hash::FxHashMap;
 
-/// Operations at most (8 bytes of memory each).
+/// Most operations (8 bytes of memory each).
 const MAX_OPS: usize = 1 << 28;
 /// The largest count.
 const MAX_COUNT: u64 = 1 << 24;
@@ -24,12 +24,12 @@ pub struct Trace {
     pub(super) ops: Vec<Op>,
     /// Blocks that it names.
     pub(super) blocks: u32,
-    /// Blocks that exist at a time, at most.
+    /// Most blocks that exist at the same time.
     pub(super) peak: u32,
 }
 
 impl Trace {
-    /// From its text.
+    /// Parses the text.
     ///
     /// # Errors
     /// What is wrong, with its line number.
@@ -85,7 +85,7 @@ fn parse_line(line: &str) -> Result<Line, String> {
     }
 }
 
-/// Live blocks at most, over two rounds: the second one starts with what the first one leaves.
+/// Most live blocks during two rounds: the second one starts with the blocks that the first one leaves.
 fn peak(ops: &[Op], blocks: u32) -> u32 {
     let mut exists = vec![false; blocks as usize];
     let (mut live, mut peak) = (0, 0);

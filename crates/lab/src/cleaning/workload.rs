@@ -1,4 +1,4 @@
-//! What users do: write a block anew, or delete it.
+//! The operations of users: they rewrite or delete a block.
 
 use super::trace::Trace;
 use super::zipf::Zipf;
@@ -25,7 +25,7 @@ impl Op {
         Self(block | Self::DELETE)
     }
 
-    /// Which block.
+    /// The block.
     #[must_use]
     pub fn block(self) -> u32 {
         self.0 & !Self::DELETE
@@ -44,7 +44,7 @@ pub enum Workload {
     /// Groups of blocks with shares of data and writes, in percent; each block of a group is equally likely. One group of
     /// everything is uniform, two are hot and cold.
     Groups(Vec<(f64, f64)>),
-    /// Hot and cold, and every so many volumes written another part of the blocks is hot.
+    /// Hot and cold; after every `period`, another part of the blocks becomes hot.
     Shifting {
         /// Volumes written between two moves.
         period: f64,
@@ -58,17 +58,17 @@ pub enum Workload {
         /// 0 is uniform.
         exponent: f64,
     },
-    /// Whole files written from the first block to the last, and deleted whole, any of them equally likely. Sizes are
-    /// distributed exponentially.
+    /// Whole files: each is written from the first block to the last and deleted as a whole; all are equally likely.
+    /// Sizes are distributed exponentially.
     Files {
         /// Mean size in blocks.
         mean_blocks: f64,
     },
-    /// What was recorded, over and over.
+    /// The recorded operations, over and over.
     Trace(Arc<Trace>),
 }
 
-/// A workload going on.
+/// A running workload.
 pub(super) struct Stream {
     rng: Pcg64,
     kind: Kind,
@@ -122,7 +122,7 @@ impl Stream {
         Self { rng: firnfs_sim::seeded(seed, "cleaning workload"), kind, blocks }
     }
 
-    /// Fills the volume: every block once, in an order that says nothing of what is to come.
+    /// Fills the volume: every block once, in an order that does not correlate with later operations.
     pub fn initial(&mut self) -> Vec<Op> {
         match &mut self.kind {
             Kind::Files(files) => {
@@ -141,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// Replaces `ops` by what comes next: about as many as `count`.
+    /// Replaces `ops` by the next operations, about `count` of them.
     pub fn fill(&mut self, ops: &mut Vec<Op>, count: usize) {
         ops.clear();
         let (rng, blocks) = (&mut self.rng, self.blocks);
@@ -207,7 +207,7 @@ impl Files {
     }
 }
 
-/// Bounds of groups of writes and of blocks; the last group takes what rounding leaves.
+/// Bounds of groups of writes and of blocks; the last group takes the remainder of rounding.
 fn bounds(groups: &[(f64, f64)], blocks: u32) -> Vec<(u64, u32, u32)> {
     let all_data: f64 = groups.iter().map(|g| g.0).sum();
     let all_writes: f64 = groups.iter().map(|g| g.1).sum();
@@ -219,7 +219,7 @@ fn bounds(groups: &[(f64, f64)], blocks: u32) -> Vec<(u64, u32, u32)> {
         let is_last = index + 1 == groups.len();
         let end = if is_last { blocks } else { (f64::from(blocks) * data).round() as u32 };
         let until = if is_last { 1 << 32 } else { (writes * 2f64.powi(32)) as u64 };
-        // A group too small for one block is written as its successor.
+        // A group too small for one block is written as the next one.
         if end > first {
             bounds.push((until, first, end - first));
         }

@@ -1,11 +1,11 @@
-//! Zipf popularity in constant time and one random word: Walker's alias method.
+//! Zipf popularity in constant time from one random word: Walker's alias method.
 
 use rand::Rng;
 use rand_pcg::Pcg64;
 
 /// See the module's head. Block b has rank b + 1.
 pub(super) struct Zipf {
-    /// For each column: where it changes over, as a share of 2^32, and to what.
+    /// For each column: the threshold at which it switches, as a share of 2^32, and the other value.
     columns: Vec<(u32, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! The volume under a scene: its files, what they hold, and the time that reading them takes.
+//! The volume of a scene: its files, their content, and the time to read them.
 
 use super::{Reading, SYNC_BYTES};
 use crate::error::LabError;
@@ -15,18 +15,18 @@ use firnfs_volume::Volume;
 use std::sync::Arc;
 
 const START_NS: i64 = 1_700_000_000_000_000_000;
-/// A read of a user, as cp and cat make them, in bytes.
+/// A user's read, of the size that cp and cat use, in bytes.
 const READ_BYTES: u64 = 128 << 10;
 /// Content is written and compared in pieces of this size, in bytes.
 const PIECE_BYTES: u64 = 1 << 20;
-/// The least volume, in bytes.
+/// The smallest volume, in bytes.
 const VOLUME_BYTES_MIN: u64 = 128 << 20;
 
 type Disk = TimedDisk<MemDevice>;
 
 struct File {
     ino: InodeNo,
-    /// Changes with each write: which write each stretch of the content is from.
+    /// For each stretch of the content, the write that it comes from.
     written: Vec<(u64, u64, u64)>,
     size_bytes: u64,
 }
@@ -45,7 +45,7 @@ fn failed(action: &'static str) -> impl FnOnce(FsError) -> LabError {
 }
 
 fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, LabError> {
-    // As behind FUSE: the kernel caches content, the daemon does not.
+    // As under FUSE: the kernel caches content, the daemon does not.
     let options = Options { cache_file_data: false, ..Options::default() };
     open(disk.clone(), options, AtimeMode::Noatime, clock.clone()).map_err(|error| match error {
         OpenError::Fs(source) => LabError::Volume { action: "mount", source },
@@ -54,7 +54,7 @@ fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, Lab
 }
 
 impl Bench {
-    /// A new volume, eight times as large as what it is to hold.
+    /// A new volume, eight times as large as its content will be.
     pub fn new(bytes: u64) -> Result<Self, LabError> {
         let size_bytes = bytes.saturating_mul(8).max(VOLUME_BYTES_MIN);
         let mkfs = MkfsOptions {
@@ -80,7 +80,7 @@ impl Bench {
         format!("file {file:06}")
     }
 
-    /// Makes the next file; its number is that of those before.
+    /// Creates the next file; its number must be the number of existing files.
     pub fn create(&mut self, file: u64) -> Result<(), LabError> {
         let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
         let caller = Caller { uid: 0, gid: 0, umask: 0 };
@@ -92,7 +92,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Writes a stretch of a file with content that is nowhere else.
+    /// Writes a stretch of a file with unique content.
     pub fn write(&mut self, file: u64, at_bytes: u64, len_bytes: u64) -> Result<(), LabError> {
         self.writes += 1;
         let target = &mut self.files[file as usize];
@@ -121,12 +121,12 @@ impl Bench {
         self.volume.sync(Scope::All).map_err(failed("sync"))
     }
 
-    /// The same, whenever enough was written; `done_bytes` with the last write of `last_bytes`.
+    /// The same, whenever enough has been written; `done_bytes` includes the last write of `last_bytes`.
     pub fn sync_now_and_then(&mut self, done_bytes: u64, last_bytes: u64) -> Result<(), LabError> {
         if done_bytes / SYNC_BYTES == (done_bytes - last_bytes) / SYNC_BYTES { Ok(()) } else { self.sync() }
     }
 
-    /// Mounts anew, reads everything in the order of the directory, and compares it with what was written.
+    /// Remounts, reads everything in directory order, and compares it with what was written.
     pub fn read_cold(&mut self) -> Result<Reading, LabError> {
         self.volume.close().map_err(failed("unmount"))?;
         self.volume = mount(&self.disk, &self.clock)?;
@@ -161,7 +161,7 @@ impl Bench {
         }
     }
 
-    /// Leaves the volume alone, but for its background work. Returns what the disk did.
+    /// Leaves the volume idle except for its background work. Returns the work of the disk.
     pub fn idle(&mut self, seconds: u64) -> Result<DiskWork, LabError> {
         let before = self.disk.work();
         let end_ns = self.clock.now_ns() + seconds as i64 * 1_000_000_000;
@@ -179,7 +179,7 @@ impl Bench {
     }
 }
 
-/// Content of a stretch that says which write it is from and where it lies.
+/// Content of a stretch that identifies its write and its place.
 fn content(write: u64, at_bytes: u64, len_bytes: u64) -> Vec<u8> {
     let word = |at: u64| (write << 40 | (at / 8)).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     let first = at_bytes / 8 * 8;

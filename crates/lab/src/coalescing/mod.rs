@@ -1,8 +1,8 @@
-//! What coalescing is worth: the real file system on a disk with a head, in virtual time.
+//! The benefit of coalescing: the real file system on a disk with a head, in virtual time.
 //!
-//! Each scene writes something in order, reads it through, scatters it, reads it again, leaves the volume alone for a while, and
-//! reads it once more. The volume is mounted anew before each reading, so that nothing comes from memory. Times are those of the
-//! disk: computing takes none. The same scene gives the same figures, bit for bit.
+//! Each scene writes data in order, reads it, scatters it, reads it again, leaves the volume idle for a while, and reads it
+//! once more. The volume is remounted before each read, so that nothing comes from memory. Times are those of the disk:
+//! computing takes no time. The same scene gives the same figures, bit for bit.
 //!
 //! Caller: `firn sim coalescing`. Page: docs/internals/coalescing.md.
 
@@ -18,16 +18,16 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Scene {
-    /// A file of which a share is overwritten in pieces, in random order, with an fsync now and then, as a database does.
+    /// A file of which a share is overwritten in pieces, in random order, with an occasional fsync, as a database does.
     File {
         /// Size of the file, in bytes.
         bytes: u64,
         /// Size of a piece, in bytes.
         piece_bytes: u64,
-        /// Of 100 pieces, how many are overwritten.
+        /// Percentage of the pieces that are overwritten.
         share_percent: u64,
     },
-    /// A directory of small files that are rewritten in random order, with an fsync now and then.
+    /// A directory of small files that are rewritten in random order, with an occasional fsync.
     Directory {
         /// Number of files.
         files: u64,
@@ -52,28 +52,28 @@ pub const SCENES: [Scene; 7] = [
     Scene::Directory { files: 5000, bytes: 8 << 10 },
     Scene::Directory { files: 40_000, bytes: 700 },
     Scene::Logs { files: 8, bytes: 8 << 20, piece_bytes: 16 << 10 },
-    // So little to read that a few seeks more show.
+    // So little to read that a few extra seeks matter.
     Scene::Directory { files: 2000, bytes: 8 << 10 },
     Scene::Directory { files: 5000, bytes: 700 },
 ];
 
-/// One reading of everything, in order.
+/// One read of everything, in order.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Reading {
     /// How long it took, in milliseconds of virtual time.
     pub ms: f64,
     /// Seeks that it took.
     pub seeks: u64,
-    /// Bytes that came from the disk, metadata and what was read ahead in vain included.
+    /// Bytes that came from the disk, including metadata and useless read-ahead.
     pub bytes: u64,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The scene.
     pub scene: Scene,
-    /// As it was written at first. For logs, a file of that size written at once.
+    /// As first written. For logs: one file of that size, written at once.
     pub first: Reading,
     /// Scattered.
     pub scattered: Reading,
@@ -87,7 +87,7 @@ pub struct Row {
     pub idle_write_bytes: u64,
     /// Bytes that were put in order.
     pub moved_bytes: u64,
-    /// Bytes put in order in an hour of idle time after that and the last reading: what is in order stays as it is.
+    /// Bytes put in order in an hour of idle time after the last read: data in order stays as it is.
     pub moved_again_bytes: u64,
 }
 
@@ -101,7 +101,7 @@ const HOUR_S: u64 = 3600;
 /// Carries a scene out.
 ///
 /// # Errors
-/// The scene asks for something that a volume cannot hold, or content came back wrong.
+/// The scene does not fit a volume, or content came back wrong.
 pub fn run(scene: Scene, seed: u64) -> Result<Row, LabError> {
     let mut bench = Bench::new(scene_bytes(scene))?;
     write_in_order(&mut bench, scene)?;

@@ -20,7 +20,7 @@ fn a_directory_of_files_rewritten_at_random_reads_as_at_first_after_idle_time() 
     assert_is_mended(&run(SCENES[3], 1).unwrap());
 }
 
-/// A few seeks are left whatever is read; where there is little to read they are more than a tenth of the time.
+/// A few seeks are left whatever is read; if there is little to read, they take more than a tenth of the time.
 #[test]
 fn a_small_directory_is_left_with_a_few_seeks() {
     for scene in [SCENES[5], SCENES[6]] {

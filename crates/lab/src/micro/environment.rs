@@ -17,14 +17,14 @@ pub struct Environment {
     pub memory_kib: u64,
     /// Kernel release.
     pub kernel: String,
-    /// Load average over the minute before the run: above 0.5 or so, others were using the machine.
+    /// Load average over the minute before the run: above about 0.5, other programs were using the machine.
     pub load_before: String,
     /// Day of the run, UTC, e.g. 2026-01-31.
     pub date: String,
 }
 
 impl Environment {
-    /// Of this machine, now.
+    /// Describes this machine now.
     #[must_use]
     pub fn observe() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

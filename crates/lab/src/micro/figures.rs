@@ -1,10 +1,10 @@
-//! Single figures: ratios between tasks that are no rows of their own, taken round by round.
+//! Single figures: ratios between tasks that have no rows of their own, computed round by round.
 
 use super::report::{Figure, Roles, Spread};
 use super::scenario::Task;
 use super::{Durability, Sample};
 
-/// A ratio of two tasks and the goal it has.
+/// A ratio of two tasks, and its goal.
 struct Ratio {
     title: &'static str,
     part: Task,

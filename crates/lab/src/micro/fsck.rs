@@ -1,6 +1,6 @@
-//! How long the file system check takes: of many small files on an image of its own.
+//! The time of the file system check, over many small files on an image of its own.
 //!
-//! The image is read past the page cache where the system allows that, so every round is a cold one.
+//! The image is read past the page cache if the system allows it, so every round is a cold one.
 
 use super::library::fresh_volume;
 use super::report::{Figure, Spread};
@@ -19,23 +19,23 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The most that checking [`FILES`] files may take, in seconds.
+/// The limit for checking [`FILES`] files, in seconds.
 const LIMIT_S: f64 = 30.0;
 /// Files of the figure.
 const FILES: u64 = 1_000_000;
 const FILES_A_DIRECTORY: u64 = 10_000;
-/// Room on the image for each file, and besides, in bytes.
+/// Space on the image for each file, and in addition, in bytes.
 const FILE_ROOM_BYTES: u64 = 4096;
 const SPARE_BYTES: u64 = 1 << 30;
 
-/// What to check; the image is removed at the end.
+/// The files to check; the image is removed at the end.
 pub struct Fsck {
     image: PathBuf,
     /// Number of files.
     pub files: u64,
     /// Size of each in bytes.
     pub file_bytes: u32,
-    /// How many times it is timed.
+    /// How often the check is timed.
     pub rounds: u32,
 }
 
@@ -49,7 +49,7 @@ impl Fsck {
     /// Fills the image and times the check.
     ///
     /// # Errors
-    /// The first thing that fails; also a check that finds something; `Interrupted`.
+    /// The first error; also a check with findings; `Interrupted`.
     pub fn measure(&self, stop: &Stop) -> Result<Figure, LabError> {
         let made = File::create(&self.image).map_err(LabError::io("create", &self.image))?;
         made.set_len(self.files * FILE_ROOM_BYTES + SPARE_BYTES)
@@ -87,7 +87,7 @@ impl Fsck {
         Ok(())
     }
 
-    /// Makes a directory of the files from `first`.
+    /// Makes a directory with the files from `first` on.
     fn fill_directory(&self, volume: &Volume<Lfs>, first: u64) -> Result<(), FsError> {
         let bytes = content(3, self.file_bytes as usize);
         let make = |parent, name: String, kind| {
@@ -105,7 +105,7 @@ impl Fsck {
         Ok(())
     }
 
-    /// Nanoseconds, and live bytes.
+    /// Returns nanoseconds and live bytes.
     fn check(&self) -> Result<(u64, u64), LabError> {
         let setup = |e: &dyn std::fmt::Display| LabError::Setup(e.to_string());
         let options = FileOptions { access: Access::ReadOnly, ..FileOptions::default() };
@@ -122,7 +122,7 @@ impl Fsck {
 
 impl Drop for Fsck {
     fn drop(&mut self) {
-        // Nobody is left to tell: the run is over or has failed already.
+        // Nobody could use the error: the run is over or has failed already.
         let _ = std::fs::remove_file(&self.image);
     }
 }

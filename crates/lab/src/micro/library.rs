@@ -1,7 +1,7 @@
-//! The rows that bypass the mount: the library on an image of its own, and the raw device under it.
+//! The rows that bypass the mount: the library on an image of its own, and the raw device below it.
 //!
-//! Everything happens on preallocated files in one directory, so on the same disk as the mounted volumes. A thread does
-//! the volume's background work, as the daemon of a mount has one.
+//! Everything runs on preallocated files in one directory, so on the same disk as the mounted volumes. A thread does
+//! the volume's background work, as in the daemon of a mount.
 
 use super::scenario::{Task, Workload, content, elapsed_ns, small_name};
 use super::stop::Stop;
@@ -25,7 +25,7 @@ use std::time::Instant;
 
 /// Unit of sequential writing, in bytes: a segment.
 const UNIT_BYTES: usize = 1 << 20;
-/// Room on the image beyond what is written, in bytes: the volume's reserve and metadata.
+/// Space on the image beyond the written data, in bytes: the volume's reserve and metadata.
 const SPARE_BYTES: u64 = 256 << 20;
 /// Name of the library in samples.
 const LIBRARY: &str = "library";
@@ -44,10 +44,10 @@ pub struct Library {
 }
 
 impl Library {
-    /// Preallocates in `directory`; `sequential_bytes` is how much is written to measure bandwidth.
+    /// Preallocates files in `directory`; `sequential_bytes` are written to measure bandwidth.
     ///
     /// # Errors
-    /// As writing reports; `Interrupted`.
+    /// Errors of writing; `Interrupted`.
     pub fn prepare(directory: &Path, sequential_bytes: u64, stop: &Stop) -> Result<Self, LabError> {
         let sequential_bytes = sequential_bytes.next_multiple_of(UNIT_BYTES as u64);
         let library = Self {
@@ -63,7 +63,7 @@ impl Library {
     /// Runs every row once.
     ///
     /// # Errors
-    /// The first thing that fails; `Interrupted`.
+    /// The first error; `Interrupted`.
     pub fn round(
         &self,
         w: &Workload,
@@ -76,7 +76,7 @@ impl Library {
             samples.push(Sample { task, durability: Durability::Durable, target, round, elapsed_ns });
         };
         record(Task::LibraryCreate, LIBRARY, self.create_small(w, stop)?);
-        // Whoever comes second finds the disk as the first left it, so they take turns.
+        // The second finds the disk in the state that the first has left, so they take turns.
         if round.is_multiple_of(2) {
             record(Task::RawWrite, RAW, self.write_raw(stop)?);
             record(Task::SegmentWrite, LIBRARY, self.write_segments(stop)?);
@@ -145,7 +145,7 @@ impl Library {
     }
 }
 
-/// A fresh volume on an image that is there, opened.
+/// A fresh volume on an existing image, opened.
 ///
 /// # Errors
 /// The image cannot be opened or is too small.
@@ -174,7 +174,7 @@ pub fn fresh_volume(image: &Path) -> Result<Volume<Lfs>, LabError> {
 impl Drop for Library {
     fn drop(&mut self) {
         for path in [&self.image, &self.raw] {
-            // Nobody is left to tell: the run is over or has failed already.
+            // Nobody could use the error: the run is over or has failed already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -183,7 +183,7 @@ impl Drop for Library {
 fn run_background(volume: &Volume<Lfs>, stop: &AtomicBool) {
     let _promise = volume.promise_background();
     while !stop.load(Ordering::Relaxed) {
-        // An error here shows again in the operation that is being timed.
+        // An error here shows again in the timed operation.
         let sleep_ms = volume.background().unwrap_or(100);
         if !stop.load(Ordering::Relaxed) {
             volume.wait_for_work(sleep_ms);
@@ -198,7 +198,7 @@ fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, LabError> {
     made.map(|attr| attr.ino).map_err(writing)
 }
 
-/// What verifying the large file costs: its checksum, block by block.
+/// The cost of verifying the large file: its checksum, block by block.
 fn checksum(w: &Workload) -> u64 {
     let block = content(2, 4096);
     let start = Instant::now();
@@ -221,11 +221,11 @@ fn open_direct(path: &Path) -> Result<File, LabError> {
         .map_err(LabError::io("open with O_DIRECT", path))
 }
 
-/// Writes zeros through to the disk. Not fallocate: an unwritten extent costs its first writer a journal entry of the
-/// disk's own file system, which nobody shall pay while he is timed.
+/// Writes zeros through to the disk. It does not use fallocate: the first write to an unwritten extent costs a journal
+/// entry of the disk's own file system, which must not fall into the timed part.
 ///
 /// # Errors
-/// As writing reports; `Interrupted`.
+/// Errors of writing; `Interrupted`.
 pub fn preallocate(path: &Path, len_bytes: u64, stop: &Stop) -> Result<(), LabError> {
     let file = open_direct(path)?;
     let zeros = AlignedBuf::zeroed(UNIT_BYTES);

@@ -1,11 +1,11 @@
 //! The micro benchmark: small tasks, timed on several file systems in interleaved rounds.
 //!
-//! Every round runs every scenario once on every target, and the order of the targets turns from round to round, so
-//! that what the machine does meanwhile hits all of them alike. Reported are medians and medians of the ratios within a
-//! round. *Buffered* is the time until the last call returned; *durable* also includes the sync that makes it last; the
-//! two are never mixed in one ratio. Reads are verified against what was written.
+//! Every round runs every scenario once on every target. The order of the targets rotates from round to round, so that
+//! disturbances of the machine affect all of them alike. It reports medians, and medians of the ratios within a round.
+//! *Buffered* is the time until the last call returned; *durable* also includes the sync that makes the data durable; no ratio
+//! mixes the two. Reads are verified.
 //!
-//! [`scenario`] holds what is timed, [`target`] what it is timed on, [`report`] the statistics and tables.
+//! [`scenario`] contains the timed tasks, [`target`] the file systems that they run on, [`report`] the statistics and tables.
 
 pub mod environment;
 pub mod figures;
@@ -36,18 +36,18 @@ use target::Target;
 pub enum Durability {
     /// Until the last call returned; the data may be in memory only.
     Buffered,
-    /// Including the sync or fsync after which it survives a power cut.
+    /// Including the sync or fsync that makes the data survive a power cut.
     Durable,
     /// A read with caches dropped.
     Cold,
-    /// A read of what is in the caches.
+    /// A read of data in the caches.
     Warm,
 }
 
 /// One timed run of one task on one target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// What was timed.
+    /// The task.
     pub task: Task,
     /// What the time includes.
     pub durability: Durability,
@@ -63,41 +63,41 @@ pub struct Sample {
 pub struct Plan {
     /// The file systems; their names are unique.
     pub targets: Vec<Box<dyn Target>>,
-    /// Who is measured against whom.
+    /// The subject and what it is compared with.
     pub roles: Roles,
     /// The sizes of the tasks.
     pub workload: Workload,
     /// Number of rounds, at least 1.
     pub rounds: u32,
-    /// Which scenarios.
+    /// The scenarios.
     pub scenarios: Vec<Scenario>,
     /// The rows that bypass the mount, if wanted.
     pub library: Option<Library>,
-    /// How a directory's size bears on the cost of a create, on the subject, if wanted.
+    /// How a directory's size affects the cost of a create, on the subject, if wanted.
     pub scale: Option<scale::Scale>,
-    /// How long the file system check takes, if wanted.
+    /// The time of the file system check, if wanted.
     pub fsck: Option<fsck::Fsck>,
-    /// How long recovery takes, if wanted.
+    /// The time of recovery, if wanted.
     pub recovery: Option<recovery::Recovery>,
     /// Ends the run early.
     pub stop: Stop,
 }
 
-/// Where a run stands, for a progress bar.
+/// The progress of a run, for a progress bar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Steps done.
     pub done: u64,
-    /// Steps in all.
+    /// Total number of steps.
     pub total: u64,
-    /// What runs now.
+    /// The current step.
     pub what: String,
 }
 
 /// Runs the plan and reports.
 ///
 /// # Errors
-/// The first thing that fails ends the run: a benchmark with holes in it compares nothing. `Interrupted` if it was asked to stop.
+/// The first error ends the run: an incomplete benchmark compares nothing. `Interrupted` if it was asked to stop.
 pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, LabError> {
     let environment = Environment::observe();
     let tasks = scenario::Prepared::new(&plan.workload, &plan.scenarios, &plan.stop)?;

@@ -1,7 +1,7 @@
-//! How long a volume takes to open after a crash: many small files were written after the last checkpoint.
+//! The time to open a volume after a crash, if many small files were written after the last checkpoint.
 //!
-//! The volume is in memory, so that the figure is what recovery does and not how fast a disk is. Beside it, to show that the
-//! cost is that of the log's tail and not of the volume: a tenth of the files, and a volume ten times as large.
+//! The volume is in memory, so that the figure is the cost of recovery and not the speed of a disk. Two more cases show that
+//! the cost depends on the log's tail and not on the volume: a tenth of the files, and a volume ten times as large.
 
 use super::report::{Figure, Spread};
 use super::scenario::{content, elapsed_ns};
@@ -18,20 +18,20 @@ use firnfs_volume::Volume;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most that recovering the files may take, in seconds.
+/// The limit for recovering the files, in seconds.
 const LIMIT_S: f64 = 1.0;
-/// Room on the volume for each file, and besides, in bytes.
+/// Space on the volume for each file, and in addition, in bytes.
 const FILE_ROOM_BYTES: u64 = 8192;
 const SPARE_BYTES: u64 = 128 << 20;
 
-/// What to recover.
+/// The files to recover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// Number of files.
     pub files: u64,
     /// Size of each in bytes.
     pub file_bytes: u32,
-    /// How many times each case is timed.
+    /// How often each case is timed.
     pub rounds: u32,
 }
 
@@ -45,7 +45,7 @@ impl Recovery {
     /// Writes the files and times recoveries.
     ///
     /// # Errors
-    /// The first thing that fails; also a recovery that finds nothing to recover; `Interrupted`.
+    /// The first error; also a recovery that finds nothing to recover; `Interrupted`.
     pub fn measure(&self, stop: &Stop) -> Result<Figure, LabError> {
         let size_bytes = self.files * FILE_ROOM_BYTES + SPARE_BYTES;
         let value = self.recoveries(self.files, size_bytes, stop)?;
@@ -65,7 +65,7 @@ impl Recovery {
         })
     }
 
-    /// Seconds that recovering so many files takes on a volume of that size.
+    /// Seconds to recover this many files on a volume of that size.
     fn recoveries(&self, files: u64, size_bytes: u64, stop: &Stop) -> Result<Spread, LabError> {
         let failed = |action| move |source| LabError::Volume { action, source };
         let image = self.crashed(files, size_bytes).map_err(failed("filling the volume to recover"))?;
@@ -117,7 +117,7 @@ impl Recovery {
     }
 }
 
-/// Never writes a checkpoint by itself.
+/// Opens a volume that never writes a checkpoint by itself.
 fn open(device: Arc<MemDevice>) -> Result<Volume<Lfs>, LabError> {
     let options =
         Options { checkpoint_bytes: u64::MAX, checkpoint_interval_ms: u64::MAX, ..Options::default() };

@@ -1,7 +1,7 @@
 //! Medians, ratios and tables.
 //!
 //! The ratio of a row is the median over the rounds of (subject's time / other's time) within the round, not the ratio
-//! of two medians: what slowed a round down slowed both.
+//! of two medians: a disturbance of a round slows both.
 
 use super::environment::Environment;
 use super::scenario::{Task, Workload};
@@ -9,24 +9,24 @@ use super::{Durability, Sample};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// The most time a task may take relative to the null file system mounted the same way.
+/// The longest time of a task relative to the null file system mounted in the same way.
 const NULL_LIMIT: f64 = 1.3;
 
-/// Who is measured against whom, by name of target.
+/// The subject and what it is compared with, by name of target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Roles {
-    /// What is studied; absent when a run only compares other file systems.
+    /// The subject; absent if a run only compares other file systems.
     pub subject: Option<String>,
     /// The null file system: memory behind the same transport.
     pub null: Option<String>,
-    /// What it is compared with, the first one with limits.
+    /// The file systems to compare with; the limits apply to the first.
     pub against: Vec<String>,
 }
 
 /// Median and spread of a set of numbers.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle one (mean of the middle two).
+    /// The median (mean of the middle two).
     pub median: f64,
     /// The smallest.
     pub min: f64,
@@ -35,7 +35,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one number.
+    /// The spread of at least one number.
     #[must_use]
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let mut sorted = numbers.to_vec();
@@ -67,7 +67,7 @@ pub struct Ratio {
     pub to: String,
     /// Below 1: the subject is faster.
     pub ratio: Spread,
-    /// The goal, where there is one: at most this.
+    /// The goal, if there is one: at most this.
     pub limit: Option<f64>,
 }
 
@@ -94,10 +94,10 @@ pub struct Row {
     pub ratios: Vec<Ratio>,
 }
 
-/// A single figure with a goal of its own, such as a share of raw bandwidth.
+/// A single figure with its own goal, such as a share of raw bandwidth.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is.
+    /// Its name.
     pub title: String,
     /// Its value over the rounds.
     pub value: Spread,
@@ -105,7 +105,7 @@ pub struct Figure {
     pub limit: Option<f64>,
     /// Direction of the goal.
     pub at_least: bool,
-    /// What it was computed from.
+    /// The numbers from which it was computed.
     pub detail: String,
 }
 
@@ -121,12 +121,12 @@ impl Figure {
     }
 }
 
-/// Everything a run found.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The machine.
     pub environment: Environment,
-    /// Who is who.
+    /// The roles.
     pub roles: Roles,
     /// Interleaved rounds.
     pub rounds: u32,
@@ -134,7 +134,7 @@ pub struct Report {
     pub workload: Workload,
     /// The tasks.
     pub rows: Vec<Row>,
-    /// Figures beside the tasks.
+    /// Figures besides the tasks.
     pub figures: Vec<Figure>,
     /// Every single time.
     pub samples: Vec<Sample>,
@@ -168,7 +168,7 @@ impl Report {
         row.times.iter().find(|t| t.target == target).map(|t| t.ms.median)
     }
 
-    /// Goals missed, one line each.
+    /// Missed goals, one line each.
     #[must_use]
     pub fn missed(&self) -> Vec<String> {
         let rows = self.rows.iter().flat_map(|row| {
@@ -324,7 +324,7 @@ fn row(task: Task, durability: Durability, roles: &Roles, workload: &Workload, s
     Row { task, title: task.title(workload), durability, times, ratios }
 }
 
-/// The project's goals hold against the first file system compared with, and against the null file system.
+/// The project's goals apply against the first file system compared with, and against the null file system.
 fn limit(task: Task, durability: Durability, other: &str, roles: &Roles) -> Option<f64> {
     if roles.null.as_deref() == Some(other) {
         task.is_bound_by_transport(durability).then_some(NULL_LIMIT)

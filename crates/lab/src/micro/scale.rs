@@ -1,8 +1,8 @@
-//! How the cost of an operation grows with the directory: windows of creates, lookups and deletes at a small and at a large number
-//! of files.
+//! How the cost of an operation grows with the directory: times windows of creates, lookups and deletes at a small and at a
+//! large number of files.
 //!
-//! Every window ends with a sync, so that what it put off is in its time. Names that are looked up are asked of the file system: the
-//! kernel has forgotten them, or never heard of them.
+//! Every window ends with a sync, so that its time includes deferred work. The lookups reach the file system: the kernel has
+//! forgotten the names, or has never seen them.
 
 use super::report::{Figure, Spread};
 use super::scenario::{create_files, elapsed_ns, small_path};
@@ -13,21 +13,21 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-/// The name of the directory that is filled.
+/// The name of the directory to fill.
 const DIRECTORY: &str = "firn-bench-scale";
 
-/// What is timed.
+/// The timed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
     Create,
-    /// Of names that are there.
+    /// Lookup of existing names.
     Lookup,
-    /// Of names that are not.
+    /// Lookup of absent names.
     Miss,
     Delete,
 }
 
-/// All of them, in an order that leaves the directory as large as it was.
+/// All of them, in an order that leaves the size of the directory unchanged.
 const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Lookup, Operation::Miss, Operation::Delete];
 
 impl Operation {
@@ -40,7 +40,7 @@ impl Operation {
         }
     }
 
-    /// The most that one among the many may cost relative to one among the few.
+    /// The limit for the cost among the many files relative to that among the few.
     fn limit(self) -> f64 {
         match self {
             Self::Create => 1.3,
@@ -48,13 +48,13 @@ impl Operation {
         }
     }
 
-    /// Whether this process may do what timing it takes.
+    /// Whether this process has the rights to time it.
     fn is_possible(self) -> bool {
         self != Self::Lookup || may_drop_caches()
     }
 }
 
-/// Of an operation, microseconds each.
+/// An operation, and the microseconds that each one takes.
 type Timed = (Operation, Spread);
 
 /// Numbers of files.
@@ -82,7 +82,7 @@ impl Scale {
     /// Fills a directory on `target`, and removes it.
     ///
     /// # Errors
-    /// The first call that fails; `Interrupted`.
+    /// The first error; `Interrupted`.
     pub fn measure(&self, target: &mut dyn Target, stop: &Stop) -> Result<Vec<Figure>, LabError> {
         let directory = target.directory().join(DIRECTORY);
         std::fs::create_dir(&directory).map_err(LabError::io("create", &directory))?;
@@ -106,7 +106,7 @@ impl Scale {
         Ok(figures.collect())
     }
 
-    /// Microseconds an operation among the few and among the many.
+    /// Microseconds per operation among the few files and among the many.
     fn fill(
         &self,
         target: &dyn Target,
@@ -120,7 +120,7 @@ impl Scale {
         Ok((few, many))
     }
 
-    /// Each operation among that many files; afterwards there are as many again.
+    /// Times each operation among that many files; afterwards there are as many again.
     fn all(
         &self,
         target: &dyn Target,
@@ -138,7 +138,7 @@ impl Scale {
         timed.collect()
     }
 
-    /// Microseconds an operation, of each window.
+    /// Microseconds per operation, for each window.
     fn windows(
         &self,
         operation: Operation,
@@ -161,7 +161,7 @@ impl Scale {
         (0..self.windows).map(window).collect()
     }
 
-    /// `new`: numbers of files behind the first `files`.
+    /// `new`: numbers of files after the first `files`.
     fn window(
         &self,
         operation: Operation,
@@ -175,7 +175,7 @@ impl Scale {
             match operation {
                 Operation::Create => create_files(directory, number..number + 1, self.file_bytes, stop)?,
                 Operation::Lookup => {
-                    // As many different ones at both sizes: what fits the caches is not what is compared.
+                    // The same number of different ones at both sizes, so that the comparison does not measure the caches.
                     let back = scattered(number, self.few.min(files));
                     let path = small_path(directory, files - 1 - back);
                     path.symlink_metadata().map_err(LabError::io("look up", &path)).map(drop)?;
@@ -196,7 +196,7 @@ impl Scale {
     }
 }
 
-/// A number below `bound`, in no order.
+/// A number below `bound`, in scattered order.
 fn scattered(number: u64, bound: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bound.max(1)
 }

@@ -1,8 +1,8 @@
-//! The tasks, grouped into scenarios: tasks that build on each other and run in one go on one target.
+//! The tasks, grouped into scenarios: tasks that build on each other and run in sequence on one target.
 //!
-//! Everything that is written is derived from file and block numbers, so every read can be verified; nothing is
-//! random except for the order of overwrites, which is the same in every round and on every target. A scenario leaves
-//! its directory empty, outside of what is timed.
+//! All written data is derived from file and block numbers, so every read can be verified. Nothing is random except
+//! the order of overwrites, which is the same in every round and on every target. A scenario empties its directory,
+//! outside the timed part.
 
 use super::stop::Stop;
 use super::target::Target;
@@ -25,7 +25,7 @@ pub struct Workload {
     pub small_files: u32,
     /// Size of each of them, in bytes.
     pub small_bytes: u32,
-    /// Files that are each fsynced.
+    /// Files that are fsynced one by one.
     pub fsync_files: u32,
     /// Size of the large file, in bytes.
     pub large_bytes: u64,
@@ -48,7 +48,7 @@ impl Default for Workload {
     }
 }
 
-/// One timed thing: a row of the report.
+/// A timed task: a row of the report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -76,16 +76,16 @@ pub enum Task {
     RemoveTree,
     /// [`Task::CreateSmall`] through the library, without a mount.
     LibraryCreate,
-    /// Write a preallocated file with O_DIRECT, 1 MiB a call.
+    /// Write a preallocated file with O_DIRECT, 1 MiB per call.
     RawWrite,
-    /// Write as much to one file of a volume through the library.
+    /// Write the same amount to one file of a volume through the library.
     SegmentWrite,
     /// Compute the checksums of the large file's blocks.
     Checksum,
 }
 
 impl Task {
-    /// What it does, with the numbers of the workload.
+    /// Its description, with the numbers of the workload.
     #[must_use]
     pub fn title(self, w: &Workload) -> String {
         let large = w.large_bytes >> 20;
@@ -109,7 +109,7 @@ impl Task {
         }
     }
 
-    /// The most time it may take relative to the file system compared with, where the project has set itself a goal.
+    /// The longest time relative to the file system compared with, if the project has set a goal.
     #[must_use]
     pub fn limit(self, durability: Durability) -> Option<f64> {
         use Durability::{Cold, Durable, Warm};
@@ -126,13 +126,13 @@ impl Task {
         }
     }
 
-    /// Whether it runs beside the targets, as part of a figure, and is no row of its own.
+    /// Whether it runs besides the targets, as part of a figure, and has no row of its own.
     #[must_use]
     pub fn is_part_of_figure(self) -> bool {
         matches!(self, Self::LibraryCreate | Self::RawWrite | Self::SegmentWrite | Self::Checksum)
     }
 
-    /// Whether the transport (FUSE) rather than the disk decides how long it takes: what ends in memory does.
+    /// Whether the transport (FUSE) rather than the disk determines its time, as for tasks that end in memory.
     #[must_use]
     pub fn is_bound_by_transport(self, durability: Durability) -> bool {
         matches!(durability, Durability::Buffered | Durability::Warm)
@@ -169,10 +169,10 @@ impl Scenario {
     }
 }
 
-/// The name of the directory that scenarios use within a target's.
+/// The name of the directory that scenarios use within a target's directory.
 const PLAYGROUND: &str = "firn-bench";
 
-/// What all rounds share, made once: the archive to unpack and the order of overwrites.
+/// Data that all rounds share, made once: the archive to unpack and the order of overwrites.
 pub struct Prepared<'a> {
     workload: &'a Workload,
     stop: &'a Stop,
@@ -182,10 +182,10 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Prepares what `scenarios` need.
+    /// Prepares the data that `scenarios` need.
     ///
     /// # Errors
-    /// As making the archive reports.
+    /// Errors of making the archive.
     pub fn new(workload: &'a Workload, scenarios: &[Scenario], stop: &'a Stop) -> Result<Self, LabError> {
         let archive = if scenarios.contains(&Scenario::Tree) {
             Some(super::tree::make_archive(workload.tree_files)?)
@@ -201,7 +201,7 @@ impl<'a> Prepared<'a> {
     /// Runs one scenario once on one target and adds its samples.
     ///
     /// # Errors
-    /// The first call that fails, or data that reads back wrong.
+    /// The first error, or data that reads back wrong.
     pub fn run(
         &self,
         scenario: Scenario,
@@ -272,7 +272,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Times a read with cold caches; left out where this process may not drop them.
+    /// Times a read with cold caches; skipped if this process may not drop them.
     fn time_cold(
         &mut self,
         task: Task,
@@ -330,7 +330,7 @@ impl Run<'_> {
         self.time_cold(Task::Reread, |_, w| read_large(&path, w, 1, stop))
     }
 
-    /// Writes every unit once, in order for version 0 and at random after that, then fsyncs.
+    /// Writes every unit once, in order for version 0 and in random order after that, then fsyncs.
     fn write_units(&mut self, task: Task, file: &File, path: &Path, version: u64) -> Result<(), LabError> {
         let unit_bytes = self.prepared.workload.unit_bytes;
         let units = self.prepared.overwrite_order.len() as u64;
@@ -382,14 +382,14 @@ pub(super) fn small_path(directory: &Path, i: u64) -> PathBuf {
     directory.join(small_name(i))
 }
 
-/// Bytes that no compressor shortens and that differ from file to file, the same on every call.
+/// Incompressible bytes that differ from file to file and are the same on every call.
 pub(super) fn content(seed: u64, len_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![0; len_bytes];
     rand_pcg::Pcg64::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
 }
 
-/// Makes a unit of the large file tell where it belongs.
+/// Stamps a unit of the large file with its number.
 fn stamp(unit: &mut [u8], number: u64) {
     unit[..8].copy_from_slice(&number.to_le_bytes());
 }

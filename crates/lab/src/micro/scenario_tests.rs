@@ -121,7 +121,7 @@ fn a_directory_that_grows_is_timed_at_both_sizes_and_gone_afterwards() {
     assert!(figures.iter().all(|figure| figure.value.min > 0.0 && figure.limit.is_some()), "{figures:?}");
     assert_eq!(std::fs::read_dir(target.directory()).unwrap().count(), 0);
 
-    // What somebody else has there is not taken for its own.
+    // It does not mistake another user's directory for its own.
     std::fs::create_dir(target.directory().join("firn-bench-scale")).unwrap();
     assert!(scale.measure(&mut target, &Stop::default()).is_err());
 }

@@ -1,6 +1,7 @@
-//! `Stop`: asks a run to end early. It ends with [`LabError::Interrupted`] and takes away what it made: mounts, images,
-//! directories. Whoever could go on for more than a second looks at it on the way; programs that the run starts are
-//! let finish, in process groups of their own, so that Ctrl-C in a terminal cannot stop one halfway through a mount.
+//! `Stop`: asks a run to end early. The run ends with [`LabError::Interrupted`] and removes what it made: mounts,
+//! images, directories. Code that may run for more than a second checks it on the way. Programs that the run starts are
+//! allowed to finish; they have process groups of their own, so that Ctrl-C in a terminal cannot stop one halfway
+//! through a mount.
 //!
 //! Callers: the command line, from a signal handler.
 
@@ -8,7 +9,7 @@ use crate::LabError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module's head. Clones are one and the same.
+/// See the module's head. Clones share one state.
 #[derive(Clone, Default, Debug)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -19,10 +20,10 @@ impl Stop {
         self.0.clone()
     }
 
-    /// Goes on unless asked to stop.
+    /// Succeeds unless asked to stop.
     ///
     /// # Errors
-    /// `Interrupted` if so.
+    /// `Interrupted` if asked to stop.
     pub fn check(&self) -> Result<(), LabError> {
         if self.0.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
     }

@@ -1,7 +1,7 @@
-//! What the benchmark runs on: any directory, or a firnfs mount that the benchmark makes itself.
+//! The file systems of the benchmark: any directory, or a firnfs mount that the benchmark makes itself.
 //!
-//! A target knows how to make everything durable and how to make its caches cold. For firnfs both go through the `firn`
-//! command, as they would for a user.
+//! A target knows how to make everything durable and how to make its caches cold. For firnfs both use the `firn`
+//! command, as a user would.
 
 use super::tool;
 use crate::LabError;
@@ -16,7 +16,7 @@ pub trait Target {
     /// An existing directory that the benchmark may fill.
     fn directory(&self) -> &Path;
 
-    /// True if the whole file system is thrown away after the run, so that nothing on it needs to be removed.
+    /// True if the whole file system is discarded after the run, so that nothing on it needs to be removed.
     fn is_scratch(&self) -> bool {
         false
     }
@@ -24,14 +24,14 @@ pub trait Target {
     /// Makes everything written so far durable.
     ///
     /// # Errors
-    /// As the file system reports.
+    /// The file system's error.
     fn sync(&self) -> Result<(), LabError>;
 
     /// Empties every cache between the reader and the disk: unmounts and mounts where that is possible, and drops the
     /// kernel's caches.
     ///
     /// # Errors
-    /// As unmounting, mounting or dropping caches reports.
+    /// Errors of unmounting, mounting or dropping caches.
     fn make_cold(&mut self) -> Result<(), LabError>;
 }
 
@@ -54,21 +54,21 @@ pub struct PosixDirectory {
     remount: Option<Remount>,
 }
 
-/// How to mount again what was found mounted.
+/// How to mount a file system again that was found mounted.
 struct Remount {
     mountpoint: PathBuf,
     source: String,
     fs_type: String,
     options: String,
-    /// Held open: a loop device made by `mount -o loop` would vanish with the unmount.
+    /// Held open: a loop device made by `mount -o loop` would disappear with the unmount.
     _device: std::fs::File,
 }
 
 impl PosixDirectory {
-    /// Takes a directory as it is mounted now. `name` defaults to the type of its file system.
+    /// Takes a directory in its present mount. `name` defaults to the type of its file system.
     ///
     /// # Errors
-    /// It is not a directory, or findmnt(8) does not know what it lies on.
+    /// It is not a directory, or findmnt(8) does not know its file system.
     pub fn new(name: Option<String>, directory: &Path) -> Result<Self, LabError> {
         let directory = directory.canonicalize().map_err(LabError::io("find", directory))?;
         if !directory.is_dir() {
@@ -77,8 +77,8 @@ impl PosixDirectory {
         let field = |column: &str| findmnt(&directory, column);
         let fs_type = field("FSTYPE")?;
         let (mountpoint, source) = (PathBuf::from(field("TARGET")?), field("SOURCE")?);
-        // Only what lives on a device of its own survives an unmount, and the root cannot be unmounted.
-        // Without the right to drop caches there are no cold reads, and nothing is unmounted.
+        // Only a file system on a device survives an unmount, and the root cannot be unmounted. Without the right to
+        // drop caches there are no cold reads, so nothing is unmounted.
         let remountable = may_drop_caches() && source.starts_with("/dev/") && mountpoint != Path::new("/");
         let remount = if remountable {
             let device = std::fs::File::open(&source).map_err(LabError::io("open", Path::new(&source)))?;
@@ -134,7 +134,7 @@ impl Target for PosixDirectory {
     }
 }
 
-/// What a [`FirnMount`] mounts.
+/// The volume that a [`FirnMount`] mounts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// An image file that `firn mkfs` has made.
@@ -143,7 +143,7 @@ pub enum Backing {
     Memory(u64),
 }
 
-/// A firnfs volume mounted by the `firn` command for the length of the benchmark.
+/// A firnfs volume that the `firn` command mounts for the duration of the benchmark.
 pub struct FirnMount {
     name: String,
     firn: PathBuf,
@@ -154,10 +154,11 @@ pub struct FirnMount {
 }
 
 impl FirnMount {
-    /// Mounts `backing` on `mountpoint` (made if need be) with the `firn` binary given; `options` go to `firn mount`.
+    /// Mounts `backing` on `mountpoint` (created if necessary) with the given `firn` binary; `options` go to `firn
+    /// mount`.
     ///
     /// # Errors
-    /// As `firn mount` reports.
+    /// The error of `firn mount`.
     pub fn mount(
         name: &str,
         firn: &Path,
@@ -215,7 +216,7 @@ impl Target for FirnMount {
     }
 
     fn make_cold(&mut self) -> Result<(), LabError> {
-        // A memory volume would be gone after an unmount; its kernel caches can be dropped all the same.
+        // A memory volume would be lost after an unmount; the kernel's caches of it can be dropped nevertheless.
         if matches!(self.backing, Backing::Memory(_)) {
             return drop_caches();
         }
@@ -228,7 +229,7 @@ impl Target for FirnMount {
 impl Drop for FirnMount {
     fn drop(&mut self) {
         if self.mounted {
-            // Nobody is left to tell: the run is over or has failed already.
+            // Nobody could use the error: the run is over or has failed already.
             let _ = self.detach();
         }
         let _ = std::fs::remove_dir(&self.mountpoint);

@@ -5,15 +5,15 @@ use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
-/// What ends a program from a terminal or by kill(1).
+/// The signals of a terminal or of kill(1) that end a program.
 const INTERRUPTS: [i32; 2] = [Signal::INT.as_raw(), Signal::TERM.as_raw()];
 
-/// Runs a command to its end with no input and its output thrown away. Signals that a terminal sends do not reach it (see
-/// [`Stop`](super::stop::Stop)); one that came just before it had a process group of its own ended it before it did anything,
-/// and it is started again.
+/// Runs a command to its end without input, and discards its output. A terminal's signals do not reach it (see
+/// [`Stop`](super::stop::Stop)). A signal just before the command had its own process group may end it before it did
+/// anything; it is then started again.
 ///
 /// # Errors
-/// It does not start, or ends with anything but 0; the reason is the last line it wrote to standard error.
+/// It does not start, or ends with a status other than 0; the reason is the last line that it wrote to standard error.
 pub fn run(command: &mut Command) -> Result<(), LabError> {
     let shown = describe(command);
     let failed = |reason: String| LabError::Tool { command: shown.clone(), reason };

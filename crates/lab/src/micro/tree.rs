@@ -9,7 +9,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The directory that the archive unpacks to.
+/// The directory into which the archive unpacks.
 pub const TOP: &str = "tree";
 
 const FILES_PER_DIRECTORY: u32 = 14;
@@ -18,12 +18,12 @@ const MEDIAN_BYTES: f64 = 3000.0;
 const SPREAD: f64 = 1.4;
 const LARGEST_BYTES: usize = 1 << 20;
 
-/// Makes the archive; it lives as long as the directory handed back with it.
+/// Makes the archive; it lives as long as the returned directory.
 ///
 /// # Errors
-/// As writing it, or tar(1), reports.
+/// Errors of writing it, or of tar(1).
 pub fn make_archive(files: u32) -> Result<(tempfile::TempDir, PathBuf), LabError> {
-    // Memory, so that unpacking reads from no disk that a target lies on.
+    // In memory, so that unpacking does not read from a target's disk.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let home = tempfile::Builder::new()
@@ -60,7 +60,7 @@ fn write_tree(top: &Path, files: u32) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Log-normal: the sum of twelve uniform numbers stands in for the normal distribution.
+/// Log-normal: the sum of twelve uniform numbers approximates the normal distribution.
 fn size_of_file(random: &mut rand_pcg::Pcg64) -> usize {
     let normal: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     ((MEDIAN_BYTES * (SPREAD * normal).exp()) as usize).min(LARGEST_BYTES)

@@ -1,4 +1,5 @@
-//! What the tests of a volume share: making one on a memory device, and short names for the calls.
+//! Helpers that the tests of a volume share: they make a volume on a memory device, and give the calls short
+//! names.
 #![allow(dead_code)] // each test file uses its part
 
 use firnfs::FsError;
@@ -62,7 +63,7 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len).map(|i| (seed.wrapping_mul(31).wrapping_add(i as u64 * 7) >> 2) as u8).collect()
 }
 
-/// Fails if `work` does not end within a time that it cannot need.
+/// Fails if `work` does not end within a time that it can never need.
 #[allow(clippy::disallowed_methods)] // a test may start threads
 pub fn within_two_minutes(work: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();

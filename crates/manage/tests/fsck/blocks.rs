@@ -63,7 +63,7 @@ fn a_block_that_two_pointers_lead_to_is_given_a_place_of_its_own() {
 #[test]
 fn an_indirect_block_that_leads_to_itself_ends_the_check_nowhere() {
     let fixture = Fixture::new();
-    // The first pointer of the double indirect block's child is made to lead to that child's own place.
+    // Make the first pointer of the double indirect block's child lead to that child's own place.
     let ptr = fixture.block("dir/sub/large", Fork::Data, 1, 0);
     fixture.edit_record("dir/sub/large", |bytes| {
         let double = POINTERS_AT + 13 * 16;
@@ -128,7 +128,7 @@ fn the_root_record_can_be_cleared_and_everything_is_found_again() {
         let (first, rest) = path.split_once('/').map_or((path.as_str(), None), |(f, r)| (f, Some(r)));
         let home = format!("lost+found/#{}", fixture.ino(first));
         let path = rest.map_or(home.clone(), |rest| format!("{home}/{rest}"));
-        // The file of many names has one of them in the directory itself, which is gone.
+        // The directory that is lost holds one name of the file of many names.
         if first == "many names" {
             continue;
         }

@@ -1,5 +1,5 @@
-//! A repair that is cut short, at any of its writes, leaves a volume that the next repair brings to its end, with
-//! everything that the damage had left.
+//! An interrupted repair, cut at any of its writes, leaves a volume that the next repair completes, with everything
+//! that survived the damage.
 
 use crate::fixture::{Fixture, Tree, clock, walk};
 use firnfs::check::Severity;
@@ -13,7 +13,7 @@ use firnfs_torture::crash::{Explorer, Firn, Limits, Seen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Cuts looked at of each repair.
+/// Cuts judged for each repair.
 const STATES: usize = 60;
 
 fn image_of(fixture: &Fixture) -> SparseImage {
@@ -22,7 +22,8 @@ fn image_of(fixture: &Fixture) -> SparseImage {
     image
 }
 
-/// Repairs the fixture's volume with the power cut at many points, and each time again; `judge` sees the tree then.
+/// Repairs the fixture's volume with the power cut at many points, and again after each cut; `judge` sees the final
+/// tree.
 fn cut_short(fixture: &Fixture, judge: impl Fn(&Tree)) {
     let disk = Arc::new(CrashDisk::new(image_of(fixture), 4096));
     let device: Arc<dyn Device> = disk.clone();
@@ -46,7 +47,7 @@ fn cut_short(fixture: &Fixture, judge: impl Fn(&Tree)) {
     }
 }
 
-/// Every path but the lost ones leads to what it led to.
+/// Every path except the lost ones leads to the same file as before.
 fn keeps_all_but(fixture: &Fixture, lost: &[&str]) -> impl Fn(&Tree) {
     move |tree: &Tree| {
         for (path, seen) in &fixture.tree {

@@ -1,4 +1,5 @@
-//! Ways to damage a volume: bytes of a block, or anything with all checksums above it made right again.
+//! Ways to damage a volume: change bytes of a block, or change any structure and update all checksums above
+//! it.
 
 use crate::fixture::{BLOCK, Fixture};
 use firnfs::lfs::Geometry;
@@ -35,7 +36,7 @@ impl Fixture {
         Superblock::decode(&self.read(Superblock::places(0)[0], 4096)).unwrap()
     }
 
-    /// Flips a bit of what a pointer leads to.
+    /// Flips a bit in the target of a pointer.
     pub fn damage(&self, ptr: &BlockPtr) {
         let at_bytes = self.geometry().device_bytes(ptr.addr);
         let mut bytes = self.read(at_bytes, ptr.stored_bytes() as usize);
@@ -49,7 +50,7 @@ impl Fixture {
         self.with_volume(|volume| volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap())
     }
 
-    /// One of them.
+    /// One block of a path's inode.
     pub fn block(&self, path: &str, fork: Fork, level: u8, index: u64) -> BlockPtr {
         let blocks = self.blocks(path);
         let wanted = |b: &&Placed| (b.key.fork, b.key.level, b.key.index.0) == (fork, level, index);
@@ -84,7 +85,7 @@ impl Fixture {
         }
     }
 
-    /// Changes what the newest checkpoint says of a table.
+    /// Changes the root of a table in the newest checkpoint.
     pub fn edit_table_root(&self, table: Table, edit: impl FnOnce(&mut TableRoot)) {
         self.edit_checkpoint(|slot| edit(Self::root_of(slot, table)));
     }
@@ -145,7 +146,7 @@ impl Fixture {
         self.edit_imap(ino, |entry| entry.ptr.crc = firnfs_format::crc32c(&bytes));
     }
 
-    /// Changes an inode as an operation could, if it wanted to.
+    /// Changes an inode in a way that an operation could.
     pub fn edit_inode(&self, path: &str, edit: impl FnOnce(&mut firnfs::inode::Inode)) {
         let ino = self.ino(path);
         let look = |volume: &firnfs_volume::Volume<firnfs::lfs::Lfs>| {
@@ -168,7 +169,7 @@ impl Fixture {
         });
     }
 
-    /// Any operation on the store.
+    /// Runs any operation on the store.
     pub fn operate(&self, intents: &[Intent], work: impl FnOnce(&mut firnfs::lfs::Lfs, &mut Op)) {
         self.with_volume(|volume| {
             let mut work = Some(work);

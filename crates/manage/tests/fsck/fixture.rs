@@ -1,4 +1,4 @@
-//! A volume with one of everything, and the judgement of what a repair left of it.
+//! A volume with one object of each kind, and the judgement of the tree that a repair leaves.
 
 use firnfs::check::{From, Report, Severity};
 use firnfs::inode::Kind;
@@ -17,7 +17,7 @@ pub const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0o022 };
 pub const SIZE_BYTES: u64 = 64 << 20;
 pub const BLOCK: usize = 4096;
 
-/// What a path leads to.
+/// The file that a path leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
     pub ino: InodeNo,
@@ -129,7 +129,7 @@ impl Fixture {
         self.check().findings.iter().map(|finding| finding.describe().code).collect()
     }
 
-    /// Does something to the mounted volume, and unmounts it.
+    /// Changes the mounted volume, and unmounts it.
     pub fn with_volume<T>(&self, work: impl FnOnce(&Volume<Lfs>) -> T) -> T {
         let volume = mount(&self.device);
         let result = work(&volume);
@@ -141,8 +141,9 @@ impl Fixture {
         repair(&self.device, &clock(), &mut |_| true, &mut |_| {}).unwrap()
     }
 
-    /// The doctored volume shows exactly these kinds of findings; a repair leaves none, and every path but those that are
-    /// `lost` (each with all below it) leads to what it led to. Returns what is there then.
+    /// Asserts that the damaged volume shows exactly these kinds of findings; that a repair leaves none; and that every
+    /// path except the `lost` ones, each with everything below it, leads to the same file as before. Returns the final
+    /// tree.
     pub fn is_repaired(&self, codes: &[&'static str], lost: &[&str]) -> Tree {
         let report = self.check();
         let told: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
@@ -185,7 +186,7 @@ impl Fixture {
     }
 }
 
-/// All of a volume, by path.
+/// The whole tree of a volume, by path.
 pub fn walk(volume: &Volume<Lfs>) -> Tree {
     let mut tree = Tree::new();
     let mut todo = vec![(String::new(), InodeNo::ROOT)];
@@ -206,7 +207,7 @@ pub fn walk(volume: &Volume<Lfs>) -> Tree {
     tree
 }
 
-/// The entries of a directory. A listing ends early where a block has to be read first.
+/// The entries of a directory. A listing ends early if a block has to be read first.
 fn list(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(String, InodeNo)> {
     let (mut children, mut cookie) = (Vec::new(), 0);
     loop {

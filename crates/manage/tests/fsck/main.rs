@@ -1,5 +1,5 @@
-//! The file system check finds what it is there to find, and repairs it: for every kind of finding an image doctored so
-//! that it shows exactly that, repaired, clean afterwards, with all other files as they were.
+//! The file system check detects and repairs every kind of finding: for each there is an image, damaged so that it
+//! shows exactly that finding; after its repair it is clean, and all other files are unchanged.
 
 mod blocks;
 mod crash;

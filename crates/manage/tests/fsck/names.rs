@@ -28,7 +28,7 @@ fn a_name_that_cannot_be_is_removed() {
         let at = record_of(content, "pipe");
         content[at + dirent::HEAD_BYTES + 1] = b'/';
     });
-    // Without a name the pipe is lost.
+    // Without its name the pipe is lost.
     let tree = fixture.is_repaired(&["entry-name"], &["dir/pipe"]);
     assert_eq!(tree[&format!("lost+found/#{}", fixture.ino("dir/pipe"))].kind, Kind::Fifo);
 }
@@ -41,7 +41,7 @@ fn a_name_that_is_there_twice_is_removed_once() {
         content[at + dirent::HEAD_BYTES..][..10].copy_from_slice(b"large\0\0\0\0\0");
         content[at + 10] = 5;
     });
-    // Which of the two stays follows from the place; the other loses a name.
+    // The place decides which of the two stays; the other loses a name.
     let codes = ["entry-twice", "link-count"];
     let tree = fixture.is_repaired(&codes, &["dir/sub/shared too", "dir/shared"]);
     assert_eq!(tree["dir/shared"].nlink, 1);
@@ -150,7 +150,7 @@ fn a_damaged_node_of_an_index_is_built_anew_without_loss() {
 fn a_damaged_block_of_a_directory_costs_its_entries_alone() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.block("medium", Fork::Data, 0, 0));
-    // All names lost are those of one file, which has others.
+    // All lost names are of one file, which has others.
     let tree = fixture.is_repaired(&["block-damaged", "link-count"], &["medium", "wide", "many names"]);
     let left = tree.keys().filter(|path| path.starts_with("medium/")).count();
     assert!((1..150).contains(&left), "{left}");
@@ -188,7 +188,7 @@ fn a_wrong_link_count_is_set_to_the_number_of_names() {
         fixture.edit_inode(path, |inode| inode.nlink = nlink);
         let before = fixture.tree[path].nlink;
         if nlink == 0 {
-            // Nobody asks for orphans here, as a mount would: it would free the file.
+            // Unlike a mount, nothing frees orphans here: that would free the file.
             let codes = fixture.codes();
             assert!(
                 codes.is_empty() || codes.contains("link-count") || codes.contains("entry-dangling"),
@@ -221,7 +221,7 @@ fn a_tree_without_a_name_goes_to_lost_and_found_whole() {
 fn a_circle_of_directories_is_opened() {
     let fixture = Fixture::new();
     let (sub, deep) = (fixture.ino("dir/sub"), fixture.ino("dir/sub/deep"));
-    // `dir` loses `sub`, and `deep`, which lies in it, gets it.
+    // `dir` loses `sub`; `deep`, which is below `sub`, gets it.
     edit_inline(&fixture, "dir", |content| {
         let at = record_of(content, "sub");
         dirent::remove_inline(content, at).unwrap();

@@ -1,5 +1,5 @@
-//! Damage at random: a flipped bit of anything live is found and costs its owner alone; bytes that are wrong with right
-//! checksums make the check neither panic nor run for ever, nor the repair.
+//! Random damage: a flipped bit in any live structure is found and affects only its owner; wrong bytes under right
+//! checksums make neither the check nor the repair panic or run for ever.
 
 use crate::fixture::{BLOCK, Fixture, clock};
 use firnfs_device::{AlignedBuf, Device, MemDevice};
@@ -21,7 +21,7 @@ fn any_flipped_bit_of_a_live_block_is_found_and_repaired() {
     let mut rng = seeded(1, "flips");
     let inos: Vec<_> =
         std::iter::once(InodeNo::ROOT).chain(fixture.tree.values().map(|seen| seen.ino)).collect();
-    // Everything that the inode map leads to, with the map itself.
+    // Everything that the inode map leads to, and the map itself.
     let mut live = vec![fixture.checkpoint().imap.ptr, fixture.checkpoint().usage.ptr];
     let mut seen = std::collections::BTreeSet::new();
     for ino in inos.into_iter().filter(|ino| seen.insert(*ino)) {
@@ -29,7 +29,7 @@ fn any_flipped_bit_of_a_live_block_is_found_and_repaired() {
         let blocks = fixture.with_volume(|v| v.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap());
         live.extend(blocks.iter().map(|placed| placed.ptr));
     }
-    // The mounts above have written the tables again.
+    // The mounts above have rewritten the tables.
     live[0] = fixture.checkpoint().imap.ptr;
     live[1] = fixture.checkpoint().usage.ptr;
     let geo = fixture.geometry();
@@ -55,7 +55,7 @@ fn bytes_that_are_wrong_with_right_checksums_are_judged_without_panic() {
     let bytes = fixture.read(0, crate::fixture::SIZE_BYTES as usize);
     for round in 0..120 {
         let liar = Fixture { device: copy(&bytes), tree: fixture.tree.clone() };
-        // Records first: once the map lies they are not found any more.
+        // Records first: once the map is wrong they cannot be found any more.
         let mut kinds: Vec<u32> = (0..rng.random_range(1..4)).map(|_| rng.random_range(0..6)).collect();
         kinds.sort_unstable_by_key(|kind| if *kind == 1 { 9 } else { 6 - *kind });
         kinds.dedup_by_key(|kind| *kind == 1);

@@ -1,4 +1,4 @@
-//! Salvage: superblocks, checkpoints and tables gone, one after the other and all together.
+//! Salvage: superblocks, checkpoints and tables are lost, one after the other and all together.
 
 use crate::doctor::Table;
 use crate::fixture::{BLOCK, Fixture, SIZE_BYTES, Tree, clock, file, mount, pattern, walk};
@@ -16,7 +16,7 @@ fn assumed() -> Assumed {
     Assumed { block_bytes: None, segment_bytes: None, hash_key: [77, 78], now: TimeNs(4_000_000_000) }
 }
 
-/// Salvages a volume; what is there then, having been found sound, and the volume.
+/// Salvages a volume and asserts that the result is intact; returns its tree, and the volume.
 fn salvaged(fixture: &Fixture) -> (Tree, Fixture) {
     let before = fixture.read(0, SIZE_BYTES as usize);
     let together = put_together(&*fixture.device, &assumed(), &mut |_| {}).unwrap();
@@ -29,7 +29,7 @@ fn salvaged(fixture: &Fixture) -> (Tree, Fixture) {
     (tree, copy)
 }
 
-/// All is there as it was, and nothing else.
+/// Everything is there as before, and nothing else.
 fn assert_whole(fixture: &Fixture) {
     let (tree, copy) = salvaged(fixture);
     for (path, seen) in &fixture.tree {
@@ -123,7 +123,7 @@ fn a_device_cut_short_gives_what_lies_before_the_cut() {
     let repaired = write_salvaged(&cut, together, &out, &clock(), &mut |_| {}).unwrap();
     assert!(repaired.after.is_clean(), "{:#?}", repaired.after.findings);
     let tree = Fixture { device: out, tree: Tree::new() }.with_volume(walk);
-    // The log has not come that far yet.
+    // The log has not reached it yet.
     assert!(fixture.tree.iter().all(|(path, seen)| tree.get(path) == Some(seen)));
 }
 
@@ -132,7 +132,7 @@ fn a_damaged_block_of_the_inode_map_is_rebuilt_in_place() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.checkpoint().imap.ptr);
     fixture.is_repaired(&["table-block"], &[]);
-    // Without any table at all there is nothing to find either: not even the root.
+    // Without any table there is nothing to find, not even the root.
     let fixture = Fixture::new();
     fixture.edit_table_root(Table::Imap, |root| root.ptr.crc ^= 1);
     fixture.is_repaired(&["table-block"], &[]);

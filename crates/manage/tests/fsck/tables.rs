@@ -1,4 +1,5 @@
-//! Phase 5, and what opening a volume needs: tables, counts, logs, copies of superblock and checkpoint.
+//! Phase 5, and the structures that opening a volume needs: tables, counts, logs, copies of superblock and
+//! checkpoint.
 
 use crate::fixture::{Fixture, SIZE_BYTES};
 use firnfs::check::{From, Severity};
@@ -185,7 +186,7 @@ fn a_log_that_has_lost_a_part_ends_there_and_salvage_finds_what_comes_after() {
         first.get_or_insert(placed[0].ptr);
     }
     drop(volume);
-    // The summary lies just before the first block of its partial segment.
+    // The summary is just before the first block of its partial segment.
     let at_bytes = fixture.geometry().device_bytes(first.unwrap().addr) / 4096 * 4096;
     fixture.write(at_bytes, &[0; 4096]);
     let assumed = firnfs::check::salvage::Assumed {

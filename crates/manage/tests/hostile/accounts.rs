@@ -1,4 +1,5 @@
-//! Accounts on the device that lie: the volume turns read-only and says which, it neither wraps nor panics.
+//! Wrong accounting on the device: the volume turns read-only and reports which number is wrong; it neither
+//! wraps around nor panics.
 
 use super::doctor::{Doctor, field, put_u64};
 use super::support::{
@@ -20,7 +21,7 @@ fn patient() -> (Arc<MemDevice>, InodeNo) {
     (device, ino)
 }
 
-/// Deleting the file brings the lie to light.
+/// Deleting the file reveals the wrong number.
 fn assert_found_out(device: &Arc<MemDevice>, what: &str) -> Volume<Lfs> {
     let volume = mount(device);
     unlink(&volume, "big").unwrap();
@@ -42,7 +43,7 @@ fn a_usage_table_that_states_less_than_lives_in_a_segment_is_found_out() {
     let segment = doctor.geo.segment_of(doctor.roots(ino).direct[0].addr);
     doctor.edit_usage_entry(segment, |entry| entry.live_bytes = 512);
     assert_found_out(&device, &format!("live bytes of segment {segment}"));
-    // Nothing was built on it: the volume opens as it was.
+    // Nothing was built on the wrong number: the volume opens as before.
     let volume = mount(&device);
     assert_eq!(get(&volume, find(&volume, "small").unwrap()).unwrap(), pattern(2, 5000));
 }

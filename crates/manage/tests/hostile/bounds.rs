@@ -1,4 +1,4 @@
-//! Numbers and trees that lead nowhere or for ever: each ends, with an error that says where.
+//! Numbers and trees that lead nowhere or are endless: each ends, with an error that names the place.
 
 use super::doctor::{Doctor, field, put_ptr, put_u64};
 use super::support::{
@@ -24,7 +24,7 @@ fn patient() -> (Arc<MemDevice>, InodeNo) {
     (device, ino)
 }
 
-/// As [`patient`], and then a crash: `ill` and `well` were written anew, and are in the log's last partial segment.
+/// As [`patient`], followed by a crash: `ill` and `well` were rewritten, and are in the log's last partial segment.
 fn crashed_patient() -> (Arc<MemDevice>, InodeNo) {
     let (device, ino) = patient();
     let volume = mount(&device);
@@ -44,7 +44,8 @@ fn assert_open_refused(device: &Arc<MemDevice>, what: &str) {
     }
 }
 
-/// A record whose data fork is a bomb of five levels, every pointer of a level to the same block: 256^5 blocks.
+/// A record whose data fork is a bomb of five levels, in which all pointers of a level lead to the same block:
+/// 256^5 blocks.
 fn plant_bomb(record: &mut [u8], bomb: &BlockPtr) {
     record[field::DIRECT] = 0;
     record[field::INDIRECT] = 5;
@@ -125,7 +126,7 @@ fn checkpoints_with_numbers_that_cannot_be_are_refused() {
     }
 }
 
-/// An inode map of that height, whose sums say that there are orphans, over a leaf that has none.
+/// An inode map of that height, whose sums claim orphans, over a leaf that has none.
 fn map_of_lies(device: &Arc<MemDevice>, height: u32) {
     let mut doctor = Doctor::new(device);
     let leaf = doctor.checkpoint().imap.ptr;
@@ -182,7 +183,8 @@ fn mkfs_refuses_a_physical_block_that_is_no_power_of_two() {
 fn features_that_nobody_may_ignore_are_refused_if_unknown_and_set_when_a_volume_is_written() {
     let (device, _) = patient();
     let incompat_at = 200;
-    // As a volume of before the first such feature: a mount to write says that it may use it now.
+    // The state of a volume from before the first such feature: a read-write mount declares that it may use it from
+    // now on.
     Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] = 0);
     mount_read_only(&device);
     let feature = || Doctor::new(&device).checkpoint_bytes()[incompat_at];
@@ -191,7 +193,7 @@ fn features_that_nobody_may_ignore_are_refused_if_unknown_and_set_when_a_volume_
     assert_eq!(feature(), 1);
     Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 2);
     let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
-    // The other slot is sound and has no such feature; the log behind it may.
+    // The other slot is intact and has no such feature, but the log after it may.
     assert!(matches!(refused, Err(OpenError::Fs(FsError::Unsupported(_)))), "{refused:?}");
 }
 

@@ -1,4 +1,4 @@
-//! A flipped bit harms what owned it and nothing else: background work, close and the next mount go on.
+//! A flipped bit harms only its owner: background work, close and the next mount continue.
 
 use super::doctor::Doctor;
 use super::support::{
@@ -34,7 +34,7 @@ fn a_deleted_file_with_a_damaged_indirect_block_stays_an_orphan_and_nothing_else
     volume.background().unwrap();
     assert_eq!(quarantined(&volume), [Thing::Inode(ino)]);
     assert_in_use(&device, volume, "well", &pattern(2, 5000));
-    // Its number is not given out again while its blocks are not free.
+    // Its number is not reused while its blocks are not free.
     let volume = mount(&device);
     assert_ne!(create(&volume, "new").unwrap(), ino);
     volume.background().unwrap();
@@ -96,7 +96,7 @@ fn what_a_file_was_before_a_crash_may_be_damaged_if_what_it_is_now_is_not() {
         assert_eq!(get(&mount_read_only(&device), ino).unwrap(), expected);
         let volume = mount(&device);
         assert_eq!(quarantined(&volume), [Thing::OldBlocks(ino)]);
-        // No more stays on the accounts than died: a record, an indirect block, a data block.
+        // The accounting keeps no more than what died: a record, an indirect block, a data block.
         let kept_bytes = live_bytes(&volume) - healthy_bytes;
         assert!((4096..=3 * 4096).contains(&kept_bytes), "{kept_bytes}");
         assert_eq!(get(&volume, ino).unwrap(), expected);
@@ -111,7 +111,8 @@ fn old_content(n: usize) -> Vec<u8> {
     pattern(n as u64, 120_000 + n * 512)
 }
 
-/// Old files of which one in four is left, so that every segment they lie in is worth cleaning: the inodes of all.
+/// Old files of which three in four are deleted, so that every segment that holds them is worth cleaning; returns the
+/// inodes of all.
 fn aged() -> (Arc<MemDevice>, Vec<InodeNo>) {
     let device = new_device();
     let volume = mount(&device);
@@ -124,12 +125,13 @@ fn aged() -> (Arc<MemDevice>, Vec<InodeNo>) {
     (device, files)
 }
 
-/// Fills the volume so far that the old segments are needed; cleans all of them but `harmed`, some of which it meets.
+/// Fills the volume so far that it needs the old segments; the cleaner cleans all of them except `harmed`, some of which it
+/// meets.
 fn assert_cleaned_around(device: &Arc<MemDevice>, files: &[InodeNo], ill: usize, harmed: &[SegmentId]) {
     let volume = mount(device);
     let new_content = |n: u64| pattern(1000 + n, 150_000);
     for n in (0..140).map(|n| n % 70) {
-        // The second time round the first ones make room.
+        // In the second pass the first ones make room.
         let _is_new = unlink(&volume, &format!("new{n}"));
         put(&volume, &format!("new{n}"), &new_content(n));
         volume.sync(Scope::All).unwrap();
@@ -151,7 +153,7 @@ fn assert_cleaned_around(device: &Arc<MemDevice>, files: &[InodeNo], ill: usize,
     volume.close().unwrap();
 }
 
-/// Segments with blocks of a file that its indirect block leads to, and with the blocks that were damaged.
+/// Segments with blocks of a file below its indirect block, and segments with the damaged blocks.
 fn segments_below(doctor: &Doctor, volume: &Volume<Lfs>, ino: InodeNo, from: u64) -> Vec<SegmentId> {
     let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap();
     let below = blocks.iter().filter(|b| b.key.level > 0 || b.key.index.0 >= from);
@@ -169,8 +171,8 @@ fn on_a_healthy_volume_the_cleaner_sets_nothing_aside() {
     assert_cleaned_around(&device, &files, OLD_FILES, &[]);
 }
 
-/// Overwriting large files empties segments while others are still on their way to the device: read there, those look as if
-/// they had lost what the usage table says is in them.
+/// Overwriting large files empties segments while others are still being written to the device: if the cleaner read those
+/// from the device, they would seem to have lost the blocks that the usage table counts in them.
 #[test]
 fn segments_on_their_way_to_the_device_are_not_taken_for_damaged() {
     let device = new_device();
@@ -221,7 +223,7 @@ fn the_cleaner_goes_around_a_damaged_summary() {
     let block = doctor.roots(files[31]).direct[5];
     let segment = doctor.geo.segment_of(block.addr);
     doctor.flip(&BlockPtr { addr: doctor.geo.addr(segment, 0), len_sectors: 1, ..block });
-    // The blocks are well: nobody reads the summary but the cleaner.
+    // The blocks are intact: only the cleaner reads the summary.
     assert_cleaned_around(&device, &files, OLD_FILES, &[segment]);
 }
 
@@ -235,7 +237,7 @@ fn a_damaged_usage_table_makes_the_volume_read_only_once_it_has_to_be_written() 
     let closed = volume.close();
     assert!(is_corrupt(&closed), "{closed:?}");
     assert!(read_only(&volume).unwrap().contains("segment usage table"));
-    // No clean segment is known without the table, so nothing could be accepted for good: whoever asks is told.
+    // Without the table no clean segment is known, so no change could be made durable: callers get an error.
     assert!(matches!(volume.sync(Scope::All), Err(FsError::ReadOnly(_))));
     assert_eq!(get(&volume, find(&volume, "well").unwrap()).unwrap(), pattern(2, 5000));
 }

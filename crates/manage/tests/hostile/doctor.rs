@@ -1,4 +1,4 @@
-//! Changes structures on a volume that is not open, and brings every checksum on the way up to the checkpoint up to date.
+//! Changes structures on a volume that is not open, and updates every checksum on the path up to the checkpoint.
 //!
 //! For volumes whose tables are one block each: up to 128 inodes and 128 segments.
 
@@ -14,7 +14,7 @@ use firnfs_format::table::{ImapEntry, TABLE_ENTRY_BYTES, TableEntry, UsageEntry}
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
 use std::sync::Arc;
 
-/// Where the fields of an inode record are, in bytes.
+/// Offsets of the fields of an inode record, in bytes.
 pub mod field {
     pub const SIZE: usize = 60;
     pub const CHARGED: usize = 140;
@@ -28,7 +28,7 @@ pub struct Doctor {
     device: Arc<MemDevice>,
     sb: Superblock,
     pub geo: Geometry,
-    /// Where the next block made up goes: the last segment, which no small volume has come to.
+    /// The place of the next invented block: the last segment, which no small volume has reached.
     next_sector: u32,
 }
 
@@ -48,14 +48,14 @@ impl Doctor {
         self.device.write(at_bytes, Arc::new(AlignedBuf::copy_of(bytes))).unwrap();
     }
 
-    /// Flips a bit of a stored block without telling anyone.
+    /// Flips a bit of a stored block, leaving its checksum unchanged.
     pub fn flip(&self, ptr: &BlockPtr) {
         let mut bytes = self.read(ptr);
         bytes[9] ^= 4;
         self.write(self.geo.device_bytes(ptr.addr), &bytes);
     }
 
-    /// Changes a stored block; returns its pointer as its parent now has to have it.
+    /// Changes a stored block; returns the new pointer for its parent.
     fn rewrite(&self, ptr: &BlockPtr, change: impl FnOnce(&mut [u8])) -> BlockPtr {
         let mut bytes = self.read(ptr);
         change(&mut bytes);
@@ -150,7 +150,7 @@ impl Doctor {
         self.edit_record(ino, |record| put_ptr(record, field::POINTERS + 12 * 16, &ptr));
     }
 
-    /// Partial segments of all logs behind the checkpoint, by serial, with their places.
+    /// Partial segments of all logs after the checkpoint, by serial, with their places.
     fn tail(&self) -> Vec<(SectorAddr, Partial)> {
         let checkpoint = self.checkpoint();
         let mut tails: Vec<_> = checkpoint.tails.iter().flatten().copied().collect();
@@ -186,7 +186,7 @@ impl Doctor {
         self.write(at_bytes, &bytes);
     }
 
-    /// Changes the record of an inode that the last partial segment of the log has.
+    /// Changes an inode's record in the last partial segment of the log.
     pub fn edit_last_record(&self, ino: InodeNo, change: impl FnOnce(&mut [u8])) {
         self.edit_last_summary(|_, entries| {
             let is_record = |e: &&mut Entry| {
@@ -197,12 +197,12 @@ impl Doctor {
         });
     }
 
-    /// Partial segments behind the checkpoint.
+    /// Number of partial segments after the checkpoint.
     pub fn tail_len(&self) -> usize {
         self.tail().len()
     }
 
-    /// Where, among the partial segments behind the checkpoint, each batch begins.
+    /// Where each batch begins, among the partial segments after the checkpoint.
     pub fn tail_batches(&self) -> Vec<usize> {
         let ends = self.tail().into_iter().map(|(_, partial)| partial.summary.flags & FLAG_END != 0);
         let mut begins = vec![0];
@@ -211,7 +211,7 @@ impl Doctor {
         begins
     }
 
-    /// Flips a bit in the summary with the nth serial behind the checkpoint, counted from 0.
+    /// Flips a bit in the summary with the nth serial after the checkpoint, counted from 0.
     pub fn flip_summary(&self, nth: usize) -> SegmentId {
         let (addr, partial) = &self.tail()[nth];
         let at_bytes = self.geo.device_bytes(*addr);
@@ -221,7 +221,7 @@ impl Doctor {
         partial.summary.segment
     }
 
-    /// Flips a bit in the last block of the partial segment with the nth serial behind the checkpoint.
+    /// Flips a bit in the last block of the partial segment with the nth serial after the checkpoint.
     pub fn flip_block_of(&self, nth: usize) -> SegmentId {
         let (_, partial) = &self.tail()[nth];
         let stored = partial.entries.iter().rfind(|e| e.ptr.is_stored()).expect("it holds something");
@@ -229,7 +229,7 @@ impl Doctor {
         partial.summary.segment
     }
 
-    /// A tree of that many levels above `data` in which every pointer of a level leads to the same block.
+    /// A tree of that many levels above `data` in which all pointers of a level lead to the same block.
     pub fn bomb(&mut self, levels: u8) -> BlockPtr {
         let mut ptr = self.make_up(&[1; 512]);
         for _ in 0..levels {

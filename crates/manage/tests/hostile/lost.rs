@@ -1,4 +1,4 @@
-//! The log is damaged where it was durable: that is told, never taken for the end of the log.
+//! The log is damaged in a durable part: the mount reports that, and never takes it for the end of the log.
 
 use super::doctor::Doctor;
 use super::support::{find, get, mount, new_device, pattern, put, read_only, try_mount};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const FILES: u64 = 6;
 
-/// A crash after files were made durable one after the other, each by a partial segment of its own.
+/// A crash after several files were made durable one by one, each by a partial segment of its own.
 fn crashed(file_bytes: usize) -> Arc<MemDevice> {
     let device = new_device();
     mount(&device).close().unwrap();
@@ -24,7 +24,7 @@ fn crashed(file_bytes: usize) -> Arc<MemDevice> {
     device
 }
 
-/// The volume is read-only, says where the log is damaged, and shows what comes before.
+/// The volume is read-only, reports where the log is damaged, and shows the state before it.
 fn assert_told(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file_bytes: usize) {
     let image = device.image();
     for asked_read_only in [false, true] {
@@ -41,7 +41,7 @@ fn assert_told(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file
         assert_eq!(find(&volume, &format!("file{survivors}")), Err(FsError::NotFound));
         volume.close().unwrap();
     }
-    // Nothing was written over what a checker may still find.
+    // The mount has overwritten nothing that a check may still find.
     for at_bytes in (0..image.size_bytes()).step_by(1 << 20) {
         let (mut before, mut after) = (vec![0; 1 << 20], vec![0; 1 << 20]);
         image.read(at_bytes, &mut before);
@@ -99,7 +99,7 @@ fn what_a_crashed_mount_left_behind_the_end_is_no_evidence_against_a_later_mount
     let device = crashed(3_000);
     let doctor = Doctor::new(&device);
     doctor.flip_summary(doctor.tail_len() - 1);
-    // The next mount goes on where the log ended, and crashes as well, again and again.
+    // The next mount continues where the log ended, and crashes as well, again and again.
     for round in 0..5 {
         let volume = mount(&device);
         assert_eq!(read_only(&volume), None, "round {round}");

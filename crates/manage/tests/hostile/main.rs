@@ -1,7 +1,7 @@
-//! Images that were made to harm, and images with a flipped byte: nothing panics, nothing runs for ever, what is damaged gives
-//! an error with its place, and the rest goes on.
+//! Hostile images, and images with a flipped byte: nothing panics or runs for ever, damage gives an error that names its
+//! place, and the rest keeps working.
 //!
-//! A hostile image has right checksums everywhere ([`doctor`] sees to that), so only what the bytes say can be refused.
+//! A hostile image has right checksums everywhere ([`doctor`] updates them), so only the values themselves can be rejected.
 
 mod accounts;
 mod bounds;

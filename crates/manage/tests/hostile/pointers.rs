@@ -1,4 +1,4 @@
-//! Pointers that lead outside the volume, are as long as nothing, or claim to be of memory alone.
+//! Pointers that lead outside the volume, have zero length, or have the form that exists only in memory.
 
 use super::doctor::{Doctor, field, put_ptr};
 use super::support::{
@@ -11,7 +11,7 @@ use firnfs_format::pointer::PtrKind;
 use firnfs_format::{BlockPtr, InodeNo, SectorAddr};
 use std::sync::Arc;
 
-/// A clean volume with a file of many blocks, and one beside it.
+/// A clean volume with a file of many blocks, and another file.
 fn patient() -> (Arc<MemDevice>, InodeNo) {
     let device = new_device();
     let volume = mount(&device);
@@ -21,7 +21,7 @@ fn patient() -> (Arc<MemDevice>, InodeNo) {
     (device, ino)
 }
 
-/// Pointers that cannot be: each as it would stand for a data block of the volume.
+/// Impossible pointers, each in place of the pointer to a data block of the volume.
 fn impossible(doctor: &Doctor) -> Vec<(&'static str, BlockPtr)> {
     let plain = BlockPtr { len_sectors: 8, kind: PtrKind::Plain, addr: SectorAddr(64), ..BlockPtr::HOLE };
     let volume_sectors = doctor.geo.segments * u64::from(doctor.geo.segment_sectors);
@@ -39,12 +39,12 @@ fn impossible(doctor: &Doctor) -> Vec<(&'static str, BlockPtr)> {
     ]
 }
 
-/// The ill file gives errors and the rest is well, whatever is done with it.
+/// The ill file gives errors and the rest is unharmed, whatever operation runs.
 fn assert_refused(device: &Arc<MemDevice>, what: &str) {
     let volume = mount(device);
     let ino = find(&volume, "ill").and_then(|ino| get(&volume, ino).map(|_| ino));
     assert!(is_corrupt(&ino), "{what}: {ino:?}");
-    // It may be gone or stay; neither may harm the volume.
+    // It may be deleted or stay; neither may harm the volume.
     let _ = unlink(&volume, "ill");
     volume.background().unwrap();
     assert_in_use(device, volume, "well", &pattern(2, 5000));

@@ -87,7 +87,8 @@ pub fn find(volume: &Volume<Lfs>, name: &str) -> Result<InodeNo, FsError> {
     volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, name.as_bytes(), false)).map(|attr| attr.ino)
 }
 
-/// Everything durable and a complete checkpoint, but the volume stays open: for a crash with nothing to roll forward.
+/// Makes everything durable with a complete checkpoint, but leaves the volume open: for a crash with nothing to roll
+/// forward.
 pub fn checkpoint(volume: &Volume<Lfs>) {
     volume.run(|vfs, now| vfs.store_mut().close(now)).unwrap();
     while !volume.run(|vfs, _| Ok(vfs.store().is_drained())).unwrap() {
@@ -107,7 +108,8 @@ pub fn is_corrupt<T: std::fmt::Debug>(result: &Result<T, FsError>) -> bool {
     matches!(result, Err(FsError::Corrupt { .. }))
 }
 
-/// The volume is as usable as ever: what `name` holds is there, new files can be made, it closes and opens again.
+/// Asserts that the volume is still usable: the content of `name` is there, new files can be made, it closes and
+/// opens again.
 pub fn assert_in_use(device: &Arc<MemDevice>, volume: Volume<Lfs>, name: &str, content: &[u8]) {
     assert_eq!(read_only(&volume), None);
     let ino = find(&volume, name).unwrap();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// When mkfs made the volume; the history begins then.
 const START: TimeNs = TimeNs(START_NS);
-/// Small enough that a history fills it, so that the cleaner has to work.
+/// So small that a history fills it and the cleaner has to work.
 const VOLUME_BYTES: u64 = 10 * MIB;
 const STEPS: usize = 6_000;
 const REMOUNT_EVERY: usize = 900;
@@ -32,7 +32,7 @@ fn time(step: usize) -> TimeNs {
     TimeNs(START.0 + step as i64 * 40_000_000)
 }
 
-/// The device trace of a random history, and how many segments were cleaned in it.
+/// The device trace of a random history, and the number of segments cleaned in it.
 fn history(seed: u64) -> (Vec<TraceEntry>, u64) {
     let device = Arc::new(TraceDevice::new(MemDevice::new(VOLUME_BYTES)));
     make_volume(&*device, 256 * KIB);
@@ -56,7 +56,7 @@ fn history(seed: u64) -> (Vec<TraceEntry>, u64) {
         }
         let op = generator.next_op(&model);
         let reply = runner.apply(now, &op);
-        // The answers steer the generator, so they have to be right for the history to go on.
+        // The answers steer the generator, so the history continues only if they are right.
         if let Err(right) = model.judge(now, &op, &reply) {
             panic!("seed {seed}, step {step}, {op:?}: answered {reply:?}, right is {right}");
         }

@@ -1,7 +1,8 @@
-//! A directory of a million entries: near-constant cost per create, lookup and delete; readdir goes on from its cookies.
+//! A directory of a million entries: near-constant cost per create, lookup and delete; readdir continues from its
+//! cookies.
 //!
-//! What every run can check is what the operations cost the device. Time, in release and over the full million, is for
-//! scripts/scale.sh, and through a mount for the benchmark.
+//! Every run checks the cost of the operations on the device. scripts/scale.sh measures time, in release and over the
+//! full million; the benchmark measures it through a mount.
 
 use crate::support::{GIB, MIB, Mounted, make_volume};
 use firnfs::inode::Kind;
@@ -20,7 +21,7 @@ fn name(n: u64) -> String {
     format!("file-{n:07}")
 }
 
-/// A number below `bound`, different for each `n`, in no order.
+/// A number below `bound`, different for each `n`, in scattered order.
 fn scattered(n: u64, bound: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bound
 }
@@ -45,7 +46,7 @@ impl Directory {
         Self { device, mounted, ino: InodeNo::ROOT, files: 0 }
     }
 
-    /// Another one, in the same volume.
+    /// Another directory in the same volume.
     fn beside(&self, name: &str) -> Self {
         let ino = self.mounted.try_make(self.ino, name, Kind::Directory).unwrap();
         Self { device: self.device.clone(), mounted: self.mounted.clone(), ino, files: 0 }
@@ -58,7 +59,7 @@ impl Directory {
         }
     }
 
-    /// Bytes on the device a create, the commit included.
+    /// Bytes written to the device per create, including the commit.
     fn written_a_create(&mut self) -> u64 {
         self.mounted.sync();
         let before = self.device.counts();
@@ -78,8 +79,8 @@ impl Directory {
         median(windows.collect())
     }
 
-    /// Nanoseconds a create, a lookup of what is there, a lookup of what is not, and a delete; medians of five windows.
-    /// Leaves as many files as there were.
+    /// Nanoseconds per create, lookup of an existing name, lookup of an absent name, and delete; medians of five
+    /// windows. The number of files stays the same.
     fn costs_ns(&mut self) -> [u64; 4] {
         let create = self.time_ns(|d| d.grow(d.files + WINDOW));
         let files = self.files;
@@ -161,7 +162,7 @@ fn readdir_shows_every_entry_that_stays_once_while_others_come_and_go() {
         for name in names {
             assert!(seen.insert(name.clone()), "{} was shown twice", String::from_utf8_lossy(&name));
         }
-        // Odd entries go, in no order; new ones come.
+        // Odd entries are removed, in scattered order; new ones are added.
         for n in 0..20 {
             let gone = name(scattered(round * 20 + n, 20_000) | 1);
             if directory.mounted.find(InodeNo::ROOT, &gone).is_ok() {
@@ -212,7 +213,8 @@ fn names_that_come_go_and_move_among_thousands_are_found_and_no_others() {
     }
 }
 
-/// A device whose memory was all written once: the first touch of a page costs the kernel more than a create costs us.
+/// A device whose memory was completely written once: the first touch of a page costs the kernel more than a create
+/// costs firnfs.
 fn touched_device(size_bytes: u64) -> MemDevice {
     let device = MemDevice::new(size_bytes);
     let data = Arc::new(AlignedBuf::copy_of(&[1; MIB as usize]));
@@ -235,7 +237,7 @@ fn operations_cost_as_much_among_a_million_entries_as_among_ten_thousand() {
     let mut few = many.beside("few");
     many.grow(1_000_000);
     few.grow(10_000);
-    // Turn by turn, so that both meet the same machine and the same caches; what counts is the ratio within a turn.
+    // In turns, so that both meet the same machine and the same caches; only the ratio within a turn counts.
     let rounds: Vec<_> = (0..ROUNDS).map(|_| (few.costs_ns(), many.costs_ns())).collect();
     let mut too_dear = Vec::new();
     for (at, what) in ["create", "lookup", "lookup of nothing", "delete"].into_iter().enumerate() {
@@ -244,7 +246,7 @@ fn operations_cost_as_much_among_a_million_entries_as_among_ten_thousand() {
         let thousandths = rounds.iter().map(|(few, many)| many[at] * 1000 / few[at].max(1)).collect();
         let ratio = median(thousandths) as f64 / 1000.0;
         println!("{what}: {few} ns among 10,000, {many} ns among 1,000,000: {ratio:.2}");
-        // The promise is made for creates; the others are held to the same order of magnitude.
+        // The promise is about creates; the others must be within the same order of magnitude.
         if ratio > if what == "create" { 1.3 } else { 2.5 } {
             too_dear.push(what);
         }

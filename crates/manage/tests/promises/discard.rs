@@ -1,4 +1,4 @@
-//! Discard: emptied segments are given back to the device, and never one that a mount could still reach.
+//! Discard: emptied segments are returned to the device, but never one that a mount could still reach.
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
 use firnfs::lfs::{Options, read_superblock};
@@ -17,7 +17,7 @@ const FILE_BYTES: usize = 60_000;
 /// Discards after which the volume is opened as a crash would leave it.
 const CRASHES: usize = 40;
 
-/// Overwrites what is discarded with garbage, as a device may, and keeps the image after each discard.
+/// Overwrites discarded ranges with garbage, as a device may, and keeps the image after each discard.
 struct Shredder {
     inner: MemDevice,
     after_discards: Mutex<Vec<SparseImage>>,
@@ -46,7 +46,7 @@ fn options(discard: bool) -> Options {
     Options { write_threshold_bytes: MIB, checkpoint_bytes: 4 * MIB, discard, ..Options::default() }
 }
 
-/// A file's first bytes say which version it is; the rest must be that version's.
+/// A file's first bytes give its version; the rest must belong to that version.
 fn version(n: u64, step: u64) -> Vec<u8> {
     let mut bytes = pattern(n << 32 | step, FILE_BYTES);
     bytes[..8].copy_from_slice(&step.to_le_bytes());
@@ -62,8 +62,8 @@ fn assert_all_readable(mounted: &Mounted, when: &str) {
     }
 }
 
-/// Overwrites files at random until many segments were emptied; every operation is followed by a sync, so that each file is
-/// a whole version at every moment.
+/// Overwrites files at random until many segments have been emptied; a sync follows every operation, so that each file is a
+/// whole version at every moment.
 fn overwrite(mounted: &Mounted, rng: &mut Rng, steps: u64) {
     for step in 1..=steps {
         let n = rng.below(FILES);
@@ -86,7 +86,7 @@ fn prepared(inner: MemDevice) -> Arc<Shredder> {
     device
 }
 
-/// The volume with the newer of its checkpoints lost.
+/// The volume without the newer of its checkpoints.
 fn without_newest_slot(image: &SparseImage) -> SparseImage {
     let mut read = |at: u64, len: u32| {
         let mut out = vec![0; len as usize];
@@ -118,7 +118,7 @@ fn emptied_segments_are_discarded_and_none_that_a_mount_could_reach() {
         let both_slots = MemDevice::from_image(image.clone());
         let mounted = Mounted::new(Arc::new(both_slots), options(false));
         assert_all_readable(&mounted, &format!("discard {n}"));
-        // The older checkpoint leads to the same files, by a longer way.
+        // The older checkpoint leads to the same files, through more of the log.
         let older_slot = MemDevice::from_image(without_newest_slot(image));
         let mounted = Mounted::new(Arc::new(older_slot), options(false));
         assert_all_readable(&mounted, &format!("discard {n}, newest checkpoint lost"));
@@ -208,7 +208,7 @@ fn discards_give_memory_back_to_a_sparse_device() {
     assert!(given_back < kept / 8, "{given_back} of {kept} pages are left");
 }
 
-/// A volume with a file that was deleted just now.
+/// A volume with a file that has just been deleted.
 fn with_deleted_file(device: &Arc<MemDevice>, discard: bool) -> Mounted {
     make_volume(&**device, SEGMENT_BYTES);
     let mounted = Mounted::new(device.clone(), options(discard));

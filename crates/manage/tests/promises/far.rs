@@ -34,7 +34,7 @@ fn a_file_reaches_past_16_tib_and_to_its_limit() {
         let hole_bytes = at_bytes.min(10);
         assert_eq!(mounted.read(ino, at_bytes - hole_bytes, 10), pattern_after_hole(n as u64, hole_bytes));
     }
-    // Cut in the middle of a block past 16 TiB, then let it grow: what was beyond must not come back.
+    // Cut in the middle of a block past 16 TiB, then let it grow: the bytes beyond the cut must not come back.
     mounted.truncate(ino, 20 * TIB + 4_095 + 700);
     mounted.truncate(ino, 33 * TIB);
     mounted.sync();
@@ -49,14 +49,14 @@ fn a_file_reaches_past_16_tib_and_to_its_limit() {
     assert!(audit(&mounted.volume).unwrap().is_empty());
 }
 
-/// Ten bytes: a hole of that length, and the beginning of what was written behind it.
+/// Ten bytes: the end of a hole of that length, and the beginning of the data after it.
 fn pattern_after_hole(seed: u64, hole_bytes: u64) -> Vec<u8> {
     let mut bytes = vec![0; hole_bytes as usize];
     bytes.extend(pattern(seed, 10 - hole_bytes as usize));
     bytes
 }
 
-/// Sends the logs on to segments past 16 TiB: a state that a volume comes to by itself after writing that much.
+/// Sends the logs to segments past 16 TiB: the state that a volume reaches by itself after that much writing.
 fn lead_the_logs_far(device: &dyn Device, first_far_byte: u64) {
     let size_bytes = device.geometry().size_bytes;
     let mut read = |at: u64, len: u32| Ok(device.read(at, len).unwrap().to_vec());
@@ -94,7 +94,7 @@ fn a_volume_holds_data_past_16_tib() {
         .count();
     assert!(far_writes > 0, "the log went on past 16 TiB");
     drop(mounted);
-    // After a crash through roll-forward, and after a clean unmount.
+    // After a crash, through roll-forward, and after a clean unmount.
     for was_clean in [false, true] {
         let mounted = Mounted::new(device.clone(), Options::default());
         assert_eq!(mounted.volume.run(|vfs, _| Ok(vfs.store().recovered().was_clean)).unwrap(), was_clean);

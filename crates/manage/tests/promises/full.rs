@@ -1,4 +1,5 @@
-//! Space: a volume at 80% is overwritten for ever; a full one says so early, honestly, and lets everybody delete.
+//! Space: a volume at 80% can be overwritten for ever; a full one says so early and correctly, and still allows
+//! deletions.
 
 use crate::support::{GIB, KIB, MIB, Mounted, TIB, make_volume, pattern};
 use firnfs::FsError;
@@ -26,7 +27,7 @@ fn options() -> Options {
     Options { write_threshold_bytes: MIB, cache_bytes: 8 * MIB, ..Options::default() }
 }
 
-/// Files by name, with what was accepted of each: a seed and a length.
+/// Files by name, with their accepted content: a seed and a length.
 #[derive(Default)]
 struct Accepted(BTreeMap<String, (u64, usize)>);
 
@@ -58,7 +59,7 @@ impl Accepted {
     }
 }
 
-/// Lets success and ENOSPC pass; nothing else may happen to a caller who fills a volume.
+/// Lets success and ENOSPC pass; a caller who fills a volume must get no other error.
 fn expect_space<T>(result: Result<T, FsError>) -> Result<T, ()> {
     result.map_err(|e| assert_eq!(e, FsError::NoSpace))
 }
@@ -131,7 +132,7 @@ fn an_allocation_is_measured_by_the_holes_of_its_range_alone() {
     let mounted = Mounted::new(device(), options());
     let file = mounted.create(InodeNo::ROOT, "f");
     let free = mounted.space().free_bytes;
-    // Two of three blocks of the first half are there already, written or reserved.
+    // Two of three blocks of the first half exist already, written or reserved.
     let (block, half) = (4 * KIB, free / 2 / (12 * KIB) * 12 * KIB);
     for at_bytes in (0..half).step_by(3 * block as usize) {
         mounted.write(file, at_bytes, &pattern(at_bytes, block as usize));
@@ -185,7 +186,7 @@ fn a_volume_at_80_percent_is_overwritten_for_ever() {
         assert!(mounted.content(ino) == pattern(seed, len), "inode {ino}");
     }
     assert_accounts_are_right(&mounted, "at the end");
-    // The inode map and the usage table may have come to lie in other blocks, no more.
+    // Only the inode map and the usage table may use other blocks now.
     let drift = free_at_first.abs_diff(mounted.space().free_bytes);
     assert!(drift <= total_bytes / 100, "overwriting changed the free space by {drift} bytes");
 }
@@ -199,7 +200,7 @@ fn fill_delete_refill_twenty_times_and_every_accepted_byte_is_there() {
     let mut seed = 0;
     for round in 0..20 {
         let when = format!("round {round}");
-        // ENOSPC for a size ends that size; the smallest ends the round.
+        // ENOSPC for a size ends that size; ENOSPC for the smallest ends the round.
         let mut largest = SIZES.len();
         while largest > 0 {
             let choice = rng.below(largest as u64) as usize;
@@ -215,7 +216,7 @@ fn fill_delete_refill_twenty_times_and_every_accepted_byte_is_there() {
             space.free_bytes,
             space.total_bytes
         );
-        // What was accepted is never refused later: neither the sync, nor after a crash or an unmount.
+        // Accepted data is never refused later: not by the sync, not after a crash or an unmount.
         mounted.sync();
         if round % 2 == 0 {
             mounted.close();
@@ -251,7 +252,7 @@ fn what_statfs_calls_free_can_be_filled_with_one_file() {
     assert!(filled_bytes <= free_bytes, "{filled_bytes} bytes went into {free_bytes}");
     assert!(filled_bytes >= free_bytes * 97 / 100, "of {free_bytes} free bytes {filled_bytes} could be used");
     mounted.sync();
-    // In place of its own space the file can still be overwritten, and it can shrink.
+    // The file can still be overwritten in place, and it can shrink.
     for at_bytes in (0..filled_bytes).step_by(unit.len()) {
         mounted.write(ino, at_bytes, &unit);
     }

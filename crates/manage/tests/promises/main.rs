@@ -1,4 +1,4 @@
-//! What the README promises of a volume, each promise seen to hold through the library: one module a promise.
+//! The README's promises about a volume, verified through the library: one module per promise.
 //!
 //! Memory has a test binary of its own (`memory`), because it is measured over a whole process.
 

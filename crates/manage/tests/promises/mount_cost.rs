@@ -7,7 +7,7 @@ use firnfs_device::{CountingDevice, Counts, Device, MemDevice};
 use firnfs_format::InodeNo;
 use std::sync::Arc;
 
-/// How the volume was left before the mount that is measured.
+/// The state of the volume before the measured mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Left {
     /// As mkfs made it: a log with one partial segment, which holds the root directory.
@@ -29,7 +29,7 @@ fn fill(mounted: &Mounted, directory: &str, files: u64) {
     }
 }
 
-/// What opening a volume of that size reads, and what is read to find a file right afterwards.
+/// The reads of opening a volume of that size, and of finding a file right afterwards.
 fn mount_reads(size_bytes: u64, left: Left) -> (Counts, Counts) {
     let device = Arc::new(CountingDevice::new(MemDevice::new(size_bytes)));
     make_volume(&*device, MIB);

@@ -1,4 +1,4 @@
-//! What a crash left without names is found in the inode map, without a look at each inode, and freed by the next mount.
+//! The next mount finds the orphans of a crash in the inode map, without examining each inode, and frees them.
 
 use crate::support::{KIB, MIB, Mounted, make_volume};
 use firnfs::lfs::Options;
@@ -31,7 +31,7 @@ fn orphans_are_found_by_reading_the_inode_map_and_freed_by_a_mount() {
         vfs.store_mut().orphans()
     });
     assert_eq!(found.unwrap().len() as u64, ORPHANS);
-    // One more for each block of the inode map, of which each has more than a hundred entries; not one for each orphan.
+    // One more call for each block of the inode map, which has more than a hundred entries; not one for each orphan.
     assert!(calls <= 3 + ORPHANS / 100, "{calls} calls");
     drop(read_only);
 

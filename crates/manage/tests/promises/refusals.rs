@@ -1,4 +1,5 @@
-//! Errors for people: what is no volume, or a damaged one, is refused with one line that says what and where.
+//! Errors for people: a device without a volume, or with a damaged one, is refused with one line that says
+//! what and where.
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
 use firnfs::FsError;
@@ -65,7 +66,7 @@ fn another_format_version_is_named_beside_our_own() {
     assert!(error.to_string().contains("version 42"), "{error}");
 }
 
-/// A rotten bit is no other version: the other copies count.
+/// A rotten bit is not another version: the other copies count.
 #[test]
 fn a_version_that_rotted_in_one_copy_is_read_from_another() {
     let mut image = volume();
@@ -73,7 +74,7 @@ fn a_version_that_rotted_in_one_copy_is_read_from_another() {
     assert!(open_image(image).is_ok());
 }
 
-/// A copy whose checksum is right is believed: half of a volume may have been made new by a later version.
+/// A copy with a right checksum is believed: a later version may have rewritten a part of the volume.
 #[test]
 fn a_sealed_copy_of_another_version_is_refused_at_once() {
     let mut image = volume();
@@ -137,7 +138,7 @@ fn a_lost_superblock_is_replaced_by_its_replicas() {
     assert!(matches!(refused(image), OpenError::NotFirnfs(NotFirnfs::NoSuperblock(_))));
 }
 
-/// The clean checkpoint says that nothing follows it: what came after would be lost by the next mount.
+/// The clean checkpoint says that nothing follows it: the next mount would lose later changes.
 #[test]
 fn a_closed_volume_takes_no_changes_and_may_be_closed_again() {
     let device = Arc::new(MemDevice::new(SIZE_BYTES));

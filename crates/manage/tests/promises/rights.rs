@@ -1,4 +1,4 @@
-//! Small rights: what POSIX and people may count on in corners.
+//! Small rights: guarantees of POSIX that people rely on in special cases.
 
 use crate::support::{GIB, KIB, MIB, Mounted, make_volume, mkfs_options, pattern};
 use firnfs::FsError;

@@ -1,4 +1,4 @@
-//! A small cache makes a volume slow, never stuck: what one step needs in memory at a time can be more than the cache.
+//! A small cache makes a volume slow, but never blocks it: one step may need more memory at a time than the cache has.
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
 use firnfs::inode::Kind;
@@ -12,9 +12,9 @@ use firnfs_torture::ops::Rng;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// The smallest cache there is.
+/// The smallest possible cache.
 const CACHE_BYTES: u64 = 4 * MIB;
-/// What takes longer is stuck: unhindered, each of these takes some seconds.
+/// A test that takes longer is stuck: unhindered, each takes some seconds.
 const STUCK: Duration = Duration::from_secs(150);
 
 fn finishes(what: &str, work: impl FnOnce() + Send + 'static) {
@@ -64,7 +64,7 @@ fn a_checkpoint_writes_more_of_the_inode_map_than_the_cache_holds() {
         make_volume(&*device, MIB);
         let options = Options { cache_bytes: CACHE_BYTES, ..Options::default() };
         let mounted = Mounted::new(device.clone(), options);
-        // 128 inodes to a block of the map: 1,400 blocks.
+        // 128 inodes per block of the map: 1,400 blocks.
         let mut inodes = Vec::new();
         for d in 0..18 {
             let dir = mounted.try_make(InodeNo::ROOT, &format!("d{d}"), Kind::Directory).unwrap();
@@ -79,7 +79,7 @@ fn a_checkpoint_writes_more_of_the_inode_map_than_the_cache_holds() {
         }
         volume.close().unwrap();
         drop(volume);
-        // The access times came through, so the blocks were written.
+        // The access times are there, so the blocks were written.
         let mounted = Mounted::new(device, options);
         let atime = |n: usize| mounted.attr(inodes[n]).atime;
         assert!(atime(120) > atime(121) && atime(120 * 1_000) > atime(120));

@@ -1,5 +1,5 @@
-//! What the tests of the promises share: a volume on a memory device under a clock that they move, and POSIX calls on it
-//! without the ceremony. Every call panics on an error: a test that expects one says so with the `try_` form.
+//! Helpers that the tests of the promises share: a volume on a memory device with a clock that they move, and POSIX
+//! calls on it in short form. Every call panics on an error: a test that expects one uses the `try_` form.
 
 use firnfs::FsError;
 use firnfs::inode::Kind;
@@ -114,7 +114,7 @@ impl Mounted {
         self.volume.sync(Scope::All).unwrap();
     }
 
-    /// Lets time pass and the background do what is due.
+    /// Lets time pass, and does the background work that falls due.
     pub fn idle_ms(&self, ms: i64) {
         self.clock.advance_ms(ms);
         self.volume.background().unwrap();
@@ -133,7 +133,7 @@ impl Mounted {
     }
 }
 
-/// Bytes that only this seed makes; none of them is zero, so that they differ from holes.
+/// Bytes that are unique to this seed; none of them is zero, so that they differ from holes.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..len)

@@ -1,4 +1,5 @@
-//! The driver under several threads: mixed work beside a background thread, group commit, reads during segment writes.
+//! The driver under several threads: mixed work together with a background thread, group commit, reads during segment
+//! writes.
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
 use firnfs::inode::Kind;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-/// A device whose flushes take a while, as a disk's do, and whose writes can be held up.
+/// A device whose flushes take a while, as a disk's do, and whose writes can be blocked.
 struct Slow {
     inner: MemDevice,
     flush_ms: u64,
@@ -24,7 +25,7 @@ struct Slow {
     writes: Mutex<BTreeSet<Tag>>,
     gate_is_shut: Mutex<bool>,
     gate: Condvar,
-    /// Signalled when a write comes to the shut gate.
+    /// Signalled when a write arrives at the closed gate.
     held: Mutex<Option<mpsc::Sender<()>>>,
 }
 
@@ -98,7 +99,7 @@ fn options() -> Options {
     Options { write_threshold_bytes: MIB, cache_bytes: 8 * MIB, commit_interval_ms: 20, ..Options::default() }
 }
 
-/// An open volume that a thread of its own does the background work of, as a mount has one.
+/// An open volume with a thread that does its background work, as in a mount.
 struct Served {
     mounted: Arc<Mounted>,
     stop: Arc<AtomicBool>,
@@ -133,7 +134,7 @@ fn serve(volume: &Volume<Lfs>, stop: &AtomicBool) {
     }
 }
 
-/// What one thread has in its own directory: seed and length by name.
+/// The files of one thread in its own directory: seed and length by name.
 type Files = BTreeMap<String, (u64, usize)>;
 
 fn work(mounted: &Mounted, thread: u64, steps: u64) -> Files {
@@ -232,7 +233,7 @@ fn one_flush_serves_many_fsyncs() {
         .collect();
     threads.into_iter().for_each(|t| t.join().unwrap());
     let flushes = device.counts().since(&before).flushes;
-    // No clean unmount: what fsync promised must be there without one.
+    // No clean unmount: everything that fsync promised must be there without one.
     let image = device.inner().inner.image();
     served.end();
     assert!(flushes * 2 < THREADS * FSYNCS, "{flushes} flushes for {} fsyncs", THREADS * FSYNCS);
@@ -277,7 +278,7 @@ fn reads_and_writes_go_on_while_a_segment_is_being_written() {
     syncing.join().unwrap();
     working.join().unwrap();
     assert_eq!(seen, Ok((true, true)), "both files could be read meanwhile");
-    // What was written meanwhile is newer than what was being written.
+    // Data written meanwhile is newer than the data that was being written.
     mounted.sync();
     let mounted = Mounted::new(device.clone(), options());
     assert!(mounted.read(warm, 50_000, 1_000) == pattern(3, 1_000));

@@ -16,7 +16,7 @@ pub struct CrashDisk {
 }
 
 struct Inner {
-    /// What the running system reads: everything submitted so far.
+    /// The content that the running system reads: everything submitted so far.
     live: SparseImage,
     discards: DiscardMode,
     history: History,
@@ -32,8 +32,8 @@ enum UnderWay {
 
 impl CrashDisk {
     /// A disk that holds `image` (all of it durable), with 512-byte sectors and the given physical block in bytes (a
-    /// power of two, at least 512). The running system reads discarded ranges as garbage, which it has no business to
-    /// read at all.
+    /// power of two, at least 512). The running system reads discarded ranges as garbage; it should not read them at
+    /// all.
     #[must_use]
     pub fn new(image: SparseImage, physical_block_bytes: u32) -> Self {
         let geometry =
@@ -48,7 +48,7 @@ impl CrashDisk {
         }
     }
 
-    /// Notes a point in the order of events; what it means is the caller's affair.
+    /// Records a point in the order of events; the caller defines its meaning.
     pub fn mark(&self, mark: u64) {
         self.inner.lock().history.push(Event::Mark(mark));
     }
@@ -59,7 +59,7 @@ impl CrashDisk {
         self.inner.lock().history.clone()
     }
 
-    /// What the running system would read now.
+    /// The content that the running system would read now.
     #[must_use]
     pub fn live_image(&self) -> SparseImage {
         self.inner.lock().live.clone()

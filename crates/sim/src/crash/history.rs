@@ -1,4 +1,4 @@
-//! `History`: what a crash disk was asked, in order, with the point at which each write became durable.
+//! `History`: the requests to a crash disk, in order, with the point at which each write became durable.
 
 use super::SECTOR_BYTES;
 use firnfs_device::{AlignedBuf, Geometry, SparseImage};
@@ -10,17 +10,17 @@ use std::sync::{Arc, OnceLock};
 pub enum Event {
     /// A write or discard was submitted (index into [`History::items`]).
     Submitted(u32),
-    /// It was waited for: a later flush covers it.
+    /// It was waited for: a flush submitted later covers it.
     Done(u32),
     /// A flush was submitted.
     Flush(u32),
-    /// It was waited for: what it covers is durable.
+    /// It was waited for: the writes that it covers are durable.
     FlushDone(u32),
     /// See [`super::CrashDisk::mark`].
     Mark(u64),
 }
 
-/// What changes the medium.
+/// A change of the medium.
 #[derive(Clone, Debug)]
 pub enum ItemKind {
     /// A write of these bytes.
@@ -40,7 +40,7 @@ pub struct Item {
     pub kind: ItemKind,
     /// Number of events before its submission.
     pub submitted_at: usize,
-    /// Number of events up to and with the completion of the first flush that covers it; `None` while it is volatile.
+    /// Number of events up to and including the completion of the first flush that covers it; `None` while it is volatile.
     pub durable_at: Option<usize>,
     /// For writes: a hash of each sector (place and content), for [`super::Replay::hash_of`].
     pub(super) sector_hashes: Arc<[u128]>,
@@ -81,13 +81,13 @@ impl Item {
         self.at_bytes + self.len_bytes
     }
 
-    /// Whether both touch some byte.
+    /// Whether both cover a common byte.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.at_bytes < other.end_bytes() && other.at_bytes < self.end_bytes()
     }
 
-    /// Sectors it covers.
+    /// Sectors that it covers.
     #[must_use]
     pub fn sectors(&self) -> std::ops::Range<u64> {
         self.at_bytes / SECTOR_BYTES..self.end_bytes() / SECTOR_BYTES
@@ -114,19 +114,19 @@ impl History {
         self.geometry
     }
 
-    /// What the disk held at the beginning.
+    /// The initial content of the disk.
     #[must_use]
     pub fn base(&self) -> &SparseImage {
         &self.base
     }
 
-    /// The [`image_hash`] of that.
+    /// The [`image_hash`] of the initial content.
     #[must_use]
     pub fn base_hash(&self) -> u128 {
         *self.base_hash.get_or_init(|| image_hash(&self.base))
     }
 
-    /// Everything that happened.
+    /// All events.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -138,15 +138,15 @@ impl History {
         &self.items
     }
 
-    /// What no driver may do, in words: writes under way to the same place at the same time, whose order no disk keeps.
-    /// Empty for a correct driver; states of such a history keep the order of submission.
+    /// Errors of the driver, as text: concurrent writes to the same place, whose order no disk guarantees. Empty for a
+    /// correct driver; states of such a history keep the order of submission.
     #[must_use]
     pub fn hazards(&self) -> &[String] {
         &self.hazards
     }
 
-    /// Cuts at which something differs from the cut before: after each submission and after each completed flush, and
-    /// the beginning. A cut is the number of events that happened.
+    /// Cuts whose states may differ from those of the cut before: the beginning, and after each submission and each
+    /// completed flush. A cut is a number of events.
     pub fn cuts(&self) -> impl Iterator<Item = usize> + '_ {
         let happenings = self.events.iter().enumerate().filter_map(|(index, event)| match event {
             Event::Submitted(_) | Event::FlushDone(_) => Some(index + 1),
@@ -193,7 +193,7 @@ impl History {
 
     pub(super) fn push_flush(&mut self) -> u32 {
         let index = self.flushes.len() as u32;
-        // Left in `uncovered`: until this flush completes, another one may cover them first.
+        // They stay in `uncovered`: until this flush completes, another one may cover them first.
         self.flushes.push(self.uncovered.clone());
         self.events.push(Event::Flush(index));
         index
@@ -210,9 +210,9 @@ impl History {
     }
 }
 
-/// Hash of what a disk holds: the XOR over its sectors of a hash of place and content, so that it follows each change at the
-/// cost of the change. Sectors of zeros count for nothing, and so do pages that an image does not hold. 128 bits: among 2^22
-/// images two different ones are taken for one with a probability below 2^-84.
+/// Hash of a disk's content: the XOR over its sectors of a hash of place and content, so that a change costs only the hash
+/// of the changed sectors. Sectors of zeros contribute nothing, and neither do pages that an image does not hold. 128 bits:
+/// among 2^22 images, the probability that two different ones have equal hashes is below 2^-84.
 #[must_use]
 pub fn image_hash(image: &SparseImage) -> u128 {
     let mut hash = 0;
@@ -220,7 +220,7 @@ pub fn image_hash(image: &SparseImage) -> u128 {
     hash
 }
 
-/// What a range of whole sectors contributes to [`image_hash`].
+/// The contribution of a range of whole sectors to [`image_hash`].
 #[must_use]
 pub fn range_hash(at_bytes: u64, bytes: &[u8]) -> u128 {
     let sectors = bytes.chunks_exact(SECTOR_BYTES as usize).zip(at_bytes / SECTOR_BYTES..);

@@ -1,9 +1,9 @@
-//! `Replay`: walks a history from cut to cut and gives, for any fates of what is volatile there, the image of the medium
-//! and - without building it - its hash.
+//! `Replay`: walks a history from cut to cut. For any fates of the volatile items there, it gives the image of the medium and,
+//! without building it, its hash.
 //!
-//! Invariants: `durable` is the base with every item applied that is durable at `position`, in the order of submission;
-//! `hash` is the [`super::image_hash`] of `durable`, so that equal images have equal hashes, in whichever history they come up,
-//! and the hash of a state costs what differs. An image shares its pages with `durable`.
+//! Invariants: `durable` is the base with every item applied that is durable at `position`, in the order of submission. `hash`
+//! is the [`super::image_hash`] of `durable`, so equal images have equal hashes in whatever history they occur, and hashing a
+//! state costs only its differences. An image shares its pages with `durable`.
 
 use super::SECTOR_BYTES;
 use super::history::{Event, History, Item, ItemKind, sector_hash};
@@ -19,10 +19,10 @@ pub struct Replay<'h> {
     position: usize,
     durable: SparseImage,
     hash: u128,
-    /// Hashes of sectors in `durable`, as far as somebody asked.
+    /// Hashes of those sectors of `durable` that were needed so far.
     sector_hashes: FxHashMap<u64, u128>,
     volatile: Vec<u32>,
-    /// For each volatile item, how it changes the hash if it lands as a whole and alone; filled on demand.
+    /// For each volatile item, how it changes the hash if it lands whole and alone; filled on demand.
     landing: Vec<Option<u128>>,
     /// Whether volatile items overlap each other, so that `landing` does not add up.
     overlapping: bool,
@@ -41,7 +41,7 @@ impl History {
 }
 
 impl<'h> Replay<'h> {
-    /// Before the first event, in a world where discards do this.
+    /// A replay before the first event, in which discards behave in this mode.
     #[must_use]
     pub fn new(history: &'h History, discards: DiscardMode) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<'h> Replay<'h> {
     /// Moves forward to a cut.
     ///
     /// # Panics
-    /// If the cut lies behind, or beyond the end of the history.
+    /// If the cut is before the position, or beyond the end of the history.
     pub fn seek(&mut self, cut: usize) {
         assert!(self.position <= cut && cut <= self.history.events().len(), "a cut ahead");
         if cut == self.position {
@@ -105,7 +105,7 @@ impl<'h> Replay<'h> {
         hash
     }
 
-    /// The medium after a cut here with these fates, one for each volatile item (missing where there are fewer).
+    /// The medium after a cut here with these fates, one for each volatile item (items without a fate are missing).
     #[must_use]
     pub fn image_of(&self, fates: &[Fate]) -> SparseImage {
         let mut image = self.durable.clone();
@@ -119,7 +119,7 @@ impl<'h> Replay<'h> {
         image
     }
 
-    /// Applies what became durable with the event that ended at `now`.
+    /// Applies the items that became durable with the event that ended at `now`.
     fn settle(&mut self, now: usize) {
         let history = self.history;
         let durable = |index: &u32| history.items()[*index as usize].durable_at == Some(now);
@@ -186,7 +186,7 @@ impl<'h> Replay<'h> {
         ranges.windows(2).any(|pair| pair[0].end > pair[1].start)
     }
 
-    /// Visits the sectors that an item changes if that is its fate.
+    /// Visits the sectors that an item changes if it has that fate.
     fn for_each_sector<'a>(&self, item: &'a Item, fate: Fate, mut visit: impl FnMut(u64, Content<'a>)) {
         let data = match &item.kind {
             ItemKind::Write(data) => data,
@@ -240,7 +240,7 @@ impl<'h> Replay<'h> {
     }
 }
 
-/// First sector behind that many units, counted from the start of the unit on the grid that the item begins in.
+/// First sector after that many units, counted from the start of the unit on the grid in which the item begins.
 fn tear(item: &Item, units: u32, unit_bytes: u32) -> u64 {
     let unit_sectors = u64::from(unit_bytes) / SECTOR_BYTES;
     (item.sectors().start / unit_sectors).saturating_add(u64::from(units)) * unit_sectors

@@ -1,4 +1,4 @@
-//! `CrashState`: what became of each volatile write at a cut, as text that can be printed and replayed.
+//! `CrashState`: the fate of each volatile write at a cut, as text that can be printed and replayed.
 //!
 //! ```text
 //! state  = cut ":" fates [ "~" discards ]       117:LMp3/512Gx9f/4096~g7
@@ -18,32 +18,32 @@ use firnfs_device::SparseImage;
 use std::fmt;
 use std::str::FromStr;
 
-/// What became of one volatile write (discards: landed or missing only; anything else counts as landed).
+/// The fate of one volatile write (discards: landed or missing only; anything else counts as landed).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Fate {
     /// It reached the medium.
     Lands,
-    /// It did not.
+    /// It did not reach the medium.
     Missing,
     /// Every physical block that it touches holds garbage drawn from this seed, neighbours included.
     Garbage(u64),
     /// Its first units landed, the rest did not. Units lie on the disk's grid.
     Prefix {
-        /// How many.
+        /// Number of units.
         units: u32,
         /// 512 or 4096 bytes.
         unit_bytes: u32,
     },
     /// All but its first units landed.
     Suffix {
-        /// How many did not.
+        /// Number of units that did not land.
         units: u32,
         /// 512 or 4096 bytes.
         unit_bytes: u32,
     },
     /// All but one of its units landed.
     Hole {
-        /// Which did not, counted from the one that the write begins in.
+        /// The unit that did not land, counted from the one in which the write begins.
         unit: u32,
         /// 512 or 4096 bytes.
         unit_bytes: u32,
@@ -57,17 +57,17 @@ pub enum Fate {
     },
 }
 
-/// What discarded sectors read as once a discard took effect.
+/// The content of discarded sectors once a discard took effect.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum DiscardMode {
     /// Zeros.
     #[default]
     Zeros,
-    /// What was there before.
+    /// The old content.
     Old,
     /// Garbage drawn from this seed.
     Garbage(u64),
-    /// Each sector one of the three.
+    /// Each sector is one of the three, by this seed.
     Mixed(u64),
 }
 
@@ -76,13 +76,13 @@ pub enum DiscardMode {
 pub struct CrashState {
     /// Number of events of the history that happened.
     pub cut: usize,
-    /// One for each item volatile at the cut; items beyond its end are missing.
+    /// One for each item that is volatile at the cut; items beyond its end are missing.
     pub fates: Vec<Fate>,
-    /// What discards did.
+    /// The effect of discards.
     pub discards: DiscardMode,
 }
 
-/// What one sector of the medium holds.
+/// The content of one sector of the medium.
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     /// These bytes, with their [`super::history::sector_hash`].
@@ -111,7 +111,7 @@ impl Content<'_> {
 }
 
 impl DiscardMode {
-    /// What a discarded sector holds afterwards; `None`: what it held before.
+    /// The content of a discarded sector afterwards; `None`: its old content.
     pub(super) fn content(self, sector: u64) -> Option<Content<'static>> {
         match self {
             Self::Old => None,
@@ -132,7 +132,7 @@ fn garbage(seed: u64, sector: u64) -> [u8; SECTOR_BYTES as usize] {
     bytes
 }
 
-/// A number that depends on both alone.
+/// A number that depends only on both arguments.
 pub(super) fn draw(seed: u64, place: u64) -> u64 {
     let mut bytes = [0; 8];
     fill_garbage(!seed, place, &mut bytes);
@@ -202,7 +202,8 @@ fn parse_discards(text: &str) -> Option<DiscardMode> {
     }
 }
 
-/// One fate from the front of `text`, and the rest. Fates begin with a letter that is no hexadecimal digit.
+/// One fate from the front of `text`, and the rest. Fates begin with a letter that is not a hexadecimal
+/// digit.
 fn parse_fate(text: &str) -> Option<(Fate, &str)> {
     let end = text.get(1..)?.find(|c| "LMGpshx".contains(c)).map_or(text.len(), |at| at + 1);
     let (fate, rest) = text.split_at(end);

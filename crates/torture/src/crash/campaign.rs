@@ -1,4 +1,4 @@
-//! Many scenarios on several threads, until enough states have been looked at.
+//! Runs many scenarios on several threads until enough states have been judged.
 
 use super::explorer::Explorer;
 use super::mending;
@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Something that went wrong, with what shows it again.
+/// An error, with the token that reproduces it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
     /// `scenario:cuts`, for [`replay`]; only `scenario` if it broke before any cut.
     pub token: String,
-    /// In words.
+    /// The error as text.
     pub reason: String,
 }
 
-/// What a campaign has found.
+/// The result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How much was looked at.
+    /// How much was judged.
     pub totals: Totals,
     /// The same for each [`Scenario::family`].
     pub families: BTreeMap<&'static str, Family>,
@@ -35,23 +35,23 @@ pub struct Report {
 }
 
 impl Report {
-    /// Processor time that it took.
+    /// Processor time of the campaign.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.families.values().map(|family| family.busy).sum()
     }
 }
 
-/// What a campaign has looked at of one kind of scenario.
+/// The work of a campaign on one kind of scenario.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Family {
-    /// How much.
+    /// How much was judged.
     pub totals: Totals,
-    /// Processor time that it took.
+    /// Processor time.
     pub busy: Duration,
 }
 
-/// Carries out a scenario on a fresh volume, with the rounds before it.
+/// Runs a scenario on a fresh volume, after its earlier rounds.
 ///
 /// # Errors
 /// As [`run`]; or a state drawn for the next round does not mount.
@@ -70,8 +70,8 @@ pub fn prepare(explorer: &Explorer<'_>, subject: &dyn Subject, scenario: &Scenar
     run(subject, image, world, &ops)
 }
 
-/// Explores scenarios on `threads` threads, until there are no more or there are `states` distinct ones.
-/// `progress` is called after each scenario with the totals so far.
+/// Explores scenarios on `threads` threads, until there are no more or there are `states` distinct ones. `progress` is
+/// called after each scenario with the totals so far.
 pub fn explore(
     subject: &dyn Subject,
     limits: Limits,
@@ -84,7 +84,7 @@ pub fn explore(
     explore_by(subject, limits, |_| scenarios.next(), threads, states, progress)
 }
 
-/// As [`explore`], with scenarios that depend on what has been looked at so far.
+/// As [`explore`], with scenarios that depend on the totals so far.
 pub fn explore_by(
     subject: &dyn Subject,
     limits: Limits,
@@ -124,15 +124,14 @@ pub fn explore_by(
     report
 }
 
-/// Time that this thread has been on a processor; what others take from it meanwhile does not count. Zero where the system
-/// does not tell.
+/// Processor time of this thread, excluding time that other threads take. Zero if the system does not report it.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split(' ').next().and_then(|word| word.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Explores one scenario; what was `seen` is not looked at again.
+/// Explores one scenario; states in `seen` are not judged again.
 #[must_use]
 pub fn explore_one(
     subject: &dyn Subject,
@@ -171,15 +170,15 @@ pub fn explore_one(
     }
 }
 
-/// A finding shown again.
+/// A replayed finding.
 pub struct Replayed {
-    /// What was done; `None` if not even that worked.
+    /// The run; `None` if even that failed.
     pub run: Option<Run>,
-    /// What is wrong, in words; among other things that the token names nothing.
+    /// The error as text; also if the token names nothing.
     pub verdict: Result<(), String>,
 }
 
-/// Shows a finding again.
+/// Replays a finding.
 #[must_use]
 pub fn replay(subject: &dyn Subject, limits: Limits, token: &str) -> Replayed {
     let (scenario, cuts) = token.split_once(':').map_or((token, None), |(s, cuts)| (s, Some(cuts)));

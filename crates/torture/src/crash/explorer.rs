@@ -1,8 +1,8 @@
-//! `Explorer`: builds crash states and has them judged.
+//! `Explorer`: builds crash states and judges them.
 //!
-//! A state is looked at once for each promise it is held to: images are told apart by their hash, promises by
-//! [`Record::floor`] within a history and by [`Record::promise`] within a campaign. Everything follows from the scenario and
-//! the plan's seed, so that the text of a state is all that is needed to see a failure again.
+//! It judges a state once for each promise: images are distinguished by their hash, promises by [`Record::floor`] within a
+//! history and by [`Record::promise`] within a campaign. Everything follows from the scenario and the plan's seed, so the text
+//! of a state suffices to reproduce a failure.
 
 use super::record::{Record, Window};
 use super::runner::{PHYSICAL_BLOCK_BYTES, Run, Stretch, stretches};
@@ -42,20 +42,20 @@ struct Case<'r> {
 }
 
 impl<'s> Explorer<'s> {
-    /// Explores a file system within limits; what was `seen` is not looked at again.
+    /// Explores a file system within limits; states in `seen` are not judged again.
     #[must_use]
     pub fn new(subject: &'s dyn Subject, limits: Limits, seen: &'s Seen) -> Self {
         let verdict = Verdict::new(subject, limits.check);
         Self { subject, verdict, limits, seen, totals: Totals::default() }
     }
 
-    /// What has been looked at so far.
+    /// What has been judged so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Looks at the planned states of a run.
+    /// Judges the planned states of a run.
     ///
     /// # Errors
     /// The first state that breaks a promise.
@@ -99,7 +99,7 @@ impl<'s> Explorer<'s> {
         Ok(())
     }
 
-    /// Counts a state, and says whether it has to be judged.
+    /// Counts a state, and returns whether it has to be judged.
     pub(super) fn is_due(&mut self, image: u128, promise: u128) -> Option<Novelty> {
         let novelty = self.seen.note(image, promise);
         match novelty {
@@ -114,7 +114,7 @@ impl<'s> Explorer<'s> {
         Some(novelty)
     }
 
-    /// Writes of the cleaner, by their place in a history.
+    /// The cleaner's writes, by their index in a history.
     fn cleaning_items(&self, history: &History) -> FxHashSet<u32> {
         let is_cleaning = |item: &Item| match &item.kind {
             ItemKind::Write(data) => self.subject.is_cleaning(data),
@@ -126,7 +126,7 @@ impl<'s> Explorer<'s> {
     /// Judges one state again, by its text (`cuts` of a failure).
     ///
     /// # Errors
-    /// The failure, or that the text does not fit the run.
+    /// The failure, or an error if the text does not fit the run.
     pub fn replay(&mut self, run: &Run, cuts: &str) -> Result<(), String> {
         let (cuts, rot) = match cuts.rfind(",rot") {
             None => (cuts, None),
@@ -152,8 +152,8 @@ impl<'s> Explorer<'s> {
         }
     }
 
-    /// A random state of a run (one of its last, if `late`), and what a mount finds there: where the next round of
-    /// crash - write - crash begins.
+    /// Picks a random state of a run (one of its last, if `late`), and the tree that a mount finds there: the start of the next
+    /// round of crash, write, crash.
     ///
     /// # Errors
     /// If the state does not mount.
@@ -170,7 +170,7 @@ impl<'s> Explorer<'s> {
         let is_torn =
             |fates: &Vec<Fate>| !fates.iter().all(|fate| matches!(fate, Fate::Lands | Fate::Missing));
         if late && states.iter().any(is_torn) && rng.random_bool(0.7) {
-            // Parts of a batch, for the next round to write over.
+            // Parts of a batch, which the next round overwrites.
             states.retain(is_torn);
         }
         let fates = states.swap_remove(rng.random_range(0..states.len()));
@@ -179,7 +179,7 @@ impl<'s> Explorer<'s> {
         Ok((image, tree))
     }
 
-    /// Number of states that the plan has for a history, in one world: outside cleaning, and during it.
+    /// Number of states that the plan has for a history, for one behaviour of discards: outside cleaning, and during it.
     fn planned(&self, history: &History, stretches: &[Stretch], cleaning: &FxHashSet<u32>) -> [u64; 2] {
         let mut replay = Replay::new(history, DiscardMode::Old);
         let mut planned = [0; 2];
@@ -192,7 +192,8 @@ impl<'s> Explorer<'s> {
         planned
     }
 
-    /// Every how many-th state to look at, outside cleaning and during it, which gets three quarters where there is so much.
+    /// Judge every n-th state, with n for outside cleaning and for during it; cleaning gets three quarters if it has enough
+    /// states.
     fn thinning(&self, planned: [u64; 2]) -> [u64; 2] {
         let most = self.limits.states_max.max(4);
         if planned[0].saturating_add(planned[1]) <= most {
@@ -233,8 +234,8 @@ impl<'s> Explorer<'s> {
         Ok(())
     }
 
-    /// What rots in a state, if it is its turn: a place that is kept twice and that the cut itself has not damaged, as a whole or
-    /// in one bit, or a bit of what was written to the log.
+    /// Draws the rot of a state, if one is due: a replicated place that the cut has not damaged, as a whole or in one bit, or
+    /// one bit of the written log.
     fn draw_rot(&self, hash: u128, case: &Case<'_>, items: &[&Item]) -> Option<Rot> {
         let every = self.limits.rot_every;
         if every == 0 || !self.totals.judged.is_multiple_of(every) {
@@ -259,24 +260,24 @@ impl<'s> Explorer<'s> {
         }
         let place = rng.random_range(0..places.len());
         let bit = rng.random_range(0..1 << 20);
-        // Most bits of a checkpoint slot belong to nothing; without all of it recovery begins with the other one.
+        // Most bits of a checkpoint slot are unused; if all of it is rotten, recovery begins with the other slot.
         let whole = if places[place].is_told { 0.5 } else { 0.9 };
         Some(if rng.random_bool(whole) { Rot::Place(place) } else { Rot::PlaceBit(place, bit) })
     }
 
-    /// What a disk is asked while the image on it is mounted, recovered, and unmounted again: everything that a mount
-    /// writes is written at the latest then.
+    /// The requests of mounting an image, recovering it, and unmounting it again: the unmount at the latest writes everything
+    /// that a mount writes.
     fn recovery(&self, image: SparseImage) -> History {
         let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
-        // That it mounts was judged already, and what an unmount leaves behind is judged like any other state.
+        // Whether it mounts was judged already, and the state after an unmount is judged like any other.
         if let Ok(mounted) = self.subject.mount(disk.clone()) {
             let _ = mounted.unmount();
         }
         disk.history()
     }
 
-    /// Some of the planned states of a recovery, or of anything else that was done to a disk, spread evenly over all of
-    /// them: [`Limits::nested_states`] at most, or a few more; each with the hash of its image.
+    /// Some of the planned states of a recovery, or of any other history, spread evenly over all of them: at most
+    /// [`Limits::nested_states`], or a few more; each with the hash of its image.
     #[must_use]
     pub fn states_during(&self, recovery: &History) -> Vec<(CrashState, u128)> {
         let mut replay = Replay::new(recovery, DiscardMode::Zeros);
@@ -286,7 +287,7 @@ impl<'s> Explorer<'s> {
             replay.seek(stretch.cut);
             let items = volatile_items(&replay, recovery);
             for fates in self.limits.plan.states(stretch.cut, &items) {
-                // Without any of its writes a recovery leaves the state it began with, judged already.
+                // If none of its writes landed, a recovery leaves its initial state, which was judged already.
                 let is_new = fates.iter().any(|fate| *fate != Fate::Missing) || stretch.cut > 0;
                 let hash = replay.hash_of(&fates);
                 if is_new && seen.insert(hash) {
@@ -299,7 +300,7 @@ impl<'s> Explorer<'s> {
     }
 }
 
-/// Discards make worlds of their own only where there are any.
+/// The behaviours of discards to try: several only if the history has discards.
 fn discard_modes(history: &History, seed: u64) -> Vec<DiscardMode> {
     if history.items().iter().any(|item| matches!(item.kind, ItemKind::Discard)) {
         vec![DiscardMode::Zeros, DiscardMode::Old, DiscardMode::Garbage(seed), DiscardMode::Mixed(seed)]
@@ -308,7 +309,7 @@ fn discard_modes(history: &History, seed: u64) -> Vec<DiscardMode> {
     }
 }
 
-/// Whether something that the cleaner wrote is volatile.
+/// Whether a write of the cleaner is volatile.
 fn is_cut_short(replay: &Replay<'_>, cleaning: &FxHashSet<u32>) -> bool {
     replay.volatile().iter().any(|index| cleaning.contains(index))
 }

@@ -1,4 +1,4 @@
-//! firnfs as the explorer's subject: the log-structured store behind the real driver, in virtual time, on one thread.
+//! firnfs as the explorer's subject: the log-structured store under the real driver, in virtual time, on one thread.
 
 use firnfs_manage::LogVolume;
 mod damage;
@@ -30,15 +30,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// When everything begins, in nanoseconds since 1970.
+/// The start time, in nanoseconds since 1970.
 const START_NS: i64 = 1_700_000_000_000_000_000;
 /// How long an operation takes, in nanoseconds.
 const OP_NS: i64 = 1_000_000;
 /// Larger than any file of a scenario, in bytes: a damaged size must not exhaust memory.
 const SIZE_MAX_BYTES: u64 = 64 << 20;
-/// A volume with hardly more segments than are held back: in bytes.
+/// Size of a volume with hardly more segments than the reserve, in bytes.
 const TINY_BYTES: u64 = (9 << 20) + (256 << 10);
-/// Small files lie close together, and a disk in memory has no head to move.
+/// Small files are stored close together, and a disk in memory has no head to move.
 const READ_AHEAD_BYTES: u32 = 32 << 10;
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 
@@ -47,17 +47,17 @@ const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 pub struct Firn {
     /// How volumes are made.
     pub mkfs: MkfsOptions,
-    /// With so many logs for data; `None`: as suits their size.
+    /// With this many data logs; `None`: the number that suits the size.
     pub data_logs: Option<u8>,
-    /// How they are run.
+    /// Mount options.
     pub options: Options,
-    /// Whoever is idle has the volume trimmed too.
+    /// Also trim the volume when it is idle.
     pub trims: bool,
 }
 
 impl Firn {
-    /// A small volume (16 MiB, segments of 256 KiB) with thresholds so low that commits, checkpoints and segment changes
-    /// come often.
+    /// A small volume (16 MiB, segments of 256 KiB) with such low thresholds that commits, checkpoints and segment changes
+    /// are frequent.
     #[must_use]
     pub fn small() -> Self {
         let mkfs = MkfsOptions {
@@ -77,27 +77,28 @@ impl Firn {
             write_threshold_bytes: 256 << 10,
             checkpoint_bytes: 512 << 10,
             discard: true,
-            // Whenever it is quiet.
+            // Whenever it is idle.
             coalesce_age_ms: Some(0),
             ..Options::default()
         };
         Self { mkfs, data_logs: None, options, trims: false }
     }
 
-    /// [`Firn::small`] with as many logs as large volumes have, and data sorted into them. A commit goes to all of them.
+    /// [`Firn::small`] with as many logs as large volumes have, and data sorted into them. A commit goes to all of the
+    /// logs.
     #[must_use]
     pub fn sorting() -> Self {
         Self { data_logs: Some(5), ..Self::small() }
     }
 
-    /// [`Firn::small`] without discards of its own, but trimmed again and again.
+    /// [`Firn::small`] without its own discards, but trimmed again and again.
     #[must_use]
     pub fn trimming() -> Self {
         let small = Self::small();
         Self { options: Options { discard: false, ..small.options }, trims: true, ..small }
     }
 
-    /// The same on another volume; `None` if it is this one.
+    /// The same parameters for another volume; `None` if they do not differ.
     #[must_use]
     pub fn as_made(&self, made: Made) -> Option<Self> {
         let mut firn = self.clone();
@@ -113,10 +114,10 @@ impl Firn {
         Some(firn)
     }
 
-    /// What the volume on an image has counted since it was made: (name, count).
+    /// The counters since mkfs of the volume on an image: (name, count).
     ///
     /// # Errors
-    /// Why it does not mount, in words.
+    /// Why it does not mount, as text.
     pub fn counters(&self, image: SparseImage) -> Result<Vec<(&'static str, u64)>, String> {
         let device = Arc::new(MemDevice::from_image(image));
         let open = self.open(device, Options { read_only: true, ..self.options })?;
@@ -195,7 +196,7 @@ impl Subject for Firn {
         is_clean(&report)
     }
 
-    /// The check looks at the volume as the read-only mount recovered it: what both begin with is done once.
+    /// The check runs on the volume as the read-only mount recovered it: the work that both begin with is done once.
     fn inspect(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
         let mut open = self.open(device, Options { read_only: true, ..self.options })?;
         let report = open.volume.check().map_err(|e| e.to_string())?;
@@ -222,8 +223,8 @@ impl Subject for Firn {
     }
 }
 
-/// Demands that the file system check finds nothing but what a crash explains. A damaged copy of the superblock is the
-/// explorer's own doing (see [`Subject::replicated`]).
+/// Requires that the file system check finds nothing that a crash does not explain. A damaged copy of the superblock is
+/// the explorer's own damage (see [`Subject::replicated`]).
 fn is_clean(report: &Report) -> Result<(), String> {
     let errors = report.findings.iter().filter(|finding| finding.severity() == Severity::Error);
     let errors: Vec<String> = errors.map(ToString::to_string).collect();
@@ -236,11 +237,11 @@ struct OpenVolume {
     clock: Arc<VirtualClock>,
     /// See [`Firn::trims`].
     trims: bool,
-    /// Files held open that have lost a name; with their content, once they have none left and were used.
+    /// Open files that have lost a name; with their content once they have no name left and were used.
     nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
-    /// Files held open that never had a name, the oldest first.
+    /// Open files that never had a name, the oldest first.
     unnamed: VecDeque<InodeNo>,
-    /// Reads that take their time.
+    /// Slow reads under way.
     reads: Vec<SlowRead>,
 }
 
@@ -289,7 +290,8 @@ impl Mounted for OpenVolume {
 }
 
 impl OpenVolume {
-    /// A crash damages nothing: the log is never called damaged, nothing is set aside, and what can be written stays so.
+    /// Requires that the crash is not taken for damage: the log is never called damaged, nothing is quarantined, and a
+    /// writable volume stays writable.
     fn takes_nothing_for_damage(&self, asked_read_only: bool) -> Result<(), String> {
         let told = self.volume.run(|vfs, _| {
             let store = vfs.store();
@@ -303,7 +305,8 @@ impl OpenVolume {
         }
     }
 
-    /// All names in a directory: a call ends early where blocks must be read first, so the end is where one finds nothing.
+    /// All names in a directory: a call ends early if blocks must be read first, so the end is reached when a call finds
+    /// nothing.
     fn children(&self, ino: InodeNo) -> Result<Vec<(String, InodeNo)>, FsError> {
         let mut children = Vec::new();
         let mut cookie = 0;

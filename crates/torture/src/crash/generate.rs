@@ -1,4 +1,4 @@
-//! Random operations that make sense where a world stands.
+//! Random operations that are valid in the current world.
 
 use super::op::Op;
 use super::tree::NodeKind;
@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64;
 
-/// `count` random operations from a world on. The same world and seed give the same operations.
+/// `count` random operations, starting from a world. The same world and seed give the same operations.
 #[must_use]
 pub fn random_ops(world: &World, seed: u64, count: usize) -> Vec<Op> {
     let mut rng = seeded(seed, "operations");
@@ -69,7 +69,7 @@ pub(super) fn random_op(world: &World, rng: &mut Pcg64, tag: u64) -> Op {
     }
 }
 
-/// What is asked for less often.
+/// The less frequent operations.
 fn attribute_or_room_op(rng: &mut Pcg64, fresh: String, file: String, thing: String) -> Op {
     let (at_bytes, len_bytes) = (rng.random_range(0..30_000), rng.random_range(1..40_000));
     let (keep_size, default) = (rng.random_bool(0.5), rng.random_bool(0.4));
@@ -115,7 +115,7 @@ fn random_write(world: &World, rng: &mut Pcg64, path: String, tag: u64) -> Op {
         3..6 => rng.random_range(1..5000),
         6..8 => 4096,
         8..11 => rng.random_range(1..60_000),
-        // More than a segment of the explorer's volumes holds: a batch of several partial segments.
+        // More than a segment of the explorer's volumes: a batch of several partial segments.
         _ => rng.random_range(150_000..400_000),
     };
     Op::Write { path, at_bytes, len_bytes, tag }

@@ -1,7 +1,7 @@
-//! Repairs that are cut short: a volume with a history is damaged, and the power is cut while it is repaired.
+//! Interrupted repairs: a volume with a history is damaged, and the power is cut during its repair.
 //!
-//! The first repair, left alone, comes to an end, and that end is what every other one is held to: wherever a repair is cut, the
-//! next one brings the volume there, with all that the first kept and nothing besides. Everything follows from the seed.
+//! The first repair runs to its end and gives the expected result: wherever a repair is cut, the next one must lead the volume
+//! to that result, with everything that the first kept and nothing else. Everything follows from the seed.
 
 use super::explorer::Explorer;
 use super::generate::random_ops;
@@ -21,19 +21,19 @@ use std::sync::Arc;
 /// Operations before the damage.
 const OPS: usize = 40;
 
-/// A damaged volume, its repair, and what that came to.
+/// A damaged volume, its repair, and the result.
 struct Case {
-    /// In words.
+    /// The damage as text.
     damage: String,
-    /// What the disk was asked during the repair.
+    /// The requests to the disk during the repair.
     history: History,
     kept: Tree,
 }
 
-/// Looks at the planned states of a repair.
+/// Judges the planned states of a repair.
 ///
 /// # Errors
-/// The first state that another repair does not bring to the same end; one without states if the first does not come to one.
+/// The first state that another repair does not lead to the same result; without states, if the first repair does not end.
 pub(super) fn explore(
     subject: &dyn Subject,
     limits: Limits,
@@ -53,7 +53,7 @@ pub(super) fn explore(
             return (totals, Err(fail(Vec::new(), reason)));
         }
     };
-    // What a repair has to come to follows from what it began with.
+    // The result of a repair follows from its initial image.
     let promise = case.history.base_hash();
     let (mut mended, mut verdict) = (0, Ok(()));
     for (state, hash) in explorer.states_during(&case.history) {
@@ -70,7 +70,7 @@ pub(super) fn explore(
 /// Judges one state again, by its text.
 ///
 /// # Errors
-/// What is wrong with it, or that there is no such state.
+/// The error, or an error if there is no such state.
 pub(super) fn replay(subject: &dyn Subject, seed: u64, cut: Option<&str>) -> Result<(), String> {
     let case = Case::new(subject, seed)?;
     match cut {
@@ -79,7 +79,7 @@ pub(super) fn replay(subject: &dyn Subject, seed: u64, cut: Option<&str>) -> Res
     }
 }
 
-/// What is done before the damage.
+/// The operations before the damage.
 pub(super) fn ops(world: &World, seed: u64) -> Vec<Op> {
     random_ops(world, seed, OPS).into_iter().filter(|op| *op != Op::Remount).collect()
 }
@@ -89,7 +89,7 @@ impl Case {
         let device = Arc::new(MemDevice::from_image(subject.format()));
         let mut mounted = subject.mount(device.clone())?;
         for op in ops(&World::new(), seed) {
-            // What the volume has no room for is not there.
+            // If the volume has no room for something, it is not there.
             let _done_or_refused = mounted.apply(&op);
         }
         mounted.unmount()?;
@@ -106,7 +106,7 @@ impl Case {
         let image =
             self.history.image(state).ok_or("the repair has no such cut: another version of the program")?;
         let in_this = |why: String| format!("{}, its repair cut short: {why}", self.damage);
-        // Damaged as it still may be: nothing panics, nothing is written.
+        // However damaged it is: nothing panics, and nothing is written.
         let _errors = subject.check(raw(&image));
         let _told = subject.look(raw(&image));
         let device = Arc::new(MemDevice::from_image(image));
@@ -116,7 +116,7 @@ impl Case {
     }
 }
 
-/// What is there after a repair; it must be sound.
+/// The tree after a repair; the volume must be intact.
 fn end_of(subject: &dyn Subject, image: SparseImage) -> Result<Tree, String> {
     let before = subject.inspect(raw(&image)).map_err(|why| format!("after it: {why}"))?;
     let after = subject.mount(Arc::new(MemDevice::from_image(image)))?.tree()?;

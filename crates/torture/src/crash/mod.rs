@@ -1,24 +1,24 @@
 //! The crash explorer: runs operations on a disk whose power can be cut anywhere, and judges every state that a cut may
 //! leave.
 //!
-//! * [`Subject`]: what is explored - a file system that formats, mounts and can be walked.
-//! * [`Op`], [`World`]: operations, and what they must do, in a model that shares no code with the file system.
-//! * [`run`](runner::run): carries operations out on a crash disk; gives the history of the disk and the [`Record`] of
+//! * [`Subject`]: the file system under test, which formats and mounts and can be walked.
+//! * [`Op`], [`World`]: operations and their required effects, in a model that shares no code with the file system.
+//! * [`run`](runner::run): carries operations out on a crash disk; returns the history of the disk and the [`Record`] of
 //!   the worlds.
-//! * [`Plan`]: which crash states of a history to look at.
-//! * [`Explorer`]: builds them, mounts them, asks the [`Record`] whether what is there may be there.
+//! * [`Plan`]: selects the crash states of a history to judge.
+//! * [`Explorer`]: builds them, mounts them, and asks the [`Record`] whether the tree that it finds is allowed.
 //! * [`scenario`]: bounded enumeration in the manner of ACE (CrashMonkey, OSDI'18, section 4.1) and long random histories,
 //!   each with a name that replays it.
-//! * [`trace`]: histories that programs on a real mount made, instead of a scenario.
-//! * [`campaign`]: many scenarios, on several threads; [`soak`]: which ones.
+//! * [`trace`]: histories that programs made on a real mount, instead of a scenario.
+//! * [`campaign`]: many scenarios on several threads; [`soak`]: the choice of scenarios.
 //! * [`Firn`]: firnfs as the subject.
 //!
-//! * [`Seen`]: which states a campaign has looked at.
+//! * [`Seen`]: the states that a campaign has judged.
 //!
-//! The verdict: fsck finds nothing in what a cut leaves, before anything is mounted; it mounts, for reading only and
-//! read-write, and both find the same; its *names* are an exact prefix of the order of operations, not older than
-//! the last sync; its *data* is, for each block of 4 KiB, some version at or after the last sync that covers the file, and
-//! not older than its last rename; nothing else is ever seen.
+//! The verdict: before anything is mounted, fsck finds no damage in the state that a cut leaves. The state mounts,
+//! read-only and read-write, and both mounts find the same. Its *names* are an exact prefix of the order of operations,
+//! not older than the last sync. Its *data* is, for each block of 4 KiB, some version at or after the last sync that
+//! covers the file, and not older than its last rename. Nothing else is ever seen.
 
 pub mod campaign;
 mod explorer;

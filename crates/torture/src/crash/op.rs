@@ -1,4 +1,4 @@
-//! Operations of the crash explorer: those that change a file system, and those that make it durable.
+//! Operations of the crash explorer: changes of a file system, and syncs.
 
 use super::tree::NodeKind;
 use super::world::AclSpec;
@@ -17,30 +17,30 @@ pub enum Op {
     Mknod {
         /// Its name.
         path: String,
-        /// Which.
+        /// Its type.
         kind: NodeKind,
         /// `major << 32 | minor`; 0 for a socket.
         rdev: u64,
     },
     /// Makes a symbolic link.
     Symlink {
-        /// What it says.
+        /// Its target.
         target: String,
         /// Its name.
         path: String,
     },
     /// Gives a file one more name.
     Link {
-        /// A name it has.
+        /// An existing name.
         from: String,
         /// The new one.
         to: String,
     },
     /// Removes a name of anything but a directory.
     Unlink(String),
-    /// Opens a regular file and removes this name of it. It stays open until [`Op::CloseOpen`] or a remount.
+    /// Opens a regular file and removes this name. It stays open until [`Op::CloseOpen`] or a remount.
     UnlinkOpen(String),
-    /// Appends to every file that [`Op::UnlinkOpen`] holds open, and reads all of it back.
+    /// Appends to every file that [`Op::UnlinkOpen`] holds open, and reads its whole content back.
     UseOpen {
         /// Number of bytes.
         len_bytes: u64,
@@ -66,7 +66,7 @@ pub enum Op {
     },
     /// Removes an empty directory.
     Rmdir(String),
-    /// Renames, replacing what is there.
+    /// Renames, replacing an existing target.
     Rename {
         /// Old name.
         from: String,
@@ -75,41 +75,41 @@ pub enum Op {
     },
     /// Swaps two names.
     Exchange {
-        /// One.
+        /// One name.
         from: String,
-        /// The other.
+        /// The other name.
         to: String,
     },
     /// Writes bytes that no other operation writes: see [`pattern`].
     Write {
-        /// Which file.
+        /// The file.
         path: String,
         /// First byte.
         at_bytes: u64,
         /// Number of bytes.
         len_bytes: u64,
-        /// Makes the bytes different from those of any other write.
+        /// Makes the bytes differ from those of any other write.
         tag: u64,
     },
     /// Sets the size.
     Truncate {
-        /// Which file.
+        /// The file.
         path: String,
         /// New size in bytes.
         size_bytes: u64,
     },
     /// Makes a range a hole; the size stays.
     Punch {
-        /// Which file.
+        /// The file.
         path: String,
         /// First byte.
         at_bytes: u64,
         /// Number of bytes.
         len_bytes: u64,
     },
-    /// Reserves room for a range; what is there stays as it is.
+    /// Reserves space for a range; existing content stays.
     Allocate {
-        /// Which file.
+        /// The file.
         path: String,
         /// First byte.
         at_bytes: u64,
@@ -118,9 +118,9 @@ pub enum Op {
         /// Whether the size stays.
         keep_size: bool,
     },
-    /// Makes a range zeros with room reserved.
+    /// Makes a range zeros with reserved space.
     ZeroRange {
-        /// Which file.
+        /// The file.
         path: String,
         /// First byte.
         at_bytes: u64,
@@ -131,14 +131,14 @@ pub enum Op {
     },
     /// Sets the permission bits.
     Chmod {
-        /// What.
+        /// The file or directory.
         path: String,
         /// 0 to 0o777.
         mode: u16,
     },
     /// Sets an extended attribute of the `user` namespace.
     SetXattr {
-        /// Which file or directory.
+        /// The file or directory.
         path: String,
         /// Name without "user.".
         name: String,
@@ -149,36 +149,36 @@ pub enum Op {
     },
     /// Removes an extended attribute of the `user` namespace.
     RemoveXattr {
-        /// Which file or directory.
+        /// The file or directory.
         path: String,
         /// Name without "user.".
         name: String,
     },
     /// Sets a POSIX ACL.
     SetAcl {
-        /// What.
+        /// The file or directory.
         path: String,
-        /// Whether it is the one that new files in a directory inherit.
+        /// Whether it is the ACL that new files in a directory inherit.
         default: bool,
-        /// What it says.
+        /// The ACL.
         acl: AclSpec,
     },
-    /// Removes a POSIX ACL, or finds none.
+    /// Removes a POSIX ACL, if there is one.
     RemoveAcl {
-        /// What.
+        /// The file or directory.
         path: String,
         /// As in `SetAcl`.
         default: bool,
     },
-    /// Opens a regular file, plans to read all of it, and lets the blocks lie on the disk until [`Op::FinishRead`].
+    /// Opens a regular file and plans to read all of it; [`Op::FinishRead`] later reads the blocks from the disk.
     BeginRead(String),
-    /// Reads what was planned: it must be what was in the files when the reads began.
+    /// Carries out the planned reads: they must return the content at the time when they were planned.
     FinishRead,
     /// Makes a file or directory durable, with every earlier change of names.
     Fsync(String),
     /// Makes everything durable.
     Sync,
-    /// Lets time pass, so that work in the background (commit interval, checkpoint, cleaning) is done.
+    /// Lets time pass, so that background work (commit interval, checkpoint, cleaning) is done.
     Idle {
         /// How much, in milliseconds.
         ms: u64,
@@ -203,8 +203,8 @@ fn inherited(default: bool) -> &'static str {
     if default { "-default" } else { "" }
 }
 
-/// The bytes a write with this tag puts at an offset of a file. Every 8 bytes name the write and the offset, so that a
-/// block of another file, of another offset or of another time is recognised for what it is.
+/// The bytes a write with this tag puts at an offset of a file. Every 8 bytes identify the write and the offset, so that a
+/// block of another file, offset or time is recognised.
 #[must_use]
 pub fn pattern(tag: u64, at_bytes: u64, len_bytes: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(len_bytes as usize + 16);

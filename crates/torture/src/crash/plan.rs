@@ -1,23 +1,24 @@
-//! `Plan`: which states to look at, at one cut.
+//! `Plan`: the states to judge at one cut.
 //!
-//! With n volatile writes there are 2^n subsets of them, and endlessly many ways to tear. Up to a bound all subsets are
-//! taken; beyond it every prefix, every subset and complement of at most two, and random ones. Besides: each write torn
-//! at chosen places and in garbage, with the others landed and with the others missing; and random mixtures of
-//! everything. All draws follow from the plan's seed and the cut.
+//! With n volatile writes there are 2^n subsets of them, and endless ways to tear them. Up to a bound the plan takes all
+//! subsets; beyond it, every prefix, every subset and complement of at most two, and random ones. It adds each write torn at
+//! chosen places and in garbage, with the others landed and with the others missing; and random mixtures of everything. All
+//! draws follow from the plan's seed and the cut.
 
 use firnfs_sim::crash::{Item, SECTOR_BYTES};
 use firnfs_sim::{Fate, seeded};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-/// Writes of so many sectors at most are torn sector by sector in so many ways more: that reaches every part of a summary.
+/// Writes of at most this many sectors are also torn sector by sector, in up to this many ways: that reaches every part of a
+/// summary.
 const SMALL_SECTORS: u64 = 16;
 const SMALL_MIXTURES: usize = 4;
 
 /// How thorough to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// All subsets are taken of up to so many volatile writes (at most 16).
+    /// Up to this many volatile writes (at most 16), all subsets are taken.
     pub exhaustive_items: u32,
     /// Random subsets at each cut beyond that.
     pub random_subsets: u32,
@@ -109,7 +110,7 @@ fn tears(item: &Item, rng: &mut Pcg64) -> Vec<Fate> {
             fates.push(Fate::Prefix { units, unit_bytes });
             fates.push(Fate::Suffix { units, unit_bytes });
         }
-        // The sectors of a summary behind its first come first.
+        // The sectors of a summary after its first come first.
         let mut holes = vec![1, 2, rng.random_range(0..units)];
         holes.sort_unstable();
         holes.dedup();

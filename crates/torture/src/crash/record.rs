@@ -1,16 +1,16 @@
-//! `Record`: the world after each operation of a run, and the judgement of what a mount after a crash finds.
+//! `Record`: the world after each operation of a run, and the judgement of the tree that a mount finds after a crash.
 //!
-//! Let `worlds[n]` be the world after the first n operations. When a cut falls, `begun` operations had begun and `ended`
-//! ones had ended. A tree is allowed if there is a k with
+//! Let `worlds[n]` be the world after the first n operations. At a cut, `begun` operations had begun and `ended` ones had
+//! ended. A tree is allowed if there is a k with
 //!
 //! 1. names(k) = names of the tree, `names_floor <= k <= begun`, where `names_floor` is the end of the last operation
 //!    among the `ended` ones that makes names durable (any sync; an fsync flushes every earlier name operation);
 //! 2. for each name, its file f in `worlds[k]` and some floor(f, k): mode and attributes are those of one version of f
 //!    in `worlds[floor..=begun]`; the size is that of a version; and each block, cut at that size, is that of a version.
 //!
-//! floor(f, k) is the end of the last sync of f (or of everything), or of the last rename of f among the first k
-//! operations if that is later: a rename is never there before the data accepted before it, nor is the first name of a file
-//! that was made without one.
+//! floor(f, k) is the end of the last sync of f (or of everything), or of the last rename of f among the first k operations
+//! if that is later: a rename never appears before data that was accepted earlier, and neither does the first name of a
+//! file that was made without one.
 
 use super::BLOCK_BYTES;
 use super::op::Op;
@@ -21,10 +21,10 @@ use siphasher::sip128::Hasher128 as _;
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
 
-/// How far a run had come when the power was cut.
+/// The progress of a run when the power was cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Operations that had ended for sure.
+    /// Operations that had certainly ended.
     pub ended: usize,
     /// Operations that may have had an effect.
     pub begun: usize,
@@ -36,7 +36,7 @@ pub struct Record {
     ops: Vec<Op>,
     worlds: Vec<World>,
     signatures: Vec<u64>,
-    /// For each n, a hash of the first n operations and what became of them.
+    /// For each n, a hash of the first n operations and their outcomes.
     prefixes: Vec<u64>,
     /// For each n, the operation (counted from 1) that last made names durable among the first n; 0 is the beginning.
     names_floor: Vec<usize>,
@@ -49,7 +49,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Before the first operation; this much is durable.
+    /// A record before the first operation; the given world is durable.
     #[must_use]
     pub fn new(world: World) -> Self {
         Self {
@@ -76,8 +76,8 @@ impl Record {
         &self.ops
     }
 
-    /// Adds an operation that ended with this world. An operation that was refused is added too, with the world
-    /// unchanged, and promises nothing.
+    /// Adds an operation that ended with this world. A refused operation is added too, with the world unchanged, and
+    /// promises nothing.
     pub fn push(&mut self, op: Op, succeeded: bool, world: World) {
         let number = self.ops.len() + 1;
         let before = self.world().clone();
@@ -90,7 +90,7 @@ impl Record {
                     self.renames.extend(before.unnamed().first().map(|id| (number, *id)))
                 }
                 Op::Sync | Op::Remount => self.full_syncs.push(number),
-                // Of two names of one file a rename does nothing, and so promises nothing.
+                // A rename between two names of one file does nothing, and so promises nothing.
                 Op::Rename { from, to } | Op::Exchange { from, to }
                     if before.find(from) == before.find(to) => {}
                 Op::Rename { from, .. } => self.renames.extend(before.find(from).map(|id| (number, id))),
@@ -113,14 +113,15 @@ impl Record {
         self.ops.push(op);
     }
 
-    /// What must be durable after that many operations: states of the disk that are equal need to be judged once for each
-    /// value of it.
+    /// The part that must be durable after that many operations: equal states of the disk need to be judged once for each
+    /// value.
     #[must_use]
     pub fn floor(&self, ended: usize) -> usize {
         self.names_floor[ended]
     }
 
-    /// What a state is held to, as a number: equal in every record with the same operations before it and the same `base`.
+    /// The promise that a state is held to, as a number: equal in every record with the same operations before it and the
+    /// same `base`.
     #[must_use]
     pub fn promise(&self, base: u128, window: Window) -> u128 {
         let mut hasher = siphasher::sip128::SipHasher13::new();
@@ -128,18 +129,18 @@ impl Record {
         hasher.finish128().as_u128()
     }
 
-    /// Judges what a mount found.
+    /// Judges the tree that a mount found.
     ///
     /// # Errors
-    /// What may not be there, in words.
+    /// What is not allowed, as text.
     pub fn judge(&self, tree: &Tree, window: Window) -> Result<(), String> {
         link_counts_agree(tree)?;
         let signature = tree.signature();
         let floor = self.floor(window.ended);
-        // A sync that found nothing to write ended without anything reaching the disk after its beginning.
+        // A sync with nothing to write ended without any change of the disk after its beginning.
         let window = Window { begun: window.begun.max(floor), ..window };
         let mut reason = None;
-        // The newest first: what usually is there.
+        // The newest first, which is usually the one.
         for k in (floor..=window.begun).rev().filter(|k| self.signatures[*k] == signature) {
             match self.judge_files(tree, k, window) {
                 Ok(()) => return Ok(()),
@@ -209,7 +210,7 @@ impl Record {
         Ok(())
     }
 
-    /// Operation from whose end on versions of a file are allowed.
+    /// The operation from whose end on versions of a file are allowed.
     fn file_floor(&self, id: FileId, k: usize, ended: usize) -> usize {
         let full = self.full_syncs.iter().rev().find(|n| **n <= ended);
         let own = self.file_syncs.iter().rev().find(|(n, file)| *n <= ended && *file == id);
@@ -218,7 +219,7 @@ impl Record {
         own.chain(full).copied().max().unwrap_or(0)
     }
 
-    /// Where a block comes from, as far as the record knows it.
+    /// The origin of a block, as far as the record knows it.
     fn explain_block(&self, id: FileId, start: usize, block: &[u8]) -> String {
         if block.iter().all(|byte| *byte == 0) {
             return "found zeros".into();
@@ -239,14 +240,14 @@ impl Record {
     }
 }
 
-/// Whether `content`, with zeros beyond its end, holds these bytes at an offset.
+/// Whether `content`, extended with zeros, holds these bytes at an offset.
 fn holds(content: &[u8], start: usize, block: &[u8]) -> bool {
     let present = content.get(start..).unwrap_or(&[]);
     let common = present.len().min(block.len());
     present[..common] == block[..common] && block[common..].iter().all(|byte| *byte == 0)
 }
 
-/// Link counts and directory entries always agree, whatever was cut.
+/// Checks that link counts and directory entries agree, which must hold after any cut.
 fn link_counts_agree(tree: &Tree) -> Result<(), String> {
     let mut names: BTreeMap<u64, u32> = BTreeMap::new();
     for entry in tree.entries() {

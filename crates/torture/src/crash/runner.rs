@@ -1,4 +1,4 @@
-//! Carries a scenario out on a crash disk, beside the model.
+//! Carries a scenario out on a crash disk and on the model.
 
 use super::op::Op;
 use super::record::{Record, Window};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Physical block of the explorer's disks, in bytes.
 pub const PHYSICAL_BLOCK_BYTES: u32 = 4096;
 
-/// What happened: on the disk, and in the world.
+/// A run: what happened on the disk, and in the world.
 pub struct Run {
     /// Requests and marks; see [`stretches`].
     pub history: History,
@@ -23,8 +23,8 @@ pub struct Run {
 /// Mounts `image`, which holds `world`, and carries out `ops`.
 ///
 /// # Errors
-/// In words, if the file system does not mount, breaks, disagrees with the model on whether an operation is possible, or
-/// has writes to one place under way at the same time.
+/// As text, if the file system does not mount, fails, disagrees with the model on whether an operation is possible, or
+/// has concurrent writes to one place under way.
 pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) -> Result<Run, String> {
     let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
     let mut record = Record::new(world);
@@ -70,13 +70,13 @@ fn step(mounted: &mut (dyn Mounted + '_), op: &Op, record: &mut Record) -> Resul
     Ok(())
 }
 
-/// A stretch of a history in which the disk does not change: a cut anywhere in it leaves the same states. The tightest
-/// judgement has what had begun at its start and what had ended at its end.
+/// A stretch of a history in which the disk does not change: a cut anywhere in it leaves the same states. The strictest
+/// judgement combines what had begun at its start with what had ended at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     /// First cut in it.
     pub cut: usize,
-    /// How far the operations had come.
+    /// The progress of the operations.
     pub window: Window,
 }
 

@@ -1,15 +1,15 @@
-//! Scenarios, each with a name that makes it again.
+//! Scenarios, each with a name that reproduces it.
 //!
 //! * `ace1-N`, `ace2-N`, `ace3-N`: bounded enumeration in the manner of ACE: sequences of one, two or three core operations
 //!   over a few files and directories, with every placement of fsync, fsyncdir and sync (or none) after each, on top of a
-//!   small tree that is durable. All of `ace1` and `ace2` are meant to be run, `ace3` is sampled.
-//! * `long-N`: a long random history from seed N, with everything; `long-N.R` is its round R: what is written after R
-//!   crashes, each at a state drawn from the round before.
-//! * `full-N`: a volume filled to most of its size, then overwritten again and again while the cleaner makes room.
-//! * `stale-N.1`: what is written over the remains of `stale-N`, see the module `stale` of the explorer.
-//! * `mend-N`: a random history from seed N, then damage, then repairs that are cut short, see the module `mending`.
-//! * `split-N`: a mirror whose halves went on apart, see the module `split`.
-//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`: histories with a shape of their own, see [`Shape`].
+//!   small tree that is durable. All of `ace1` and `ace2` are meant to be run; `ace3` is sampled.
+//! * `long-N`: a long random history from seed N, with all operations; `long-N.R` is its round R: it follows R crashes, each
+//!   at a state drawn from the round before.
+//! * `full-N`: a volume filled almost completely, then overwritten again and again while the cleaner makes room.
+//! * `stale-N.1`: overwrites the remains of `stale-N`, see the module `stale` of the explorer.
+//! * `mend-N`: a random history from seed N, then damage, then interrupted repairs, see the module `mending`.
+//! * `split-N`: a mirror whose halves were used separately, see the module `split`.
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`: histories with a focus, see [`Shape`].
 
 use super::generate::random_ops;
 use super::mending;
@@ -39,7 +39,7 @@ pub enum Scenario {
     Long {
         /// Seed.
         seed: u64,
-        /// Crashes before, 0 to 2.
+        /// Earlier crashes, 0 to 2.
         round: u32,
     },
     /// Nearly full volume.
@@ -51,7 +51,7 @@ pub enum Scenario {
     Stale {
         /// Seed.
         seed: u64,
-        /// Crashes before, 0 or 1.
+        /// Earlier crashes, 0 or 1.
         round: u32,
     },
     /// A damaged volume under repair.
@@ -59,14 +59,14 @@ pub enum Scenario {
         /// Seed.
         seed: u64,
     },
-    /// The halves of a mirror that were mounted apart.
+    /// The halves of a mirror that were mounted separately.
     Split {
         /// Seed.
         seed: u64,
     },
-    /// Random history with one thing in the foreground.
+    /// Random history with a focus.
     Shaped {
-        /// Which.
+        /// The focus.
         shape: Shape,
         /// Seed.
         seed: u64,
@@ -101,7 +101,7 @@ impl Scenario {
         }
     }
 
-    /// What it is counted with: the first word of its name, without a number.
+    /// The family under which it is counted: the first word of its name, without a number.
     #[must_use]
     pub fn family(&self) -> &'static str {
         match self {
@@ -115,8 +115,8 @@ impl Scenario {
         }
     }
 
-    /// How many of its planned states are worth the time: each state of a full volume or of a large directory
-    /// takes long to read.
+    /// How many of its planned states are worth judging: each state of a full volume or of a large directory takes long to
+    /// read.
     #[must_use]
     pub fn states_max(&self) -> u64 {
         match self {
@@ -154,13 +154,13 @@ impl Scenario {
         }
     }
 
-    /// Whether the state drawn for the next round is one of the last: else it may be any.
+    /// Whether the state drawn for the next round is one of the last; otherwise it may be any.
     #[must_use]
     pub fn ends_late(&self) -> bool {
         matches!(self, Self::Stale { .. })
     }
 
-    /// Draws the state at which this scenario ends if it is the round before another.
+    /// Draws the state at which this scenario ends, if it is the round before another.
     #[must_use]
     pub fn pick_seed(&self) -> u64 {
         match self {
@@ -242,7 +242,7 @@ fn prologue() -> Vec<Op> {
     ]
 }
 
-/// An ACL that says more than a mode can.
+/// An ACL that a mode cannot express.
 const SHARED: AclSpec = AclSpec { owner: 6, named: Some((1000, 5, 6)), group: 4, other: 0 };
 
 /// Core operations of the bounded enumeration, as CrashMonkey's ACE has them, on the tree of [`prologue`].
@@ -331,11 +331,11 @@ fn with_tag(mut op: Op, new: u64) -> Op {
     op
 }
 
-/// What an fsync after the operation would be called on.
+/// The target of an fsync after the operation.
 fn target(op: &Op) -> &str {
     match op {
         Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) => path,
-        // What is gone cannot be synced: the directory it was in can.
+        // A removed file cannot be synced, but its directory can.
         Op::Unlink(path) | Op::UnlinkOpen(path) | Op::Rmdir(path) => {
             path.rsplit_once('/').map_or("", |(parent, _)| parent)
         }

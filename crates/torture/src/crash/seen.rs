@@ -1,29 +1,29 @@
-//! `Seen`: what a campaign has looked at, shared by its threads.
+//! `Seen`: the states that a campaign has judged, shared by its threads.
 //!
-//! An image is told from others by its [`image_hash`](firnfs_sim::crash::image_hash) of 128 bits, whichever scenario it comes
-//! from. The same image is looked at again only if it is held to another promise: other operations may have been before it,
-//! or more of them have to be durable.
+//! An image is identified by its [`image_hash`](firnfs_sim::crash::image_hash) of 128 bits, whichever scenario it comes from.
+//! The same image is judged again only if it is held to another promise: other operations may have preceded it, or more of
+//! them have to be durable.
 //!
-//! Memory: two sets with 17 bytes a place, of which 7 in 16 to 7 in 8 are taken: 40 to 78 bytes a state, at most
+//! Memory: two sets with 17 bytes per slot, of which 7 in 16 to 7 in 8 are in use: 40 to 78 bytes per state, at most
 //! [`SEEN_MAX`] states.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
-/// Images beyond which new ones are looked at but no longer counted: the sets take less than 350 MiB.
+/// Number of images beyond which new ones are judged but no longer recorded: the sets take less than 350 MiB.
 pub const SEEN_MAX: usize = 1 << 22;
 
-/// Threads that look at once seldom meet in one of so many.
+/// With this many shards, threads seldom contend for one.
 const SHARDS: usize = 64;
 
-/// What a state is to a campaign.
+/// How a campaign knows a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Novelty {
-    /// No image like it was seen before.
+    /// An image that was never seen before.
     New,
-    /// The image was, held to another promise (or the campaign has lost count).
+    /// A known image, held to another promise (or the campaign no longer records images).
     Known,
-    /// It was judged.
+    /// It was judged already.
     Repeat,
 }
 
@@ -40,7 +40,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Nothing yet.
+    /// An empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::with_room_for(SEEN_MAX)
@@ -55,7 +55,7 @@ impl Seen {
     pub fn note(&self, image: u128, promise: u128) -> Novelty {
         let mut shard = self.shards[(image % SHARDS as u128) as usize].lock();
         let is_full = shard.images.len() >= self.shard_max;
-        // Both are hashes; a multiplication by an odd number keeps (a, b) apart from (b, a).
+        // Both are hashes; a multiplication by an odd number distinguishes (a, b) from (b, a).
         let both = image ^ promise.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         if shard.judged.contains(&both) {
             return Novelty::Repeat;

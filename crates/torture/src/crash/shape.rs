@@ -1,6 +1,6 @@
-//! Histories with one thing in the foreground that neither bounded enumeration nor an even mixture reaches: directories of
-//! many blocks and of many names, open files without names, volumes with hardly any room while all logs are written, files that are put in
-//! order in idle time.
+//! Histories with a focus that neither bounded enumeration nor an even mixture reaches: directories of many blocks and of many
+//! names, open files without names, volumes with hardly any room while all logs are written, files that are put in order in
+//! idle time.
 
 use super::generate::random_op;
 use super::op::Op;
@@ -11,25 +11,26 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64;
 
-/// What a history is about.
+/// The focus of a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Shape {
-    /// A directory of several blocks with its hash index: long names come, go and move, and others fill their places.
+    /// A directory of several blocks with its hash index: long names are added, removed and moved, and others fill their
+    /// places.
     Wide,
-    /// A directory of a thousand names, whose index has several levels: new names wait high up in it and go down together,
-    /// nodes are split, while others come, go and move.
+    /// A directory of a thousand names, whose index has several levels: new names wait high up in it and move down together,
+    /// and nodes are split, while other names are added, removed and moved.
     Crowded,
-    /// Files lose their names while they are open, grow on, and are given back by closing, by an unmount or by the crash;
-    /// others are made without a name and get one late or never.
+    /// Files lose their names while they are open, grow on, and are freed by a close, an unmount or the crash; others are made
+    /// without a name and get one late or never.
     Open,
-    /// A volume filled to the last file that it takes; then batches larger than a segment, which go to the logs of data and
-    /// of metadata, beside the fsync of single files and a cleaner that never rests.
+    /// A volume filled to the last file that it takes; then batches larger than a segment, which go to the logs of data and of
+    /// metadata, together with the fsync of single files and a cleaner that never rests.
     Tight,
-    /// Files overwritten here and there, and small ones rewritten in any order, with idle times in which they are put in order
-    /// again; users come back before that is done.
+    /// Files overwritten in random places, and small files rewritten in any order, with idle times in which they are put in
+    /// order again; users return before that is done.
     Scattered,
-    /// A tiny volume whose segments are nearly empty or wanted: the cleaner moves what little is live, and its victims are
-    /// written again at once, while readers take their time.
+    /// A tiny volume whose segments are either nearly empty or needed: the cleaner moves the little live data, and its victims
+    /// are rewritten at once, while readers are slow.
     Clean,
 }
 
@@ -44,13 +45,13 @@ const NAMES: [(&str, Shape); 6] = [
 ];
 
 impl Shape {
-    /// As scenarios are named.
+    /// The name that scenarios use.
     #[must_use]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, shape)| *shape == self).map_or("", |(name, _)| name)
     }
 
-    /// By [`Shape::name`].
+    /// The shape of a [`Shape::name`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, shape)| *shape)
@@ -79,7 +80,7 @@ impl Shape {
     }
 }
 
-/// Operations with the world that they lead to.
+/// Operations with the resulting world.
 #[derive(Default)]
 struct History {
     ops: Vec<Op>,
@@ -87,7 +88,7 @@ struct History {
 }
 
 impl History {
-    /// Leaves out what makes no sense.
+    /// Adds an operation; leaves out invalid ones.
     fn push(&mut self, op: Op) {
         if self.world.apply(&op).is_ok() {
             self.ops.push(op);
@@ -279,15 +280,15 @@ fn scattered(seed: u64) -> Vec<Op> {
             68..70 => history.push(Op::Truncate { path, size_bytes: rng.random_range(0..FILE_BYTES) }),
             70..75 => history.push(Op::Sync),
             75..77 => history.push(Op::Remount),
-            // Long enough for the commit and for quiet time, or not.
+            // Long enough for the commit and for idle work, or not.
             _ => history.push(Op::Idle { ms: rng.random_range(1_000..12_000) }),
         }
     }
     history.ops
 }
 
-/// Each round fills most of a segment with what is removed in the next one, and leaves a few small files in it. Volumes of odd seeds
-/// have half of their room taken besides, so that a clean segment is written again at once.
+/// Each round fills most of a segment with files that the next round removes, and leaves a few small files in it. Volumes of
+/// odd seeds also have half of their room taken, so that a clean segment is rewritten at once.
 fn clean(seed: u64) -> Vec<Op> {
     const KEPT: u32 = 24;
     const ROUNDS: u64 = 70;
@@ -316,7 +317,7 @@ fn clean(seed: u64) -> Vec<Op> {
         match rng.random_range(0..12) {
             0..3 => history.push(Op::Idle { ms: rng.random_range(1000..40_000) }),
             3..6 => {
-                // Nothing of it is in memory.
+                // None of it is in memory.
                 history.push(Op::Remount);
                 history.push(Op::BeginRead(format!("k{}", rng.random_range(0..KEPT))));
             }

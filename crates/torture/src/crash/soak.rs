@@ -1,8 +1,8 @@
-//! Which scenarios a campaign consists of.
+//! The choice of scenarios for a campaign.
 //!
-//! [`mixed`] is everything but the sequences of one and two operations, endlessly. A [`Soak`] is all of those sequences with the
-//! mixture between them, and sees to it that neither cleaning nor repair comes short: whenever one of them has less than its
-//! share of the distinct states, the next scenario is about it.
+//! [`mixed`] is everything but the sequences of one and two operations, endlessly. A [`Soak`] consists of all of those
+//! sequences with the mixture between them. It makes sure that cleaning and repair get their shares: whenever one of them has
+//! less than its share of the distinct states, the next scenario is about it.
 
 use super::scenario::{ROUNDS, Scenario};
 use super::shape::Shape;
@@ -11,17 +11,17 @@ use firnfs_sim::seeded;
 use rand::RngExt;
 use std::collections::VecDeque;
 
-/// States cut during cleaning, and during repair, of a hundred: each is at least this part of a soak ...
+/// Percentage of states cut during cleaning, and during repair: each is at least this part of a soak ...
 pub const SHARE_PERCENT: u64 = 10;
-/// ... for it is at least this part whenever a scenario begins, and those under way are small beside a soak.
+/// ... because it is at least this part whenever a scenario begins, and the scenarios under way are few compared with a soak.
 const AIM_PERCENT: u64 = 13;
 
 /// Bounded scenarios of the soak between two groups of the mixture.
 const BOUNDED_TOGETHER: usize = 200;
-/// Prime to the number of sequences of two operations: each part of the soak meets every operation.
+/// Coprime to the number of sequences of two operations: each part of the soak has every operation.
 const BOUNDED_STRIDE: u64 = 53;
 
-/// Seeds of scenarios that make up a share, far from those of the mixture.
+/// Seeds of scenarios that fill up a share, far from those of the mixture.
 const SHARE_SEEDS: u64 = 1 << 20;
 
 /// See the module's head.
@@ -29,14 +29,14 @@ pub struct Soak {
     bounded: Box<dyn Iterator<Item = Scenario> + Send>,
     groups: Box<dyn Iterator<Item = Vec<Scenario>> + Send>,
     waiting: VecDeque<Scenario>,
-    /// Distinct states after which it ends, with the mixture once the sequences are through.
+    /// Distinct states after which it ends; the mixture continues when the sequences are done.
     states: Option<u64>,
     next_clean: u64,
     next_mend: u64,
 }
 
 impl Soak {
-    /// Everything once; or so many distinct `states`, or a few more that make up the shares.
+    /// Everything once; or this many distinct `states`, or a few more to fill up the shares.
     #[must_use]
     pub fn new(seed: u64, states: Option<u64>) -> Self {
         let bounded = |length: u32| {
@@ -53,7 +53,7 @@ impl Soak {
         }
     }
 
-    /// The next scenario, after so much has been looked at.
+    /// The next scenario, given the totals so far.
     pub fn next(&mut self, totals: &Totals) -> Option<Scenario> {
         let is_enough = self.states.is_some_and(|states| totals.distinct >= states);
         if is_enough && shares(totals).is_ok() {
@@ -80,10 +80,10 @@ impl Soak {
     }
 }
 
-/// Says which share is missed, of those that a soak promises.
+/// Reports a share that a soak promises but missed.
 ///
 /// # Errors
-/// Which, in words.
+/// The share, as text.
 pub fn shares(totals: &Totals) -> Result<(), String> {
     for (part, what) in [(totals.cleaning, "cleaning"), (totals.mended, "repair")] {
         if part * 100 < totals.distinct * SHARE_PERCENT {

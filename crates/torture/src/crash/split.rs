@@ -1,8 +1,8 @@
-//! A mirror whose halves were mounted apart: both go on from the same state, with the same incarnation and the same serials,
-//! and then are a mirror again, which reads some blocks from one half and some from the other.
+//! A mirror whose halves were mounted separately. Both continue from the same state, with the same incarnation and the same
+//! serials. Then they become a mirror again, which reads some blocks from one half and some from the other.
 //!
-//! No file system can keep both histories. It may refuse what it finds, as a whole or in parts; but what it shows has to be some
-//! moment of one history, never a mixture. Everything follows from the seed; a state is named by the number that draws it.
+//! No file system can keep both histories. It may refuse to mount, or fail some reads; but everything that it shows must be
+//! some moment of one history, never a mixture. Everything follows from the seed; the number that draws a state also names it.
 
 use super::generate::random_ops;
 use super::op::Op;
@@ -19,9 +19,9 @@ use firnfs_sim::seeded;
 use rand::RngExt;
 use std::sync::Arc;
 
-/// Operations before the halves part.
+/// Operations before the halves separate.
 const OPS_BEFORE: usize = 20;
-/// Most of them on each half.
+/// Most operations on each half.
 const OPS_APART: u64 = 12;
 
 /// Two histories that begin with the same image.
@@ -30,12 +30,12 @@ struct Halves {
     right: Run,
 }
 
-/// What is done before.
+/// The operations before the separation.
 pub(super) fn ops(seed: u64) -> Vec<Op> {
     random_ops(&World::new(), seed, OPS_BEFORE).into_iter().filter(|op| *op != Op::Remount).collect()
 }
 
-/// What is done on one half: the same on both, but for names and content.
+/// The operations on one half: the same on both, except for names and content.
 fn ops_apart(seed: u64, half: char) -> Vec<Op> {
     let mut rng = seeded(seed, "halves");
     let mut ops = Vec::new();
@@ -57,7 +57,7 @@ impl Halves {
         let device = Arc::new(MemDevice::from_image(subject.format()));
         let mut mounted = subject.mount(device.clone())?;
         for op in ops(seed) {
-            // What the volume has no room for is not there.
+            // If the volume has no room for something, it is not there.
             let _done_or_refused = mounted.apply(&op);
         }
         mounted.apply(&Op::Sync).map_err(|why| format!("sync: {why:?}"))?;
@@ -68,7 +68,7 @@ impl Halves {
         Ok(Self { left: half('l')?, right: half('r')? })
     }
 
-    /// The first writes of one half and what the other wrote later; or each write from a half that is drawn for it.
+    /// The first writes of one half and the later writes of the other; or each write from a randomly drawn half.
     fn image(&self, number: u64) -> SparseImage {
         let mut rng = seeded(number, "mirror");
         let (mut first, mut second) = (&self.left, &self.right);
@@ -102,10 +102,10 @@ impl Halves {
     }
 }
 
-/// Looks at mixtures.
+/// Judges mixtures.
 ///
 /// # Errors
-/// The number of the first one that shows what was in neither history; none if the halves could not be made.
+/// The number of the first one that shows something from neither history; no number if the halves could not be made.
 pub(super) fn explore(
     subject: &dyn Subject,
     limits: Limits,
@@ -140,7 +140,7 @@ pub(super) fn explore(
 /// Judges one mixture again.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The error.
 pub(super) fn replay(subject: &dyn Subject, seed: u64, number: Option<&str>) -> Result<(), String> {
     let halves = Halves::new(subject, seed)?;
     let Some(number) = number else { return Ok(()) };

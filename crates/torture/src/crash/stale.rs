@@ -1,8 +1,8 @@
-//! Two mounts: the first is cut off during its last batch, the second writes beside and over what is left of it.
+//! Two mounts: the first is cut during its last batch, and the second writes beside and over its remains.
 //!
-//! What is left has the serial that comes next and follows the last summary that counts, so that nothing but its incarnation
-//! (remains in another log than the one the second mount writes first) or the checksum of summaries (remains below a
-//! summary that tore) tells it from the real log. Even seeds make the first kind, odd seeds the second.
+//! The remains have the next serial and follow the last summary that counts. So only their incarnation distinguishes them
+//! from the real log (remains in another log than the one that the second mount writes first), or the checksum of summaries
+//! (remains below a torn summary). Even seeds make the first kind, odd seeds the second.
 
 use super::op::Op;
 use firnfs_sim::seeded;
@@ -34,7 +34,7 @@ fn large_batch(rng: &mut Pcg64) -> Vec<Op> {
     ]
 }
 
-/// More than a segment of what is not content: it goes to the log of metadata at once.
+/// More than a segment of metadata, which goes to the log of metadata at once.
 fn many_names(rng: &mut Pcg64) -> Vec<Op> {
     let count = rng.random_range(530..600);
     let mut ops: Vec<_> = (0..count).map(|number| Op::Mkdir(format!("d{number}"))).collect();
@@ -49,7 +49,7 @@ fn small_files() -> impl Iterator<Item = Op> {
     files.chain([Op::Sync, Op::Idle { ms: 40_000 }])
 }
 
-/// Many at once: a summary with hardly anything behind it.
+/// Many removals at once: a summary with hardly anything after it.
 fn removals(rng: &mut Pcg64) -> Vec<Op> {
     let mut names: Vec<_> = (0..FILES).collect();
     names.shuffle(rng);

@@ -1,4 +1,4 @@
-//! What the explorer explores, as it sees it.
+//! The interface between the explorer and the file system that it explores.
 
 use super::op::Op;
 use super::tree::Tree;
@@ -6,35 +6,35 @@ use firnfs_device::{Device, SparseImage};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which volume a scenario is for, where a file system can be made in several ways.
+/// The volume that a scenario needs, if a file system can be made in several ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Made {
     /// Small.
     Small,
-    /// As small as can be, with hardly any segments to spare.
+    /// As small as possible, with hardly any spare segments.
     Tiny,
-    /// Small, and it collects more before it writes.
+    /// Small; it collects more before it writes.
     CommitsLate,
 }
 
-/// A place that is kept twice.
+/// A place that is stored twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replica {
     /// Where it is, in bytes.
     pub range: Range<u64>,
-    /// Whether a check has to tell that it is rotten, as no crash leaves it so.
+    /// Whether a check must report rot there, because no crash leaves it so.
     pub is_told: bool,
 }
 
-/// A file system: firnfs, or a small one that proves that the explorer can see.
+/// A file system: firnfs, or a small one that proves that the explorer detects errors.
 pub trait Subject: Sync {
     /// A freshly made volume.
     fn format(&self) -> SparseImage;
 
-    /// Mounts what is on a device, recovering it if need be.
+    /// Mounts the volume on a device, and recovers it if necessary.
     ///
     /// # Errors
-    /// Why it does not mount, in words.
+    /// Why it does not mount, as text.
     fn mount<'a>(&'a self, device: Arc<dyn Device>) -> Result<Box<dyn Mounted + 'a>, String>;
 
     /// The same file system on another volume, if it makes a difference.
@@ -48,7 +48,7 @@ pub trait Subject: Sync {
     /// Why it does not mount, or cannot be read.
     fn look(&self, device: Arc<dyn Device>) -> Result<Tree, String>;
 
-    /// Does both to an image that nobody has mounted: [`Subject::check`] and [`Subject::look`].
+    /// Runs both on an image that nobody has mounted: [`Subject::check`] and [`Subject::look`].
     ///
     /// # Errors
     /// Those of both.
@@ -57,7 +57,7 @@ pub trait Subject: Sync {
         self.look(device)
     }
 
-    /// Whether a check says of that one of [`Subject::replicated`] that it is rotten.
+    /// Whether a check reports rot in that one of [`Subject::replicated`].
     ///
     /// # Errors
     /// It cannot be checked.
@@ -65,17 +65,17 @@ pub trait Subject: Sync {
         Ok(false)
     }
 
-    /// Whether a write of these bytes to the device is one of the cleaner's.
+    /// Whether a write of these bytes to the device comes from the cleaner.
     fn is_cleaning(&self, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Where the file system keeps what is not kept twice, in bytes.
+    /// The range of the data that is stored only once, in bytes.
     fn log(&self) -> Range<u64> {
         0..0
     }
 
-    /// Places any one of which may rot without loss: what is kept twice.
+    /// Places that are stored twice; any one of them may rot without loss.
     fn replicated(&self) -> Vec<Replica> {
         Vec::new()
     }
@@ -83,21 +83,21 @@ pub trait Subject: Sync {
     /// Checks the structure of a volume that is not mounted, as fsck does, changing nothing.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The errors that it finds.
     fn check(&self, device: Arc<dyn Device>) -> Result<(), String>;
 
-    /// Damages a sound volume that is not mounted, at places drawn from `seed`; says where, in words.
+    /// Damages an intact volume that is not mounted, at places drawn from `seed`; returns the places as text.
     ///
     /// # Errors
-    /// It cannot be read, or there is no repair to damage it for.
+    /// It cannot be read, or the subject has no repair.
     fn damage(&self, _image: &mut SparseImage, _seed: u64) -> Result<String, String> {
         Err("this file system has no repair".to_owned())
     }
 
-    /// Repairs a volume that is not mounted, as fsck does, agreeing to everything.
+    /// Repairs a volume that is not mounted, as fsck does, and accepts every repair.
     ///
     /// # Errors
-    /// Why it could not, in words.
+    /// Why it could not, as text.
     fn repair(&self, _device: Arc<dyn Device>) -> Result<(), String> {
         Err("this file system has no repair".to_owned())
     }
@@ -106,31 +106,32 @@ pub trait Subject: Sync {
 /// Why an operation was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The operation makes no sense now (no such file, exists, not empty ...): the model must refuse it too.
+    /// The operation is invalid now (no such file, exists, not empty ...): the model must refuse it too.
     Invalid(String),
     /// The volume is full: the model cannot know that.
     NoSpace,
-    /// The file system failed, which it must not.
+    /// The file system failed, which must not happen.
     Broken(String),
 }
 
 /// A mounted volume.
 pub trait Mounted {
-    /// Carries out one operation, to its end. Never [`Op::Remount`].
+    /// Carries out one operation to its end. Never [`Op::Remount`].
     ///
     /// # Errors
-    /// [`Refusal`]; nothing has changed then, except that a write refused with `NoSpace` may have been done in part.
+    /// [`Refusal`]; nothing has changed then, except that a part of a write refused with `NoSpace` may have been
+    /// done.
     fn apply(&mut self, op: &Op) -> Result<(), Refusal>;
 
     /// Walks the whole volume, reading every byte.
     ///
     /// # Errors
-    /// What could not be read, in words.
+    /// What could not be read, as text.
     fn tree(&mut self) -> Result<Tree, String>;
 
-    /// Unmounts cleanly. Dropping it instead is a crash of the program.
+    /// Unmounts cleanly. Dropping it instead simulates a crash of the program.
     ///
     /// # Errors
-    /// What failed, in words.
+    /// What failed, as text.
     fn unmount(self: Box<Self>) -> Result<(), String>;
 }

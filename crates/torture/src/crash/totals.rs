@@ -1,4 +1,4 @@
-//! What to look at, what was looked at, and what was found.
+//! Limits, totals and failures of an exploration.
 
 use super::plan::Plan;
 use super::record::Window;
@@ -8,17 +8,17 @@ use std::fmt;
 /// Bounds of an exploration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Which states of a history to look at.
+    /// The states of a history to judge.
     pub plan: Plan,
-    /// Every how many-th state is mounted on a disk that crashes again during recovery; 0 for none.
+    /// Every n-th state is mounted on a disk that crashes again during recovery; 0 for none.
     pub nested_every: u64,
-    /// How many states of such a recovery to look at, spread over all of them.
+    /// How many states of such a recovery to judge, spread over all of them.
     pub nested_states: usize,
-    /// Every how many-th state is looked at again with rot in one of the places that are kept twice, or in the log; 0 for none.
+    /// Every n-th state is judged again with rot in one of the places that are stored twice, or in the log; 0 for none.
     pub rot_every: u64,
     /// Whether the structure is checked before and after each mount.
     pub check: bool,
-    /// Planned states of one scenario beyond which only every n-th is looked at.
+    /// Number of planned states of one scenario beyond which only every n-th is judged.
     pub states_max: u64,
 }
 
@@ -35,29 +35,29 @@ impl Default for Limits {
     }
 }
 
-/// What has been looked at. Images are told apart over a whole campaign, by a [`super::Seen`].
+/// What has been judged. A [`super::Seen`] distinguishes the images of a whole campaign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Scenarios explored.
     pub scenarios: u64,
-    /// Distinct images that a crash left: each counts once, in whatever scenario it comes up.
+    /// Distinct images that a crash left: each counts once, in whatever scenarios it occurs.
     pub distinct: u64,
-    /// States judged: those images, and some of them again because more had been promised of them.
+    /// States judged: those images, and some of them again because more had been promised.
     pub judged: u64,
     /// Planned states left out because an equal one had been judged by the same promise.
     pub repeats: u64,
     /// Distinct images left by a crash during recovery.
     pub nested: u64,
-    /// Distinct images with rot besides.
+    /// Distinct images that also have rot.
     pub rotten: u64,
     /// Distinct images left by a crash during repair.
     pub mended: u64,
-    /// Distinct images left by a crash while something that the cleaner wrote was not durable.
+    /// Distinct images left by a crash while a write of the cleaner was not durable.
     pub cleaning: u64,
 }
 
 impl Totals {
-    /// Adds those of another explorer.
+    /// Adds the totals of another explorer.
     pub fn add(&mut self, other: &Self) {
         self.scenarios += other.scenarios;
         self.distinct += other.distinct;
@@ -88,7 +88,7 @@ impl fmt::Display for Totals {
     }
 }
 
-/// What rots besides what a crash left.
+/// Rot in addition to a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rot {
     /// One of [`super::Subject::replicated`], all of it.
@@ -130,11 +130,11 @@ impl std::str::FromStr for Rot {
 pub struct Failure {
     /// The state; a second one is a state of the recovery of the first.
     pub states: Vec<CrashState>,
-    /// What is rotten besides.
+    /// The rot, if any.
     pub rot: Option<Rot>,
-    /// What had ended and begun.
+    /// The operations that had ended and begun.
     pub window: Window,
-    /// What is wrong, in words.
+    /// The error as text.
     pub reason: String,
 }
 

@@ -1,10 +1,10 @@
-//! Traces: what programs on a real mount made the disk do, explored like any other history.
+//! Traces: disk requests of programs on a real mount, explored like any other history.
 //!
-//! A trace is the history of a [`CrashDisk`](firnfs_sim::CrashDisk) under a mount, with marks 2n before and 2n + 1 after the n-th
-//! step of the programs; what a step made durable has to be there in every state from its end on. What that means is the
-//! caller's to judge, of an image, as is whether the programs are content with what they find.
+//! A trace is the history of a [`CrashDisk`](firnfs_sim::CrashDisk) under a mount, with marks 2n before and 2n + 1 after the
+//! n-th step of the programs; everything that a step made durable must be there in every state from its end on. The caller
+//! judges an image: what must be durable in it, and whether the programs accept what they find.
 //!
-//! A trace is made by threads in real time and never comes out the same twice, so a failure carries the image.
+//! Threads make a trace in real time, and it never comes out the same twice, so a failure carries the image.
 
 use super::plan::Plan;
 use super::record::Window;
@@ -17,20 +17,20 @@ use rustc_hash::FxHashSet;
 /// A state that broke a promise.
 #[derive(Debug)]
 pub struct TraceFailure {
-    /// Which state.
+    /// The state.
     pub state: CrashState,
     /// Steps that had ended and begun.
     pub window: Window,
-    /// What is wrong, in words.
+    /// The error as text.
     pub reason: String,
     /// The disk.
     pub image: SparseImage,
 }
 
-/// Judges states of a trace, about `states_max` of those that `plan` has, spread over all by `seed`; returns how many.
+/// Judges states of a trace, about `states_max` of those that `plan` has, spread over all by `seed`; returns their number.
 ///
 /// # Errors
-/// The first state that `verdict` finds something wrong with.
+/// The first state that `verdict` rejects.
 pub fn explore_trace(
     history: &History,
     plan: &Plan,

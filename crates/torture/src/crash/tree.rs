@@ -1,4 +1,4 @@
-//! `Tree`: everything that can be seen of a mounted volume.
+//! `Tree`: everything visible on a mounted volume.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ pub enum NodeKind {
     BlockDevice,
 }
 
-/// What is under one name.
+/// The file under one name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Path from the root; the root itself is "".
@@ -31,7 +31,7 @@ pub struct Entry {
     pub kind: NodeKind,
     /// Inode number: equal for names of the same file.
     pub ino: u64,
-    /// Link count as the file system tells it.
+    /// Link count that the file system reports.
     pub nlink: u32,
     /// Permission bits.
     pub mode: u16,
@@ -48,18 +48,18 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Sorts what a walk found.
+    /// Sorts the entries that a walk found.
     #[must_use]
     pub fn new(mut entries: Vec<Entry>) -> Self {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Self { entries }
     }
 
-    /// Compares with another tree: the same names with the same types, permissions, link counts, content and attributes. What
-    /// files are numbered is not compared, but what is one file here is one there.
+    /// Compares with another tree: the same names with the same types, permissions, link counts, content and attributes. Inode
+    /// numbers are not compared, but names of one file here must be names of one file there.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// The first difference, as text.
     pub fn same_but_for_numbers(&self, other: &Self) -> Result<(), String> {
         let mut numbers = BTreeMap::new();
         let mut others = other.entries.iter();
@@ -78,10 +78,10 @@ impl Tree {
         others.next().map_or(Ok(()), |more| Err(format!("{:?} is there besides", more.path)))
     }
 
-    /// Compares with what another mount of the same image found: everything, the numbers of files included.
+    /// Compares with the tree of another mount of the same image: everything, including inode numbers.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// The first difference, as text.
     pub fn same(&self, other: &Self) -> Result<(), String> {
         if self.entries == other.entries {
             return Ok(());
@@ -106,7 +106,7 @@ impl Tree {
         }))
     }
 
-    /// A name on each line, with what belongs to the names: for messages.
+    /// A name on each line, with its properties: for messages.
     #[must_use]
     pub fn names(&self) -> String {
         let line = |e: &Entry| format!("{} ({:?}, inode {}, {} links)", e.path, e.kind, e.ino, e.nlink);
@@ -114,8 +114,9 @@ impl Tree {
     }
 }
 
-/// Hash of a name space: paths in sorted order with their types, which of them are names of one file, the targets of
-/// symbolic links, and the numbers of devices. Equal for a tree and for the world it comes from, although they number files differently.
+/// Hash of a name space: paths in sorted order with their types, which of them are names of one file, the targets of symbolic
+/// links, and the numbers of devices. Equal for a tree and for the world that it comes from, although their file numbers
+/// differ.
 pub(super) fn names_signature<'a>(names: impl Iterator<Item = (&'a str, NodeKind, u64, &'a [u8])>) -> u64 {
     let mut hasher = siphasher::sip::SipHasher13::new();
     let mut first_seen: BTreeMap<u64, usize> = BTreeMap::new();

@@ -1,14 +1,15 @@
-//! What one image is held to.
+//! The rules by which one image is judged.
 //!
-//! 1. Before anything writes to it: fsck finds nothing, and a read-only mount finds what a crash may leave.
+//! 1. Before anything writes to it, fsck finds no damage, and a read-only mount finds a state that a crash may leave.
 //! 2. A read-write mount finds the same, to the last byte.
-//! 3. fsck finds nothing after it: always if the mount wrote to the log, else every [`CHECK_AGAIN_EVERY`]-th time (a mount that
-//!    only writes what is kept twice leaves the log as the first check found it).
+//! 3. After it fsck finds no damage. This is checked always if the mount wrote to the log, else every [`CHECK_AGAIN_EVERY`]-th
+//!    time (a mount that only writes what is stored twice leaves the log as the first check found it).
 //!
-//! The first check may share the recovery of the read-only mount; as often as the last one it recovers for itself besides.
+//! The first check may share the recovery of the read-only mount; every [`CHECK_AGAIN_EVERY`]-th time it also recovers by
+//! itself.
 //!
-//! With a rotten bit in the log what is there may be older than what was promised, or cannot be read; but what is read is still
-//! what somebody wrote there.
+//! With a rotten bit in the log, the volume may be older than promised, or unreadable; but every successful read still returns
+//! bytes that were written there.
 
 use super::record::{Record, Window};
 use super::subject::{Replica, Subject};
@@ -43,7 +44,7 @@ impl<'s> Verdict<'s> {
         &self.replicated
     }
 
-    /// Judges what a crash left; `number` counts the judgements.
+    /// Judges an image that a crash left; `number` counts the judgements.
     pub fn of_crash(
         &self,
         image: &SparseImage,
@@ -74,7 +75,7 @@ impl<'s> Verdict<'s> {
         Ok(())
     }
 
-    /// Judges what a crash left, with something rotten.
+    /// Judges an image that a crash left, with rot added.
     pub fn of_rot(
         &self,
         image: &SparseImage,
@@ -99,7 +100,7 @@ impl<'s> Verdict<'s> {
         }
     }
 
-    /// Whatever happened to an image: what can be read of it passes `judge`, the rest is told. Nothing panics.
+    /// Judges an image with any damage: everything readable must pass `judge`, the rest is an error. Nothing panics.
     pub fn of_damage(
         &self,
         image: &SparseImage,
@@ -115,7 +116,7 @@ impl<'s> Verdict<'s> {
         &self.log
     }
 
-    /// The image with something rotten, and its hash if `hash` is that of the image; `None` if there is no such place.
+    /// The image with rot, and its hash if `hash` is that of the image; `None` if there is no such place.
     pub fn rotten(&self, image: &SparseImage, hash: u128, rot: Rot) -> Option<(SparseImage, u128)> {
         let replica = |place: usize| self.replicated.get(place).map(|replica| replica.range.clone());
         let bits = |range: &Range<u64>| (range.end - range.start) * 8;
@@ -152,7 +153,7 @@ pub(super) fn raw(image: &SparseImage) -> Arc<dyn Device> {
     Arc::new(ReadOnlyDevice::new(MemDevice::from_image(image.clone())))
 }
 
-/// Notes whether something was written to the log.
+/// Notes whether the log was written to.
 struct Watched {
     inner: MemDevice,
     log: Range<u64>,

@@ -1,7 +1,7 @@
-//! `World`: what a file system must be after some operations; the simplest model that can say so.
+//! `World`: the required state of a file system after some operations; the simplest model that can tell.
 //!
-//! Files are numbered in the order of their making and keep their number through renames. A clone shares everything that
-//! later operations do not change, so that the world after each operation of a long history can be kept.
+//! Files are numbered in the order of their creation and keep their number through renames. A clone shares everything that
+//! later operations do not change, so the world after each operation of a long history can be kept.
 
 mod acl;
 
@@ -54,7 +54,7 @@ impl World {
         Self { nodes: BTreeMap::from([(ROOT, Arc::new(root))]), next: ROOT + 1, unnamed: Vec::new() }
     }
 
-    /// The world that a walk found: where the next round of a history begins.
+    /// The world that a walk found: the start of the next round of a history.
     #[must_use]
     pub fn of_tree(tree: &Tree) -> Self {
         let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new() };
@@ -78,7 +78,7 @@ impl World {
     /// Applies one operation.
     ///
     /// # Errors
-    /// Why it makes no sense; nothing has changed then.
+    /// Why it is invalid; nothing has changed then.
     pub fn apply(&mut self, op: &Op) -> Result<(), Invalid> {
         match op {
             Op::Create(path) => self.make(path, Node::new(NodeKind::File, Vec::new())),
@@ -136,7 +136,7 @@ impl World {
                 Ok(())
             }
             Op::FsyncUnnamed => self.unnamed.first().map(drop).ok_or("no file without a name"),
-            // Files that lost their names while they were open are nowhere to be seen; what they hold is for the subject to check.
+            // Files that lost their names while open are not visible; the subject checks their content.
             Op::UseOpen { .. } | Op::FinishRead | Op::Sync | Op::Idle { .. } => Ok(()),
         }
     }
@@ -152,7 +152,7 @@ impl World {
             Op::Truncate { path, size_bytes } => {
                 self.file_mut(path)?.content.resize(*size_bytes as usize, 0);
             }
-            // Room that is reserved is nowhere to be seen.
+            // Reserved space is not visible.
             Op::Allocate { path, keep_size: true, .. } => drop(self.file_mut(path)?),
             Op::Allocate { path, at_bytes, len_bytes, keep_size: false } => {
                 let content = &mut self.file_mut(path)?.content;
@@ -172,7 +172,7 @@ impl World {
         Ok(())
     }
 
-    /// What a walk of a volume with this content finds.
+    /// The tree that a walk of a volume with this content finds.
     #[must_use]
     pub fn tree(&self) -> Tree {
         let names = self.names();
@@ -196,7 +196,7 @@ impl World {
         Tree::new(names.iter().map(entry).collect())
     }
 
-    /// Takes over what a walk found of one file: after a write that was refused half way.
+    /// Adopts the content of one file that a walk found: after a write that was refused half way.
     pub fn adopt_content(&mut self, path: &str, tree: &Tree) {
         let found = tree.entries().iter().find(|entry| entry.path == path);
         if let (Some(id), Some(entry)) = (self.find(path), found) {
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// The directory a path lies in and its last part; `None` for the root and where there is no such directory.
+    /// The directory that contains a path, and its last part; `None` for the root and if there is no such directory.
     fn parent_of<'p>(&self, path: &'p str) -> Option<(FileId, &'p str)> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parent = self.find(parent).filter(|id| self.nodes[id].kind == NodeKind::Directory)?;

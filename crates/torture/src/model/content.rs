@@ -115,8 +115,8 @@ impl Model {
         Ok(len)
     }
 
-    /// Where a hole is reported is the store's business: but what is skipped as a hole must be zero, and what is called data
-    /// or hole must lie where it may.
+    /// The store decides where it reports holes; but a range that it skips as a hole must be zero, and data and holes must
+    /// be reported only where they are allowed.
     pub(super) fn judge_seek(&self, file: &File, at: u64, whence: Seek, reply: &Reply) -> Result<(), String> {
         let id = match self.regular(file) {
             Ok(id) => id,

@@ -1,4 +1,5 @@
-//! What callers are told when the device fails: a typed error with its place, EIO, at once; and nobody waits for ever.
+//! Errors that callers get when the device fails: a typed error with its place, EIO, at once; and no caller waits for
+//! ever.
 
 use crate::ends;
 use firnfs::FsError;
@@ -72,15 +73,15 @@ fn an_fsync_whose_write_or_flush_fails_is_eio_with_the_place_and_the_volume_read
         };
         assert!(said.contains("the log could not be written") && said.contains(&place), "{said}");
         assert!(volume.broken().unwrap().contains(&place));
-        // From now on nothing is accepted, and whoever asks is told why.
+        // From now on changes are refused with the reason.
         for refused in [create(&volume, "more").map(drop), volume.sync(Scope::All)] {
             assert!(matches!(&refused, Err(FsError::ReadOnly(why)) if why.contains(&place)), "{refused:?}");
         }
         assert!(matches!(volume.write_all(kept, 0, b"x", false), Err(FsError::ReadOnly(_))));
-        // Reading goes on, of what is lost as well.
+        // Reads still work, even of data that is lost on the device.
         assert_eq!(get(&volume, kept, 9000).unwrap(), [1; 9000]);
         assert_eq!(get(&volume, lost, 9000).unwrap(), [2; 9000]);
-        // The end of the mount is no success.
+        // Unmounting does not report success.
         assert!(matches!(volume.close(), Err(FsError::ReadOnly(why)) if why.contains(&place)));
         drop(volume);
         let (volume, _) = mount(&disk);
@@ -99,7 +100,7 @@ fn a_write_that_fails_in_the_background_is_known_at_once() {
     clock.advance_ms(6_000);
     volume.background().unwrap();
     assert!(volume.broken().unwrap().contains("input/output error"));
-    // Who does the background work is woken to say so, however long it was about to sleep.
+    // The background worker is woken to report it, however long it was about to sleep.
     let volume = Arc::new(volume);
     let sleeper = volume.clone();
     ends("sleeping", move || sleeper.wait_for_work(3_600_000));
@@ -123,9 +124,9 @@ fn a_read_that_fails_is_eio_with_the_place_of_that_file_alone_and_passes_with_it
     assert_eq!(error.errno_name(), "EIO");
     assert!(error.to_string().contains(&format!("unreadable sector at byte {at}")), "{error}");
     assert_eq!(get(&volume, well, 40_000).unwrap(), [2; 40_000]);
-    // Only the block in question: what lies before it can be had.
+    // Only the block in question: the data before it can be read.
     assert_eq!(get(&volume, ill, 3 * 4096).unwrap(), [1; 3 * 4096]);
-    // Overwriting it needs nothing of it, and nobody else noticed.
+    // Overwriting it does not need its content, and nothing else was affected.
     volume.write_all(ill, 3 * 4096, &[3; 4096], false).unwrap();
     volume.sync(Scope::All).unwrap();
     let mut expected = vec![1; 40_000];
@@ -239,7 +240,7 @@ fn when_the_device_vanishes_under_many_threads_each_is_told_and_none_waits_for_e
         assert_eq!(get(&volume, find(&volume, "first").unwrap(), 50_000).unwrap(), [7; 50_000]);
         let found = survey(&volume, Bounds::default());
         assert_eq!(found.errors().count(), 0);
-        // Of each worker's files all but the last were synced: they are whole.
+        // All files of each worker but the last were synced: they are whole.
         let names: Vec<_> = found.paths.iter().filter(|(path, _)| path.starts_with(b"w")).collect();
         for worker in 0..4u8 {
             let mine = |path: &[u8]| path.starts_with(format!("w{worker}-").as_bytes());

@@ -1,8 +1,9 @@
 //! Random histories on a disk that reports its failures: errors, short writes, latent sectors, a device that vanishes.
 //!
-//! After each operation that failed the fault is mended, and the mounted volume must hold exactly what it held before. Once
-//! a write or flush of the log failed, nothing may be promised any more. In the end the power is cut: every state that the
-//! disk may be in - what followed the last flush there, missing or torn - is judged as the crash explorer does.
+//! After each failed operation the fault is removed, and the mounted volume must hold exactly what it held before. Once a
+//! write or flush of the log has failed, the volume may promise nothing any more. In the end the power is cut. Every
+//! possible state of the disk, with the writes since the last flush there, missing or torn, is judged as in the crash
+//! explorer.
 
 use crate::ends;
 use firnfs_device::SparseImage;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 const SEEDS: u64 = 24;
 const OPS: usize = 60;
-/// Crash states judged of each history.
+/// Crash states judged in each history.
 const STATES_MAX: u64 = 100;
 
 struct Trial<'s> {
@@ -26,7 +27,7 @@ struct Trial<'s> {
     mounted: Option<Box<dyn Mounted + 's>>,
     record: Record,
     fault: Fault,
-    /// The log could not be written or flushed: in the course of the operation with this number, counted from 0.
+    /// The number of the operation, counted from 0, during which a write or flush of the log failed.
     broken_at: Option<usize>,
     place: String,
 }
@@ -40,7 +41,7 @@ impl<'s> Trial<'s> {
         Self { subject, disk, mounted, record, fault, broken_at: None, place: format!("seed {seed}") }
     }
 
-    /// Returns false if what the volume holds from here on is for the judgement at the end to say.
+    /// Returns false if from here on only the judgement at the end can tell what the volume holds.
     fn step(&mut self, index: usize, op: &Op) -> bool {
         self.place = format!("{} ({:?}), operation {index} ({op})", self.place_of(), self.fault);
         let failures = self.disk.injected().len();
@@ -65,7 +66,7 @@ impl<'s> Trial<'s> {
         let mut world = self.record.world().clone();
         let expected = world.apply(op);
         if matches!((op, &expected), (Op::Chmod { .. }, Err(_))) {
-            // After an operation that failed the path may lead to a symbolic link, whose mode can be set here.
+            // After a failed operation the path may lead to a symbolic link, whose mode can be set here.
             self.record.push(op.clone(), false, self.record.world().clone());
             return true;
         }
@@ -91,7 +92,8 @@ impl<'s> Trial<'s> {
         true
     }
 
-    /// The operation failed: the volume holds what it held, but for what a long write may have done of its file.
+    /// The operation failed: the volume holds the same as before, except for the part of its file that a long write may
+    /// have written.
     fn assert_unchanged(&mut self, op: &Op) {
         let tree =
             self.mounted.as_mut().unwrap().tree().unwrap_or_else(|why| panic!("{}: {why}", self.place));
@@ -124,13 +126,13 @@ impl<'s> Trial<'s> {
         true
     }
 
-    /// An error says in one line what the disk said, and where.
+    /// The error is one line that says what the disk said, and where.
     fn assert_tells(&self, why: &str) {
         assert!(why.contains("(injected)") && why.contains("crash disk"), "{}: {why}", self.place);
         assert!(!why.contains('\n'), "{}: {why}", self.place);
     }
 
-    /// Cuts the power. Returns whether anything had gone wrong before.
+    /// Cuts the power. Returns whether anything had failed before.
     fn judge(self) -> bool {
         let Self { subject, disk, mounted, record, place, .. } = self;
         drop(mounted);
@@ -142,13 +144,13 @@ impl<'s> Trial<'s> {
     }
 }
 
-/// Operations, with a remount after each so many: reads come after mounts.
+/// Operations, with a remount at regular intervals: reads come after mounts.
 fn ops(seed: u64, remount_every: usize) -> Vec<Op> {
     let some = random_ops(&World::new(), seed, OPS);
     some.chunks(remount_every).flat_map(|ops| ops.iter().cloned().chain([Op::Remount])).collect()
 }
 
-/// Runs histories under a fault made for each; returns how many had it happen.
+/// Runs histories, each with a fault of its own; returns in how many the fault happened.
 fn survive(remount_every: usize, fault: impl Fn(u64) -> Fault + Send + 'static) -> u64 {
     ends("histories", move || survive_here(remount_every, fault))
 }

@@ -1,5 +1,5 @@
-//! Disks that answer "done" and did something else: lost and misdirected writes, flipped bits, reads that return another
-//! place. What comes back is what was written or an error that names its place, never anything else.
+//! Disks that answer "done" but did something else: lost and misdirected writes, flipped bits, reads that return another
+//! place. A read returns the data that was written, or an error that names its place, but nothing else.
 
 use firnfs::lfs::Options;
 use firnfs::vfs::AtimeMode;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const SEEDS: u64 = 40;
 const OPS: usize = 60;
 
-/// Everything that was ever right of each path.
+/// Every content that each path ever rightly had.
 #[derive(Default)]
 struct Ever(BTreeMap<String, Vec<Entry>>);
 
@@ -28,7 +28,7 @@ impl Ever {
         }
     }
 
-    /// What was found of the paths' content was right at some time.
+    /// Every content found was right at some time.
     fn judge(&self, found: &Survey) -> Result<(), String> {
         for (path, ino) in &found.paths {
             let path = String::from_utf8_lossy(path).into_owned();
@@ -58,7 +58,7 @@ struct Tally {
     unreadable: u64,
 }
 
-/// Runs a history under a fault, and looks what a mount finds after it.
+/// Runs a history under a fault, and judges what a mount finds afterwards.
 fn endure(seed: u64, fault: Fault, closes: bool, tally: &mut Tally) {
     let place = format!("seed {seed}, {fault:?}");
     let subject = Firn::small();
@@ -77,7 +77,7 @@ fn endure(seed: u64, fault: Fault, closes: bool, tally: &mut Tally) {
             }
             Err(Refusal::Broken(why)) => {
                 assert!(why.contains("corrupt"), "{place}: {why}");
-                // A long write may have been done in part.
+                // A part of a long write may have been done.
                 if matches!(op, Op::Write { .. }) {
                     let _done = world.apply(&op);
                 }
@@ -111,7 +111,7 @@ fn endure(seed: u64, fault: Fault, closes: bool, tally: &mut Tally) {
             tally.unreadable += 1;
         }
         assert_eq!(ever.judge(&found), Ok(()), "{place}");
-        // Background work and the end of it do not panic on what they meet either.
+        // Background work and its end do not panic either, whatever they meet.
         let _done = volume.background();
         let _closed = volume.close();
     }
@@ -160,7 +160,7 @@ fn reads_of_another_place_and_flipped_reads_are_found() {
     }
 }
 
-/// Reads lie after the mount; once they do not any more, everything is there.
+/// Reads after the mount return wrong data; once they no longer do, everything is there.
 fn endure_reads(chance: f64, effect: Effect) {
     let subject = Firn::small();
     let (mut lied, mut failed) = (0, 0);
@@ -189,7 +189,7 @@ fn endure_reads(chance: f64, effect: Effect) {
     assert!(lied > 0 && (chance < 0.5 || failed > 0), "{effect:?}: {lied} lies, {failed} errors");
 }
 
-/// What was answered is right; returns what was not.
+/// Every answer is right; returns the number of errors.
 fn compare(partial: &Survey, whole: &Survey) -> usize {
     for (ino, answers) in &partial.inodes {
         for (aspect, bytes) in
@@ -197,7 +197,7 @@ fn compare(partial: &Survey, whole: &Survey) -> usize {
         {
             match whole.inodes[ino].get(aspect) {
                 Some(right) => assert_eq!(Ok(bytes), right.as_ref(), "inode {ino}: {aspect:?}"),
-                // A hole, read because where data is could not be told.
+                // A hole; it was read because the data extents could not be determined.
                 None => assert!(bytes.iter().all(|byte| *byte == 0), "inode {ino}: {aspect:?}"),
             }
         }

@@ -1,7 +1,7 @@
-//! The real volume on a disk that fails: `errors` says what callers are told, `histories` that honest failures lose nothing
-//! that was synced, `lies` that a disk which answers "done" without having done it is never believed.
+//! The real volume on a failing disk. `errors` tests which errors callers get; `histories`, that reported failures lose no
+//! synced data; `lies`, that a disk which answers "done" without having done it is never believed.
 
-// Hangs are told by the clock, and one test needs threads.
+// The clock detects hangs, and one test needs threads.
 #![allow(clippy::disallowed_methods)]
 
 mod errors;
@@ -11,7 +11,7 @@ mod lies;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Runs something that must come to an end, with what it takes unhindered many times over.
+/// Runs something that must end within a time many times as long as it needs.
 fn ends<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, finished) = mpsc::channel();
     let worker = std::thread::spawn(move || done.send(work()));

@@ -1,4 +1,4 @@
-//! firnfs with one thing taken away: in the core (`firnfs::mutation`), or between the driver and the disk.
+//! firnfs with one mechanism disabled: in the core (`firnfs::mutation`), or between the driver and the disk.
 
 use firnfs::mutation::{Mutation, choose};
 use firnfs_device::{Completion, Device, Geometry, Request, SparseImage, Tag};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a superblock keeps its checksum, in bytes.
+/// Offset of the checksum in a superblock, in bytes.
 const SUPERBLOCK_CRC_AT: usize = 12;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,11 +21,11 @@ pub enum Flaw {
     NoLogFlush,
     /// Flushes after a write to a checkpoint slot do not reach the disk.
     NoSlotFlush,
-    /// Checkpoint slots are believed without their checksum.
+    /// Checkpoint slots are accepted without verifying their checksum.
     UncheckedSlots,
-    /// Summaries are believed without their checksum.
+    /// Summaries are accepted without verifying their checksum.
     UncheckedSummaries,
-    /// Copies of the superblock are believed without theirs.
+    /// Copies of the superblock are accepted without verifying their checksum.
     UncheckedSuperblock,
 }
 
@@ -75,7 +75,7 @@ impl Subject for Mutant {
 }
 
 impl Mutant {
-    /// The flaw is on in this thread, on which everything is done with the volume, and in front of the device.
+    /// Turns the flaw on, in this thread, which does all work on the volume, and in front of the device.
     fn flawed(&self, device: Arc<dyn Device>) -> Arc<dyn Device> {
         choose(if let Flaw::Core(mutation) = self.flaw { Some(mutation) } else { None });
         match self.flaw {
@@ -85,7 +85,7 @@ impl Mutant {
     }
 }
 
-/// Passes requests on, flawed.
+/// Passes requests on, with the flaw.
 struct FlawedDevice {
     inner: Arc<dyn Device>,
     flaw: Flaw,
@@ -96,7 +96,7 @@ struct FlawedDevice {
 struct State {
     wrote_slot: bool,
     reads: BTreeMap<Tag, u64>,
-    /// Tags of flushes that were swallowed: far from those of the device.
+    /// Tags of swallowed flushes: far from those of the device.
     swallowed: BTreeSet<Tag>,
     next: u64,
 }
@@ -155,7 +155,7 @@ impl Device for FlawedDevice {
     }
 }
 
-/// Makes a checkpoint's checksum right: CRC-32C at byte 8, over the length at byte 12.
+/// Corrects a checkpoint's checksum: CRC-32C at byte 8, over the length at byte 12.
 fn seal_slot(slot: &mut [u8]) {
     let len = u32::from_le_bytes(slot[12..16].try_into().unwrap()) as usize;
     if (16..=slot.len()).contains(&len) {
@@ -165,7 +165,7 @@ fn seal_slot(slot: &mut [u8]) {
     }
 }
 
-/// Makes a superblock's checksum right: CRC-32C over all of it.
+/// Corrects a superblock's checksum: CRC-32C over all of it.
 fn seal_superblock(block: &mut [u8]) {
     if let Some(block) = block.get_mut(..SUPERBLOCK_BYTES) {
         block[SUPERBLOCK_CRC_AT..SUPERBLOCK_CRC_AT + 4].fill(0);
@@ -174,7 +174,7 @@ fn seal_superblock(block: &mut [u8]) {
     }
 }
 
-/// Makes the checksum of every summary right that begins in these bytes: CRC-32C at byte 4, over header and entries.
+/// Corrects the checksum of every summary that begins in these bytes: CRC-32C at byte 4, over header and entries.
 fn seal_summaries(bytes: &mut [u8]) {
     for start in (0..bytes.len()).step_by(PHYSICAL_BLOCK_BYTES as usize) {
         let summary = &mut bytes[start..];

@@ -1,7 +1,7 @@
-//! shuttle's mutex and condition variable behind the calls of parking_lot's that the driver makes.
+//! shuttle's mutex and condition variable, with those methods of parking_lot's that the driver calls.
 //!
-//! Time does not pass here: a wait never times out. So whoever is not woken although he should be is found as a deadlock, and not
-//! saved by looking again later.
+//! Time does not pass in the model: a wait never times out. So a thread that misses its wake-up shows as a deadlock; no timeout
+//! rescues it.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-/// Access to what a [`Mutex`] guards.
+/// Access to the value that a [`Mutex`] guards.
 pub struct MutexGuard<'a, T> {
     of: &'a shuttle::sync::Mutex<T>,
     /// `None` only while its owner waits.
@@ -29,7 +29,7 @@ impl<T> MutexGuard<'_, T> {
 }
 
 impl<T> Mutex<T> {
-    /// An unlocked one.
+    /// An unlocked mutex.
     pub fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
@@ -39,7 +39,7 @@ impl<T> Mutex<T> {
         MutexGuard { of: &self.0, held: Some(self.0.lock().expect("no thread panicked")) }
     }
 
-    /// Gives back what it guards.
+    /// Returns the value that it guards.
     pub fn into_inner(self) -> T {
         self.0.into_inner().expect("no thread panicked")
     }
@@ -72,7 +72,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// One that nobody waits at.
+    /// A condition variable that nobody waits on.
     pub fn new() -> Self {
         Self(shuttle::sync::Condvar::new())
     }
@@ -89,7 +89,7 @@ impl Condvar {
         WaitTimeoutResult
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         if !is_lost() {
             self.0.notify_all();
@@ -98,11 +98,12 @@ impl Condvar {
 }
 
 thread_local! {
-    /// Notifications until all are lost, of the schedules that run on this thread.
+    /// Notifications left before all are lost, for the schedules that run on this thread.
     static UNTIL_LOST: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Has no notification reach anybody after so many that do; `None`: all reach. Shows that the checker sees.
+/// Loses every notification after the first `after`; `None` loses none. A test uses it to show that the checker detects a lost
+/// wake-up.
 pub fn lose_notifications(after: Option<u32>) {
     UNTIL_LOST.set(after);
 }

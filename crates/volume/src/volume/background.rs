@@ -1,4 +1,4 @@
-//! Background work: steps of the core, and the requests that they and others have ready for the device.
+//! Background work: steps of the core, and the device requests that these steps and operations have made ready.
 
 use super::Volume;
 use super::events::{Event, Seen};
@@ -13,12 +13,12 @@ use firnfs_device::Tag;
 use firnfs_format::TimeNs;
 use std::collections::VecDeque;
 
-/// Requests of background work that are under way while it goes on.
+/// Requests that one round of background work keeps under way.
 const UNDER_WAY_MAX: usize = 8;
-/// How long background work sleeps that found no way to go on, in milliseconds.
+/// How long background work sleeps after a step found no way forward, in milliseconds.
 const STUCK_SLEEP_MS: u64 = 1000;
 
-/// One caller more at background work, as long as this is there.
+/// Counts the caller as at work while this exists.
 struct AtWork<'a>(&'a AtomicU32);
 
 impl<'a> AtWork<'a> {
@@ -35,7 +35,7 @@ impl Drop for AtWork<'_> {
 }
 
 impl<S: Engine> Volume<S> {
-    /// Carries out what is ready, until nothing is.
+    /// Carries out requests until none is ready.
     pub fn pump(&self) {
         loop {
             let jobs = self.take_jobs(&mut self.core.lock());
@@ -68,7 +68,7 @@ impl<S: Engine> Volume<S> {
         outcome
     }
 
-    /// A step of background work, on behalf of whoever waits for room; and what has happened by then.
+    /// A step of background work, on behalf of operations that wait for room; and the events up to then.
     fn background_step(&self) -> (Outcome<Step>, Seen) {
         let (now, pressed) = (self.now(), self.waiting.load(Ordering::Relaxed) > 0);
         let mut core = self.core.lock();
@@ -86,13 +86,13 @@ impl<S: Engine> Volume<S> {
         (step, seen)
     }
 
-    /// When background work looks again by itself; to be noted under the lock of the core.
+    /// Notes when background work looks again by itself; call it under the lock of the core.
     fn note_sleep(&self, now: TimeNs, sleep_ms: u64) {
         let sleep_ns = i64::try_from(sleep_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         self.awake_by_ns.store(now.0.saturating_add(sleep_ns), Ordering::Relaxed);
     }
 
-    /// A step of background work by an operation that waits for room; and what has happened by then.
+    /// A step of background work by an operation that waits for room; and the events up to then.
     pub(super) fn step_for_room(&self) -> (Outcome<Step>, Seen) {
         let now = self.now();
         let mut core = self.core.lock();
@@ -101,7 +101,7 @@ impl<S: Engine> Volume<S> {
         (step, seen)
     }
 
-    /// Tells those who wait for room that a step may have helped, or that none can.
+    /// Tells the operations that wait for room that a step may have helped, or that no step can.
     fn tell_of_step(&self, core: MutexGuard<'_, Vfs<S>>, step: &Outcome<Step>, pressed: bool) -> Seen {
         match step {
             Ok(Step::Waiting) | Err(_) => self.seen(),
@@ -112,7 +112,7 @@ impl<S: Engine> Volume<S> {
 
     fn work_until_idle(&self) -> Result<u64, FsError> {
         let mut patience = Patience::default();
-        // Requests go on while the next segments are filled.
+        // Requests continue while the next segments are filled.
         let mut under_way = VecDeque::new();
         let outcome = loop {
             let (step, seen) = self.background_step();
@@ -124,7 +124,7 @@ impl<S: Engine> Volume<S> {
                         let left = under_way.len() - 1;
                         self.finish_until(&mut under_way, left);
                     } else if !self.get_on(self.core.lock(), seen) {
-                        // What it waits for cannot come: nobody has a request under way.
+                        // The event that it waits for cannot come: no request is under way.
                         let core = self.core.lock();
                         self.note_sleep(self.now(), STUCK_SLEEP_MS);
                         self.tell(core, Event::DeadEnd);
@@ -148,7 +148,7 @@ impl<S: Engine> Volume<S> {
         outcome
     }
 
-    /// Hands everything that is ready to the device without waiting for it.
+    /// Submits everything that is ready to the device without waiting for it.
     fn start_ready(&self, under_way: &mut VecDeque<(JobId, Tag)>) {
         let Some(device) = &self.device else { return };
         loop {
@@ -160,7 +160,7 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Waits for requests, oldest first, until at most `left` are under way.
+    /// Waits for requests, oldest first, until at most `left` of them are under way.
     fn finish_until(&self, under_way: &mut VecDeque<(JobId, Tag)>, left: usize) {
         let Some(device) = &self.device else { return };
         while under_way.len() > left
@@ -172,7 +172,7 @@ impl<S: Engine> Volume<S> {
             core.store_mut().job_done(id, result);
             self.request_done(core);
             if failed {
-                // Whoever does background work says so, whatever it was about to sleep for.
+                // Wake the background worker, whatever it was about to sleep for; it reports the failure.
                 self.wake();
             }
         }

@@ -1,15 +1,16 @@
-//! Events: how the threads of a volume wait for what others of them do.
+//! Events: how the threads of a volume wait for each other.
 //!
-//! An event is whatever somebody may wait for: a request that completed, a background step that got somewhere or found no way to,
-//! background work that failed, a promise of background work given back. It is counted under the lock of the core, and whoever
-//! makes one notifies. Who looks under that lock, finds that it has to wait, and that nothing happened since it looked, sleeps
-//! right there: the lock is given up and the sleep begun in one, so no event is missed in between.
+//! An event is anything that a thread may wait for: a request completed, a background step made progress or found no way to
+//! make any, background work failed, or a promise of background work was given back. The thread that causes an event counts it
+//! under the lock of the core, and notifies. A thread that looks under that lock, has to wait, and sees no new event since it
+//! looked goes to sleep at once. It releases the lock and begins to sleep in one step, so it cannot miss an event in between.
 //!
-//! Invariants: nobody sleeps here for as long as it takes unless another thread is sure to make an event - it has requests of the core
-//! under way ([`Events::requests`]) or has promised background work (`promise`). So no such sleep needs an end of its own; that of
-//! `Volume::wait_for_room` has one for programs that break their promise, and `Volume::look_again` one that its caller asks for.
+//! Invariant: a thread sleeps here without a timeout only if another thread is certain to cause an event, because that thread
+//! has requests of the core under way ([`Events::requests`]) or has promised background work (`promise`). So these sleeps need
+//! no timeout. `Volume::wait_for_room` has one against programs that break their promise, and `Volume::look_again` has the one
+//! that its caller asks for.
 //!
-//! Callers: `waiting`, `background`, and whatever waits until the log has got somewhere ([`Volume::until`]).
+//! Callers: `waiting`, `background`, and callers that wait until the log has advanced ([`Volume::until`]).
 
 use super::Volume;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,33 +23,33 @@ use std::time::Duration;
 
 /// Requests handed to the device at once by one caller.
 const JOBS_AT_ONCE: usize = 4;
-/// What a program that decides who goes on is told when a wait has no end of its own.
+/// The timeout given to a program's own scheduler for a wait that has none.
 const PARKED_MAX: Duration = Duration::from_secs(3600);
 
-/// See the module's head. All of it changes only while the core is locked.
+/// See the module's head. All fields change only while the core is locked.
 pub(super) struct Events {
     /// Signalled at every event.
     happened: Condvar,
     count: AtomicU64,
     dead_ends: AtomicU64,
-    /// Requests that some caller has taken from the core and not reported yet, and readings under way.
+    /// Requests that callers have taken from the core and not reported yet, plus reads under way.
     requests: AtomicU32,
 }
 
-/// What had happened at some moment.
+/// The events up to some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
     count: u64,
-    /// Times that background work found no way to make room for those who wait for it, or failed.
+    /// How often background work failed, or found no way to make room for the operations that wait for it.
     pub(super) dead_ends: u64,
 }
 
-/// What an event says beyond that something happened.
+/// What an event tells the waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
-    /// Things are different now.
+    /// Something has changed.
     Progress,
-    /// Nobody who waits for room will get any from what was just tried.
+    /// The last attempt makes no room for any waiter.
     DeadEnd,
 }
 
@@ -64,7 +65,7 @@ impl Events {
 }
 
 impl<S: Engine> Volume<S> {
-    /// What has happened so far. Asked for under the lock of the core, it misses nothing from then on.
+    /// The events so far. A caller that asks under the lock of the core misses no event from then on.
     pub(crate) fn seen(&self) -> Seen {
         Seen {
             count: self.events.count.load(Ordering::Relaxed),
@@ -72,7 +73,7 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Counts an event, gives the core back, and wakes all who wait. Returns what has happened with this one.
+    /// Counts an event, releases the core, and wakes all waiters. Returns the events up to and including this one.
     pub(super) fn tell(&self, core: MutexGuard<'_, Vfs<S>>, event: Event) -> Seen {
         self.events.count.fetch_add(1, Ordering::Relaxed);
         if event == Event::DeadEnd {
@@ -91,7 +92,8 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Sleeps until somebody notifies, at most `max`; true if that is over. The caller looks again, for it may be something else.
+    /// Sleeps until a notification, at most `max`; true if `max` has passed. The caller must look again: the event may be a
+    /// different one.
     pub(super) fn sleep(&self, core: &mut MutexGuard<'_, Vfs<S>>, max: Option<Duration>) -> bool {
         self.about_to_block();
         let happened = &self.events.happened;
@@ -108,7 +110,7 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Looks; if `look` finds nothing, sleeps until something has happened, at most `max`, and looks once more.
+    /// Looks; if `look` finds nothing, sleeps until the next event, at most `max`, and looks once more.
     pub fn look_again<T>(&self, max: Duration, mut look: impl FnMut(&mut Vfs<S>) -> Option<T>) -> Option<T> {
         let mut core = self.core.lock();
         let found = look(&mut core);
@@ -119,7 +121,7 @@ impl<S: Engine> Volume<S> {
         look(&mut core)
     }
 
-    /// Requests that are ready, for the caller to start and to report: others wait for that from now on.
+    /// Takes the requests that are ready; the caller starts and reports them, and other threads wait for that from now on.
     pub(super) fn take_jobs(&self, core: &mut MutexGuard<'_, Vfs<S>>) -> Vec<Job> {
         if self.device.is_none() {
             return Vec::new();
@@ -129,19 +131,20 @@ impl<S: Engine> Volume<S> {
         jobs
     }
 
-    /// A request that was taken is reported to the core.
+    /// Reports to the waiters that the core has been told about a request.
     pub(super) fn request_done(&self, core: MutexGuard<'_, Vfs<S>>) {
         self.events.requests.fetch_sub(1, Ordering::Relaxed);
         self.tell(core, Event::Progress);
     }
 
-    /// A reader outside the lock has pinned segments: like a request, it comes to an end that may be waited for. To be called under the
-    /// lock of the core that the pin was made under.
+    /// A reader outside the lock has pinned segments: like a request, it will finish, so others may wait for it. Call it under
+    /// the same hold of the core's lock that made the pin.
     pub(super) fn reading_begun(&self) {
         self.events.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has given its pin back. Told only where it can matter: to whoever waits for the pin, and when nothing else is under way.
+    /// The reader has given its pin back. Notifies only if it can matter: if a thread waits for the pin, or if nothing else is
+    /// under way.
     pub(super) fn reading_done(&self, core: MutexGuard<'_, Vfs<S>>, is_awaited: bool) {
         let was_last = self.events.requests.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_awaited || was_last {
@@ -149,8 +152,8 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Carries out what is ready; if nothing is, sleeps until something has happened since `seen`. False if nothing ever will:
-    /// no request is in line, and nobody has one under way.
+    /// Carries out requests that are ready; if none is, sleeps until the next event after `seen`. False if no event can come:
+    /// no request is queued, and none is under way.
     pub(super) fn get_on(&self, mut core: MutexGuard<'_, Vfs<S>>, seen: Seen) -> bool {
         let jobs = self.take_jobs(&mut core);
         if !jobs.is_empty() {
@@ -167,11 +170,12 @@ impl<S: Engine> Volume<S> {
         true
     }
 
-    /// Looks, under the lock of the core, until `look` finds what it looks for: that requests under way or in line bring about. Does the
-    /// work that is ready meanwhile.
+    /// Calls `look` under the lock of the core until it returns a value, which requests under way or queued bring about.
+    /// Carries out ready requests meanwhile.
     ///
     /// # Errors
-    /// Those of `look`; if all requests are done and it has still found nothing: `ReadOnly` with the reason, `Io` otherwise.
+    /// Those of `look`. If all requests are done and `look` still returns nothing: `ReadOnly` with the reason if there is one,
+    /// `Io` otherwise.
     pub fn until<T>(
         &self,
         mut look: impl FnMut(&mut Vfs<S>) -> Result<Option<T>, FsError>,

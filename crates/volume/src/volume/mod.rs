@@ -1,5 +1,5 @@
-//! `Volume`: an open volume, for callers that may block. What makes them wait is in `waiting`, how they wait in `events`, what goes on
-//! behind them in `background`, and who sees to that in `promise`.
+//! `Volume`: an open volume, for callers that may block. `waiting` says why callers wait, `events` how they wait, `background`
+//! does the background work, and `promise` settles which thread does it.
 
 mod background;
 mod events;
@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use waiting::Patience;
 
-/// Bytes of a write that are prepared at once.
+/// Bytes of a write that are prepared at a time.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
 
 /// See [`Volume::park_with`].
@@ -38,21 +38,21 @@ struct Parking {
 pub struct Volume<S: Engine> {
     core: Mutex<Vfs<S>>,
     events: Events,
-    /// Operations that wait for the background to make room.
+    /// Operations that wait for background work to make room.
     waiting: AtomicU32,
     device: Option<Arc<dyn Device>>,
     reader: Reader,
     clock: Arc<dyn Clock>,
     before_blocking: Arc<OnceLock<fn()>>,
     parking: OnceLock<Parking>,
-    /// Of the store: blocks are prepared as it wants them, outside the lock.
+    /// Facts of the store: it says how to prepare blocks outside the lock.
     facts: StoreFacts,
     stalls: StallCount,
-    /// Promises of background work that hold. Given back while `core` is locked.
+    /// Promises of background work that are in force. Decreases only while `core` is locked.
     promises: AtomicU32,
     /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
     awake_by_ns: AtomicI64,
-    /// Callers that are doing background work.
+    /// Callers that do background work now.
     at_work: AtomicU32,
     work_due: Mutex<bool>,
     work: Condvar,
@@ -83,15 +83,15 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Has `hook` called whenever the calling thread is about to wait for the device or for other threads' requests, so
-    /// that an adapter can let another thread go on meanwhile. Only the first call counts.
+    /// Calls `hook` whenever the calling thread is about to wait for the device or for other threads' requests, so that an
+    /// adapter can let another thread run meanwhile. Only the first call counts.
     pub fn call_before_blocking(&self, hook: fn()) {
         self.before_blocking.get_or_init(|| hook);
     }
 
-    /// For programs that decide themselves which of their threads goes on. A thread that waits for another one calls `park`
-    /// instead of sleeping, at most so long, and goes on once it returns; whoever has got somewhere calls `unpark`. One thread runs at a
-    /// time, until it parks: an `unpark` between the look that made a thread wait and its `park` would be missed. Only the first
+    /// For programs that schedule their threads themselves. A thread that waits for another one calls `park` with the longest
+    /// wait instead of sleeping, and continues when it returns; a thread that has made progress calls `unpark`. Only one thread
+    /// may run until it parks; otherwise a thread could miss an `unpark` between its last look and its `park`. Only the first
     /// call counts.
     pub fn park_with(
         &self,
@@ -101,7 +101,7 @@ impl<S: Engine> Volume<S> {
         self.parking.get_or_init(|| Parking { park: Box::new(park), unpark: Box::new(unpark) });
     }
 
-    /// Reads so many bytes ahead at most. For volumes in memory, thousands of which are opened a second.
+    /// Bounds the look-ahead to this many bytes. For volumes in memory, thousands of which are opened a second.
     pub fn limit_read_ahead(&self, ahead_max_bytes: u32) {
         self.reader.limit_ahead(ahead_max_bytes);
     }
@@ -127,7 +127,7 @@ impl<S: Engine> Volume<S> {
         })
     }
 
-    /// As [`Volume::run`], for upkeep: the volume goes on being as quiet as its users are.
+    /// As [`Volume::run`], for maintenance: it does not count as activity of users, so an idle volume stays idle.
     ///
     /// # Errors
     /// As [`Volume::run`].
@@ -170,7 +170,7 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// True if whoever does background work sleeps until something is overdue that was not in sight before. Told once.
+    /// True if the background worker is asleep beyond the time at which newly made work falls due. Returns true once only.
     fn oversleeps(&self, core: &MutexGuard<'_, Vfs<S>>, now: TimeNs) -> bool {
         let due_in_ms = i64::try_from(core.store().due_in_ms(now)).unwrap_or(i64::MAX);
         let due_ns = now.0.saturating_add(due_in_ms.saturating_mul(1_000_000));
@@ -181,7 +181,7 @@ impl<S: Engine> Volume<S> {
         oversleeps
     }
 
-    /// Bytes of the device, unverified.
+    /// Reads bytes of the device; does not verify them.
     ///
     /// # Errors
     /// `Io`.
@@ -211,8 +211,8 @@ impl<S: Engine> Volume<S> {
         result.map(|()| len)
     }
 
-    /// Writes `bytes`; returns how many were written. As with write(2) they are fewer if an error came after the first:
-    /// who asks for the rest meets it.
+    /// Writes `bytes`; returns how many were written. As with write(2), the count is short if an error came after the first
+    /// byte; a caller that writes the rest meets the error.
     ///
     /// # Errors
     /// `NoSpace`, and those of `Vfs::write`, if nothing was written.
@@ -238,7 +238,7 @@ impl<S: Engine> Volume<S> {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// As [`Volume::write`]; a part may be written then.
+    /// As [`Volume::write`]; a part may have been written.
     pub fn write_all(
         &self,
         ino: InodeNo,
@@ -253,7 +253,7 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// Copies whole blocks outside the lock, with their checksums, then writes; returns how much was written.
+    /// Copies whole blocks and computes their checksums outside the lock, then writes; returns how much was written.
     fn write_some(
         &self,
         ino: InodeNo,
@@ -269,16 +269,16 @@ impl<S: Engine> Volume<S> {
     /// Makes a scope durable and waits for it (group commit).
     ///
     /// # Errors
-    /// `Io` if the log fails meanwhile; `ReadOnly` from then on.
+    /// `Io` if the log fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
         let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
         self.wait_durable(ticket)
     }
 
-    /// Waits until a ticket is durable. The waiting thread does the work that is ready; one flush serves all that wait.
+    /// Waits until a ticket is durable. The waiting thread carries out ready requests; one flush serves all waiters.
     ///
     /// # Errors
-    /// `Io` if the store turns read-only before.
+    /// `Io` if the store turns read-only first.
     pub fn wait_durable(&self, ticket: Ticket) -> Result<(), FsError> {
         self.until(|vfs| match vfs.store().read_only() {
             _ if vfs.store().durable() >= ticket => Ok(Some(())),
@@ -287,23 +287,24 @@ impl<S: Engine> Volume<S> {
         })
     }
 
-    /// How operations waited for room since the volume was opened.
+    /// How often and how long operations waited for room since the volume was opened.
     #[must_use]
     pub fn stalls(&self) -> Stalls {
         self.stalls.so_far()
     }
 
-    /// Why a volume that was opened for writing is read-only by now.
+    /// Why a volume that was opened for writing has turned read-only.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         self.core.lock().store().broken().map(str::to_owned)
     }
 
-    /// Frees what has no names, commits everything, writes a checkpoint that says so. It can still be read, and takes no more
-    /// changes.
+    /// Frees orphans, commits everything, and writes a checkpoint that marks the volume clean. The closed volume can still be
+    /// read; it rejects changes.
     ///
     /// # Errors
-    /// `Io`, `NoSpace`; `ReadOnly` if the volume turned read-only while it was open: what was not durable before is lost.
+    /// `Io`, `NoSpace`; `ReadOnly` if the volume turned read-only while it was open: changes that were not durable by then are
+    /// lost.
     pub fn close(&self) -> Result<(), FsError> {
         {
             let core = self.core.lock();
@@ -319,15 +320,15 @@ impl<S: Engine> Volume<S> {
         self.finish()
     }
 
-    /// The end of [`Volume::close`] alone: makes everything durable, with the mark that nothing is left to recover. Orphans stay
-    /// for the next mount. For repairs.
+    /// Only the end of [`Volume::close`]: makes everything durable and marks the volume as needing no recovery. The orphans
+    /// stay for the next mount. Repairs use it.
     ///
     /// # Errors
     /// `Io`, `NoSpace`, `ReadOnly`.
     pub fn finish(&self) -> Result<(), FsError> {
         let closed = self.run(|vfs, now| vfs.store_mut().close(now));
         if closed.is_err() {
-            // What was committed is in line nevertheless.
+            // Committed changes are already queued; write them nevertheless.
             self.pump();
         }
         closed?;
@@ -337,11 +338,11 @@ impl<S: Engine> Volume<S> {
         })
     }
 
-    /// Makes everything durable and looks at the core once there is nothing that is not, and no request under way; nobody else can
-    /// change it meanwhile. The device is at hand for reading. As long as others write in between, that is done again.
+    /// Makes everything durable, then calls `look` once everything is durable and no request is under way; nobody can change
+    /// the core meanwhile. `look` gets the device for reading. If other callers write in between, this starts again.
     ///
     /// # Errors
-    /// Making it durable failed.
+    /// If making everything durable failed.
     pub fn look_when_drained<T>(
         &self,
         look: impl FnOnce(&mut Vfs<S>, Option<&dyn Device>) -> T,
@@ -367,7 +368,7 @@ impl<S: Engine> Volume<S> {
         self.device.as_deref()
     }
 
-    /// Ends driving and gives the core back, without closing the volume.
+    /// Stops driving and returns the core, without closing the volume.
     pub fn into_vfs(self) -> Vfs<S> {
         self.core.into_inner()
     }

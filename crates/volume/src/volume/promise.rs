@@ -1,8 +1,9 @@
-//! Promises of background work: who has it done by somebody else, and how that one sleeps and is woken.
+//! Promises of background work: a thread promises to do it, sleeps while there is none, and is woken when there is.
 //!
-//! While a promise holds, operations do no background work themselves; who waits for room waits for whoever promised. When it is
-//! given back they are told, and do it themselves from then on. That work is due is a flag under a lock of its own: it is there for
-//! whoever looks next, so no wake-up is lost between two looks.
+//! While a promise is in force, operations do no background work themselves; an operation that waits for room waits for the
+//! thread that promised. When the promise is given back, the waiting operations are notified, and operations do background work
+//! themselves again. A flag under a lock of its own says that work is due. It stays set until the next look, so no wake-up is
+//! lost between two looks.
 //!
 //! Callers: threads of adapters (`do_background_work` of a mount), and operations (`kick`).
 
@@ -13,7 +14,7 @@ use crate::sync::atomic::Ordering;
 use firnfs::engine::Engine;
 use std::time::Duration;
 
-/// While this is held its owner does the background work: see [`Volume::promise_background`].
+/// While an owner holds this, it does the background work: see [`Volume::promise_background`].
 #[must_use = "it holds as long as it is kept"]
 pub struct BackgroundPromise<'a, S: Engine> {
     to: &'a Volume<S>,
@@ -28,26 +29,27 @@ impl<S: Engine> Drop for BackgroundPromise<'_, S> {
 }
 
 impl<S: Engine> Volume<S> {
-    /// Promises to call [`Volume::background`] and [`Volume::wait_for_work`] in turn until what is returned is dropped, however
-    /// that comes about. Until then operations leave background work to the caller; afterwards they do it themselves, and those that
-    /// were waiting for it go on at once.
+    /// Promises to call [`Volume::background`] and [`Volume::wait_for_work`] in turn until the returned value is dropped. Until
+    /// then operations leave background work to the caller. Afterwards they do it themselves, and operations that were waiting
+    /// for it continue at once.
     pub fn promise_background(&self) -> BackgroundPromise<'_, S> {
         self.promises.fetch_add(1, Ordering::Relaxed);
         BackgroundPromise { to: self }
     }
 
-    /// True while somebody has promised to do background work.
+    /// True while a promise of background work is in force.
     pub(super) fn has_background(&self) -> bool {
         self.promises.load(Ordering::Relaxed) > 0
     }
 
-    /// Work is due: wakes whoever does it, or does it here if nobody does. Who is at it goes on until nothing is due.
+    /// Work is due: wakes the thread that does it, or does it here if there is none. A thread already at work continues until
+    /// nothing is due.
     pub(super) fn kick(&self) {
         if !self.has_background() {
             if self.at_work.load(Ordering::Relaxed) > 0 {
                 return;
             }
-            // An error shows in the operation that it concerns, or at the next sync.
+            // An error shows in the operation that caused the work, or at the next sync.
             let _ = self.background();
             return;
         }
@@ -58,10 +60,10 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Sleeps until there is background work, at most `max_ms`. Who calls this without a promise
-    /// ([`Volume::promise_background`]) makes one for good.
+    /// Sleeps until there is background work, at most `max_ms`. A caller without a promise ([`Volume::promise_background`])
+    /// makes one for good.
     pub fn wait_for_work(&self, max_ms: u64) {
-        // Who has promised already need not do so again.
+        // Not needed if the caller has promised already.
         let _ = self.promises.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
         let mut due = self.work_due.lock();
         if !*due {
@@ -74,7 +76,7 @@ impl<S: Engine> Volume<S> {
         *due = false;
     }
 
-    /// Wakes whoever is in [`Volume::wait_for_work`], or else has the next call of it return at once.
+    /// Wakes the caller of [`Volume::wait_for_work`], or else makes its next call return at once.
     pub fn wake(&self) {
         *self.work_due.lock() = true;
         self.notify(&self.work);

@@ -1,10 +1,11 @@
-//! Waiting: what an operation does that the core turned away - for blocks to be read, or for room to be made.
+//! Waiting: how an operation that the core refused waits, either for blocks to be read or for room to be made.
 //!
-//! Who waits for room has the background make it and sleeps until something happened (`events`); only if nobody has promised
-//! background work the operation does the work itself. What had happened is noted under the lock that the refusal was made under, so
-//! nothing is missed.
+//! An operation that waits for room wakes the background worker and sleeps until the next event (`events`); only if nobody has
+//! promised background work does the operation do the work itself. The events are noted under the same hold of the lock as the
+//! refusal, so none is missed.
 //!
-//! No wait rests on time passing, with one guard: [`PROMISE_BROKEN`], for programs that promise background work and do not do it.
+//! No wait depends on time passing, with one exception: [`PROMISE_BROKEN`], for programs that promise background work and do
+//! not do it.
 
 use super::Volume;
 use super::events::Seen;
@@ -16,20 +17,20 @@ use firnfs::{Fetch, FsError, Stop, Token};
 use firnfs_format::TimeNs;
 use std::time::Duration;
 
-/// How long an operation waits while nobody is at the background work that somebody promised.
+/// How long an operation waits for promised background work while nobody does it.
 const PROMISE_BROKEN: Duration = Duration::from_millis(100);
-/// Steps without any way forward before an operation that waits for room is refused.
+/// Steps without progress before an operation that waits for room is refused.
 const STUCK_MAX: u32 = 8;
-/// Background steps that an operation does while it waits for room: far more than room for it can take.
+/// Background steps that an operation does while it waits for room: far more than making room can take.
 const WORK_MAX: u32 = 4096;
-/// Bytes that are read at once for one operation, and how many fetches: memory for them is beyond the cache's bound.
+/// Bytes that are read at a time for one operation, and the number of fetches: their memory is outside the cache's bound.
 const BATCH_BYTES: u64 = 4 << 20;
 const BATCH_FETCHES: usize = 256;
-/// Times that a block is fetched again whose bytes do not match: its segment may have been written again meanwhile.
+/// How often a block with the wrong bytes is fetched again: its segment may have been rewritten meanwhile.
 const FETCH_TRIES: u32 = 3;
 
 impl<S: Engine> Volume<S> {
-    /// Does what a stopped operation waits for.
+    /// Does the work that a stopped operation waits for.
     pub(super) fn overcome(&self, stop: Stop, patience: &mut Patience) -> Result<(), FsError> {
         match stop {
             Stop::Fail(e) => Err(e),
@@ -41,7 +42,7 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Reads and puts in, as much at once as is worth it, as long as that is `wanted`.
+    /// Reads blocks and puts them into the cache, as many at a time as is useful, as long as they are `wanted`.
     pub(super) fn fetch_all(
         &self,
         fetches: &[Fetch],
@@ -60,7 +61,7 @@ impl<S: Engine> Volume<S> {
             });
             let failed: Vec<_> =
                 supplied.filter_map(|(fetch, put_in)| Some((fetch, put_in.err()?))).collect();
-            // One at a time: the operation meets the next one when it is tried again.
+            // One error at a time: the operation meets the next one when it is retried.
             if let Some((fetch, why)) = failed.into_iter().next() {
                 if patience.fetch_failed(fetch) {
                     patience.failed = None;
@@ -76,7 +77,7 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// An operation waits for log room or memory: has it made, or makes it here and now.
+    /// An operation waits for log room or memory: has the background worker make it, or makes it here.
     fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
         if self.has_background() && !patience.is_alone {
             return self.wait_for_room(patience);
@@ -96,7 +97,7 @@ impl<S: Engine> Volume<S> {
         }
     }
 
-    /// Has the background make room, and sleeps until something happened: two at it would only be in each other's way.
+    /// Has the background worker make room, and sleeps until the next event: two workers would only hinder each other.
     fn wait_for_room(&self, patience: &mut Patience) -> Result<(), FsError> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.kick();
@@ -116,7 +117,7 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// Background work never waits for room of its own: it has waited already. It reads on only while that is `wanted`.
+    /// Background work never waits for room: operations wait for it. It continues to read only while the blocks are `wanted`.
     pub(super) fn overcome_in_step(
         &self,
         stop: Stop,
@@ -131,7 +132,7 @@ impl<S: Engine> Volume<S> {
     }
 }
 
-/// How many of these fetches are read at once; at least one.
+/// How many of these fetches are read at a time; at least one.
 fn batch_len(fetches: &[Fetch]) -> usize {
     let mut bytes = 0;
     let fits = |fetch: &&Fetch| {
@@ -141,23 +142,23 @@ fn batch_len(fetches: &[Fetch]) -> usize {
     fetches.iter().take(BATCH_FETCHES).take_while(fits).count().max(1)
 }
 
-/// How often one operation was turned away for the same reason.
+/// How often one operation was refused for the same reason.
 #[derive(Default)]
 pub(super) struct Patience {
-    /// When it was first turned away for want of room.
+    /// When it was first refused for lack of room.
     pub(super) stalled_since: Option<TimeNs>,
     stuck: u32,
     /// Background steps that it did itself.
     worked: u32,
     /// Nobody does background work for it.
     is_alone: bool,
-    /// What had happened when it was turned away.
+    /// The events up to its last refusal.
     pub(super) seen: Seen,
     failed: Option<(Token, u32)>,
 }
 
 impl Patience {
-    /// There was no way to make room; refused if that was so too often in a row.
+    /// There was no way to make room; refuses the operation if that happened too often in a row.
     fn met_dead_end(&mut self) -> Result<(), FsError> {
         self.stuck += 1;
         if self.stuck > STUCK_MAX { Err(FsError::NoSpace) } else { Ok(()) }

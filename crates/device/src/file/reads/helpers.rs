@@ -8,14 +8,15 @@ use std::thread::JoinHandle;
 /// Threads that help; the waiter is one more.
 const HELPERS: usize = 4;
 
-/// Joined when dropped; reads that nobody has begun by then are left undone.
+/// Joined when dropped; reads that nobody has begun by then stay undone.
 pub(super) struct Helpers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Helpers {
-    /// Starts the threads, or as many as the system lets; with none, waiters carry out every read themselves.
+    /// Starts the threads, or as many as the system allows; if none starts, waiters carry out every read
+    /// themselves.
     pub(super) fn start(shared: &Arc<Shared>) -> Self {
         let threads = (0..HELPERS)
             .map_while(|_| {
@@ -26,7 +27,7 @@ impl Helpers {
         Self { shared: shared.clone(), threads }
     }
 
-    /// Reads are queued.
+    /// Tells the helpers that reads are queued.
     pub(super) fn wake(&self, reads: usize) {
         for _ in 0..reads.min(HELPERS) {
             // Fails once no helper waits: all are at work, and look for more before they wait.

@@ -1,14 +1,15 @@
 //! Reads at depth: a thread that has submitted several reads gets them carried out together.
 //!
-//! `submit` only takes a read down. `wait` starts every read that the same thread has submitted, up to bounds, before it
-//! waits for one of them. A single read is carried out by the thread that waits for it, without a hand-over: to wake
-//! another processor takes longer than to read from a fast disk's cache. Several go through one of these ([`DeepReads`]):
+//! `submit` only stores a read. `wait` first starts every read that the same thread has submitted, up to bounds, and then
+//! waits for its own. The thread that waits for a single read carries it out itself, without handing it over: waking
+//! another processor takes longer than a read from a fast disk's cache. Several reads go through one of these
+//! ([`DeepReads`]):
 //! * an io_uring for each thread that reads at depth (`ring`), a *lane* while it is in use;
 //! * a few helper threads, where the system has no io_uring or forbids it, as containers often do. The waiter does its
 //!   part of the reads meanwhile.
 //!
-//! Rings and threads are made when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock order: a
-//! lane's ring, then the table; only the ring is held during a transfer.
+//! Rings and threads are created when they are first needed. Measured: `docs/decisions/0113-reads-at-depth.md`. Lock
+//! order: a lane's ring, then the table; only the ring is held during a transfer.
 
 mod helpers;
 mod ring;
@@ -23,7 +24,7 @@ use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
 use table::{RingStep, Step, Table};
 
-/// How several reads are carried out together. Each falls back to the next where the system does not let it.
+/// How several reads are carried out together. If the system refuses one, the next replaces it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeepReads {
     /// By the kernel, through an io_uring(7).
@@ -46,13 +47,13 @@ type MakeRing = fn(Arc<Target>) -> std::io::Result<Ring>;
 struct Shared {
     target: Arc<Target>,
     table: Mutex<Table>,
-    /// A read was queued, or memory came free for one; helper threads wait for it.
+    /// A read was queued, or memory became available for one; helper threads wait for it.
     work: Condvar,
     /// A helper thread has finished a read.
     done: Condvar,
 }
 
-/// A ring that several threads may want to use.
+/// A ring that several threads may want to use at the same time.
 struct Lane {
     ring: Mutex<Ring>,
 }
@@ -113,7 +114,7 @@ impl Reads {
         }
     }
 
-    /// Lets as many helper threads go on as there are reads queued; the waiter is about to do one of its own.
+    /// Wakes as many helper threads as there are reads queued; the waiter is about to do one of its own.
     fn wake_helpers(&self, mut table: MutexGuard<'_, Table>) {
         let queued = table.queued();
         drop(table);
@@ -124,7 +125,7 @@ impl Reads {
 }
 
 impl Shared {
-    /// Waits for a read in a ring, and starts its owner's other reads there. `None` if the ring is not the place.
+    /// Waits for a read in a ring, and starts its owner's other reads there. `None` if the read cannot be done there.
     fn wait_in(&self, lane: &Arc<Lane>, tag: u64) -> Option<Completion> {
         let mut ring = lane.ring.lock();
         loop {
@@ -163,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// The ring failed: this thread carries out what was in it.
+    /// The ring failed: this thread carries out the reads that were in it.
     fn rescue(&self, lane: &Arc<Lane>, ring: &mut Ring) {
         for (tag, request) in ring.abandon() {
             let completion = self.target.run(&request);
@@ -173,7 +174,7 @@ impl Shared {
     }
 }
 
-/// Failures that say something of io_uring, memory or signals, and nothing of the medium: pread(2) gets the answer.
+/// Errors that concern io_uring, memory or signals rather than the medium: pread(2) gets the answer.
 fn is_of_the_ring(e: Errno) -> bool {
     matches!(
         e,

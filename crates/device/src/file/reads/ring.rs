@@ -1,8 +1,9 @@
-//! `Ring`: an io_uring(7) that carries out reads of one file. The only `unsafe` code of the crate is in here.
+//! `Ring`: an io_uring(7) that carries out reads of one file. This file holds the only `unsafe` code of the crate.
 //!
-//! The kernel writes into a buffer from the moment that its read is pushed until its completion is reaped, whatever
-//! becomes of us. So the ring owns the buffers in between, nobody sees them, and they go away in one of two ways: handed
-//! out after the completion, or leaked with the ring. Dropping a ring waits for all that is under way.
+//! The kernel writes into a buffer from the moment that its read is pushed until its completion is reaped, whatever this
+//! process does. So the ring owns the buffers during that time and lends them to nobody. It gives up a buffer in one of
+//! two ways: it returns it after the completion, or it leaks it with the ring. Dropping a ring waits for all reads that
+//! are under way.
 
 #![allow(
     unsafe_code,
@@ -24,12 +25,12 @@ pub(super) const DEPTH: usize = 64;
 pub(super) struct Ring {
     /// `None` once the ring failed.
     uring: Option<IoUring>,
-    /// The reads under way; their places name them to the kernel.
+    /// The reads under way; the kernel knows each by its index.
     flights: Vec<Option<Flight>>,
     under_way: usize,
-    /// Keeps the file open that the pushed reads name.
+    /// Keeps open the file that the pushed reads name.
     target: Arc<Target>,
-    /// The ring fails after as many waits.
+    /// For tests: the ring fails after this many waits.
     #[cfg(test)]
     pub(super) waits_left: u32,
 }
@@ -40,7 +41,7 @@ struct Flight {
     buf: AlignedBuf,
 }
 
-/// A read that the kernel is done with.
+/// A read that the kernel has completed.
 pub(super) struct Landed {
     pub(super) tag: u64,
     pub(super) request: Request,
@@ -51,7 +52,7 @@ pub(super) struct Landed {
 
 impl Ring {
     /// # Errors
-    /// The kernel has no io_uring, does not let us use it, or is short of something.
+    /// The kernel has no io_uring, refuses it, or lacks a resource.
     pub(super) fn new(target: Arc<Target>) -> io::Result<Self> {
         let uring = IoUring::new(DEPTH as u32)?;
         let flights = (0..DEPTH).map(|_| None).collect();
@@ -70,7 +71,7 @@ impl Ring {
         if self.uring.is_some() { DEPTH - self.under_way } else { 0 }
     }
 
-    /// Takes a read up; it starts in [`Ring::wait`]. The caller saw that there is room.
+    /// Adds a read; it starts in [`Ring::wait`]. The caller has checked that there is room.
     pub(super) fn start(&mut self, tag: u64, request: Request) {
         let place = self.flights.iter().position(Option::is_none).expect("the caller looked for room");
         let uring = self.uring.as_mut().expect("a ring that failed has no room");
@@ -79,17 +80,17 @@ impl Ring {
         let read = opcode::Read::new(fd, buf.as_mut_ptr(), len_bytes).offset(request.at_bytes()).build();
         self.flights[place] = Some(Flight { tag, request, buf });
         self.under_way += 1;
-        // SAFETY: the descriptor is open as long as `target` is. The memory is `buf`'s own allocation, which does not
-        // move with it, is as long as the entry says, and stays in `flights`, untouched, until `reap` sees the
-        // completion; if that never comes it is leaked.
+        // SAFETY: the descriptor is open as long as `target` is. The memory is `buf`'s own allocation: it does not move
+        // with `buf`, and is as long as the entry says. It stays in `flights`, untouched, until `reap` sees the
+        // completion; if that never comes, it is leaked.
         let pushed = unsafe { uring.submission().push(&read.user_data(place as u64)) };
         pushed.expect("the submission queue has a place for each read under way");
     }
 
-    /// Starts what was taken up and waits until at least one read has landed; some must be under way.
+    /// Starts the added reads and waits until at least one read has completed; some must be under way.
     ///
     /// # Errors
-    /// The ring is of no use any more; see [`Ring::abandon`].
+    /// The ring is unusable; see [`Ring::abandon`].
     pub(super) fn wait(&mut self) -> io::Result<Vec<Landed>> {
         debug_assert!(self.under_way > 0);
         #[cfg(test)]
@@ -129,8 +130,8 @@ impl Ring {
         landed
     }
 
-    /// Gives up a ring that failed: the reads that were under way, to be done in another way. The kernel may still fill
-    /// their buffers, which are leaked with the ring.
+    /// Gives up a ring that failed: returns the reads that were under way, to be done in another way. The kernel may
+    /// still fill their buffers, which are leaked with the ring.
     pub(super) fn abandon(&mut self) -> Vec<(u64, Request)> {
         std::mem::forget(self.uring.take());
         self.under_way = 0;

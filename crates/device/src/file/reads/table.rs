@@ -2,8 +2,8 @@
 //!
 //! Invariants: a tag is in the table from `submit` until its completion is handed to the waiter, or until the waiter
 //! begins the read itself. An owner (a thread that submitted reads) is listed while it has reads that are new or in a
-//! ring. It has a lane if it has reads in a ring, and no other owner has that lane; the lane is free again once the owner
-//! is no longer listed. `held_bytes` counts the buffers of the reads that are running and of those that are done and not
+//! ring. It has a lane while it has reads in a ring, and no other owner has that lane; the lane is free again once the
+//! owner is no longer listed. `held_bytes` counts the buffers of running reads and of completed reads that nobody has
 //! fetched.
 
 use super::{DeepReads, Lane};
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// Most that reads hold which are running or not fetched, in bytes. What would exceed it is read by its waiter. No disk
-/// needs more under way, and buffers that are used again soon cost less than fresh memory.
+/// Most bytes that running and unfetched reads hold. The waiter itself carries out a read that would exceed it. No disk
+/// needs more under way, and buffers that are reused soon cost less than fresh memory.
 pub(super) const HELD_BYTES_MAX: u64 = 8 << 20;
 /// Most rings of a device: threads that read at depth at the same time.
 const LANES_MAX: usize = 8;
@@ -28,7 +28,7 @@ pub(super) struct Table {
     free_lanes: Vec<Arc<Lane>>,
     lanes: usize,
     held_bytes: u64,
-    /// How several reads are carried out now. It only ever steps down, to what needs less of the system.
+    /// How several reads are carried out now. It only ever changes to the next method, which needs less of the system.
     pub(super) deep: DeepReads,
     /// Reads for the helper threads, some of which their waiters may have begun already.
     queue: VecDeque<u64>,
@@ -41,7 +41,7 @@ enum Slot {
         request: Request,
         owner: ThreadId,
     },
-    /// A helper thread is at it.
+    /// A helper thread carries it out.
     Helped,
     /// In the ring of its owner's lane.
     InRing {
@@ -76,21 +76,21 @@ pub(super) enum Step {
     Return(Completion),
     /// Carry it out on this thread.
     Run(Request),
-    /// Go to the ring that the read is in, or that it shall be started in.
+    /// Go to the ring that holds the read, or that will start it.
     Enter(Arc<Lane>),
     /// Make a ring, and give the table a lane.
     MakeLane,
-    /// A helper is at it: wait until something is done.
+    /// A helper thread carries it out: wait until one has finished.
     Sleep,
 }
 
-/// What a waiter does that holds a ring.
+/// What a waiter that holds a ring does next.
 pub(super) enum RingStep {
     Return(Completion),
     Run(Request),
     /// Start these, if any, and wait for a completion.
     Wait(Vec<(u64, Request)>),
-    /// The ring serves other threads by now.
+    /// The ring now serves other threads.
     Leave,
 }
 
@@ -122,7 +122,7 @@ impl Table {
         tag
     }
 
-    /// Takes down a read that is not carried out.
+    /// Stores a read that will not be carried out.
     pub(super) fn refuse(&mut self, error: DeviceError) -> u64 {
         self.insert(Slot::Done { completion: Err(error), held_bytes: 0 })
     }
@@ -231,7 +231,7 @@ impl Table {
         request
     }
 
-    /// For a helper thread: a queued read that nobody has begun, if there is room for its buffer.
+    /// For a helper thread: takes a queued read that nobody has begun, if there is room for its buffer.
     pub(super) fn begin_queued(&mut self) -> Option<(u64, Request)> {
         while let Some(&tag) = self.queue.front() {
             let Some(Slot::Waiting { request, .. }) = self.slots.get(&tag) else {
@@ -250,7 +250,7 @@ impl Table {
         None
     }
 
-    /// At most how many queued reads nobody has begun; 0 if there are none.
+    /// An upper bound for the queued reads that nobody has begun; 0 if there are none.
     pub(super) fn queued(&mut self) -> usize {
         while let Some(tag) = self.queue.front()
             && !matches!(self.slots.get(tag), Some(Slot::Waiting { .. }))
@@ -303,14 +303,14 @@ impl Table {
         }
     }
 
-    /// The system makes no rings, or one of them failed: helper threads from now on.
+    /// The system refuses rings, or one of them failed: use helper threads from now on.
     pub(super) fn rings_failed(&mut self) {
         if self.deep == DeepReads::Ring {
             self.deep = DeepReads::Threads;
         }
     }
 
-    /// The reads of a lane ended outside its ring, which is gone: nobody uses it again.
+    /// A lane's ring is gone, and its reads ended elsewhere: nobody uses the lane again.
     pub(super) fn lane_failed(&mut self, lane: &Arc<Lane>) {
         self.rings_failed();
         self.free_lanes.retain(|l| !Arc::ptr_eq(l, lane));

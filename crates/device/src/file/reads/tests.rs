@@ -40,7 +40,7 @@ fn check_numbered(reads: &Reads, count: u64, order: impl FnOnce(&mut Vec<(u64, T
     }
 }
 
-/// Nothing is left of reads that were all waited for.
+/// The table is empty once all reads have been waited for.
 fn assert_empty(reads: &Reads) {
     let table = reads.shared.table.lock();
     assert!(table.is_empty(), "slots, owners or bytes are left");

@@ -1,6 +1,6 @@
-//! Inserting an entry: where it goes, what that declares, and doing it.
+//! Inserting an entry: finds its place, declares the changes, and applies them.
 //!
-//! Callers: `vfs` through [`super`]; see there for the policy.
+//! Callers: `vfs` through [`super`], which describes the policy.
 
 use super::{DirView, Hint, Hints, Remove, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in_block, inline, place_of};
 use crate::dirent;
@@ -10,7 +10,7 @@ use crate::store::{Fork, Intent, Op, Store};
 use crate::ufs::{in_place, index};
 use firnfs_format::{BlockIndex, InodeNo};
 
-/// Blocks looked at for free space in one insertion.
+/// Blocks that one insertion searches for free space.
 pub const PROBE_BLOCKS: u64 = 4;
 
 /// Where a new entry goes.
@@ -26,7 +26,7 @@ enum Place {
     Append { block: u64 },
 }
 
-/// What happens to the index.
+/// The change to the index.
 #[derive(Clone, Debug)]
 enum IndexInsert {
     None,
@@ -34,7 +34,7 @@ enum IndexInsert {
     Build(index::Building),
 }
 
-/// An insertion that has been looked at. Order: plan, [`Insert::declare`], `begin`, [`Insert::apply`].
+/// A planned insertion. Order: plan, [`Insert::declare`], `begin`, [`Insert::apply`].
 #[derive(Clone, Debug)]
 pub struct Insert {
     dir: DirView,
@@ -45,11 +45,11 @@ pub struct Insert {
     search_again: bool,
 }
 
-/// Looks for a place for a name that is not there. `removed` is the removal of an entry that the same operation takes out of
-/// the same directory first.
+/// Finds a place for a name that does not exist yet. `removed` is the removal that the same operation first makes in the
+/// same directory.
 ///
 /// # Errors
-/// `Need`, `Corrupt`; `NoSpace` if the directory is at its largest.
+/// `Need`, `Corrupt`; `NoSpace` if the directory has its largest size.
 pub fn plan_insert<S: Store>(
     store: &mut S,
     hints: &Hints,
@@ -59,7 +59,7 @@ pub fn plan_insert<S: Store>(
 ) -> Outcome<Insert> {
     let mut hint = hints.get(dir.ino);
     if removed.is_some() {
-        // The block is searched again when the entry has gone: its records must all be looked at now.
+        // The block is searched again after the removal: all its records must be checked now.
         hint.tail = None;
     }
     let (place, cursor) = find_place(store, hint, &dir, name.len())?;
@@ -85,7 +85,7 @@ fn find_place<S: Store>(
     name_len: usize,
 ) -> Outcome<(Place, Option<u64>)> {
     if dir.is_inline {
-        // Block 0 must take the inline content and the longest name.
+        // Block 0 must have room for the inline content and the longest name.
         let spare = dirent::record_bytes(dirent::NAME_MAX_BYTES);
         let inline_max = (store.facts().inline_max_bytes as usize).min(dir.block_bytes as usize - spare);
         let content = inline(store, dir.ino)?;
@@ -120,7 +120,7 @@ fn find_place<S: Store>(
     Ok((append, cursor))
 }
 
-/// The slack of the record that came last, without a search: the usual place when a directory grows.
+/// The slack of the most recent record, without a search: the usual place when a directory grows.
 fn at_tail<S: Store>(store: &mut S, dir: &DirView, hint: &Hint, name_len: usize) -> Outcome<Option<Place>> {
     let Some((block, host)) = hint.tail.filter(|tail| tail.0 + 1 == dir.blocks()) else { return Ok(None) };
     let bytes = store.block(dir.ino, Fork::Data, BlockIndex(block))?;
@@ -183,7 +183,7 @@ impl Insert {
         }
     }
 
-    /// Puts the entry in, and counts it in the directory's inode.
+    /// Inserts the entry, and counts it in the directory's inode.
     pub fn apply<S: Store>(
         self,
         store: &mut S,
@@ -206,7 +206,7 @@ impl Insert {
         inode.index_blocks = index_blocks;
     }
 
-    /// Notes where the next entry may go: behind this one, if it went to the last block; else near it.
+    /// Notes where the next entry may go: after this one if this is in the last block, otherwise near it.
     fn remember(&self, hints: &mut Hints, at_bytes: u64) {
         let mut hint = hints.get(self.dir.ino);
         hint.cursor = self.cursor.unwrap_or(hint.cursor);
@@ -219,7 +219,7 @@ impl Insert {
         hints.set(self.dir.ino, hint);
     }
 
-    /// Puts the record into the content; returns its offset.
+    /// Writes the record into the content; returns its offset.
     fn put<S: Store>(&self, store: &mut S, op: &mut Op, name: &[u8], (ino, kind): (InodeNo, Kind)) -> u64 {
         let dir = self.dir.ino;
         let block_bytes = u64::from(self.dir.block_bytes);

@@ -1,7 +1,8 @@
-//! Listing a directory from a cookie on.
+//! Lists a directory from a cookie on.
 //!
-//! The cookie behind an entry is its offset plus one unit: whatever happens to the records around it, going on there
-//! finds exactly the entries behind. A block is always read from its start, so a cookie may point into merged space.
+//! The cookie after an entry is its offset plus one unit: whatever happens to the records around it, a listing from
+//! there finds exactly the entries that follow. A block is always read from its start, so a cookie may point into
+//! merged space.
 //!
 //! Callers: `vfs` through [`super`].
 
@@ -21,15 +22,16 @@ pub struct Listed<'a> {
     pub record: Record<'a>,
     /// Its file type.
     pub kind: Kind,
-    /// Cookie to go on behind it.
+    /// Cookie to continue after it.
     pub next: u64,
 }
 
-/// The cookie that [`list`] starts at.
+/// The cookie at which [`list`] starts.
 pub const FIRST_COOKIE: u64 = COOKIE_BASE;
 
 /// Hands out the entries from a cookie on, in order, until `visit` returns false. If blocks are missing after the first
-/// entry was handed out, it ends there: call again to go on. The end is reached when a call hands out nothing.
+/// entry was handed out, the call ends there: call again to continue. A call that hands out nothing has reached the
+/// end.
 ///
 /// # Errors
 /// `Need` and `Corrupt`, before anything was handed out.
@@ -64,7 +66,7 @@ pub fn list<S: Store>(
     Ok(())
 }
 
-/// The next block that may hold entries. Once something was handed out, a stop only ends the skipping.
+/// The next block that may hold entries. Once an entry was handed out, a stop only ends the skipping.
 fn behind_hole<S: Store>(store: &mut S, dir: &DirView, at: u64, visited: bool) -> Outcome<u64> {
     let block_bytes = u64::from(dir.block_bytes);
     let at_bytes = at * block_bytes;
@@ -76,8 +78,8 @@ fn behind_hole<S: Store>(store: &mut S, dir: &DirView, at: u64, visited: bool) -
     }
 }
 
-/// Hands out the entries of one block; returns whether to go on, and whether there were any. With an error comes
-/// whether any were handed out before.
+/// Hands out the entries of one block; returns whether to continue, and whether there were any. An error comes with
+/// whether any entries were handed out before.
 fn list_block(
     dir: &DirView,
     at: u64,

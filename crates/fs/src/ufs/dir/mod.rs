@@ -1,16 +1,17 @@
-//! Directories: finding, inserting, removing and listing entries in inline content or in blocks, with or without index.
+//! Directories: finding, inserting, removing and listing entries, in inline content or in blocks, with or without an
+//! index.
 //!
-//! - Content up to `inline_max_bytes` lives in the inode; then in blocks, for good until the directory is empty. Entries
-//!   keep their offsets through that conversion.
-//! - Up to [`SCAN_BLOCKS`] blocks are scanned; a directory that outgrows them gets a hash index, kept until it is empty.
-//! - Inserting tries the last block, then - if a quarter of the directory is free - [`PROBE_BLOCKS`] blocks from a
-//!   roving cursor, then appends a block. So both growing and filling holes cost the same at any size.
+//! - Content up to `inline_max_bytes` is in the inode; larger content is in blocks, and stays there until the directory is
+//!   empty. Entries keep their offsets through that conversion.
+//! - Up to [`SCAN_BLOCKS`] blocks are scanned; a larger directory gets a hash index, which it keeps until it is empty.
+//! - An insertion tries the last block, then, if a quarter of the directory is free, [`PROBE_BLOCKS`] blocks from a roving
+//!   cursor, and otherwise appends a block. So growing and filling holes cost the same at any size.
 //! - A block that becomes empty is punched (it reads as zeros: no records); empty blocks at the end are cut.
 //!
-//! Cookies of [`list()`] derive from offsets: entries never move, so an entry that is there throughout a listing is listed
-//! exactly once, whatever comes and goes meanwhile.
+//! Cookies of [`list()`] derive from offsets, and entries never move: an entry that exists throughout a listing is listed
+//! exactly once, whatever happens to the others.
 //!
-//! Caller: [`crate::vfs`]. The hints are in-core only and change after `begin`, never before.
+//! Caller: [`crate::vfs`]. The hints exist only in memory, and never change before `begin`.
 
 mod insert;
 mod list;
@@ -34,20 +35,20 @@ use rustc_hash::FxHashMap;
 
 /// Largest number of blocks that are searched without an index.
 pub const SCAN_BLOCKS: u64 = 2;
-/// Blocks asked for at once when a listing or a scan finds one missing.
+/// Blocks requested together when a listing or a scan finds one missing.
 const READ_AHEAD_BLOCKS: u64 = 8;
 /// Directories whose roving cursor is remembered.
 const HINTS_MAX: usize = 4096;
-/// Index places are offsets in units of 8 bytes in 32 bits.
+/// The index keeps offsets in units of 8 bytes, in 32 bits.
 const SIZE_MAX_BYTES: u64 = (dirent::UNIT_BYTES as u64) << 32;
-/// What an operation needs to know of a directory's inode.
+/// The facts of a directory's inode that an operation needs.
 #[derive(Clone, Copy, Debug)]
 pub struct DirView {
     /// The directory.
     pub ino: InodeNo,
     /// Its `..`.
     pub parent: InodeNo,
-    /// Names, 0 if it was removed.
+    /// Number of names; 0 if it was removed.
     pub nlink: u32,
     /// Entries without `.` and `..`.
     pub entries: u64,
@@ -64,7 +65,7 @@ impl DirView {
         self.index_blocks > 0
     }
 
-    /// Blocks of its content; none if that is inline.
+    /// Blocks of its content; none if the content is inline.
     pub(crate) fn blocks(&self) -> u64 {
         if self.is_inline { 0 } else { self.size_bytes / u64::from(self.block_bytes) }
     }
@@ -112,7 +113,7 @@ fn corrupt(dir: InodeNo, at: impl Into<String>, expected: &str, found: String) -
     FsError::Corrupt { what, at: at.into(), expected: expected.to_owned(), found }.into()
 }
 
-/// Says which block of which directory is corrupt.
+/// Adds the directory and the block to an error.
 fn in_block<T>(result: Result<T, FsError>, dir: InodeNo, block: u64) -> Outcome<T> {
     result.map_err(|error| match error {
         FsError::Corrupt { at, expected, found, .. } => {
@@ -130,7 +131,7 @@ fn inline<S: Store>(store: &mut S, dir: InodeNo) -> Outcome<&[u8]> {
     }
 }
 
-/// A block of the directory. If it is missing, those behind it are asked for as well.
+/// A block of the directory. If it is missing, the blocks after it are requested too.
 fn block<S: Store>(store: &mut S, dir: &DirView, at: u64) -> Outcome<Buf> {
     let mut fetches = match store.block(dir.ino, Fork::Data, BlockIndex(at)) {
         Err(Stop::Need(fetches)) => fetches,
@@ -147,7 +148,7 @@ fn block<S: Store>(store: &mut S, dir: &DirView, at: u64) -> Outcome<Buf> {
 /// An entry that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What it names.
+    /// The inode that it names.
     pub ino: InodeNo,
     /// File type.
     pub kind: Kind,
@@ -155,12 +156,12 @@ pub struct Found {
     pub at_bytes: u64,
 }
 
-/// The outcome of looking for a name, which plans build on.
+/// The result of a lookup, on which plans build.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup {
     /// The entry, if there is one.
     pub found: Option<Found>,
-    /// Where the index has it.
+    /// Its place in the index.
     spot: Option<index::Spot>,
 }
 
@@ -212,19 +213,19 @@ fn lookup_indexed<S: Store>(store: &mut S, dir: &DirView, name: &[u8]) -> Outcom
     Ok(Lookup { found, spot })
 }
 
-/// In-core memory of where there is room, by directory.
+/// Hints, in memory only, where directories have room.
 #[derive(Default, Debug)]
 pub struct Hints {
     by_dir: FxHashMap<InodeNo, Hint>,
 }
 
-/// What is remembered of one directory.
+/// The hints of one directory.
 #[derive(Clone, Copy, Default, Debug)]
 struct Hint {
-    /// Block where the search for holes goes on.
+    /// Block at which the search for holes continues.
     cursor: u64,
-    /// A record of the last block, mostly its last one: its block, its offset there. Always the start of a record: it is
-    /// forgotten when anything is removed from that block.
+    /// A record of the last block, usually its last one: its block, its offset there. Always the start of a record: any
+    /// removal from that block clears it.
     tail: Option<(u64, usize)>,
 }
 
@@ -245,7 +246,8 @@ impl Hints {
         self.by_dir.insert(dir, hint);
     }
 
-    /// A removal from a block, which leaves that many blocks: what was known of records that moved or went is forgotten.
+    /// A removal from a block, after which the directory has that many blocks: forgets the hints about records that moved
+    /// or were removed.
     fn removed_from(&mut self, dir: InodeNo, block: u64, blocks: u64) {
         if let Some(hint) = self.by_dir.get_mut(&dir) {
             hint.tail = hint.tail.filter(|tail| tail.0 != block && tail.0 < blocks);
@@ -253,7 +255,7 @@ impl Hints {
     }
 }
 
-/// An offset in the directory as the index keeps it.
+/// An offset in the directory, in the index's units.
 fn place_of(at_bytes: u64) -> u32 {
     (at_bytes / dirent::UNIT_BYTES as u64) as u32
 }
@@ -267,7 +269,7 @@ pub fn declare_retarget(dir: &DirView, found: &Found, intents: &mut Vec<Intent>)
     }
 }
 
-/// Points an entry that was found at another inode.
+/// Makes a found entry name another inode.
 pub fn retarget<S: Store>(store: &mut S, op: &mut Op, dir: &DirView, found: &Found, target: (InodeNo, Kind)) {
     let (block, offset) = dir.split(found.at_bytes);
     match &mut store.inode_mut(op, dir.ino).body {

@@ -1,6 +1,6 @@
-//! Removing an entry: what is left of its block, of the end of the directory, of the index.
+//! Removing an entry: what happens to its block, to the end of the directory, and to the index.
 //!
-//! Callers: `vfs` through [`super`]; see there for the policy.
+//! Callers: `vfs` through [`super`], which describes the policy.
 
 use super::{DirView, Hints, Lookup, corrupt, in_block, inline, place_of};
 use crate::dirent;
@@ -10,10 +10,10 @@ use crate::store::{Fork, Intent, Op, Store};
 use crate::ufs::{edit, empty_body, index};
 use firnfs_format::BlockIndex;
 
-/// Empty blocks before the end that one removal looks at to cut them.
+/// Empty blocks before the end that one removal examines in order to cut them.
 const CUT_BLOCKS: u64 = 16;
 
-/// A removal that has been looked at. Order: plan, [`Remove::declare`], `begin`, [`Remove::apply`].
+/// A planned removal. Order: plan, [`Remove::declare`], `begin`, [`Remove::apply`].
 #[derive(Clone, Debug)]
 pub struct Remove {
     dir: DirView,
@@ -23,18 +23,18 @@ pub struct Remove {
     layout: Layout,
 }
 
-/// What a removal does besides taking the entry out.
+/// What a removal does besides removing the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     /// Nothing.
     Keep,
-    /// The block holds nothing any more; blocks from the size given on are cut.
+    /// The block becomes empty; blocks from the given size on are cut.
     Punch { size_bytes: u64 },
     /// The directory is empty: content and index are dropped.
     Reset,
 }
 
-/// Looks at the removal of an entry that was found.
+/// Plans the removal of a found entry.
 ///
 /// # Errors
 /// `Need`, `Corrupt`.
@@ -111,8 +111,8 @@ impl Remove {
         }
     }
 
-    /// Tells, before declaring, that an insertion into the same directory follows: nothing is cut then, it would be in
-    /// the way.
+    /// Call this before declaring if an insertion into the same directory follows: then nothing is cut, since the
+    /// insertion may need the block.
     pub fn before_insertion(&mut self) {
         self.layout = Layout::Keep;
     }
@@ -127,7 +127,8 @@ impl Remove {
         self.index.as_ref()
     }
 
-    /// Takes the entry out, and counts it out of the directory's inode. `insertion_follows` as told before.
+    /// Removes the entry, and subtracts it from the counts in the directory's inode. `insertion_follows` as announced
+    /// before.
     pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op, hints: &mut Hints, insertion_follows: bool) {
         let dir = self.dir.ino;
         let (block, offset) = self.dir.split(self.at_bytes);

@@ -1,4 +1,4 @@
-//! Large directories on the memory store: churn, holes, listing while entries come and go, damage.
+//! Large directories on the memory store: churn, holes, listings while entries come and go, damage.
 
 use super::*;
 use crate::mem::{MemOptions, MemStore};
@@ -13,7 +13,7 @@ const ROOT: InodeNo = InodeNo::ROOT;
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 const FILE: NewNode<'static> = NewNode { kind: Kind::Fifo, mode: 0o644, rdev: 0, target: b"" };
 
-/// Numbers that look random (xorshift), the same in every run.
+/// Pseudo-random numbers (xorshift), the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -55,7 +55,7 @@ impl Vfs<MemStore> {
         verify(self.store_mut(), ROOT).unwrap();
     }
 
-    /// Up to `limit` entries from a cookie on; the cookie to go on with.
+    /// Up to `limit` entries from a cookie on, and the cookie to continue with.
     fn list_some(&mut self, cookie: u64, limit: usize) -> (u64, Vec<Vec<u8>>) {
         let (mut names, mut next) = (Vec::new(), cookie);
         self.readdir(NOW, ROOT, cookie, &mut |entry| {
@@ -198,7 +198,7 @@ fn removing_gives_blocks_back_from_either_end() {
         let order: Vec<u64> = if backwards { (500..5_000).rev().collect() } else { (0..4_500).collect() };
         order.into_iter().for_each(|number| fs.unlink(NOW, ROOT, &name(number)).unwrap());
         let left = fs.getattr(ROOT).unwrap();
-        // The index gives back only nodes that are quite empty.
+        // The index frees only nodes that are completely empty.
         assert!(left.allocated_bytes < full.allocated_bytes / 2, "{backwards}: {}", left.allocated_bytes);
         assert_eq!(left.size_bytes < full.size_bytes / 5, backwards, "the end is cut, the start punched");
         assert_eq!(fs.list_some(super::FIRST_COOKIE, usize::MAX).1.len(), 500);

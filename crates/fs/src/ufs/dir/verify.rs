@@ -1,6 +1,7 @@
 //! Checks a whole directory: records, counts, and that the index holds exactly the entries.
 //!
-//! Callers: checkers and tests. It reads everything, so all blocks should be at hand or the directory of bearable size.
+//! Callers: checkers and tests. It reads everything, so all blocks should be in memory, or the directory should be
+//! small.
 
 use super::{DirView, block, corrupt, in_block, inline, place_of, view};
 use crate::dirent::{self, Record};
@@ -12,7 +13,7 @@ use firnfs_format::InodeNo;
 /// Verifies a directory.
 ///
 /// # Errors
-/// `Corrupt` for the first thing that is wrong; `Need`, `NotFound`, `NotDirectory`.
+/// `Corrupt` for the first error; `Need`, `NotFound`, `NotDirectory`.
 pub fn verify<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<()> {
     let dir = view(store, ino)?;
     let entries = collect(store, &dir)?;
@@ -43,10 +44,10 @@ pub fn verify<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<()> {
     Ok(())
 }
 
-/// Hands out all entries of a directory, in order, with their offsets in its content. Reads all of it.
+/// Hands out all entries of a directory, in order, with their offsets in its content. Reads the whole directory.
 ///
 /// # Errors
-/// `Corrupt` for the first record that breaks the grammar; `Need`, `NotFound`.
+/// `Corrupt` for the first record that violates the grammar; `Need`, `NotFound`.
 pub fn each_entry<S: Store>(
     store: &mut S,
     dir: &DirView,

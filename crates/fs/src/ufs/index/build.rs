@@ -1,4 +1,4 @@
-//! Building the index of a directory that has none: one that outgrew its scan, or lost its index.
+//! Builds the index of a directory that has none: one that became too large to scan, or lost its index.
 
 use super::block_mut;
 use super::node::{Content, Pair, capacity, children_max};
@@ -7,7 +7,7 @@ use crate::store::{Fork, Intent, Op, Store};
 use crate::ufs::in_place;
 use firnfs_format::InodeNo;
 
-/// An index about to be built, with one pair whose place is not known yet.
+/// An index to be built, with one pair whose place is not known yet.
 #[derive(Clone, Debug)]
 pub struct Building {
     /// By block.
@@ -42,7 +42,7 @@ pub fn plan_build(mut pairs: Vec<Pair>, new_hash: u32, block_bytes: u32) -> Resu
     Ok(Building { nodes, new: (leaf, before) })
 }
 
-/// Nodes by their blocks: the root, the leaves in the order of their hashes, the levels between in theirs.
+/// Nodes by their blocks: the root, the leaves in hash order, then the levels between in the same order.
 fn lay_out(pairs: &[Pair], capacity: usize) -> Vec<Content> {
     let leaf = |places: &[Pair]| Content { level: 0, children: Vec::new(), places: places.to_vec() };
     if pairs.len() <= capacity {

@@ -1,4 +1,4 @@
-//! Finding the places of the entries that may have a name, and where in the index they are.
+//! Finds the places of entries that may have a name, and where the index keeps them.
 
 use super::block;
 use super::node::{self, Reach};
@@ -20,8 +20,9 @@ pub struct Spot {
     pub(super) is_alone: bool,
 }
 
-/// Goes down from the root to the leaf where `hash` belongs, and asks for each place of that hash on the way whether it is
-/// the entry wanted; returns what the first answer was that is one, and where. Young entries are found far up.
+/// Descends from the root to the leaf where `hash` belongs. For each place of that hash on the way it asks `wanted`
+/// whether this is the entry; returns the first positive answer, and where it was. Recently inserted entries are near the
+/// root.
 ///
 /// # Errors
 /// `Need`, `Corrupt`, and what `wanted` returns.

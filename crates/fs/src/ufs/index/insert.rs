@@ -1,8 +1,8 @@
-//! Inserting a pair: into the root, after room was made there if it is full.
+//! Inserts a pair into the root, after making room there if it is full.
 //!
-//! Room is made along one way down: from the root the pairs that wait for its heaviest child go to that child; if they
-//! would not fit there, first those of *its* heaviest child go on, and so forth to a leaf at most. Nodes that became too
-//! large are split, from the bottom up. All this is worked out when the insertion is planned; applying it writes the nodes.
+//! Room is made along one path downwards: the pairs in the root that wait for its heaviest child move to that child. If
+//! they would not fit there, first those of *its* heaviest child move on, and so on, at most to a leaf. Nodes that become
+//! too large are split, from the bottom up. The plan of an insertion works all this out; applying it writes the nodes.
 
 use super::node::{self, Content, capacity, checked_child, children_max};
 use super::{Removal, block, block_mut};
@@ -17,17 +17,17 @@ const ROOT: u32 = 0;
 /// A node and its block.
 type Placed = (u32, Content);
 
-/// An insertion that has been looked at.
+/// A planned insertion.
 #[derive(Clone, Debug)]
 pub struct Insertion {
     hash: u32,
-    /// Nodes that making room changes, with what they hold then.
+    /// Nodes that change to make room, with their new content.
     nodes: Vec<Placed>,
-    /// Blocks of the index then.
+    /// Number of blocks of the index afterwards.
     index_blocks: u64,
 }
 
-/// Looks at what inserting a hash changes. `removed` is a removal that the same operation does first.
+/// Plans the insertion of a hash. `removed` is a removal that the same operation does first.
 ///
 /// # Errors
 /// `Need`, `Corrupt`; `NoSpace` if more names share one hash than chance allows, or the index is at its largest.
@@ -57,14 +57,14 @@ impl Insertion {
         intents.extend(blocks.map(|block| in_place(dir, Fork::Index, u64::from(block), block_bytes)));
     }
 
-    /// By how much the index may grow beside its new nodes, in bytes. Pairs that move are as many as before, but what is
-    /// stored of a node is rounded up to sectors.
+    /// By how much the index may grow beside its new nodes, in bytes. The number of pairs that move stays the same, but the
+    /// stored length of a node is rounded up to sectors.
     #[must_use]
     pub fn grow_bytes(&self) -> u64 {
         self.nodes.len() as u64 * u64::from(SECTOR_BYTES)
     }
 
-    /// Inserts `place`; returns how many blocks the index has then.
+    /// Inserts `place`; returns the number of blocks of the index afterwards.
     pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op, dir: InodeNo, place: u32) -> u64 {
         for (block, content) in &self.nodes {
             content.write(block_mut(store, op, dir, *block));
@@ -74,15 +74,15 @@ impl Insertion {
     }
 }
 
-/// Nodes from the root down, to the first that need not pass on what it has.
+/// Nodes from the root down to the first that need not pass its pairs on.
 struct Way {
     nodes: Vec<Placed>,
-    /// The last has no room for what the one above has for it, and is to be split.
+    /// The last node has no room for the pairs that its parent has for it, and will be split.
     is_last_split: bool,
 }
 
 impl Way {
-    /// Takes out what is about to be removed.
+    /// Removes the pair that is about to be removed.
     fn take_out(&mut self, removed: Option<&Removal>) {
         let Some(removed) = removed else { return };
         if let Some((_, content)) = self.nodes.iter_mut().find(|node| node.0 == removed.block()) {
@@ -99,10 +99,10 @@ fn way_down<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64) -> Outcome
         node::check(&here, at, expected)?;
         let (content, capacity) = (Content::of(&here, at)?, capacity(here.len()));
         let children_max = children_max(capacity);
-        // A part of a large load is worth bringing down.
+        // Part of a large load is worth moving down.
         let takes_load = capacity - content.len() >= load.min(children_max);
         if content.level == 0 || takes_load || content.children.len() > children_max {
-            // What a leaf below the root gets may split it, that is seen when it gets it.
+            // A leaf below the root may be split by the pairs that it gets; that shows when it gets them.
             let is_last_split = !takes_load && (content.level > 0 || at == ROOT);
             nodes.push((at, content));
             return Ok(Way { nodes, is_last_split });
@@ -114,7 +114,7 @@ fn way_down<S: Store>(store: &mut S, dir: InodeNo, index_blocks: u64) -> Outcome
     }
 }
 
-/// Makes room in the root. Returns all nodes that changed or are new, and how many blocks the index has then.
+/// Makes room in the root. Returns all changed or new nodes, and the number of blocks of the index afterwards.
 fn make_room(way: Way, index_blocks: u64, capacity: usize) -> Result<(Vec<Placed>, u64), FsError> {
     let Way { mut nodes, mut is_last_split } = way;
     let mut work = Work { capacity, index_blocks, done: Vec::new() };
@@ -136,7 +136,7 @@ fn make_room(way: Way, index_blocks: u64, capacity: usize) -> Result<(Vec<Placed
     Err(FsError::NoSpace)
 }
 
-/// What making room has led to so far.
+/// The changes made so far to get room.
 struct Work {
     /// Pairs that fit a node.
     capacity: usize,
@@ -159,7 +159,7 @@ impl Work {
         Ok((block, upper))
     }
 
-    /// Splits the root into two new nodes below it. What waits stays.
+    /// Splits the root into two new nodes below it. Waiting pairs stay.
     fn split_root(&mut self, root: &mut Content) -> Result<(), FsError> {
         if usize::from(root.level) + 1 == node::DEPTH_MAX {
             return Err(FsError::NoSpace);
@@ -174,7 +174,7 @@ impl Work {
         Ok(())
     }
 
-    /// Brings pairs from a node down to its child, or to the other half of that if it was split.
+    /// Moves pairs from a node down to its child, or to the child's other half if it was split.
     fn bring_down(
         &mut self,
         parent: &mut Content,

@@ -8,17 +8,17 @@
 //!  interior := node with level 1..=5      value: block of a child with level - 1, hash: lower bound of its hashes
 //!  waiting  := pairs as in a leaf, of any hash below this node, that have not gone down yet
 //! ```
-//! Little endian. A block of zeros is a leaf without pairs: an emptied leaf is punched and stays where it is.
-//! The hash is the low half of SipHash-1-3 of the name under the volume's key, so that nobody who does not know the key can
-//! make names collide.
+//! Little endian. A block of zeros is a leaf without pairs: an emptied leaf is punched and stays where it is. The hash is
+//! the low half of SipHash-1-3 of the name under the volume's key, so that nobody without the key can construct colliding
+//! names.
 //!
-//! New pairs wait in the root; when it is full, those for the child that has most of them go down together, and so on from
-//! there. So a thousand new names change a few dozen blocks, and not a leaf each, however large the directory is: hashes
-//! lie anywhere. (A buffer tree; the log writes whatever changed, so that is what a create costs: decision 0012.)
+//! New pairs wait in the root. When it is full, the pairs for the child that has most of them move down together, and so on
+//! from there. So a thousand new names change a few dozen blocks instead of one leaf each, however large the directory is,
+//! since hashes are spread over all leaves. (A buffer tree; the log writes every changed block, so this number is the cost
+//! of a create: decision 0012.)
 //!
-//! Invariants: no hash is in two leaves (they are split between different hashes); blocks 0..`Inode::index_blocks` are all
-//! reachable; leaves and waiting pairs together are exactly the entries of the directory.
-//! Caller: [`super::dir`].
+//! Invariants: no hash is in two leaves (splits separate different hashes); blocks 0..`Inode::index_blocks` are all
+//! reachable; leaves and waiting pairs together are exactly the entries of the directory. Caller: [`super::dir`].
 
 mod build;
 mod find;
@@ -47,7 +47,7 @@ pub fn hash(key: [u64; 2], name: &[u8]) -> u32 {
     hash64(key, name) as u32
 }
 
-/// The hash of a name of which the index keeps the low half.
+/// The full hash of a name; the index keeps its low half.
 #[must_use]
 pub fn hash64(key: [u64; 2], name: &[u8]) -> u64 {
     SipHasher13::new_with_keys(key[0], key[1]).hash(name)

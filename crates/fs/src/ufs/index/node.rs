@@ -1,11 +1,12 @@
-//! A node as bytes, changed in place, and as [`Content`], taken apart to be filled and split.
+//! A node as bytes, changed in place, and as [`Content`], unpacked so that it can be filled and split.
 //!
-//! Reading never panics, whatever the bytes are, once [`check`] has passed the node's head.
+//! Once [`check`] has accepted the node's head, reading never panics, whatever the other bytes are.
 
 use crate::error::FsError;
 use std::ops::Range;
 
-/// Levels that an index can have, the leaves included: nodes of 4 KiB, half full and less, hold any directory in them.
+/// Levels that an index can have, the leaves included: nodes of 4 KiB suffice for any directory, even if they are half full or
+/// less.
 pub const DEPTH_MAX: usize = 6;
 
 const HEAD_BYTES: usize = 8;
@@ -20,8 +21,8 @@ pub fn capacity(block_bytes: usize) -> usize {
     (block_bytes - HEAD_BYTES) / PAIR_BYTES
 }
 
-/// Children that a node may have before it is split; the rest of it is for pairs that wait. Few children make large
-/// loads for each of them, but more levels.
+/// Children that a node may have before it is split; the rest of it is for waiting pairs. Fewer children make a larger load for
+/// each of them, but need more levels.
 #[must_use]
 pub fn children_max(capacity: usize) -> usize {
     capacity / 8
@@ -45,7 +46,7 @@ fn set_head(node: &mut [u8], level: u8, count: usize, waiting: usize) {
     node[..HEAD_BYTES].copy_from_slice(&[level, 0, c0, c1, w0, w1, 0, 0]);
 }
 
-/// Slots of the places: the pairs of a leaf, those that wait in an interior node.
+/// Slots of the places: the pairs of a leaf, or the waiting pairs of an interior node.
 fn places(node: &[u8]) -> Range<usize> {
     if level(node) == 0 { 0..count(node) } else { count(node)..count(node) + waiting(node) }
 }
@@ -65,7 +66,7 @@ fn put_pair(node: &mut [u8], slot: usize, (hash, value): Pair) {
     node[at + 4..at + PAIR_BYTES].copy_from_slice(&value.to_le_bytes());
 }
 
-/// The hashes that belong below a node, as its parents say. It tells where to look first, and nothing rests on it.
+/// The range of hashes below a node, according to its parents. It tells where to look first; correctness does not depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     pub low: u32,
@@ -76,7 +77,7 @@ impl Reach {
     /// The root's.
     pub const ALL: Self = Self { low: 0, high: u32::MAX };
 
-    /// Which of these slots a hash has if hashes are spread evenly, as those of names are.
+    /// The slot at which to expect a hash if hashes are spread evenly, as those of names are.
     fn guess(self, slots: &Range<usize>, hash: u32) -> usize {
         let part = u64::from(hash.saturating_sub(self.low)) * slots.len() as u64;
         let whole = u64::from(self.high.saturating_sub(self.low)) + 1;
@@ -87,9 +88,9 @@ impl Reach {
 /// Pairs in a cache line of the processor.
 const LINE_PAIRS: usize = 8;
 
-/// First of these slots whose hash is not below `bound` (`past`: above it). It looks where the hash should be, and a cache line
-/// before and behind, before it knows what the first look tells: in a large directory all three are far from the
-/// processor, and come together. Whatever is left is halved.
+/// First of these slots whose hash is not below `bound` (`past`: above it). It loads the expected slot, and the cache lines
+/// before and after it, before it uses the first: in a large directory all three are far from the processor, and this way they
+/// arrive together. A binary search finishes the rest.
 fn slot_of(node: &[u8], slots: Range<usize>, reach: Reach, bound: u32, past: bool) -> usize {
     let is_before = |slot: usize| {
         let at = word(node, HEAD_BYTES + slot * PAIR_BYTES);
@@ -162,7 +163,7 @@ pub(super) fn checked_child(child: u32, at: u32, index_blocks: u64) -> Result<u3
     Ok(child)
 }
 
-/// Slots and places (in units of 8 bytes) of entries in this very node that have a hash.
+/// Slots and places (in units of 8 bytes) of the entries in this node that have a given hash.
 pub(super) fn places_of(node: &[u8], reach: Reach, hash: u32) -> impl Iterator<Item = (usize, u32)> {
     let Range { start, end } = places(node);
     let first = slot_of(node, start..end, reach, hash, false);
@@ -170,7 +171,7 @@ pub(super) fn places_of(node: &[u8], reach: Reach, hash: u32) -> impl Iterator<I
     pairs.take_while(move |(_, pair)| pair.0 == hash).map(|(slot, pair)| (slot, pair.1))
 }
 
-/// Hashes of the places in this very node.
+/// Hashes of the places in this node.
 pub(super) fn hashes(node: &[u8]) -> impl Iterator<Item = u32> {
     places(node).map(|slot| pair(node, slot).0)
 }
@@ -190,7 +191,7 @@ pub(super) fn add_place(node: &mut [u8], new: Pair) {
     resize_places(node, end - start + 1);
 }
 
-/// Takes the place in a slot out, which must be that one. Returns how many are left.
+/// Removes the place in a slot, which must hold it. Returns how many remain.
 pub(super) fn take_place(node: &mut [u8], slot: usize, old: Pair) -> usize {
     let Range { start, end } = places(node);
     assert!((start..end).contains(&slot) && pair(node, slot) == old, "planned: the node holds {old:?} there");
@@ -208,19 +209,19 @@ fn resize_places(node: &mut [u8], len: usize) {
     }
 }
 
-/// A node taken apart.
+/// An unpacked node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Content {
     /// 0 for a leaf.
     pub level: u8,
     /// Children, none in a leaf.
     pub children: Vec<Pair>,
-    /// Places: what wait in an interior node.
+    /// Places; in an interior node, the waiting ones.
     pub places: Vec<Pair>,
 }
 
 impl Content {
-    /// Takes a node apart whose head was checked.
+    /// Unpacks a node whose head was checked.
     ///
     /// # Errors
     /// `Corrupt` if it is not sorted.
@@ -235,7 +236,7 @@ impl Content {
         Err(corrupt(at, "sorted hashes", format!("{} pairs in disorder", content.len())))
     }
 
-    /// Makes it the content of a node.
+    /// Packs it into a node.
     pub fn write(&self, node: &mut [u8]) {
         let (count, waiting) = match self.level {
             0 => (self.places.len(), 0),
@@ -253,7 +254,7 @@ impl Content {
         self.children.len() + self.places.len()
     }
 
-    /// Puts places in, which are sorted.
+    /// Adds places, which are sorted.
     pub fn add_places(&mut self, new: &[Pair]) {
         let old = std::mem::take(&mut self.places);
         self.places.reserve(old.len() + new.len());
@@ -268,14 +269,14 @@ impl Content {
         self.places.extend_from_slice(new);
     }
 
-    /// Slots of those that wait for the child in a slot.
+    /// Slots of the pairs that wait for the child in a slot.
     pub fn waiting_for(&self, child: usize) -> Range<usize> {
         let bound = |child: &Pair| self.places.partition_point(|place| place.0 < child.0);
         let start = if child == 0 { 0 } else { bound(&self.children[child]) };
         start..self.children.get(child + 1).map_or(self.places.len(), bound)
     }
 
-    /// The child for which most wait, the first of several; and how many. There must be children.
+    /// The child for which most pairs wait, the first of several; and their number. The node must have children.
     pub fn heaviest(&self) -> (u32, usize) {
         let mut heaviest = (self.children[0].1, 0);
         let mut start = 0;
@@ -291,9 +292,9 @@ impl Content {
         heaviest
     }
 
-    /// Halves it: an interior node between its children, a leaf between different hashes, as near to the middle as can
-    /// be. Returns the upper half; its lower bound is that of its first child, or its first hash.
-    /// `None` if it is a leaf of one hash, or a half would not fit.
+    /// Halves it: an interior node between its children, a leaf between different hashes, as close to the middle as possible.
+    /// Returns the upper half; its lower bound is that of its first child, or its first hash. `None` if it is a leaf of one
+    /// hash, or a half would not fit.
     pub fn split(&mut self, capacity: usize) -> Option<(u32, Self)> {
         let upper = if self.level == 0 {
             let at = between_hashes(&self.places)?;

@@ -5,14 +5,14 @@ use crate::store::{Fork, Intent, Op, Store};
 use crate::ufs::edit;
 use firnfs_format::InodeNo;
 
-/// A removal that has been looked at.
+/// A planned removal.
 #[derive(Clone, Copy, Debug)]
 pub struct Removal {
     spot: Spot,
     place: u32,
 }
 
-/// Looks at the removal of an entry that was found.
+/// Plans the removal of a found entry.
 #[must_use]
 pub fn plan_remove(spot: Spot, place: u32) -> Removal {
     Removal { spot, place }
@@ -39,7 +39,7 @@ impl Removal {
         }
     }
 
-    /// Takes the pair out. An emptied leaf is punched, unless an insertion is to follow (`keep`).
+    /// Removes the pair. An emptied leaf is punched, unless an insertion follows (`keep`).
     pub fn apply<S: Store>(&self, store: &mut S, op: &mut Op, dir: InodeNo, keep: bool) {
         let here = block_mut(store, op, dir, self.spot.block);
         let left = node::take_place(here, self.spot.slot, self.pair());

@@ -1,4 +1,4 @@
-//! The index alone, on the memory store, against a sorted list of pairs.
+//! The index alone, on the memory store, compared with a sorted list of pairs.
 
 use super::node::Content;
 use super::*;
@@ -13,7 +13,7 @@ const NOW: TimeNs = TimeNs(7);
 const ROOT: InodeNo = InodeNo::ROOT;
 const BLOCK_BYTES: u32 = 512;
 
-/// Numbers that look random (xorshift), the same in every run.
+/// Pseudo-random numbers (xorshift), the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -25,12 +25,12 @@ impl Dice {
     }
 }
 
-/// The index of the root directory, and what should be in it.
+/// The index of the root directory, and its expected content.
 struct Fixture {
     store: MemStore,
     blocks: u64,
     pairs: BTreeSet<(u32, u32)>,
-    /// Blocks that the insertion which changed most of them changed.
+    /// The largest number of blocks that one insertion has changed.
     changed_max: usize,
 }
 
@@ -41,7 +41,7 @@ impl Fixture {
         Self { store, blocks: 1, pairs: BTreeSet::new(), changed_max: 0 }
     }
 
-    /// Inserts a pair, and takes another one out before, in one operation, if one is given.
+    /// Inserts a pair; first removes another pair in the same operation, if one is given.
     fn replace(&mut self, old: Option<(u32, u32)>, (hash, place): (u32, u32)) -> Outcome<()> {
         let removal = old.map(|old| plan_remove(self.find(old).expect("it is there"), old.1));
         let store = &mut self.store;
@@ -105,7 +105,7 @@ const DRAWS: [Draw; 4] = [
     |dice| dice as u32,
     // Rising: all pairs go to the last child.
     |dice| (dice % 1_000 + dice / 1_000 % 4_000_000) as u32,
-    // Skewed, and many of one hash.
+    // Skewed, with many pairs of one hash.
     |dice| ((dice % 300) * (dice % 300) / 7) as u32 * 0x1_0000,
     // The ends of the range.
     |dice| if dice % 3 == 0 { u32::MAX - (dice / 3 % 99) as u32 } else { (dice / 3 % 700) as u32 },
@@ -210,7 +210,7 @@ fn an_index_built_at_once_holds_what_it_is_built_from() {
 #[test]
 fn nodes_with_many_children_and_nothing_waiting_are_split_when_they_are_full() {
     let (mut fixture, mut dice) = (Fixture::new(), Dice(8));
-    // As an index without waiting pairs is built: 63 leaves below one node.
+    // The index as it is built without waiting pairs: 63 leaves below one node.
     let capacity = capacity(BLOCK_BYTES as usize) as u32;
     let children: Vec<_> = (0..capacity).map(|n| (n * 1_000, n + 1)).collect();
     let root = Content { level: 1, children, places: Vec::new() };
@@ -239,7 +239,7 @@ fn damaged_nodes_are_reported_and_nothing_panics() {
         let at = dice.next() as u32 % fixture.blocks as u32;
         fixture.edit(at, |bytes| {
             for _ in 0..=dice.next() % 3 {
-                // The head, or anything.
+                // The head, or any byte.
                 let bound = if dice.next() % 2 == 0 { 32 } else { bytes.len() as u64 };
                 bytes[(dice.next() % bound) as usize] = dice.next() as u8;
             }

@@ -1,4 +1,4 @@
-//! Reading a whole index, for checkers.
+//! Reads a whole index, for checkers.
 
 use super::node::{self, Content, corrupt};
 use crate::error::{FsError, Outcome};
@@ -7,8 +7,8 @@ use firnfs_format::InodeNo;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Hands out all pairs, node by node, and checks that each block is reached exactly once and that hashes lie within the
-/// bounds their parents give.
+/// Hands out all pairs, node by node; checks that each block is reached exactly once and that hashes are within the
+/// bounds that their parents give.
 ///
 /// # Errors
 /// `Need`, `Corrupt`.

@@ -1,15 +1,15 @@
-//! A claim: what is expected of which runs, and whether it holds.
+//! A claim: an expected result of certain runs, and whether it holds.
 //!
-//! A claim holds if all runs behind it were steady and the whole 95% interval of what was measured satisfies it. So every
-//! claim can fail, and one that is only just satisfied fails. A claim that is known not to hold says why, and is wrong when
-//! it suddenly does.
+//! A claim holds if all its runs were steady and the whole 95% interval of the measurement satisfies it. So every claim can
+//! fail, and a claim that is only just satisfied fails. A claim that is known not to hold says why, and counts as wrong if
+//! it suddenly holds.
 
 use super::condition::Condition;
 use crate::cleaning::histogram::Histogram;
 use crate::cleaning::simulate::Outcome;
 use crate::cleaning::steady::Interval;
 
-/// What is measured.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Measure {
     /// Write cost.
@@ -18,18 +18,18 @@ pub(super) enum Measure {
     CostRatio,
     /// Mean utilisation of the segments that are cleaned.
     Cleaned,
-    /// The same where the write cost crosses this one, between runs on fuller and fuller disks.
+    /// The same where the write cost crosses this value, between runs on ever fuller disks.
     CleanedAtCost(f64),
     /// Most frequent utilisation of the segments that are cleaned, between two utilisations.
     Peak(f64, f64),
 }
 
-/// What is expected of it.
+/// The expected value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Expected {
-    /// A value, and by how much it may be missed.
+    /// A value and its absolute tolerance.
     Near(f64, f64),
-    /// A value, and by what share of it it may be missed.
+    /// A value and its relative tolerance.
     Within(f64, f64),
     Below(f64),
     Above(f64),
@@ -38,7 +38,7 @@ pub(super) enum Expected {
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// Figure or section, or who else says so.
+    /// Figure or section of the paper, or another source.
     pub place: &'static str,
     pub what: &'static str,
     pub conditions: Vec<Condition>,
@@ -48,7 +48,7 @@ pub(super) struct Claim {
     pub known_miss: Option<&'static str>,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Verdict {
     pub measured: Interval,
@@ -67,19 +67,19 @@ impl Claim {
         Self { place, what, conditions, measure, expected, known_miss: None }
     }
 
-    /// The same, which is known not to hold.
+    /// The same claim, which is known not to hold.
     pub fn missed(self, why: &'static str) -> Self {
         Self { known_miss: Some(why), ..self }
     }
 
-    /// Judges by the outcomes of the claim's conditions, in their order.
+    /// Judges the claim by the outcomes of its conditions, in their order.
     pub fn judge(&self, outcomes: &[&Outcome]) -> Verdict {
         let measured = self.measure.of(outcomes);
         let is_steady = outcomes.iter().all(|outcome| outcome.is_steady);
         Verdict { measured, is_steady, holds: is_steady && self.expected.is_met(measured) }
     }
 
-    /// Whether a verdict is what is recorded.
+    /// Whether a verdict is the recorded one.
     pub fn is_as_recorded(&self, verdict: &Verdict) -> bool {
         verdict.holds == self.known_miss.is_none()
     }
@@ -99,7 +99,8 @@ impl Measure {
 }
 
 impl Expected {
-    /// Whether the whole interval is as expected. One without bounds, or that is no number, never is.
+    /// Whether the whole interval meets the expectation. An interval without bounds, or one that is not a number, never
+    /// does.
     fn is_met(self, measured: Interval) -> bool {
         let (low, high) = (measured.mean - measured.half_width, measured.mean + measured.half_width);
         match self {
@@ -111,13 +112,13 @@ impl Expected {
     }
 }
 
-/// Of independent values.
+/// The ratio of independent values.
 fn ratio(over: Interval, under: Interval) -> Interval {
     let mean = over.mean / under.mean;
     Interval { mean, half_width: mean * over.relative().hypot(under.relative()) }
 }
 
-/// Between two runs the inverse of the cost is linear in the utilisation of what is cleaned.
+/// Between two runs the inverse of the cost is linear in the utilisation of the cleaned segments.
 fn crossing(outcomes: &[&Outcome], cost: f64) -> Interval {
     let at = |end: f64| {
         let point = |outcome: &&Outcome| {
@@ -134,7 +135,7 @@ fn crossing(outcomes: &[&Outcome], cost: f64) -> Interval {
     Interval { mean: at(0.0), half_width: (at(1.0) - at(-1.0)).abs() / 2.0 }
 }
 
-/// Known to half a bar.
+/// The peak, known to half a bar.
 fn peak(histogram: &Histogram, from: f64, to: f64) -> Interval {
     let bars = histogram.bars().into_iter().filter(|bar| (from..to).contains(&bar.utilisation));
     let highest = bars.max_by(|a, b| a.share.total_cmp(&b.share)).filter(|bar| bar.share > 0.0);

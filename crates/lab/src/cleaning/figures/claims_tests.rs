@@ -8,7 +8,7 @@ fn known(mean: f64) -> Interval {
     Interval { mean, half_width: 0.001 * mean }
 }
 
-/// What theory says of uniform writes, in segments of 100 blocks cleaned in two sharp peaks.
+/// The outcome that theory predicts for uniform writes, in segments of 100 blocks cleaned in two sharp peaks.
 fn outcome(condition: &Condition, peaks: [u32; 2]) -> Outcome {
     let cleaned = limits::cleaned_utilisation(condition.utilisation);
     let mut victims = Histogram::default();
@@ -29,7 +29,7 @@ fn outcome(condition: &Condition, peaks: [u32; 2]) -> Outcome {
     }
 }
 
-/// The same results with the costs, the utilisations or the peaks of the first run, or of all, distorted.
+/// The same results with distorted costs, utilisations or peaks of the first run, or of all.
 fn distorted(claim: &Claim) -> Vec<Vec<Outcome>> {
     let honest = |peaks| -> Vec<Outcome> { claim.conditions.iter().map(|c| outcome(c, peaks)).collect() };
     let mut all = Vec::new();

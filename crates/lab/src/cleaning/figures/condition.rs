@@ -1,4 +1,4 @@
-//! The conditions of a simulation: what runs, and what the report says of it, are the same value.
+//! The conditions of a simulation: the same value determines a run and its description in the report.
 
 use crate::cleaning::engine::{Regime, Until, VictimOrder};
 use crate::cleaning::scheme;
@@ -6,7 +6,7 @@ use crate::cleaning::simulate::Setup;
 use crate::error::LabError;
 use firnfs::clean::PlacementName;
 
-/// Half width of the confidence interval that a run stops at, as a share of the cost.
+/// Half width of the confidence interval at which a run stops, as a share of the cost.
 const PRECISION: f64 = 0.007;
 /// Volumes written at most.
 const MAX_VOLUMES: f64 = 200.0;
@@ -33,8 +33,8 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// What the paper says of its simulator (section 3.5), with numbers that it does not give: it writes until nothing is
-    /// clean, and then cleans until a number of segments is.
+    /// The paper's description of its simulator (section 3.5), with numbers that the paper does not give: it writes until
+    /// no segment is clean, and then cleans until a certain number is.
     pub const PAPER: Self = Self {
         workload: "uniform",
         policy: "greedy",
@@ -108,7 +108,7 @@ impl Condition {
         }
     }
 
-    /// The policy, and which form of cost-benefit it is.
+    /// The policy, including the form of cost-benefit.
     fn policy_words(&self) -> String {
         match self.policy {
             "cost-benefit" => "cost-benefit, segment age",
@@ -136,11 +136,11 @@ impl Condition {
     }
 }
 
-/// What [`words`] tells.
+/// The columns of [`words`].
 pub(super) const COLUMNS: [&str; 6] =
     ["workload", "policy and form", "disk full", "cleaned", "written in order", "segments"];
 
-/// The conditions of several runs, for [`COLUMNS`]: what differs among them with `between` in between.
+/// The conditions of several runs, for [`COLUMNS`]; `between` separates the values that differ.
 pub(super) fn words(conditions: &[Condition], between: &str) -> [String; COLUMNS.len()] {
     let of = |what: &dyn Fn(&Condition) -> String| {
         let mut all: Vec<String> = conditions.iter().map(what).collect();

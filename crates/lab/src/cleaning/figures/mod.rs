@@ -1,7 +1,7 @@
-//! The figures of Sprite LFS (sections 3.4 to 3.6) that its cleaning simulator made, from this one; and what the paper says
-//! of them beside what comes out.
+//! Draws the figures of Sprite LFS (sections 3.4 to 3.6) that came from its cleaning simulator, with this simulator, and
+//! compares the results with the paper's claims.
 //!
-//! `condition` is what a run is; `published` says what is expected of which runs, `claims` whether it holds; `runs` runs
+//! `condition` describes a run; `published` says what is expected of which runs, `claims` whether it holds; `runs` runs
 //! them, `plot` draws, `report` writes. Caller: `firn sim figures`.
 
 mod claims;
@@ -25,7 +25,7 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// Where a plot has room for the names of its curves.
+/// The corner of a plot that has room for the names of its curves.
 #[derive(Clone, Copy, Debug)]
 enum Corner {
     UpperLeft,
@@ -38,7 +38,7 @@ struct Plot {
     /// File name without `.svg`.
     file: &'static str,
     title: &'static str,
-    /// Under which it was simulated.
+    /// The conditions of its simulations.
     conditions: &'static str,
     x: &'static str,
     y: &'static str,
@@ -48,8 +48,8 @@ struct Plot {
     curves: Vec<Curve>,
 }
 
-/// Simulates, draws and writes: an SVG file for each figure, and `report.md`. Returns the report's text and whether every
-/// claim holds, but those that are known not to, and only those.
+/// Simulates, draws and writes an SVG file for each figure, and `report.md`. Returns the report's text, and whether exactly
+/// those claims fail that are known to.
 ///
 /// # Errors
 /// A simulation cannot be set up, or a file cannot be written.
@@ -58,7 +58,7 @@ pub fn make(
     threads: usize,
     progress: &mut (dyn FnMut(f64) + Send),
 ) -> Result<(String, bool), LabError> {
-    // First: a minute's work should not be lost for want of a place.
+    // First, so that a missing directory does not waste a minute's work.
     std::fs::create_dir_all(directory).map_err(LabError::io("create", directory))?;
     let results = Results::simulate(plan(), threads, progress)?;
     let plots = plots(&results);
@@ -96,7 +96,7 @@ fn plan() -> Vec<Condition> {
 const UTILISATION: &str = "disk capacity utilisation";
 const COST: &str = "write cost";
 
-/// Of the figures that follow the paper's text.
+/// The conditions of the figures that follow the paper's text.
 const AS_PAPER: &str =
     "2000 segments of 256 blocks; 4 at a time until 4 are clean; hot-and-cold is 10/90, sorted by age";
 
@@ -172,7 +172,7 @@ fn cost_plots(results: &Results) -> Vec<Plot> {
     ]
 }
 
-/// Write cost over the utilisation of what was cleaned.
+/// Write cost over the utilisation of the cleaned segments.
 fn measured_cost(results: &Results, condition: Condition) -> Curve {
     let point = |u: f64| {
         let outcome = results.of(&condition.at(u));

@@ -8,7 +8,7 @@ use plotters::style::RGBColor;
 
 const SIZE: (u32, u32) = (760, 480);
 const FONT: (&str, u32) = ("sans-serif", 18);
-/// Distinct also for those who do not see all colours (Okabe and Ito 2008).
+/// Distinguishable also by colour-blind readers (Okabe and Ito 2008).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 0, 0),
     RGBColor(213, 94, 0),
@@ -44,7 +44,7 @@ fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>
         .axis_desc_style(FONT)
         .draw()?;
     for (curve, colour) in plot.curves.iter().zip(COLOURS.iter().cycle()) {
-        // What is above the plot is cut where it leaves it.
+        // A curve ends where it leaves the plot at the top.
         let inside = curve.points.iter().copied().take_while(|(_, y)| *y <= plot.y_max);
         chart
             .draw_series(LineSeries::new(inside, colour.stroke_width(2)))?

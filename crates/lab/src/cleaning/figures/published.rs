@@ -1,4 +1,4 @@
-//! What is said of these simulations: by the paper, by theory, and by other simulators of the same model.
+//! Published results for these simulations: those of the paper, of theory, and of other simulators of the same model.
 
 use super::claims::Expected::{Above, Below, Near, Within};
 use super::claims::Measure::{Cleaned, CleanedAtCost, Cost, CostRatio, Peak};
@@ -13,11 +13,11 @@ const YOUNGEST_BLOCK: &str = "cost-benefit-youngest";
 const HOT: Condition = Condition::HOT_COLD;
 const HOTTER: Condition = HOT.of("hot-cold:5/95");
 
-/// Why the form that the paper prints does not give its curves.
+/// Why the form that the paper prints does not reproduce its curves.
 const FORM: &str = "the form that the paper prints, with the age of the youngest block, does not give its curve: a segment of sorted \
                     survivors is old the moment it is written, and is cleaned again before it has lost anything";
 
-/// What Sprite LFS says, in the order of the paper.
+/// The claims of Sprite LFS, in the order of the paper.
 pub(super) fn paper() -> Vec<Claim> {
     let mut claims = uniform();
     claims.extend(hot_and_cold());
@@ -116,8 +116,8 @@ fn cost_benefit() -> Vec<Claim> {
     ]
 }
 
-/// The number of segments at a time was chosen for the first value; the second one then tests it. By how much they may be
-/// missed is what the size of the disk makes of them, between 500 and 2000 segments.
+/// The number of segments at a time was chosen for the first value; the second one then tests it. The tolerances are the
+/// differences that the size of the disk makes, between 500 and 2000 segments.
 fn nearly_full() -> Vec<Claim> {
     let batch = "the thesis does not say how many segments were cleaned at a time; in these runs two fit";
     let sorted = |condition: Condition| {
@@ -141,7 +141,7 @@ fn nearly_full() -> Vec<Claim> {
     ]
 }
 
-/// What two other simulators of the same model say, written from the same description.
+/// The results of two other simulators of the same model, written from the same description.
 pub(super) fn independent() -> Vec<Claim> {
     let small = Condition { segments: 500, ..HOT };
     let claim = |condition: Condition, cost: f64| {
@@ -176,7 +176,7 @@ pub(super) fn independent() -> Vec<Claim> {
     claims
 }
 
-/// How a report writes it: the value, and by how much it may be missed.
+/// The text of an expectation in a report: the value and its tolerance.
 pub(super) fn words(expected: Expected) -> (String, String) {
     match expected {
         Near(value, by) => (format!("{value:.2}"), format!("{by}")),

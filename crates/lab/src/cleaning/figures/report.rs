@@ -6,7 +6,7 @@ use super::condition::{self, COLUMNS, Condition};
 use super::published;
 use crate::micro::table;
 
-/// A claim and what came of it.
+/// A claim and its verdict.
 pub(super) type Judged = (Claim, Verdict);
 
 pub(super) fn markdown<'a>(
@@ -98,7 +98,7 @@ Costs that two simulators, written from the same description by others, give for
 the rows have those under which the thesis's values come out.
 ";
 
-/// The values of all curves that share their abscissas; of histograms only what is in the picture.
+/// The values of all curves that share their abscissas; of histograms only the visible part.
 fn numbers(plot: &Plot) -> String {
     let few: Vec<_> = plot.curves.iter().filter(|curve| (3..20).contains(&curve.points.len())).collect();
     let Some(first) = few.first() else { return String::new() };

@@ -9,7 +9,7 @@ use crate::error::LabError;
 
 /// Utilisations of the curves.
 pub(super) const UTILISATIONS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
-/// Segments cleaned at a time, for the plots of it.
+/// Numbers of segments cleaned at a time, for the plots over them.
 pub(super) const AT_A_TIME: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 96];
 
 /// A line over the number of segments cleaned at a time.
@@ -48,7 +48,7 @@ pub(super) fn plan(claims: &[Claim]) -> Vec<Condition> {
     plan
 }
 
-/// What came out of all of them.
+/// The outcomes of all simulations.
 pub(super) struct Results(Vec<(Condition, Outcome)>);
 
 impl Results {
@@ -68,7 +68,7 @@ impl Results {
         &found.expect("claims and plots ask for what is in the plan").1
     }
 
-    /// Runs that were not steady, or not known well enough, within the limit.
+    /// Runs that were not steady, or not precise enough, within the limit.
     pub fn unsteady(&self) -> impl Iterator<Item = &Condition> {
         self.0.iter().filter(|(_, outcome)| !outcome.is_steady).map(|(condition, _)| condition)
     }

@@ -1,4 +1,4 @@
-//! Damage for repairs to mend: bits flipped in up to three live structures, of all kinds but those without which there is no
+//! Damage for repairs: flips bits in up to three live structures. They are of all kinds but those without which there is no
 //! volume (the superblock and the checkpoints have copies, and scenarios of their own).
 
 use super::Firn;
@@ -9,10 +9,10 @@ use firnfs_sim::seeded;
 use rand::RngExt;
 use std::sync::Arc;
 
-/// Structures damaged at most.
+/// Most structures that are damaged.
 const PARTS_MAX: usize = 3;
 
-/// What a structure is, for drawing each kind as often as any other.
+/// The kind of a structure, so that each kind is drawn equally often.
 fn kind_of(owner: Owner) -> Option<usize> {
     match owner {
         Owner::Superblock | Owner::Checkpoint | Owner::Summary(_) => None,

@@ -1,5 +1,5 @@
 //! Files that stay open after they lost a name, and files made without one: they keep their content while they are held, and
-//! a crash frees those that have no name then.
+//! a crash frees those without a name.
 
 use super::{CALLER, FILE_MODE, OpenVolume};
 use crate::crash::op::pattern;
@@ -22,8 +22,8 @@ impl OpenVolume {
         self.volume.run(|vfs, now| vfs.unlink(now, parent, name))
     }
 
-    /// Appends to each that has no name left, and compares all of it with what was there when this was first done. After a
-    /// refused write a part may be there.
+    /// Appends to each open file without a name, and compares its whole content with the content at the first call. After a
+    /// refused write, a part of it may be there.
     pub(super) fn use_open(&mut self, len_bytes: u64, tag: u64) -> Result<(), FsError> {
         let mut nameless = std::mem::take(&mut self.nameless);
         let done = nameless.iter_mut().try_for_each(|(ino, known)| {
@@ -57,7 +57,7 @@ impl OpenVolume {
         Ok(())
     }
 
-    /// A file that there is no room for is not there.
+    /// If there is no room for a file, it is not there.
     pub(super) fn make_unnamed(&mut self, len_bytes: u64, tag: u64) -> Result<(), FsError> {
         let made = self.volume.run(|vfs, now| vfs.make_unnamed(now, CALLER, InodeNo::ROOT, FILE_MODE))?.ino;
         let written = self.volume.write_all(made, 0, &pattern(tag, 0, len_bytes), false);

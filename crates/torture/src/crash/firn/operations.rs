@@ -1,4 +1,4 @@
-//! Operations carried out on a mounted volume.
+//! Carries operations out on a mounted volume.
 
 use super::{CALLER, OpenVolume, trim};
 use crate::crash::op::{Op, pattern};

@@ -1,5 +1,5 @@
-//! Readers that take their time: a read is planned at once, and its blocks are read from the disk when everything else may
-//! have been written again.
+//! Slow readers: a read is planned at once, but its blocks are read from the disk only after everything else may have been
+//! rewritten.
 
 use super::OpenVolume;
 use firnfs::FsError;
@@ -26,7 +26,7 @@ impl OpenVolume {
         Ok(())
     }
 
-    /// Reads what was planned, and lets go of it.
+    /// Reads the planned blocks, and releases them.
     pub(super) fn finish_reads(&mut self) -> Result<(), FsError> {
         for SlowRead { path, plan, blocks } in std::mem::take(&mut self.reads) {
             let found = blocks_of(&plan, &*self.device)?;

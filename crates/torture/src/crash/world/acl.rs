@@ -1,5 +1,5 @@
-//! POSIX ACLs in the model: what an operation on one must lead to (POSIX 1003.1e draft 17, acl(5)). Shares no code with the
-//! file system.
+//! POSIX ACLs in the model: the required effect of operations on them (POSIX 1003.1e draft 17, acl(5)). It shares no code
+//! with the file system.
 
 use super::{Invalid, Node, World};
 use crate::crash::tree::NodeKind;
@@ -11,16 +11,16 @@ pub fn acl_name(default: bool) -> &'static str {
     if default { "system.posix_acl_default" } else { "system.posix_acl_access" }
 }
 
-/// An ACL with one named user at most. Permissions are 0 to 7.
+/// An ACL with at most one named user. Permissions are 0 to 7.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AclSpec {
-    /// Of the owner.
+    /// Permissions of the owner.
     pub owner: u8,
     /// A user, the user's permissions, and the mask.
     pub named: Option<(u32, u8, u8)>,
-    /// Of the group.
+    /// Permissions of the group.
     pub group: u8,
-    /// Of everybody else.
+    /// Permissions of others.
     pub other: u8,
 }
 
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// What a directory passes on to a file that is made in it.
+    /// Applies the ACL that a directory passes on to a file made in it.
     pub(super) fn inherit(&mut self, parent: &Self) {
         let Some(default) = parent.acl(true).filter(|_| self.kind != NodeKind::Symlink) else { return };
         let access = default.with_mode(self.mode, |old, new| old & new);
@@ -125,7 +125,7 @@ impl World {
         if default || acl.named.is_some() {
             node.xattrs.insert(acl_name(default).to_owned(), acl.encode());
         } else {
-            // It says no more than the mode does.
+            // The mode expresses all of it.
             node.xattrs.remove(acl_name(false));
         }
         if !default {
