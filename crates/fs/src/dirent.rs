@@ -11,7 +11,7 @@
 //!
 //! Invariants: a record never moves while its entry lives, and entries that are appended come behind all others.
 //! Deleting gives a record's bytes to the one before it; the first record of a block becomes free instead.
-//! Callers: [`super::dir`] (and the checker, which reads the same records).
+//! Callers: [`crate::ufs`] (its directories; and the checker, which reads the same records).
 
 use crate::error::FsError;
 use crate::inode::Kind;

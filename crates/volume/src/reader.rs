@@ -1,7 +1,7 @@
 //! Reads the device: aligned, several reads at once, with the look-ahead that the store asked for.
 //!
 //! A caller with several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
-//! stretches of one read ([`Reader::carry_out`]). The reader keeps the bytes read beside them ([`Ahead`](firnfs::fetch::Ahead))
+//! stretches of one read ([`Reader::carry_out`]). The reader keeps the bytes read beside them ([`Ahead`])
 //! in *windows*, and serves later reads from them. A window may be older than the device, whose blocks may have been rewritten:
 //! the store's verifier detects that, and the reader reads the device again. What the verifier cannot judge is always read from
 //! the device.

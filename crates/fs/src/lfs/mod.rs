@@ -5,7 +5,7 @@
 //! - [`base`]: addresses, kinds of bytes, counters, damaged things;
 //! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;
 //! - [`tables`]: the inode map and the segment usage table;
-//! - [`write`]: the open logs, commits, checkpoints, requests for the device;
+//! - [`mod@write`]: the open logs, commits, checkpoints, requests for the device;
 //! - [`room`]: what operations need, live space and clean segments, when to clean;
 //! - [`upkeep`]: background work: cleaning, freeing, coalescing, discarding;
 //! - [`recover`]: mkfs, opening, roll-forward, repair of accounts.

@@ -7,7 +7,7 @@
 //! of the volume with a length that a block can have; none is pending; sums in table nodes are within what their subtree can
 //! hold. Code that finds a pointer in memory computes with it and does not check it again.
 //!
-//! Callers: [`crate::lfs::verify`] (each fetch), `CoreInode::decode`, recovery, the check.
+//! Callers: [`super::wanted`] (each fetch), `CoreInode::decode`, recovery, the check.
 
 use crate::error::FsError;
 use crate::lfs::base::geometry::Geometry;
