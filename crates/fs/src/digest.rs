@@ -1,10 +1,10 @@
-//! `Digest`: which hashes a block certainly does not hold, in a form that is one look into memory.
+//! `Digest`: a filter that tells, with one memory access, which hashes a block certainly does not hold.
 //!
-//! In a directory of a million names the block that a search ends at is in none of the processor's caches, nor is any place
-//! in it: most names looked for before a create are not there, and the digest says so without the block. It is kept with the
-//! block in memory, never stored. Callers: the directory index, the block cache.
+//! In a directory of a million names, the block where a search ends is in none of the processor's caches. Most names looked
+//! for before a create do not exist, and the digest says so without touching the block. It is kept in memory beside the block,
+//! and is never stored. Callers: the directory index, the block cache.
 
-/// Bits: eight for each pair of a full index node of 4 KiB, so that one hash in ten or so is not told to be absent.
+/// Bits: eight for each pair of a full index node of 4 KiB; about one absent hash in ten passes the filter.
 const BITS: usize = 4096;
 
 /// See the module's head.
@@ -15,7 +15,7 @@ pub struct Digest(Box<[u64; BITS / 64]>);
 pub const DIGEST_BYTES: usize = BITS / 8;
 
 impl Digest {
-    /// Of a block that holds these hashes, and no others.
+    /// The digest of a block that holds these hashes and no others.
     pub fn of(hashes: impl Iterator<Item = u32>) -> Self {
         let mut digest = Self(Box::new([0; BITS / 64]));
         for hash in hashes {
@@ -25,7 +25,7 @@ impl Digest {
         digest
     }
 
-    /// True if the block does not hold a hash.
+    /// True if the block certainly does not hold the hash.
     #[must_use]
     pub fn lacks(&self, hash: u32) -> bool {
         let (word, bit) = place(hash);
@@ -33,7 +33,7 @@ impl Digest {
     }
 }
 
-/// Word and bit of a hash: by its low bits, since those of a block share their high ones.
+/// Word and bit of a hash, from its low bits: the hashes of one block share their high bits.
 fn place(hash: u32) -> (usize, u64) {
     let bit = hash as usize % BITS;
     (bit / 64, 1 << (bit % 64))

@@ -149,8 +149,8 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Finds a name in a block. Steps from record to record by their lengths alone, and looks closer only where the length of
-/// the name fits: this is the innermost loop of small directories.
+/// Finds a name in a block. Steps from record to record by their lengths alone, and compares only names of the same
+/// length: this is the innermost loop of small directories.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -293,7 +293,7 @@ pub fn append_inline(content: &mut Vec<u8>, ino: InodeNo, kind: Kind, name: &[u8
     at
 }
 
-/// Takes an entry out of inline content. What ends with it is cut, so that no free bytes trail.
+/// Takes an entry out of inline content. Free bytes at the end are cut off.
 ///
 /// # Errors
 /// `Corrupt` if no entry starts there: nothing is changed then.

@@ -1,7 +1,7 @@
 //! `Inode`: a file's metadata as UFS sees it, common to all storage managers.
 //!
-//! No pointers and no policy here: where the bytes lie is the store's own business (4.4BSD's seam decayed when
-//! storage managers shared structs).
+//! It holds no pointers and no policy: only the store knows where the bytes lie. (4.4BSD's interface decayed when its storage
+//! managers shared structs.)
 
 use firnfs_format::{InodeNo, TimeNs};
 

@@ -1,5 +1,5 @@
-//! Deliberate flaws, one at a time: proof that the crash explorer can see. Each takes away one thing on which recovery
-//! rests; the mutation suite demands that every one is caught.
+//! Deliberate flaws, one at a time: they prove that the crash explorer finds errors. Each removes one thing that recovery
+//! depends on; the mutation suite requires that every one is caught.
 //!
 //! Without the feature `mutations` (tests of `torture` alone turn it on) none exists: [`is_on`] is constantly false.
 
@@ -43,7 +43,7 @@ mutations! {
     ReuseAtOnce,
     /// What was read is not compared with the checksum in its pointer.
     UncheckedReads,
-    /// Segments are written again while somebody reads them.
+    /// Segments are written again while a read of them is under way.
     NoPins,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,

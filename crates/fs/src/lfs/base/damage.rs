@@ -45,7 +45,7 @@ impl std::fmt::Display for Thing {
     }
 }
 
-/// What was set aside since the mount, with the first reason for each. One entry a thing.
+/// What was quarantined since the mount, each with its first reason.
 pub(in crate::lfs) type Quarantine = BTreeMap<Thing, FsError>;
 
 impl Lfs {

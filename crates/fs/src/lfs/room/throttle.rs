@@ -17,7 +17,7 @@ use firnfs_format::TimeNs;
 
 /// A smaller burst makes the largest one count for less, by this part of itself: habits change.
 const FORGET_PART: u64 = 8;
-/// Segments fuller than this, in sixteenths, are left alone by a quiet pass.
+/// Segments fuller than this, in sixteenths, are left alone by an idle pass.
 const IDLE_FULLEST_SIXTEENTHS: u64 = 15;
 /// Device bytes that cleaning on demand may spend at once before users have, in segments: one victim, moved.
 const CREDIT_SEGMENTS: u64 = 2;
@@ -33,7 +33,7 @@ pub(in crate::lfs) struct Rest {
     log_bytes: u64,
 }
 
-/// What quiet times are used for at the moment.
+/// What idle time is used for at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
     /// Live blocks are moved.
@@ -55,16 +55,16 @@ pub(in crate::lfs) struct Throttle {
     /// Passes on demand since gain was looked for, and the clean segments then.
     passes: u32,
     passes_from: u64,
-    /// Since when the search in quiet times rests.
+    /// When the search in idle time began to rest.
     idle_rests_since: Option<Rest>,
-    /// Users have asked for something since the last quiet time.
+    /// Users have asked for something since the last idle time.
     is_burst: bool,
     /// What users had written when they began.
     burst_from_bytes: u64,
     /// The largest burst of late, in log bytes.
     largest_burst_bytes: u64,
     phase: Phase,
-    /// Clean segments when the present round of quiet passes began.
+    /// Clean segments when the present round of idle passes began.
     round_from: Option<u64>,
 }
 
@@ -153,7 +153,7 @@ impl Lfs {
         if self.upkeep.cleaning.is_idle_pass { room.for_idle_moves() } else { room.for_moves() }
     }
 
-    /// Of the candidates of a quiet pass, those that are not better left to die a while longer.
+    /// The candidates of an idle pass without those whose blocks should be left to die a while longer.
     pub(in crate::lfs) fn leave_fuller(&self, candidates: &mut Vec<Candidate>) {
         let live_bytes: u64 = candidates.iter().map(|c| u64::from(c.live_bytes)).sum();
         let mean = live_bytes / (candidates.len() as u64).max(1);
@@ -161,7 +161,7 @@ impl Lfs {
         candidates.retain(|c| u64::from(c.live_bytes) <= mean.min(fullest));
     }
 
-    /// Whether a quiet time would be used.
+    /// Whether idle time would be used.
     fn has_idle_work(&self) -> bool {
         let has_way = self.upkeep.throttle.is_burst
             || self.upkeep.throttle.phase != Phase::Moving
@@ -171,20 +171,20 @@ impl Lfs {
         has_way && room.ready < room.idle_target() && !self.tables.usage.is_held()
     }
 
-    /// How long until the next quiet time that would be used, in milliseconds.
+    /// How long until the next idle time that would be used, in milliseconds.
     pub(in crate::lfs) fn idle_work_in_ms(&self, now: TimeNs) -> u64 {
         if self.has_idle_work() { self.idle_in_ms(now).max(1) } else { u64::MAX }
     }
 
     /// True while what a background step waits for is not wanted any more: somebody asks for something, and the pass under way
-    /// is one for quiet times.
+    /// is one for idle time.
     pub(in crate::lfs) fn gives_way_to_users(&self, now: TimeNs) -> bool {
         let is_for_idle =
             self.upkeep.cleaning.is_idle_pass && !self.wants_room() || self.upkeep.coalescing.is_gathering;
         is_for_idle && self.idle_in_ms(now) > 0
     }
 
-    /// Users are back: forgets a quiet pass that has not moved anything yet.
+    /// Users are back: drops an idle pass that has not moved anything yet.
     pub(in crate::lfs) fn stop_idle_pass(&mut self) {
         if self.upkeep.cleaning.is_idle_pass {
             self.upkeep.cleaning.forget_victims();
@@ -201,7 +201,7 @@ impl Lfs {
         }
     }
 
-    /// A step of what a quiet time is used for. `None` if there is nothing to do.
+    /// One step of the work for idle time. `None` if there is nothing to do.
     pub(in crate::lfs) fn idle_step(&mut self, now: TimeNs) -> Outcome<Option<Step>> {
         if std::mem::take(&mut self.upkeep.throttle.is_burst) {
             self.end_burst();

@@ -46,7 +46,7 @@ pub(in crate::lfs) struct Cleaning {
     pub(in crate::lfs) cleaned: BTreeSet<SegmentId>,
     /// Users are active: what is cleaned now is cleaned on demand.
     pub(in crate::lfs) is_on_demand: bool,
-    /// The pass is one for quiet times: smaller, choosy, and given up when users come back.
+    /// The pass runs in idle time: it is smaller, more selective, and given up when users come back.
     pub(in crate::lfs) is_idle_pass: bool,
 }
 
@@ -219,7 +219,7 @@ impl Lfs {
     }
 
     /// Current entries of one victim. A victim in which they are less than the usage table says has damaged summaries: it
-    /// would be chosen for ever, so it is set aside once what was found in it has moved.
+    /// would be chosen for ever, so it is quarantined once what was found in it has moved.
     fn live_in(&mut self, segment: SegmentId, needs: &mut Vec<Fetch>) -> Outcome<Vec<Entry>> {
         let bytes =
             std::mem::take(self.upkeep.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
@@ -338,7 +338,7 @@ impl Lfs {
         moved_bytes
     }
 
-    /// Turns one live block dirty, whose segment's bytes are given. If they are damaged it stays, the segment is set aside,
+    /// Turns one live block dirty, whose segment's bytes are given. If they are damaged it stays, the segment is quarantined,
     /// and the answer is false.
     pub(in crate::lfs) fn move_entry(&mut self, segment: SegmentId, bytes: &[u8], entry: &Entry) -> bool {
         let stored = stored_bytes(bytes, &self.geo, entry);

@@ -21,7 +21,7 @@ impl Lfs {
         self.upkeep.last_request = self.upkeep.last_request.min(now);
     }
 
-    /// How long it takes until the volume counts as quiet if nobody asks for anything, in milliseconds; 0 if it is quiet.
+    /// How long until the volume counts as idle if no request arrives, in milliseconds; 0 if it is idle already.
     #[must_use]
     pub fn idle_in_ms(&self, now: TimeNs) -> u64 {
         IDLE_MS.saturating_sub(now.millis_since(self.upkeep.last_request))
