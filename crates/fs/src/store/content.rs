@@ -67,7 +67,9 @@ impl<'a> Content<'a> {
 #[must_use]
 pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<ReadyBlock> {
     let block = facts.block_bytes as usize;
-    let skip = (at_bytes.next_multiple_of(u64::from(facts.block_bytes)) - at_bytes) as usize;
+    // The offset may be any, also one within the last block of 2^64 bytes: nobody has checked it yet.
+    let within = (at_bytes % u64::from(facts.block_bytes)) as usize;
+    let skip = (block - within) % block;
     let whole = bytes.get(skip..).unwrap_or(&[]).chunks_exact(block);
     let crc_of = |bytes| facts.has_checksums.then(|| firnfs_format::crc32c(bytes));
     whole.map(|bytes| ReadyBlock { buf: Buf::from(bytes), crc: crc_of(bytes) }).collect()
@@ -99,6 +101,11 @@ mod tests {
         assert_eq!(content.ready(2).unwrap().crc, Some(firnfs_format::crc32c(&bytes[3..11])));
         facts = StoreFacts { block_bytes: 16, has_checksums: false, ..facts };
         assert!(ready_blocks(1, &bytes[..10], &facts).is_empty(), "no whole block");
+        assert_eq!(
+            ready_blocks(u64::MAX, &bytes, &facts).len(),
+            2,
+            "an offset that no file reaches is refused later"
+        );
         assert_eq!(ready_blocks(0, &bytes, &facts)[1].crc, None);
         assert_eq!(Content::from(&bytes[..]).cut(7).len_bytes(), 7);
     }
