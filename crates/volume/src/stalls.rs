@@ -1,4 +1,4 @@
-//! Stalls: how often and how long operations waited because clean segments or memory ran short, by the volume's clock.
+//! Stalls: how often and how long operations waited because room or memory ran short, by the volume's clock.
 //!
 //! One stall is all the waiting of one operation, from its first refusal for lack of room until it succeeds or fails. Waiting
 //! for a block to be read, or for a flush, does not count.

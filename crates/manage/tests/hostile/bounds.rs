@@ -2,8 +2,8 @@
 
 use super::doctor::{Doctor, field, put_ptr, put_u64};
 use super::support::{
-    INDIRECT_FILE_BYTES, assert_in_use, find, is_corrupt, mkfs_options, mount, mount_read_only, new_device,
-    pattern, put, quarantined, try_mount, unlink,
+    assert_in_use, find, is_corrupt, mkfs_options, mount, mount_read_only, patient, pattern, quarantined,
+    try_mount, unlink,
 };
 use firnfs::FsError;
 use firnfs::lfs::{Options, Thing, mkfs};
@@ -14,15 +14,6 @@ use firnfs_format::table::{Node, TABLE_ENTRY_BYTES};
 use firnfs_format::{BlockPtr, InodeNo, SegmentId, Serial};
 use firnfs_manage::OpenError;
 use std::sync::Arc;
-
-fn patient() -> (Arc<MemDevice>, InodeNo) {
-    let device = new_device();
-    let volume = mount(&device);
-    let ino = put(&volume, "ill", &pattern(1, INDIRECT_FILE_BYTES));
-    put(&volume, "well", &pattern(2, 5000));
-    volume.close().unwrap();
-    (device, ino)
-}
 
 /// As [`patient`], followed by a crash: `ill` and `well` were rewritten, and are in the log's last partial segment.
 fn crashed_patient() -> (Arc<MemDevice>, InodeNo) {

@@ -3,7 +3,7 @@
 use super::doctor::Doctor;
 use super::support::{
     INDIRECT_FILE_BYTES, assert_in_use, checkpoint, create, find, get, is_corrupt, mount, mount_read_only,
-    new_device, pattern, put, quarantined, read_only, unlink,
+    new_device, patient, pattern, put, quarantined, read_only, unlink,
 };
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, Thing};
@@ -13,15 +13,6 @@ use firnfs_device::MemDevice;
 use firnfs_format::{BlockPtr, InodeNo, SegmentId};
 use firnfs_volume::Volume;
 use std::sync::Arc;
-
-fn patient() -> (Arc<MemDevice>, InodeNo) {
-    let device = new_device();
-    let volume = mount(&device);
-    let ino = put(&volume, "ill", &pattern(1, INDIRECT_FILE_BYTES));
-    put(&volume, "well", &pattern(2, 5000));
-    volume.close().unwrap();
-    (device, ino)
-}
 
 #[test]
 fn a_deleted_file_with_a_damaged_indirect_block_stays_an_orphan_and_nothing_else_minds() {

@@ -1,25 +1,12 @@
 //! Pointers that lead outside the volume, have zero length, or have the form that exists only in memory.
 
 use super::doctor::{Doctor, field, put_ptr};
-use super::support::{
-    INDIRECT_FILE_BYTES, assert_in_use, find, get, is_corrupt, mount, new_device, pattern, put, quarantined,
-    unlink,
-};
+use super::support::{assert_in_use, find, get, is_corrupt, mount, patient, pattern, quarantined, unlink};
 use firnfs::lfs::Thing;
 use firnfs_device::MemDevice;
 use firnfs_format::pointer::PtrKind;
-use firnfs_format::{BlockPtr, InodeNo, SectorAddr};
+use firnfs_format::{BlockPtr, SectorAddr};
 use std::sync::Arc;
-
-/// A clean volume with a file of many blocks, and another file.
-fn patient() -> (Arc<MemDevice>, InodeNo) {
-    let device = new_device();
-    let volume = mount(&device);
-    let ino = put(&volume, "ill", &pattern(1, INDIRECT_FILE_BYTES));
-    put(&volume, "well", &pattern(2, 5000));
-    volume.close().unwrap();
-    (device, ino)
-}
 
 /// Impossible pointers, each in place of the pointer to a data block of the volume.
 fn impossible(doctor: &Doctor) -> Vec<(&'static str, BlockPtr)> {

@@ -56,6 +56,16 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (seed.wrapping_mul(31).wrapping_add(i * 7) >> 2) as u8 | 1).collect()
 }
 
+/// A clean volume with a file of many blocks, `ill`, and another file, `well`; the inode of `ill`.
+pub fn patient() -> (Arc<MemDevice>, InodeNo) {
+    let device = new_device();
+    let volume = mount(&device);
+    let ino = put(&volume, "ill", &pattern(1, INDIRECT_FILE_BYTES));
+    put(&volume, "well", &pattern(2, 5000));
+    volume.close().unwrap();
+    (device, ino)
+}
+
 pub fn create(volume: &Volume<Lfs>, name: &str) -> Result<InodeNo, FsError> {
     let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
     volume

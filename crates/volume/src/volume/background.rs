@@ -53,7 +53,7 @@ impl<S: Engine> Volume<S> {
         self.finish_until(&mut under_way, 0);
     }
 
-    /// Does background work that is due (commit interval, write threshold, checkpoint, cleaning). Returns how long the
+    /// Does background work that is due (whatever [`Engine::step`] finds to do). Returns how long the
     /// caller may sleep, in milliseconds, unless [`Volume::wait_for_work`] wakes it earlier.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<S: Engine> Volume<S> {
 
     fn work_until_idle(&self) -> Result<u64, FsError> {
         let mut patience = Patience::default();
-        // Requests continue while the next segments are filled.
+        // Requests continue while the next step prepares more of them.
         let mut under_way = VecDeque::new();
         let outcome = loop {
             let (step, seen) = self.background_step();

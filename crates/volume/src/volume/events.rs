@@ -10,7 +10,7 @@
 //! no timeout. `Volume::wait_for_room` has one against programs that break their promise, and `Volume::look_again` has the one
 //! that its caller asks for.
 //!
-//! Callers: `waiting`, `background`, and callers that wait until the log has advanced ([`Volume::until`]).
+//! Callers: `waiting`, `background`, and callers that wait until requests have completed ([`Volume::until`]).
 
 use super::Volume;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -137,7 +137,7 @@ impl<S: Engine> Volume<S> {
         self.tell(core, Event::Progress);
     }
 
-    /// A reader outside the lock has pinned segments: like a request, it will finish, so others may wait for it. Call it under
+    /// A reader outside the lock has pinned what it reads: like a request, it will finish, so others may wait for it. Call it under
     /// the same hold of the core's lock that made the pin.
     pub(super) fn reading_begun(&self) {
         self.events.requests.fetch_add(1, Ordering::Relaxed);
@@ -187,7 +187,8 @@ impl<S: Engine> Volume<S> {
             }
             let why = core.store().read_only().map(str::to_owned);
             if !self.get_on(core, self.seen()) {
-                let stopped = || FsError::Io("the log stopped: none of its writes is under way".to_owned());
+                let stopped =
+                    || FsError::Io("the store stopped: none of its requests is under way".to_owned());
                 return Err(why.map_or_else(stopped, FsError::ReadOnly));
             }
         }

@@ -269,7 +269,7 @@ impl<S: Engine> Volume<S> {
     /// Makes a scope durable and waits for it (group commit).
     ///
     /// # Errors
-    /// `Io` if the log fails meanwhile; after that always `ReadOnly`.
+    /// `Io` if the device fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
         let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
         self.wait_durable(ticket)
@@ -299,7 +299,7 @@ impl<S: Engine> Volume<S> {
         self.core.lock().store().broken().map(str::to_owned)
     }
 
-    /// Frees orphans, commits everything, and writes a checkpoint that marks the volume clean. The closed volume can still be
+    /// Frees orphans, commits everything, and marks the volume clean. The closed volume can still be
     /// read; it rejects changes.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ const WORK_MAX: u32 = 4096;
 /// Bytes that are read at a time for one operation, and the number of fetches: their memory is outside the cache's bound.
 const BATCH_BYTES: u64 = 4 << 20;
 const BATCH_FETCHES: usize = 256;
-/// How often a block with the wrong bytes is fetched again: its segment may have been rewritten meanwhile.
+/// How often a block with the wrong bytes is fetched again: its place may have been rewritten meanwhile.
 const FETCH_TRIES: u32 = 3;
 
 impl<S: Engine> Volume<S> {
@@ -77,7 +77,7 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// An operation waits for log room or memory: has the background worker make it, or makes it here.
+    /// An operation waits for room or memory: has the background worker make it, or makes it here.
     fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
         if self.has_background() && !patience.is_alone {
             return self.wait_for_room(patience);
