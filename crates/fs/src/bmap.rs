@@ -49,6 +49,8 @@ pub enum Parent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     pointers_per_block: u64,
+    /// Blocks that each level can have: every operation asks for several.
+    blocks_at: [u64; LEVELS as usize + 1],
 }
 
 impl Geometry {
@@ -60,7 +62,13 @@ impl Geometry {
     pub fn new(block_bytes: u32, pointer_bytes: u32) -> Self {
         let pointers_per_block = u64::from(block_bytes / pointer_bytes);
         assert!(pointers_per_block >= 8, "{pointers_per_block} pointers in a block");
-        Self { pointers_per_block }
+        let mut geometry = Self { pointers_per_block, blocks_at: [0; LEVELS as usize + 1] };
+        geometry.blocks_at = std::array::from_fn(|level| geometry.count_blocks_at(level as u8));
+        geometry
+    }
+
+    fn count_blocks_at(self, level: u8) -> u64 {
+        (1..=LEVELS - level).fold(Self::roots(level), |sum, below| sum.saturating_add(self.span(below)))
     }
 
     /// Pointers in an indirect block (P).
@@ -118,10 +126,7 @@ impl Geometry {
     /// Blocks that a level can have. Saturates.
     #[must_use]
     pub fn blocks_at(self, level: u8) -> u64 {
-        if level > LEVELS {
-            return 0;
-        }
-        (1..=LEVELS - level).fold(Self::roots(level), |sum, below| sum.saturating_add(self.span(below)))
+        self.blocks_at.get(usize::from(level)).copied().unwrap_or(0)
     }
 
     /// The block that a pointer of an indirect block (level 1 to 5, `slot` below P) leads to, one level down.
