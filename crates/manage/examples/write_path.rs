@@ -1,9 +1,10 @@
 //! What a write costs the processor, without FUSE and without a device: `cargo run --release -p firnfs-manage --example write_path`.
 //!
-//! A file of 100 MiB is written in calls of 8 KiB, in sequence and then at random, to a log-structured volume and to the
-//! memory store, in interleaved rounds. The table has nanoseconds of processor time a call, medians of the rounds:
+//! A file of 100 MiB is written in calls of 8 KiB, in sequence and then at random, and 20,000 files of 1 KiB are made, on a
+//! log-structured volume and in the memory store, in interleaved rounds. The table has nanoseconds of processor time a call or
+//! file, medians of the rounds:
 //! - *prepare*: copies and checksums, made outside the lock of the driver;
-//! - *write*: the operation, under the lock;
+//! - *write*: the operation, under the lock (for a file: making and writing it);
 //! - *step*: background work under the lock, most of it laying out batches, as a share of each call;
 //! - *request*: putting segments together for the device, outside the lock.
 //!
@@ -26,15 +27,13 @@ use std::sync::Arc;
 const VOLUME_BYTES: u64 = 1 << 30;
 const FILE_BYTES: u64 = 100 << 20;
 const CALL_BYTES: usize = 8 << 10;
+const FILES: u64 = 20_000;
 /// Reading the clock of the processor time is a system call.
 const CALLS_AT_A_TIME: usize = 64;
 const ROUNDS: usize = 9;
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-/// Where a call writes, and the blocks prepared for it.
-type Call = (u64, Vec<ReadyBlock>);
 
 /// Processor time of this thread, in nanoseconds.
 fn cpu_ns() -> u64 {
@@ -84,7 +83,7 @@ impl<S: Engine> Bench<S> {
     }
 
     /// Writes the whole file in that order.
-    fn pass(&mut self, order: &[u64]) -> Result<Cost> {
+    fn overwrite(&mut self, order: &[u64]) -> Result<Cost> {
         let mut cost = Cost::default();
         let facts = self.vfs.store().facts();
         let mut bytes = vec![0; CALL_BYTES];
@@ -98,33 +97,70 @@ impl<S: Engine> Bench<S> {
                     calls.push((at_bytes, ready_blocks(at_bytes, &bytes, &facts)));
                 }
             });
-            self.calls += group.len() as u64;
-            let mut left = &calls[..];
-            while !left.is_empty() {
-                let (stopped, _) =
-                    timed(&mut cost.write, || self.write(&mut left, &bytes, facts.block_bytes));
-                match stopped {
-                    Ok(()) => self.background(&mut cost, false)?,
-                    Err(Stop::Fail(e)) => return Err(e.into()),
-                    Err(Stop::Need(fetches)) => self.fetch(&fetches)?,
-                    Err(Stop::Room) => self.background(&mut cost, true)?,
-                }
-            }
+            let ino = self.ino;
+            self.carry_out(&mut cost, group.len(), |vfs, now, n| {
+                let (at_bytes, blocks): &(u64, Vec<ReadyBlock>) = &calls[n];
+                let content = Content::prepared(*at_bytes, &bytes, blocks, facts.block_bytes);
+                let written = vfs.write_content(now, ino, *at_bytes, content, false)?;
+                assert_eq!(written, bytes.len(), "no call reaches a limit of an operation");
+                Ok(())
+            })?;
         }
         Ok(cost)
     }
 
-    /// Carries out calls until background work is due.
-    fn write(&mut self, calls: &mut &[Call], bytes: &[u8], block_bytes: u32) -> Outcome<()> {
-        while let Some(((at_bytes, blocks), rest)) = calls.split_first() {
-            let content = Content::prepared(*at_bytes, bytes, blocks, block_bytes);
-            let now = TimeNs(self.calls as i64 * 10_000);
-            let written = self.vfs.write_content(now, self.ino, *at_bytes, content, false)?;
-            assert_eq!(written, bytes.len(), "no call reaches a limit of an operation");
-            *calls = rest;
-            if self.vfs.store().pressure() == Pressure::Due {
-                break;
+    /// Makes that many files of 1 KiB, then removes them; what the removal costs is left out.
+    fn create(&mut self, files: u64) -> Result<Cost> {
+        let mut cost = Cost::default();
+        let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
+        let bytes = [7; 1 << 10];
+        let names: Vec<String> = (0..files).map(|n| format!("small{n}")).collect();
+        for group in names.chunks(CALLS_AT_A_TIME) {
+            let mut inos = Vec::new();
+            self.carry_out(&mut cost, group.len(), |vfs, now, n| {
+                let made = vfs.make(now, CALLER, InodeNo::ROOT, group[n].as_bytes(), node, false)?;
+                inos.push(made.ino);
+                Ok(())
+            })?;
+            self.carry_out(&mut cost, group.len(), |vfs, now, n| {
+                vfs.write(now, inos[n], 0, &bytes, false).map(drop)
+            })?;
+        }
+        let mut removal = Cost::default();
+        self.carry_out(&mut removal, names.len(), |vfs, now, n| {
+            vfs.unlink(now, InodeNo::ROOT, names[n].as_bytes()).map(drop)
+        })?;
+        Ok(cost)
+    }
+
+    /// Carries out operation 0, 1, ... `count` - 1, with background work as it falls due.
+    fn carry_out(
+        &mut self,
+        cost: &mut Cost,
+        count: usize,
+        mut op: impl FnMut(&mut Vfs<S>, TimeNs, usize) -> Outcome<()>,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < count {
+            let first = self.calls;
+            let (stopped, _) = timed(&mut cost.write, || {
+                while done < count {
+                    self.calls += 1;
+                    op(&mut self.vfs, TimeNs(self.calls as i64 * 10_000), done)?;
+                    done += 1;
+                    if self.vfs.store().pressure() == Pressure::Due {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+            match stopped {
+                Ok(()) => self.background(cost, false)?,
+                Err(Stop::Fail(e)) => return Err(e.into()),
+                Err(Stop::Need(fetches)) => self.fetch(&fetches)?,
+                Err(Stop::Room) => self.background(cost, true)?,
             }
+            assert!(self.calls > first, "each round tries one operation at least");
         }
         Ok(())
     }
@@ -218,38 +254,41 @@ fn median(costs: &[Cost], part: impl Fn(&Cost) -> u64) -> u64 {
     values[values.len() / 2]
 }
 
-fn main() -> Result<()> {
-    let calls = FILE_BYTES / CALL_BYTES as u64;
-    let orders = [("sequential", (0..calls).collect()), ("random", shuffled(calls))];
-    let (mut log, mut memory) = (log_structured()?, in_memory()?);
-    for store in 0..2 {
-        // The first pass allocates; it does not count.
-        if store == 0 {
-            log.pass(&orders[0].1)?
-        } else {
-            memory.pass(&orders[0].1)?
-        };
+/// Rounds of one scenario on both stores, and their rows of the table.
+fn compare(
+    name: &str,
+    count: u64,
+    mut log: impl FnMut() -> Result<Cost>,
+    mut memory: impl FnMut() -> Result<Cost>,
+) -> Result<()> {
+    let mut costs = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        costs[0].push(log()?);
+        costs[1].push(memory()?);
     }
-    println!(
-        "{:<12}{:<8}{:>9}{:>9}{:>9}{:>9}{:>9}  longest step",
-        "order", "store", "prepare", "write", "step", "request", "sum"
-    );
-    for (name, order) in &orders {
-        let mut costs = [Vec::new(), Vec::new()];
-        for _ in 0..ROUNDS {
-            costs[0].push(log.pass(order)?);
-            costs[1].push(memory.pass(order)?);
-        }
-        for (store, costs) in ["log", "memory"].iter().zip(&costs) {
-            let parts = [|c: &Cost| c.prepare, |c: &Cost| c.write, |c: &Cost| c.step, |c: &Cost| c.request];
-            let parts = parts.map(|part| median(costs, part) / calls);
-            let longest_us = median(costs, |c| c.longest_step) / 1000;
-            let [prepare, write, step, request] = parts;
-            println!(
-                "{name:<12}{store:<8}{prepare:>9}{write:>9}{step:>9}{request:>9}{:>9}  {longest_us} us",
-                parts.iter().sum::<u64>()
-            );
-        }
+    for (store, costs) in ["log", "memory"].iter().zip(&costs) {
+        let parts = [|c: &Cost| c.prepare, |c: &Cost| c.write, |c: &Cost| c.step, |c: &Cost| c.request];
+        let [prepare, write, step, request] = parts.map(|part| median(costs, part) / count);
+        let sum = prepare + write + step + request;
+        let longest_us = median(costs, |c| c.longest_step) / 1000;
+        println!("{name:<12}{store:<8}{prepare:>9}{write:>9}{step:>9}{request:>9}{sum:>9}  {longest_us} us");
     }
     Ok(())
+}
+
+fn main() -> Result<()> {
+    let calls = FILE_BYTES / CALL_BYTES as u64;
+    let sequence: Vec<u64> = (0..calls).collect();
+    let (mut log, mut memory) = (log_structured()?, in_memory()?);
+    // The first pass allocates; it does not count.
+    log.overwrite(&sequence)?;
+    memory.overwrite(&sequence)?;
+    println!(
+        "{:<12}{:<8}{:>9}{:>9}{:>9}{:>9}{:>9}  longest step",
+        "", "store", "prepare", "write", "step", "request", "sum"
+    );
+    let random = shuffled(calls);
+    compare("sequential", calls, || log.overwrite(&sequence), || memory.overwrite(&sequence))?;
+    compare("random", calls, || log.overwrite(&random), || memory.overwrite(&random))?;
+    compare("small files", FILES, || log.create(FILES), || memory.create(FILES))
 }
