@@ -194,15 +194,17 @@ impl Geometry {
 mod tests {
     use super::*;
 
-    const SMALL: Geometry = Geometry { pointers_per_block: 8 };
+    fn small() -> Geometry {
+        Geometry::new(512, 64)
+    }
 
     /// All blocks of a small map, by walking down from the inode's slots: the independent description.
     fn walk(level: u8, index: BlockIndex, seen: &mut Vec<(u8, BlockIndex)>) {
         seen.push((level, index));
         if level > 0 {
-            for slot in 0..SMALL.pointers_per_block as usize {
-                let child = SMALL.child(level, index, slot);
-                let parent = SMALL.parent(level - 1, child);
+            for slot in 0..small().pointers_per_block as usize {
+                let child = small().child(level, index, slot);
+                let parent = small().parent(level - 1, child);
                 assert_eq!(parent, Some(Parent::Indirect { level, index, slot }));
                 walk(level - 1, child, seen);
             }
@@ -214,16 +216,16 @@ mod tests {
         let mut seen = Vec::new();
         for slot in 0..SLOTS {
             let (level, index) = Geometry::root(slot);
-            assert_eq!(SMALL.parent(level, index), Some(Parent::Inode(slot)));
+            assert_eq!(small().parent(level, index), Some(Parent::Inode(slot)));
             walk(level, index, &mut seen);
         }
         let data: Vec<u64> = seen.iter().filter(|b| b.0 == 0).map(|b| b.1.0).collect();
-        assert_eq!(data, (0..SMALL.max_blocks()).collect::<Vec<_>>());
+        assert_eq!(data, (0..small().max_blocks()).collect::<Vec<_>>());
         for level in 0..=LEVELS {
             let mut at_level: Vec<u64> = seen.iter().filter(|b| b.0 == level).map(|b| b.1.0).collect();
             at_level.sort_unstable();
-            assert_eq!(at_level, (0..SMALL.blocks_at(level)).collect::<Vec<_>>(), "level {level}");
-            assert_eq!(SMALL.parent(level, BlockIndex(SMALL.blocks_at(level))), None, "past level {level}");
+            assert_eq!(at_level, (0..small().blocks_at(level)).collect::<Vec<_>>(), "level {level}");
+            assert_eq!(small().parent(level, BlockIndex(small().blocks_at(level))), None, "past level {level}");
         }
     }
 
@@ -236,15 +238,15 @@ mod tests {
         });
         let mut numbers = std::collections::BTreeSet::new();
         for (level, index) in seen {
-            let lbn = SMALL.lbn(level, index);
+            let lbn = small().lbn(level, index);
             assert!(numbers.insert(lbn), "{lbn} names two blocks");
-            assert_eq!(SMALL.from_lbn(lbn), Some((level, index)));
+            assert_eq!(small().from_lbn(lbn), Some((level, index)));
         }
         let lowest = *numbers.first().unwrap();
         for lbn in lowest - 20..0 {
-            assert_eq!(SMALL.from_lbn(lbn).is_some(), numbers.contains(&lbn), "{lbn}");
+            assert_eq!(small().from_lbn(lbn).is_some(), numbers.contains(&lbn), "{lbn}");
         }
-        assert_eq!(SMALL.from_lbn(i64::MIN), None);
+        assert_eq!(small().from_lbn(i64::MIN), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ enum Item {
 
 /// Items and their stored lengths in sectors.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     items: Vec<Item>,
     lens: Vec<u8>,
 }
@@ -64,7 +64,7 @@ impl Batch {
 
 /// What a commit writes, by how long it is likely to live.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     /// Content of files. It refers to nothing in `meta`.
     data: Batch,
     /// For each item of `data` the placement's number of its log.
@@ -74,6 +74,12 @@ struct Gathered {
 }
 
 impl Gathered {
+    /// Adds a file's own data, for the placement's log of that number.
+    pub fn push_content(&mut self, ino: InodeNo, place: BlockPlace, len_sectors: u8, log: u8) {
+        self.data.push(Item::Block(ino, place, true), len_sectors);
+        self.logs.push(log);
+    }
+
     fn sectors(&self) -> u64 {
         self.data.sectors() + self.meta.sectors()
     }
@@ -107,7 +113,7 @@ impl Gathered {
     }
 
     /// Each log's own, metadata last.
-    fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
+    pub fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
         let mut parts: [Batch; DATA_LOGS_MAX as usize] = Default::default();
         for ((item, len), log) in self.data.items.into_iter().zip(self.data.lens).zip(self.logs) {
             parts[usize::from(log)].push(item, len);
@@ -162,27 +168,47 @@ impl Lfs {
         if cause == Cause::Cleaning && self.sorts_by_age() {
             gathered.sort_data_by(|item| self.birth_of(item));
         }
-        let mut parts = if self.is_worth_several(&gathered, scope, cause) {
+        let parts = if self.is_worth_several(&gathered, scope, cause) {
             gathered.apart(self.writer.log.meta_log())
         } else {
             gathered.together()
         };
+        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
+        self.write_parts(now, parts, flags, FLAG_END)?;
+        if scope == Scope::All {
+            self.writer.ahead = None;
+        }
+        Ok(Ticket(self.writer.log.serial.0))
+    }
+
+    /// Writes what goes to each log; the last partial segment is marked with `end`.
+    ///
+    /// # Errors
+    /// `Need`, `Room`: nothing is written then.
+    pub(super) fn write_parts(
+        &mut self,
+        now: TimeNs,
+        mut parts: Vec<(u8, Batch)>,
+        flags: u16,
+        end: u16,
+    ) -> Outcome<()> {
         parts.retain(|(_, batch)| !batch.items.is_empty());
         let needed =
             parts.iter().map(|(log, batch)| self.writer.log.segments_entered(*log, &self.geo, &batch.lens));
         self.ensure_pool(needed.sum())?;
-        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
         for (n, (log, batch)) in parts.iter().enumerate() {
-            let end = if n + 1 == parts.len() { FLAG_END } else { 0 };
-            self.write_batch(now, batch, *log, flags, end);
+            let more = if n + 1 == parts.len() { end } else { 0 };
+            self.write_batch(now, batch, *log, flags, more);
         }
-        Ok(Ticket(self.writer.log.serial.0))
+        Ok(())
     }
 
     fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
         let segment_sectors = u64::from(self.geo.segment_sectors);
         let least_sectors = match cause {
             Cause::Cleaning | Cause::Ordering => return true,
+            // The rest of a commit that has begun so.
+            Cause::Due if self.writer.ahead.as_ref().is_some_and(|ahead| ahead.has_begun) => return true,
             Cause::Wanted => segment_sectors,
             Cause::Due if self.writer.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
             Cause::Due => self.writer.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
@@ -245,7 +271,12 @@ impl Lfs {
     }
 
     /// The log for a dirty block. `last` is what the placement said of the last one: neighbours mostly come from one place.
-    fn block_log(&self, now: TimeNs, key: &BlockKey, last: &mut Option<(Writer, Option<Origin>, u8)>) -> u8 {
+    pub(super) fn block_log(
+        &self,
+        now: TimeNs,
+        key: &BlockKey,
+        last: &mut Option<(Writer, Option<Origin>, u8)>,
+    ) -> u8 {
         let dirty = self.shelf.cache.dirty(key).expect("only dirty blocks are gathered");
         // The cleaner keeps the birth of what it moves.
         let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
