@@ -56,6 +56,8 @@ impl Check<'_> {
         for at in 0..order.len() {
             self.record((&order, at), &mut course, &mut pending);
             if pending.nodes.len() >= EXPAND_MAX || pending.leaves.len() >= GATHER_MAX {
+                // One pass at a time has reads under way.
+                self.sweep.end(std::mem::take(&mut course));
                 self.settle(&mut pending);
             }
             if at % TELL_EVERY == 0 {
