@@ -1,10 +1,13 @@
 //! What reads at depth gain where nothing is in memory yet: recovery, the file system check, scrub, salvage, and one
-//! sequential read through a volume. `cold_reads DIR [SIZE_MIB [ROUNDS]]`; DIR has room for three images of SIZE_MIB (2048),
-//! which are made if they are not there, and kept for the next run.
+//! sequential read through a volume. `cold_reads DIR [SIZE_MIB [ROUNDS [LATENCY_US [ROWS]]]]`; DIR has room for four images
+//! of SIZE_MIB (2048), which are made if they are not there, and kept for the next run. With LATENCY_US (0) each read takes at
+//! least so many microseconds, as on a disk behind a network; reads under way together wait together. ROWS is a part of the
+//! names of the rows wanted.
 //!
-//! Each row has milliseconds, medians of interleaved rounds: through a device that carries out reads one after the other,
-//! through one that carries out several at a time, and their ratio. Devices use O_DIRECT where the system allows it; the page
-//! cache is dropped before each measurement where the user may do that.
+//! Each row has milliseconds, and in brackets those of the processor (this process), medians of interleaved rounds: through a
+//! device that carries out reads one after the other, through one that carries out several at a time, and the ratio of the
+//! times. Devices use O_DIRECT where the system allows it; the page cache is dropped before each measurement where the user may
+//! do that.
 
 // It measures time, which the crate itself never does.
 #![allow(clippy::disallowed_methods)]
@@ -17,16 +20,17 @@ use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{
-    Access, Clock, DeepReads, Device, FileDevice, FileOptions, Lock, Request, SystemClock, Tag,
+    Access, Clock, Completion, DeepReads, Device, FileDevice, FileOptions, Geometry, Lock, Request,
+    SystemClock, Tag,
 };
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{LogVolume, Scrub, check, format, open, put_together, write_salvaged};
 use firnfs_volume::Volume;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -43,9 +47,12 @@ type Row<'a> = (&'a str, &'a Path, fn(&Arc<dyn Device>, &Path) -> Done);
 
 fn main() -> Done {
     let mut args = std::env::args().skip(1);
-    let home = PathBuf::from(args.next().ok_or("usage: cold_reads DIR [SIZE_MIB [ROUNDS]]")?);
+    let home =
+        PathBuf::from(args.next().ok_or("usage: cold_reads DIR [SIZE_MIB [ROUNDS [LATENCY_US [ROWS]]]]")?);
     let size_mib: u64 = args.next().map_or(Ok(2048), |a| a.parse())?;
     let rounds: usize = args.next().map_or(Ok(5), |a| a.parse())?;
+    let latency = Duration::from_micros(args.next().map_or(Ok(0), |a| a.parse())?);
+    let wanted = args.next().unwrap_or_default();
     let image = |name: &str| home.join(format!("{name}-{size_mib}.img"));
     let images = [image("new"), image("rewritten"), image("random"), image("mixed")];
     let makers = [new_files, rewritten_files, random_writes, mixed];
@@ -56,7 +63,7 @@ fn main() -> Done {
         }
     }
     let [new, rewritten, random, mixed] = &images;
-    let rows: [Row; 9] = [
+    let rows: [Row; 10] = [
         ("recovery, 50,000 new files", new, |device, _| recover(device)),
         ("recovery, 50,000 files rewritten", rewritten, |device, _| recover(device)),
         ("recovery, a file rewritten at random", random, |device, _| recover(device)),
@@ -66,26 +73,31 @@ fn main() -> Done {
         ("salvage, look", mixed, |device, _| salvage(device, None)),
         ("salvage, look and copy", mixed, |device, home| salvage(device, Some(home))),
         ("100 MiB file, 128 KiB at a time", mixed, |device, _| sequential(device)),
+        ("100 MiB of the device, 128 KiB a request", mixed, |device, _| raw(device)),
     ];
     println!("| what | one by one | at depth | ratio |\n|---|---|---|---|");
-    for (name, path, run) in rows {
+    for (name, path, run) in rows.into_iter().filter(|(name, ..)| name.contains(&wanted)) {
         let ways = [DeepReads::OneByOne, DeepReads::Ring];
-        let [one, deep] = measure(rounds, path, ways, |device| run(device, &home))?;
-        println!("| {name} | {one:.0} | {deep:.0} | {:.2} |", deep / one);
+        let [one, deep] = measure(rounds, path, (ways, latency), |device| run(device, &home))?;
+        println!(
+            "| {name} | {:.0} ({:.0}) | {:.0} ({:.0}) | {:.2} |",
+            one.0,
+            one.1,
+            deep.0,
+            deep.1,
+            deep.0 / one.0
+        );
     }
-    let ways = [DeepReads::OneByOne, DeepReads::Ring];
-    let [one, deep] = measure(rounds, mixed, ways, |device| raw(device))?;
-    println!("| 100 MiB of the device, 128 KiB a request | {one:.0} | {deep:.0} | {:.2} |", deep / one);
     Ok(())
 }
 
-/// Median milliseconds of each way.
+/// Median milliseconds of each way, of the clock and of the processor.
 fn measure(
     rounds: usize,
     path: &Path,
-    ways: [DeepReads; 2],
+    (ways, latency): ([DeepReads; 2], Duration),
     mut run: impl FnMut(&Arc<dyn Device>) -> Done,
-) -> Done<[f64; 2]> {
+) -> Done<[(f64, f64); 2]> {
     let mut costs = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         for (deep_reads, costs) in ways.into_iter().zip(&mut costs) {
@@ -95,18 +107,75 @@ fn measure(
                 deep_reads,
                 ..FileOptions::default()
             };
-            let device: Arc<dyn Device> = Arc::new(FileDevice::open(path, &options)?);
+            let file = FileDevice::open(path, &options)?;
+            let device: Arc<dyn Device> = match latency.is_zero() {
+                true => Arc::new(file),
+                false => Arc::new(Far::new(file, latency, deep_reads != DeepReads::OneByOne)),
+            };
             // Without the right to do it, O_DIRECT has to do.
             let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
-            let started = Instant::now();
+            let (started, cpu_before) = (Instant::now(), cpu_ms()?);
             run(&device)?;
-            costs.push(started.elapsed().as_secs_f64() * 1e3);
+            costs.push((started.elapsed().as_secs_f64() * 1e3, cpu_ms()? - cpu_before));
         }
     }
-    Ok(costs.map(|mut costs| {
-        costs.sort_by(f64::total_cmp);
-        costs[costs.len() / 2]
+    Ok(costs.map(|costs| {
+        let (wall, cpu): (Vec<f64>, Vec<f64>) = costs.into_iter().unzip();
+        (median(wall), median(cpu))
     }))
+}
+
+/// A device each of whose reads takes some time at least: from when it is submitted, or, one by one, from when it is waited for.
+struct Far {
+    inner: FileDevice,
+    latency: Duration,
+    is_deep: bool,
+    submitted: Mutex<HashMap<Tag, Instant>>,
+}
+
+impl Far {
+    fn new(inner: FileDevice, latency: Duration, is_deep: bool) -> Self {
+        Self { inner, latency, is_deep, submitted: Mutex::default() }
+    }
+}
+
+impl Device for Far {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let is_read = matches!(request, Request::Read { .. });
+        let tag = self.inner.submit(request);
+        if is_read && let Ok(mut submitted) = self.submitted.lock() {
+            submitted.insert(tag, Instant::now());
+        }
+        tag
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        let submitted = self.submitted.lock().ok().and_then(|mut submitted| submitted.remove(&tag));
+        let started = if self.is_deep { submitted } else { submitted.map(|_| Instant::now()) };
+        let completion = self.inner.wait(tag);
+        if let Some(started) = started {
+            std::thread::sleep(self.latency.saturating_sub(started.elapsed()));
+        }
+        completion
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+}
+
+/// Processor time of this process, its threads included, in steps of 10 ms.
+fn cpu_ms() -> Done<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let behind_name = stat.rsplit(')').next().ok_or("no name in stat")?;
+    let ticks = behind_name.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? * 10.0)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn mount(device: &Arc<dyn Device>, options: Options) -> Done<Volume<Lfs>> {

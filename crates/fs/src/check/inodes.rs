@@ -267,9 +267,9 @@ impl Check<'_> {
             nodes.sort_unstable_by_key(|todo| todo.ptr.addr);
             let list = |at: usize| nodes.get(at).map(|todo| todo.ptr);
             let mut course = Course::default();
-            for at in 0..nodes.len() {
-                let bytes = self.target(&nodes[at], &mut course, (&list, at));
-                self.node(&nodes[at], bytes, pending);
+            for (at, todo) in nodes.iter().enumerate() {
+                let bytes = self.target(todo, &mut course, (&list, at));
+                self.node(todo, bytes, pending);
             }
             self.sweep.end(course);
         }
@@ -280,9 +280,9 @@ impl Check<'_> {
         leaves.sort_unstable_by_key(|todo| todo.ptr.addr);
         let list = |at: usize| leaves.get(at).map(|todo| todo.ptr);
         let mut course = Course::default();
-        for at in 0..leaves.len() {
-            let bytes = self.target(&leaves[at], &mut course, (&list, at));
-            self.leaf(&leaves[at], bytes);
+        for (at, todo) in leaves.iter().enumerate() {
+            let bytes = self.target(todo, &mut course, (&list, at));
+            self.leaf(todo, bytes);
             if at % TELL_EVERY == 0 {
                 self.tell(1);
             }

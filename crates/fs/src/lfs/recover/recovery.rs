@@ -73,6 +73,9 @@ pub(super) type Accepted = BTreeMap<SectorAddr, SectorAddr>;
 /// What lies where a log may go on: each place is read once, however many serials are looked for there.
 type Heads = BTreeMap<SectorAddr, Option<Summary>>;
 
+/// Segments after the one that a log has entered that are read meanwhile.
+const SEGMENTS_AHEAD: u32 = 2;
+
 /// How far the log is read, at the end of a whole batch.
 #[derive(Clone)]
 pub(in crate::lfs) struct Position {
@@ -107,7 +110,7 @@ impl Lfs {
         let mut batch = Batch::default();
         let mut found = RollForward::default();
         let (mut tail, mut heads) = (Accepted::new(), Heads::new());
-        let mut log = LogTail::new(read, self.geo.segment_bytes);
+        let mut log = LogTail::new(read);
         self.expect_logs(&mut log, base);
         while let Some(partial) = self.next_partial(&mut log, base, &mut at, &mut heads)? {
             self.note(&partial, log.at_hand(self.extent_of(&partial.summary)), &mut batch)?;
@@ -168,9 +171,9 @@ impl Lfs {
         let expected = at.serial.next();
         for log in 0..at.tails.len() {
             let Some(tail) = at.tails[log] else { continue };
-            for (segment, sector, then) in self.places(&tail) {
+            for (segment, sector) in self.places(&tail) {
                 let wanted = Wanted { expected, prev_crc: at.crc, log: log as u8, base };
-                let way = self.way(segment, sector, then);
+                let way = self.way(segment, sector);
                 let Some(partial) = self.try_partial(bytes, (segment, sector), &way, &wanted, heads)? else {
                     continue;
                 };
@@ -182,8 +185,7 @@ impl Lfs {
                     next_segment: partial.summary.next_segment,
                 });
                 if sector == 0 {
-                    let next = self.way(partial.summary.next_segment, 0, None);
-                    bytes.expect(&next, self.sb.write_unit_bytes);
+                    self.run_ahead(bytes, heads, &partial.summary);
                 }
                 return Ok(Some(partial));
             }
@@ -191,20 +193,59 @@ impl Lfs {
         Ok(None)
     }
 
-    /// The places where a log may go on, and the segment after each, as far as they are in the volume.
-    fn places(&self, tail: &Tail) -> impl Iterator<Item = (SegmentId, u32, Option<SegmentId>)> {
-        let (geo, next) = (self.geo, tail.next_segment);
-        let inside = move |segment: SegmentId| segment.0 < geo.segments;
-        let then = Some(next).filter(|next| inside(*next));
-        [(tail.segment, tail.sector, then), (next, 0, None)]
+    /// The places where a log may go on, as far as they are in the volume.
+    fn places(&self, tail: &Tail) -> impl Iterator<Item = (SegmentId, u32)> + use<> {
+        let geo = self.geo;
+        [(tail.segment, tail.sector), (tail.next_segment, 0)]
             .into_iter()
-            .filter(move |(segment, sector, _)| *sector < geo.segment_sectors && inside(*segment))
+            .filter(move |(segment, sector)| *sector < geo.segment_sectors && segment.0 < geo.segments)
     }
 
-    fn way(&self, segment: SegmentId, sector: u32, then: Option<SegmentId>) -> Way {
-        let at = |segment, sector| self.geo.device_bytes(self.geo.addr(segment, sector));
-        let end_bytes = at(segment, self.geo.segment_sectors);
-        Way { at_bytes: at(segment, sector), end_bytes, then_bytes: then.map(|then| at(then, 0)) }
+    fn way(&self, segment: SegmentId, sector: u32) -> Way {
+        let at = |sector| self.geo.device_bytes(self.geo.addr(segment, sector));
+        Way { at_bytes: at(sector), end_bytes: at(self.geo.segment_sectors) }
+    }
+
+    /// A log has entered a segment: begins to read those after it, as far as it has named them. What lies there may be of no
+    /// use; only [`Self::next_partial`] judges that.
+    fn run_ahead(&self, bytes: &mut LogTail<'_>, heads: &mut Heads, entered: &Summary) {
+        let mut next = entered.next_segment;
+        for _ in 0..SEGMENTS_AHEAD {
+            let way = self.way(next, 0);
+            bytes.expect(&way, self.sb.write_unit_bytes);
+            if !bytes.is_long() {
+                return;
+            }
+            let Ok(Some(head)) = self.head(bytes, heads, self.geo.addr(next, 0), &way) else { return };
+            let goes_on = head.uuid == self.sb.uuid
+                && head.segment == next
+                && head.log == entered.log
+                && head.serial > entered.serial
+                && head.next_segment.0 < self.geo.segments;
+            if !goes_on {
+                return;
+            }
+            next = head.next_segment;
+            bytes.expect_more(&way);
+        }
+        bytes.expect(&self.way(next, 0), self.sb.write_unit_bytes);
+    }
+
+    /// The head of a partial segment at a place, if there is one.
+    fn head<'h>(
+        &self,
+        bytes: &mut LogTail<'_>,
+        heads: &'h mut Heads,
+        addr: SectorAddr,
+        way: &Way,
+    ) -> Result<Option<&'h Summary>, FsError> {
+        Ok(match heads.entry(addr) {
+            Slot::Occupied(known) => known.into_mut().as_ref(),
+            Slot::Vacant(new) => {
+                let head = bytes.bytes(way, self.sb.write_unit_bytes)?;
+                new.insert(Summary::decode_header(head).ok()).as_ref()
+            }
+        })
     }
 
     fn extent_of(&self, summary: &Summary) -> Extent {
@@ -215,10 +256,13 @@ impl Lfs {
     /// Begins to read all logs from where the checkpoint left them.
     fn expect_logs(&self, bytes: &mut LogTail<'_>, base: &Checkpoint) {
         for tail in base.tails.iter().flatten().filter(|_| !base.clean) {
-            for (segment, sector, then) in self.places(tail) {
-                let way = self.way(segment, sector, then);
-                let is_next = then.is_none();
-                if is_next { bytes.expect(&way, self.sb.write_unit_bytes) } else { bytes.expect_first(&way) }
+            for (segment, sector) in self.places(tail) {
+                let way = self.way(segment, sector);
+                if sector == 0 {
+                    bytes.expect(&way, self.sb.write_unit_bytes)
+                } else {
+                    bytes.expect_more(&way)
+                }
             }
         }
     }
@@ -232,13 +276,7 @@ impl Lfs {
         heads: &mut Heads,
     ) -> Result<Option<Partial>, FsError> {
         let addr = self.geo.addr(segment, sector);
-        let head = match heads.entry(addr) {
-            Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(new) => {
-                new.insert(Summary::decode_header(bytes.bytes(way, self.sb.write_unit_bytes)?).ok())
-            }
-        };
-        let Some(header) = head else { return Ok(None) };
+        let Some(header) = self.head(bytes, heads, addr, way)? else { return Ok(None) };
         let fits = header.len_sectors <= self.geo.segment_sectors - sector;
         if !fits || header.segment != segment || !wanted.matches(header) {
             return Ok(None);
