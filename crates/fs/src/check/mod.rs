@@ -7,7 +7,7 @@
 //! 4. link counts (`tree`);
 //! 5. inode map, segment usage, counts: recomputed (`accounting`, `claims`).
 //!
-//! Like opening a volume, the check reads through a function that the driver provides. It has no other effects: no clock, no
+//! Like opening a volume, the check reads through a reader that the driver provides. It has no other effects: no clock, no
 //! threads, no writes. It checks a crashed volume as a mount would see it: rolled forward, in memory.
 //!
 //! Invariants:

@@ -3,13 +3,13 @@
 //! A mounted volume says what it needs and lets its driver read. Before there is a mounted volume, the library reads through
 //! this trait, which the driver implements over its device. A caller with several reads posts all of them and then finishes
 //! each: the reader has them under way together. Three shapes of that are here, for all callers:
-//! - [`read_all`](trait.DeviceReader.html#method.read_all): a few reads at a time, each wanted whole;
-//! - [`read_in_order`](trait.DeviceReader.html#method.read_in_order): many reads, used one after the other, the next ones under
-//!   way meanwhile;
-//! - [`read_scattered`](trait.DeviceReader.html#method.read_scattered): many small places, of which neighbours become one read.
+//! - `read_all`: a few reads at a time, all of them wanted;
+//! - `read_in_order`: many reads, used one after the other, the next ones under way meanwhile;
+//! - `read_scattered`: many small places, of which neighbours become one read.
 //!
 //! Invariants: every read that was posted is finished, exactly once. Reads under way have at most
-//! [`DeviceReader::depth_bytes`] together, or are a single one; so their memory is bounded, whatever the device says.
+//! [`DeviceReader::depth_bytes`] together, or are a single one, or a few that the caller counted; so their memory is bounded,
+//! whatever the device says.
 //!
 //! Callers: `open`, `recovery` with `log_tail` and `near`, `evidence`; the file system check; the drivers' scrub and salvage.
 
