@@ -1,6 +1,6 @@
 //! Drives the file system check: gives it the device to read.
 
-use crate::open::reading;
+use crate::reading::DeviceReads;
 use firnfs::FsError;
 use firnfs::check::{CheckError, From, Progress, Report};
 use firnfs::lfs::Lfs;
@@ -12,7 +12,7 @@ use firnfs_volume::Volume;
 /// # Errors
 /// If there is nothing to check: the device holds no volume, a truncated one or no usable checkpoint, or it failed.
 pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -> Result<Report, CheckError> {
-    firnfs::check::check(&mut reading(device), device.geometry().size_bytes, from, watch)
+    firnfs::check::check(&mut DeviceReads::new(device), device.geometry().size_bytes, from, watch)
 }
 
 /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; the check
@@ -22,7 +22,7 @@ pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -
 /// If making everything durable failed.
 pub(crate) fn check_open(volume: &Volume<Lfs>) -> Result<Report, FsError> {
     volume.look_when_drained(|vfs, device| match device {
-        Some(device) => Ok(firnfs::check::check_open(vfs.store_mut(), &mut reading(device))),
+        Some(device) => Ok(firnfs::check::check_open(vfs.store_mut(), &mut DeviceReads::new(device))),
         None => Err(FsError::Unsupported("a check without a device")),
     })?
 }

@@ -11,6 +11,7 @@ mod coalesce;
 mod log_volume;
 mod open;
 mod port;
+mod reading;
 mod repair;
 mod salvage;
 mod scrub;

@@ -1,5 +1,6 @@
 //! Making and opening volumes on a device.
 
+use crate::reading::DeviceReads;
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs_with_logs, read_superblock};
 use firnfs::store::Store;
@@ -66,10 +67,9 @@ pub fn open(
     atime_mode: AtimeMode,
     clock: Arc<dyn Clock>,
 ) -> Result<Volume<Lfs>, OpenError> {
-    let mut read = reading(&*device);
+    let mut read = DeviceReads::new(&*device);
     let sb = read_superblock(&mut read, device.geometry().size_bytes)?;
     let lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
-    drop(read);
     let volume = Volume::new(Vfs::new(lfs, atime_mode), Some(device), clock);
     let may_write = volume.run(|vfs, _| Ok(vfs.store().read_only().is_none()))?;
     if may_write {
@@ -80,21 +80,4 @@ pub fn open(
         }
     }
     Ok(volume)
-}
-
-/// Reads any range of a device, aligned outwards to its blocks.
-pub(crate) fn reading(device: &dyn Device) -> impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> {
-    let unit = u64::from(device.geometry().logical_block_bytes.max(512));
-    move |at_bytes, len_bytes| {
-        let start = at_bytes / unit * unit;
-        let end = (at_bytes + u64::from(len_bytes)).next_multiple_of(unit);
-        if start == at_bytes && end == at_bytes + u64::from(len_bytes) {
-            let mut bytes = vec![0; len_bytes as usize];
-            device.read_into(start, &mut bytes).map_err(|e| FsError::Io(e.to_string()))?;
-            return Ok(bytes);
-        }
-        let data = device.read(start, (end - start) as u32).map_err(|e| FsError::Io(e.to_string()))?;
-        let from = (at_bytes - start) as usize;
-        Ok(data[from..from + len_bytes as usize].to_vec())
-    }
 }

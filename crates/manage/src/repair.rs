@@ -3,7 +3,7 @@
 //!
 //! An intact volume is never written to.
 
-use crate::open::reading;
+use crate::reading::DeviceReads;
 use firnfs::FsError;
 use firnfs::check::repair::{Fixed, Fixer, order};
 use firnfs::check::{CheckError, Facts, Finding, From, Problem, Progress, Report, Severity};
@@ -60,7 +60,7 @@ pub fn repair(
 ) -> Result<Repaired, CheckError> {
     let size_bytes = device.geometry().size_bytes;
     let mut examine =
-        || firnfs::check::examine(&mut reading(&**device), size_bytes, From::Newest, &mut *watch);
+        || firnfs::check::examine(&mut DeviceReads::new(&**device), size_bytes, From::Newest, &mut *watch);
     let (before, mut facts) = examine()?;
     let mut after = before.clone();
     let mut actions: Vec<Action> = Vec::new();
@@ -154,14 +154,20 @@ fn open(
 ) -> Result<Volume<Lfs>, CheckError> {
     let size_bytes = device.geometry().size_bytes;
     let (options, now) = (Options::default(), TimeNs(clock.now_ns()));
-    let lfs = firnfs::check::open_to_repair(&mut reading(&**device), size_bytes, options, now, end_lost_log)?;
+    let lfs = firnfs::check::open_to_repair(
+        &mut DeviceReads::new(&**device),
+        size_bytes,
+        options,
+        now,
+        end_lost_log,
+    )?;
     Ok(Volume::new(Vfs::new(lfs, AtimeMode::Noatime), Some(device.clone()), clock.clone()))
 }
 
 /// Writes a copy of the superblock again. The other copies are good, so an interruption here is harmless.
 fn write_copy(device: &dyn Device, problem: &Problem) -> Result<(), CheckError> {
     let Problem::SuperblockCopy { at_bytes, .. } = problem else { return Ok(()) };
-    let sb = read_superblock(&mut reading(device), device.geometry().size_bytes)?;
+    let sb = read_superblock(&mut DeviceReads::new(device), device.geometry().size_bytes)?;
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     device.write(*at_bytes, Arc::new(AlignedBuf::copy_of(&sb.encode()))).map_err(failed)?;
     device.flush().map_err(failed)?;

@@ -6,13 +6,13 @@
 //!
 //! Callers: `firn scrub`, and mounts after a crash; each runs it on a thread of its own.
 
-use crate::open::reading;
+use crate::reading::DeviceReads;
 use firnfs::FsError;
 use firnfs::check::{
     CheckError, Depth, Finding, Progress, Report, Severity, Subject, check_recovered, check_still, subject_of,
 };
 use firnfs::engine::Engine;
-use firnfs::lfs::{DeviceReader, HoldId, Lfs, Snapshot};
+use firnfs::lfs::{DeviceReader, Extent, HoldId, Lfs, Snapshot};
 use firnfs::store::Store;
 use firnfs_format::BlockPtr;
 use firnfs_volume::Volume;
@@ -49,7 +49,7 @@ pub struct Scrubbed {
 pub(crate) fn scrub(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
     let device = volume.device().ok_or(FsError::Unsupported("a scrub without a device"))?;
     let is_stopped = Cell::new(false);
-    let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
+    let mut read = DeviceReads::paced(device, &mut *scrub.pace, &is_stopped);
     let mut attempt = 1;
     loop {
         let Snapshot { mut lfs, ticket, hold } =
@@ -105,7 +105,7 @@ pub(crate) fn make_writable(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Resu
     }
     volume.pump();
     let is_stopped = Cell::new(false);
-    let mut read = paced(reading(device), &mut scrub.pace, &is_stopped);
+    let mut read = DeviceReads::paced(device, &mut *scrub.pace, &is_stopped);
     let device_bytes = device.geometry().size_bytes;
     let checked = check_recovered(&mut read, device_bytes, scrub.depth, scrub.watch);
     if is_stopped.get() {
@@ -132,7 +132,7 @@ fn confirm(
     volume: &Volume<Lfs>,
     hold: HoldId,
     still: &mut Lfs,
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     found: Vec<Finding>,
 ) -> Result<(bool, Confirmed), FsError> {
     let mut confirmed = Confirmed { findings: Vec::new(), is_complete: true };
@@ -161,7 +161,7 @@ fn is_still_bad(
     place: BlockPtr,
     was_held: bool,
     still: &Lfs,
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
 ) -> bool {
     let now = volume.run_quietly(|vfs, _| subject.place_in(vfs.store_mut()));
     // If something above it is damaged, too, the place cannot be looked up; assume that the block is still there.
@@ -169,25 +169,10 @@ fn is_still_bad(
         return false;
     }
     let geo = still.geometry();
-    let bytes = read(geo.device_bytes(place.addr), place.stored_bytes());
+    let bytes = read.read(Extent::new(geo.device_bytes(place.addr), place.stored_bytes()));
     let is_bad = bytes.and_then(|bytes| subject.verify(&place, &geo, &bytes)).is_err();
     // A record can be wrong although its checksum matches.
     is_bad || was_held && matches!(subject, Subject::Record(_))
-}
-
-/// Reads at the caller's speed; once `pace` returns `false`, reads nothing more.
-fn paced<'a>(
-    mut read: impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a,
-    pace: &'a mut dyn FnMut(u64) -> bool,
-    is_stopped: &'a Cell<bool>,
-) -> impl FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a {
-    move |at_bytes, len_bytes| {
-        if is_stopped.get() || !pace(u64::from(len_bytes)) {
-            is_stopped.set(true);
-            return Err(FsError::Io("the check was stopped".to_owned()));
-        }
-        read(at_bytes, len_bytes)
-    }
 }
 
 struct Confirmed {

@@ -9,7 +9,7 @@ use super::state::Check;
 use firnfs_format::table::{TableEntry, UsageEntry};
 use firnfs_format::{InodeNo, SegmentId};
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Runs the phase.
     pub fn phase_5(&mut self) {
         self.tell(5);

@@ -32,7 +32,7 @@ impl Facts {
     }
 }
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Gathers the facts at the end of the check.
     pub fn facts(&mut self) -> Facts {
         let wrong_charge = |inode: &&super::state::InodeFacts| inode.charged_found != inode.charged_stated;

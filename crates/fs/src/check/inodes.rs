@@ -6,6 +6,7 @@
 
 use super::finding::{Problem, Versus};
 use super::state::{Check, Depth, DirFacts, IndexNode, InodeFacts};
+use super::sweep::{Course, List};
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
@@ -44,32 +45,36 @@ pub struct Pending {
     leaves: Vec<Todo>,
 }
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Runs the phase over the gathered inode map.
     pub fn phase_1(&mut self) {
         let mut order: Vec<usize> = (0..self.imap.len()).filter(|&n| self.imap[n].1.is_used()).collect();
         order.sort_unstable_by_key(|&n| self.imap[n].1.ptr.addr);
         self.inodes.reserve_exact(order.len());
         let mut pending = Pending::default();
+        let mut course = Course::default();
         for at in 0..order.len() {
-            self.record(&order, at, &mut pending);
+            self.record((&order, at), &mut course, &mut pending);
             if pending.nodes.len() >= EXPAND_MAX || pending.leaves.len() >= GATHER_MAX {
+                // One pass at a time has reads under way.
+                self.sweep.end(std::mem::take(&mut course));
                 self.settle(&mut pending);
             }
             if at % TELL_EVERY == 0 {
                 self.tell(1);
             }
         }
+        self.sweep.end(course);
         self.settle(&mut pending);
         self.charges();
         self.inodes.sort_unstable_by_key(|inode| inode.ino);
         self.dirs.sort_unstable_by_key(|dir| dir.ino);
     }
 
-    fn record(&mut self, order: &[usize], at: usize, pending: &mut Pending) {
+    fn record(&mut self, (order, at): (&[usize], usize), course: &mut Course, pending: &mut Pending) {
         let (number, entry) = self.imap[order[at]];
         let ino = InodeNo(number);
-        let stored = match self.read_record(ino, &entry, order, at) {
+        let stored = match self.read_record(ino, &entry, (order, at), course) {
             Ok(stored) => stored,
             Err(reason) => {
                 self.is_torn = true;
@@ -96,8 +101,8 @@ impl Check<'_, '_> {
         &mut self,
         ino: InodeNo,
         entry: &ImapEntry,
-        order: &[usize],
-        at: usize,
+        (order, at): (&[usize], usize),
+        course: &mut Course,
     ) -> Result<StoredInode, FsError> {
         let what = || format!("inode {ino}");
         self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, what)?;
@@ -110,8 +115,8 @@ impl Check<'_, '_> {
                 found: "another block's place".to_owned(),
             });
         }
-        let mut ahead = order[at + 1..].iter().map(|&n| self.imap[n].1.ptr);
-        let bytes = self.sweep.stored(&entry.ptr, &mut ahead, what)?;
+        let list = |at: usize| order.get(at).map(|&n| self.imap[n].1.ptr);
+        let bytes = self.sweep.stored(&entry.ptr, course, (&list, at), what)?;
         StoredInode::decode(ino, entry, &bytes, &self.geo)
     }
 
@@ -235,7 +240,8 @@ impl Check<'_, '_> {
         } else if self.depth == Depth::Structure && key.fork == Fork::Data && !todo.is_dir {
             // Content: nothing depends on it, and every reader verifies it.
         } else if self.sweep.is_at_hand(&ptr) {
-            self.leaf(&todo, &mut std::iter::empty());
+            let bytes = self.sweep.at_hand(&ptr, || describe(&key));
+            self.leaf(&todo, bytes);
         } else {
             pending.leaves.push(todo);
         }
@@ -259,29 +265,44 @@ impl Check<'_, '_> {
             }
             let mut nodes = pending.nodes.split_off(pending.nodes.len().saturating_sub(EXPAND_MAX));
             nodes.sort_unstable_by_key(|todo| todo.ptr.addr);
-            for at in 0..nodes.len() {
-                let mut ahead = nodes[at + 1..].iter().map(|todo| todo.ptr);
-                self.node(&nodes[at], &mut ahead, pending);
+            let list = |at: usize| nodes.get(at).map(|todo| todo.ptr);
+            let mut course = Course::default();
+            for (at, todo) in nodes.iter().enumerate() {
+                let bytes = self.target(todo, &mut course, (&list, at));
+                self.node(todo, bytes, pending);
             }
+            self.sweep.end(course);
         }
     }
 
     fn leaves(&mut self, leaves: &mut Vec<Todo>) {
         let mut leaves = std::mem::take(leaves);
         leaves.sort_unstable_by_key(|todo| todo.ptr.addr);
-        for at in 0..leaves.len() {
-            let mut ahead = leaves[at + 1..].iter().map(|todo| todo.ptr);
-            self.leaf(&leaves[at], &mut ahead);
+        let list = |at: usize| leaves.get(at).map(|todo| todo.ptr);
+        let mut course = Course::default();
+        for (at, todo) in leaves.iter().enumerate() {
+            let bytes = self.target(todo, &mut course, (&list, at));
+            self.leaf(todo, bytes);
             if at % TELL_EVERY == 0 {
                 self.tell(1);
             }
         }
+        self.sweep.end(course);
+    }
+
+    /// The verified bytes of a block in a list of them.
+    fn target(
+        &mut self,
+        todo: &Todo,
+        course: &mut Course,
+        place: (&List<'_>, usize),
+    ) -> Result<Vec<u8>, FsError> {
+        self.sweep.stored(&todo.ptr, course, place, || describe(&todo.key))
     }
 
     /// Examines the pointers of an indirect block.
-    fn node(&mut self, todo: &Todo, ahead: &mut dyn Iterator<Item = BlockPtr>, pending: &mut Pending) {
+    fn node(&mut self, todo: &Todo, read: Result<Vec<u8>, FsError>, pending: &mut Pending) {
         let Todo { key, ptr, .. } = *todo;
-        let read = self.sweep.stored(&ptr, ahead, || describe(&key));
         // A mount rejects the whole block for one impossible pointer, so the check does too.
         let admitted = read.and_then(|bytes| admit_block(&self.geo, &key, &ptr, &bytes).map(|()| bytes));
         let bytes = match admitted {
@@ -299,9 +320,9 @@ impl Check<'_, '_> {
         }
     }
 
-    fn leaf(&mut self, todo: &Todo, ahead: &mut dyn Iterator<Item = BlockPtr>) {
-        let Todo { key, ptr, is_dir, .. } = *todo;
-        let bytes = match self.sweep.stored(&ptr, ahead, || describe(&key)) {
+    fn leaf(&mut self, todo: &Todo, read: Result<Vec<u8>, FsError>) {
+        let Todo { key, is_dir, .. } = *todo;
+        let bytes = match read {
             Ok(bytes) => bytes,
             Err(reason) => {
                 if is_dir {

@@ -10,12 +10,13 @@
 
 use super::state::Progress;
 use crate::lfs::scan::{Partial, partial_at, stored_bytes};
-use crate::lfs::{DeviceReader, Geometry};
+use crate::lfs::{DeviceReader, Extent, Geometry};
 use firnfs_format::inode::decode_record;
 use firnfs_format::summary::{Entry, EntryKind, FLAG_END};
 use firnfs_format::table::{ImapEntry, TABLE_ENTRY_BYTES, TableEntry};
 use firnfs_format::{Epoch, Incarnation, InodeNo, SECTOR_BYTES, SegmentId, Serial, TimeNs};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// When something was written to the log.
 pub type Moment = (Incarnation, Serial);
@@ -54,32 +55,43 @@ pub struct LogScan {
 impl LogScan {
     /// Reads the whole log of a volume. `through`: the last serial that counts, if known.
     pub fn run(
-        read: &mut DeviceReader<'_>,
+        read: &mut dyn DeviceReader,
         uuid: &[u8; 16],
         geo: &Geometry,
         through: Option<Serial>,
         watch: &mut dyn FnMut(Progress),
     ) -> Self {
         let mut scan = Self::default();
-        for segment in (0..geo.segments).map(SegmentId) {
-            scan.segment(read, uuid, geo, segment, through);
-            let done_bytes = (segment.0 + 1) * u64::from(geo.segment_bytes);
-            let total_bytes = geo.segments * u64::from(geo.segment_bytes);
-            watch(Progress { phase: 0, done_bytes, total_bytes });
-        }
+        let whole = |segment| Extent::new(geo.device_bytes(geo.addr(segment, 0)), geo.segment_bytes);
+        let pieces = (0..geo.segments)
+            .map(SegmentId)
+            .flat_map(|segment| whole(segment).pieces().map(move |piece| (piece, (segment, piece))));
+        let mut bytes = Vec::new();
+        read.read_in_order(pieces, |read, (segment, piece), answer| {
+            match answer {
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                Err(_) => piecewise(read, piece, geo, &mut bytes),
+            }
+            if bytes.len() == geo.segment_bytes as usize {
+                scan.segment(&bytes, uuid, geo, segment, through);
+                bytes.clear();
+                let done_bytes = (segment.0 + 1) * u64::from(geo.segment_bytes);
+                let total_bytes = geo.segments * u64::from(geo.segment_bytes);
+                watch(Progress { phase: 0, done_bytes, total_bytes });
+            }
+            ControlFlow::<()>::Continue(())
+        });
         scan
     }
 
     fn segment(
         &mut self,
-        read: &mut DeviceReader<'_>,
+        bytes: &[u8],
         uuid: &[u8; 16],
         geo: &Geometry,
         segment: SegmentId,
         through: Option<Serial>,
     ) {
-        let start = geo.device_bytes(geo.addr(segment, 0));
-        let bytes = read(start, geo.segment_bytes).unwrap_or_else(|_| piecewise(read, start, geo));
         let (mut sector, mut last) = (0, Serial(0));
         while sector < geo.segment_sectors {
             let at = (sector * SECTOR_BYTES) as usize;
@@ -90,7 +102,7 @@ impl LogScan {
                     last = partial.summary.serial;
                     sector += partial.summary.len_sectors;
                     if through.is_none_or(|through| last <= through) {
-                        self.partial(&partial, &bytes, geo);
+                        self.partial(&partial, bytes, geo);
                     }
                 }
                 None => sector += geo.unit_sectors,
@@ -185,9 +197,13 @@ impl LogScan {
     }
 }
 
-/// Reads a segment of which a part is unreadable; that part becomes zeros.
-fn piecewise(read: &mut DeviceReader<'_>, start: u64, geo: &Geometry) -> Vec<u8> {
+/// Reads a part of a segment of which something is unreadable; that becomes zeros.
+fn piecewise(read: &mut dyn DeviceReader, piece: Extent, geo: &Geometry, bytes: &mut Vec<u8>) {
     let unit_bytes = geo.unit_sectors * SECTOR_BYTES;
-    let units = (0..geo.segment_bytes / unit_bytes).map(|unit| start + u64::from(unit * unit_bytes));
-    units.flat_map(|at| read(at, unit_bytes).unwrap_or_else(|_| vec![0; unit_bytes as usize])).collect()
+    for from in (0..piece.len_bytes).step_by(unit_bytes as usize) {
+        match read.read(Extent::new(piece.at_bytes + u64::from(from), unit_bytes)) {
+            Ok(unit) => bytes.extend_from_slice(&unit),
+            Err(_) => bytes.resize(bytes.len() + unit_bytes as usize, 0),
+        }
+    }
 }

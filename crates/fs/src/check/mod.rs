@@ -7,7 +7,7 @@
 //! 4. link counts (`tree`);
 //! 5. inode map, segment usage, counts: recomputed (`accounting`, `claims`).
 //!
-//! Like opening a volume, the check reads through a function that the driver provides. It has no other effects: no clock, no
+//! Like opening a volume, the check reads through a reader that the driver provides. It has no other effects: no clock, no
 //! threads, no writes. It checks a crashed volume as a mount would see it: rolled forward, in memory.
 //!
 //! Invariants:
@@ -49,7 +49,7 @@ pub use words::Described;
 
 use crate::error::FsError;
 use crate::lfs::view::TableKind;
-use crate::lfs::{DeviceReader, Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
+use crate::lfs::{DeviceReader, Extent, Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::table::{ImapEntry, UsageEntry};
@@ -115,7 +115,7 @@ pub enum From {
 /// # Errors
 /// [`CheckError`]: there is nothing to check. All that is merely wrong is a finding.
 pub fn check(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     from: From,
     watch: &mut dyn FnMut(Progress),
@@ -128,7 +128,7 @@ pub fn check(
 /// # Errors
 /// As [`check`].
 pub fn examine(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     from: From,
     watch: &mut dyn FnMut(Progress),
@@ -173,7 +173,7 @@ pub fn examine(
 /// # Errors
 /// As [`check`].
 pub fn open_to_repair(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     options: Options,
     now: TimeNs,
@@ -190,7 +190,7 @@ pub fn open_to_repair(
 
 /// Opens a volume for a check.
 fn open(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     sb: Superblock,
     base: Checkpoint,
 ) -> Result<(Lfs, Vec<(InodeNo, FsError)>), FsError> {
@@ -207,14 +207,14 @@ fn open(
 /// Checks an open store that has nothing dirty and no request under way: everything but the copies of superblock and
 /// checkpoint.
 #[must_use]
-pub fn check_open(lfs: &mut Lfs, read: &mut DeviceReader<'_>) -> Report {
+pub fn check_open(lfs: &mut Lfs, read: &mut dyn DeviceReader) -> Report {
     check_store(lfs, read, Depth::Everything, Vec::new(), None, &mut |_| {}).0
 }
 
 /// `map` has the log's entries for inodes whose part of the inode map cannot be read.
 fn check_store(
     lfs: &mut Lfs,
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     depth: Depth,
     noted: Vec<(InodeNo, FsError)>,
     map: Option<&[(u64, ImapEntry)]>,
@@ -240,14 +240,16 @@ fn check_store(
 }
 
 /// Reports copies of the superblock that differ from the good one.
-fn copies(read: &mut DeviceReader<'_>, sb: &Superblock, device_bytes: u64) -> Vec<Finding> {
+fn copies(read: &mut dyn DeviceReader, sb: &Superblock, device_bytes: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let places = Superblock::places(sb.size_bytes);
-    for (copy, at_bytes) in places.into_iter().enumerate() {
-        if at_bytes + SUPERBLOCK_BYTES as u64 > device_bytes {
-            continue;
-        }
-        let decoded = read(at_bytes, SUPERBLOCK_BYTES as u32)
+    let places = Superblock::places(sb.size_bytes).into_iter().enumerate();
+    let places: Vec<(usize, Extent)> = places
+        .map(|(copy, at_bytes)| (copy, Extent::new(at_bytes, SUPERBLOCK_BYTES as u32)))
+        .filter(|(_, extent)| extent.end_bytes() <= device_bytes)
+        .collect();
+    let extents: Vec<Extent> = places.iter().map(|(_, extent)| *extent).collect();
+    for ((copy, Extent { at_bytes, .. }), bytes) in places.into_iter().zip(read.read_all(&extents)) {
+        let decoded = bytes
             .map_err(|e| e.to_string())
             .and_then(|bytes| Superblock::decode(&bytes).map_err(|e| e.to_string()));
         let reason = match decoded {
@@ -261,7 +263,7 @@ fn copies(read: &mut DeviceReader<'_>, sb: &Superblock, device_bytes: u64) -> Ve
     findings
 }
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Reads both tables, and applies the newer entries.
     fn gather_tables(&mut self, map: Option<&[(u64, ImapEntry)]>) {
         let usage = self.read_table::<UsageEntry>(TableKind::SegmentUsage);

@@ -11,7 +11,10 @@ use crate::store::{Store, padded};
 use crate::ufs::{index, xattr};
 use firnfs_format::InodeNo;
 
-impl Check<'_, '_> {
+/// Sets of attributes that are read together.
+const SETS: usize = 32;
+
+impl Check<'_> {
     /// Takes a stored block of a directory's content.
     pub fn directory_block(&mut self, dir: InodeNo, block: u64, mut bytes: Vec<u8>) {
         bytes.resize(self.geo.block_bytes as usize, 0);
@@ -210,15 +213,17 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Checks sets of attributes that are in blocks: they are few, so they are read one by one.
+    /// Checks sets of attributes that are in blocks: they are few, so they are read a second time.
     fn attributes_in_blocks(&mut self) {
-        for ino in std::mem::take(&mut self.with_attributes) {
-            let read = self.lfs.drive(self.sweep.read, |lfs| xattr::load(lfs, ino));
-            match read {
-                Ok(set) => self.attributes(ino, &set),
-                // Phase 1 has reported the damaged block.
-                Err(FsError::Corrupt { ref what, .. }) if what.contains(" attribute ") => {}
-                Err(reason) => self.report(Some(ino), Problem::Attributes { reason }),
+        for inodes in std::mem::take(&mut self.with_attributes).chunks(SETS) {
+            let sets = self.lfs.drive_all(self.sweep.read, inodes, |lfs, ino| xattr::load(lfs, *ino));
+            for (&ino, read) in inodes.iter().zip(sets) {
+                match read {
+                    Ok(set) => self.attributes(ino, &set),
+                    // Phase 1 has reported the damaged block.
+                    Err(FsError::Corrupt { ref what, .. }) if what.contains(" attribute ") => {}
+                    Err(reason) => self.report(Some(ino), Problem::Attributes { reason }),
+                }
             }
             self.lfs.shrink_caches();
         }

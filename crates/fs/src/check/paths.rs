@@ -14,7 +14,7 @@ const PATHS_MAX: usize = 2000;
 /// Directories that a path may pass through.
 const DEPTH_MAX: usize = 256;
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Gives the findings their paths.
     pub fn name_findings(&mut self) {
         let mut names: FxHashMap<InodeNo, Option<(InodeNo, u32)>> = FxHashMap::default();

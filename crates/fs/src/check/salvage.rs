@@ -9,7 +9,7 @@ use super::log_scan::LogScan;
 use super::state::{Check, Progress};
 use super::{Facts, Report, open};
 use crate::error::FsError;
-use crate::lfs::{DeviceReader, Geometry, Lfs, NotFirnfs, Options, read_superblock};
+use crate::lfs::{DeviceReader, Extent, Geometry, Lfs, NotFirnfs, Options, read_superblock};
 use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Features, Span, TableRoot, Tail};
 use firnfs_format::summary::{EntryKind, Summary};
 use firnfs_format::superblock::{
@@ -17,6 +17,7 @@ use firnfs_format::superblock::{
 };
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, Serial, TimeNs};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// Assumptions for a device without any superblock.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub struct Salvaged {
 
 /// Largest step between two probes for a summary, in bytes: the unit of writing is at least that.
 const LOOK_EVERY_BYTES: u64 = 4096;
-/// Bytes read at a time while probing.
+/// Length of a read while probing, in bytes.
 const LOOK_BYTES: u64 = 1 << 20;
 /// Summaries that suffice to determine the geometry.
 const SUMMARIES_ENOUGH: u64 = 512;
@@ -55,7 +56,7 @@ const SUMMARIES_ENOUGH: u64 = 512;
 /// # Errors
 /// `Corrupt` if the device has no summary at all; `Io`.
 pub fn salvage(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     assumed: &Assumed,
     watch: &mut dyn FnMut(Progress),
@@ -87,7 +88,7 @@ impl Salvaged {
     ///
     /// # Errors
     /// `Io`.
-    pub fn open(&self, read: &mut DeviceReader<'_>, options: Options, now: TimeNs) -> Result<Lfs, FsError> {
+    pub fn open(&self, read: &mut dyn DeviceReader, options: Options, now: TimeNs) -> Result<Lfs, FsError> {
         Lfs::open_at(read, self.superblock.clone(), self.base.clone(), options, now)
     }
 
@@ -158,7 +159,7 @@ fn nothing(at: &str) -> FsError {
 
 /// The superblock: a surviving copy, cut to the device, or one that is reconstructed from the summaries.
 fn superblock(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     assumed: &Assumed,
 ) -> Result<Superblock, FsError> {
@@ -166,7 +167,8 @@ fn superblock(
         Ok(sb) => return Ok(sb),
         Err(NotFirnfs::Truncated { .. }) => {
             for at in Superblock::places(device_bytes) {
-                let copy = read(at, SUPERBLOCK_BYTES as u32).ok().and_then(|b| Superblock::decode(&b).ok());
+                let bytes = read.read(Extent::new(at, SUPERBLOCK_BYTES as u32)).ok();
+                let copy = bytes.and_then(|bytes| Superblock::decode(&bytes).ok());
                 if let Some(sb) = copy {
                     return Ok(Superblock { size_bytes: device_bytes, ..sb });
                 }
@@ -218,21 +220,20 @@ struct Seen {
     count: u64,
 }
 
-fn look_for_summaries(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result<Seen, FsError> {
+fn look_for_summaries(read: &mut dyn DeviceReader, device_bytes: u64) -> Result<Seen, FsError> {
     let mut seen = Seen { unit_bytes: 65536, ..Seen::default() };
-    let mut at = LOG_START_BYTES;
-    while at < device_bytes && seen.count < SUMMARIES_ENOUGH {
-        let len = LOOK_BYTES.min(device_bytes - at) / LOOK_EVERY_BYTES * LOOK_EVERY_BYTES;
-        if len == 0 {
-            break;
+    let starts = (LOG_START_BYTES..device_bytes).step_by(LOOK_BYTES as usize);
+    let pieces = starts.map(|at_bytes| {
+        let len_bytes = LOOK_BYTES.min(device_bytes - at_bytes) / LOOK_EVERY_BYTES * LOOK_EVERY_BYTES;
+        (Extent::new(at_bytes, len_bytes as u32), at_bytes)
+    });
+    read.read_in_order(pieces.filter(|(piece, _)| piece.len_bytes > 0), |_, at_bytes, bytes| {
+        let bytes = bytes.as_deref().unwrap_or(&[]);
+        for from in (0..bytes.len()).step_by(LOOK_EVERY_BYTES as usize) {
+            seen.look(&bytes[from..], at_bytes + from as u64);
         }
-        if let Ok(bytes) = read(at, len as u32) {
-            for from in (0..bytes.len()).step_by(LOOK_EVERY_BYTES as usize) {
-                seen.look(&bytes[from..], at + from as u64);
-            }
-        }
-        at += len;
-    }
+        if seen.count < SUMMARIES_ENOUGH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
     let uuid = seen.uuids.iter().max_by_key(|(_, count)| **count).map(|(uuid, _)| *uuid);
     seen.uuid = uuid.ok_or_else(|| nothing("the whole device"))?;
     Ok(seen)

@@ -117,11 +117,11 @@ pub struct IndexNode {
 }
 
 /// See the module's head.
-pub struct Check<'a, 'r> {
+pub struct Check<'a> {
     pub lfs: &'a mut Lfs,
     pub geo: Geometry,
     pub depth: Depth,
-    pub sweep: Sweep<'a, 'r>,
+    pub sweep: Sweep<'a>,
     pub claims: Claims,
     /// Blocks of the tables' trees.
     pub table_claims: Vec<BlockPtr>,
@@ -151,9 +151,9 @@ pub struct Check<'a, 'r> {
     pub watch: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a, 'r> Check<'a, 'r> {
+impl<'a> Check<'a> {
     /// Starts a check of a store that has nothing dirty and no request under way.
-    pub fn new(lfs: &'a mut Lfs, read: &'a mut DeviceReader<'r>, watch: &'a mut dyn FnMut(Progress)) -> Self {
+    pub fn new(lfs: &'a mut Lfs, read: &'a mut dyn DeviceReader, watch: &'a mut dyn FnMut(Progress)) -> Self {
         let geo = lfs.geometry();
         Self {
             lfs,

@@ -50,7 +50,7 @@ impl Subject {
 #[must_use]
 pub fn check_still(
     still: &mut Lfs,
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     depth: Depth,
     watch: &mut dyn FnMut(Progress),
@@ -66,7 +66,7 @@ pub fn check_still(
 /// # Errors
 /// If there is nothing to check: neither checkpoint is usable, or the device failed.
 pub fn check_recovered(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     device_bytes: u64,
     depth: Depth,
     watch: &mut dyn FnMut(Progress),
@@ -88,7 +88,7 @@ pub fn check_recovered(
 /// place can no longer be determined.
 pub fn subject_of(
     still: &mut Lfs,
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     finding: &Finding,
 ) -> Option<(Subject, BlockPtr)> {
     let subject = match &finding.problem {

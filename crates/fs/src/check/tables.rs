@@ -4,6 +4,7 @@
 
 use super::finding::Problem;
 use super::state::Check;
+use super::sweep::Course;
 use crate::error::FsError;
 use crate::lfs::view::TableKind;
 use crate::lfs::{LogKind, admit_block, describe};
@@ -29,7 +30,7 @@ pub struct Read<E> {
     pub lost: Vec<(u64, u64)>,
 }
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Reads a table as of the checkpoint.
     pub fn read_table<E: TableEntry>(&mut self, kind: TableKind) -> Read<E> {
         let root = self.lfs.table_root(kind);
@@ -39,8 +40,9 @@ impl Check<'_, '_> {
         for level in (0..=root.height).rev() {
             here.sort_unstable_by_key(|branch| branch.ptr.addr);
             let mut below = Vec::new();
+            let mut course = Course::default();
             for at in 0..here.len() {
-                let bytes = self.table_block(kind, level, &here, at);
+                let bytes = self.table_block(kind, level, (&here, at), &mut course);
                 let branch = &mut here[at];
                 match bytes {
                     Ok(bytes) if level == 0 => {
@@ -58,6 +60,7 @@ impl Check<'_, '_> {
                     }
                 }
             }
+            self.sweep.end(course);
             levels.push(std::mem::replace(&mut here, below));
         }
         read.entries.sort_unstable_by_key(|entry| entry.0);
@@ -74,8 +77,8 @@ impl Check<'_, '_> {
         &mut self,
         kind: TableKind,
         level: u32,
-        branches: &[Branch],
-        at: usize,
+        (branches, at): (&[Branch], usize),
+        course: &mut Course,
     ) -> Result<Vec<u8>, FsError> {
         let (ino, log_kind) = match kind {
             TableKind::InodeMap => (InodeNo::INODE_MAP, LogKind::InodeMap),
@@ -95,8 +98,8 @@ impl Check<'_, '_> {
                 found: "another block's place".to_owned(),
             });
         }
-        let mut ahead = branches[at + 1..].iter().map(|b| b.ptr);
-        let mut bytes = self.sweep.stored(&ptr, &mut ahead, what)?;
+        let list = |at: usize| branches.get(at).map(|branch| branch.ptr);
+        let mut bytes = self.sweep.stored(&ptr, course, (&list, at), what)?;
         admit_block(&self.geo, &key, &ptr, &bytes)?;
         bytes.resize(self.geo.block_bytes as usize, 0);
         Ok(bytes)

@@ -15,7 +15,7 @@ enum Way {
     Lost,
 }
 
-impl Check<'_, '_> {
+impl Check<'_> {
     /// Phase 3: trees and files that no path from the root leads to.
     pub fn phase_3(&mut self) {
         self.tell(3);

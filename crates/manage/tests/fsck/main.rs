@@ -3,6 +3,7 @@
 
 mod blocks;
 mod crash;
+mod depth;
 mod doctor;
 mod fixture;
 mod names;

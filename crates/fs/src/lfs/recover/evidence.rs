@@ -11,12 +11,13 @@
 use crate::error::FsError;
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
-use crate::lfs::recover::open::DeviceReader;
+use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::recovery::Position;
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::summary::Summary;
 use firnfs_format::{Incarnation, SECTOR_BYTES, SegmentId, Serial};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 /// Bytes searched from one place.
 const SEARCH_BYTES: u32 = 8 << 20;
@@ -66,77 +67,95 @@ impl Lfs {
     /// Looks for a summary that knows the serial after `end` to be durable.
     pub(in crate::lfs) fn find_lost_log(
         &self,
-        read: &mut DeviceReader<'_>,
+        read: &mut dyn DeviceReader,
         base: &Checkpoint,
         end: &Position,
     ) -> Option<LostLog> {
         if base.clean {
             return None;
         }
-        let missing = end.serial.next();
         let open = end.tails.iter().enumerate().filter_map(|(log, tail)| tail.map(|t| (log, t)));
-        let mut places: VecDeque<Place> = open
+        let mut places: Vec<Place> = open
             .flat_map(|(log, t)| [(t.segment, t.sector, log), (t.next_segment, 0, log)])
             .filter(|(_, sector, _)| *sector < self.geo.segment_sectors)
             .collect();
         let mut known: BTreeSet<SegmentId> = places.iter().map(|place| place.0).collect();
-        for _ in 0..places.len() + PLACES_MORE {
-            let (segment, sector, log) = places.pop_front()?;
-            let mut next = None;
-            let found = self.search(read, segment, sector, &mut |summary| {
-                let is_later = summary.serial > end.serial
-                    && incarnation_of(base, summary.serial) == Some(summary.incarnation);
-                if is_later {
-                    next = Some(summary.next_segment);
-                }
-                is_later && summary.durable_through >= missing
-            });
-            if let Some(summary) = found {
+        let mut left = places.len() + PLACES_MORE;
+        while !places.is_empty() {
+            let (found, next) = self.search(read, base, end, &places);
+            if let Some((log, durable_through)) = found {
                 let Tail { segment, sector, next_segment } = end.tails.get(log).copied().flatten()?;
                 let is_at_end = sector >= self.geo.segment_sectors;
                 return Some(LostLog {
                     segment: if is_at_end { next_segment } else { segment },
                     sector: if is_at_end { 0 } else { sector },
-                    serial: missing,
-                    durable_through: summary.durable_through,
+                    serial: end.serial.next(),
+                    durable_through,
                 });
             }
-            places.extend(next.filter(|s| s.0 < self.geo.segments && known.insert(*s)).map(|s| (s, 0, log)));
+            left -= places.len();
+            let new = |place: &Place| place.0.0 < self.geo.segments && known.insert(place.0);
+            places = next.into_iter().filter(new).take(left).collect();
         }
         None
     }
 
-    /// The first summary from a sector on that `is_it` accepts. Every write unit may start one.
+    /// Looks through several places, in order, for a summary behind the end that knows the missing serial to be durable:
+    /// returns the log of its place, and through which serial all was durable; and where to look next. Every write unit may
+    /// start a summary.
     fn search(
         &self,
-        read: &mut DeviceReader<'_>,
-        segment: SegmentId,
-        from: u32,
-        is_it: &mut dyn FnMut(&Summary) -> bool,
-    ) -> Option<Summary> {
-        let end = self.geo.segment_sectors.min(from + SEARCH_BYTES / SECTOR_BYTES);
-        let mut sector = from;
-        while sector < end {
-            let len = (end - sector).min(CHUNK_BYTES / SECTOR_BYTES);
+        read: &mut dyn DeviceReader,
+        base: &Checkpoint,
+        end: &Position,
+        places: &[Place],
+    ) -> (Option<(usize, Serial)>, Vec<Place>) {
+        let mut next: Vec<Option<SegmentId>> = vec![None; places.len()];
+        let mut is_readable = vec![true; places.len()];
+        let chunks = places
+            .iter()
+            .enumerate()
+            .flat_map(|(at, place)| self.chunks(place).map(move |(extent, sector)| (extent, (at, sector))));
+        let found = read.read_in_order(chunks, |read, (at, first), bytes| {
             // What cannot be read proves nothing.
-            let bytes =
-                read(self.geo.device_bytes(self.geo.addr(segment, sector)), len * SECTOR_BYTES).ok()?;
-            for (n, unit) in bytes.chunks(self.sb.write_unit_bytes as usize).enumerate() {
-                let here = sector + n as u32 * self.geo.unit_sectors;
-                let Some(summary) = self.summary_at(read, unit, segment, here) else { continue };
-                if is_it(&summary) {
-                    return Some(summary);
+            is_readable[at] &= bytes.is_ok();
+            let Some(bytes) = bytes.ok().filter(|_| is_readable[at]) else {
+                return ControlFlow::Continue(());
+            };
+            let (segment, _, log) = places[at];
+            for from in (0..bytes.len()).step_by(self.sb.write_unit_bytes as usize) {
+                let sector = first + from as u32 / SECTOR_BYTES;
+                let Some(summary) = self.summary_at(read, &bytes[from..], segment, sector) else { continue };
+                if summary.serial <= end.serial
+                    || incarnation_of(base, summary.serial) != Some(summary.incarnation)
+                {
+                    continue;
+                }
+                next[at] = Some(summary.next_segment);
+                if summary.durable_through > end.serial {
+                    return ControlFlow::Break((log, summary.durable_through));
                 }
             }
-            sector += len;
-        }
-        None
+            ControlFlow::Continue(())
+        });
+        let next = places.iter().zip(next).filter_map(|(place, next)| Some((next?, 0, place.2)));
+        (found, next.collect())
+    }
+
+    /// What is searched from a place on, with the first sector of each part.
+    fn chunks(&self, &(segment, from, _): &Place) -> impl Iterator<Item = (Extent, u32)> + use<> {
+        let geo = self.geo;
+        let end = geo.segment_sectors.min(from + SEARCH_BYTES / SECTOR_BYTES);
+        (from..end).step_by((CHUNK_BYTES / SECTOR_BYTES) as usize).map(move |sector| {
+            let len_sectors = (end - sector).min(CHUNK_BYTES / SECTOR_BYTES);
+            (Extent::new(geo.device_bytes(geo.addr(segment, sector)), len_sectors * SECTOR_BYTES), sector)
+        })
     }
 
     /// The summary that starts with `head` at a place, if it is one of this volume, of this place, and whole.
     fn summary_at(
         &self,
-        read: &mut DeviceReader<'_>,
+        read: &mut dyn DeviceReader,
         head: &[u8],
         segment: SegmentId,
         sector: u32,
@@ -151,7 +170,8 @@ impl Lfs {
         if len_bytes as usize <= head.len() {
             return Summary::decode(head).ok().map(|(summary, _)| summary);
         }
-        let bytes = read(self.geo.device_bytes(self.geo.addr(segment, sector)), len_bytes).ok()?;
+        let place = self.geo.device_bytes(self.geo.addr(segment, sector));
+        let bytes = read.read(Extent::new(place, len_bytes)).ok()?;
         Summary::decode(&bytes).ok().map(|(summary, _)| summary)
     }
 }

@@ -122,13 +122,17 @@ pub fn mkfs_with_logs(options: &MkfsOptions, data_logs: Option<u8>) -> Result<Ve
 
 /// Mounts and unmounts the volume once, in memory: a fresh volume has a whole checkpoint and nothing to recover.
 fn complete(sb: &Superblock, now: TimeNs, writes: &mut Vec<(u64, Vec<u8>)>) -> Result<(), FsError> {
-    let mut lfs =
-        Lfs::open(&mut |at, len| Ok(written(writes, at, len)), sb.clone(), Options::default(), now)?;
+    let mut lfs = Lfs::open(
+        &mut |at: u64, len: u32| Ok(written(writes, at, len)),
+        sb.clone(),
+        Options::default(),
+        now,
+    )?;
     // The incarnation is made durable before the checkpoint can be laid out, so this ends.
     while !lfs.is_drained() {
         carry_out(&mut lfs, writes);
     }
-    lfs.drive(&mut |at, len| Ok(written(writes, at, len)), |lfs| lfs.clean_checkpoint(now))?;
+    lfs.drive(&mut |at: u64, len: u32| Ok(written(writes, at, len)), |lfs| lfs.clean_checkpoint(now))?;
     while !lfs.is_drained() {
         carry_out(&mut lfs, writes);
     }

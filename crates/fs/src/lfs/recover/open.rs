@@ -1,8 +1,7 @@
 //! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
 //! tail; nothing that grows with the volume.
 
-use crate::engine::Engine;
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::FsError;
 use crate::lfs::base::accounts::Accounts;
 use crate::lfs::base::counters::Counters;
 use crate::lfs::base::geometry::Geometry;
@@ -11,7 +10,7 @@ use crate::lfs::base::standing::Standing;
 use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
-use crate::lfs::map::wanted::Wanted;
+use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
@@ -37,9 +36,6 @@ use std::collections::BTreeSet;
 
 /// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
 const SPANS_DUE: usize = 16;
-
-/// How opening reads the device: blocking, given by the driver. Place and length in bytes.
-pub type DeviceReader<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, FsError> + 'a;
 
 /// Why bytes are not a volume that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,36 +63,20 @@ pub enum NotFirnfs {
 ///
 /// # Errors
 /// See [`NotFirnfs`].
-pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result<Superblock, NotFirnfs> {
+pub fn read_superblock(read: &mut dyn DeviceReader, device_bytes: u64) -> Result<Superblock, NotFirnfs> {
+    let copies = Superblock::places(device_bytes).into_iter();
+    let copies: Vec<Extent> = copies
+        .map(|at_bytes| Extent::new(at_bytes, SUPERBLOCK_BYTES as u32))
+        .filter(|copy| copy.end_bytes() <= device_bytes)
+        .collect();
     let mut first_error = None;
-    for at in Superblock::places(device_bytes) {
-        if at + SUPERBLOCK_BYTES as u64 > device_bytes {
-            continue;
-        }
-        let bytes = match read(at, SUPERBLOCK_BYTES as u32) {
-            Ok(bytes) => bytes,
-            Err(e) => {
-                first_error.get_or_insert(NotFirnfs::Io(e));
-                continue;
-            }
-        };
-        match Superblock::decode(&bytes) {
-            Ok(sb) if sb.size_bytes > device_bytes => {
-                return Err(NotFirnfs::Truncated { volume_bytes: sb.size_bytes, device_bytes });
-            }
-            Ok(sb) => return Ok(sb),
-            Err(e) => {
-                let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-                let is_ours = bytes[..8] == SUPERBLOCK_MAGIC;
-                if is_ours && version != FORMAT_VERSION {
-                    let other = NotFirnfs::Version(version);
-                    // Without a checksum that we know it may be rot: another copy can tell.
-                    if Superblock::is_sealed(&bytes) {
-                        return Err(other);
-                    }
-                    first_error.get_or_insert(other);
-                }
-                first_error.get_or_insert(NotFirnfs::NoSuperblock(e));
+    // The others only if they are needed: they lie far away.
+    let (first, others) = copies.split_at(copies.len().min(1));
+    for copies in [first, others] {
+        for bytes in read.read_all(copies) {
+            match bytes.map_err(NotFirnfs::Io).and_then(|bytes| verdict_of(&bytes, device_bytes)) {
+                Ok(verdict) => return verdict,
+                Err(why) => _ = first_error.get_or_insert(why),
             }
         }
     }
@@ -104,17 +84,38 @@ pub fn read_superblock(read: &mut DeviceReader<'_>, device_bytes: u64) -> Result
     Err(first_error.unwrap_or_else(empty))
 }
 
+/// What one copy says of the volume; `Err` if it may be rot, and another copy can tell.
+fn verdict_of(bytes: &[u8], device_bytes: u64) -> Result<Result<Superblock, NotFirnfs>, NotFirnfs> {
+    let why = match Superblock::decode(bytes) {
+        Ok(sb) if sb.size_bytes > device_bytes => {
+            return Ok(Err(NotFirnfs::Truncated { volume_bytes: sb.size_bytes, device_bytes }));
+        }
+        Ok(sb) => return Ok(Ok(sb)),
+        Err(why) => why,
+    };
+    let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+    let is_ours = bytes[..8] == SUPERBLOCK_MAGIC;
+    if !is_ours || version == FORMAT_VERSION {
+        return Err(NotFirnfs::NoSuperblock(why));
+    }
+    let other = NotFirnfs::Version(version);
+    // Without a checksum that we know it may be rot.
+    if Superblock::is_sealed(bytes) { Ok(Err(other)) } else { Err(other) }
+}
+
 /// Both checkpoint slots as they are.
 ///
 /// # Errors
 /// `Io` if neither can be read.
 pub(crate) fn read_slots(
-    read: &mut DeviceReader<'_>,
+    read: &mut dyn DeviceReader,
     sb: &Superblock,
 ) -> [Result<Checkpoint, DecodeError>; 2] {
-    sb.checkpoint_at_bytes.map(|at| {
-        let bytes = read(at, CHECKPOINT_SLOT_BYTES)
-            .map_err(|e| DecodeError::new("checkpoint slot", "readable sectors", e))?;
+    let slots = sb.checkpoint_at_bytes.map(|at_bytes| Extent::new(at_bytes, CHECKPOINT_SLOT_BYTES));
+    let posted = slots.map(|slot| read.post(slot));
+    posted.map(|slot| {
+        let bytes =
+            read.finish(slot).map_err(|e| DecodeError::new("checkpoint slot", "readable sectors", e))?;
         Checkpoint::decode(&bytes, &sb.uuid)
     })
 }
@@ -195,7 +196,7 @@ impl Lfs {
     /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `ReadOnly` if it is to be written and has
     /// features that only reading may ignore; `Io`.
     pub fn open(
-        read: &mut DeviceReader<'_>,
+        read: &mut dyn DeviceReader,
         sb: Superblock,
         options: Options,
         now: TimeNs,
@@ -209,7 +210,7 @@ impl Lfs {
     /// # Errors
     /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it; `Io`.
     pub(crate) fn open_at(
-        read: &mut DeviceReader<'_>,
+        read: &mut dyn DeviceReader,
         sb: Superblock,
         base: Checkpoint,
         options: Options,
@@ -330,31 +331,5 @@ impl Lfs {
         self.tables.second_slot = Some(second).filter(|_| !is_on(Mutation::IncarnationInOneSlot));
         self.push_checkpoint(&first);
         Ok(())
-    }
-
-    /// Runs a step of opening to its end, reading what it needs.
-    pub(crate) fn drive<T>(
-        &mut self,
-        read: &mut DeviceReader<'_>,
-        mut step: impl FnMut(&mut Self) -> Outcome<T>,
-    ) -> Result<T, FsError> {
-        loop {
-            match step(self) {
-                Ok(value) => return Ok(value),
-                Err(Stop::Fail(e)) => return Err(e),
-                Err(Stop::Room) => return Err(FsError::NoSpace),
-                Err(Stop::Need(needs)) => {
-                    for fetch in needs {
-                        let bytes = read(fetch.at_bytes, fetch.len_bytes)?;
-                        let wanted = Wanted::of(&fetch.token);
-                        let supplied = wanted.verify(&self.geo, &bytes);
-                        // Damage is an error of the step that meets it, when it is tried again.
-                        if let Err(why) = supplied.and_then(|()| self.supply(&fetch.token, &bytes)) {
-                            self.shelf.note_failure(wanted, why);
-                        }
-                    }
-                }
-            }
-        }
     }
 }

@@ -3,32 +3,27 @@
 //!
 //! The partial segments of all logs are merged by serial; each must carry the incarnation that the checkpoint expects, the
 //! CRC of its predecessor's summary, and blocks with right CRCs. The first that does not ends the log. Only whole batches
-//! count. A batch's inode records say everything: old and new block trees are compared to bring the usage up to date, and
-//! no operation has to be replayed.
+//! count. A batch's inode records say everything: old and new block trees are compared to bring the usage up to date
+//! ([`compare`](super::compare)), and no operation has to be replayed.
 //!
 //! The blocks of a checkpoint count only if something follows them: at the end of the log, where its slot was not written, they are
 //! of no use, and the next mount writes over them. So mounts that are killed in the checkpoint that they begin with, again and
 //! again, leave the log as they found it.
 
-use crate::bmap::{self, SLOTS};
 use crate::error::FsError;
 use crate::inode::Kind;
 use crate::lfs::Lfs;
-use crate::lfs::base::damage::{Thing, is_damage};
-use crate::lfs::base::kinds::LogKind;
 use crate::lfs::base::scan::{Partial, partial_at};
-use crate::lfs::map::admit::{self, INODE_NUMBERS, RECORD_MAX_BYTES};
-use crate::lfs::map::shelf::describe;
-use crate::lfs::map::wanted::verify_stored;
+use crate::lfs::map::admit::{self, INODE_NUMBERS};
+use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
-use crate::lfs::recover::open::DeviceReader;
+use crate::lfs::recover::log_tail::{LogTail, Way};
 use crate::lfs::recover::tally::Tally;
 use crate::mutation::{Mutation, is_on};
-use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{FORKS, Record, Roots};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};
-use firnfs_format::table::{ImapEntry, TableEntry};
+use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId, Serial, TimeNs};
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,13 +47,13 @@ pub struct RollForward {
 }
 
 /// An inode as the log's tail leaves it.
-struct Latest {
-    entry: ImapEntry,
-    is_directory: bool,
+pub(super) struct Latest {
+    pub entry: ImapEntry,
+    pub is_directory: bool,
     /// Root pointers, if it has any.
-    roots: Option<Box<[Roots; FORKS]>>,
-    charged_bytes: u64,
-    mtime: TimeNs,
+    pub roots: Option<Box<[Roots; FORKS]>>,
+    pub charged_bytes: u64,
+    pub mtime: TimeNs,
 }
 
 impl Latest {
@@ -68,24 +63,18 @@ impl Latest {
     }
 }
 
-fn is_directory(record: &Record<'_>) -> bool {
+pub(super) fn is_directory(record: &Record<'_>) -> bool {
     record.raw.kind == Kind::Directory as u8
 }
 
-/// The block tree of an inode at one time.
-#[derive(Default)]
-struct Tree {
-    is_directory: bool,
-    roots: [Roots; FORKS],
-    /// What its record says that its blocks take.
-    charged_bytes: u64,
-}
-
 /// Partial segments accepted: first address to the one behind.
-type Accepted = BTreeMap<SectorAddr, SectorAddr>;
+pub(super) type Accepted = BTreeMap<SectorAddr, SectorAddr>;
 
 /// What lies where a log may go on: each place is read once, however many serials are looked for there.
 type Heads = BTreeMap<SectorAddr, Option<Summary>>;
+
+/// Segments after the one that a log has entered that are read meanwhile.
+const SEGMENTS_AHEAD: u32 = 2;
 
 /// How far the log is read, at the end of a whole batch.
 #[derive(Clone)]
@@ -110,7 +99,7 @@ impl Lfs {
     /// See the module's head.
     pub(in crate::lfs) fn roll_forward(
         &mut self,
-        read: &mut DeviceReader<'_>,
+        read: &mut dyn DeviceReader,
         base: &Checkpoint,
     ) -> Result<(), FsError> {
         base.tails.iter().flatten().for_each(|tail| self.tables.usage.look_again(tail.segment));
@@ -121,8 +110,10 @@ impl Lfs {
         let mut batch = Batch::default();
         let mut found = RollForward::default();
         let (mut tail, mut heads) = (Accepted::new(), Heads::new());
-        while let Some((partial, bytes)) = self.next_partial(read, base, &mut at, &mut heads)? {
-            self.note(&partial, &bytes, &mut batch)?;
+        let mut log = LogTail::new(read);
+        self.expect_logs(&mut log, base);
+        while let Some(partial) = self.next_partial(&mut log, base, &mut at, &mut heads)? {
+            self.note(&partial, log.at_hand(self.extent_of(&partial.summary)), &mut batch)?;
             let is_whole = partial.summary.flags & FLAG_END != 0 || is_on(Mutation::AnyBatch);
             if !is_whole || partial.summary.flags & FLAG_CHECKPOINT != 0 {
                 continue;
@@ -145,6 +136,7 @@ impl Lfs {
             latest.extend(done.inodes);
             accepted = at.clone();
         }
+        log.end();
         found.incomplete = batch.partials;
         found.lost = self.find_lost_log(read, base, &at);
         found.inodes = latest.len() as u64;
@@ -152,9 +144,7 @@ impl Lfs {
         self.writer.log =
             crate::lfs::write::log::Log::new(accepted.tails, accepted.serial, accepted.crc, base.incarnation);
         self.writer.jobs = crate::lfs::write::jobs::Jobs::new(accepted.serial);
-        for (ino, new) in latest {
-            self.apply_latest(read, &tail, ino, new)?;
-        }
+        self.apply_all(read, &tail, latest)?;
         if found.partials > 0 {
             self.due.note_change();
         }
@@ -169,11 +159,11 @@ impl Lfs {
     /// The partial segment with the next serial, from whichever log has it.
     fn next_partial(
         &self,
-        read: &mut DeviceReader<'_>,
+        bytes: &mut LogTail<'_>,
         base: &Checkpoint,
         at: &mut Position,
         heads: &mut Heads,
-    ) -> Result<Option<(Partial, Vec<u8>)>, FsError> {
+    ) -> Result<Option<Partial>, FsError> {
         // Before the next mount wrote to the log, its incarnation replaced this checkpoint in both slots.
         if base.clean {
             return Ok(None);
@@ -181,12 +171,10 @@ impl Lfs {
         let expected = at.serial.next();
         for log in 0..at.tails.len() {
             let Some(tail) = at.tails[log] else { continue };
-            for (segment, sector) in [(tail.segment, tail.sector), (tail.next_segment, 0)] {
-                if sector >= self.geo.segment_sectors || segment.0 >= self.geo.segments {
-                    continue;
-                }
+            for (segment, sector) in self.places(&tail) {
                 let wanted = Wanted { expected, prev_crc: at.crc, log: log as u8, base };
-                let Some((partial, bytes)) = self.try_partial(read, segment, sector, &wanted, heads)? else {
+                let way = self.way(segment, sector);
+                let Some(partial) = self.try_partial(bytes, (segment, sector), &way, &wanted, heads)? else {
                     continue;
                 };
                 at.serial = expected;
@@ -196,42 +184,112 @@ impl Lfs {
                     sector: sector + partial.summary.len_sectors,
                     next_segment: partial.summary.next_segment,
                 });
-                return Ok(Some((partial, bytes)));
+                if sector == 0 {
+                    self.run_ahead(bytes, heads, &partial.summary);
+                }
+                return Ok(Some(partial));
             }
         }
         Ok(None)
     }
 
+    /// The places where a log may go on, as far as they are in the volume.
+    fn places(&self, tail: &Tail) -> impl Iterator<Item = (SegmentId, u32)> + use<> {
+        let geo = self.geo;
+        [(tail.segment, tail.sector), (tail.next_segment, 0)]
+            .into_iter()
+            .filter(move |(segment, sector)| *sector < geo.segment_sectors && segment.0 < geo.segments)
+    }
+
+    fn way(&self, segment: SegmentId, sector: u32) -> Way {
+        let at = |sector| self.geo.device_bytes(self.geo.addr(segment, sector));
+        Way { at_bytes: at(sector), end_bytes: at(self.geo.segment_sectors) }
+    }
+
+    /// A log has entered a segment: begins to read those after it, as far as it has named them. What lies there may be of no
+    /// use; only [`Self::next_partial`] judges that.
+    fn run_ahead(&self, bytes: &mut LogTail<'_>, heads: &mut Heads, entered: &Summary) {
+        let mut next = entered.next_segment;
+        for _ in 0..SEGMENTS_AHEAD {
+            let way = self.way(next, 0);
+            bytes.expect(&way, self.sb.write_unit_bytes);
+            if !bytes.is_long() {
+                return;
+            }
+            let Ok(Some(head)) = self.head(bytes, heads, self.geo.addr(next, 0), &way) else { return };
+            let goes_on = head.uuid == self.sb.uuid
+                && head.segment == next
+                && head.log == entered.log
+                && head.serial > entered.serial
+                && head.next_segment.0 < self.geo.segments;
+            if !goes_on {
+                return;
+            }
+            next = head.next_segment;
+            bytes.expect_more(&way);
+        }
+        bytes.expect(&self.way(next, 0), self.sb.write_unit_bytes);
+    }
+
+    /// The head of a partial segment at a place, if there is one.
+    fn head<'h>(
+        &self,
+        bytes: &mut LogTail<'_>,
+        heads: &'h mut Heads,
+        addr: SectorAddr,
+        way: &Way,
+    ) -> Result<Option<&'h Summary>, FsError> {
+        Ok(match heads.entry(addr) {
+            Slot::Occupied(known) => known.into_mut().as_ref(),
+            Slot::Vacant(new) => {
+                let head = bytes.bytes(way, self.sb.write_unit_bytes)?;
+                new.insert(Summary::decode_header(head).ok()).as_ref()
+            }
+        })
+    }
+
+    fn extent_of(&self, summary: &Summary) -> Extent {
+        let addr = self.geo.addr(summary.segment, summary.start_sector);
+        Extent::new(self.geo.device_bytes(addr), summary.len_sectors * SECTOR_BYTES)
+    }
+
+    /// Begins to read all logs from where the checkpoint left them.
+    fn expect_logs(&self, bytes: &mut LogTail<'_>, base: &Checkpoint) {
+        for tail in base.tails.iter().flatten().filter(|_| !base.clean) {
+            for (segment, sector) in self.places(tail) {
+                let way = self.way(segment, sector);
+                if sector == 0 {
+                    bytes.expect(&way, self.sb.write_unit_bytes)
+                } else {
+                    bytes.expect_more(&way)
+                }
+            }
+        }
+    }
+
     fn try_partial(
         &self,
-        read: &mut DeviceReader<'_>,
-        segment: SegmentId,
-        sector: u32,
+        bytes: &mut LogTail<'_>,
+        (segment, sector): (SegmentId, u32),
+        way: &Way,
         wanted: &Wanted<'_>,
         heads: &mut Heads,
-    ) -> Result<Option<(Partial, Vec<u8>)>, FsError> {
+    ) -> Result<Option<Partial>, FsError> {
         let addr = self.geo.addr(segment, sector);
-        let place = self.geo.device_bytes(addr);
-        let head = match heads.entry(addr) {
-            Slot::Occupied(known) => known.into_mut(),
-            Slot::Vacant(new) => {
-                new.insert(Summary::decode_header(&read(place, self.sb.write_unit_bytes)?).ok())
-            }
-        };
-        let Some(header) = head else { return Ok(None) };
+        let Some(header) = self.head(bytes, heads, addr, way)? else { return Ok(None) };
         let fits = header.len_sectors <= self.geo.segment_sectors - sector;
         if !fits || header.segment != segment || !wanted.matches(header) {
             return Ok(None);
         }
-        let bytes = read(place, header.len_sectors * SECTOR_BYTES)?;
-        let Some(partial) = partial_at(&bytes, &self.sb.uuid, &self.geo, sector) else { return Ok(None) };
+        let bytes = bytes.bytes(way, header.len_sectors * SECTOR_BYTES)?;
+        let Some(partial) = partial_at(bytes, &self.sb.uuid, &self.geo, sector) else { return Ok(None) };
         self.check_way_on(&partial.summary)?;
         // A flush covered everything up to `durable_through`; what lies above may be torn.
         let whole = partial.entries.iter().all(|e| {
-            self.stored_in(&bytes, segment, sector, &e.ptr)
+            self.stored_in(bytes, segment, sector, &e.ptr)
                 .is_some_and(|stored| e.ptr.is_hole() || firnfs_format::crc32c(stored) == e.ptr.crc)
         });
-        Ok((whole || is_on(Mutation::UncheckedBlocks)).then_some((partial, bytes)))
+        Ok((whole || is_on(Mutation::UncheckedBlocks)).then_some(partial))
     }
 
     /// A summary whose checksum is right leads on to a segment that there is.
@@ -314,188 +372,6 @@ impl Lfs {
             expected: format!("1 to {}", INODE_NUMBERS - 1),
             found: ino.to_string(),
         })
-    }
-
-    /// Replaces an inode's entry by its latest one, and accounts for all blocks that came and went. What the inode was before
-    /// may be damaged: then its old blocks stay on the accounts (a checker gives them back), and the new ones come on.
-    fn apply_latest(
-        &mut self,
-        read: &mut DeviceReader<'_>,
-        tail: &Accepted,
-        ino: InodeNo,
-        new: Latest,
-    ) -> Result<(), FsError> {
-        let before = self.before(read, ino);
-        let old_entry = before.as_ref().map_or(None, |(entry, _)| Some(*entry));
-        let after = Tree {
-            is_directory: new.is_directory,
-            roots: new.roots.map_or_else(Default::default, |r| *r),
-            charged_bytes: new.charged_bytes,
-        };
-        let mut diff = Diff {
-            ino,
-            mtime: new.mtime,
-            tail,
-            read,
-            is_directory: (false, new.is_directory),
-            old_left: 0,
-            new_left: after.charged_bytes,
-        };
-        let records = (LogKind::Inode, LogKind::Inode);
-        match before {
-            Ok((entry, old)) => {
-                self.account(records, &entry.ptr, &new.entry.ptr, diff.mtime);
-                diff.old_left = old.charged_bytes;
-                diff.is_directory.0 = old.is_directory;
-                self.diff_trees(&mut diff, Some(&old), &after)?;
-            }
-            Err(why) if is_damage(&why) => {
-                self.put_in_quarantine(Thing::OldBlocks(ino), why);
-                self.account(records, &BlockPtr::HOLE, &new.entry.ptr, diff.mtime);
-                self.diff_trees(&mut diff, None, &after)?;
-            }
-            Err(why) => return Err(why),
-        }
-        let was_used = old_entry.is_none_or(|e| e.is_used());
-        self.tables.imap.used =
-            (self.tables.imap.used + u64::from(new.entry.is_used())).saturating_sub(u64::from(was_used));
-        self.tables.imap.set(ino, new.entry);
-        Ok(())
-    }
-
-    /// An inode as the checkpoint has it.
-    fn before(&mut self, read: &mut DeviceReader<'_>, ino: InodeNo) -> Result<(ImapEntry, Tree), FsError> {
-        let entry = self.drive(read, |lfs| lfs.tables.imap.get(&mut lfs.shelf, ino))?;
-        if !entry.is_used() {
-            return Ok((entry, Tree::default()));
-        }
-        let stored = self.read_stored(read, &entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
-        let record = admit::record(&self.geo, ino, &entry.ptr, &stored)?;
-        let is_directory = is_directory(&record);
-        let charged_bytes = record.raw.charged_bytes.get();
-        Ok((entry, Tree { is_directory, roots: record.roots, charged_bytes }))
-    }
-
-    fn diff_trees(&mut self, diff: &mut Diff<'_, '_>, old: Option<&Tree>, new: &Tree) -> Result<(), FsError> {
-        for fork in [Fork::Data, Fork::Index, Fork::Xattr] {
-            let (before, after) = (old.map(|tree| &tree.roots[fork as usize]), &new.roots[fork as usize]);
-            for slot in 0..SLOTS {
-                let (level, index) = bmap::Geometry::root(slot);
-                let key = BlockKey { ino: diff.ino, fork, level, index };
-                let ptr_in = |roots: &Roots| match level {
-                    0 => roots.direct[slot],
-                    level => roots.indirect[usize::from(level) - 1],
-                };
-                self.diff_ptr(diff, key, before.map(ptr_in), ptr_in(after))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Accounts for what differs below one pointer. `old` is `None` where what was there before cannot be known: then only what
-    /// the log's tail wrote is new.
-    fn diff_ptr(
-        &mut self,
-        diff: &mut Diff<'_, '_>,
-        key: BlockKey,
-        old: Option<BlockPtr>,
-        new: BlockPtr,
-    ) -> Result<(), FsError> {
-        if old == Some(new) || old.is_none() && !diff.is_in_tail(&new) {
-            return Ok(());
-        }
-        let hole = BlockPtr::HOLE;
-        diff.old_left = self.spend(diff, &key, diff.old_left, &old.unwrap_or(hole))?;
-        diff.new_left = self.spend(diff, &key, diff.new_left, &new)?;
-        if key.level > 0 {
-            let before = match old.map(|old| self.pointers(diff, &key, &old)).transpose() {
-                Err(why) if is_damage(&why) => {
-                    self.put_in_quarantine(Thing::OldBlocks(diff.ino), why);
-                    None
-                }
-                other => other?,
-            };
-            let after = self.pointers(diff, &key, &new)?;
-            for slot in 0..before.as_ref().map_or(0, Vec::len).max(after.len()) {
-                let index = self.geo.map.child(key.level, key.index, slot);
-                let child = BlockKey { level: key.level - 1, index, ..key };
-                let was = before.as_ref().map(|b| b.get(slot).copied().unwrap_or(hole));
-                self.diff_ptr(diff, child, was, after.get(slot).copied().unwrap_or(hole))?;
-            }
-        }
-        let kind = |is_directory| LogKind::of_block(key.fork, key.level, is_directory);
-        let kinds = (kind(diff.is_directory.0), kind(diff.is_directory.1));
-        self.account(kinds, &old.unwrap_or(hole), &new, diff.mtime);
-        Ok(())
-    }
-
-    /// Takes a block from what the tree's record says that all its blocks take: a tree that leads into itself, or has more
-    /// blocks than it was charged for, is not walked to its end.
-    fn spend(&self, diff: &Diff<'_, '_>, key: &BlockKey, left: u64, ptr: &BlockPtr) -> Result<u64, FsError> {
-        let bytes = u64::from(self.charge_of(ptr));
-        left.checked_sub(bytes).ok_or_else(|| FsError::Corrupt {
-            what: format!("block tree of inode {}", diff.ino),
-            at: describe(key),
-            expected: "no more blocks than the record says are charged".to_owned(),
-            found: format!("another {bytes} bytes"),
-        })
-    }
-
-    /// One block died and another came, of those kinds.
-    fn account(&mut self, kinds: (LogKind, LogKind), old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
-        self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
-        self.tables.release(&self.geo, kinds.0, old);
-        if new.is_stored() {
-            let segment = self.geo.segment_of(new.addr);
-            self.tables.usage.add(segment, kinds.1, new.stored_bytes(), mtime, TimeNs(0));
-        }
-    }
-
-    fn pointers(
-        &self,
-        diff: &mut Diff<'_, '_>,
-        key: &BlockKey,
-        ptr: &BlockPtr,
-    ) -> Result<Vec<BlockPtr>, FsError> {
-        if !ptr.is_stored() {
-            return Ok(Vec::new());
-        }
-        let stored = self.read_stored(diff.read, ptr, self.geo.block_bytes, || describe(key))?;
-        admit::block(&self.geo, key, ptr, &stored)?;
-        Ok(stored.as_chunks().0.iter().map(BlockPtr::decode).collect())
-    }
-
-    fn read_stored(
-        &self,
-        read: &mut DeviceReader<'_>,
-        ptr: &BlockPtr,
-        max_bytes: u32,
-        name: impl Fn() -> String,
-    ) -> Result<Vec<u8>, FsError> {
-        self.geo.check(ptr, max_bytes, &name)?;
-        let bytes = read(self.geo.device_bytes(ptr.addr), ptr.stored_bytes())?;
-        verify_stored(ptr, &self.geo, &bytes, name)?;
-        Ok(bytes)
-    }
-}
-
-/// The comparison of two block trees of one inode.
-struct Diff<'a, 'r> {
-    ino: InodeNo,
-    mtime: TimeNs,
-    tail: &'a Accepted,
-    read: &'a mut DeviceReader<'r>,
-    /// Whether the inode was a directory, and is one: its number may have come to be used again.
-    is_directory: (bool, bool),
-    /// Bytes that blocks of the old and the new tree can still take.
-    old_left: u64,
-    new_left: u64,
-}
-
-impl Diff<'_, '_> {
-    /// True for what was written after the checkpoint. All else the usage table knows already.
-    fn is_in_tail(&self, ptr: &BlockPtr) -> bool {
-        ptr.is_stored() && self.tail.range(..=ptr.addr).next_back().is_some_and(|(_, end)| ptr.addr < *end)
     }
 }
 
