@@ -3,12 +3,15 @@
 //! [`TimedDisk`] takes the virtual time of a model of a disk ([`disk`]): one of constant times, a mechanical one with seek curve,
 //! rotation and track buffer, or a solid-state one. Threads that share it take turns ([`Turns`]).
 //!
+//! A [`Machine`] adds a processor ([`machine`]): work takes virtual time while the disk proceeds.
+//!
 //! Everything here is deterministic: the same seed and the same requests give the same behaviour, byte for byte.
 
 mod clock;
 pub mod crash;
 pub mod disk;
 mod faulty;
+pub mod machine;
 mod params;
 mod random;
 mod speed;
@@ -18,6 +21,7 @@ mod turns;
 pub use clock::VirtualClock;
 pub use crash::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay};
 pub use faulty::{Effect, Fault, FaultyDisk, Injected, On, Trigger};
+pub use machine::{CpuModel, Machine, MachineDisk};
 pub use random::{fill_garbage, seeded};
 pub use speed::Speed;
 pub use timed::{DiskWork, Host, TimedDisk};
