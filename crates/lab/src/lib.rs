@@ -10,6 +10,8 @@ pub mod calendar;
 pub mod cleaning;
 pub mod coalescing;
 pub mod error;
+pub mod hardware;
 pub mod micro;
+mod plot;
 
 pub use error::LabError;

@@ -1,10 +1,58 @@
-//! Plots as SVG.
+//! Plots as SVG: curves over two linear axes. Callers: the cleaning figures, the curves of disks, the figures of papers.
 
-use super::{Corner, Plot};
 use crate::error::LabError;
 use plotters::chart::SeriesLabelPosition;
 use plotters::prelude::{ChartBuilder, Color, IntoDrawingArea, LineSeries, PathElement, SVGBackend};
 use plotters::style::RGBColor;
+use std::borrow::Cow;
+
+/// A line of a plot.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub label: Cow<'static, str>,
+    /// Abscissa and ordinate, in order.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    /// A curve through these points.
+    pub fn new(label: impl Into<Cow<'static, str>>, points: Vec<(f64, f64)>) -> Self {
+        Self { label: label.into(), points }
+    }
+}
+
+/// The corner of a plot that has room for the names of its curves.
+#[derive(Clone, Copy, Debug)]
+pub enum Corner {
+    /// At the top on the left.
+    UpperLeft,
+    /// At the bottom on the right.
+    LowerRight,
+}
+
+/// One plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// File name without `.svg`.
+    pub file: &'static str,
+    /// The heading.
+    pub title: Cow<'static, str>,
+    /// The conditions of its measurements, below the heading.
+    pub conditions: Cow<'static, str>,
+    /// Name of the abscissa.
+    pub x: &'static str,
+    /// Name of the ordinate.
+    pub y: &'static str,
+    /// The abscissa begins at 0 and ends here.
+    pub x_max: f64,
+    /// The ordinate begins at 0 and ends here.
+    pub y_max: f64,
+    /// Where the names of the curves go.
+    pub legend: Corner,
+    /// The curves.
+    pub curves: Vec<Curve>,
+}
 
 const SIZE: (u32, u32) = (760, 480);
 const FONT: (&str, u32) = ("sans-serif", 18);
@@ -19,7 +67,10 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 /// The plot as the text of an SVG file.
-pub(super) fn svg(plot: &Plot) -> Result<String, LabError> {
+///
+/// # Errors
+/// It cannot be drawn: an axis has no length.
+pub fn svg(plot: &Plot) -> Result<String, LabError> {
     let mut text = String::new();
     draw(plot, &mut text).map_err(|e| LabError::Setup(format!("cannot draw {}: {e}", plot.file)))?;
     Ok(text)
@@ -28,9 +79,9 @@ pub(super) fn svg(plot: &Plot) -> Result<String, LabError> {
 fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&plotters::style::WHITE)?;
-    let titled = area.titled(plot.title, ("sans-serif", 22))?;
+    let titled = area.titled(&plot.title, ("sans-serif", 22))?;
     let mut chart = ChartBuilder::on(&titled)
-        .caption(plot.conditions, ("sans-serif", 15))
+        .caption(&plot.conditions, ("sans-serif", 15))
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(66)
@@ -48,7 +99,7 @@ fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>
         let inside = curve.points.iter().copied().take_while(|(_, y)| *y <= plot.y_max);
         chart
             .draw_series(LineSeries::new(inside, colour.stroke_width(2)))?
-            .label(curve.label)
+            .label(curve.label.as_ref())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
     chart

@@ -1,0 +1,331 @@
+//! `firn sim paper`: benchmarks of the papers, by the file system itself on simulated machines of their time.
+
+use super::with_bar;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::sizes::parse_size;
+use clap::{Args, ValueEnum};
+use firnfs_lab::LabError;
+use firnfs_lab::hardware::bandwidth::{self, Setup};
+use firnfs_lab::hardware::claims::Claim;
+use firnfs_lab::hardware::{self, ChosenDisk, CpuModel, Profile, large_file, small_files};
+use firnfs_lab::micro::table::markdown;
+use serde::Serialize;
+
+/// The benchmarks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Figure {
+    /// BSD-LFS, figures 9, 10 and 12: a file written and read, by its size
+    Bandwidth,
+    /// Sprite LFS, figure 8: 10,000 small files
+    SmallFiles,
+    /// Sprite LFS, figure 9: a file of 100 MB in order and at random
+    LargeFile,
+}
+
+/// Arguments of `firn sim paper`.
+#[derive(Args, Debug)]
+#[command(after_help = format!("\
+Disks:    {disks}, or a parameter file
+Machines: {machines}, or a parameter file
+
+Examples:
+  firn sim paper bandwidth                    BSD-LFS's figures on its machine and disk
+  firn sim paper small-files --profile modern,1993
+  firn sim paper large-file --disk ssd --machine pentium-pro --json
+
+Runs the file system itself, in memory and in virtual time: the same figures on every machine. Prints what
+the paper says beside it; a claim in capitals is not as it was when this was written, and then the command
+fails, unless another disk, machine or size was chosen. Docs: docs/internals/simulated-hardware.md.",
+    disks = hardware::disk_names(), machines = hardware::machine_names()))]
+pub struct PaperArgs {
+    /// Which benchmark
+    #[arg(value_enum)]
+    figure: Figure,
+    /// The disk, by name or parameter file [default: the paper's]
+    #[arg(long, value_name = "NAME|FILE")]
+    disk: Option<String>,
+    /// The machine, by name or parameter file [default: the paper's]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// How the file system is set up: 1993 (as the paper's) or modern (as firnfs comes); several with commas
+    #[arg(long, value_delimiter = ',', default_value = "1993,modern")]
+    profile: Vec<Profile>,
+    /// Repetitions of each size (bandwidth)
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Number of files (small-files)
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    files: u64,
+    /// Size of the file (large-file) [default: 100 MB]
+    #[arg(long, value_parser = size)]
+    size: Option<u64>,
+    /// Where the random numbers start (large-file)
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON for programs
+    #[arg(long)]
+    json: bool,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|e| e.to_string())?;
+    let fits = (1 << 20..=1 << 30).contains(&bytes);
+    if fits { Ok(bytes) } else { Err("from 1M to 1G".to_owned()) }
+}
+
+/// The results of a benchmark under one profile.
+#[derive(Serialize)]
+struct Part {
+    profile: Profile,
+    #[serde(flatten)]
+    result: Outcome,
+    claims: Vec<Judged>,
+    differences: &'static [&'static str],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Bandwidth(Vec<bandwidth::Point>),
+    SmallFiles(small_files::Figure),
+    LargeFile(large_file::Figure),
+}
+
+#[derive(Serialize)]
+struct Judged {
+    #[serde(flatten)]
+    claim: Claim,
+    holds: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    machine: String,
+    disk: String,
+    cache_bytes: u64,
+    write_threshold_bytes: u64,
+    parts: Vec<Part>,
+    /// The paper's machine, disk and sizes: claims are to hold.
+    as_published: bool,
+}
+
+impl PaperArgs {
+    fn setup(&self, profile: Profile) -> Result<Setup, LabError> {
+        let (disk, machine) = match self.figure {
+            Figure::Bandwidth => ("hp97560", "hp9000-380"),
+            Figure::SmallFiles | Figure::LargeFile => ("wren4", "sun4-260"),
+        };
+        let (cache_bytes, write_threshold_bytes) = match self.figure {
+            // 16 MB of memory; "approximately 800 kilobytes" (BSD-LFS 5.2.1).
+            Figure::Bandwidth => (8 << 20, 800 << 10),
+            // 32 MB of memory; a segment of 1 MB.
+            Figure::SmallFiles | Figure::LargeFile => (16 << 20, 1 << 20),
+        };
+        Ok(Setup {
+            cpu: hardware::find_machine(self.machine.as_deref().unwrap_or(machine))?,
+            disk: hardware::find_disk(self.disk.as_deref().unwrap_or(disk))?,
+            profile,
+            cache_bytes,
+            write_threshold_bytes,
+            size_max_bytes: 4 << 30,
+        })
+    }
+
+    fn is_as_published(&self) -> bool {
+        let sizes = self.size.is_none() && self.files == 10_000;
+        self.disk.is_none() && self.machine.is_none() && sizes
+    }
+
+    /// How many steps its progress has.
+    fn steps(&self) -> usize {
+        match self.figure {
+            Figure::Bandwidth => bandwidth::SIZES.len(),
+            Figure::SmallFiles => 3,
+            Figure::LargeFile => 5,
+        }
+    }
+
+    fn part(&self, setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Part, LabError> {
+        let (result, claims) = match self.figure {
+            Figure::Bandwidth => {
+                let points = bandwidth::run(setup, self.runs, progress)?;
+                let claims = bandwidth::claims(setup, &points);
+                (Outcome::Bandwidth(points), claims)
+            }
+            Figure::SmallFiles => {
+                let figure = small_files::run(setup, self.files, progress)?;
+                let claims = small_files::claims(&figure);
+                (Outcome::SmallFiles(figure), claims)
+            }
+            Figure::LargeFile => {
+                let bytes = self.size.unwrap_or(100_000_000);
+                let figure = large_file::run(setup, bytes, self.seed, progress)?;
+                (Outcome::LargeFile(figure), large_file::claims(&figure))
+            }
+        };
+        let claims = claims.into_iter().map(|claim| Judged { holds: claim.holds(), claim }).collect();
+        Ok(Part { profile: setup.profile, result, claims, differences: setup.profile.differences() })
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A disk, machine or profile cannot be used; a claim is not as recorded.
+pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
+    let failed = |error: LabError| Failure::failed(error.to_string());
+    let setups: Vec<Setup> =
+        args.profile.iter().map(|profile| args.setup(*profile)).collect::<Result<_, _>>().map_err(failed)?;
+    let steps = args.steps();
+    let parts = with_bar(setups.len() * steps, |done| {
+        let numbered = setups.iter().enumerate();
+        let part =
+            |(n, setup): (usize, &Setup)| args.part(setup, &mut |step| done((n * steps) as f64 + step));
+        numbered.map(part).collect::<Result<Vec<Part>, _>>()
+    });
+    let view = view(args, &setups, parts.map_err(failed)?);
+    output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))?;
+    let all = view.parts.iter().filter(|part| part.profile == Profile::Of1993).flat_map(|part| &part.claims);
+    let others = all.filter(|judged| !judged.claim.is_as_recorded()).count();
+    if view.as_published && others > 0 {
+        return Err(Failure::failed(format!("{others} claims are not as recorded")));
+    }
+    Ok(())
+}
+
+fn view(args: &PaperArgs, setups: &[Setup], parts: Vec<Part>) -> View {
+    let first = setups.first();
+    let title = |cpu: &CpuModel| cpu.title.clone();
+    let disk = |disk: &ChosenDisk| disk.params.title.clone();
+    View {
+        machine: first.map_or(String::new(), |setup| title(&setup.cpu)),
+        disk: first.map_or(String::new(), |setup| disk(&setup.disk)),
+        cache_bytes: first.map_or(0, |setup| setup.cache_bytes),
+        write_threshold_bytes: first.map_or(0, |setup| setup.write_threshold_bytes),
+        parts,
+        as_published: args.is_as_published(),
+    }
+}
+
+fn text(view: &View) -> String {
+    let kib = |bytes: u64| bytes >> 10;
+    let mut text = format!(
+        "{} with {}, {} KiB of cache; profile 1993 writes at {} KiB.\n",
+        view.machine,
+        view.disk,
+        kib(view.cache_bytes),
+        kib(view.write_threshold_bytes)
+    );
+    for part in &view.parts {
+        text += &format!("\nProfile {}\n\n", part.profile.name());
+        text += &match &part.result {
+            Outcome::Bandwidth(points) => bandwidth_text(points),
+            Outcome::SmallFiles(figure) => small_files_text(figure),
+            Outcome::LargeFile(figure) => large_file_text(figure),
+        };
+        text += &claims_text(part, view.as_published);
+    }
+    text
+}
+
+fn bandwidth_text(points: &[bandwidth::Point]) -> String {
+    let header = ["KB", "LFS write", "clustered", "raw", "write ms", "fsync ms", "read", "raw"];
+    let row = |point: &bandwidth::Point| {
+        let mb = |mb_per_s: f64| format!("{mb_per_s:.2}");
+        vec![
+            format!("{}", point.bytes >> 10),
+            mb(point.lfs_write_mb_per_s),
+            mb(point.clustered_write_mb_per_s),
+            mb(point.raw_write_mb_per_s),
+            format!("{:.0}", point.lfs_write_ms),
+            format!("{:.0}", point.lfs_fsync_ms),
+            mb(point.lfs_read_mb_per_s),
+            mb(point.raw_read_mb_per_s),
+        ]
+    };
+    let rows: Vec<Vec<String>> = points.iter().map(row).collect();
+    format!(
+        "MB/s unless noted. Clustered: through the cache, posted 64 KB at a time, no\nmetadata (for EFS).\n\n{}",
+        markdown(&header, &rows)
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+fn small_files_text(figure: &small_files::Figure) -> String {
+    let header = ["phase", "files/s", "CPU", "disk", "read each", "written each"];
+    let row = |name: &str, rate: &small_files::Rate| {
+        vec![
+            name.to_owned(),
+            format!("{:.0}", rate.files_per_s),
+            percent(rate.cpu_share),
+            percent(rate.disk_share),
+            format!("{:.0} B", rate.read_bytes_per_file),
+            format!("{:.0} B", rate.written_bytes_per_file),
+        ]
+    };
+    let rates = &figure.rates;
+    let rows = [row("create", &rates.create), row("read", &rates.read), row("delete", &rates.delete)];
+    let mut text = markdown(&header, &rows);
+    text += "\nFiles created a second on faster processors:";
+    for (times, rate) in &figure.faster {
+        text += &format!("  x{times} {rate:.0}");
+    }
+    text + "\n"
+}
+
+fn large_file_text(figure: &large_file::Figure) -> String {
+    let header = ["phase", "KB/s", "CPU", "disk", "bytes moved for each"];
+    let row = |name: &str, speed: &large_file::Speed| {
+        vec![
+            name.to_owned(),
+            format!("{:.0}", speed.kb_per_s),
+            percent(speed.cpu_share),
+            percent(speed.disk_share),
+            format!("{:.2}", speed.moved),
+        ]
+    };
+    let rows = [
+        row("write sequential", &figure.write),
+        row("read sequential", &figure.read),
+        row("write random", &figure.write_random),
+        row("read random", &figure.read_random),
+        row("reread sequential", &figure.reread),
+    ];
+    format!(
+        "{}\nSegments cleaned while writing at random: {}\n",
+        markdown(&header, &rows),
+        figure.segments_cleaned
+    )
+}
+
+fn claims_text(part: &Part, as_published: bool) -> String {
+    let header = ["place", "paper", "ours", "unit", "kind", "holds"];
+    let mut text = String::new();
+    let mut rows = Vec::new();
+    for (n, Judged { claim, .. }) in (1..).zip(&part.claims) {
+        let verdict = if as_published { claim.verdict() } else { "-" };
+        rows.push(vec![
+            format!("({n}) {}", claim.place),
+            claim.expected_words(),
+            format!("{:.2}", claim.ours),
+            claim.unit.to_owned(),
+            claim.kind.to_owned(),
+            verdict.to_owned(),
+        ]);
+    }
+    text += &format!("\n{}", markdown(&header, &rows));
+    for (n, Judged { claim, .. }) in (1..).zip(&part.claims) {
+        text += &format!("({n}) {}\n", claim.what);
+        if let Some(why) = claim.known_miss.filter(|_| as_published) {
+            text += &format!("    known: {why}\n");
+        }
+    }
+    if !part.differences.is_empty() {
+        text += "\nStill different from the paper's file system:\n";
+    }
+    part.differences.iter().fold(text, |text, difference| text + &format!("- {difference}\n"))
+}
