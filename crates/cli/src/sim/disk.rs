@@ -103,18 +103,19 @@ fn costs_text(costs: &[Cost]) -> String {
     if costs.is_empty() {
         return String::new();
     }
-    let header = ["ms", "at", "bytes", "contr", "wait", "seek", "turn", "media", "bus", "all", ""];
+    let header = ["ms", "at KiB", "KiB", "contr", "wait", "seek", "turn", "media", "bus", "all"];
     let row = |cost: &Cost| {
         let Cost { controller_ms, wait_ms, seek_ms, rotation_ms, media_ms, bus_ms, total_ms, .. } = *cost;
         let parts = [controller_ms, wait_ms, seek_ms, rotation_ms, media_ms, bus_ms, total_ms];
-        let mut cells = vec![cost.work.to_owned(), cost.at_bytes.to_string(), cost.len_bytes.to_string()];
+        let kib = |bytes: u64| format!("{}", bytes as f64 / 1024.0);
+        let hit = if cost.is_hit { "*" } else { "" };
+        let mut cells = vec![format!("{}{hit}", cost.work), kib(cost.at_bytes), kib(cost.len_bytes)];
         cells.extend(parts.map(|ms| format!("{ms:.2}")));
-        cells.push(if cost.is_hit { "hit" } else { "" }.to_owned());
         cells
     };
     let rows: Vec<Vec<String>> = costs.iter().map(row).collect();
     let total_ms: f64 = costs.iter().map(|cost| cost.total_ms).sum();
-    format!("\nRequests, {total_ms:.2} ms in all\n\n{}", markdown(&header, &rows))
+    format!("\nRequests, {total_ms:.2} ms in all (* by the buffer)\n\n{}", markdown(&header, &rows))
 }
 
 /// Words in lines that are indented and no longer than the terminal; a longer word has a line of its own.
