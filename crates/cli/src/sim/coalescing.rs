@@ -46,7 +46,7 @@ struct View {
 /// The file system failed, which must not happen.
 pub(super) fn run(args: &CoalescingArgs, output: &mut Output) -> Done {
     let failed = |error: LabError| Failure::failed(error.to_string());
-    let disk = find_disk(&args.disk).map_err(failed)?.params;
+    let disk = find_disk(&args.disk).map_err(|error| Failure::usage(error.to_string()))?.params;
     let rows = with_bar(SCENES.len(), |done| {
         let run = |(n, scene)| coalescing::run(scene, args.seed, &disk).inspect(|_| done(n as f64));
         (1..).zip(SCENES).map(run).collect::<Result<Vec<Row>, _>>()

@@ -49,8 +49,9 @@ pub struct DiskArgs {
 /// The disk cannot be read, a request is not on it, or a file cannot be written.
 pub(super) fn run(args: &DiskArgs, output: &mut Output) -> Done {
     let failed = |error: LabError| Failure::failed(error.to_string());
-    let disk = find_disk(&args.disk).map_err(failed)?;
-    let view = disk_view::look(&disk, &args.request).map_err(failed)?;
+    let refused = |error: LabError| Failure::usage(error.to_string());
+    let disk = find_disk(&args.disk).map_err(refused)?;
+    let view = disk_view::look(&disk, &args.request).map_err(refused)?;
     if let Some(path) = &args.svg {
         let svg = disk_view::curve_svg(&disk).map_err(failed)?;
         std::fs::write(path, svg)

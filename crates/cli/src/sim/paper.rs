@@ -6,9 +6,9 @@ use crate::output::Output;
 use crate::sizes::parse_size;
 use clap::{Args, ValueEnum};
 use firnfs_lab::LabError;
-use firnfs_lab::hardware::bandwidth::{self, Setup};
+use firnfs_lab::hardware::bandwidth;
 use firnfs_lab::hardware::claims::Claim;
-use firnfs_lab::hardware::{self, ChosenDisk, CpuModel, Profile, large_file, small_files};
+use firnfs_lab::hardware::{self, Profile, Setup, large_file, small_files};
 use firnfs_lab::micro::table::markdown;
 use serde::Serialize;
 
@@ -19,8 +19,17 @@ enum Figure {
     Bandwidth,
     /// Sprite LFS, figure 8: 10,000 small files
     SmallFiles,
+    /// USENIX'95, figure 1: the same by BSD-LFS
+    SmallFilesBsd,
     /// Sprite LFS, figure 9: a file of 100 MB in order and at random
     LargeFile,
+}
+
+/// Who writes the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LogWriter {
+    Thread,
+    Program,
 }
 
 /// Arguments of `firn sim paper`.
@@ -48,6 +57,9 @@ pub struct PaperArgs {
     /// The machine, by name or parameter file [default: the paper's]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
+    /// Who writes the log: a thread of its own, or the program that reaches the threshold [default: as in the paper]
+    #[arg(long, value_enum, value_name = "WHO")]
+    log_writer: Option<LogWriter>,
     /// How the file system is set up: 1993 (as the paper's) or modern (as firnfs comes); several with commas
     #[arg(long, value_delimiter = ',', default_value = "1993,modern")]
     profile: Vec<Profile>,
@@ -78,6 +90,7 @@ fn size(text: &str) -> Result<u64, String> {
 #[derive(Serialize)]
 struct Part {
     profile: Profile,
+    has_log_thread: bool,
     #[serde(flatten)]
     result: Outcome,
     claims: Vec<Judged>,
@@ -112,36 +125,34 @@ struct View {
 
 impl PaperArgs {
     fn setup(&self, profile: Profile) -> Result<Setup, LabError> {
-        let (disk, machine) = match self.figure {
-            Figure::Bandwidth => ("hp97560", "hp9000-380"),
-            Figure::SmallFiles | Figure::LargeFile => ("wren4", "sun4-260"),
+        let mut setup = match self.figure {
+            Figure::Bandwidth => Setup::bsd_lfs(profile)?,
+            Figure::SmallFiles | Figure::LargeFile => Setup::sprite_lfs(profile)?,
+            Figure::SmallFilesBsd => Setup::usenix_95(profile)?,
         };
-        let (cache_bytes, write_threshold_bytes) = match self.figure {
-            // 16 MB of memory; "approximately 800 kilobytes" (BSD-LFS 5.2.1).
-            Figure::Bandwidth => (8 << 20, 800 << 10),
-            // 32 MB of memory; a segment of 1 MB.
-            Figure::SmallFiles | Figure::LargeFile => (16 << 20, 1 << 20),
-        };
-        Ok(Setup {
-            cpu: hardware::find_machine(self.machine.as_deref().unwrap_or(machine))?,
-            disk: hardware::find_disk(self.disk.as_deref().unwrap_or(disk))?,
-            profile,
-            cache_bytes,
-            write_threshold_bytes,
-            size_max_bytes: 4 << 30,
-        })
+        if let Some(machine) = &self.machine {
+            setup.cpu = hardware::find_machine(machine)?;
+        }
+        if let Some(disk) = &self.disk {
+            setup.disk = hardware::find_disk(disk)?;
+        }
+        if let Some(writer) = self.log_writer {
+            setup.has_log_thread = writer == LogWriter::Thread;
+        }
+        Ok(setup)
     }
 
     fn is_as_published(&self) -> bool {
-        let sizes = self.size.is_none() && self.files == 10_000;
-        self.disk.is_none() && self.machine.is_none() && sizes
+        let sizes = self.size.is_none() && self.files == 10_000 && self.runs == 50;
+        let hardware = self.disk.is_none() && self.machine.is_none();
+        hardware && sizes && self.seed == 1 && self.log_writer.is_none()
     }
 
     /// How many steps its progress has.
     fn steps(&self) -> usize {
         match self.figure {
             Figure::Bandwidth => bandwidth::SIZES.len(),
-            Figure::SmallFiles => 3,
+            Figure::SmallFiles | Figure::SmallFilesBsd => 3,
             Figure::LargeFile => 5,
         }
     }
@@ -158,6 +169,11 @@ impl PaperArgs {
                 let claims = small_files::claims(&figure);
                 (Outcome::SmallFiles(figure), claims)
             }
+            Figure::SmallFilesBsd => {
+                let figure = small_files::run(setup, self.files, progress)?;
+                let claims = small_files::bsd_claims(&figure);
+                (Outcome::SmallFiles(figure), claims)
+            }
             Figure::LargeFile => {
                 let bytes = self.size.unwrap_or(100_000_000);
                 let figure = large_file::run(setup, bytes, self.seed, progress)?;
@@ -165,7 +181,8 @@ impl PaperArgs {
             }
         };
         let claims = claims.into_iter().map(|claim| Judged { holds: claim.holds(), claim }).collect();
-        Ok(Part { profile: setup.profile, result, claims, differences: setup.profile.differences() })
+        let Setup { profile, has_log_thread, .. } = *setup;
+        Ok(Part { profile, has_log_thread, result, claims, differences: profile.differences() })
     }
 }
 
@@ -175,8 +192,9 @@ impl PaperArgs {
 /// A disk, machine or profile cannot be used; a claim is not as recorded.
 pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     let failed = |error: LabError| Failure::failed(error.to_string());
-    let setups: Vec<Setup> =
-        args.profile.iter().map(|profile| args.setup(*profile)).collect::<Result<_, _>>().map_err(failed)?;
+    let setups: Result<Vec<Setup>, LabError> =
+        args.profile.iter().map(|profile| args.setup(*profile)).collect();
+    let setups = setups.map_err(|error| Failure::usage(error.to_string()))?;
     let steps = args.steps();
     let parts = with_bar(setups.len() * steps, |done| {
         let numbered = setups.iter().enumerate();
@@ -196,11 +214,9 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
 
 fn view(args: &PaperArgs, setups: &[Setup], parts: Vec<Part>) -> View {
     let first = setups.first();
-    let title = |cpu: &CpuModel| cpu.title.clone();
-    let disk = |disk: &ChosenDisk| disk.params.title.clone();
     View {
-        machine: first.map_or(String::new(), |setup| title(&setup.cpu)),
-        disk: first.map_or(String::new(), |setup| disk(&setup.disk)),
+        machine: first.map_or(String::new(), |setup| setup.cpu.title.clone()),
+        disk: first.map_or(String::new(), |setup| setup.disk.params.title.clone()),
         cache_bytes: first.map_or(0, |setup| setup.cache_bytes),
         write_threshold_bytes: first.map_or(0, |setup| setup.write_threshold_bytes),
         parts,
@@ -218,13 +234,15 @@ fn text(view: &View) -> String {
         kib(view.write_threshold_bytes)
     );
     for part in &view.parts {
-        text += &format!("\nProfile {}\n\n", part.profile.name());
+        let writer = if part.has_log_thread { "a thread of its own" } else { "the program itself" };
+        text += &format!("\nProfile {}; {writer} writes the log\n\n", part.profile.name());
         text += &match &part.result {
             Outcome::Bandwidth(points) => bandwidth_text(points),
             Outcome::SmallFiles(figure) => small_files_text(figure),
             Outcome::LargeFile(figure) => large_file_text(figure),
         };
-        text += &claims_text(part, view.as_published);
+        // Only the profile of the papers is held to what was recorded.
+        text += &claims_text(part, view.as_published && part.profile == Profile::Of1993);
     }
     text
 }
@@ -302,12 +320,13 @@ fn large_file_text(figure: &large_file::Figure) -> String {
     )
 }
 
-fn claims_text(part: &Part, as_published: bool) -> String {
+fn claims_text(part: &Part, is_recorded: bool) -> String {
     let header = ["place", "paper", "ours", "unit", "kind", "holds"];
     let mut text = String::new();
     let mut rows = Vec::new();
     for (n, Judged { claim, .. }) in (1..).zip(&part.claims) {
-        let verdict = if as_published { claim.verdict() } else { "-" };
+        let plain = if claim.holds() { "yes" } else { "no" };
+        let verdict = if is_recorded { claim.verdict() } else { plain };
         rows.push(vec![
             format!("({n}) {}", claim.place),
             claim.expected_words(),
@@ -320,7 +339,7 @@ fn claims_text(part: &Part, as_published: bool) -> String {
     text += &format!("\n{}", markdown(&header, &rows));
     for (n, Judged { claim, .. }) in (1..).zip(&part.claims) {
         text += &format!("({n}) {}\n", claim.what);
-        if let Some(why) = claim.known_miss.filter(|_| as_published) {
+        if let Some(why) = claim.known_miss.filter(|_| is_recorded) {
             text += &format!("    known: {why}\n");
         }
     }

@@ -17,3 +17,7 @@ pub mod small_files;
 pub use choose::{ChosenDisk, disk_names, find_disk, find_machine, machine_names};
 pub use firnfs_sim::CpuModel;
 pub use profile::Profile;
+pub use rig::Setup;
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! What a call costs is counted in blocks of the file cache that its algorithm touches (4.4BSD), not measured: see the methods
 //! of [`Program`]. Each [`Rig::run`] mounts the volume anew, so nothing is in memory. Callers: the benchmarks beside this file.
 
-use super::choose::ChosenDisk;
+use super::choose::{ChosenDisk, find_disk, find_machine};
 use super::profile::Profile;
 use crate::error::LabError;
 use firnfs::FsError;
@@ -41,6 +41,57 @@ pub struct Setup {
     pub write_threshold_bytes: u64,
     /// Largest volume; a smaller disk is used whole.
     pub size_max_bytes: u64,
+    /// A thread of its own writes the log; else the program does, and waits for it.
+    pub has_log_thread: bool,
+}
+
+impl Setup {
+    /// The machine and disk of BSD-LFS, section 5.2: 16 MB of memory; it writes at "approximately 800 kilobytes". In the profile
+    /// of 1993 the program that reaches the threshold writes the log (4.4).
+    ///
+    /// # Errors
+    /// None with the files that come along.
+    pub fn bsd_lfs(profile: Profile) -> Result<Self, LabError> {
+        Ok(Self {
+            cpu: find_machine("hp9000-380")?,
+            disk: find_disk("hp97560")?,
+            profile,
+            cache_bytes: 8 << 20,
+            write_threshold_bytes: 800 << 10,
+            size_max_bytes: 4 << 30,
+            has_log_thread: profile == Profile::Modern,
+        })
+    }
+
+    /// Those of Sprite LFS, section 5.1: 32 MB of memory; it writes segments of 1 MB. Kernel processes write the log: the text says
+    /// that the processor is saturated.
+    ///
+    /// # Errors
+    /// None with the files that come along.
+    pub fn sprite_lfs(profile: Profile) -> Result<Self, LabError> {
+        Ok(Self {
+            cpu: find_machine("sun4-260")?,
+            disk: find_disk("wren4")?,
+            cache_bytes: 16 << 20,
+            write_threshold_bytes: 1 << 20,
+            has_log_thread: true,
+            ..Self::bsd_lfs(profile)?
+        })
+    }
+
+    /// Those of USENIX'95, section 2: BSD-LFS; it writes at 115 blocks (section 4).
+    ///
+    /// # Errors
+    /// None with the files that come along.
+    pub fn usenix_95(profile: Profile) -> Result<Self, LabError> {
+        Ok(Self {
+            cpu: find_machine("sparcstation2")?,
+            disk: find_disk("dsp3105")?,
+            cache_bytes: 16 << 20,
+            write_threshold_bytes: 115 * 4096,
+            ..Self::bsd_lfs(profile)?
+        })
+    }
 }
 
 /// See the module's head.
@@ -92,13 +143,18 @@ impl Rig {
         let device = Arc::new(MachineDisk::new(timed.clone(), machine.clone(), transfer_max_bytes));
         let options = profile.options(*cache_bytes, *write_threshold_bytes);
         let volume = self.mount(device, options)?;
+        let context = Program { volume: &volume, machine: &machine, disk: &timed, clock: &self.clock };
+        if !self.setup.has_log_thread {
+            let done = program(&context)?;
+            volume.close().map_err(failed("unmount"))?;
+            return Ok(done);
+        }
         let turns = Arc::new(Turns::new(self.clock.clone(), 2));
         timed.take_turns(turns.clone());
         machine.take_turns(turns.clone());
         let (parked, woken) = (turns.clone(), turns.clone());
         let nanoseconds = |wait: Duration| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         volume.park_with(move |wait| parked.wait(nanoseconds(wait)), move || woken.notify());
-        let context = Program { volume: &volume, machine: &machine, disk: &timed, clock: &self.clock };
         let done = beside_background(&volume, &turns, || program(&context))?;
         volume.close().map_err(failed("unmount"))?;
         Ok(done)

@@ -1,4 +1,5 @@
-//! Sprite LFS, figure 8: 10,000 files of 1 KB are created, read in the same order, and deleted. Caller: `firn sim paper small-files`.
+//! Sprite LFS, figure 8, and USENIX'95, figure 1: 10,000 files of 1 KB are created, read in the same order, and deleted. Caller:
+//! `firn sim paper small-files` and `small-files-bsd`.
 
 use super::claims::{Claim, Expected, PREDICTED};
 use super::rig::{Phase, Program, Rig, Setup};
@@ -219,5 +220,23 @@ pub fn claims(figure: &Figure) -> Vec<Claim> {
                 "ratio",
             ),
         ),
+    ]
+}
+
+/// The processor's shares that USENIX'95 gives in section 2; the rates of its figure 1 are lost in the copy at hand.
+#[must_use]
+pub fn bsd_claims(figure: &Figure) -> Vec<Claim> {
+    let share = |what: &str, value, ours| Claim {
+        place: "section 2",
+        what: what.to_owned(),
+        kind: PREDICTED,
+        expected: Expected::Within { value, share: 0.15 },
+        ours,
+        unit: "share",
+        known_miss: None,
+    };
+    vec![
+        share("create: share of the processor", 0.64, figure.rates.create.cpu_share),
+        share("delete: the same", 0.73, figure.rates.delete.cpu_share),
     ]
 }
