@@ -5,6 +5,7 @@ use plotters::chart::SeriesLabelPosition;
 use plotters::prelude::{ChartBuilder, Color, IntoDrawingArea, LineSeries, PathElement, SVGBackend};
 use plotters::style::RGBColor;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// A line of a plot.
 #[derive(Clone, Debug)]
@@ -74,6 +75,18 @@ pub fn svg(plot: &Plot) -> Result<String, LabError> {
     let mut text = String::new();
     draw(plot, &mut text).map_err(|e| LabError::Setup(format!("cannot draw {}: {e}", plot.file)))?;
     Ok(text)
+}
+
+/// Writes plots into a directory, which is made if it does not exist: `figure-9.svg` for the file `figure-9`.
+///
+/// # Errors
+/// A plot cannot be drawn, or a file cannot be written.
+pub fn write_all(directory: &Path, plots: &[Plot]) -> Result<(), LabError> {
+    std::fs::create_dir_all(directory).map_err(LabError::io("create", directory))?;
+    plots.iter().try_for_each(|plot| {
+        let path = directory.join(plot.file).with_extension("svg");
+        std::fs::write(&path, svg(plot)?).map_err(LabError::io("write", &path))
+    })
 }
 
 fn draw(plot: &Plot, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {

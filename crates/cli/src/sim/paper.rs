@@ -10,7 +10,9 @@ use firnfs_lab::hardware::bandwidth;
 use firnfs_lab::hardware::claims::Claim;
 use firnfs_lab::hardware::{self, Profile, Setup, large_file, small_files};
 use firnfs_lab::micro::table::markdown;
+use firnfs_lab::plot;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// The benchmarks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -75,6 +77,9 @@ pub struct PaperArgs {
     /// Where the random numbers start (large-file)
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write the curves as SVG files into a directory (bandwidth): figure-9.svg and figure-12.svg, of the first profile
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
@@ -192,6 +197,9 @@ impl PaperArgs {
 /// A disk, machine or profile cannot be used; a claim is not as recorded.
 pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     let failed = |error: LabError| Failure::failed(error.to_string());
+    if args.out.is_some() && args.figure != Figure::Bandwidth {
+        return Err(Failure::usage("--out draws the curves of `firn sim paper bandwidth` only"));
+    }
     let setups: Result<Vec<Setup>, LabError> =
         args.profile.iter().map(|profile| args.setup(*profile)).collect();
     let setups = setups.map_err(|error| Failure::usage(error.to_string()))?;
@@ -202,7 +210,13 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
             |(n, setup): (usize, &Setup)| args.part(setup, &mut |step| done((n * steps) as f64 + step));
         numbered.map(part).collect::<Result<Vec<Part>, _>>()
     });
-    let view = view(args, &setups, parts.map_err(failed)?);
+    let parts = parts.map_err(failed)?;
+    if let (Some(directory), Some((setup, part))) = (&args.out, setups.iter().zip(&parts).next())
+        && let Outcome::Bandwidth(points) = &part.result
+    {
+        plot::write_all(directory, &bandwidth::plots(setup, points)).map_err(failed)?;
+    }
+    let view = view(args, &setups, parts);
     output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))?;
     let all = view.parts.iter().filter(|part| part.profile == Profile::Of1993).flat_map(|part| &part.claims);
     let others = all.filter(|judged| !judged.claim.is_as_recorded()).count();

@@ -4,9 +4,10 @@
 //! time. The raw disk is given one request of 64 KB at a time, with the copy between program and kernel in between; *clustered* stands in for
 //! EFS: each 64 KB goes through the file cache and is posted at once, and the program waits at the end. Caller: `firn sim paper bandwidth`.
 
-use super::claims::{Claim, Expected, INPUT, PREDICTED};
+use super::claims::{Claim, Expected};
 use super::rig::{Program, Rig, Setup};
 use crate::error::LabError;
+use crate::plot::{Corner, Curve, Plot};
 use firnfs::inode::Kind;
 use firnfs_device::{AlignedBuf, Clock, Device, MemDevice, Request};
 use firnfs_format::InodeNo;
@@ -192,78 +193,104 @@ const NO_OVERLAP: &str = "the reader waits for each window before the program ge
 pub fn claims(setup: &Setup, points: &[Point]) -> Vec<Claim> {
     let at = |bytes: u64| points.iter().find(|point| point.bytes == bytes);
     let (Some(half), Some(large)) = (at(512 << 10), at(4 << 20)) else { return Vec::new() };
-    let clustered_ms = |point: &Point| point.bytes as f64 / 1e3 / point.clustered_write_mb_per_s;
-    let claim = |place, what: &str, kind, expected, ours, unit| Claim {
-        place,
-        what: what.to_owned(),
-        kind,
-        expected,
-        ours,
-        unit,
-        known_miss: None,
-    };
+    let mut claims = write_claims(half, large);
     let gap_ms = setup.cpu.copy_ns(UNIT_BYTES) as f64 / 1e6;
-    let within = |value, share| Expected::Within { value, share };
+    let gap = "time that a raw request waits for its copy";
+    claims.insert(0, Claim::new("5.2.1", gap, within(5.0, 0.1), gap_ms, "ms").of_input());
+    claims.extend(read_claims(large));
+    claims
+}
+
+fn within(value: f64, share: f64) -> Expected {
+    Expected::Within { value, share }
+}
+
+fn ratio(place: &'static str, what: &str, expected: Expected, over: f64, under: f64) -> Claim {
+    Claim::new(place, what, expected, over / under, "ratio")
+}
+
+fn write_claims(half: &Point, large: &Point) -> Vec<Claim> {
+    let clustered_ms = |point: &Point| point.bytes as f64 / 1e3 / point.clustered_write_mb_per_s;
     vec![
-        claim("5.2.1", "time that a raw request waits for its copy", INPUT, within(5.0, 0.1), gap_ms, "ms"),
-        claim(
+        ratio(
             "figure 9",
             "clustered against raw writes, 4 MB (EFS is above RAW)",
-            PREDICTED,
             Expected::AtLeast(1.0),
-            large.clustered_write_mb_per_s / large.raw_write_mb_per_s,
-            "ratio",
+            large.clustered_write_mb_per_s,
+            large.raw_write_mb_per_s,
         ),
-        claim(
+        ratio(
             "figure 9",
             "LFS against RAW, 512 KB (LFS is noticeably worse)",
-            PREDICTED,
             Expected::AtMost(0.97),
-            half.lfs_write_mb_per_s / half.raw_write_mb_per_s,
-            "ratio",
+            half.lfs_write_mb_per_s,
+            half.raw_write_mb_per_s,
         ),
-        claim(
+        ratio(
             "figure 9",
             "the same, 4 MB",
-            PREDICTED,
             Expected::AtMost(0.97),
-            large.lfs_write_mb_per_s / large.raw_write_mb_per_s,
-            "ratio",
+            large.lfs_write_mb_per_s,
+            large.raw_write_mb_per_s,
         ),
-        claim(
+        ratio(
             "figure 10",
             "512 KB: time of LFS's fsync against all of clustered writing (EFS: nearly identical)",
-            PREDICTED,
             within(1.0, 0.15),
-            half.lfs_fsync_ms / clustered_ms(half),
-            "ratio",
+            half.lfs_fsync_ms,
+            clustered_ms(half),
         ),
-        claim(
+        ratio(
             "5.2.1",
             "4 MB: the same; fsync writes only what is left below the threshold: a fifth, and seeks",
-            PREDICTED,
             Expected::AtMost(0.25),
-            large.lfs_fsync_ms / clustered_ms(large),
-            "ratio",
+            large.lfs_fsync_ms,
+            clustered_ms(large),
         ),
-        claim(
-            "figure 12",
-            "raw reads, 4 MB, against the bus (\"close to 100%\")",
-            PREDICTED,
-            within(1.6, 0.15),
-            large.raw_read_mb_per_s,
-            "MB/s",
-        ),
-        Claim {
-            known_miss: Some(NO_OVERLAP),
-            ..claim(
-                "figure 12",
-                "LFS against raw reads, 4 MB (\"very small (3%)\")",
-                PREDICTED,
-                within(1.0, 0.03),
-                large.lfs_read_mb_per_s / large.raw_read_mb_per_s,
-                "ratio",
-            )
-        },
+    ]
+}
+
+fn read_claims(large: &Point) -> Vec<Claim> {
+    let bus = "raw reads, 4 MB, against the bus (\"close to 100%\")";
+    let three_percent = "LFS against raw reads, 4 MB (\"very small (3%)\")";
+    let (lfs, raw) = (large.lfs_read_mb_per_s, large.raw_read_mb_per_s);
+    vec![
+        Claim::new("figure 12", bus, within(1.6, 0.15), raw, "MB/s"),
+        ratio("figure 12", three_percent, within(1.0, 0.03), lfs, raw).missed(NO_OVERLAP),
+    ]
+}
+
+/// Figures 9 and 12.
+#[must_use]
+pub fn plots(setup: &Setup, points: &[Point]) -> Vec<Plot> {
+    let conditions =
+        format!("{}, {}, profile {}", setup.cpu.title, setup.disk.params.title, setup.profile.name());
+    let curve = |label, of: fn(&Point) -> f64| {
+        Curve::new(label, points.iter().map(|point| (point.bytes as f64 / 1024.0, of(point))).collect())
+    };
+    let plot = |file, title: &'static str, curves: Vec<Curve>| {
+        let ordinates = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
+        Plot {
+            file,
+            title: title.into(),
+            conditions: conditions.clone().into(),
+            x: "kilobytes",
+            y: "MB/s",
+            x_max: 4096.0,
+            y_max: ordinates.fold(0.0, f64::max) * 1.2,
+            legend: Corner::LowerRight,
+            curves,
+        }
+    };
+    let written = vec![
+        curve("clustered, for EFS", |point| point.clustered_write_mb_per_s),
+        curve("raw", |point| point.raw_write_mb_per_s),
+        curve("LFS", |point| point.lfs_write_mb_per_s),
+    ];
+    let read =
+        vec![curve("raw", |point| point.raw_read_mb_per_s), curve("LFS", |point| point.lfs_read_mb_per_s)];
+    vec![
+        plot("figure-9", "Figure 9: write bandwidth by size", written),
+        plot("figure-12", "Figure 12: read bandwidth by size", read),
     ]
 }

@@ -42,11 +42,32 @@ pub struct Claim {
 }
 
 /// The published number is an input of the model, so agreement shows nothing but that the model is put together right.
-pub const INPUT: &str = "input";
+const INPUT: &str = "input";
 /// Neither the value nor anything fitted to it is an input.
-pub const PREDICTED: &str = "predicted";
+const PREDICTED: &str = "predicted";
 
 impl Claim {
+    /// A claim that is to hold.
+    pub(super) fn new(
+        place: &'static str,
+        what: &str,
+        expected: Expected,
+        ours: f64,
+        unit: &'static str,
+    ) -> Self {
+        Self { place, what: what.to_owned(), kind: PREDICTED, expected, ours, unit, known_miss: None }
+    }
+
+    /// The same, of a value that the model is made of.
+    pub(super) fn of_input(self) -> Self {
+        Self { kind: INPUT, ..self }
+    }
+
+    /// The same, known not to hold.
+    pub(super) fn missed(self, why: &'static str) -> Self {
+        Self { known_miss: Some(why), ..self }
+    }
+
     /// True if the value is as expected.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -91,19 +112,11 @@ mod tests {
 
     #[test]
     fn a_claim_holds_within_its_tolerance_and_a_known_miss_that_holds_is_not_as_recorded() {
-        let claim = |expected, ours| Claim {
-            place: "figure 1",
-            what: "x".to_owned(),
-            kind: PREDICTED,
-            expected,
-            ours,
-            unit: "MB/s",
-            known_miss: None,
-        };
+        let claim = |expected, ours| Claim::new("figure 1", "x", expected, ours, "MB/s");
         let within = Expected::Within { value: 2.0, share: 0.1 };
         assert!(claim(within, 2.19).holds() && claim(within, 1.81).holds() && !claim(within, 2.21).holds());
         assert!(claim(Expected::AtLeast(1.0), 1.0).holds() && !claim(Expected::AtMost(1.0), 1.1).holds());
-        let missed = Claim { known_miss: Some("why"), ..claim(within, 2.0) };
+        let missed = claim(within, 2.0).missed("why");
         assert_eq!((missed.verdict(), missed.is_as_recorded()), ("YES", false));
         assert_eq!(Claim { ours: 9.0, ..missed }.verdict(), "no");
         assert_eq!(claim(within, 9.0).verdict(), "NO");

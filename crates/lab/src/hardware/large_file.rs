@@ -1,7 +1,7 @@
 //! Sprite LFS, figure 9: a file of 100 MB is written and read in units of 8 KB, in order, at random, and in order once more. Caller:
 //! `firn sim paper large-file`.
 
-use super::claims::{Claim, Expected, PREDICTED};
+use super::claims::{Claim, Expected};
 use super::rig::{Phase, Program, Rig, Setup};
 use crate::error::LabError;
 use firnfs::inode::Kind;
@@ -115,44 +115,19 @@ const POINTERS: &str = "each batch of random writes also writes the indirect blo
 /// What section 5.1 says of the five bars of Sprite LFS; their heights are lost in the copy at hand.
 #[must_use]
 pub fn claims(figure: &Figure) -> Vec<Claim> {
-    let claim = |what: &str, expected, ours: f64, unit| Claim {
-        place: "figure 9",
-        what: what.to_owned(),
-        kind: PREDICTED,
-        expected,
-        ours,
-        unit,
-        known_miss: None,
+    let ratio = |what, expected, over: Speed, under: Speed| {
+        Claim::new("figure 9", what, expected, over.kb_per_s / under.kb_per_s, "ratio")
     };
-    let share = |speed: Speed| speed.kb_per_s / 1e3 / BUS_MB_PER_S;
-    let ratio = |over: Speed, under: Speed| over.kb_per_s / under.kb_per_s;
+    let within = |value, share| Expected::Within { value, share };
+    let used = figure.write.kb_per_s / 1e3 / BUS_MB_PER_S;
+    let bandwidth = "sequential writes: share of the disk's bandwidth (70% in section 1)";
+    let same = "random against sequential writes: the log makes them the same";
+    let seeks = "sequential reread after random writes, against the first read: it seeks";
+    let scattered = "random reads against the reread: neither is in the order of the log";
     vec![
-        claim(
-            "sequential writes: share of the disk's bandwidth (70% in section 1)",
-            Expected::AtLeast(0.6),
-            share(figure.write),
-            "share",
-        ),
-        Claim {
-            known_miss: Some(POINTERS),
-            ..claim(
-                "random against sequential writes: the log makes them the same",
-                Expected::Within { value: 1.0, share: 0.1 },
-                ratio(figure.write_random, figure.write),
-                "ratio",
-            )
-        },
-        claim(
-            "sequential reread after random writes, against the first read: it seeks",
-            Expected::AtMost(0.5),
-            ratio(figure.reread, figure.read),
-            "ratio",
-        ),
-        claim(
-            "random reads against the reread: neither is in the order of the log",
-            Expected::Within { value: 1.0, share: 0.5 },
-            ratio(figure.read_random, figure.reread),
-            "ratio",
-        ),
+        Claim::new("figure 9", bandwidth, Expected::AtLeast(0.6), used, "share"),
+        ratio(same, within(1.0, 0.1), figure.write_random, figure.write).missed(POINTERS),
+        ratio(seeks, Expected::AtMost(0.5), figure.reread, figure.read),
+        ratio(scattered, within(1.0, 0.5), figure.read_random, figure.reread),
     ]
 }

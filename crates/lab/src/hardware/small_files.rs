@@ -1,7 +1,7 @@
 //! Sprite LFS, figure 8, and USENIX'95, figure 1: 10,000 files of 1 KB are created, read in the same order, and deleted. Caller:
 //! `firn sim paper small-files` and `small-files-bsd`.
 
-use super::claims::{Claim, Expected, PREDICTED};
+use super::claims::{Claim, Expected};
 use super::rig::{Phase, Program, Rig, Setup};
 use crate::error::LabError;
 use firnfs::inode::Kind;
@@ -173,67 +173,32 @@ const UNEXPLAINED: &str = "USENIX'95 section 2 expects deletes to take more proc
 /// published text.
 #[must_use]
 pub fn claims(figure: &Figure) -> Vec<Claim> {
-    let claim = |what: &str, expected, ours, unit| Claim {
-        place: "figure 8",
-        what: what.to_owned(),
-        kind: PREDICTED,
-        expected,
-        ours,
-        unit,
-        known_miss: None,
-    };
+    let claim = |what, expected, ours, unit| Claim::new("figure 8", what, expected, ours, unit);
     let Rates { create, delete, .. } = figure.rates;
     let within = |value, share| Expected::Within { value, share };
     let speedup = figure.faster.last().map_or(0.0, |(_, rate)| rate / create.files_per_s);
-    let missed = |why, claim| Claim { known_miss: Some(why), ..claim };
+    let to_create = delete.files_per_s / create.files_per_s;
+    let busy = "create: share of the time that the disk is busy (m)";
+    let faster = "create on a processor 4 times as fast (part b: scales with it)";
     vec![
-        missed(
-            TURNS,
-            claim(
-                "create: share of the time that the disk is busy (m)",
-                within(0.17, 0.5),
-                create.disk_share,
-                "share",
-            ),
-        ),
+        claim(busy, within(0.17, 0.5), create.disk_share, "share").missed(TURNS),
         claim(
             "create: share of the processor (saturated)",
             Expected::AtLeast(0.9),
             create.cpu_share,
             "share",
         ),
-        missed(
-            TURNS,
-            claim(
-                "create on a processor 4 times as fast (part b: scales with it)",
-                within(4.0, 0.1),
-                speedup,
-                "times",
-            ),
-        ),
-        missed(
-            UNEXPLAINED,
-            claim(
-                "delete against create (faster)",
-                Expected::AtLeast(1.0),
-                delete.files_per_s / create.files_per_s,
-                "ratio",
-            ),
-        ),
+        claim(faster, within(4.0, 0.1), speedup, "times").missed(TURNS),
+        claim("delete against create (faster)", Expected::AtLeast(1.0), to_create, "ratio")
+            .missed(UNEXPLAINED),
     ]
 }
 
 /// The processor's shares that USENIX'95 gives in section 2; the rates of its figure 1 are lost in the copy at hand.
 #[must_use]
 pub fn bsd_claims(figure: &Figure) -> Vec<Claim> {
-    let share = |what: &str, value, ours| Claim {
-        place: "section 2",
-        what: what.to_owned(),
-        kind: PREDICTED,
-        expected: Expected::Within { value, share: 0.15 },
-        ours,
-        unit: "share",
-        known_miss: None,
+    let share = |what, value, ours| {
+        Claim::new("section 2", what, Expected::Within { value, share: 0.15 }, ours, "share")
     };
     vec![
         share("create: share of the processor", 0.64, figure.rates.create.cpu_share),

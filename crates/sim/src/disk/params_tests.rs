@@ -59,8 +59,7 @@ fn skews_of_the_disks_that_come_along_hide_their_switches() {
     for name in library::names() {
         let DiskKind::Mechanical(mechanics) = library::find(name).unwrap().unwrap().kind else { continue };
         let media = &mechanics.media;
-        let mut bands = media.layout.bands().peekable();
-        while let Some((cylinders, first, track_sectors)) = bands.next() {
+        for (cylinders, first, track_sectors) in media.layout.bands() {
             let heads = media.layout.heads();
             let arm = crate::disk::media::Arm { cylinder: *cylinders.start(), head: 0, at_ns: 0 };
             let begin = media.pass(arm, first, 1, 0, true).begin_ns;

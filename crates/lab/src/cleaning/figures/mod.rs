@@ -32,10 +32,7 @@ pub fn make(
     std::fs::create_dir_all(directory).map_err(LabError::io("create", directory))?;
     let results = Results::simulate(plan(), threads, progress)?;
     let plots = plots(&results);
-    for plot in &plots {
-        let path = directory.join(plot.file).with_extension("svg");
-        std::fs::write(&path, plot::svg(plot)?).map_err(LabError::io("write", &path))?;
-    }
+    plot::write_all(directory, &plots)?;
     let judge = |claim: Claim| {
         let outcomes: Vec<_> = claim.conditions.iter().map(|condition| results.of(condition)).collect();
         let verdict = claim.judge(&outcomes);
