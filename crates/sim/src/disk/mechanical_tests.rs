@@ -55,6 +55,23 @@ fn a_sequential_read_is_served_from_the_buffer() {
 }
 
 #[test]
+fn a_full_buffer_goes_on_reading_when_there_is_room_and_not_before() {
+    let mut disk = MechanicalDisk::new(mechanics());
+    disk.serve(&command(Work::Read, 0, 20), 0);
+    // The buffer holds sectors 20 to 148. Ten of them are taken at 100.5 ms; their room is read into when the head is there again:
+    // sector 148 is at slot 58 of its track, which passes at 105.8 ms.
+    let first = disk.serve(&command(Work::Read, 20, 10), 100 * MS);
+    assert_eq!((first.is_hit, us(first.end_ns())), (true, 101_500));
+    let next = disk.serve(&command(Work::Read, 148, 10), 101_500_000);
+    assert_eq!((next.is_hit, us(next.end_ns())), (true, 106_900));
+    // A read that begins in the full buffer and ends behind it: sectors 148 to 160 pass from 105.8 to 107.0 ms.
+    let mut disk = MechanicalDisk::new(mechanics());
+    disk.serve(&command(Work::Read, 0, 20), 0);
+    let across = disk.serve(&command(Work::Read, 140, 20), 100 * MS);
+    assert_eq!((across.is_hit, us(across.end_ns())), (true, 107_100));
+}
+
+#[test]
 fn a_read_elsewhere_ends_reading_ahead_and_keeps_what_is_in_the_buffer() {
     let mut disk = MechanicalDisk::new(mechanics());
     disk.serve(&command(Work::Read, 0, 10), 0);
