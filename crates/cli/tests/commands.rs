@@ -386,3 +386,53 @@ fn figures_need_a_directory_that_can_be_made() {
     let line = refused(&["sim", "figures", "--out", "/dev/null/figures", "--threads", "2"], 1);
     assert!(line.contains("cannot create /dev/null/figures"), "{line}");
 }
+
+/// All keys of objects in a JSON value.
+fn keys(value: &Value, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            found.extend(object.keys().cloned());
+            object.values().for_each(|inner| keys(inner, found));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| keys(inner, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_json_of_simulated_hardware_is_documented() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/simulated-hardware.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let documented = page.split("## JSON").nth(1).unwrap();
+    for args in [
+        &["sim", "disk", "hp97560", "--request", "r:0:64K,w:1M:4K,f", "--json"][..],
+        &["sim", "paper", "bandwidth", "--runs", "1", "--json"],
+        &["sim", "paper", "small-files", "--files", "200", "--json"],
+        &["sim", "paper", "large-file", "--size", "1M", "--json"],
+    ] {
+        let value = json(args);
+        let mut found = std::collections::BTreeSet::new();
+        keys(&value, &mut found);
+        assert!(found.len() > 10, "{found:?}");
+        for key in found {
+            assert!(documented.contains(&format!("`{key}`")), "{args:?}: {key} is not documented");
+        }
+    }
+}
+
+#[test]
+fn a_bad_disk_is_refused_with_its_file_key_and_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine.toml");
+    std::fs::write(&path, "title = \"mine\"\nkind = \"flash\"\n[flash]\nsize_gb = 0\n").unwrap();
+    let path = path.to_str().unwrap();
+    for args in [&["sim", "disk", path][..], &["sim", "coalescing", "--disk", path]] {
+        let said = refused(args, 2);
+        assert!(
+            said.contains(&format!("{path}: flash.size_gb: is 0; allowed: a number from 0.001")),
+            "{said}"
+        );
+    }
+    let said = refused(&["sim", "disk", "floppy"], 2);
+    assert!(said.contains("neither a name (hp97560, wren4"), "{said}");
+}

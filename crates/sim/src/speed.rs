@@ -3,8 +3,6 @@
 //! All seeks take the same time: experiments measure their number. Each request takes a fixed time, wherever it is, plus the
 //! time of its bytes. Callers: [`crate::TimedDisk`], and tests that state a bound in transfers.
 
-use firnfs_device::Request;
-
 /// The times of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Speed {
@@ -31,17 +29,6 @@ impl Speed {
     #[must_use]
     pub fn transfer_ns(&self, bytes: u64) -> i64 {
         self.seek_ns.saturating_add(self.request_ns).saturating_add(self.pass_ns(bytes))
-    }
-
-    /// The time of a request once the head is in place, in nanoseconds.
-    pub(crate) fn service_ns(&self, request: &Request) -> i64 {
-        match request {
-            Request::Read { .. } | Request::Write { .. } => {
-                self.request_ns.saturating_add(self.pass_ns(request.len_bytes()))
-            }
-            Request::Flush => self.flush_ns,
-            Request::Discard { .. } => self.request_ns,
-        }
     }
 
     /// The time to pass that many bytes, in nanoseconds.

@@ -1,27 +1,35 @@
-//! `TimedDisk`: a disk with one head and a queue, whose requests take virtual time, and which never loses data.
+//! `TimedDisk`: a device whose requests take the virtual time that a model of a disk gives them, and which never loses data.
 //!
-//! It serves requests one after the other in the order of their submission; each begins once it was submitted and all earlier
-//! ones are complete. A request that starts where the last read or write ended needs no seek. One a little further on costs the
-//! bytes that it passes over, if that is less than a seek. Any other needs a seek. There is no cache. A thread that waits for a
-//! request moves the clock to the request's end, or sleeps until then if threads take turns ([`crate::Turns`]).
+//! A request may be posted: the disk works on it while the clock moves on for other reasons, and whoever waits for it moves the clock
+//! to its end, or sleeps until then if threads take turns ([`crate::Turns`]). The host splits long requests into commands. Commands
+//! wait in a queue; the model's order decides which is served next among those that have arrived when the disk is free. A flush
+//! keeps its place: nothing overtakes it. Content changes when a request is submitted.
 //!
-//! Callers: the lab's coalescing, the tests of bursts and stalls.
+//! Nothing happens by itself. Whenever the disk is used, it first makes up for the time that has passed. Where the order is that
+//! of arrival, a later request cannot change anything, so times are settled at once.
+//!
+//! Callers: the lab's benches in virtual time, the tests of bursts and stalls.
 
 use crate::clock::VirtualClock;
-use crate::speed::Speed;
+use crate::disk::order::Order;
+use crate::disk::{Command, DiskModel, DiskParams, Lbn, SECTOR_BYTES, Service, Work};
 use crate::turns::Turns;
 use firnfs_device::{Clock, Completion, Counts, Device, Geometry, Request, Tag};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 /// The work of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskWork {
-    /// Seeks; 0 on a disk whose seeks take no time.
+    /// Commands for which the arm moved to another cylinder; 0 on a disk whose seeks take no time.
     pub seeks: u64,
     /// Requests and their bytes.
     pub asked: Counts,
+    /// Commands that requests were split into.
+    pub commands: u64,
+    /// Reads that the disk's buffer served, and writes that it took.
+    pub hits: u64,
     /// Time it was busy, in nanoseconds.
     pub busy_ns: i64,
 }
@@ -33,66 +41,184 @@ impl DiskWork {
         Self {
             seeks: self.seeks - earlier.seeks,
             asked: self.asked.since(&earlier.asked),
+            commands: self.commands - earlier.commands,
+            hits: self.hits - earlier.hits,
             busy_ns: self.busy_ns - earlier.busy_ns,
         }
     }
 }
 
-#[derive(Default)]
+/// What the host does to requests on their way to the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Longest command, in bytes.
+    pub transfer_max_bytes: u64,
+    /// Time between the end of a command and the start of the next one that waits, in nanoseconds: interrupt and driver.
+    pub turnaround_ns: i64,
+}
+
+impl Default for Host {
+    /// Splits nothing and takes no time.
+    fn default() -> Self {
+        Self { transfer_max_bytes: u64::MAX, turnaround_ns: 0 }
+    }
+}
+
+/// A command that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    command: Command,
+    arrival_ns: i64,
+    request: u64,
+}
+
+/// A request that nobody has waited for.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    commands_left: u64,
+    end_ns: i64,
+}
+
 struct Queue {
-    /// When all submitted requests are complete.
-    idle_at_ns: i64,
-    /// When each request that nobody has waited for is complete.
-    ends_ns: BTreeMap<Tag, i64>,
-    /// The position of the head when all submitted requests are complete: after the last byte read or written.
-    head_at_bytes: u64,
+    model: DiskModel,
+    host: Host,
+    /// In order of arrival.
+    waiting: VecDeque<Waiting>,
+    /// By number of the request.
+    pending: BTreeMap<u64, Pending>,
+    tags: BTreeMap<Tag, u64>,
+    next_request: u64,
+    /// Where the last command ended.
+    position: Lbn,
+    /// Up to when the disk has been busy.
+    busy_until_ns: i64,
     work: DiskWork,
 }
 
 impl Queue {
-    /// Appends a request; returns when it is complete.
-    fn append(&mut self, request: &Request, speed: &Speed, now_ns: i64) -> i64 {
+    /// Appends a request; returns its number.
+    fn append(&mut self, request: &Request, now_ns: i64) -> u64 {
         self.work.asked.add(request);
-        let way_ns = match request {
-            Request::Read { .. } | Request::Write { .. } => {
-                self.move_head(request.at_bytes(), request.len_bytes(), speed)
-            }
-            Request::Flush | Request::Discard { .. } => 0,
-        };
-        let took_ns = way_ns.saturating_add(speed.service_ns(request));
-        self.work.busy_ns = self.work.busy_ns.saturating_add(took_ns);
-        self.idle_at_ns = self.idle_at_ns.max(now_ns).saturating_add(took_ns);
-        self.idle_at_ns
+        let commands = commands(request, self.host.transfer_max_bytes);
+        let number = self.next_request;
+        self.next_request += 1;
+        self.pending.insert(number, Pending { commands_left: commands.len() as u64, end_ns: now_ns });
+        let waiting =
+            commands.into_iter().map(|command| Waiting { command, arrival_ns: now_ns, request: number });
+        self.waiting.extend(waiting);
+        number
     }
 
-    /// The time that the head takes to reach the beginning of a range, in nanoseconds. The head then stays after its end.
-    fn move_head(&mut self, at_bytes: u64, len_bytes: u64, speed: &Speed) -> i64 {
-        let gap_bytes = at_bytes.checked_sub(self.head_at_bytes);
-        self.head_at_bytes = at_bytes.saturating_add(len_bytes);
-        match gap_bytes.map(|bytes| speed.pass_ns(bytes)) {
-            _ if speed.seek_ns == 0 => 0,
-            Some(gap_ns) if gap_ns < speed.seek_ns => gap_ns,
-            _ => {
-                self.work.seeks += 1;
-                speed.seek_ns
-            }
+    /// When the next command starts; `None` if none waits.
+    fn next_start_ns(&self) -> Option<i64> {
+        let first = self.waiting.front()?;
+        let free_ns = self.model.free_at_ns().saturating_add(self.host.turnaround_ns);
+        Some(first.arrival_ns.max(free_ns))
+    }
+
+    /// Serves every command that starts by `now_ns`.
+    fn catch_up(&mut self, now_ns: i64) {
+        while let Some(start_ns) = self.next_start_ns().filter(|start_ns| *start_ns <= now_ns) {
+            self.serve_next(start_ns);
         }
     }
+
+    /// Serves commands until a request is complete, as if no other ones came; returns its end.
+    fn settle(&mut self, request: u64) -> i64 {
+        while self.pending[&request].commands_left > 0
+            && let Some(start_ns) = self.next_start_ns()
+        {
+            self.serve_next(start_ns);
+        }
+        self.pending[&request].end_ns
+    }
+
+    fn serve_next(&mut self, start_ns: i64) {
+        let arrived = self.waiting.iter().take_while(|waiting| waiting.arrival_ns <= start_ns);
+        // Flushes separate what came before from what came after them.
+        let eligible = arrived.take_while(|waiting| waiting.command.work != Work::Flush);
+        let next = self.model.order().next(eligible.map(|waiting| waiting.command.lbn), self.position);
+        let Some(waiting) = self.waiting.remove(next.unwrap_or(0)) else { return };
+        let service = self.model.serve(&waiting.command, start_ns);
+        if matches!(waiting.command.work, Work::Read | Work::Write) {
+            self.position = Lbn(waiting.command.lbn.0 + waiting.command.sectors);
+        }
+        self.note(&service);
+        if let Some(pending) = self.pending.get_mut(&waiting.request) {
+            pending.commands_left -= 1;
+            pending.end_ns = pending.end_ns.max(service.end_ns());
+        }
+    }
+
+    fn note(&mut self, service: &Service) {
+        self.work.commands += 1;
+        self.work.seeks += u64::from(service.distance > 0);
+        self.work.hits += u64::from(service.is_hit);
+        let from_ns = service.start_ns.max(self.busy_until_ns);
+        self.work.busy_ns = self.work.busy_ns.saturating_add((service.end_ns() - from_ns).max(0));
+        self.busy_until_ns = self.busy_until_ns.max(service.end_ns());
+    }
+}
+
+/// The commands of a request.
+fn commands(request: &Request, max_bytes: u64) -> Vec<Command> {
+    let (at_bytes, len_bytes) = (request.at_bytes(), request.len_bytes());
+    let command = |work, from_bytes: u64, to_bytes: u64| {
+        let lbn = from_bytes / SECTOR_BYTES;
+        Command { work, lbn: Lbn(lbn), sectors: to_bytes.div_ceil(SECTOR_BYTES) - lbn }
+    };
+    let work = match request {
+        Request::Read { .. } => Work::Read,
+        Request::Write { .. } => Work::Write,
+        Request::Flush => return vec![Command { work: Work::Flush, lbn: Lbn(0), sectors: 0 }],
+        Request::Discard { .. } => return vec![command(Work::Discard, at_bytes, at_bytes + len_bytes)],
+    };
+    let end_bytes = at_bytes + len_bytes;
+    let starts = std::iter::successors(Some(at_bytes), |at| at.checked_add(max_bytes));
+    starts
+        .take_while(|from| *from < end_bytes)
+        .map(|from| command(work, from, from.saturating_add(max_bytes).min(end_bytes)))
+        .collect()
 }
 
 /// See the module's head.
 pub struct TimedDisk<D> {
     inner: D,
     clock: Arc<VirtualClock>,
-    speed: Speed,
     queue: Mutex<Queue>,
     turns: OnceLock<Arc<Turns>>,
 }
 
 impl<D: Device> TimedDisk<D> {
-    /// A disk that stores in `inner` and takes the time of `clock`. The head is at the start of the disk.
-    pub fn new(inner: D, clock: Arc<VirtualClock>, speed: Speed) -> Self {
-        Self { inner, clock, speed, queue: Mutex::default(), turns: OnceLock::new() }
+    /// A disk at rest that stores in `inner` and takes the time of `clock`. `model` is a [`crate::Speed`], or the model of a disk.
+    pub fn new(inner: D, clock: Arc<VirtualClock>, model: impl Into<DiskModel>) -> Self {
+        Self::behind(inner, clock, model.into(), Host::default())
+    }
+
+    /// The disk of a parameter file, behind a host that takes that long between two commands.
+    ///
+    /// # Panics
+    /// If `inner` is larger than the disk.
+    pub fn of(inner: D, clock: Arc<VirtualClock>, params: &DiskParams, turnaround_ns: i64) -> Self {
+        let size_bytes = params.kind.size_bytes().unwrap_or(u64::MAX);
+        assert!(inner.geometry().size_bytes <= size_bytes, "the device is larger than the disk");
+        let transfer_max_bytes = params.transfer_max_bytes.unwrap_or(u64::MAX);
+        Self::behind(inner, clock, params.model(), Host { transfer_max_bytes, turnaround_ns })
+    }
+
+    fn behind(inner: D, clock: Arc<VirtualClock>, model: DiskModel, host: Host) -> Self {
+        let queue = Queue {
+            model,
+            host,
+            waiting: VecDeque::new(),
+            pending: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            next_request: 0,
+            position: Lbn(0),
+            busy_until_ns: i64::MIN,
+            work: DiskWork::default(),
+        };
+        Self { inner, clock, queue: Mutex::new(queue), turns: OnceLock::new() }
     }
 
     /// From now on, waiting threads sleep in turns. Only the first call counts.
@@ -100,9 +226,41 @@ impl<D: Device> TimedDisk<D> {
         self.turns.get_or_init(|| turns);
     }
 
-    /// The work of all requests submitted so far, complete or not.
+    /// The work of all requests that have been submitted. Times are those of commands that have started or whose start is settled.
     pub fn work(&self) -> DiskWork {
-        self.queue.lock().work
+        let mut queue = self.queue.lock();
+        queue.catch_up(self.clock.now_ns());
+        queue.work
+    }
+
+    /// Lets the clock move to `end_ns`.
+    fn pass_until(&self, end_ns: i64) {
+        let left_ns = end_ns - self.clock.now_ns();
+        match self.turns.get() {
+            _ if left_ns <= 0 => {}
+            Some(turns) if turns.takes_part() => turns.sleep_until(end_ns),
+            _ => self.clock.advance_ns(left_ns),
+        }
+    }
+
+    /// Lets the clock move to a request's end. Other threads may submit requests meanwhile that are served before it.
+    fn pass_until_done(&self, request: u64) {
+        let others_run = self.turns.get().is_some_and(|turns| turns.takes_part());
+        loop {
+            let mut queue = self.queue.lock();
+            queue.catch_up(self.clock.now_ns());
+            let pending = queue.pending[&request];
+            if pending.commands_left > 0 && others_run {
+                let Some(next_ns) = queue.next_start_ns() else { return };
+                drop(queue);
+                self.pass_until(next_ns);
+                continue;
+            }
+            let end_ns = queue.settle(request);
+            queue.pending.remove(&request);
+            drop(queue);
+            return self.pass_until(end_ns);
+        }
     }
 }
 
@@ -113,20 +271,25 @@ impl<D: Device> Device for TimedDisk<D> {
 
     fn submit(&self, request: Request) -> Tag {
         let mut queue = self.queue.lock();
-        let end_ns = queue.append(&request, &self.speed, self.clock.now_ns());
+        let now_ns = self.clock.now_ns();
+        queue.catch_up(now_ns);
+        let is_valid = self.inner.geometry().check(&request, &self.inner.describe()).is_ok();
+        let number = is_valid.then(|| queue.append(&request, now_ns));
+        if queue.model.order() == Order::Arrival {
+            queue.catch_up(i64::MAX);
+        }
         // Under the same lock, so that the head visits places in the order in which the inner device sees them.
         let tag = self.inner.submit(request);
-        queue.ends_ns.insert(tag, end_ns);
+        if let Some(number) = number {
+            queue.tags.insert(tag, number);
+        }
         tag
     }
 
     fn wait(&self, tag: Tag) -> Completion {
-        let end_ns = self.queue.lock().ends_ns.remove(&tag).unwrap_or_default();
-        let left_ns = end_ns - self.clock.now_ns();
-        match self.turns.get() {
-            _ if left_ns <= 0 => {}
-            Some(turns) if turns.takes_part() => turns.sleep_until(end_ns),
-            _ => self.clock.advance_ns(left_ns),
+        let request = self.queue.lock().tags.remove(&tag);
+        if let Some(request) = request {
+            self.pass_until_done(request);
         }
         self.inner.wait(tag)
     }

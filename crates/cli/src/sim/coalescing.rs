@@ -4,19 +4,27 @@ use super::with_bar;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
+use firnfs_lab::LabError;
 use firnfs_lab::coalescing::{self, Row, SCENES, Scene};
+use firnfs_lab::hardware::{self, find_disk};
 use firnfs_lab::micro::table::markdown;
 use serde::Serialize;
 
 /// Arguments of `firn sim coalescing`.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Example:
-  firn sim coalescing          the table of docs/internals/coalescing.md
+#[command(after_help = format!("\
+Disks: {disks}, or a parameter file
 
-Runs the file system itself, in memory, on a simulated hard disk (10 ms to seek, 100 MB/s) in virtual
-time: the same figures on every machine. Takes half a minute.")]
+Examples:
+  firn sim coalescing                 the table of docs/internals/coalescing.md
+  firn sim coalescing --disk hp97560  the same on another disk
+
+Runs the file system itself, in memory, on a simulated disk (constant-hdd: 10 ms to seek, 100 MB/s) in virtual
+time: the same figures on every machine. Takes half a minute.", disks = hardware::disk_names()))]
 pub struct CoalescingArgs {
+    /// The disk, by name or parameter file
+    #[arg(long, value_name = "NAME|FILE", default_value = "constant-hdd")]
+    disk: String,
     /// Where the random numbers start
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -27,6 +35,7 @@ pub struct CoalescingArgs {
 
 #[derive(Serialize)]
 struct View {
+    disk: String,
     seed: u64,
     rows: Vec<Row>,
 }
@@ -36,11 +45,13 @@ struct View {
 /// # Errors
 /// The file system failed, which must not happen.
 pub(super) fn run(args: &CoalescingArgs, output: &mut Output) -> Done {
+    let failed = |error: LabError| Failure::failed(error.to_string());
+    let disk = find_disk(&args.disk).map_err(|error| Failure::usage(error.to_string()))?.params;
     let rows = with_bar(SCENES.len(), |done| {
-        let run = |(n, scene)| coalescing::run(scene, args.seed).inspect(|_| done(n as f64));
+        let run = |(n, scene)| coalescing::run(scene, args.seed, &disk).inspect(|_| done(n as f64));
         (1..).zip(SCENES).map(run).collect::<Result<Vec<Row>, _>>()
     });
-    let view = View { seed: args.seed, rows: rows.map_err(|e| Failure::failed(e.to_string()))? };
+    let view = View { disk: args.disk.clone(), seed: args.seed, rows: rows.map_err(failed)? };
     output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))
 }
 

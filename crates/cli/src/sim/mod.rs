@@ -3,7 +3,9 @@
 mod cleaning;
 mod coalescing;
 mod crosscheck;
+mod disk;
 mod figures;
+mod paper;
 
 use crate::failure::Done;
 use crate::output::Output;
@@ -21,6 +23,10 @@ pub enum SimCommand {
     Coalescing(coalescing::CoalescingArgs),
     /// Draw the cleaning figures of the Sprite LFS paper again, and compare them with what was published
     Figures(figures::FiguresArgs),
+    /// Show what a simulated disk can do, and what requests cost on it
+    Disk(disk::DiskArgs),
+    /// Run the papers' benchmarks on simulated machines and disks of their time
+    Paper(paper::PaperArgs),
 }
 
 /// Runs the command.
@@ -33,6 +39,8 @@ pub fn run(command: SimCommand, output: &mut Output) -> Done {
         SimCommand::Crosscheck(args) => crosscheck::run(&args, output),
         SimCommand::Coalescing(args) => coalescing::run(&args, output),
         SimCommand::Figures(args) => figures::run(&args, output),
+        SimCommand::Disk(args) => disk::run(&args, output),
+        SimCommand::Paper(args) => paper::run(&args, output),
     }
 }
 

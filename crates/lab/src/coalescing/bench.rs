@@ -10,7 +10,8 @@ use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
 use firnfs_device::{Clock, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{OpenError, format, open};
-use firnfs_sim::{DiskWork, Speed, TimedDisk, VirtualClock};
+use firnfs_sim::disk::DiskParams;
+use firnfs_sim::{DiskWork, TimedDisk, VirtualClock};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
@@ -54,9 +55,10 @@ fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, Lab
 }
 
 impl Bench {
-    /// A new volume, eight times as large as its content will be.
-    pub fn new(bytes: u64) -> Result<Self, LabError> {
-        let size_bytes = bytes.saturating_mul(8).max(VOLUME_BYTES_MIN);
+    /// A new volume, eight times as large as its content will be, or as large as the disk.
+    pub fn new(bytes: u64, params: &DiskParams) -> Result<Self, LabError> {
+        let wanted_bytes = bytes.saturating_mul(8).max(VOLUME_BYTES_MIN);
+        let size_bytes = wanted_bytes.min(params.kind.size_bytes().unwrap_or(u64::MAX)) / 4096 * 4096;
         let mkfs = MkfsOptions {
             size_bytes,
             block_bytes: 4096,
@@ -70,7 +72,7 @@ impl Bench {
             root_owner: (0, 0),
         };
         let clock = Arc::new(VirtualClock::at(START_NS));
-        let disk = Arc::new(TimedDisk::new(MemDevice::new(size_bytes), clock.clone(), Speed::HARD_DISK));
+        let disk = Arc::new(TimedDisk::of(MemDevice::new(size_bytes), clock.clone(), params, 0));
         format(&*disk, &mkfs).map_err(failed("make a volume"))?;
         let volume = mount(&disk, &clock)?;
         Ok(Self { disk, clock, volume, files: Vec::new(), writes: 0 })

@@ -10,6 +10,7 @@ mod bench;
 
 use crate::error::LabError;
 use bench::Bench;
+use firnfs_sim::disk::DiskParams;
 use firnfs_sim::seeded;
 use rand::seq::SliceRandom;
 use serde::Serialize;
@@ -98,12 +99,12 @@ const IDLE_S: u64 = 300;
 /// Idle time after it, in seconds.
 const HOUR_S: u64 = 3600;
 
-/// Carries a scene out.
+/// Carries a scene out on a disk.
 ///
 /// # Errors
 /// The scene does not fit a volume, or content came back wrong.
-pub fn run(scene: Scene, seed: u64) -> Result<Row, LabError> {
-    let mut bench = Bench::new(scene_bytes(scene))?;
+pub fn run(scene: Scene, seed: u64, disk: &DiskParams) -> Result<Row, LabError> {
+    let mut bench = Bench::new(scene_bytes(scene), disk)?;
     write_in_order(&mut bench, scene)?;
     let first = bench.read_cold()?;
     scatter(&mut bench, scene, seed)?;

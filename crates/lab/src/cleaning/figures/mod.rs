@@ -2,51 +2,21 @@
 //! compares the results with the paper's claims.
 //!
 //! `condition` describes a run; `published` says what is expected of which runs, `claims` whether it holds; `runs` runs
-//! them, `plot` draws, `report` writes. Caller: `firn sim figures`.
+//! them, `report` writes. Caller: `firn sim figures`.
 
 mod claims;
 mod condition;
-mod plot;
 mod published;
 mod report;
 mod runs;
 
 use crate::cleaning::Histogram;
 use crate::error::LabError;
+use crate::plot::{self, Corner, Curve, Plot};
 use claims::Claim;
 use condition::Condition;
 use runs::Results;
 use std::path::Path;
-
-/// A line of a plot.
-#[derive(Clone, Debug)]
-struct Curve {
-    label: &'static str,
-    points: Vec<(f64, f64)>,
-}
-
-/// The corner of a plot that has room for the names of its curves.
-#[derive(Clone, Copy, Debug)]
-enum Corner {
-    UpperLeft,
-    LowerRight,
-}
-
-/// One plot.
-#[derive(Clone, Debug)]
-struct Plot {
-    /// File name without `.svg`.
-    file: &'static str,
-    title: &'static str,
-    /// The conditions of its simulations.
-    conditions: &'static str,
-    x: &'static str,
-    y: &'static str,
-    x_max: f64,
-    y_max: f64,
-    legend: Corner,
-    curves: Vec<Curve>,
-}
 
 /// Simulates, draws and writes an SVG file for each figure, and `report.md`. Returns the report's text, and whether exactly
 /// those claims fail that are known to.
@@ -62,10 +32,7 @@ pub fn make(
     std::fs::create_dir_all(directory).map_err(LabError::io("create", directory))?;
     let results = Results::simulate(plan(), threads, progress)?;
     let plots = plots(&results);
-    for plot in &plots {
-        let path = directory.join(plot.file).with_extension("svg");
-        std::fs::write(&path, plot::svg(plot)?).map_err(LabError::io("write", &path))?;
-    }
+    plot::write_all(directory, &plots)?;
     let judge = |claim: Claim| {
         let outcomes: Vec<_> = claim.conditions.iter().map(|condition| results.of(condition)).collect();
         let verdict = claim.judge(&outcomes);
@@ -104,10 +71,10 @@ fn plots(results: &Results) -> Vec<Plot> {
     let mut plots = cost_plots(results);
     plots.extend(histogram_plots(results));
     plots.sort_by_key(|plot| plot.file);
-    let by_batch = |file, title, conditions, regime| Plot {
+    let by_batch = |file, title: &'static str, conditions: &'static str, regime| Plot {
         file,
-        title,
-        conditions,
+        title: title.into(),
+        conditions: conditions.into(),
         x: "segments cleaned at a time",
         y: COST,
         x_max: f64::from(*runs::AT_A_TIME.last().unwrap_or(&1)),
@@ -132,9 +99,10 @@ fn plots(results: &Results) -> Vec<Plot> {
 
 fn cost_plots(results: &Results) -> Vec<Plot> {
     let (uniform, hot) = (Condition::PAPER, Condition::HOT_COLD);
-    let plot = |file, title, conditions, x, mut curves: Vec<Curve>| {
+    let plot = |file, title: &'static str, conditions: &'static str, x, mut curves: Vec<Curve>| {
         curves.extend([flat("FFS today", 10.0), flat("FFS improved", 4.0)]);
         let legend = Corner::UpperLeft;
+        let (title, conditions) = (title.into(), conditions.into());
         Plot { file, title, conditions, x, y: COST, x_max: 1.0, y_max: 14.0, legend, curves }
     };
     vec![
@@ -178,17 +146,17 @@ fn measured_cost(results: &Results, condition: Condition) -> Curve {
         let outcome = results.of(&condition.at(u));
         (outcome.cleaned_utilisation.mean, outcome.write_cost.mean)
     };
-    Curve { label: "measured", points: runs::UTILISATIONS.map(point).to_vec() }
+    Curve::new("measured", runs::UTILISATIONS.map(point).to_vec())
 }
 
 fn histogram_plots(results: &Results) -> Vec<Plot> {
     let (uniform, hot) = (Condition::PAPER, Condition::HOT_COLD);
-    let plot = |file, title, curves: Vec<Curve>| {
+    let plot = |file, title: &'static str, curves: Vec<Curve>| {
         let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).fold(0.0, f64::max);
         Plot {
             file,
-            title,
-            conditions: AS_PAPER,
+            title: title.into(),
+            conditions: AS_PAPER.into(),
             x: "segment utilisation",
             y: "share of segments",
             x_max: 1.0,
@@ -199,8 +167,9 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
     };
     let points =
         |histogram: &Histogram| histogram.bars().iter().map(|bar| (bar.utilisation, bar.share)).collect();
-    let at_start = |label, condition| Curve { label, points: points(&results.of(&condition).at_start) };
-    let cleaned = |label, condition| Curve { label, points: points(&results.of(&condition).victims) };
+    let at_start =
+        |label: &'static str, condition| Curve::new(label, points(&results.of(&condition).at_start));
+    let cleaned = |label: &'static str, condition| Curve::new(label, points(&results.of(&condition).victims));
     let forms = |of: &dyn Fn(&'static str, Condition) -> Curve| {
         vec![
             of("cost-benefit (segment age)", hot.by("cost-benefit")),
@@ -230,11 +199,11 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
 /// All segments equally full (section 3.4): 2 / (1 - u).
 fn no_variance(label: &'static str) -> Curve {
     let points = (1..=95).map(|percent| f64::from(percent) / 100.0).map(|u| (u, 2.0 / (1.0 - u)));
-    Curve { label, points: std::iter::once((0.0, 1.0)).chain(points).collect() }
+    Curve::new(label, std::iter::once((0.0, 1.0)).chain(points).collect())
 }
 
 fn flat(label: &'static str, cost: f64) -> Curve {
-    Curve { label, points: vec![(0.0, cost), (1.0, cost)] }
+    Curve::new(label, vec![(0.0, cost), (1.0, cost)])
 }
 
 #[cfg(test)]
@@ -246,8 +215,8 @@ mod tests {
         let curves = vec![no_variance("no variance"), flat("FFS <today>", 10.0)];
         let plot = Plot {
             file: "f",
-            title: "T & t",
-            conditions: "4 at a time",
+            title: "T & t".into(),
+            conditions: "4 at a time".into(),
             x: UTILISATION,
             y: COST,
             x_max: 1.0,

@@ -1,10 +1,10 @@
 //! The report in Markdown: claims first, then the figures and their numbers.
 
-use super::Plot;
 use super::claims::{Claim, Verdict};
 use super::condition::{self, COLUMNS, Condition};
 use super::published;
 use crate::micro::table;
+use crate::plot::Plot;
 
 /// A claim and its verdict.
 pub(super) type Judged = (Claim, Verdict);
@@ -102,7 +102,8 @@ the rows have those under which the thesis's values come out.
 fn numbers(plot: &Plot) -> String {
     let few: Vec<_> = plot.curves.iter().filter(|curve| (3..20).contains(&curve.points.len())).collect();
     let Some(first) = few.first() else { return String::new() };
-    let header: Vec<&str> = std::iter::once(plot.x).chain(few.iter().map(|curve| curve.label)).collect();
+    let header: Vec<&str> =
+        std::iter::once(plot.x).chain(few.iter().map(|curve| curve.label.as_ref())).collect();
     let row = |i: usize| {
         let values = few.iter().map(|curve| format!("{:.2}", curve.points[i].1));
         std::iter::once(format!("{}", first.points[i].0)).chain(values).collect()

@@ -1,11 +1,11 @@
 //! The simulations behind the figures and claims, and their results by condition.
 
-use super::Curve;
 use super::claims::Claim;
 use super::condition::Condition;
 use crate::cleaning::batch;
 use crate::cleaning::simulate::Outcome;
 use crate::error::LabError;
+use crate::plot::Curve;
 
 /// Utilisations of the curves.
 pub(super) const UTILISATIONS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
@@ -76,12 +76,12 @@ impl Results {
     /// Write cost over utilisation.
     pub fn curve(&self, label: &'static str, condition: Condition) -> Curve {
         let cost = |u: f64| (u, self.of(&condition.at(u)).write_cost.mean);
-        Curve { label, points: UTILISATIONS.map(cost).to_vec() }
+        Curve::new(label, UTILISATIONS.map(cost).to_vec())
     }
 
     /// Write cost over the number of segments cleaned at a time.
     pub fn by_batch(&self, line: &Batched, regime: fn(Condition, u32) -> Condition) -> Curve {
         let cost = |n| (f64::from(n), self.of(&regime(line.condition, n)).write_cost.mean);
-        Curve { label: line.name, points: AT_A_TIME.map(cost).to_vec() }
+        Curve::new(line.name, AT_A_TIME.map(cost).to_vec())
     }
 }

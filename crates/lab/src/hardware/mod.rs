@@ -1,0 +1,23 @@
+//! Simulated hardware: tables of disks, and the real file system on whole machines of the papers, in virtual time.
+//!
+//! `choose` finds disks and machines by name or file. [`disk_view`] tells what a disk can do. `rig` runs the file system on a machine;
+//! [`bandwidth`], [`small_files`] and [`large_file`] are the papers' benchmarks on it, and `claims` compares them with what was
+//! published. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`. Page: docs/internals/simulated-hardware.md.
+
+pub mod bandwidth;
+mod choose;
+pub mod claims;
+pub mod disk_view;
+
+pub mod large_file;
+mod profile;
+mod rig;
+pub mod small_files;
+
+pub use choose::{ChosenDisk, disk_names, find_disk, find_machine, machine_names};
+pub use firnfs_sim::CpuModel;
+pub use profile::Profile;
+pub use rig::Setup;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! `MachineDisk`: a device of a [`Machine`]. Submitting a request costs the processor the driver's work, and a write of the log
+//! costs what puts a segment together.
+//!
+//! A log-structured file system copies the blocks of a segment to one place and computes a checksum over one word of each (BSD-LFS
+//! 4.3). Callers: the lab's benches of whole machines.
+
+use super::Machine;
+use super::cpu::BLOCK_BYTES;
+use firnfs_device::{Completion, Device, Geometry, Request, Tag};
+use std::sync::Arc;
+
+/// See the module's head.
+pub struct MachineDisk<D> {
+    inner: D,
+    machine: Arc<Machine>,
+    /// Longest command, in bytes: each one has an interrupt.
+    transfer_max_bytes: u64,
+}
+
+impl<D: Device> MachineDisk<D> {
+    /// The machine's device.
+    pub fn new(inner: D, machine: Arc<Machine>, transfer_max_bytes: u64) -> Self {
+        Self { inner, machine, transfer_max_bytes }
+    }
+
+    fn work_ns(&self, request: &Request) -> i64 {
+        let cpu = self.machine.cpu();
+        let bytes = request.len_bytes();
+        match request {
+            Request::Read { .. } => cpu.command_ns() * bytes.div_ceil(self.transfer_max_bytes) as i64,
+            Request::Write { .. } => {
+                let commands = bytes.div_ceil(self.transfer_max_bytes) as i64;
+                cpu.command_ns() * commands
+                    + cpu.copy_ns(bytes)
+                    + cpu.checksum_ns(bytes.div_ceil(BLOCK_BYTES))
+            }
+            Request::Flush | Request::Discard { .. } => cpu.command_ns(),
+        }
+    }
+}
+
+impl<D: Device> Device for MachineDisk<D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn submit(&self, request: Request) -> Tag {
+        self.machine.spend_ns(self.work_ns(&request));
+        self.inner.submit(request)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.inner.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+}
