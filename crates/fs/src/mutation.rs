@@ -45,6 +45,8 @@ mutations! {
     UncheckedReads,
     /// Segments are written again while a read of them is under way.
     NoPins,
+    /// Operations change what belongs to a batch that is being laid out, before it is.
+    ThawedBatch,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,
 }

@@ -48,7 +48,8 @@ fn no_cut_after_two_operations_breaks_a_promise() {
 fn no_cut_of_histories_with_a_shape_breaks_a_promise() {
     let some = |shape, seeds| (0..seeds).map(move |seed| Scenario::Shaped { shape, seed });
     let all = some(Shape::Wide, 3).chain(some(Shape::Crowded, 1)).chain(some(Shape::Open, 6));
-    let all = all.chain(some(Shape::Tight, 2)).chain(some(Shape::Scattered, 4));
+    let all =
+        all.chain(some(Shape::Tight, 2)).chain(some(Shape::Scattered, 4)).chain(some(Shape::Stepped, 4));
     assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 12_000);
 }
 

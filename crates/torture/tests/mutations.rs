@@ -78,6 +78,7 @@ each_is_caught! {
     a_segment_written_again_too_early_is_caught: Flaw::Core(Mutation::ReuseAtOnce);
     a_missing_checksum_of_reads_is_caught: Flaw::Core(Mutation::UncheckedReads);
     segments_written_while_they_are_read_are_caught: Flaw::Core(Mutation::NoPins);
+    a_batch_that_is_changed_while_it_is_laid_out_is_caught: Flaw::Core(Mutation::ThawedBatch);
     an_fsync_that_leaves_out_names_is_caught: Flaw::Core(Mutation::FsyncWithoutNames);
 }
 

@@ -9,6 +9,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
     pub write_threshold_bytes: u64,
+    /// Inodes and blocks that one step of a commit lays out, about, at least 1: users' operations wait for no more than that.
+    pub commit_step_items: usize,
     /// Age of the oldest change at which a commit starts by itself.
     pub commit_interval_ms: u64,
     /// Time between checkpoints while there are changes.
@@ -34,6 +36,7 @@ impl Default for Options {
         Self {
             cache_bytes: 256 << 20,
             write_threshold_bytes: 16 << 20,
+            commit_step_items: 512,
             commit_interval_ms: 5_000,
             checkpoint_interval_ms: 30_000,
             checkpoint_bytes: 256 << 20,
@@ -52,6 +55,7 @@ impl Options {
     pub(in crate::lfs) fn within_bounds(self) -> Self {
         let cache_bytes = self.cache_bytes.max(4 << 20);
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
-        Self { cache_bytes, write_threshold_bytes, ..self }
+        let commit_step_items = self.commit_step_items.max(1);
+        Self { cache_bytes, write_threshold_bytes, commit_step_items, ..self }
     }
 }

@@ -215,6 +215,7 @@ impl Store for Lfs {
 
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
         self.standing.refuse()?;
+        self.lay_out_declared(now, intents)?;
         self.operation.chosen_ino = None;
         let mut demand = Demand::default();
         for intent in intents {

@@ -183,6 +183,23 @@ pub enum Intent {
     },
 }
 
+impl Intent {
+    /// The inode that it is about; `None` for a new one.
+    #[must_use]
+    pub fn ino(&self) -> Option<InodeNo> {
+        match *self {
+            Self::Create { .. } => None,
+            Self::Change { ino, .. }
+            | Self::Resize { ino, .. }
+            | Self::Write { ino, .. }
+            | Self::Edit { ino, .. }
+            | Self::Punch { ino, .. }
+            | Self::Reserve { ino, .. }
+            | Self::Free { ino } => Some(ino),
+        }
+    }
+}
+
 /// Permission to make the declared changes; see [`Store::begin`]. Must be given back with [`Store::end`].
 #[derive(Debug)]
 #[must_use = "an operation must be ended"]

@@ -76,6 +76,8 @@ impl Firn {
             cache_bytes: 4 << 20,
             write_threshold_bytes: 256 << 10,
             checkpoint_bytes: 512 << 10,
+            // Operations of a history find batches half laid out.
+            commit_step_items: 2,
             discard: true,
             // Whenever it is idle.
             coalesce_age_ms: Some(0),

@@ -183,6 +183,11 @@ pub enum Op {
         /// How much, in milliseconds.
         ms: u64,
     },
+    /// Lets time pass and does one step of background work: what is due is done in part.
+    Step {
+        /// How much, in milliseconds.
+        ms: u64,
+    },
     /// Unmounts cleanly and mounts again.
     Remount,
 }
@@ -260,6 +265,7 @@ impl fmt::Display for Op {
             Self::Fsync(path) => write!(f, "fsync {path}"),
             Self::Sync => f.write_str("sync"),
             Self::Idle { ms } => write!(f, "idle {ms} ms"),
+            Self::Step { ms } => write!(f, "step {ms} ms"),
             Self::Remount => f.write_str("remount"),
         }
     }

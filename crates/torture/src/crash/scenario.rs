@@ -360,6 +360,7 @@ fn target(op: &Op) -> &str {
         | Op::FsyncUnnamed
         | Op::Sync
         | Op::Idle { .. }
+        | Op::Step { .. }
         | Op::Remount => "",
     }
 }

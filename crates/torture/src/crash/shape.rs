@@ -29,18 +29,21 @@ pub enum Shape {
     /// Files overwritten in random places, and small files rewritten in any order, with idle times in which they are put in
     /// order again; users return before that is done.
     Scattered,
+    /// Background work is done step by step between the operations, so that these find batches half laid out.
+    Stepped,
     /// A tiny volume whose segments are either nearly empty or needed: the cleaner moves the little live data, and its victims
     /// are rewritten at once, while readers are slow.
     Clean,
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 6] = [
+const NAMES: [(&str, Shape); 7] = [
     ("wide", Shape::Wide),
     ("crowded", Shape::Crowded),
     ("open", Shape::Open),
     ("tight", Shape::Tight),
     ("scattered", Shape::Scattered),
+    ("stepped", Shape::Stepped),
     ("clean", Shape::Clean),
 ];
 
@@ -64,6 +67,7 @@ impl Shape {
             Self::Open => open(seed),
             Self::Tight => tight(seed),
             Self::Scattered => scattered(seed),
+            Self::Stepped => stepped(seed),
             Self::Clean => clean(seed),
         }
     }
@@ -75,6 +79,7 @@ impl Shape {
             Self::Open => 5000,
             Self::Tight => 300,
             Self::Scattered => 2000,
+            Self::Stepped => 3000,
             Self::Clean => 4000,
         }
     }
@@ -194,6 +199,51 @@ fn open(seed: u64) -> Vec<Op> {
         op.into_iter().for_each(|op| history.push(op));
     }
     history.ops
+}
+
+fn stepped(seed: u64) -> Vec<Op> {
+    const ROUNDS: u32 = 6;
+    const FILES: u64 = 24;
+    let mut rng = seeded(seed, "step by step");
+    let mut history = History::default();
+    history.push(Op::Mkdir("D".into()));
+    for file in 0..FILES {
+        let path = format!("D/f{file}");
+        history.push(Op::Create(path.clone()));
+        let len_bytes = if file % 8 == 0 { 60_000 } else { rng.random_range(1..5000) };
+        history.push(Op::Write { path, at_bytes: 0, len_bytes, tag: file });
+    }
+    for _ in 0..ROUNDS {
+        for _ in 0..rng.random_range(8..20) {
+            stepped_op(&mut history, &mut rng, seed);
+        }
+        // More is dirty than a step lays out, and a commit is due.
+        history.push(Op::Step { ms: 5000 });
+        for _ in 0..rng.random_range(4..24) {
+            stepped_op(&mut history, &mut rng, seed);
+            history.push(Op::Step { ms: rng.random_range(0..3) });
+        }
+        if rng.random_bool(0.3) {
+            history.push(Op::Sync);
+        }
+    }
+    history.ops
+}
+
+/// Mostly changes of several inodes at once.
+fn stepped_op(history: &mut History, rng: &mut Pcg64, seed: u64) {
+    let tag = seed << 20 | history.ops.len() as u64;
+    let files = history.files("D/");
+    let Some(file) = files.choose(rng).cloned() else { return history.push(Op::Create("D/f0".into())) };
+    let fresh = format!("D/{}{}", ["f", "g", "h"].choose(rng).expect("some"), rng.random_range(0..24));
+    history.push(match rng.random_range(0..12) {
+        0..3 => Op::Link { from: file, to: fresh },
+        3..5 => Op::Rename { from: file, to: fresh },
+        5..7 => Op::Unlink(file),
+        7 => Op::Create(fresh),
+        8..11 => overwrite(rng, file, 8000, 60_000, tag),
+        _ => random_op(&history.world, rng, tag),
+    });
 }
 
 fn tight(seed: u64) -> Vec<Op> {

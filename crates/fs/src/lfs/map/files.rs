@@ -33,6 +33,8 @@ pub(in crate::lfs) struct Files {
     dirty_record_bytes: u64,
     /// Freed since the last commit, with their versions: the log has to say so.
     freed: BTreeMap<InodeNo, u32>,
+    /// The same for the batch that is being laid out.
+    freed_frozen: BTreeMap<InodeNo, u32>,
     /// Inodes with blocks to be dropped in the background.
     reap: VecDeque<InodeNo>,
 }
@@ -124,6 +126,27 @@ impl Files {
         self.dirty_order.values().map(move |ino| (*ino, core(ino)))
     }
 
+    /// Those that turned dirty before that place in the order.
+    pub fn dirty_before(&self, order: u64) -> impl Iterator<Item = (InodeNo, &CoreInode)> {
+        let core = |ino: &InodeNo| self.peek(*ino).expect("dirty inodes are in memory");
+        self.dirty_order.range(..order).map(move |(_, ino)| (*ino, core(ino)))
+    }
+
+    /// True for an inode that has been dirty since before that place in the order.
+    pub fn is_dirty_before(&self, ino: InodeNo, order: u64) -> bool {
+        self.peek(ino).and_then(|core| core.dirty).is_some_and(|dirty| dirty.order < order)
+    }
+
+    /// The place in the order of the next inode that turns dirty.
+    pub fn next_order(&self) -> u64 {
+        self.next_order
+    }
+
+    /// How many inodes are dirty.
+    pub fn dirty_len(&self) -> usize {
+        self.dirty_order.len()
+    }
+
     /// What the records of dirty inodes are charged, in bytes.
     pub fn dirty_record_bytes(&self) -> u64 {
         self.dirty_record_bytes
@@ -131,7 +154,7 @@ impl Files {
 
     /// True if an inode is dirty or was freed since the last commit.
     pub fn are_dirty(&self) -> bool {
-        !self.dirty_order.is_empty() || !self.freed.is_empty()
+        !self.dirty_order.is_empty() || self.freed_len() > 0
     }
 
     /// The log has to say that an inode was freed.
@@ -141,12 +164,29 @@ impl Files {
 
     /// The log says so now, or the number is in use again.
     pub fn forget_freed(&mut self, ino: InodeNo) {
-        self.freed.remove(&ino);
+        if self.freed_frozen.remove(&ino).is_none() {
+            self.freed.remove(&ino);
+        }
     }
 
-    /// Inodes freed since the last commit, by number, with their versions.
-    pub fn freed(&self) -> &BTreeMap<InodeNo, u32> {
-        &self.freed
+    /// True for an inode that was freed, as long as the log does not say so.
+    pub fn is_freed(&self, ino: InodeNo) -> bool {
+        self.freed.contains_key(&ino) || self.freed_frozen.contains_key(&ino)
+    }
+
+    /// How many those are.
+    pub fn freed_len(&self) -> usize {
+        self.freed.len() + self.freed_frozen.len()
+    }
+
+    /// What was freed up to now goes with the batch that begins.
+    pub fn freeze_freed(&mut self) {
+        self.freed_frozen.append(&mut self.freed);
+    }
+
+    /// Inodes freed before the batch that is being laid out began, by number, with their versions.
+    pub fn freed_frozen(&self) -> impl Iterator<Item = (InodeNo, u32)> {
+        self.freed_frozen.iter().map(|(&ino, &version)| (ino, version))
     }
 
     /// Puts an inode with blocks to be dropped in line.

@@ -39,7 +39,7 @@ impl Lfs {
     fn look_create(&mut self, bytes: u64, demand: &mut Demand) -> Outcome<()> {
         assert!(self.operation.chosen_ino.is_none(), "one new inode an operation");
         let files = &self.files;
-        let busy = |ino: InodeNo| files.has(ino) || files.freed().contains_key(&ino);
+        let busy = |ino: InodeNo| files.has(ino) || files.is_freed(ino);
         let found = self.tables.imap.find_free(&mut self.shelf, &busy)?;
         self.operation.chosen_ino = Some((found.0, found.1.version.wrapping_add(1)));
         let inline = bytes <= u64::from(self.sb.inline_max_bytes);
@@ -232,18 +232,13 @@ impl Lfs {
         if bytes == 0 {
             return Ok(());
         }
-        let (owner, inodes) = match *intent {
-            Intent::Create { owner, .. } => (owner, 1),
-            Intent::Change { ino, .. }
-            | Intent::Resize { ino, .. }
-            | Intent::Write { ino, .. }
-            | Intent::Edit { ino, .. }
-            | Intent::Punch { ino, .. }
-            | Intent::Reserve { ino, .. }
-            | Intent::Free { ino } => {
+        let (owner, inodes) = match (intent, intent.ino()) {
+            (_, Some(ino)) => {
                 let Inode { uid, gid, .. } = self.core(ino).inode;
                 (Owner { uid, gid }, 0)
             }
+            (Intent::Create { owner, .. }, None) => (*owner, 1),
+            (_, None) => return Ok(()),
         };
         demand.charges.push(Charge { owner, bytes, inodes });
         Ok(())

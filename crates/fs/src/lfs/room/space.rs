@@ -112,14 +112,14 @@ impl Lfs {
 
     /// Dirty bytes, as they will go to the log.
     pub(in crate::lfs) fn dirty_bytes(&self) -> u64 {
-        let freed = self.files.freed().len() as u64 * FREED_BYTES;
+        let freed = self.files.freed_len() as u64 * FREED_BYTES;
         self.shelf.cache.dirty_bytes() + self.files.dirty_record_bytes() + freed
     }
 
     /// What is dirty and the tables, as they will go to the log at most. Memory holds more: an indirect block of a short file is
     /// trimmed to a sector, and a pass that counted all of it would move so little that checkpoints take what it gains.
     pub(in crate::lfs) fn taken_log_bytes(&self) -> u64 {
-        let freed = self.files.freed().len() as u64 * FREED_BYTES;
+        let freed = self.files.freed_len() as u64 * FREED_BYTES;
         self.shelf.cache.owed_bytes() + self.files.dirty_record_bytes() + freed + self.changed_table_bytes()
     }
 

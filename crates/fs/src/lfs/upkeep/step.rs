@@ -26,6 +26,7 @@ impl Lfs {
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
             || self.writer.ahead.is_some()
+            || self.has_frozen()
             || self.files.reap_len() > 0
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
@@ -82,10 +83,14 @@ impl Lfs {
 
     fn try_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         self.shrink_memory();
+        let is_device_behind = self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes;
+        if self.has_frozen() {
+            return if is_device_behind { Ok(Step::Waiting) } else { self.background_commit(now) };
+        }
         if self.reap_step()? {
             return Ok(Step::Worked);
         }
-        if self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
+        if is_device_behind {
             return Ok(Step::Waiting);
         }
         let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);
@@ -138,16 +143,23 @@ impl Lfs {
     }
 
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
-        let done = match self.write_ahead(now) {
-            Ok(false) => self.commit_scope(now, Scope::All, Cause::Due).map(drop),
-            ahead => ahead.map(drop),
-        };
-        match done {
+        match self.commit_part(now) {
             Ok(()) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
             Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// The next part of a commit that is due, or all of it if it is small.
+    fn commit_part(&mut self, now: TimeNs) -> Outcome<()> {
+        if self.has_frozen() {
+            return self.frozen_step(now);
+        }
+        if self.write_ahead(now)? || self.freeze(now)? {
+            return Ok(());
+        }
+        self.commit_scope(now, Scope::All, Cause::Due).map(drop)
     }
 
     pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {

@@ -22,10 +22,10 @@ use crate::store::Fork;
 use firnfs_format::{InodeNo, TimeNs};
 use std::collections::VecDeque;
 
-/// Blocks that one step lays out: some tenths of a millisecond.
-const CHUNK_BLOCKS: usize = 512;
-/// Files with fewer dirty blocks are left to the batch.
-const FILE_BLOCKS_MIN: usize = 64;
+/// Files with fewer dirty blocks than this part of a step are left to the batch.
+const FILE_PART_MIN: usize = 8;
+/// The same in blocks, however short the steps are.
+const FILE_BLOCKS_MIN: usize = 8;
 
 /// What is still to be laid out before the commit.
 pub(in crate::lfs) struct Ahead {
@@ -74,9 +74,14 @@ impl Lfs {
         Ok(true)
     }
 
+    fn file_blocks_min(&self) -> usize {
+        (self.options.commit_step_items / FILE_PART_MIN).max(FILE_BLOCKS_MIN)
+    }
+
     fn plan_ahead(&self) -> Ahead {
+        let least = self.file_blocks_min();
         let mut ahead = Ahead { inos: VecDeque::new(), blocks: 0, has_begun: false };
-        for (ino, core) in self.files.dirty().filter(|(_, core)| core.dirty_blocks.len() >= FILE_BLOCKS_MIN) {
+        for (ino, core) in self.files.dirty().filter(|(_, core)| core.dirty_blocks.len() >= least) {
             ahead.inos.push_back(ino);
             ahead.blocks += content(core).count();
         }
@@ -85,11 +90,11 @@ impl Lfs {
 
     /// The next blocks, all of one file.
     fn next_chunk(&self, ahead: &mut Ahead) -> Option<(InodeNo, Vec<BlockPlace>)> {
-        let most = ahead.blocks.min(CHUNK_BLOCKS);
+        let most = ahead.blocks.min(self.options.commit_step_items);
         while let Some(&ino) = ahead.inos.front() {
             if let Some(core) = self.files.peek(ino) {
                 let places: Vec<BlockPlace> = content(core).take(most).collect();
-                if places.len() >= FILE_BLOCKS_MIN {
+                if places.len() >= self.file_blocks_min() {
                     return Some((ino, places));
                 }
             }

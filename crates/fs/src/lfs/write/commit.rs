@@ -1,7 +1,7 @@
 //! Commit: what is dirty becomes partial segments (Sprite LFS, section 3.1; BSD-LFS, section 4.1).
 //!
-//! A batch is laid out at once, under the lock, while no operation is open: the copy into the segment buffers is the
-//! freeze. Its last partial segment carries END; roll-forward applies whole batches only, so name operations are atomic
+//! A batch is the state at one moment between operations. A small one is laid out at once; one that is due and large, in steps
+//! (`ahead`, `frozen`). Its last partial segment carries END; roll-forward applies whole batches only, so name operations are atomic
 //! and ordered. Within a batch inodes go in the order in which they turned dirty; of each inode first its blocks, lowest
 //! level first, by number, then its record. What an item refers to comes before it.
 
@@ -104,8 +104,18 @@ impl Gathered {
         self.logs = order.iter().map(|&at| self.logs[at]).collect();
     }
 
+    /// Adds that an inode was freed.
+    pub fn push_freed(&mut self, ino: InodeNo, version: u32) {
+        self.meta.push(Item::Freed(ino, version), 0);
+    }
+
+    /// How much it is.
+    pub fn items(&self) -> usize {
+        self.data.items.len() + self.meta.items.len()
+    }
+
     /// All for one log.
-    fn together(self) -> Vec<(u8, Batch)> {
+    pub fn together(self) -> Vec<(u8, Batch)> {
         let log = data_log(self.main_log());
         let mut all = self.data;
         all.append(self.meta);
@@ -161,6 +171,8 @@ impl Lfs {
         cause: Cause,
     ) -> Outcome<Ticket> {
         self.standing.refuse()?;
+        self.finish_frozen(now)?;
+        self.files.freeze_freed();
         let mut gathered = self.gather(now, scope, cause);
         if cause == Cause::Ordering {
             gathered.logs.fill(self.log_for_coldest());
@@ -168,7 +180,7 @@ impl Lfs {
         if cause == Cause::Cleaning && self.sorts_by_age() {
             gathered.sort_data_by(|item| self.birth_of(item));
         }
-        let parts = if self.is_worth_several(&gathered, scope, cause) {
+        let parts = if self.is_worth_several(gathered.sectors(), scope, cause) {
             gathered.apart(self.writer.log.meta_log())
         } else {
             gathered.together()
@@ -203,7 +215,8 @@ impl Lfs {
         Ok(())
     }
 
-    fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
+    /// Whether so much is split among the logs.
+    pub(super) fn is_worth_several(&self, sectors: u64, scope: Scope, cause: Cause) -> bool {
         let segment_sectors = u64::from(self.geo.segment_sectors);
         let least_sectors = match cause {
             Cause::Cleaning | Cause::Ordering => return true,
@@ -213,7 +226,7 @@ impl Lfs {
             Cause::Due if self.writer.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
             Cause::Due => self.writer.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
         };
-        scope == Scope::All && gathered.sectors() >= least_sectors.min(segment_sectors)
+        scope == Scope::All && sectors >= least_sectors.min(segment_sectors)
     }
 
     fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {
@@ -225,14 +238,12 @@ impl Lfs {
             }
             self.gather_inode(now, ino, core, cause, &mut gathered);
         }
-        for (&ino, &version) in self.files.freed() {
-            gathered.meta.push(Item::Freed(ino, version), 0);
-        }
+        self.files.freed_frozen().for_each(|(ino, version)| gathered.push_freed(ino, version));
         gathered
     }
 
     /// The dirty blocks of an inode, lowest level first, then its record.
-    fn gather_inode(
+    pub(super) fn gather_inode(
         &self,
         now: TimeNs,
         ino: InodeNo,
@@ -436,8 +447,16 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room` if there are not enough clean segments now.
     pub(in crate::lfs) fn ensure_pool(&mut self, needed: usize) -> Outcome<()> {
+        if self.has_pool(needed)? { Ok(()) } else { Err(Stop::Room) }
+    }
+
+    /// Puts clean segments at hand for laying out that many; false if there are not enough now.
+    ///
+    /// # Errors
+    /// `Need`.
+    pub(super) fn has_pool(&mut self, needed: usize) -> Outcome<bool> {
         if self.writer.log.pool_len() >= needed {
-            return Ok(());
+            return Ok(true);
         }
         // A few more than needed, so that most commits find the pool full.
         let missing = needed + 4 - self.writer.log.pool_len();
@@ -454,6 +473,6 @@ impl Lfs {
         self.writer.log.fill_pool(found);
         let has_enough = self.writer.log.pool_len() >= needed;
         self.writer.pins.set_awaited(!has_enough && meets_pins.get());
-        if has_enough { Ok(()) } else { Err(Stop::Room) }
+        Ok(has_enough)
     }
 }

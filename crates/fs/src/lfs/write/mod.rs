@@ -1,5 +1,5 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
-//! (`commit`, after large content in `ahead`) and of the tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device
+//! (`commit`, after large content in `ahead`, in steps if there is much: `frozen`) and of the tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device
 //! (`jobs`), and the segments that readers keep from being written (`pins`).
 
 pub(in crate::lfs) mod ahead;
@@ -7,6 +7,7 @@ pub(in crate::lfs) mod checkpoint;
 pub(in crate::lfs) mod commit;
 pub(in crate::lfs) mod due;
 pub(in crate::lfs) mod eras;
+pub(in crate::lfs) mod frozen;
 pub(in crate::lfs) mod jobs;
 pub(in crate::lfs) mod log;
 pub(in crate::lfs) mod partial;
@@ -14,6 +15,7 @@ pub(in crate::lfs) mod pins;
 pub(in crate::lfs) mod sorting;
 
 use ahead::Ahead;
+use frozen::Frozen;
 use jobs::Jobs;
 use log::Log;
 use pins::Pins;
@@ -27,4 +29,6 @@ pub(in crate::lfs) struct LogWriter {
     pub pins: Pins,
     /// Set while content is laid out ahead of a commit that is due.
     pub ahead: Option<Ahead>,
+    /// Set while a batch is laid out in steps.
+    pub frozen: Option<Frozen>,
 }

@@ -5,6 +5,7 @@ use crate::crash::op::{Op, pattern};
 use crate::crash::tree::NodeKind;
 use crate::crash::world::{DIRECTORY_MODE, FILE_MODE, acl_name};
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, NewNode, RenameMode, SetAttr, XattrMode};
@@ -19,6 +20,14 @@ impl OpenVolume {
             Op::MakeUnnamed { len_bytes, tag } => return self.make_unnamed(*len_bytes, *tag),
             Op::FsyncUnnamed => return self.fsync_unnamed(),
             Op::LinkUnnamed { to } => return self.link_unnamed(to),
+            Op::Step { ms } => {
+                self.clock.advance_ms(*ms as i64);
+                // A promise to do background work: operations leave it to the next step from now on.
+                self.volume.wait_for_work(0);
+                self.volume.run_quietly(|vfs, now| vfs.store_mut().step(now, false))?;
+                self.volume.pump();
+                return Ok(());
+            }
             Op::BeginRead(path) => return self.begin_read(path),
             Op::FinishRead => return self.finish_reads(),
             _ => {}
