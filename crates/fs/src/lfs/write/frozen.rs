@@ -21,6 +21,7 @@ use crate::mutation::{Mutation, is_on};
 use crate::store::{Intent, Scope};
 use firnfs_format::summary::{FLAG_END, summary_sectors};
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
+use std::collections::BTreeSet;
 
 /// See the module's head.
 #[derive(Clone, Copy)]
@@ -53,7 +54,7 @@ impl Lfs {
         let is_apart = self.is_worth_several(sectors, Scope::All, Cause::Due);
         self.writer.frozen = Some(Frozen { before: self.files.next_order(), is_apart });
         self.files.freeze_freed();
-        self.lay_out_frozen(now, &[])?;
+        self.lay_out_frozen(now, &BTreeSet::new())?;
         Ok(true)
     }
 
@@ -73,7 +74,7 @@ impl Lfs {
     /// As [`Self::commit_scope`].
     pub(in crate::lfs) fn frozen_step(&mut self, now: TimeNs) -> Outcome<()> {
         self.standing.refuse()?;
-        self.lay_out_frozen(now, &[])
+        self.lay_out_frozen(now, &BTreeSet::new())
     }
 
     /// Before an operation changes something: lays out what of it is in the batch, and more beside it that a step would.
@@ -85,7 +86,8 @@ impl Lfs {
             return Ok(());
         };
         let in_batch = |ino: &InodeNo| self.files.is_dirty_before(*ino, frozen.before);
-        let declared: Vec<InodeNo> = intents.iter().filter_map(Intent::ino).filter(in_batch).collect();
+        // More than one intent may be about an inode.
+        let declared: BTreeSet<InodeNo> = intents.iter().filter_map(Intent::ino).filter(in_batch).collect();
         if declared.is_empty() { Ok(()) } else { self.lay_out_frozen(now, &declared) }
     }
 
@@ -95,12 +97,12 @@ impl Lfs {
     /// As [`Self::commit_scope`].
     pub(in crate::lfs) fn finish_frozen(&mut self, now: TimeNs) -> Outcome<()> {
         while self.has_frozen() {
-            self.lay_out_frozen(now, &[])?;
+            self.lay_out_frozen(now, &BTreeSet::new())?;
         }
         Ok(())
     }
 
-    fn lay_out_frozen(&mut self, now: TimeNs, first: &[InodeNo]) -> Outcome<()> {
+    fn lay_out_frozen(&mut self, now: TimeNs, first: &BTreeSet<InodeNo>) -> Outcome<()> {
         let Some(frozen) = self.writer.frozen else { return Ok(()) };
         let most = self.options.commit_step_items;
         let mut gathered = Gathered::default();
