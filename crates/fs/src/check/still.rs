@@ -81,7 +81,8 @@ pub fn check_recovered(
     });
     let (mut report, _) = check_store(&mut lfs, read, depth, noted, None, watch);
     report.findings.extend(lost);
-    Ok((report, lfs.log_end()))
+    // A batch that a failure of the device cut short goes on where it ended.
+    Ok((report, lfs.recovered().read_to))
 }
 
 /// The object that a finding of damaged bytes concerns, and its place in the snapshot; `None` for other findings, and if the

@@ -154,6 +154,7 @@ mod tests {
             "scattered",
             "split",
             "stale",
+            "stepped",
             "tight",
             "wide",
         ];

@@ -12,13 +12,13 @@
 
 use crate::error::FsError;
 use crate::inode::Kind;
-use crate::lfs::Lfs;
 use crate::lfs::base::scan::{Partial, partial_at};
 use crate::lfs::map::admit::{self, INODE_NUMBERS};
 use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
 use crate::lfs::recover::log_tail::{LogTail, Way};
 use crate::lfs::recover::tally::Tally;
+use crate::lfs::{Lfs, LogEnd};
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{FORKS, Record, Roots};
@@ -42,6 +42,8 @@ pub struct RollForward {
     pub inodes: u64,
     /// Partial segments of a batch or of a checkpoint that never was completed, and so did not count.
     pub incomplete: u64,
+    /// Where the log ends, those included.
+    pub read_to: LogEnd,
     /// A part of the log that was durable and is damaged: what it held, and all after it, is missing.
     pub lost: Option<LostLog>,
 }
@@ -138,6 +140,7 @@ impl Lfs {
         }
         log.end();
         found.incomplete = batch.partials;
+        found.read_to = LogEnd { serial: at.serial, crc: at.crc };
         found.lost = self.find_lost_log(read, base, &at);
         found.inodes = latest.len() as u64;
         found.was_clean = base.clean && found.partials == 0;

@@ -34,7 +34,7 @@ pub fn data_log_of(log: u8) -> Option<u8> {
 }
 
 /// Where a log ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogEnd {
     /// Its last serial.
     pub serial: Serial,
