@@ -76,8 +76,6 @@ impl Firn {
             cache_bytes: 4 << 20,
             write_threshold_bytes: 256 << 10,
             checkpoint_bytes: 512 << 10,
-            // Operations of a history find batches half laid out.
-            commit_step_items: 2,
             discard: true,
             // Whenever it is idle.
             coalesce_age_ms: Some(0),
@@ -111,6 +109,8 @@ impl Firn {
                 let more_logs = u64::from(self.data_logs.unwrap_or(2).saturating_sub(2));
                 firn.mkfs.size_bytes = TINY_BYTES + 2 * more_logs * u64::from(firn.mkfs.segment_bytes);
             }
+            // Operations find batches half laid out.
+            Made::ShortSteps => firn.options.commit_step_items = 2,
             Made::CommitsLate => firn.options.write_threshold_bytes = 1 << 20,
         }
         Some(firn)

@@ -136,6 +136,7 @@ impl Scenario {
         match self {
             Self::Stale { .. } => Made::CommitsLate,
             Self::Shaped { shape: Shape::Clean, .. } => Made::Tiny,
+            Self::Shaped { shape: Shape::Stepped, .. } => Made::ShortSteps,
             _ => Made::Small,
         }
     }

@@ -15,6 +15,8 @@ pub enum Made {
     Tiny,
     /// Small; it collects more before it writes.
     CommitsLate,
+    /// Small; steps of background work are short.
+    ShortSteps,
 }
 
 /// A place that is stored twice.

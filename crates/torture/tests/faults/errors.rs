@@ -12,7 +12,7 @@ use firnfs_format::InodeNo;
 use firnfs_manage::{OpenError, open};
 use firnfs_sim::{Effect, Fault, FaultyDisk, On, Trigger, VirtualClock};
 use firnfs_torture::crash::{Firn, Subject};
-use firnfs_torture::survey::{Aspect, Bounds, survey};
+use firnfs_torture::survey::{Aspect, Bounds, Survey, survey};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
@@ -147,25 +147,61 @@ fn whichever_read_of_a_mount_fails_it_mounts_as_it_was_or_says_io_error() {
     drop(volume);
     // A crash with a log to roll forward.
     let whole = survey(&mount_read_only(&disk).unwrap(), Bounds::default());
-    let mut refused = 0;
-    for after in 0.. {
-        disk.arm(Fault::anywhere(On::Read, Trigger::Once { after }, Effect::Fail));
-        let seen = disk.injected().len();
-        let mounted = mount_read_only(&disk);
-        let happened = disk.injected().len() > seen;
-        disk.clear();
-        match mounted {
-            Ok(volume) => assert!(survey(&volume, Bounds::default()) == whole, "read {after}"),
-            Err(error) => {
-                assert!(error.to_string().contains("input/output error (injected)"), "{error}");
-                refused += 1;
-            }
-        }
-        if !happened {
-            break;
-        }
+    // A read fails once; that one and all after it fail; or a sector of what it reads fails for good.
+    let once =
+        mounts_with(&disk, &whole, |after| Fault::anywhere(On::Read, Trigger::Once { after }, Effect::Fail));
+    let from =
+        mounts_with(&disk, &whole, |after| Fault::anywhere(On::Read, Trigger::From { after }, Effect::Fail));
+    assert!(once.places.len() > 5 && once.places.len() == from.places.len(), "{once:?}, {from:?}");
+    // Most reads are tried again, or another copy is read.
+    assert!(once.refused > 0 && from.refused + 1 >= from.places.len(), "{once:?}, {from:?}");
+    let mut refused_for_good = 0;
+    for at in once.places {
+        let place = Fault { on: On::Read, place: at..at + 1, trigger: Trigger::Always, effect: Effect::Fail };
+        refused_for_good += u64::from(mounts_despite(&disk, &whole, place).1);
     }
-    assert!(refused > 3, "{refused}");
+    assert!(refused_for_good > 3, "{refused_for_good}");
+}
+
+/// What mounts made of faults of their reads.
+#[derive(Debug, Default)]
+struct Mounts {
+    /// Where the first read began that failed, by mount, in bytes.
+    places: Vec<u64>,
+    /// Mounts that were refused.
+    refused: usize,
+}
+
+/// Mounts once for each read that a mount makes, with a fault from that read on.
+fn mounts_with(disk: &Disk, whole: &Survey, fault: impl Fn(u64) -> Fault) -> Mounts {
+    let mut mounts = Mounts::default();
+    for after in 0.. {
+        let (first, is_refused) = mounts_despite(disk, whole, fault(after));
+        let Some(first) = first else { break };
+        mounts.places.push(first);
+        mounts.refused += usize::from(is_refused);
+    }
+    mounts
+}
+
+/// Mounts with a fault: as it was, or refused for an I/O error. Returns where the fault happened first, and whether it was refused.
+fn mounts_despite(disk: &Disk, whole: &Survey, fault: Fault) -> (Option<u64>, bool) {
+    let seen = disk.injected().len();
+    disk.arm(fault.clone());
+    let mounted = mount_read_only(disk);
+    let first = disk.injected().get(seen).map(|injected| injected.at_bytes);
+    disk.clear();
+    let is_refused = match mounted {
+        Ok(volume) => {
+            assert!(survey(&volume, Bounds::default()) == *whole, "{fault:?}");
+            false
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("input/output error (injected)"), "{error}");
+            true
+        }
+    };
+    (first, is_refused)
 }
 
 fn mount_read_only(disk: &Disk) -> Result<Volume<Lfs>, OpenError> {
