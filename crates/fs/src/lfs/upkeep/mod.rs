@@ -1,4 +1,4 @@
-//! Background work, one bounded step at a time (`step`): cleaning (`clean`, and `port` for cleaners outside), freeing the blocks
+//! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
 //! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams` and
 //! `hints`), discarding (`discard`). `idle` says when nobody asks for anything, `snapshot` holds a state still for a check.
 
@@ -13,6 +13,7 @@ pub(in crate::lfs) mod reap;
 pub(in crate::lfs) mod seams;
 pub(in crate::lfs) mod snapshot;
 pub(in crate::lfs) mod step;
+mod victim;
 
 use crate::lfs::base::damage::Quarantine;
 use crate::lfs::room::throttle::Throttle;
