@@ -7,7 +7,7 @@ mod common;
 use common::{START_NS, create, mkfs_options, pattern};
 use firnfs::FsError;
 use firnfs::inode::Kind;
-use firnfs::lfs::{Coalesced, Lfs, Options};
+use firnfs::lfs::{Coalesced, Lfs, Options, Shortage};
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Attr};
 use firnfs_device::{AlignedBuf, Clock, Device, MemDevice};
@@ -116,14 +116,16 @@ impl Bench {
 
     fn coalesce(&self, ino: InodeNo) -> Coalesced {
         let mut sum = Coalesced::default();
-        let mut from = Some(0);
+        let (mut from, mut steps) = (Some(0), 0);
         while let Some(at) = from {
             let step = self.volume.coalesce(ino, at).unwrap();
             sum.bytes += step.bytes;
+            steps += 1;
+            assert!(steps < 10_000, "no end in sight: {sum:?}");
             sum.seams_before += step.seams_before;
             sum.seams_after += step.seams_after;
             sum.moved_bytes += step.moved_bytes;
-            sum.is_short |= step.is_short;
+            sum.shortage = sum.shortage.or(step.shortage);
             from = step.next;
         }
         sum
@@ -283,7 +285,8 @@ fn a_volume_without_room_to_spare_is_left_as_it_is() {
     bench.idle(1_200_000);
     assert_eq!(bench.moved(), 0);
     let asked = bench.coalesce(ino);
-    assert!(asked.is_short && asked.moved_bytes == 0 && asked.seams_after == asked.seams_before, "{asked:?}");
+    assert_eq!((asked.shortage, asked.moved_bytes), (Some(Shortage::Full), 0), "{asked:?}");
+    assert_eq!(asked.seams_after, asked.seams_before, "{asked:?}");
     // As soon as there is room it continues.
     common::unlink(&bench.volume, InodeNo::ROOT, "filler").unwrap();
     bench.idle(1_200_000);
@@ -306,6 +309,56 @@ fn somebody_who_asks_is_told_of_the_seams_and_need_not_wait() {
     assert!(matches!(bench.volume.coalesce(InodeNo(9999), 0), Err(FsError::NotFound)));
     assert_eq!(bench.volume.coalesce(ino, u64::MAX).unwrap(), Coalesced::default());
     bench.assert_sound();
+}
+
+/// Overwrites a file at random in pieces, and makes it durable now and then.
+fn scatter_large(bench: &Bench, ino: InodeNo, bytes: u64, seed: u64) {
+    let mut order: Vec<u64> = (0..bytes / PIECE_BYTES).collect();
+    order.shuffle(&mut seeded(seed, "large"));
+    for (n, piece) in order.into_iter().enumerate() {
+        let content = pattern(seed * 77 + piece, PIECE_BYTES as usize);
+        bench.volume.write_all(ino, piece * PIECE_BYTES, &content, false).unwrap();
+        if n % 64 == 63 {
+            bench.volume.sync(Scope::File(ino)).unwrap();
+        }
+    }
+    bench.volume.sync(Scope::All).unwrap();
+}
+
+/// Volumes of 96 MiB, full of files that are scattered all over them: coalescing takes more segments than are clean.
+#[test]
+fn one_request_puts_all_in_order_however_full_the_volume_is() {
+    for (percent, is_full) in [(45, false), (85, false), (93, true)] {
+        let options = Options { coalesce_age_ms: None, write_threshold_bytes: 4 * MIB, ..options() };
+        let bench = Bench::new(96 * MIB, options);
+        let total_bytes = bench.volume.run_quietly(|vfs, _| Ok(vfs.statfs().total_bytes)).unwrap();
+        let large_bytes = total_bytes * percent / 200 / MIB * MIB;
+        let files: Vec<InodeNo> =
+            (0..2).map(|n| create(&bench.volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular)).collect();
+        for (ino, at) in files.iter().flat_map(|ino| (0..large_bytes / MIB).map(move |at| (ino, at))) {
+            bench.volume.write_all(*ino, at * MIB, &pattern(at, MIB as usize), false).unwrap();
+        }
+        for (round, n) in (1..3).flat_map(|round| [(round, 0), (round, 1)]) {
+            scatter_large(&bench, files[n as usize], large_bytes, round * 10 + n);
+        }
+        for (n, ino) in (0..).zip(&files) {
+            let asked = bench.coalesce(*ino);
+            println!("{percent}%: {asked:?}");
+            assert!(asked.seams_before > 1000, "{asked:?}");
+            if is_full {
+                assert_eq!((asked.shortage, asked.moved_bytes), (Some(Shortage::Full), 0), "{asked:?}");
+            } else {
+                assert_eq!((asked.shortage, asked.moved_bytes), (None, large_bytes), "{asked:?}");
+                assert!(asked.seams_after < 10, "{asked:?}");
+                assert_eq!(bench.coalesce(*ino).moved_bytes, 0, "all was done");
+            }
+            let content = bench.content(*ino, large_bytes).unwrap();
+            for (piece, bytes) in (0..).zip(content.chunks(PIECE_BYTES as usize)) {
+                assert!(bytes == pattern((20 + n) * 77 + piece, PIECE_BYTES as usize), "piece {piece}");
+            }
+        }
+        bench.assert_sound();
+    }
 }
 
 #[test]

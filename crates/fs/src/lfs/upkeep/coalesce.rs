@@ -8,13 +8,15 @@
 //! Invariants:
 //! - nothing is moved while something is dirty, so a window never mixes with what users write, and memory is what the log says;
 //! - from the last look at the pointers to the commit there is no stop: what is moved is what is current;
-//! - it takes no clean segment that the cleaner would soon have to make again, and nothing on a nearly full volume;
+//! - it takes no clean segment that the cleaner would soon have to make again, and nothing on a nearly full volume; on request
+//!   the cleaner makes those that are missing first, as long as it gains any;
 //! - a damaged block costs its file the order, and nothing else.
 //!
 //! Callers: `step`, last of all it does, and only while nobody asks for anything; the driver, when somebody asks for it.
 
 use crate::bmap::LEVELS;
 use crate::clean::scatter::{Evidence, pays, rest_ms};
+use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
 use crate::lfs::Lfs;
@@ -80,8 +82,28 @@ pub struct Coalesced {
     pub seams_after: u64,
     /// Bytes written again, as stored.
     pub moved_bytes: u64,
-    /// There was too little room to write them again.
-    pub is_short: bool,
+    /// Why they were left as they are although it would have paid.
+    pub shortage: Option<Shortage>,
+}
+
+/// Why there is too little room to write a window again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortage {
+    /// More than 90% of what users can fill is live: the cleaner would have to move nearly everything for it.
+    Full,
+    /// The cleaner has gained no clean segments any more, or a check needs those that it emptied.
+    NoGain,
+}
+
+/// Whether there is room for a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RoomFor {
+    /// There is.
+    Window,
+    /// The cleaner may make some.
+    AfterCleaning,
+    /// There is not.
+    Nothing(Shortage),
 }
 
 impl Lfs {
@@ -160,7 +182,7 @@ impl Lfs {
         }
         let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
         if pays(&window.stretch(), pass.evidence, &self.grid()) {
-            if !self.has_room_for(now, &window)? {
+            if self.room_for(now, &window)? != RoomFor::Window {
                 self.rest_coalescing(now, NO_ROOM_MS);
                 return Ok(false);
             }
@@ -194,24 +216,43 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `Room`: a checkpoint is under way.
-    fn has_room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<bool> {
+    fn room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<RoomFor> {
         if self.accounts.live_bytes()
             > capacity_bytes(&self.geo, self.writer.log.data_logs()) / 100 * FULL_PERCENT
         {
-            return Ok(false);
+            return Ok(RoomFor::Nothing(Shortage::Full));
         }
         let room = self.room_now();
         let needed = room.high() + self.segments_for(window) as u64;
         if room.ready >= needed {
-            return Ok(true);
+            return Ok(RoomFor::Window);
         }
-        if room.soon() < needed || self.tables.usage.is_held() {
-            return Ok(false);
+        if self.tables.usage.is_held() {
+            return Ok(RoomFor::Nothing(Shortage::NoGain));
+        }
+        if room.soon() < needed {
+            return Ok(RoomFor::AfterCleaning);
         }
         if !self.writer.jobs.checkpoint_under_way() {
             self.checkpoint(now, false)?;
         }
         Err(Stop::Room)
+    }
+
+    /// Does a step of cleaning for somebody who asked for order. False if cleaning gains no room any more.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while writes are under way.
+    fn clean_for_order(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.has_cleaned_in_vain() {
+            return Ok(false);
+        }
+        self.upkeep.cleaning.is_on_demand = self.idle_in_ms(now) > 0;
+        match self.make_room(now, true)? {
+            Some(Step::Worked) => Ok(true),
+            Some(Step::Waiting) => Err(Stop::Room),
+            Some(Step::Stuck | Step::Idle(_)) | None => Ok(false),
+        }
     }
 
     /// Segments that a window takes at most in the logs of content and of metadata.
@@ -249,6 +290,7 @@ impl Lfs {
             self.settle_record(ino);
         }
         self.commit_scope(now, Scope::All, Cause::Ordering)?;
+        self.count_passes_anew();
         self.accounts.counters.coalesced_bytes += window.stretch().bytes;
         if self.upkeep.coalescing.counted.replace(target.ino()) != Some(target.ino())
             || matches!(target, Target::Directory(_))
@@ -258,8 +300,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Puts one window of a file, or of the small files of a directory, in order for somebody who asks for it. `from`: 0, then
-    /// what the step before returned.
+    /// Puts one window of a file, or of the small files of a directory, in order for somebody who asks for it, or cleans some
+    /// segments to make room for it: then `next` is `from` again. `from`: 0, then what the step before returned.
     ///
     /// # Errors
     /// `Need`; `Room` while writes are under way; `NotFound`, `Corrupt`, `ReadOnly`; `Invalid` for what has no order.
@@ -295,8 +337,16 @@ impl Lfs {
         if !pays(&stretch, Evidence::Asked, &self.grid()) {
             return Ok(done);
         }
-        if !self.has_room_for(now, &window)? {
-            return Ok(Coalesced { is_short: true, ..done });
+        match self.room_for(now, &window)? {
+            RoomFor::Window => {}
+            // This window is next again: a request does one thing, so that others get their turn.
+            RoomFor::AfterCleaning if self.clean_for_order(now)? => {
+                return Ok(Coalesced { next: Some(from), ..Coalesced::default() });
+            }
+            RoomFor::AfterCleaning => {
+                return Ok(Coalesced { shortage: Some(Shortage::NoGain), ..done });
+            }
+            RoomFor::Nothing(why) => return Ok(Coalesced { shortage: Some(why), ..done }),
         }
         self.bring(&window)?;
         self.rewrite(now, target, &window)?;
