@@ -1,6 +1,6 @@
 //! The volume of a scene: its files, their content, and the time to read them.
 
-use super::{Reading, SYNC_BYTES};
+use super::{Conditions, Reading, SYNC_BYTES};
 use crate::error::LabError;
 use firnfs::FsError;
 use firnfs::inode::Kind;
@@ -10,7 +10,7 @@ use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
 use firnfs_device::{Clock, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{OpenError, format, open};
-use firnfs_sim::{DiskWork, Speed, TimedDisk, VirtualClock};
+use firnfs_sim::{DiskWork, TimedDisk, VirtualClock};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
@@ -35,6 +35,7 @@ struct File {
 pub(super) struct Bench {
     disk: Arc<Disk>,
     clock: Arc<VirtualClock>,
+    conditions: Conditions,
     volume: Volume<Lfs>,
     files: Vec<File>,
     writes: u64,
@@ -44,9 +45,14 @@ fn failed(action: &'static str) -> impl FnOnce(FsError) -> LabError {
     move |source| LabError::Volume { action, source }
 }
 
-fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, LabError> {
+fn mount(
+    disk: &Arc<Disk>,
+    clock: &Arc<VirtualClock>,
+    conditions: Conditions,
+) -> Result<Volume<Lfs>, LabError> {
+    let Conditions { medium, cache_bytes, .. } = conditions;
     // As under FUSE: the kernel caches content, the daemon does not.
-    let options = Options { cache_file_data: false, ..Options::default() };
+    let options = Options { cache_file_data: false, medium, cache_bytes, ..Options::default() };
     open(disk.clone(), options, AtimeMode::Noatime, clock.clone()).map_err(|error| match error {
         OpenError::Fs(source) => LabError::Volume { action: "mount", source },
         OpenError::NotFirnfs(other) => LabError::Setup(other.to_string()),
@@ -55,7 +61,7 @@ fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, Lab
 
 impl Bench {
     /// A new volume, eight times as large as its content will be.
-    pub fn new(bytes: u64) -> Result<Self, LabError> {
+    pub fn new(bytes: u64, conditions: Conditions) -> Result<Self, LabError> {
         let size_bytes = bytes.saturating_mul(8).max(VOLUME_BYTES_MIN);
         let mkfs = MkfsOptions {
             size_bytes,
@@ -70,10 +76,10 @@ impl Bench {
             root_owner: (0, 0),
         };
         let clock = Arc::new(VirtualClock::at(START_NS));
-        let disk = Arc::new(TimedDisk::new(MemDevice::new(size_bytes), clock.clone(), Speed::HARD_DISK));
+        let disk = Arc::new(TimedDisk::new(MemDevice::new(size_bytes), clock.clone(), conditions.speed));
         format(&*disk, &mkfs).map_err(failed("make a volume"))?;
-        let volume = mount(&disk, &clock)?;
-        Ok(Self { disk, clock, volume, files: Vec::new(), writes: 0 })
+        let volume = mount(&disk, &clock, conditions)?;
+        Ok(Self { disk, clock, conditions, volume, files: Vec::new(), writes: 0 })
     }
 
     fn name(file: u64) -> String {
@@ -129,7 +135,7 @@ impl Bench {
     /// Remounts, reads everything in directory order, and compares it with what was written.
     pub fn read_cold(&mut self) -> Result<Reading, LabError> {
         self.volume.close().map_err(failed("unmount"))?;
-        self.volume = mount(&self.disk, &self.clock)?;
+        self.volume = mount(&self.disk, &self.clock, self.conditions)?;
         let before = self.disk.work();
         for (number, file) in (0..).zip(&self.files) {
             let name = Self::name(number);
@@ -140,7 +146,12 @@ impl Bench {
             self.read_file(&name, &found, file)?;
         }
         let work = self.disk.work().since(&before);
-        Ok(Reading { ms: work.busy_ns as f64 / 1e6, seeks: work.seeks, bytes: work.asked.read_bytes })
+        Ok(Reading {
+            ms: work.busy_ns as f64 / 1e6,
+            seeks: work.seeks,
+            requests: work.asked.reads,
+            bytes: work.asked.read_bytes,
+        })
     }
 
     fn read_file(&self, name: &str, found: &Attr, file: &File) -> Result<(), LabError> {

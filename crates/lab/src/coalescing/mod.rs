@@ -1,4 +1,4 @@
-//! The benefit of coalescing: the real file system on a disk with a head, in virtual time.
+//! The benefit of coalescing: the real file system on a disk with a head, or without, in virtual time.
 //!
 //! Each scene writes data in order, reads it, scatters it, reads it again, leaves the volume idle for a while, and reads it
 //! once more. The volume is remounted before each read, so that nothing comes from memory. Times are those of the disk:
@@ -10,7 +10,8 @@ mod bench;
 
 use crate::error::LabError;
 use bench::Bench;
-use firnfs_sim::seeded;
+use firnfs::clean::Medium;
+use firnfs_sim::{Speed, seeded};
 use rand::seq::SliceRandom;
 use serde::Serialize;
 
@@ -57,6 +58,26 @@ pub const SCENES: [Scene; 7] = [
     Scene::Directory { files: 5000, bytes: 700 },
 ];
 
+/// The disk that a scene lies on, and how it is mounted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Conditions {
+    /// The disk.
+    pub speed: Speed,
+    /// What the file system takes it for.
+    pub medium: Medium,
+    /// Memory for blocks and inodes, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl Conditions {
+    /// A disk with a head.
+    pub const HARD_DISK: Self =
+        Self { speed: Speed::HARD_DISK, medium: Medium::HEAD, cache_bytes: 256 << 20 };
+    /// A disk without one.
+    pub const SOLID_STATE: Self =
+        Self { speed: Speed::SOLID_STATE, medium: Medium::HEADLESS, cache_bytes: 256 << 20 };
+}
+
 /// One read of everything, in order.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Reading {
@@ -64,6 +85,8 @@ pub struct Reading {
     pub ms: f64,
     /// Seeks that it took.
     pub seeks: u64,
+    /// Read requests.
+    pub requests: u64,
     /// Bytes that came from the disk, including metadata and useless read-ahead.
     pub bytes: u64,
 }
@@ -102,8 +125,8 @@ const HOUR_S: u64 = 3600;
 ///
 /// # Errors
 /// The scene does not fit a volume, or content came back wrong.
-pub fn run(scene: Scene, seed: u64) -> Result<Row, LabError> {
-    let mut bench = Bench::new(scene_bytes(scene))?;
+pub fn run(scene: Scene, conditions: Conditions, seed: u64) -> Result<Row, LabError> {
+    let mut bench = Bench::new(scene_bytes(scene), conditions)?;
     write_in_order(&mut bench, scene)?;
     let first = bench.read_cold()?;
     scatter(&mut bench, scene, seed)?;

@@ -24,7 +24,7 @@ use crate::lfs::room::space::capacity_bytes;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
 use crate::lfs::write::commit::Cause;
-use crate::lfs::write::log::Log;
+use crate::lfs::write::log::{Log, data_log};
 use crate::store::{Scope, Store};
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
 
@@ -181,7 +181,7 @@ impl Lfs {
             return Ok(true);
         }
         let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
-        if pays(&window.stretch(), pass.evidence, &self.grid()) {
+        if pays(&window.stretch(), pass.evidence, &self.grid(), &self.options.medium) {
             if self.room_for(now, &window)? != RoomFor::Window {
                 self.rest_coalescing(now, NO_ROOM_MS);
                 return Ok(false);
@@ -258,7 +258,7 @@ impl Lfs {
     /// Segments that a window takes at most in the logs of content and of metadata.
     fn segments_for(&self, window: &Window) -> usize {
         let items = window.moves.len();
-        let sectors = window.stretch().bytes.div_ceil(u64::from(SECTOR_BYTES));
+        let sectors = window.bytes().div_ceil(u64::from(SECTOR_BYTES));
         // The indirect blocks above the content, up to the deepest level, and two blocks for each file.
         let above = items as u64 / self.geo.map.pointers_per_block() + u64::from(LEVELS) + 2 * window.files;
         let above_sectors = above * u64::from(self.grid().block_sectors);
@@ -270,6 +270,8 @@ impl Lfs {
     fn rewrite(&mut self, now: TimeNs, target: Target, window: &Window) -> Outcome<()> {
         // Nothing is dirty, so nothing stops the commit once there are enough clean segments at hand.
         self.ensure_pool(self.segments_for(window))?;
+        // A reader seeks where the log goes on elsewhere than behind the segment that it leaves.
+        self.writer.log.order_pool_for(data_log(self.log_for_coldest()));
         let mut last = None;
         for part in &window.moves {
             let ino = match *part {
@@ -289,9 +291,13 @@ impl Lfs {
         if let Some(ino) = last {
             self.settle_record(ino);
         }
-        self.commit_scope(now, Scope::All, Cause::Ordering)?;
+        let cause = match target {
+            Target::Directory(_) if window.records.bytes == 0 => Cause::OrderingInline,
+            Target::Directory(_) | Target::File(_) => Cause::Ordering,
+        };
+        self.commit_scope(now, Scope::All, cause)?;
         self.count_passes_anew();
-        self.accounts.counters.coalesced_bytes += window.stretch().bytes;
+        self.accounts.counters.coalesced_bytes += window.bytes();
         if self.upkeep.coalescing.counted.replace(target.ino()) != Some(target.ino())
             || matches!(target, Target::Directory(_))
         {
@@ -329,12 +335,12 @@ impl Lfs {
         let stretch = window.stretch();
         let mut done = Coalesced {
             next: window.next,
-            bytes: stretch.bytes,
+            bytes: window.bytes(),
             seams_before: stretch.seams,
             seams_after: stretch.seams,
             ..Coalesced::default()
         };
-        if !pays(&stretch, Evidence::Asked, &self.grid()) {
+        if !pays(&stretch, Evidence::Asked, &self.grid(), &self.options.medium) {
             return Ok(done);
         }
         match self.room_for(now, &window)? {
@@ -350,7 +356,7 @@ impl Lfs {
         }
         self.bring(&window)?;
         self.rewrite(now, target, &window)?;
-        done.moved_bytes = stretch.bytes;
+        done.moved_bytes = window.bytes();
         done.seams_after = self.seams_now(&window)?;
         Ok(done)
     }
