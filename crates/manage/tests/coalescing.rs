@@ -173,6 +173,50 @@ fn what_was_put_in_order_is_there_after_a_crash_and_in_order() {
 }
 
 #[test]
+fn what_was_scattered_before_an_unmount_is_found_and_put_in_order_after_it() {
+    let mut bench = Bench::new(64 * MIB, options());
+    let (ino, content) = bench.scattered("file", 20);
+    let fresh = create(&bench.volume, InodeNo::ROOT, "fresh", Kind::Regular);
+    bench.volume.write_all(fresh, 0, &pattern(1, FILE_BYTES as usize), false).unwrap();
+    for n in 0..300 {
+        create(&bench.volume, InodeNo::ROOT, &format!("small{n}"), Kind::Regular);
+    }
+    // The file is one of many.
+    let (last, last_content) = bench.scattered("last", 21);
+    bench.remount(options());
+    bench.idle(AGE_MS - 20_000);
+    assert_eq!(bench.moved(), 0, "too early");
+    bench.idle(2 * AGE_MS);
+    assert_eq!(bench.counters(), (2 * FILE_BYTES, 2));
+    assert_eq!(bench.content(ino, FILE_BYTES).unwrap(), content);
+    assert_eq!(bench.content(last, FILE_BYTES).unwrap(), last_content);
+    bench.assert_sound();
+    // The next mount looks, and finds nothing. Then the background sleeps.
+    bench.remount(options());
+    bench.idle(2 * AGE_MS);
+    assert_eq!(bench.moved(), 2 * FILE_BYTES);
+    assert!(bench.volume.background().unwrap() >= 10_000);
+}
+
+#[test]
+fn a_file_that_was_damaged_does_not_end_the_search_for_others() {
+    let mut bench = Bench::new(64 * MIB, options());
+    let (damaged, _) = bench.scattered("damaged", 22);
+    let (sound, content) = bench.scattered("sound", 23);
+    bench.volume.sync(Scope::All).unwrap();
+    let blocks = bench.volume.run_quietly(|vfs, _| vfs.store_mut().inode_blocks(damaged)).unwrap();
+    let indirect = blocks.iter().find(|b| b.key.level == 1).unwrap();
+    let at_bytes =
+        bench.volume.run_quietly(|vfs, _| Ok(vfs.store().geometry().device_bytes(indirect.ptr.addr)));
+    bench.remount(options());
+    bench.device.write(at_bytes.unwrap(), Arc::new(AlignedBuf::copy_of(&[0xdb; 4096]))).unwrap();
+    bench.idle(3 * AGE_MS);
+    assert_eq!(bench.counters(), (FILE_BYTES, 1));
+    assert_eq!(bench.content(sound, FILE_BYTES).unwrap(), content);
+    assert_eq!(bench.volume.broken(), None);
+}
+
+#[test]
 fn nothing_is_moved_while_somebody_asks_for_something() {
     let bench = Bench::new(64 * MIB, options());
     let (ino, _) = bench.scattered("file", 3);

@@ -23,6 +23,7 @@ use crate::lfs::Lfs;
 use crate::lfs::room::space::capacity_bytes;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
+use crate::lfs::upkeep::survey::Survey;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::{Log, data_log};
 use crate::store::{Scope, Store};
@@ -42,6 +43,8 @@ pub(in crate::lfs) struct Coalescing {
     /// Hints.
     pub(in crate::lfs) seams: Seams,
     pass: Option<Pass>,
+    /// The search for what the last mount had hints of; `None` before it begins.
+    pub(in crate::lfs) survey: Option<Survey>,
     /// Nothing is tried before.
     rests_until: TimeNs,
     /// A window is on its way into memory.
@@ -151,7 +154,9 @@ impl Lfs {
         let due_in_ms = if self.upkeep.coalescing.pass.is_some() {
             Some(0)
         } else {
-            self.upkeep.coalescing.seams.due_in_ms(now)
+            let hint_ms = self.upkeep.coalescing.seams.due_in_ms(now);
+            let survey_ms = self.survey_in_ms(now);
+            [hint_ms, survey_ms].into_iter().flatten().min()
         };
         // A clock that was set back makes nothing wait for longer than it would have.
         let rest_ms = self.upkeep.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
@@ -162,7 +167,7 @@ impl Lfs {
         let seams = &self.upkeep.coalescing.seams;
         let next = || seams.next(now).map(|(target, evidence)| Pass::new(target, evidence));
         let Some(mut pass) = self.upkeep.coalescing.pass.or_else(next) else {
-            return Ok(false);
+            return self.survey_step(now);
         };
         self.upkeep.coalescing.pass = Some(pass);
         let ino = pass.target.ino();

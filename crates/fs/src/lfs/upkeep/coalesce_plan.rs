@@ -283,7 +283,7 @@ impl Lfs {
 
     /// The first of those requests in the order of the device, as many as are made at once. What lies between two of them is
     /// read along where that is worth it, and nothing else.
-    fn in_order(&self, mut needs: Vec<Fetch>) -> Vec<Fetch> {
+    pub(in crate::lfs) fn in_order(&self, mut needs: Vec<Fetch>) -> Vec<Fetch> {
         needs.sort_by_key(|need| need.at_bytes);
         needs.dedup_by_key(|need| need.token);
         let mut bytes = 0;
