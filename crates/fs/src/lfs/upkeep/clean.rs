@@ -37,6 +37,9 @@ const VICTIM_BYTES: u64 = 16 << 20;
 #[derive(Default)]
 pub(in crate::lfs) struct Cleaning {
     victims: Vec<Victim>,
+    /// Bytes that were read and not counted yet: they count with the end of the pass, or what it may spend on demand would be spent
+    /// before it has moved anything.
+    read_bytes: u64,
     /// The victims are the emptiest, and not those of the policy.
     takes_emptiest: bool,
     /// Segments that the last pass emptied wait for checkpoints.
@@ -241,7 +244,7 @@ impl Lfs {
         run: Run,
         bytes: &[u8],
     ) -> Result<(), FsError> {
-        self.accounts.counters.cleaner_read_bytes += bytes.len() as u64;
+        self.upkeep.cleaning.read_bytes += bytes.len() as u64;
         match self.upkeep.cleaning.victims.iter_mut().find(|victim| victim.segment() == segment) {
             Some(victim) => victim.supply(run, bytes),
             None => Ok(()),
@@ -365,6 +368,7 @@ impl Lfs {
             self.accounts.counters.segments_cleaned_on_demand += cleaned;
         }
         self.accounts.counters.cleaner_moved_bytes += moved_bytes;
+        self.accounts.counters.cleaner_read_bytes += std::mem::take(&mut self.upkeep.cleaning.read_bytes);
         self.accounts.counters.segments_read_in_part += in_part;
         Ok(true)
     }
