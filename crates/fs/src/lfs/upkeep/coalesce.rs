@@ -28,6 +28,7 @@ use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::{Log, data_log};
 use crate::store::{Scope, Store};
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
+use std::collections::BTreeSet;
 
 /// How long nothing is tried after clean segments were short, in milliseconds.
 const NO_ROOM_MS: u64 = 60_000;
@@ -43,6 +44,9 @@ pub(in crate::lfs) struct Coalescing {
     /// Hints.
     pub(in crate::lfs) seams: Seams,
     pass: Option<Pass>,
+    /// Files of the directory that is being looked at which cannot be read: asked for again, two of them would be read in turn for
+    /// ever.
+    pub(in crate::lfs) damaged: BTreeSet<InodeNo>,
     /// The search for what the last mount had hints of; `None` before it begins.
     pub(in crate::lfs) survey: Option<Survey>,
     /// Nothing is tried before.
@@ -119,6 +123,9 @@ impl Lfs {
         }
         let result = self.try_coalesce(now, age_ms);
         self.upkeep.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
+        if !self.upkeep.coalescing.is_gathering {
+            self.upkeep.coalescing.damaged.clear();
+        }
         match result {
             Err(Stop::Fail(_)) => {
                 // The file is gone or damaged; its next reader gets the error. It is not tried again soon.
@@ -319,6 +326,9 @@ impl Lfs {
     pub fn coalesce(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
         let result = self.try_coalesce_asked(now, ino, from);
         self.upkeep.port_gathering = matches!(result, Err(Stop::Need(_)));
+        if !self.upkeep.port_gathering {
+            self.upkeep.coalescing.damaged.clear();
+        }
         result
     }
 

@@ -161,18 +161,26 @@ impl Lfs {
     ) -> Outcome<Window> {
         let children = self.children_of(dir, from)?;
         let mut window = Window { next: children.last().map(|(.., next)| *next), ..Window::default() };
-        if from == 0 {
-            self.plan_own(dir, before, &mut window)?;
+        if from == 0 && !self.upkeep.coalescing.damaged.contains(&dir) {
+            match self.plan_own(dir, before, &mut window) {
+                Err(Stop::Fail(_)) => {
+                    self.upkeep.coalescing.damaged.insert(dir);
+                    window = Window { next: window.next, ..Window::default() };
+                }
+                other => other?,
+            }
         }
         let mut needs = Vec::new();
         let window_bytes = self.window_bytes();
         for (ino, kind, next) in children {
-            if !matches!(kind, Kind::Regular | Kind::Symlink) {
+            let is_damaged = self.upkeep.coalescing.damaged.contains(&ino);
+            if is_damaged || !matches!(kind, Kind::Regular | Kind::Symlink) {
                 continue;
             }
             match gather_needs(self.plan_child(ino, before, &mut window), &mut needs) {
+                Ok(_) => {}
                 // A damaged file is its owner's trouble; the others can still be put in order.
-                Ok(_) | Err(Stop::Fail(_)) => {}
+                Err(Stop::Fail(_)) => drop(self.upkeep.coalescing.damaged.insert(ino)),
                 Err(stop) => return Err(stop),
             }
             if window.bytes() >= window_bytes {

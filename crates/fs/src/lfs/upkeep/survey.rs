@@ -13,6 +13,7 @@ use crate::error::{Outcome, Stop, gather_needs};
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
 use firnfs_format::{Incarnation, InodeNo, TimeNs};
+use std::collections::BTreeSet;
 
 /// Inode numbers that one step looks at.
 const BATCH: u64 = 64;
@@ -22,9 +23,11 @@ const INODES_MAX: u64 = 1 << 14;
 const PAUSE_NS: i64 = 1_000_000_000;
 
 /// How far it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::lfs) struct Survey {
     next: u64,
+    /// Of the present batch, those that cannot be read: asked for again, two of them would be read in turn for ever.
+    damaged: BTreeSet<InodeNo>,
     /// Numbers that are still to be looked at.
     left: u64,
     not_before: TimeNs,
@@ -36,7 +39,7 @@ impl Survey {
         let end = end.0.max(1);
         let next = u64::from(incarnation.0).wrapping_mul(INODES_MAX) % end.next_multiple_of(INODES_MAX);
         let next = if next < end { next } else { 0 };
-        Self { next, left: end.min(INODES_MAX), not_before: TimeNs::default() }
+        Self { next, damaged: BTreeSet::new(), left: end.min(INODES_MAX), not_before: TimeNs::default() }
     }
 
     /// How long until the next step, in milliseconds; `None` if it has ended.
@@ -49,6 +52,7 @@ impl Survey {
     fn advance(&mut self, now: TimeNs, end: InodeNo) {
         let count = BATCH.min(self.left);
         self.left -= count;
+        self.damaged.clear();
         self.next = if self.next + count >= end.0 { 0 } else { self.next + count };
         self.not_before = TimeNs(now.0.saturating_add(PAUSE_NS));
     }
@@ -57,7 +61,7 @@ impl Survey {
 impl Lfs {
     /// How long until there are files to be looked at, in milliseconds; `None` if all were.
     pub(in crate::lfs) fn survey_in_ms(&self, now: TimeNs) -> Option<u64> {
-        self.upkeep.coalescing.survey.map_or(Some(0), |survey| survey.due_in_ms(now))
+        self.upkeep.coalescing.survey.as_ref().map_or(Some(0), |survey| survey.due_in_ms(now))
     }
 
     /// Looks at the next files. Returns whether it did.
@@ -67,18 +71,29 @@ impl Lfs {
     pub(in crate::lfs) fn survey_step(&mut self, now: TimeNs) -> Outcome<bool> {
         let end = self.tables.imap.next_ino;
         let incarnation = self.writer.log.incarnation;
-        let mut survey = self.upkeep.coalescing.survey.unwrap_or_else(|| Survey::new(incarnation, end));
-        self.upkeep.coalescing.survey = Some(survey);
-        if survey.due_in_ms(now) != Some(0) {
-            return Ok(false);
+        let begun = self.upkeep.coalescing.survey.take();
+        let mut survey = begun.unwrap_or_else(|| Survey::new(incarnation, end));
+        let is_due = survey.due_in_ms(now) == Some(0);
+        let looked = if is_due { self.look_at_batch(&mut survey, end) } else { Ok(()) };
+        if is_due && looked.is_ok() {
+            survey.advance(now, end);
         }
+        self.upkeep.coalescing.survey = Some(survey);
+        looked.map(|()| is_due)
+    }
+
+    fn look_at_batch(&mut self, survey: &mut Survey, end: InodeNo) -> Outcome<()> {
         let mut needs = Vec::new();
         let mut scattered = Vec::new();
         let last = survey.next.saturating_add(BATCH.min(survey.left)).min(end.0);
         for ino in (survey.next.max(InodeNo::FIRST_USER.0)..last).map(InodeNo) {
+            if survey.damaged.contains(&ino) {
+                continue;
+            }
             match gather_needs(self.is_scattered(ino), &mut needs) {
                 Ok(Some(true)) => scattered.push(ino),
-                Ok(_) | Err(Stop::Fail(_)) => {}
+                Ok(_) => {}
+                Err(Stop::Fail(_)) => drop(survey.damaged.insert(ino)),
                 Err(stop) => return Err(stop),
             }
         }
@@ -88,9 +103,7 @@ impl Lfs {
         for ino in scattered {
             self.upkeep.coalescing.seams.note_overwrite(ino);
         }
-        survey.advance(now, end);
-        self.upkeep.coalescing.survey = Some(survey);
-        Ok(true)
+        Ok(())
     }
 
     /// Whether a file would be put in order although nobody was seen to read it.
