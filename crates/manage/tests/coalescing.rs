@@ -7,7 +7,7 @@ mod common;
 use common::{START_NS, create, mkfs_options, pattern};
 use firnfs::FsError;
 use firnfs::inode::Kind;
-use firnfs::lfs::{Coalesced, Lfs, Options};
+use firnfs::lfs::{Coalesced, Lfs, Options, Shortage};
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Attr};
 use firnfs_device::{AlignedBuf, Clock, Device, MemDevice};
@@ -114,16 +114,29 @@ impl Bench {
         data.map(|b| (b.key.index, b.ptr.birth)).collect()
     }
 
+    /// Where the first block of a level of a file lies on the device.
+    fn place_of(&self, ino: InodeNo, level: u8) -> u64 {
+        let blocks = self.volume.run_quietly(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap();
+        let block = blocks.iter().find(|b| b.key.level == level).unwrap();
+        self.volume.run_quietly(|vfs, _| Ok(vfs.store().geometry().device_bytes(block.ptr.addr))).unwrap()
+    }
+
+    fn spoil(&self, at_bytes: u64) {
+        self.device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&[0xdb; 512]))).unwrap();
+    }
+
     fn coalesce(&self, ino: InodeNo) -> Coalesced {
         let mut sum = Coalesced::default();
-        let mut from = Some(0);
+        let (mut from, mut steps) = (Some(0), 0);
         while let Some(at) = from {
             let step = self.volume.coalesce(ino, at).unwrap();
             sum.bytes += step.bytes;
+            steps += 1;
+            assert!(steps < 10_000, "no end in sight: {sum:?}");
             sum.seams_before += step.seams_before;
             sum.seams_after += step.seams_after;
             sum.moved_bytes += step.moved_bytes;
-            sum.is_short |= step.is_short;
+            sum.shortage = sum.shortage.or(step.shortage);
             from = step.next;
         }
         sum
@@ -168,6 +181,71 @@ fn what_was_put_in_order_is_there_after_a_crash_and_in_order() {
     let asked = bench.coalesce(ino);
     assert_eq!((asked.bytes, asked.moved_bytes), (FILE_BYTES, 0), "{asked:?}");
     bench.assert_sound();
+}
+
+#[test]
+fn what_was_scattered_before_an_unmount_is_found_and_put_in_order_after_it() {
+    let mut bench = Bench::new(64 * MIB, options());
+    let (ino, content) = bench.scattered("file", 20);
+    let fresh = create(&bench.volume, InodeNo::ROOT, "fresh", Kind::Regular);
+    bench.volume.write_all(fresh, 0, &pattern(1, FILE_BYTES as usize), false).unwrap();
+    for n in 0..300 {
+        create(&bench.volume, InodeNo::ROOT, &format!("small{n}"), Kind::Regular);
+    }
+    // The file is one of many.
+    let (last, last_content) = bench.scattered("last", 21);
+    bench.remount(options());
+    bench.idle(AGE_MS - 20_000);
+    assert_eq!(bench.moved(), 0, "too early");
+    bench.idle(2 * AGE_MS);
+    assert_eq!(bench.counters(), (2 * FILE_BYTES, 2));
+    assert_eq!(bench.content(ino, FILE_BYTES).unwrap(), content);
+    assert_eq!(bench.content(last, FILE_BYTES).unwrap(), last_content);
+    bench.assert_sound();
+    // The next mount looks, and finds nothing. Then the background sleeps.
+    bench.remount(options());
+    bench.idle(2 * AGE_MS);
+    assert_eq!(bench.moved(), 2 * FILE_BYTES);
+    assert!(bench.volume.background().unwrap() >= 10_000);
+}
+
+/// Two of them: whoever asks for both again and again gets one error at a time, and never both.
+#[test]
+fn files_that_were_damaged_do_not_end_the_search_for_others() {
+    common::within_two_minutes(|| {
+        let mut bench = Bench::new(64 * MIB, options());
+        let damaged = [bench.scattered("a", 22).0, bench.scattered("b", 23).0];
+        let (sound, content) = bench.scattered("sound", 24);
+        let at_bytes = damaged.map(|ino| bench.place_of(ino, 1));
+        bench.remount(options());
+        at_bytes.iter().for_each(|at_bytes| bench.spoil(*at_bytes));
+        bench.idle(3 * AGE_MS);
+        assert_eq!(bench.counters(), (FILE_BYTES, 1));
+        assert_eq!(bench.content(sound, FILE_BYTES).unwrap(), content);
+        assert_eq!(bench.volume.broken(), None);
+    });
+}
+
+#[test]
+fn small_files_that_were_damaged_leave_the_others_of_their_directory_to_be_put_in_order() {
+    const FILES: u64 = 100;
+    common::within_two_minutes(|| {
+        let mut bench = Bench::new(64 * MIB, options());
+        let dir = create(&bench.volume, InodeNo::ROOT, "dir", Kind::Directory);
+        let create_in = |n: u64| create(&bench.volume, dir, &format!("f{n}"), Kind::Regular);
+        let mut files: Vec<(u64, InodeNo)> = (0..FILES).map(|n| (n, create_in(n))).collect();
+        files.shuffle(&mut seeded(1, "order"));
+        for (n, ino) in &files {
+            bench.volume.write_all(*ino, 0, &pattern(*n, 60_000), false).unwrap();
+            bench.volume.sync(Scope::File(*ino)).unwrap();
+        }
+        let at_bytes = [files[10].1, files[70].1].map(|ino| bench.place_of(ino, 1));
+        bench.remount(options());
+        at_bytes.iter().for_each(|at_bytes| bench.spoil(*at_bytes));
+        let asked = bench.coalesce(dir);
+        assert!(asked.moved_bytes > 98 * 60_000 && asked.moved_bytes < 99 * 65_000, "{asked:?}");
+        assert_eq!(bench.content(files[20].1, 60_000).unwrap(), pattern(files[20].0, 60_000));
+    });
 }
 
 #[test]
@@ -283,7 +361,8 @@ fn a_volume_without_room_to_spare_is_left_as_it_is() {
     bench.idle(1_200_000);
     assert_eq!(bench.moved(), 0);
     let asked = bench.coalesce(ino);
-    assert!(asked.is_short && asked.moved_bytes == 0 && asked.seams_after == asked.seams_before, "{asked:?}");
+    assert_eq!((asked.shortage, asked.moved_bytes), (Some(Shortage::Full), 0), "{asked:?}");
+    assert_eq!(asked.seams_after, asked.seams_before, "{asked:?}");
     // As soon as there is room it continues.
     common::unlink(&bench.volume, InodeNo::ROOT, "filler").unwrap();
     bench.idle(1_200_000);
@@ -306,6 +385,56 @@ fn somebody_who_asks_is_told_of_the_seams_and_need_not_wait() {
     assert!(matches!(bench.volume.coalesce(InodeNo(9999), 0), Err(FsError::NotFound)));
     assert_eq!(bench.volume.coalesce(ino, u64::MAX).unwrap(), Coalesced::default());
     bench.assert_sound();
+}
+
+/// Overwrites a file at random in pieces, and makes it durable now and then.
+fn scatter_large(bench: &Bench, ino: InodeNo, bytes: u64, seed: u64) {
+    let mut order: Vec<u64> = (0..bytes / PIECE_BYTES).collect();
+    order.shuffle(&mut seeded(seed, "large"));
+    for (n, piece) in order.into_iter().enumerate() {
+        let content = pattern(seed * 77 + piece, PIECE_BYTES as usize);
+        bench.volume.write_all(ino, piece * PIECE_BYTES, &content, false).unwrap();
+        if n % 64 == 63 {
+            bench.volume.sync(Scope::File(ino)).unwrap();
+        }
+    }
+    bench.volume.sync(Scope::All).unwrap();
+}
+
+/// Volumes of 96 MiB, full of files that are scattered all over them: coalescing takes more segments than are clean.
+#[test]
+fn one_request_puts_all_in_order_however_full_the_volume_is() {
+    for (percent, is_full) in [(45, false), (85, false), (93, true)] {
+        let options = Options { coalesce_age_ms: None, write_threshold_bytes: 4 * MIB, ..options() };
+        let bench = Bench::new(96 * MIB, options);
+        let total_bytes = bench.volume.run_quietly(|vfs, _| Ok(vfs.statfs().total_bytes)).unwrap();
+        let large_bytes = total_bytes * percent / 200 / MIB * MIB;
+        let files: Vec<InodeNo> =
+            (0..2).map(|n| create(&bench.volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular)).collect();
+        for (ino, at) in files.iter().flat_map(|ino| (0..large_bytes / MIB).map(move |at| (ino, at))) {
+            bench.volume.write_all(*ino, at * MIB, &pattern(at, MIB as usize), false).unwrap();
+        }
+        for (round, n) in (1..3).flat_map(|round| [(round, 0), (round, 1)]) {
+            scatter_large(&bench, files[n as usize], large_bytes, round * 10 + n);
+        }
+        for (n, ino) in (0..).zip(&files) {
+            let asked = bench.coalesce(*ino);
+            println!("{percent}%: {asked:?}");
+            assert!(asked.seams_before > 1000, "{asked:?}");
+            if is_full {
+                assert_eq!((asked.shortage, asked.moved_bytes), (Some(Shortage::Full), 0), "{asked:?}");
+            } else {
+                assert_eq!((asked.shortage, asked.moved_bytes), (None, large_bytes), "{asked:?}");
+                assert!(asked.seams_after < 10, "{asked:?}");
+                assert_eq!(bench.coalesce(*ino).moved_bytes, 0, "all was done");
+            }
+            let content = bench.content(*ino, large_bytes).unwrap();
+            for (piece, bytes) in (0..).zip(content.chunks(PIECE_BYTES as usize)) {
+                assert!(bytes == pattern((20 + n) * 77 + piece, PIECE_BYTES as usize), "piece {piece}");
+            }
+        }
+        bench.assert_sound();
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ const TINY_CACHE: Options = Options {
     cleaning_policy: Policy::CostBenefit,
     placement: None,
     coalesce_age_ms: None,
+    medium: firnfs::clean::Medium::HEAD,
 };
 
 #[test]

@@ -9,6 +9,7 @@ use crate::model::{Model, Seen};
 use crate::on_volume::OnVolume;
 use crate::ops::{Generator, HANDLES, Mix, Op, Path};
 use crate::run::Runner;
+use firnfs::clean::Medium;
 use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
 use firnfs_device::{Device, MemDevice};
@@ -111,6 +112,7 @@ impl History {
             write_threshold_bytes: [64 << 10, 1 << 20][(seed / 2 % 2) as usize],
             discard: seed.is_multiple_of(5),
             coalesce_age_ms: [None, Some(0)][(seed % 2) as usize],
+            medium: Medium::of((seed / 2).is_multiple_of(2)),
             ..Options::default()
         }
     }

@@ -2,6 +2,7 @@
 //! little memory, tiny write thresholds, and syncs of single files in between. A crash follows each sync; the names must then
 //! be exactly those of that moment, and the synced file unchanged.
 
+use firnfs::clean::Medium;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
@@ -58,6 +59,7 @@ fn conditions(seed: u64) -> Conditions {
         cache_file_data: rng.percent(70),
         // Not drawn, so that the histories of all seeds stay the same.
         coalesce_age_ms: seed.is_multiple_of(2).then_some(0),
+        medium: Medium::of((seed / 2).is_multiple_of(2)),
         ..Options::default()
     };
     let mix = Mix {

@@ -1,5 +1,7 @@
 //! `firn clean --coalesce`: puts the files below a path into order, with one request per window.
 //!
+//! A request for which clean segments are short cleans some and asks to be repeated; what is left in the end, and why, is shown.
+//!
 //! This command walks the tree itself, so that stopping between two requests is always safe, and so that it can show
 //! progress. Directories come before their files: the request for a directory also orders its small files, and leaves
 //! nothing to do for them.
@@ -7,7 +9,7 @@
 use super::failure_of;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
-use crate::port::wire::Coalesced;
+use crate::port::wire::{Coalesced, Shortage};
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
@@ -16,6 +18,9 @@ use serde_json::json;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Lines about what is left that are shown to people.
+const LINES: usize = 20;
 
 /// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +37,8 @@ struct Summary {
     moved_bytes: u64,
     /// Files and directories of which a part was left out for lack of clean segments.
     short: u64,
+    /// Those, with the reason and the seams left in them.
+    left: Vec<String>,
     /// Files and directories that could not be read, with the reasons.
     failed: Vec<String>,
 }
@@ -57,6 +64,11 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
             Bytes(moved_bytes)
         )?;
         writeln!(out, "{} seams before, {} now", Count(seams_before), Count(seams_after))?;
+        summary.left.iter().take(LINES).try_for_each(|left| writeln!(out, "- {left}"))?;
+        let more = summary.left.len().saturating_sub(LINES);
+        if more > 0 {
+            writeln!(out, "- and {} more", Count(more as u64))?;
+        }
         summary.failed.iter().try_for_each(|why| writeln!(out, "! {why}"))
     })?;
     if let Some(first) = summary.failed.first() {
@@ -67,8 +79,8 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
     }
     if summary.short > 0 {
         let message =
-            format!("too few clean segments to put {} files and directories in order", summary.short);
-        return Err(Failure::failed(message).advise("clean with 'firn clean --until', or delete some files"));
+            format!("{} files and directories are not all in order, for lack of room", Count(summary.short));
+        return Err(Failure::failed(message).advise("delete some files, and run this again"));
     }
     Ok(())
 }
@@ -83,7 +95,7 @@ fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> R
         if *device.get_or_insert(found.dev()) != found.dev() || !(found.is_dir() || found.is_file()) {
             continue;
         }
-        match put_in_order(client, &found, summary, bar) {
+        match put_in_order(client, &path, &found, summary, bar) {
             Err(ClientError::Refused(OpError { kind: ErrorKind::Failed, message, errno, .. })) => {
                 // The file was removed during the request.
                 if errno.as_deref() != Some("ENOENT") {
@@ -112,6 +124,7 @@ fn children(path: &Path, summary: &mut Summary) -> Vec<PathBuf> {
 
 fn put_in_order(
     client: &mut Client,
+    path: &Path,
     found: &Metadata,
     summary: &mut Summary,
     bar: &Bar,
@@ -122,7 +135,7 @@ fn put_in_order(
         summary.files += 1;
     }
     let mut from = Some(0);
-    let mut is_short = false;
+    let (mut shortage, mut seams_left) = (None, 0);
     while let Some(at) = from {
         let answer = client.call("coalesce", json!({ "ino": found.ino(), "from": at }))?;
         let done: Coalesced = serde_json::from_value(answer).map_err(|e| {
@@ -132,7 +145,10 @@ fn put_in_order(
         summary.seams_before += done.seams_before;
         summary.seams_after += done.seams_after;
         summary.moved_bytes += done.moved_bytes;
-        is_short |= done.short;
+        if done.short {
+            shortage = shortage.or(done.short_because).or(Some(Shortage::NoGain));
+            seams_left += done.seams_after;
+        }
         bar.tell(format_args!(
             "{} files, {} written again, {} of {} seams left",
             Count(summary.files),
@@ -142,6 +158,13 @@ fn put_in_order(
         ));
         from = done.next;
     }
-    summary.short += u64::from(is_short);
+    if let Some(why) = shortage {
+        let why = match why {
+            Shortage::Full => "more than 90% of the volume is live",
+            Shortage::NoGain => "cleaning gains no more segments",
+        };
+        summary.short += 1;
+        summary.left.push(format!("{}: {} seams left, {why}", path.display(), Count(seams_left)));
+    }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::mkfs::open_failed;
 use crate::sizes::Bytes;
 use crate::target::mount_of_image;
 use crate::volume;
+use firnfs::clean::Medium;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::store::Store;
@@ -65,6 +66,8 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         ..FileOptions::default()
     };
     let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
+    // A program that assumes a head where there is none loses less than one that seeks for each block.
+    let is_rotational = plan.rotational.or_else(|| device.is_rotational()).unwrap_or(true);
     let options = Options {
         // The kernel caches pages.
         cache_file_data: false,
@@ -75,6 +78,7 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         cleaning_policy: plan.cleaning_policy,
         placement: plan.placement,
         coalesce_age_ms: plan.coalesce_age_ms,
+        medium: Medium::of(is_rotational),
         discard: plan.discard,
         read_only,
         ..Options::default()

@@ -25,6 +25,9 @@ const CHECKPOINT_BYTES_MAX: u64 = 1 << 40;
 const DEFAULT_COALESCE_AGE_MS: u64 = 60_000;
 /// Bound of `--coalesce-after`, in seconds: a year.
 const COALESCE_AGE_MAX_S: f64 = 31_536_000.0;
+/// Words for `--rotational`.
+const ROTATIONAL_WORDS: [(&str, Option<bool>); 3] =
+    [("auto", None), ("yes", Some(true)), ("no", Some(false))];
 /// A larger number of workers is useless.
 const MAX_THREADS: usize = 256;
 
@@ -60,8 +63,8 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, writeback, discard (tell the device which
-    /// segments are free)
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, writeback, discard (tell
+    /// the device which segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Stay in the foreground
@@ -99,6 +102,11 @@ pub struct MountArgs {
     /// -o nocoalesce: never]
     #[arg(long, value_name = "SECONDS")]
     coalesce_after: Option<f64>,
+    /// Whether the device has a head that moves: yes, no, or auto (what the kernel says of it or of what holds the image; yes if
+    /// it does not say). Without one the cleaner reads only what is live of sparse segments, and short runs of a file are
+    /// not worth joining. Virtual disks often claim to have one [default: auto]
+    #[arg(long, value_name = "WORD")]
+    rotational: Option<String>,
     /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -143,6 +151,8 @@ pub struct MountPlan {
     pub placement: Option<PlacementName>,
     /// How long scattered files must rest before they are put in order, in milliseconds; `None`: they never are.
     pub coalesce_age_ms: Option<u64>,
+    /// Whether the device has a head that moves; `None`: as the kernel says.
+    pub rotational: Option<bool>,
     /// Free segments are discarded.
     pub discard: bool,
     /// Messages go here.
@@ -175,6 +185,7 @@ impl MountArgs {
             cleaning_policy: Policy::default(),
             placement: None,
             coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
+            rotational: None,
             discard: false,
             log: self.log.clone(),
             foreground: self.foreground,
@@ -205,6 +216,9 @@ impl MountArgs {
         plan.placement = self.placement.or(plan.placement);
         if let Some(seconds) = self.coalesce_after {
             plan.set_coalesce_age(seconds)?;
+        }
+        if let Some(word) = &self.rotational {
+            plan.set_rotational(word)?;
         }
         Ok(plan)
     }
@@ -265,6 +279,7 @@ impl MountPlan {
                 self.coalesce_age_ms = None;
                 Ok(())
             }
+            ("rotational", word) => self.set_rotational(word),
             ("discard", "") => {
                 self.discard = true;
                 Ok(())
@@ -282,6 +297,13 @@ impl MountPlan {
             return Err(Failure::usage(format!("threads: {threads} is not between 1 and {MAX_THREADS}")));
         }
         self.threads = threads;
+        Ok(())
+    }
+
+    fn set_rotational(&mut self, word: &str) -> Done {
+        let found = ROTATIONAL_WORDS.iter().find(|(known, _)| *known == word);
+        let wrong = || Failure::usage(format!("rotational: '{word}' is none of auto, yes, no"));
+        self.rotational = found.ok_or_else(wrong)?.1;
         Ok(())
     }
 
@@ -343,15 +365,18 @@ mod tests {
     fn options_of_fstab_and_of_the_command_line_mean_the_same() {
         let from_fstab = resolve(
             "a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail,\
-                                  checkpoint=9,checkpoint_bytes=8M,cleaning_policy=greedy,placement=dac:4,coalesce=120",
+                                  checkpoint=9,checkpoint_bytes=8M,cleaning_policy=greedy,placement=dac:4,coalesce=120,\
+                                  rotational=no",
         )
         .unwrap();
         let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback \
                     --checkpoint-interval 9 --checkpoint-bytes 8M --cleaning-policy greedy --placement dac:4 \
-                    --coalesce-after 120";
+                    --coalesce-after 120 --rotational no";
         assert_eq!(from_fstab, resolve(line).unwrap());
         assert_eq!((from_fstab.checkpoint_interval_ms, from_fstab.checkpoint_bytes), (9000, 8 << 20));
         assert_eq!(from_fstab.coalesce_age_ms, Some(120_000));
+        assert_eq!(from_fstab.rotational, Some(false));
+        assert_eq!(resolve("a.img /mnt --rotational auto -o rotational=yes").unwrap().rotational, None);
         assert_eq!(resolve("a.img /mnt -o nocoalesce").unwrap().coalesce_age_ms, None);
         assert_eq!((from_fstab.cache_bytes, from_fstab.commit_interval_ms), (1 << 30, 2000));
     }
@@ -376,6 +401,7 @@ mod tests {
             ("a.img /mnt --placement oracle", "placement"),
             ("a.img /mnt -o coalesce=-1", "coalesce"),
             ("a.img /mnt --coalesce-after nan", "coalesce"),
+            ("a.img /mnt -o rotational=fast", "rotational"),
             ("a.img", "mountpoint"),
             ("--memory 1G a.img /mnt", "--memory"),
             ("--memory many /mnt", "--memory"),

@@ -269,8 +269,21 @@ pub struct Coalesced {
     pub moved_bytes: u64,
     /// There was too little room to rewrite them.
     pub short: bool,
-    /// Where the next request continues; null after the last.
+    /// Why, and what would help; null if there was room.
+    #[serde(default)]
+    pub short_because: Option<Shortage>,
+    /// Where the next request continues, the same place if this one only made room; null after the last.
     pub next: Option<u64>,
+}
+
+/// Why there was too little room to put something in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shortage {
+    /// Too much of the volume is live.
+    Full,
+    /// Cleaning gained no segments any more.
+    NoGain,
 }
 
 /// Answer to `trim`.
@@ -297,7 +310,11 @@ impl From<firnfs::lfs::Coalesced> for Coalesced {
             seams_before: done.seams_before,
             seams_after: done.seams_after,
             moved_bytes: done.moved_bytes,
-            short: done.is_short,
+            short: done.shortage.is_some(),
+            short_because: done.shortage.map(|why| match why {
+                firnfs::lfs::Shortage::Full => Shortage::Full,
+                firnfs::lfs::Shortage::NoGain => Shortage::NoGain,
+            }),
             next: done.next,
         }
     }

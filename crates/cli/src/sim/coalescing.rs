@@ -1,11 +1,11 @@
-//! `firn sim coalescing`: runs the lab's scenes on a disk with a head, before and after idle time.
+//! `firn sim coalescing`: runs the lab's scenes on a simulated disk, before and after idle time.
 
 use super::with_bar;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
 use firnfs_lab::LabError;
-use firnfs_lab::coalescing::{self, Row, SCENES, Scene};
+use firnfs_lab::coalescing::{self, Conditions, Row, SCENES, Scene};
 use firnfs_lab::hardware::{self, find_disk};
 use firnfs_lab::micro::table::markdown;
 use serde::Serialize;
@@ -18,6 +18,7 @@ Disks: {disks}, or a parameter file
 Examples:
   firn sim coalescing                 the table of docs/internals/coalescing.md
   firn sim coalescing --disk hp97560  the same on another disk
+  firn sim coalescing --disk ssd      on one without a head
 
 Runs the file system itself, in memory, on a simulated disk (constant-hdd: 10 ms to seek, 100 MB/s) in virtual
 time: the same figures on every machine. Takes half a minute.", disks = hardware::disk_names()))]
@@ -48,7 +49,8 @@ pub(super) fn run(args: &CoalescingArgs, output: &mut Output) -> Done {
     let failed = |error: LabError| Failure::failed(error.to_string());
     let disk = find_disk(&args.disk).map_err(|error| Failure::usage(error.to_string()))?.params;
     let rows = with_bar(SCENES.len(), |done| {
-        let run = |(n, scene)| coalescing::run(scene, args.seed, &disk).inspect(|_| done(n as f64));
+        let run =
+            |(n, scene)| coalescing::run(scene, Conditions::of(&disk), args.seed).inspect(|_| done(n as f64));
         (1..).zip(SCENES).map(run).collect::<Result<Vec<Row>, _>>()
     });
     let view = View { disk: args.disk.clone(), seed: args.seed, rows: rows.map_err(failed)? };

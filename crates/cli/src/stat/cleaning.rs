@@ -72,8 +72,20 @@ pub struct CleanedView {
     pub empty_share: Option<f64>,
     /// Mean share of live bytes in the others.
     pub utilisation: Option<f64>,
-    /// Write cost as in the paper's Table 2, from the two numbers above: bytes read and written for each byte of new data once
-    /// as much is cleaned as is written. 1 is perfect.
+    /// Segments of which the cleaner read only the summaries and what is live.
+    #[serde(default)]
+    pub segments_read_in_part: u64,
+    /// Bytes that the cleaner read.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// Live bytes that it found and moved.
+    #[serde(default)]
+    pub moved_bytes: u64,
+    /// Bytes read for each byte moved.
+    #[serde(default)]
+    pub read_per_moved: Option<f64>,
+    /// Write cost as in the paper's Table 2, where the others are read whole: bytes read and written for each byte of new data
+    /// once as much is cleaned as is written. 1 is perfect.
     pub write_cost: Option<f64>,
     /// Bytes read by the cleaner plus all bytes written, for each byte of new data so far.
     pub measured_cost: Option<f64>,
@@ -104,6 +116,10 @@ impl CleanedView {
             background_share: share(background, by_cleaner),
             empty_share,
             utilisation,
+            segments_read_in_part: counters.segments_read_in_part,
+            read_bytes: counters.cleaner_read_bytes,
+            moved_bytes: counters.cleaner_moved_bytes,
+            read_per_moved: share(counters.cleaner_read_bytes, counters.cleaner_moved_bytes),
             write_cost: empty_share.and_then(|empty| write_cost(empty, utilisation.unwrap_or(0.0))),
             measured_cost: share(counters.log_bytes.saturating_add(counters.cleaner_read_bytes), new_bytes),
             coalesced_bytes: counters.coalesced_bytes,

@@ -99,6 +99,10 @@ fn a_volume_under_work_adds_up_and_tells_what_its_cleaning_did() {
         all.write_cost.is_some_and(|cost| cost > 1.0) && all.measured_cost.is_some_and(|c| c > 1.0),
         "{all:?}"
     );
+    // Read whole, for the default is a device with a head: u of a segment is moved for each that is read.
+    assert_eq!(all.segments_read_in_part, 0);
+    assert!(all.read_bytes >= (all.segments_background + all.segments_on_demand) * (256 << 10), "{all:?}");
+    assert!(all.read_per_moved.unwrap() * all.utilisation.unwrap() >= 0.99, "{all:?}");
     for row in &cleaning.kinds {
         assert!(row.log_bytes > 0, "{row:?}");
         assert!(row.live_bytes.unwrap() > 0 || row.kind == "summary", "{row:?}");

@@ -31,6 +31,10 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     line("rest, in background", &|c| Count(c.segments_background).to_string())?;
     line("rest, on demand", &|c| Count(c.segments_on_demand).to_string())?;
     line("share in background", &|c| percent(c.background_share))?;
+    line("rest, read in part", &|c| Count(c.segments_read_in_part).to_string())?;
+    line("read by the cleaner", &|c| Bytes(c.read_bytes).to_string())?;
+    line("live, and moved", &|c| Bytes(c.moved_bytes).to_string())?;
+    line("read per byte moved", &|c| number(c.read_per_moved, 2))?;
     line("write cost", &|c| number(c.write_cost, 2))?;
     line("moved per new byte", &|c| number(c.measured_cost, 2))?;
     line("files put in order", &|c| Count(c.coalesced_files).to_string())?;

@@ -14,6 +14,7 @@
 
 mod open;
 mod reads;
+mod rotational;
 mod writers;
 
 pub use open::{Access, DirectIo, FileOptions, Lock, OpenError};
@@ -80,6 +81,13 @@ impl FileDevice {
     #[must_use]
     pub fn deep_reads(&self) -> DeepReads {
         self.reads.deep()
+    }
+
+    /// Whether what holds the file or is the block device has a head that moves; `None` if the kernel does not say. Virtual
+    /// disks often claim to have one.
+    #[must_use]
+    pub fn is_rotational(&self) -> Option<bool> {
+        rotational::ask(&self.target.file)
     }
 
     fn start(opened: open::Opened, options: &FileOptions) -> Self {

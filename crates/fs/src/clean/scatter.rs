@@ -5,19 +5,25 @@
 //! but not on the device. Gaps that no layout of the log avoids do not count: the summary between two partial segments of one
 //! segment, and the step from the end of one segment to the start of another.
 //!
-//! The rule. Let S be the bytes that a disk transfers in the time of a seek, and r the mean length of a run between seams.
-//! Reading b bytes costs b + S b/r, so rewriting them in order costs b + S b/r + b, and each later read gains S b/r: it pays
-//! after 1 + 2r/S reads. Data that was read n times will probably be read about n times more, so r may be up to S/2 for each
-//! time that a reader was seen to cross the seams. For data that nobody has read yet, r may be up to S/8, which is little more
-//! than one read.
+//! The rule. Let Q be the bytes that the device transfers in the time of a request ([`Medium`]; on a disk with a head, of a seek),
+//! and r the mean length of a run between seams. Reading b bytes costs b + Q b/r, so rewriting them in order costs b + Q b/r + b,
+//! and each later read gains Q b/r: it pays after 1 + 2r/Q reads. Data that was read n times will probably be read about n times
+//! more, so r may be up to Q/2 for each time that a reader was seen to cross the seams. For data that nobody has read yet, r may be
+//! up to Q/8, which is little more than one read.
+//!
+//! What is read for it. Blocks are read in the order of the device, and a gap between two of them is read through if that costs
+//! less than a request, and is no longer than [`GAP_FACTOR`] times what was to be read before it ([`reads_on`]). So reading never
+//! costs more than the rule assumes, and all that is read is no more than one more than that factor times what moves: a disk with a
+//! head passes over a longer gap in the time of reading it, and on one without a head others want the bandwidth.
 //!
 //! Invariants: the functions are pure; data that was just written in order never pays again, whatever the evidence. Caller:
 //! `lfs::coalesce`, `lfs::seams`.
 
+use super::medium::Medium;
 use firnfs_format::{SECTOR_BYTES, SectorAddr};
 
-/// Bytes that a disk transfers in the time of a seek: 10 ms at 100 MB/s. Flash has less to gain and less to lose.
-pub const SEEK_BYTES: u64 = 1 << 20;
+/// Longest gap that is read through, in lengths of what was to be read before it.
+pub const GAP_FACTOR: u64 = 3;
 /// Observed reads beyond which further ones make no difference.
 const READINGS_MAX: u64 = 2;
 /// A gap that is read rather than skipped, in sectors (64 KiB): other files' blocks of the same commit.
@@ -118,20 +124,28 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// The longest mean run that is worth lengthening, in bytes.
-    fn run_max_bytes(self) -> u64 {
+    /// The longest mean run that is worth lengthening, in bytes. A user who asks wants order for a reason of her own: wherever
+    /// the volume lies now, it may be copied to a disk with a head.
+    fn run_max_bytes(self, medium: &Medium) -> u64 {
         match self {
-            Self::Overwritten | Self::Crossed(0) => SEEK_BYTES / 8,
-            Self::Crossed(times) => SEEK_BYTES / 2 * u64::from(times).min(READINGS_MAX),
-            Self::Asked => SEEK_BYTES / 2 * READINGS_MAX,
+            Self::Overwritten | Self::Crossed(0) => medium.request_bytes() / 8,
+            Self::Crossed(times) => medium.request_bytes() / 2 * u64::from(times).min(READINGS_MAX),
+            Self::Asked => Medium::HEAD.request_bytes() / 2 * READINGS_MAX,
         }
     }
 }
 
+/// Whether a reader that fetches blocks in the order of the device reads on through a gap; `len_bytes`: what it fetched since the
+/// last gap.
+#[must_use]
+pub fn reads_on(medium: &Medium, len_bytes: u64, gap_bytes: u64) -> bool {
+    gap_bytes <= medium.request_bytes() && gap_bytes <= len_bytes.saturating_mul(GAP_FACTOR)
+}
+
 /// Whether rewriting a stretch in order pays. It never does if its runs are about as long as the log can make them: segments.
 #[must_use]
-pub fn pays(stretch: &Stretch, evidence: Evidence, grid: &Grid) -> bool {
-    let run_max_bytes = evidence.run_max_bytes().min(grid.segment_bytes() / 4 * 3);
+pub fn pays(stretch: &Stretch, evidence: Evidence, grid: &Grid, medium: &Medium) -> bool {
+    let run_max_bytes = evidence.run_max_bytes(medium).min(grid.segment_bytes() / 4 * 3);
     stretch.seams > 0 && stretch.mean_run_bytes() <= run_max_bytes
 }
 
@@ -197,21 +211,42 @@ mod tests {
 
     #[test]
     fn the_more_it_was_read_the_longer_runs_are_worth_joining() {
-        let pays_at = |run_kib: u64, evidence| pays(&scattered(8 << 20, run_kib << 10), evidence, &GRID);
+        let pays_at =
+            |run_kib: u64, evidence| pays(&scattered(8 << 20, run_kib << 10), evidence, &GRID, &Medium::HEAD);
         assert!(pays_at(128, Evidence::Overwritten) && !pays_at(256, Evidence::Overwritten));
         assert!(pays_at(512, Evidence::Crossed(1)) && !pays_at(1024, Evidence::Crossed(1)));
         assert!(pays_at(512, Evidence::Crossed(9)) && pays_at(512, Evidence::Asked));
         let large = Grid { segment_sectors: 16384, ..GRID };
-        assert!(pays(&scattered(8 << 20, 1 << 20), Evidence::Crossed(2), &large));
-        assert!(!pays(&scattered(8 << 20, 1 << 20), Evidence::Crossed(1), &large));
+        assert!(pays(&scattered(8 << 20, 1 << 20), Evidence::Crossed(2), &large, &Medium::HEAD));
+        assert!(!pays(&scattered(8 << 20, 1 << 20), Evidence::Crossed(1), &large, &Medium::HEAD));
     }
 
     #[test]
     fn runs_as_long_as_segments_and_single_runs_are_left() {
         let small = Grid { segment_sectors: 512, ..GRID };
-        assert!(!pays(&scattered(8 << 20, 240 << 10), Evidence::Asked, &small));
-        assert!(!pays(&Stretch { bytes: 4096, ..Stretch::default() }, Evidence::Asked, &GRID));
-        assert!(pays(&stretch(&[100, 50]), Evidence::Overwritten, &GRID));
+        assert!(!pays(&scattered(8 << 20, 240 << 10), Evidence::Asked, &small, &Medium::HEAD));
+        assert!(!pays(&Stretch { bytes: 4096, ..Stretch::default() }, Evidence::Asked, &GRID, &Medium::HEAD));
+        assert!(pays(&stretch(&[100, 50]), Evidence::Overwritten, &GRID, &Medium::HEAD));
+    }
+
+    #[test]
+    fn without_a_head_only_short_runs_are_worth_joining_unless_somebody_asks() {
+        let pays_at = |run: u64, evidence| pays(&scattered(8 << 20, run), evidence, &GRID, &Medium::HEADLESS);
+        assert!(pays_at(2048, Evidence::Overwritten) && !pays_at(4096, Evidence::Overwritten));
+        assert!(pays_at(8192, Evidence::Crossed(1)) && !pays_at(16384, Evidence::Crossed(1)));
+        assert!(pays_at(16384, Evidence::Crossed(2)) && !pays_at(32768, Evidence::Crossed(9)));
+        assert!(pays_at(512 << 10, Evidence::Asked));
+    }
+
+    #[test]
+    fn gaps_are_read_through_if_that_is_faster_and_reads_little_more() {
+        assert!(reads_on(&Medium::HEAD, 1000, 3000) && !reads_on(&Medium::HEAD, 1000, 3001));
+        assert!(
+            reads_on(&Medium::HEAD, 1 << 30, 1 << 20) && !reads_on(&Medium::HEAD, 1 << 30, (1 << 20) + 1)
+        );
+        assert!(
+            reads_on(&Medium::HEADLESS, 1 << 20, 25_000) && !reads_on(&Medium::HEADLESS, 1 << 20, 25_001)
+        );
     }
 
     #[test]

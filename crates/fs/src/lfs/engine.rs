@@ -23,7 +23,7 @@ impl Engine for Lfs {
         match Wanted::of(token) {
             Wanted::Block(key, ptr) => self.supply_block(key, ptr, bytes),
             Wanted::Inode(ino, ptr) => self.supply_inode(ino, ptr, bytes)?,
-            Wanted::Segment(segment) => self.upkeep.cleaning.supply(segment, bytes),
+            Wanted::Part(segment, run) => self.supply_victim(segment, run, bytes)?,
         }
         Ok(())
     }

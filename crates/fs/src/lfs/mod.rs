@@ -56,7 +56,7 @@ use room::operation::OpenOperation;
 use tables::Tables;
 pub use tables::holds::{HoldId, HoldKind};
 use upkeep::Upkeep;
-pub use upkeep::coalesce::Coalesced;
+pub use upkeep::coalesce::{Coalesced, Shortage};
 pub use upkeep::discard::Trimmed;
 pub use upkeep::port;
 pub use upkeep::snapshot::Snapshot;

@@ -1,6 +1,6 @@
 //! How a volume is to be run.
 
-use crate::clean::{PlacementName, Policy};
+use crate::clean::{Medium, PlacementName, Policy};
 
 /// Times in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Options {
     pub placement: Option<PlacementName>,
     /// How long a file has to be left alone before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
+    /// How long the device takes to read: what the cleaner reads of a segment, and what is worth putting in order, depend on it.
+    pub medium: Medium,
 }
 
 impl Default for Options {
@@ -46,6 +48,7 @@ impl Default for Options {
             cleaning_policy: Policy::default(),
             placement: None,
             coalesce_age_ms: Some(60_000),
+            medium: Medium::HEAD,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The volume of a scene: its files, their content, and the time to read them.
 
-use super::{Reading, SYNC_BYTES};
+use super::{Conditions, Reading, SYNC_BYTES};
 use crate::error::LabError;
 use firnfs::FsError;
+use firnfs::clean::Medium;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
@@ -10,7 +11,6 @@ use firnfs::vfs::{AtimeMode, Attr, Caller, NewNode, SetAttr};
 use firnfs_device::{Clock, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{OpenError, format, open};
-use firnfs_sim::disk::DiskParams;
 use firnfs_sim::{DiskWork, TimedDisk, VirtualClock};
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ struct File {
 pub(super) struct Bench {
     disk: Arc<Disk>,
     clock: Arc<VirtualClock>,
+    options: Options,
     volume: Volume<Lfs>,
     files: Vec<File>,
     writes: u64,
@@ -45,9 +46,7 @@ fn failed(action: &'static str) -> impl FnOnce(FsError) -> LabError {
     move |source| LabError::Volume { action, source }
 }
 
-fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, LabError> {
-    // As under FUSE: the kernel caches content, the daemon does not.
-    let options = Options { cache_file_data: false, ..Options::default() };
+fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>, options: Options) -> Result<Volume<Lfs>, LabError> {
     open(disk.clone(), options, AtimeMode::Noatime, clock.clone()).map_err(|error| match error {
         OpenError::Fs(source) => LabError::Volume { action: "mount", source },
         OpenError::NotFirnfs(other) => LabError::Setup(other.to_string()),
@@ -56,7 +55,8 @@ fn mount(disk: &Arc<Disk>, clock: &Arc<VirtualClock>) -> Result<Volume<Lfs>, Lab
 
 impl Bench {
     /// A new volume, eight times as large as its content will be, or as large as the disk.
-    pub fn new(bytes: u64, params: &DiskParams) -> Result<Self, LabError> {
+    pub fn new(bytes: u64, conditions: Conditions<'_>) -> Result<Self, LabError> {
+        let Conditions { disk: params, cache_bytes } = conditions;
         let wanted_bytes = bytes.saturating_mul(8).max(VOLUME_BYTES_MIN);
         let size_bytes = wanted_bytes.min(params.kind.size_bytes().unwrap_or(u64::MAX)) / 4096 * 4096;
         let mkfs = MkfsOptions {
@@ -73,9 +73,12 @@ impl Bench {
         };
         let clock = Arc::new(VirtualClock::at(START_NS));
         let disk = Arc::new(TimedDisk::of(MemDevice::new(size_bytes), clock.clone(), params, 0));
+        let medium = Medium::of(params.kind.has_head());
+        // As under FUSE: the kernel caches content, the daemon does not.
+        let options = Options { cache_file_data: false, medium, cache_bytes, ..Options::default() };
         format(&*disk, &mkfs).map_err(failed("make a volume"))?;
-        let volume = mount(&disk, &clock)?;
-        Ok(Self { disk, clock, volume, files: Vec::new(), writes: 0 })
+        let volume = mount(&disk, &clock, options)?;
+        Ok(Self { disk, clock, options, volume, files: Vec::new(), writes: 0 })
     }
 
     fn name(file: u64) -> String {
@@ -131,7 +134,7 @@ impl Bench {
     /// Remounts, reads everything in directory order, and compares it with what was written.
     pub fn read_cold(&mut self) -> Result<Reading, LabError> {
         self.volume.close().map_err(failed("unmount"))?;
-        self.volume = mount(&self.disk, &self.clock)?;
+        self.volume = mount(&self.disk, &self.clock, self.options)?;
         let before = self.disk.work();
         for (number, file) in (0..).zip(&self.files) {
             let name = Self::name(number);
@@ -142,7 +145,12 @@ impl Bench {
             self.read_file(&name, &found, file)?;
         }
         let work = self.disk.work().since(&before);
-        Ok(Reading { ms: work.busy_ns as f64 / 1e6, seeks: work.seeks, bytes: work.asked.read_bytes })
+        Ok(Reading {
+            ms: work.busy_ns as f64 / 1e6,
+            seeks: work.seeks,
+            requests: work.asked.reads,
+            bytes: work.asked.read_bytes,
+        })
     }
 
     fn read_file(&self, name: &str, found: &Attr, file: &File) -> Result<(), LabError> {

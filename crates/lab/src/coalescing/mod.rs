@@ -1,4 +1,4 @@
-//! The benefit of coalescing: the real file system on a disk with a head, in virtual time.
+//! The benefit of coalescing: the real file system on a disk with a head, or without, in virtual time.
 //!
 //! Each scene writes data in order, reads it, scatters it, reads it again, leaves the volume idle for a while, and reads it
 //! once more. The volume is remounted before each read, so that nothing comes from memory. Times are those of the disk:
@@ -58,6 +58,23 @@ pub const SCENES: [Scene; 7] = [
     Scene::Directory { files: 5000, bytes: 700 },
 ];
 
+/// The disk that a scene lies on, and how it is mounted. The volume knows whether the disk has a head.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions<'a> {
+    /// The disk.
+    pub disk: &'a DiskParams,
+    /// Memory for blocks and inodes, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl<'a> Conditions<'a> {
+    /// A disk, with memory for all blocks of a scene.
+    #[must_use]
+    pub fn of(disk: &'a DiskParams) -> Self {
+        Self { disk, cache_bytes: 256 << 20 }
+    }
+}
+
 /// One read of everything, in order.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Reading {
@@ -65,6 +82,8 @@ pub struct Reading {
     pub ms: f64,
     /// Seeks that it took.
     pub seeks: u64,
+    /// Read requests.
+    pub requests: u64,
     /// Bytes that came from the disk, including metadata and useless read-ahead.
     pub bytes: u64,
 }
@@ -103,8 +122,8 @@ const HOUR_S: u64 = 3600;
 ///
 /// # Errors
 /// The scene does not fit a volume, or content came back wrong.
-pub fn run(scene: Scene, seed: u64, disk: &DiskParams) -> Result<Row, LabError> {
-    let mut bench = Bench::new(scene_bytes(scene), disk)?;
+pub fn run(scene: Scene, conditions: Conditions<'_>, seed: u64) -> Result<Row, LabError> {
+    let mut bench = Bench::new(scene_bytes(scene), conditions)?;
     write_in_order(&mut bench, scene)?;
     let first = bench.read_cold()?;
     scatter(&mut bench, scene, seed)?;

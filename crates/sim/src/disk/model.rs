@@ -28,6 +28,16 @@ impl DiskKind {
             Self::Flash(flash) => Some(flash.sectors * SECTOR_BYTES),
         }
     }
+
+    /// True if a head has to move to the place of a request.
+    #[must_use]
+    pub fn has_head(&self) -> bool {
+        match self {
+            Self::Constant(speed) => speed.seek_ns > 0,
+            Self::Mechanical(_) => true,
+            Self::Flash(_) => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FILE_MODE, acl_name, rdev_bytes};
 use firnfs::FsError;
 use firnfs::check::{Finding, From, Problem, Report, Severity};
+use firnfs::clean::Medium;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Store;
@@ -108,6 +109,8 @@ impl Firn {
                 // Each log beyond the usual two takes the segment that it is in, and the next one.
                 let more_logs = u64::from(self.data_logs.unwrap_or(2).saturating_sub(2));
                 firn.mkfs.size_bytes = TINY_BYTES + 2 * more_logs * u64::from(firn.mkfs.segment_bytes);
+                // It is cleaned again and again, and its victims are read in part.
+                firn.options.medium = Medium::HEADLESS;
             }
             // Operations find batches half laid out.
             Made::ShortSteps => firn.options.commit_step_items = 2,

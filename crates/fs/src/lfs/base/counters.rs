@@ -80,6 +80,8 @@ counters! {
     /// Of those, passes that took the emptiest segments whatever the policy: users waited for the reserve, or the policy put nothing
     /// first that was worth it.
     34 cleaner_passes_emptiest,
+    /// Of the segments that the cleaner emptied, those of which it read only parts: the summaries and what is live.
+    35 segments_read_in_part,
     /// Bytes that were written again to put files in order.
     40 coalesced_bytes,
     /// Files put in order.

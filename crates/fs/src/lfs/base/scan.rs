@@ -14,7 +14,7 @@ pub struct Partial {
 }
 
 /// The partial segment that starts at a sector of a segment, if there is a whole one of this volume whose summary's
-/// checksum is right. `bytes` start at that sector.
+/// checksum is right. `bytes` start at that sector; its summary is enough.
 #[must_use]
 pub fn partial_at(bytes: &[u8], uuid: &[u8; 16], geo: &Geometry, sector: u32) -> Option<Partial> {
     let header = Summary::decode_header(bytes).ok()?;
@@ -33,20 +33,49 @@ pub fn partial_at(bytes: &[u8], uuid: &[u8; 16], geo: &Geometry, sector: u32) ->
     (summary.segment.0 < geo.segments && entries.iter().all(inside)).then_some(Partial { summary, entries })
 }
 
-/// All partial segments of one life of segment `id`, from its start: serials grow, the incarnation never falls.
+/// The partial segments of one life of a segment, one after the other from its start: serials grow, the incarnation never falls.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    segment: SegmentId,
+    sector: u32,
+    last: (Incarnation, Serial),
+}
+
+impl Chain {
+    /// At the start of a segment.
+    #[must_use]
+    pub fn new(segment: SegmentId) -> Self {
+        Self { segment, sector: 0, last: (Incarnation(0), Serial(0)) }
+    }
+
+    /// Where the next one begins, if there is one: the end of the last one.
+    #[must_use]
+    pub fn sector(&self) -> u32 {
+        self.sector
+    }
+
+    /// The next one, whose summary is at the start of `bytes`; `None` behind the last.
+    pub fn next(&mut self, bytes: &[u8], uuid: &[u8; 16], geo: &Geometry) -> Option<Partial> {
+        let partial = partial_at(bytes, uuid, geo, self.sector)?;
+        let (incarnation, serial) = (partial.summary.incarnation, partial.summary.serial);
+        if partial.summary.segment != self.segment || serial <= self.last.1 || incarnation < self.last.0 {
+            return None;
+        }
+        self.last = (incarnation, serial);
+        self.sector += partial.summary.len_sectors;
+        Some(partial)
+    }
+}
+
+/// All partial segments of one life of segment `id`, whose bytes are given.
 #[must_use]
 pub fn partials(segment: &[u8], uuid: &[u8; 16], geo: &Geometry, id: SegmentId) -> Vec<Partial> {
     let mut found = Vec::new();
-    let (mut sector, mut last) = (0, (Incarnation(0), Serial(0)));
-    while sector < geo.segment_sectors {
-        let Some(bytes) = segment.get((sector * SECTOR_BYTES) as usize..) else { break };
-        let Some(partial) = partial_at(bytes, uuid, geo, sector) else { break };
-        let (incarnation, serial) = (partial.summary.incarnation, partial.summary.serial);
-        if partial.summary.segment != id || serial <= last.1 || incarnation < last.0 {
-            break;
-        }
-        last = (incarnation, serial);
-        sector += partial.summary.len_sectors;
+    let mut chain = Chain::new(id);
+    while chain.sector() < geo.segment_sectors
+        && let Some(bytes) = segment.get((chain.sector() * SECTOR_BYTES) as usize..)
+        && let Some(partial) = chain.next(bytes, uuid, geo)
+    {
         found.push(partial);
     }
     found

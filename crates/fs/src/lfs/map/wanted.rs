@@ -2,6 +2,7 @@
 
 use super::admit;
 use super::shelf::describe;
+use crate::clean::reading::Run;
 use crate::engine::Verify;
 use crate::error::FsError;
 use crate::fetch::Token;
@@ -17,13 +18,13 @@ pub enum Wanted {
     Block(BlockKey, BlockPtr),
     /// An inode record, to be checked against the CRC in its pointer.
     Inode(InodeNo, BlockPtr),
-    /// A whole segment for the cleaner, which checks what it uses of it.
-    Segment(SegmentId),
+    /// Sectors of a segment for the cleaner, which checks what it uses of them.
+    Part(SegmentId, Run),
 }
 
 const BLOCK: u64 = 0;
 const INODE: u64 = 1;
-const SEGMENT: u64 = 2;
+const PART: u64 = 2;
 
 impl Wanted {
     /// As the driver carries it.
@@ -39,7 +40,9 @@ impl Wanted {
                 let [low, high] = words_of(&ptr);
                 Token::of([INODE, ino.0, 0, low, high])
             }
-            Self::Segment(segment) => Token::of([SEGMENT, segment.0, 0, 0, 0]),
+            Self::Part(segment, run) => {
+                Token::of([PART, segment.0, u64::from(run.from), u64::from(run.len), 0])
+            }
         }
     }
 
@@ -60,7 +63,7 @@ impl Wanted {
                 Self::Block(key, ptr)
             }
             INODE => Self::Inode(InodeNo(first), ptr),
-            _ => Self::Segment(SegmentId(first)),
+            _ => Self::Part(SegmentId(first), Run { from: second as u32, len: low as u32 }),
         }
     }
 
@@ -76,7 +79,7 @@ impl Wanted {
             }
             // What is in the record is checked when it is taken apart.
             Self::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
-            Self::Segment(_) => Ok(()),
+            Self::Part(..) => Ok(()),
         }
     }
 }
@@ -126,9 +129,9 @@ impl Verify for Verifier {
         Wanted::of(token).verify(&self.geo, bytes)
     }
 
-    /// The cleaner judges a segment block by block, and takes a block that does not match for dead.
+    /// The cleaner judges its parts of a segment block by block, and takes a block that does not match for dead.
     fn notices_stale(&self, token: &Token) -> bool {
-        !matches!(Wanted::of(token), Wanted::Segment(_))
+        !matches!(Wanted::of(token), Wanted::Part(..))
     }
 }
 
@@ -138,7 +141,7 @@ mod tests {
     use firnfs_format::{Epoch, PtrKind, SectorAddr};
 
     #[test]
-    fn a_whole_segment_never_comes_from_what_was_read_before() {
+    fn what_the_cleaner_reads_never_comes_from_what_was_read_before() {
         let geo = Geometry {
             block_bytes: 4096,
             segment_bytes: 1 << 20,
@@ -150,7 +153,7 @@ mod tests {
         };
         let verifier = Verifier { geo };
         assert!(verifier.notices_stale(&Wanted::Inode(InodeNo(7), BlockPtr::HOLE).token()));
-        assert!(!verifier.notices_stale(&Wanted::Segment(SegmentId(3)).token()));
+        assert!(!verifier.notices_stale(&Wanted::Part(SegmentId(3), Run { from: 0, len: 8 }).token()));
     }
 
     #[test]
@@ -168,7 +171,7 @@ mod tests {
             Wanted::Block(key(Fork::Index, 0, 7), ptr),
             Wanted::Block(key(Fork::Xattr, 3, u64::MAX >> 8), ptr),
             Wanted::Inode(InodeNo(u64::MAX >> 1), ptr),
-            Wanted::Segment(SegmentId(1 << 40)),
+            Wanted::Part(SegmentId(1 << 40), Run { from: 7, len: u32::MAX }),
         ] {
             assert_eq!(Wanted::of(&wanted.token()), wanted);
         }

@@ -135,11 +135,25 @@ impl Lfs {
         if self.upkeep.throttle.passes < GAIN_PASSES {
             return;
         }
-        let clean = self.tables.usage.clean + self.upkeep.cleaning.cleaned.len() as u64;
-        if clean <= self.upkeep.throttle.passes_from {
+        if self.clean_in_the_end() <= self.upkeep.throttle.passes_from {
             self.upkeep.throttle.rests_since = self.rest();
         }
-        (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, clean);
+        self.count_passes_anew();
+    }
+
+    /// Clean segments took another way than passes and users' writes: gain is looked for from here on.
+    pub(in crate::lfs) fn count_passes_anew(&mut self) {
+        (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, self.clean_in_the_end());
+    }
+
+    /// Clean segments, with those that a checkpoint will find so.
+    fn clean_in_the_end(&self) -> u64 {
+        self.tables.usage.clean + self.upkeep.cleaning.cleaned.len() as u64
+    }
+
+    /// True if passes on demand gained nothing, and too little changed since then.
+    pub(in crate::lfs) fn has_cleaned_in_vain(&self) -> bool {
+        self.is_resting(self.upkeep.throttle.rests_since)
     }
 
     /// The volume as it is, for a search that found nothing.

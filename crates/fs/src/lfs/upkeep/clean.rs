@@ -1,28 +1,30 @@
 //! The cleaner: moves what is live out of segments that hold little, so that they can be written again
 //! (Sprite LFS, sections 3.3 to 3.6; BSD-LFS, section 4.4).
 //!
-//! A pass takes a batch of victims, reads them whole, finds their live blocks through the summaries, and commits those to
-//! the logs that the placement says, with times unchanged. Whatever users changed is committed first, so a pass never mixes with it. The
-//! victims are empty then; the next checkpoint finds that out, and the one after it lets them be written again.
+//! A pass takes a batch of victims, reads them (`victim`: whole, or the summaries and then what is live), finds their live blocks
+//! through the summaries, and commits those to the logs that the placement says, with times unchanged. Whatever users changed is
+//! committed first, so a pass never mixes with it. The victims are empty then; the next checkpoint finds that out, and the one
+//! after it lets them be written again.
 
 use crate::cache::Fresh;
+use crate::clean::reading::Run;
 use crate::clean::{Candidate, Policy, Terms};
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::{Ahead, Fetch};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::geometry::Geometry;
-use crate::lfs::base::scan::{partials, stored_bytes};
 use crate::lfs::map::inode::BlockPlace;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::room::space::usable_bytes;
+use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
 use crate::store::{BlockKey, Fork, Scope, padded};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Victims of one pass at most.
 const VICTIMS: usize = 16;
@@ -34,8 +36,10 @@ const VICTIM_BYTES: u64 = 16 << 20;
 /// What a pass keeps while blocks are being fetched.
 #[derive(Default)]
 pub(in crate::lfs) struct Cleaning {
-    victims: Vec<Candidate>,
-    segments: BTreeMap<SegmentId, Vec<u8>>,
+    victims: Vec<Victim>,
+    /// Bytes that were read and not counted yet: they count with the end of the pass, or what it may spend on demand would be spent
+    /// before it has moved anything.
+    read_bytes: u64,
     /// The victims are the emptiest, and not those of the policy.
     takes_emptiest: bool,
     /// Segments that the last pass emptied wait for checkpoints.
@@ -51,17 +55,9 @@ pub(in crate::lfs) struct Cleaning {
 }
 
 impl Cleaning {
-    /// A victim's bytes have come.
-    pub(in crate::lfs) fn supply(&mut self, segment: SegmentId, bytes: &[u8]) {
-        if self.victims.iter().any(|v| v.segment == segment) {
-            self.segments.insert(segment, bytes.to_vec());
-        }
-    }
-
     /// Gives up a pass that has not moved anything.
     pub(in crate::lfs) fn forget_victims(&mut self) {
         self.victims.clear();
-        self.segments.clear();
         self.is_idle_pass = false;
     }
 }
@@ -130,15 +126,19 @@ impl Lfs {
         // give the most room now.
         if self.room_now().ready >= self.reserve_segments() {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
-            self.upkeep.cleaning.victims = self.worthwhile(ranked);
+            self.take_victims(ranked);
         }
         self.upkeep.cleaning.takes_emptiest = self.upkeep.cleaning.victims.is_empty();
         if self.upkeep.cleaning.takes_emptiest {
             // Age can put segments first that are too full to be worth it.
             let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
-            self.upkeep.cleaning.victims = self.worthwhile(emptiest);
+            self.take_victims(emptiest);
         }
         Ok(())
+    }
+
+    fn take_victims(&mut self, ranked: Vec<Candidate>) {
+        self.upkeep.cleaning.victims = self.worthwhile(ranked).into_iter().map(Victim::new).collect();
     }
 
     /// True for segments that no log writes to, whose bytes are all on the device, and that are not known to be damaged.
@@ -176,60 +176,105 @@ impl Lfs {
         dead_bytes > live_bytes / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES)
     }
 
-    fn fetch_victims(&mut self) -> Outcome<()> {
-        let victims: Vec<SegmentId> = self.upkeep.cleaning.victims.iter().map(|v| v.segment).collect();
+    /// Does something with each victim. One that cannot be cleaned for what is damaged in it or on the way to it is quarantined:
+    /// the others still can. One for which the answer is `None` is not what was chosen any more.
+    ///
+    /// # Errors
+    /// `Need` for all of them together.
+    fn for_victims(
+        &mut self,
+        mut work: impl FnMut(&mut Self, &mut Victim, &mut Vec<Fetch>) -> Outcome<Option<()>>,
+    ) -> Outcome<()> {
         let mut needs = Vec::new();
-        for segment in victims {
-            let what = Wanted::Segment(segment);
-            if self.upkeep.cleaning.segments.contains_key(&segment) {
-                continue;
+        let mut stopped = None;
+        let mut kept = Vec::new();
+        for mut victim in std::mem::take(&mut self.upkeep.cleaning.victims) {
+            let done = if stopped.is_none() { work(self, &mut victim, &mut needs) } else { Ok(Some(())) };
+            match done {
+                Ok(Some(())) => kept.push(victim),
+                Ok(None) => {}
+                Err(Stop::Fail(why)) => self.put_in_quarantine(Thing::Segment(victim.segment()), why),
+                Err(stop) => {
+                    stopped = Some(stop);
+                    kept.push(victim);
+                }
             }
-            if let Some(why) = self.shelf.take_failure(&what) {
-                self.leave_victim(segment, why);
-                continue;
-            }
-            let at_bytes = self.geo.device_bytes(self.geo.addr(segment, 0));
-            let len_bytes = self.geo.segment_bytes;
-            needs.push(Fetch { token: what.token(), at_bytes, len_bytes, ahead: Ahead::NONE });
         }
-        if needs.is_empty() { Ok(()) } else { Err(Stop::Need(needs)) }
+        self.upkeep.cleaning.victims = kept;
+        needs.dedup();
+        match stopped {
+            Some(stop) => Err(stop),
+            None if needs.is_empty() => Ok(()),
+            None => Err(Stop::Need(needs)),
+        }
     }
 
-    /// A victim cannot be cleaned for what is damaged in it or on the way to it: the others still can.
-    fn leave_victim(&mut self, segment: SegmentId, why: FsError) {
-        self.upkeep.cleaning.victims.retain(|v| v.segment != segment);
-        self.upkeep.cleaning.segments.remove(&segment);
-        self.put_in_quarantine(Thing::Segment(segment), why);
+    /// Brings what the pass needs of the victims into memory. What all of them need next is asked for together.
+    fn fetch_victims(&mut self) -> Outcome<()> {
+        self.for_victims(Self::bring_victim)
+    }
+
+    fn bring_victim(&mut self, victim: &mut Victim, needs: &mut Vec<Fetch>) -> Outcome<Option<()>> {
+        let medium = self.options.medium;
+        victim.go_on(&medium, &self.sb.uuid, &self.geo);
+        if victim.wants_choice() {
+            let needs_before = needs.len();
+            let Some(live) = self.live_in(victim, needs)? else { return Ok(None) };
+            if needs.len() > needs_before {
+                return Ok(Some(()));
+            }
+            victim.choose(&medium, &self.geo, live.iter());
+        }
+        for run in victim.asked() {
+            let what = Wanted::Part(victim.segment(), *run);
+            if let Some(why) = self.shelf.take_failure(&what) {
+                return Err(why.into());
+            }
+            let at_bytes = self.geo.device_bytes(self.geo.addr(victim.segment(), run.from));
+            let len_bytes = run.bytes() as u32;
+            needs.push(Fetch { token: what.token(), at_bytes, len_bytes, ahead: Ahead::NONE });
+        }
+        Ok(Some(()))
+    }
+
+    /// Sectors of a victim have come.
+    pub(in crate::lfs) fn supply_victim(
+        &mut self,
+        segment: SegmentId,
+        run: Run,
+        bytes: &[u8],
+    ) -> Result<(), FsError> {
+        self.upkeep.cleaning.read_bytes += bytes.len() as u64;
+        match self.upkeep.cleaning.victims.iter_mut().find(|victim| victim.segment() == segment) {
+            Some(victim) => victim.supply(run, bytes),
+            None => Ok(()),
+        }
     }
 
     /// Entries of the victims that are still current, in the order of the log.
     fn find_live(&mut self) -> Outcome<Vec<(SegmentId, Entry)>> {
-        let mut needs = Vec::new();
         let mut live = Vec::new();
-        let victims: Vec<SegmentId> = self.upkeep.cleaning.victims.iter().map(|v| v.segment).collect();
-        for segment in victims {
-            match self.live_in(segment, &mut needs) {
-                Ok(found) => live.extend(found.into_iter().map(|entry| (segment, entry))),
-                Err(Stop::Fail(why)) => self.leave_victim(segment, why),
-                Err(stop) => return Err(stop),
-            }
-        }
-        needs.dedup();
-        if needs.is_empty() { Ok(live) } else { Err(Stop::Need(needs)) }
+        self.for_victims(|lfs, victim, needs| {
+            let Some(found) = lfs.live_in(victim, needs)? else { return Ok(None) };
+            live.extend(found.into_iter().map(|entry| (victim.segment(), entry)));
+            Ok(Some(()))
+        })?;
+        Ok(live)
     }
 
-    /// Current entries of one victim. A victim in which they are less than the usage table says has damaged summaries: it
-    /// would be chosen for ever, so it is quarantined once what was found in it has moved.
-    fn live_in(&mut self, segment: SegmentId, needs: &mut Vec<Fetch>) -> Outcome<Vec<Entry>> {
-        let bytes =
-            std::mem::take(self.upkeep.cleaning.segments.get_mut(&segment).expect("victims were fetched"));
-        let found = partials(&bytes, &self.sb.uuid, &self.geo, segment);
-        self.upkeep.cleaning.segments.insert(segment, bytes);
+    /// Current entries of one victim; `None` if the segment has been emptied and written again since it was chosen. A victim in
+    /// which they are less than the usage table says has damaged summaries: it would be chosen for ever, so it is quarantined
+    /// once what was found in it has moved.
+    fn live_in(&mut self, victim: &Victim, needs: &mut Vec<Fetch>) -> Outcome<Option<Vec<Entry>>> {
+        let segment = victim.segment();
         let needs_before = needs.len();
         let stated = gather_needs(self.tables.usage.get(&mut self.shelf, segment), needs)?;
+        if stated.is_some_and(|stated| !stated.in_use || stated.written != victim.candidate.written) {
+            return Ok(None);
+        }
         let mut live = Vec::new();
         let mut live_bytes = 0;
-        for entry in found.iter().flat_map(|p| &p.entries).filter(|e| e.ptr.is_stored()) {
+        for entry in victim.entries().filter(|e| e.ptr.is_stored()) {
             if gather_needs(self.is_live(entry), needs)? == Some(true) {
                 live_bytes += u64::from(entry.ptr.stored_bytes());
                 live.push(*entry);
@@ -239,7 +284,7 @@ impl Lfs {
         if needs.len() == needs_before && stated_bytes > live_bytes {
             self.put_in_quarantine(Thing::Segment(segment), damaged(segment, stated_bytes, live_bytes));
         }
-        Ok(live)
+        Ok(Some(live))
     }
 
     /// Whether an entry is current; if it is, what turns dirty when it moves is in memory.
@@ -299,18 +344,18 @@ impl Lfs {
         // As the commit will count it: what it cannot lay out would stay dirty, and hold up every commit after it.
         let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
-        let segments = std::mem::take(&mut self.upkeep.cleaning.segments);
-        let (mut moved_bytes, mut cleaned) = (0, 0);
+        let (mut moved_bytes, mut cleaned, mut in_part) = (0, 0, 0);
         for victim in victims {
             // The sum so far is exact, with all metadata that goes along. The next victim may bring as much metadata as data.
             let taken_bytes = self.taken_log_bytes();
-            if cleaned > 0 && taken_bytes + 2 * u64::from(victim.live_bytes) > room_bytes {
+            if cleaned > 0 && taken_bytes + 2 * u64::from(victim.candidate.live_bytes) > room_bytes {
                 break;
             }
-            self.learn(now, victim.log, victim.written);
-            moved_bytes += self.move_segment(victim.segment, &segments[&victim.segment], live);
-            self.upkeep.cleaning.cleaned.insert(victim.segment);
+            self.learn(now, victim.candidate.log, victim.candidate.written);
+            moved_bytes += self.move_segment(&victim, live);
+            self.upkeep.cleaning.cleaned.insert(victim.segment());
             cleaned += 1;
+            in_part += u64::from(!victim.is_whole(&self.geo));
         }
         self.upkeep.cleaning.wants_checkpoint = true;
         // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
@@ -323,25 +368,30 @@ impl Lfs {
             self.accounts.counters.segments_cleaned_on_demand += cleaned;
         }
         self.accounts.counters.cleaner_moved_bytes += moved_bytes;
-        self.accounts.counters.cleaner_read_bytes += cleaned * u64::from(self.geo.segment_bytes);
+        self.accounts.counters.cleaner_read_bytes += std::mem::take(&mut self.upkeep.cleaning.read_bytes);
+        self.accounts.counters.segments_read_in_part += in_part;
         Ok(true)
     }
 
     /// Turns the live blocks of one victim dirty; returns how many bytes they are.
-    fn move_segment(&mut self, segment: SegmentId, bytes: &[u8], live: &[(SegmentId, Entry)]) -> u64 {
+    fn move_segment(&mut self, victim: &Victim, live: &[(SegmentId, Entry)]) -> u64 {
         let mut moved_bytes = 0;
-        for (_, entry) in live.iter().filter(|(s, _)| *s == segment) {
-            if self.move_entry(segment, bytes, entry) {
+        for (_, entry) in live.iter().filter(|(s, _)| *s == victim.segment()) {
+            if self.move_entry(victim.segment(), victim.stored(&self.geo, entry), entry) {
                 moved_bytes += u64::from(entry.ptr.stored_bytes());
             }
         }
         moved_bytes
     }
 
-    /// Turns one live block dirty, whose segment's bytes are given. If they are damaged it stays, the segment is quarantined,
-    /// and the answer is false.
-    pub(in crate::lfs) fn move_entry(&mut self, segment: SegmentId, bytes: &[u8], entry: &Entry) -> bool {
-        let stored = stored_bytes(bytes, &self.geo, entry);
+    /// Turns one live block dirty, whose stored bytes are given. If they are damaged or missing it stays, its segment is
+    /// quarantined, and the answer is false.
+    pub(in crate::lfs) fn move_entry(
+        &mut self,
+        segment: SegmentId,
+        stored: Option<&[u8]>,
+        entry: &Entry,
+    ) -> bool {
         let Some(stored) = stored.filter(|s| firnfs_format::crc32c(s) == entry.ptr.crc) else {
             let expected_bytes = u64::from(entry.ptr.stored_bytes());
             self.put_in_quarantine(Thing::Segment(segment), damaged(segment, expected_bytes, 0));
@@ -372,7 +422,7 @@ impl Lfs {
     }
 }
 
-/// Segments that one pass reads whole at most.
+/// Segments that one pass reads at most, which it may read whole.
 pub(in crate::lfs) fn victims_at_once(geo: &Geometry) -> usize {
     VICTIMS.min((VICTIM_BYTES / u64::from(geo.segment_bytes)).max(2) as usize)
 }

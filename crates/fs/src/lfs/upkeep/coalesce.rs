@@ -8,23 +8,27 @@
 //! Invariants:
 //! - nothing is moved while something is dirty, so a window never mixes with what users write, and memory is what the log says;
 //! - from the last look at the pointers to the commit there is no stop: what is moved is what is current;
-//! - it takes no clean segment that the cleaner would soon have to make again, and nothing on a nearly full volume;
+//! - it takes no clean segment that the cleaner would soon have to make again, and nothing on a nearly full volume; on request
+//!   the cleaner makes those that are missing first, as long as it gains any;
 //! - a damaged block costs its file the order, and nothing else.
 //!
 //! Callers: `step`, last of all it does, and only while nobody asks for anything; the driver, when somebody asks for it.
 
 use crate::bmap::LEVELS;
 use crate::clean::scatter::{Evidence, pays, rest_ms};
+use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
 use crate::lfs::Lfs;
 use crate::lfs::room::space::capacity_bytes;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
+use crate::lfs::upkeep::survey::Survey;
 use crate::lfs::write::commit::Cause;
-use crate::lfs::write::log::Log;
+use crate::lfs::write::log::{Log, data_log};
 use crate::store::{Scope, Store};
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
+use std::collections::BTreeSet;
 
 /// How long nothing is tried after clean segments were short, in milliseconds.
 const NO_ROOM_MS: u64 = 60_000;
@@ -40,6 +44,11 @@ pub(in crate::lfs) struct Coalescing {
     /// Hints.
     pub(in crate::lfs) seams: Seams,
     pass: Option<Pass>,
+    /// Files of the directory that is being looked at which cannot be read: asked for again, two of them would be read in turn for
+    /// ever.
+    pub(in crate::lfs) damaged: BTreeSet<InodeNo>,
+    /// The search for what the last mount had hints of; `None` before it begins.
+    pub(in crate::lfs) survey: Option<Survey>,
     /// Nothing is tried before.
     rests_until: TimeNs,
     /// A window is on its way into memory.
@@ -80,8 +89,28 @@ pub struct Coalesced {
     pub seams_after: u64,
     /// Bytes written again, as stored.
     pub moved_bytes: u64,
-    /// There was too little room to write them again.
-    pub is_short: bool,
+    /// Why they were left as they are although it would have paid.
+    pub shortage: Option<Shortage>,
+}
+
+/// Why there is too little room to write a window again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortage {
+    /// More than 90% of what users can fill is live: the cleaner would have to move nearly everything for it.
+    Full,
+    /// The cleaner has gained no clean segments any more, or a check needs those that it emptied.
+    NoGain,
+}
+
+/// Whether there is room for a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RoomFor {
+    /// There is.
+    Window,
+    /// The cleaner may make some.
+    AfterCleaning,
+    /// There is not.
+    Nothing(Shortage),
 }
 
 impl Lfs {
@@ -94,6 +123,9 @@ impl Lfs {
         }
         let result = self.try_coalesce(now, age_ms);
         self.upkeep.coalescing.is_gathering = matches!(result, Err(Stop::Need(_)));
+        if !self.upkeep.coalescing.is_gathering {
+            self.upkeep.coalescing.damaged.clear();
+        }
         match result {
             Err(Stop::Fail(_)) => {
                 // The file is gone or damaged; its next reader gets the error. It is not tried again soon.
@@ -129,7 +161,9 @@ impl Lfs {
         let due_in_ms = if self.upkeep.coalescing.pass.is_some() {
             Some(0)
         } else {
-            self.upkeep.coalescing.seams.due_in_ms(now)
+            let hint_ms = self.upkeep.coalescing.seams.due_in_ms(now);
+            let survey_ms = self.survey_in_ms(now);
+            [hint_ms, survey_ms].into_iter().flatten().min()
         };
         // A clock that was set back makes nothing wait for longer than it would have.
         let rest_ms = self.upkeep.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
@@ -140,7 +174,7 @@ impl Lfs {
         let seams = &self.upkeep.coalescing.seams;
         let next = || seams.next(now).map(|(target, evidence)| Pass::new(target, evidence));
         let Some(mut pass) = self.upkeep.coalescing.pass.or_else(next) else {
-            return Ok(false);
+            return self.survey_step(now);
         };
         self.upkeep.coalescing.pass = Some(pass);
         let ino = pass.target.ino();
@@ -159,8 +193,8 @@ impl Lfs {
             return Ok(true);
         }
         let window = self.plan(pass.target, pass.from, shifted(now, rest_ms, -1))?;
-        if pays(&window.stretch(), pass.evidence, &self.grid()) {
-            if !self.has_room_for(now, &window)? {
+        if pays(&window.stretch(), pass.evidence, &self.grid(), &self.options.medium) {
+            if self.room_for(now, &window)? != RoomFor::Window {
                 self.rest_coalescing(now, NO_ROOM_MS);
                 return Ok(false);
             }
@@ -194,19 +228,22 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `Room`: a checkpoint is under way.
-    fn has_room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<bool> {
+    fn room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<RoomFor> {
         if self.accounts.live_bytes()
             > capacity_bytes(&self.geo, self.writer.log.data_logs()) / 100 * FULL_PERCENT
         {
-            return Ok(false);
+            return Ok(RoomFor::Nothing(Shortage::Full));
         }
         let room = self.room_now();
         let needed = room.high() + self.segments_for(window) as u64;
         if room.ready >= needed {
-            return Ok(true);
+            return Ok(RoomFor::Window);
         }
-        if room.soon() < needed || self.tables.usage.is_held() {
-            return Ok(false);
+        if self.tables.usage.is_held() {
+            return Ok(RoomFor::Nothing(Shortage::NoGain));
+        }
+        if room.soon() < needed {
+            return Ok(RoomFor::AfterCleaning);
         }
         if !self.writer.jobs.checkpoint_under_way() {
             self.checkpoint(now, false)?;
@@ -214,10 +251,26 @@ impl Lfs {
         Err(Stop::Room)
     }
 
+    /// Does a step of cleaning for somebody who asked for order. False if cleaning gains no room any more.
+    ///
+    /// # Errors
+    /// `Need`; `Room` while writes are under way.
+    fn clean_for_order(&mut self, now: TimeNs) -> Outcome<bool> {
+        if self.has_cleaned_in_vain() {
+            return Ok(false);
+        }
+        self.upkeep.cleaning.is_on_demand = self.idle_in_ms(now) > 0;
+        match self.make_room(now, true)? {
+            Some(Step::Worked) => Ok(true),
+            Some(Step::Waiting) => Err(Stop::Room),
+            Some(Step::Stuck | Step::Idle(_)) | None => Ok(false),
+        }
+    }
+
     /// Segments that a window takes at most in the logs of content and of metadata.
     fn segments_for(&self, window: &Window) -> usize {
         let items = window.moves.len();
-        let sectors = window.stretch().bytes.div_ceil(u64::from(SECTOR_BYTES));
+        let sectors = window.bytes().div_ceil(u64::from(SECTOR_BYTES));
         // The indirect blocks above the content, up to the deepest level, and two blocks for each file.
         let above = items as u64 / self.geo.map.pointers_per_block() + u64::from(LEVELS) + 2 * window.files;
         let above_sectors = above * u64::from(self.grid().block_sectors);
@@ -229,6 +282,8 @@ impl Lfs {
     fn rewrite(&mut self, now: TimeNs, target: Target, window: &Window) -> Outcome<()> {
         // Nothing is dirty, so nothing stops the commit once there are enough clean segments at hand.
         self.ensure_pool(self.segments_for(window))?;
+        // A reader seeks where the log goes on elsewhere than behind the segment that it leaves.
+        self.writer.log.order_pool_for(data_log(self.log_for_coldest()));
         let mut last = None;
         for part in &window.moves {
             let ino = match *part {
@@ -248,8 +303,13 @@ impl Lfs {
         if let Some(ino) = last {
             self.settle_record(ino);
         }
-        self.commit_scope(now, Scope::All, Cause::Ordering)?;
-        self.accounts.counters.coalesced_bytes += window.stretch().bytes;
+        let cause = match target {
+            Target::Directory(_) if window.records.bytes == 0 => Cause::OrderingInline,
+            Target::Directory(_) | Target::File(_) => Cause::Ordering,
+        };
+        self.commit_scope(now, Scope::All, cause)?;
+        self.count_passes_anew();
+        self.accounts.counters.coalesced_bytes += window.bytes();
         if self.upkeep.coalescing.counted.replace(target.ino()) != Some(target.ino())
             || matches!(target, Target::Directory(_))
         {
@@ -258,14 +318,17 @@ impl Lfs {
         Ok(())
     }
 
-    /// Puts one window of a file, or of the small files of a directory, in order for somebody who asks for it. `from`: 0, then
-    /// what the step before returned.
+    /// Puts one window of a file, or of the small files of a directory, in order for somebody who asks for it, or cleans some
+    /// segments to make room for it: then `next` is `from` again. `from`: 0, then what the step before returned.
     ///
     /// # Errors
     /// `Need`; `Room` while writes are under way; `NotFound`, `Corrupt`, `ReadOnly`; `Invalid` for what has no order.
     pub fn coalesce(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
         let result = self.try_coalesce_asked(now, ino, from);
         self.upkeep.port_gathering = matches!(result, Err(Stop::Need(_)));
+        if !self.upkeep.port_gathering {
+            self.upkeep.coalescing.damaged.clear();
+        }
         result
     }
 
@@ -287,20 +350,28 @@ impl Lfs {
         let stretch = window.stretch();
         let mut done = Coalesced {
             next: window.next,
-            bytes: stretch.bytes,
+            bytes: window.bytes(),
             seams_before: stretch.seams,
             seams_after: stretch.seams,
             ..Coalesced::default()
         };
-        if !pays(&stretch, Evidence::Asked, &self.grid()) {
+        if !pays(&stretch, Evidence::Asked, &self.grid(), &self.options.medium) {
             return Ok(done);
         }
-        if !self.has_room_for(now, &window)? {
-            return Ok(Coalesced { is_short: true, ..done });
+        match self.room_for(now, &window)? {
+            RoomFor::Window => {}
+            // This window is next again: a request does one thing, so that others get their turn.
+            RoomFor::AfterCleaning if self.clean_for_order(now)? => {
+                return Ok(Coalesced { next: Some(from), ..Coalesced::default() });
+            }
+            RoomFor::AfterCleaning => {
+                return Ok(Coalesced { shortage: Some(Shortage::NoGain), ..done });
+            }
+            RoomFor::Nothing(why) => return Ok(Coalesced { shortage: Some(why), ..done }),
         }
         self.bring(&window)?;
         self.rewrite(now, target, &window)?;
-        done.moved_bytes = stretch.bytes;
+        done.moved_bytes = window.bytes();
         done.seams_after = self.seams_now(&window)?;
         Ok(done)
     }

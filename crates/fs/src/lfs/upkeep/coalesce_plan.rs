@@ -1,22 +1,25 @@
 //! What coalescing looks at in one step: a *window* of a file or of a directory, as it lies on the device now.
 //!
 //! A window of a file is a stretch of its blocks in their order. A window of a directory is some of its small files in the order
-//! of the directory, which is the order of their making and of every listing: of each its blocks and its record.
+//! of the directory, which is the order of their making and of every listing: of each its blocks and its record. The first one
+//! also has the blocks and the record of the directory, unless it is large: they go along when the files move, and count for
+//! nothing when it is decided whether they do.
 //!
 //! Invariants: a window is bounded in bytes, blocks and entries, so that a step is; planning one changes nothing and may stop for
 //! blocks of metadata; files that somebody works on, or that have other names elsewhere, are left out of a directory's windows.
 //! Caller: `coalesce`.
 
-use crate::clean::scatter::{Grid, Stretch};
+use crate::clean::Medium;
+use crate::clean::scatter::{Grid, Stretch, reads_on};
 use crate::dirent;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
-use crate::fetch::Fetch;
+use crate::fetch::{Ahead, Fetch};
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
 use crate::store::{BlockKey, Fork, Store};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 
-/// Bytes of one window at most; the write threshold or a 32nd of the volume if that is less.
+/// Bytes of one window at most; the write threshold if that is less, or what a volume has room for.
 const WINDOW_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of one window that every volume has room for.
 const WINDOW_BYTES_MIN: u64 = 512 << 10;
@@ -26,6 +29,8 @@ const LOOKS_MAX: u64 = 1 << 14;
 const ENTRIES_MAX: usize = 4096;
 /// Largest file that is put in order with its directory, in bytes: a larger one is worth a seek, and has windows of its own.
 const SMALL_BYTES: u64 = 64 << 10;
+/// Largest directory that moves along with its files, in bytes of entries.
+const DIRECTORY_BYTES: u64 = 256 << 10;
 /// Bytes that are asked for at once: users do not wait for longer than these take.
 const NEEDS_BYTES: u64 = 1 << 20;
 
@@ -47,6 +52,8 @@ pub(in crate::lfs) struct Window {
     pub contents: Stretch,
     /// Records of files in blocks, which lie in another log.
     pub records: Stretch,
+    /// Of the moves, the first are the directory's own, and so many bytes.
+    pub own: (usize, u64),
     /// Files in it: one, or those of a directory.
     pub files: u64,
     /// Where the next window begins; `None` behind the last.
@@ -56,9 +63,14 @@ pub(in crate::lfs) struct Window {
 }
 
 impl Window {
-    /// Both streams together.
+    /// The files, as a reader comes to them.
     pub(in crate::lfs) fn stretch(&self) -> Stretch {
         self.contents.with(&self.records)
+    }
+
+    /// All that would be moved, in bytes.
+    pub(in crate::lfs) fn bytes(&self) -> u64 {
+        self.stretch().bytes + self.own.1
     }
 }
 
@@ -67,9 +79,14 @@ impl Lfs {
         Grid { segment_sectors: self.geo.segment_sectors, block_sectors: self.geo.block_bytes / SECTOR_BYTES }
     }
 
+    /// How much a window has: the longer it is, the longer are the runs of records that its files get. A small volume has larger
+    /// ones while many segments are clean.
     fn window_bytes(&self) -> u64 {
-        let share = self.geo.segments * u64::from(self.geo.segment_bytes) / 32;
-        share.min(self.options.write_threshold_bytes).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
+        let room = self.room_now();
+        let share = room.segments / 32;
+        let spare = room.ready.saturating_sub(room.high()) / 2;
+        let bytes = share.max(spare) * room.segment_bytes;
+        bytes.min(self.options.write_threshold_bytes).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX)
     }
 
     /// The window of a file, which is in memory, that begins at a block.
@@ -85,7 +102,7 @@ impl Lfs {
         let (grid, window_bytes) = (self.grid(), self.window_bytes());
         let mut at = from;
         for _ in 0..LOOKS_MAX {
-            if at >= end || window.contents.bytes >= window_bytes {
+            if at >= end || window.bytes() >= window_bytes {
                 break;
             }
             let key = BlockKey { ino, fork: Fork::Data, level: 0, index: BlockIndex(at) };
@@ -144,18 +161,29 @@ impl Lfs {
     ) -> Outcome<Window> {
         let children = self.children_of(dir, from)?;
         let mut window = Window { next: children.last().map(|(.., next)| *next), ..Window::default() };
+        if from == 0 && !self.upkeep.coalescing.damaged.contains(&dir) {
+            match self.plan_own(dir, before, &mut window) {
+                Err(Stop::Fail(_)) => {
+                    self.upkeep.coalescing.damaged.insert(dir);
+                    window = Window { next: window.next, ..Window::default() };
+                }
+                other => other?,
+            }
+        }
         let mut needs = Vec::new();
         let window_bytes = self.window_bytes();
         for (ino, kind, next) in children {
-            if !matches!(kind, Kind::Regular | Kind::Symlink) {
+            let is_damaged = self.upkeep.coalescing.damaged.contains(&ino);
+            if is_damaged || !matches!(kind, Kind::Regular | Kind::Symlink) {
                 continue;
             }
             match gather_needs(self.plan_child(ino, before, &mut window), &mut needs) {
+                Ok(_) => {}
                 // A damaged file is its owner's trouble; the others can still be put in order.
-                Ok(_) | Err(Stop::Fail(_)) => {}
+                Err(Stop::Fail(_)) => drop(self.upkeep.coalescing.damaged.insert(ino)),
                 Err(stop) => return Err(stop),
             }
-            if window.stretch().bytes >= window_bytes {
+            if window.bytes() >= window_bytes {
                 window.next = Some(next);
                 break;
             }
@@ -163,7 +191,25 @@ impl Lfs {
                 break;
             }
         }
-        if needs.is_empty() { Ok(window) } else { Err(Stop::Need(in_order(needs))) }
+        if needs.is_empty() { Ok(window) } else { Err(Stop::Need(self.in_order(needs))) }
+    }
+
+    /// Adds what a directory itself consists of, if it is small and at rest.
+    fn plan_own(&mut self, dir: InodeNo, before: TimeNs, window: &mut Window) -> Outcome<()> {
+        let core = self.load_inode(dir)?;
+        let (inode, record) = (&core.inode, core.record);
+        let is_at_rest = core.dirty.is_none() && inode.ctime <= before && record.is_stored();
+        if !is_at_rest || inode.size_bytes > DIRECTORY_BYTES {
+            return Ok(());
+        }
+        for placed in self.inode_blocks(dir)?.into_iter().filter(|placed| placed.key.level == 0) {
+            window.own.1 += u64::from(placed.ptr.stored_bytes());
+            window.moves.push(Move::Block(placed.key, placed.ptr));
+        }
+        window.own.1 += u64::from(record.stored_bytes());
+        window.moves.push(Move::Record(dir));
+        window.own.0 = window.moves.len();
+        Ok(())
     }
 
     /// Adds a file of a directory to its window if it is one to be moved with it.
@@ -214,14 +260,14 @@ impl Lfs {
             }
         }
         needs.dedup();
-        if needs.is_empty() { Ok(()) } else { Err(Stop::Need(in_order(needs))) }
+        if needs.is_empty() { Ok(()) } else { Err(Stop::Need(self.in_order(needs))) }
     }
 
     /// A window again, as it lies after it was moved. All of it is in memory.
     pub(in crate::lfs) fn seams_now(&mut self, window: &Window) -> Result<u64, FsError> {
         let grid = self.grid();
         let (mut contents, mut records) = (Stretch::default(), Stretch::default());
-        for part in &window.moves {
+        for part in &window.moves[window.own.0..] {
             match part {
                 Move::Block(key, _) => {
                     let ptr = match self.ptr(*key) {
@@ -242,21 +288,40 @@ impl Lfs {
         }
         Ok(contents.with(&records).seams)
     }
+
+    /// The first of those requests in the order of the device, as many as are made at once. What lies between two of them is
+    /// read along where that is worth it, and nothing else.
+    pub(in crate::lfs) fn in_order(&self, mut needs: Vec<Fetch>) -> Vec<Fetch> {
+        needs.sort_by_key(|need| need.at_bytes);
+        needs.dedup_by_key(|need| need.token);
+        let mut bytes = 0;
+        let at_once = needs.iter().take_while(|need| {
+            let fits = bytes < NEEDS_BYTES;
+            bytes += u64::from(need.len_bytes);
+            fits
+        });
+        let count = at_once.count();
+        needs.truncate(count);
+        read_through_gaps(&self.options.medium, &mut needs);
+        needs
+    }
 }
 
-/// The first of those requests in the order of the device, as many as are made at once.
-fn in_order(mut needs: Vec<Fetch>) -> Vec<Fetch> {
-    needs.sort_by_key(|need| need.at_bytes);
-    needs.dedup();
-    let mut bytes = 0;
-    let at_once = needs.iter().take_while(|need| {
-        let fits = bytes < NEEDS_BYTES;
-        bytes += u64::from(need.len_bytes);
-        fits
-    });
-    let count = at_once.count();
-    needs.truncate(count);
-    needs
+/// Has requests, in the order of the device, read along what lies between them, where that is worth it.
+fn read_through_gaps(medium: &Medium, needs: &mut [Fetch]) {
+    let mut len_bytes = 0;
+    for at in 0..needs.len() {
+        let Fetch { at_bytes, len_bytes: needed_bytes, .. } = needs[at];
+        len_bytes += u64::from(needed_bytes);
+        let end = at_bytes + u64::from(needed_bytes);
+        let gap_bytes = needs.get(at + 1).map(|next| next.at_bytes.saturating_sub(end));
+        let through = gap_bytes.filter(|gap_bytes| reads_on(medium, len_bytes, *gap_bytes));
+        let behind_bytes = through.and_then(|gap_bytes| u32::try_from(gap_bytes).ok());
+        needs[at].ahead = Ahead { before_bytes: 0, behind_bytes: behind_bytes.unwrap_or(0) };
+        if behind_bytes.is_none_or(|bytes| bytes > 0) {
+            len_bytes = 0;
+        }
+    }
 }
 
 /// Adds the entries of one block of a directory, which begins at a byte of its content, from a byte on.

@@ -1,6 +1,6 @@
-//! Background work, one bounded step at a time (`step`): cleaning (`clean`, and `port` for cleaners outside), freeing the blocks
-//! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams` and
-//! `hints`), discarding (`discard`). `idle` says when nobody asks for anything, `snapshot` holds a state still for a check.
+//! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
+//! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
+//! `hints` and `survey`), discarding (`discard`). `idle` says when nobody asks for anything, `snapshot` holds a state still for a check.
 
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
@@ -13,6 +13,8 @@ pub(in crate::lfs) mod reap;
 pub(in crate::lfs) mod seams;
 pub(in crate::lfs) mod snapshot;
 pub(in crate::lfs) mod step;
+mod survey;
+mod victim;
 
 use crate::lfs::base::damage::Quarantine;
 use crate::lfs::room::throttle::Throttle;

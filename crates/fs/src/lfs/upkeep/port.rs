@@ -18,7 +18,7 @@ use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
-use crate::lfs::base::scan::partials;
+use crate::lfs::base::scan::{partials, stored_bytes};
 use crate::lfs::room::space::usable_bytes;
 use crate::lfs::upkeep::clean::victims_at_once;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
@@ -317,7 +317,8 @@ impl Lfs {
                 else {
                     continue;
                 };
-                let is_moved = self.move_entry(segment, &segments[&segment], entry);
+                let stored = stored_bytes(&segments[&segment], &self.geo, entry);
+                let is_moved = self.move_entry(segment, stored, entry);
                 *fate = if is_moved { Fate::Moved } else { Fate::Damaged };
                 marked.moved_bytes += if is_moved { u64::from(entry.ptr.stored_bytes()) } else { 0 };
             }

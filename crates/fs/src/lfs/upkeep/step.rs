@@ -179,7 +179,7 @@ impl Lfs {
     }
 
     /// Makes clean segments: emptied ones through checkpoints, others through the cleaner. `None` if none are needed.
-    fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
+    pub(in crate::lfs) fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
         if !self.wants_room() && !pressed {
             return Ok(None);
         }

@@ -144,12 +144,15 @@ pub(in crate::lfs) enum Cause {
     Cleaning,
     /// Blocks are put in order: what is read one after the other stays together, however old its parts are.
     Ordering,
+    /// The same for files that are inline in their records: their directory goes to the log of the records, for it is read with
+    /// them, and is at rest as they are.
+    OrderingInline,
 }
 
 impl Cause {
     /// Nothing that users wrote is in it.
     fn is_move(self) -> bool {
-        matches!(self, Self::Cleaning | Self::Ordering)
+        matches!(self, Self::Cleaning | Self::Ordering | Self::OrderingInline)
     }
 }
 
@@ -174,7 +177,7 @@ impl Lfs {
         self.finish_frozen(now)?;
         self.files.freeze_freed();
         let mut gathered = self.gather(now, scope, cause);
-        if cause == Cause::Ordering {
+        if matches!(cause, Cause::Ordering | Cause::OrderingInline) {
             gathered.logs.fill(self.log_for_coldest());
         }
         if cause == Cause::Cleaning && self.sorts_by_age() {
@@ -219,7 +222,7 @@ impl Lfs {
     pub(super) fn is_worth_several(&self, sectors: u64, scope: Scope, cause: Cause) -> bool {
         let segment_sectors = u64::from(self.geo.segment_sectors);
         let least_sectors = match cause {
-            Cause::Cleaning | Cause::Ordering => return true,
+            Cause::Cleaning | Cause::Ordering | Cause::OrderingInline => return true,
             // The rest of a commit that has begun so.
             Cause::Due if self.writer.ahead.as_ref().is_some_and(|ahead| ahead.has_begun) => return true,
             Cause::Wanted => segment_sectors,
@@ -253,12 +256,13 @@ impl Lfs {
     ) {
         let is_directory = core.inode.kind == Kind::Directory;
         let has_blocks = matches!(core.inode.body, Body::Blocks);
-        let mut leads_on = is_directory || has_blocks;
+        let goes_along = is_directory && cause == Cause::OrderingInline;
+        let mut leads_on = !goes_along && (is_directory || has_blocks);
         let mut record_log = None;
         let mut last = None;
         for &place in &core.dirty_blocks {
             let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
-            let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory;
+            let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory || goes_along;
             leads_on |= !is_content;
             let len_sectors = self.stored_sectors(&place.key(ino), is_data, core.inode.size_bytes);
             if !is_content {

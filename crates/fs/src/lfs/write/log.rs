@@ -126,6 +126,12 @@ impl Log {
         self.pool.extend(segments);
     }
 
+    /// Has a log go on, where it leaves the segment that is next, in clean segments that follow that one on the device.
+    pub fn order_pool_for(&mut self, log: u8) {
+        let next = self.tails[usize::from(log)].map_or(SegmentId(0), |tail| tail.next_segment);
+        self.pool.make_contiguous().sort_unstable_by_key(|segment| (*segment < next, *segment));
+    }
+
     /// Segments that the next `count` partial segments of a log could go to, for the checkpoint's closed set.
     pub fn upcoming(&self, log: u8, count: usize) -> Vec<SegmentId> {
         let open = self.tails[usize::from(log)].iter().flat_map(|t| [t.segment, t.next_segment]);
@@ -290,6 +296,15 @@ mod tests {
             log.plan(0, &geo, &mut usage, &lens);
             assert_eq!(log.pool_len(), 0);
         }
+    }
+
+    #[test]
+    fn a_log_may_go_on_where_it_is() {
+        let tail = Tail { segment: SegmentId(4), sector: 0, next_segment: SegmentId(5) };
+        let mut log = Log::new(vec![Some(tail)], Serial(0), 0, Incarnation(1));
+        log.fill_pool([0, 9, 1, 7].map(SegmentId));
+        log.order_pool_for(0);
+        assert_eq!(log.upcoming(0, 4)[2..], [7, 9, 0, 1].map(SegmentId));
     }
 
     #[test]
