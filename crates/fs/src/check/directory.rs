@@ -76,8 +76,9 @@ pub fn remove_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace) -> Out
     match shorter {
         Some(content) => set_inline(store.inode_mut(&mut op, at.dir), content),
         None => {
+            let unit_bytes = store.facts().dir_unit_bytes as usize;
             let bytes = store.block_mut(&mut op, at.dir, Fork::Data, BlockIndex(block));
-            dirent::remove(bytes, offset).expect("looked at: the entry can be taken out");
+            dirent::remove(bytes, offset, unit_bytes).expect("looked at: the entry can be taken out");
         }
     }
     drop_index(store, &mut op, &dir);
