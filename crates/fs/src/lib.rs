@@ -13,6 +13,7 @@ pub mod dirent;
 pub mod engine;
 pub mod error;
 pub mod fetch;
+pub mod ffs;
 pub mod inode;
 pub mod lfs;
 pub mod lookahead;

@@ -1,0 +1,4 @@
+//! The Fast File System.
+
+pub mod alloc;
+pub mod base;
