@@ -11,5 +11,6 @@ pub mod rotation;
 #[cfg(test)]
 mod tests;
 
+pub use group::Group;
 pub use groups::{Groups, Miss, Run};
 pub use prefer::{NewBlock, Wish};
