@@ -49,6 +49,8 @@ pub enum Parent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     pointers_per_block: u64,
+    /// Blocks that each level can have: every operation asks for several.
+    blocks_at: [u64; LEVELS as usize + 1],
 }
 
 impl Geometry {
@@ -60,7 +62,13 @@ impl Geometry {
     pub fn new(block_bytes: u32, pointer_bytes: u32) -> Self {
         let pointers_per_block = u64::from(block_bytes / pointer_bytes);
         assert!(pointers_per_block >= 8, "{pointers_per_block} pointers in a block");
-        Self { pointers_per_block }
+        let mut geometry = Self { pointers_per_block, blocks_at: [0; LEVELS as usize + 1] };
+        geometry.blocks_at = std::array::from_fn(|level| geometry.count_blocks_at(level as u8));
+        geometry
+    }
+
+    fn count_blocks_at(self, level: u8) -> u64 {
+        (1..=LEVELS - level).fold(Self::roots(level), |sum, below| sum.saturating_add(self.span(below)))
     }
 
     /// Pointers in an indirect block (P).
@@ -118,10 +126,7 @@ impl Geometry {
     /// Blocks that a level can have. Saturates.
     #[must_use]
     pub fn blocks_at(self, level: u8) -> u64 {
-        if level > LEVELS {
-            return 0;
-        }
-        (1..=LEVELS - level).fold(Self::roots(level), |sum, below| sum.saturating_add(self.span(below)))
+        self.blocks_at.get(usize::from(level)).copied().unwrap_or(0)
     }
 
     /// The block that a pointer of an indirect block (level 1 to 5, `slot` below P) leads to, one level down.
@@ -189,15 +194,17 @@ impl Geometry {
 mod tests {
     use super::*;
 
-    const SMALL: Geometry = Geometry { pointers_per_block: 8 };
+    fn small() -> Geometry {
+        Geometry::new(512, 64)
+    }
 
     /// All blocks of a small map, by walking down from the inode's slots: the independent description.
     fn walk(level: u8, index: BlockIndex, seen: &mut Vec<(u8, BlockIndex)>) {
         seen.push((level, index));
         if level > 0 {
-            for slot in 0..SMALL.pointers_per_block as usize {
-                let child = SMALL.child(level, index, slot);
-                let parent = SMALL.parent(level - 1, child);
+            for slot in 0..small().pointers_per_block as usize {
+                let child = small().child(level, index, slot);
+                let parent = small().parent(level - 1, child);
                 assert_eq!(parent, Some(Parent::Indirect { level, index, slot }));
                 walk(level - 1, child, seen);
             }
@@ -209,16 +216,16 @@ mod tests {
         let mut seen = Vec::new();
         for slot in 0..SLOTS {
             let (level, index) = Geometry::root(slot);
-            assert_eq!(SMALL.parent(level, index), Some(Parent::Inode(slot)));
+            assert_eq!(small().parent(level, index), Some(Parent::Inode(slot)));
             walk(level, index, &mut seen);
         }
         let data: Vec<u64> = seen.iter().filter(|b| b.0 == 0).map(|b| b.1.0).collect();
-        assert_eq!(data, (0..SMALL.max_blocks()).collect::<Vec<_>>());
+        assert_eq!(data, (0..small().max_blocks()).collect::<Vec<_>>());
         for level in 0..=LEVELS {
             let mut at_level: Vec<u64> = seen.iter().filter(|b| b.0 == level).map(|b| b.1.0).collect();
             at_level.sort_unstable();
-            assert_eq!(at_level, (0..SMALL.blocks_at(level)).collect::<Vec<_>>(), "level {level}");
-            assert_eq!(SMALL.parent(level, BlockIndex(SMALL.blocks_at(level))), None, "past level {level}");
+            assert_eq!(at_level, (0..small().blocks_at(level)).collect::<Vec<_>>(), "level {level}");
+            assert_eq!(small().parent(level, BlockIndex(small().blocks_at(level))), None, "past level {level}");
         }
     }
 
@@ -231,15 +238,15 @@ mod tests {
         });
         let mut numbers = std::collections::BTreeSet::new();
         for (level, index) in seen {
-            let lbn = SMALL.lbn(level, index);
+            let lbn = small().lbn(level, index);
             assert!(numbers.insert(lbn), "{lbn} names two blocks");
-            assert_eq!(SMALL.from_lbn(lbn), Some((level, index)));
+            assert_eq!(small().from_lbn(lbn), Some((level, index)));
         }
         let lowest = *numbers.first().unwrap();
         for lbn in lowest - 20..0 {
-            assert_eq!(SMALL.from_lbn(lbn).is_some(), numbers.contains(&lbn), "{lbn}");
+            assert_eq!(small().from_lbn(lbn).is_some(), numbers.contains(&lbn), "{lbn}");
         }
-        assert_eq!(SMALL.from_lbn(i64::MIN), None);
+        assert_eq!(small().from_lbn(i64::MIN), None);
     }
 
     #[test]

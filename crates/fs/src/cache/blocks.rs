@@ -113,6 +113,11 @@ impl BlockCache {
         self.map.peek(key)
     }
 
+    /// The accounting of a block, if it is dirty.
+    pub fn dirty(&self, key: &BlockKey) -> Option<Dirty> {
+        self.peek(key).and_then(CachedBlock::dirty)
+    }
+
     /// Finds a block and warms it.
     pub fn get(&mut self, key: &BlockKey) -> Option<&CachedBlock> {
         self.map.get(key).map(|b| &*b)

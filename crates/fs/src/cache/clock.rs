@@ -1,6 +1,7 @@
 //! `ClockMap`: a map with CLOCK replacement. Deterministic: slots, not hashes, give the order of eviction.
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use rustc_hash::FxBuildHasher;
 use std::hash::{BuildHasher, Hash};
 
@@ -59,26 +60,24 @@ impl<K: Copy + Eq + Hash, V> ClockMap<K, V> {
     /// Inserts a value; the hand must sweep past it `heat` times before it can be evicted. Returns the previous value
     /// of the key.
     pub fn insert(&mut self, key: K, value: V, heat: u8) -> Option<V> {
-        if let Some(at) = self.find(&key) {
-            let slot = self.slots[at].as_mut().expect("indexed slots are filled");
-            slot.heat = slot.heat.max(heat);
-            return Some(std::mem::replace(&mut slot.value, value));
-        }
-        let slot = Some(Slot { key, heat, value });
-        let at = match self.vacant.pop() {
-            Some(at) => {
-                self.slots[at as usize] = slot;
-                at
-            }
-            None => {
-                self.slots.push(slot);
-                (self.slots.len() - 1) as u32
-            }
-        };
         let slots = &self.slots;
-        self.index.insert_unique(hash(&key), at, |&at| {
-            slots[at as usize].as_ref().map_or(0, |slot| hash(&slot.key))
-        });
+        let hash_of = |&at: &u32| slots[at as usize].as_ref().map_or(0, |slot| hash(&slot.key));
+        let entry = match self.index.entry(hash(&key), |&at| has_key(slots, at, &key), hash_of) {
+            Entry::Occupied(entry) => {
+                let slot = self.slots[*entry.get() as usize].as_mut().expect("indexed slots are filled");
+                slot.heat = slot.heat.max(heat);
+                return Some(std::mem::replace(&mut slot.value, value));
+            }
+            Entry::Vacant(entry) => entry,
+        };
+        let slot = Some(Slot { key, heat, value });
+        if let Some(at) = self.vacant.pop() {
+            entry.insert(at);
+            self.slots[at as usize] = slot;
+        } else {
+            entry.insert(self.slots.len() as u32);
+            self.slots.push(slot);
+        }
         None
     }
 

@@ -7,5 +7,5 @@
 mod blocks;
 mod clock;
 
-pub use blocks::{BlockCache, CachedBlock, Dirty, Fresh, LaidOut, Origin};
+pub use blocks::{BlockCache, Dirty, Fresh, LaidOut, Origin};
 pub use clock::ClockMap;

@@ -4,12 +4,13 @@ use super::Lfs;
 use super::map::shelf;
 use super::map::wanted::Wanted;
 use super::room::space::OP_MAX_BYTES;
-use crate::cache::{CachedBlock, Fresh};
+use crate::cache::Fresh;
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Ahead;
 use crate::inode::Inode;
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
+use crate::lfs::map::blockmap::Tariff;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
@@ -54,19 +55,17 @@ impl Lfs {
     }
 
     /// Overwrites a whole block.
-    fn write_whole_block(&mut self, key: BlockKey, bytes: &[u8], ready: Option<&ReadyBlock>, end_bytes: u64) {
-        let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
+    fn write_whole_block(&mut self, key: BlockKey, bytes: &[u8], ready: Option<&ReadyBlock>, tariff: Tariff) {
         let fresh = match ready {
             Some(ready) => Fresh { buf: ready.buf.clone(), crc: ready.crc },
             None => Fresh { buf: Buf::from(bytes), crc: None },
         };
-        self.make_dirty(key, Some(fresh), charge, None);
+        self.make_dirty(key, Some(fresh), tariff.of(key.index.0), None);
     }
 
     /// Overwrites bytes of one block.
-    fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], end_bytes: u64) {
-        let charge = self.data_charge(key.ino, key.fork, key.index, end_bytes);
-        self.make_dirty(key, None, charge, None);
+    fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], tariff: Tariff) {
+        self.make_dirty(key, None, tariff.of(key.index.0), None);
         let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
         block[skip..skip + bytes.len()].copy_from_slice(bytes);
     }
@@ -272,6 +271,7 @@ impl Store for Lfs {
         let end = at_bytes + bytes.len() as u64;
         self.operation.declared.check_write(ino, fork, at_bytes, bytes.len() as u64);
         self.note_write(ino, fork, at_bytes);
+        let tariff = self.tariff(ino, fork, end);
         let mut done = 0;
         while done < bytes.len() {
             let at = at_bytes + done as u64;
@@ -280,9 +280,9 @@ impl Store for Lfs {
             let key = Self::data_key(ino, fork, at / block_bytes);
             let part = &bytes[done..done + len];
             if len as u64 == block_bytes {
-                self.write_whole_block(key, part, content.ready(key.index.0), end);
+                self.write_whole_block(key, part, content.ready(key.index.0), tariff);
             } else {
-                self.write_block_part(key, skip, part, end);
+                self.write_block_part(key, skip, part, tariff);
             }
             done += len;
         }
@@ -305,8 +305,7 @@ impl Store for Lfs {
             let key = Self::data_key(ino, fork, index);
             let ptr = self.ptr(key).unwrap_or(BlockPtr::HOLE);
             if ptr.is_stored() || ptr.is_pending() {
-                let charge =
-                    self.shelf.cache.peek(&key).and_then(CachedBlock::dirty).map(|d| d.charged_bytes);
+                let charge = self.shelf.cache.dirty(&key).map(|d| d.charged_bytes);
                 self.make_dirty(key, None, charge.unwrap_or_else(|| self.charge_of(&ptr)), None);
                 let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
                 block[bytes].fill(0);

@@ -7,12 +7,13 @@ use crate::bmap::{Parent, SLOTS};
 use crate::cache::{Dirty, Fresh};
 use crate::error::{FsError, Outcome, Stop};
 use crate::fetch::Fetch;
+use crate::inode::Kind;
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
 use crate::store::{BlockKey, Buf, Fork, zero_buf};
 use firnfs_format::pointer::POINTER_BYTES;
-use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
+use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 use std::ops::Range;
 
 /// A block of an inode and where it is.
@@ -130,16 +131,14 @@ impl Lfs {
         charge_bytes: u32,
         birth: Option<firnfs_format::Epoch>,
     ) {
-        let place = BlockPlace { level: key.level, fork: key.fork, index: key.index };
-        if self.core(key.ino).dirty_blocks.contains(&place) {
-            self.redirty(key, content, charge_bytes);
+        if let Some(dirty) = self.shelf.cache.dirty(&key) {
+            self.redirty(key, dirty, content, charge_bytes);
             return;
         }
         let old = self.point_parent(key, BlockPtr::PENDING);
         // Now: once it has died its segment may be written anew.
         let origin = if key.level == 0 { self.origin_of(&old) } else { None };
-        self.release(&key, &old);
-        self.charge(key.ino, charge_bytes);
+        self.replace_block(key, &old, charge_bytes);
         let dirty = Dirty { charged_bytes: charge_bytes, birth, origin };
         match content {
             Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
@@ -149,12 +148,30 @@ impl Lfs {
                 self.shelf.cache.insert_dirty(key, Fresh { buf: zeros, crc: None }, dirty);
             }
         }
-        self.core_mut(key.ino).dirty_blocks.insert(place);
-        self.mark_inode(key.ino, false);
     }
 
-    fn redirty(&mut self, key: BlockKey, content: Option<Fresh>, charge_bytes: u32) {
-        let dirty = self.shelf.cache.peek(&key).and_then(|b| b.dirty()).expect("dirty blocks are in memory");
+    /// A block turns dirty: its stored version dies, and the new one is charged and listed.
+    fn replace_block(&mut self, key: BlockKey, old: &BlockPtr, charge_bytes: u32) {
+        let died_bytes = self.charge_of(old);
+        self.recount(u64::from(died_bytes), 0);
+        self.recount(0, u64::from(charge_bytes));
+        let names = self.operation.is_names;
+        let core = self.core_mut(key.ino);
+        let kind = LogKind::of_block(key.fork, key.level, core.inode.kind == Kind::Directory);
+        core.dirty_blocks.insert(BlockPlace { level: key.level, fork: key.fork, index: key.index });
+        let is_marked = core.dirty.is_some_and(|dirty| dirty.names || !names);
+        let stated_bytes = core.charged_bytes;
+        core.charged_bytes = stated_bytes.saturating_sub(u64::from(died_bytes)) + u64::from(charge_bytes);
+        if stated_bytes < u64::from(died_bytes) {
+            self.wrong_account(format!("charge of inode {}", key.ino), u64::from(died_bytes), stated_bytes);
+        }
+        if !is_marked {
+            self.mark_inode(key.ino, false);
+        }
+        self.tables.release(&self.geo, kind, old);
+    }
+
+    fn redirty(&mut self, key: BlockKey, dirty: Dirty, content: Option<Fresh>, charge_bytes: u32) {
         if let Some(fresh) = content {
             let birth = None;
             self.shelf.cache.insert_dirty(key, fresh, Dirty { birth, ..dirty });
@@ -177,7 +194,12 @@ impl Lfs {
             }
             Parent::Indirect { level, index, slot } => {
                 let parent = BlockKey { level, index, ..key };
-                self.make_dirty(parent, None, self.geo.block_bytes, None);
+                let block_bytes = self.geo.block_bytes;
+                let is_ready =
+                    self.shelf.cache.dirty(&parent).is_some_and(|d| d.charged_bytes >= block_bytes);
+                if !is_ready {
+                    self.make_dirty(parent, None, block_bytes, None);
+                }
                 let block = self.shelf.cache.content_mut(&parent).expect("dirty blocks are in memory");
                 let old = ptr_in(block, slot);
                 put_ptr(block, slot, ptr);
@@ -186,15 +208,27 @@ impl Lfs {
         }
     }
 
-    /// Gives a block that is being laid out its address, in a parent that is dirty anyway.
-    pub(in crate::lfs) fn settle_parent(&mut self, key: BlockKey, ptr: BlockPtr) {
+    /// Notes the address of a block that is being laid out, for its parent, which is dirty anyway.
+    pub(in crate::lfs) fn note_placed(&mut self, key: BlockKey, ptr: BlockPtr, unsettled: &mut Unsettled) {
         match self.geo.map.parent(key.level, key.index).expect("only blocks within reach turn dirty") {
             Parent::Inode(slot) => self.core_mut(key.ino).set_root(key.fork, slot, ptr),
             Parent::Indirect { level, index, slot } => {
                 let parent = BlockKey { level, index, ..key };
-                let block = self.shelf.cache.content_mut(&parent).expect("parents of dirty blocks are dirty");
-                put_ptr(block, slot, ptr);
+                if unsettled.parent != Some(parent) {
+                    self.settle(unsettled);
+                    unsettled.parent = Some(parent);
+                }
+                unsettled.ptrs.push((slot, ptr));
             }
+        }
+    }
+
+    /// Puts noted addresses into their parent.
+    pub(in crate::lfs) fn settle(&mut self, unsettled: &mut Unsettled) {
+        let Some(parent) = unsettled.parent.take() else { return };
+        let block = self.shelf.cache.content_mut(&parent).expect("parents of dirty blocks are dirty");
+        for (slot, ptr) in unsettled.ptrs.drain(..) {
+            put_ptr(block, slot, ptr);
         }
     }
 
@@ -373,24 +407,48 @@ impl Lfs {
     }
 
     pub(in crate::lfs) fn is_directory(&self, ino: InodeNo) -> bool {
-        self.files.peek(ino).is_some_and(|c| c.inode.kind == crate::inode::Kind::Directory)
+        self.files.peek(ino).is_some_and(|c| c.inode.kind == Kind::Directory)
     }
 
-    /// Live bytes to charge for a data block that is about to be written up to byte `end_bytes` of its file.
-    pub(in crate::lfs) fn data_charge(
-        &self,
-        ino: InodeNo,
-        fork: Fork,
-        index: BlockIndex,
-        end_bytes: u64,
-    ) -> u32 {
-        let block_bytes = u64::from(self.geo.block_bytes);
-        if fork != Fork::Data || self.is_directory(ino) {
-            return self.geo.block_bytes;
+    /// What blocks of a fork cost that is about to be written up to byte `end_bytes`.
+    pub(in crate::lfs) fn tariff(&self, ino: InodeNo, fork: Fork, end_bytes: u64) -> Tariff {
+        let inode = &self.core(ino).inode;
+        let is_trimmed = fork == Fork::Data && inode.kind != Kind::Directory;
+        Tariff {
+            block_bytes: self.geo.block_bytes,
+            size_bytes: if is_trimmed { inode.size_bytes.max(end_bytes) } else { u64::MAX },
         }
-        let size = self.core(ino).inode.size_bytes.max(end_bytes);
-        let len = size.saturating_sub(index.0 * block_bytes).min(block_bytes);
-        len.next_multiple_of(u64::from(SECTOR_BYTES)).max(u64::from(SECTOR_BYTES)) as u32
+    }
+}
+
+/// Addresses of blocks that were just laid out, on their way into their parent: neighbours go there together.
+#[derive(Default)]
+pub(in crate::lfs) struct Unsettled {
+    parent: Option<BlockKey>,
+    /// By slot.
+    ptrs: Vec<(usize, BlockPtr)>,
+}
+
+impl Unsettled {
+    /// True if addresses are missing in that block.
+    pub fn belong_in(&self, key: &BlockKey) -> bool {
+        self.parent == Some(*key)
+    }
+}
+
+/// Live bytes to charge for the data blocks of a fork: those of a file end where the file ends, others are charged whole.
+#[derive(Clone, Copy)]
+pub(in crate::lfs) struct Tariff {
+    block_bytes: u32,
+    size_bytes: u64,
+}
+
+impl Tariff {
+    /// For one block, in bytes: whole sectors, one at least.
+    pub fn of(&self, index: u64) -> u32 {
+        let block_bytes = u64::from(self.block_bytes);
+        let len = self.size_bytes.saturating_sub(index.saturating_mul(block_bytes)).min(block_bytes) as u32;
+        len.next_multiple_of(SECTOR_BYTES).max(SECTOR_BYTES)
     }
 }
 

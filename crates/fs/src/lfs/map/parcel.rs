@@ -36,10 +36,11 @@ pub struct Parcel {
 
 impl Parcel {
     /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to. `own_bytes` is the
-    /// most that [`Parcel::add_zeros`] and [`Parcel::add_copy`] will add.
-    pub fn new(len_bytes: usize, summary_bytes: usize, own_bytes: usize) -> Self {
+    /// most that [`Parcel::add_zeros`] and [`Parcel::add_copy`] will add, `parts` how much will be added in all.
+    pub fn new(len_bytes: usize, summary_bytes: usize, own_bytes: usize, parts: usize) -> Self {
         let own = AlignedBuf::scratch(summary_bytes + own_bytes);
-        let mut parcel = Self { len_bytes, own, own_len_bytes: 0, parts: Vec::new() };
+        let parts = Vec::with_capacity(parts + 1);
+        let mut parcel = Self { len_bytes, own, own_len_bytes: 0, parts };
         parcel.add_zeros(0, summary_bytes);
         parcel
     }
@@ -124,7 +125,7 @@ mod tests {
     fn what_was_put_in_is_read_back_from_its_place_and_the_rest_is_zero() {
         // What was in this memory before must not show through.
         drop(AlignedBuf::copy_of(&[0xee; 1 << 17]));
-        let mut parcel = Parcel::new(1 << 17, 512, 100);
+        let mut parcel = Parcel::new(1 << 17, 512, 100, 3);
         parcel.summary_mut().fill(1);
         parcel.add_zeros(512, 50);
         parcel.add_copy(562, &[2; 50]);

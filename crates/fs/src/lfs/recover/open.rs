@@ -282,7 +282,7 @@ impl Lfs {
             files: Files::default(),
             tables,
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),
-            writer: LogWriter { log, jobs: Jobs::new(base.serial), pins: Pins::default() },
+            writer: LogWriter { log, jobs: Jobs::new(base.serial), pins: Pins::default(), ahead: None },
             due: Due::new(now),
             operation: OpenOperation::default(),
             upkeep: Upkeep::new(now, Discard::from(base)),

@@ -2,17 +2,17 @@
 //!
 //! Looking changes nothing but caches, and chooses the number of a new inode. Caller: `store`, in `begin`, with each intent that the operation declares.
 
-use crate::cache::CachedBlock;
+use crate::bmap::Parent;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
 use crate::inode::Inode;
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
-use crate::lfs::map::blockmap::Pruning;
+use crate::lfs::map::blockmap::{Pruning, ptr_in};
 use crate::lfs::room::space::INODE_EXTRA_BYTES;
-use crate::store::{BlockKey, Charge, Fork, Intent, Owner};
+use crate::store::{BlockKey, Buf, Charge, Fork, Intent, Owner};
 use firnfs_format::inode::INODE_HEADER_BYTES;
-use firnfs_format::{InodeNo, SECTOR_BYTES};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES};
 use std::ops::Range;
 
 /// Blocks that one operation may drop; more are left to the background.
@@ -71,21 +71,20 @@ impl Lfs {
         demand: &mut Demand,
     ) -> Outcome<()> {
         let block_bytes = u64::from(self.geo.block_bytes);
+        let tariff = self.tariff(ino, fork, range.end);
+        // Metadata that is there may grow by what `Change` declares, whatever it is charged until it is laid out: else a
+        // name could not be removed from a full volume.
+        let is_metadata = fork == Fork::Index || fork == Fork::Data && self.is_directory(ino);
+        let mut above = None;
         for index in self.blocks_of(range.start, range.end - range.start) {
             let key = Self::data_key(ino, fork, index);
-            if self.geo.map.parent(0, key.index).is_none() {
-                return Err(FsError::TooLarge.into());
-            }
-            gather_needs(self.load_parents(key), &mut demand.needs)?;
-            let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
-            let charge = u64::from(self.data_charge(ino, fork, key.index, range.end));
-            let had = match self.shelf.cache.peek(&key).and_then(CachedBlock::dirty) {
+            let looked = self.look_ptr(key, &mut above, &mut demand.needs)?;
+            let Some(ptr) = looked else { continue };
+            let charge = u64::from(tariff.of(index));
+            let had = match self.shelf.cache.dirty(&key) {
                 Some(dirty) => u64::from(dirty.charged_bytes),
                 None => u64::from(self.charge_of(&ptr)),
             };
-            // Metadata that is there may grow by what `Change` declares, whatever it is charged until it is laid out: else a
-            // name could not be removed from a full volume.
-            let is_metadata = fork == Fork::Index || fork == Fork::Data && self.is_directory(ino);
             if had == 0 || !is_metadata {
                 demand.growth_bytes += charge.saturating_sub(had);
             }
@@ -99,6 +98,30 @@ impl Lfs {
             }
         }
         Ok(())
+    }
+
+    /// The pointer to a block that will be written, with all that turns dirty above it in memory. `above` is the indirect block
+    /// over the last one looked at: neighbours share it.
+    fn look_ptr(
+        &mut self,
+        key: BlockKey,
+        above: &mut Option<(BlockKey, Buf)>,
+        needs: &mut Vec<Fetch>,
+    ) -> Outcome<Option<BlockPtr>> {
+        let parent = self.geo.map.parent(0, key.index).ok_or(FsError::TooLarge)?;
+        let Parent::Indirect { level, index, slot } = parent else {
+            return Ok(Some(self.core(key.ino).root(key.fork, key.index.0 as usize)));
+        };
+        let parent = BlockKey { level, index, ..key };
+        if let Some((last, block)) = above
+            && *last == parent
+        {
+            return Ok(Some(ptr_in(block, slot)));
+        }
+        gather_needs(self.load_parents(key), needs)?;
+        let ptr = gather_needs(self.ptr(key), needs)?;
+        *above = self.shelf.cache.peek(&parent).map(|block| (parent, block.buf.clone()));
+        Ok(ptr)
     }
 
     /// A block that will be changed in place.
@@ -186,13 +209,10 @@ impl Lfs {
         len_bytes: u64,
         demand: &mut Demand,
     ) -> Outcome<()> {
+        let mut above = None;
         for index in self.blocks_of(at_bytes, len_bytes) {
             let key = Self::data_key(ino, Fork::Data, index);
-            if self.geo.map.parent(0, key.index).is_none() {
-                return Err(FsError::TooLarge.into());
-            }
-            gather_needs(self.load_parents(key), &mut demand.needs)?;
-            let Some(ptr) = gather_needs(self.ptr(key), &mut demand.needs)? else { continue };
+            let Some(ptr) = self.look_ptr(key, &mut above, &mut demand.needs)? else { continue };
             if ptr.is_hole() {
                 demand.growth_bytes += u64::from(self.geo.block_bytes);
                 self.look_parents(key, demand)?;

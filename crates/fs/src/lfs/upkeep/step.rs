@@ -25,6 +25,7 @@ impl Lfs {
     /// Whether background work is due because of what was just done (not of time passing).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
+            || self.writer.ahead.is_some()
             || self.files.reap_len() > 0
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
@@ -87,7 +88,8 @@ impl Lfs {
         if self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Ok(Step::Waiting);
         }
-        if self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1) {
+        let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);
+        if is_due || self.writer.ahead.is_some() {
             return self.background_commit(now);
         }
         let is_due = self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way();
@@ -136,8 +138,12 @@ impl Lfs {
     }
 
     fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
-        match self.commit_scope(now, Scope::All, Cause::Due) {
-            Ok(_) => Ok(Step::Worked),
+        let done = match self.write_ahead(now) {
+            Ok(false) => self.commit_scope(now, Scope::All, Cause::Due).map(drop),
+            ahead => ahead.map(drop),
+        };
+        match done {
+            Ok(()) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
             Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
             Err(stop) => Err(stop),

@@ -5,21 +5,21 @@
 //! and ordered. Within a batch inodes go in the order in which they turned dirty; of each inode first its blocks, lowest
 //! level first, by number, then its record. What an item refers to comes before it.
 
-use crate::cache::{CachedBlock, LaidOut};
+use crate::cache::{LaidOut, Origin};
 use crate::clean::Writer;
 use crate::error::{Outcome, Stop};
 use crate::inode::{Body, Kind};
 use crate::lfs::Lfs;
-use crate::lfs::base::geometry::Geometry;
-use crate::lfs::base::kinds::{KindBytes, LogKind};
+use crate::lfs::base::kinds::LogKind;
+use crate::lfs::map::blockmap::Unsettled;
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
-use crate::lfs::map::parcel::Parcel;
 use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
+use crate::lfs::write::partial::PartialWriter;
 use crate::mutation::{Mutation, is_on};
-use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
+use crate::store::{BlockKey, Fork, Scope, Ticket};
 use firnfs_format::summary::{Entry, EntryKind, FLAG_CLEANER, FLAG_END, Summary, summary_sectors};
 use firnfs_format::table::ImapEntry;
-use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind, SECTOR_BYTES, SectorAddr, TimeNs};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, TimeNs};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ enum Item {
 
 /// Items and their stored lengths in sectors.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     items: Vec<Item>,
     lens: Vec<u8>,
 }
@@ -64,7 +64,7 @@ impl Batch {
 
 /// What a commit writes, by how long it is likely to live.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     /// Content of files. It refers to nothing in `meta`.
     data: Batch,
     /// For each item of `data` the placement's number of its log.
@@ -74,6 +74,12 @@ struct Gathered {
 }
 
 impl Gathered {
+    /// Adds a file's own data, for the placement's log of that number.
+    pub fn push_content(&mut self, ino: InodeNo, place: BlockPlace, len_sectors: u8, log: u8) {
+        self.data.push(Item::Block(ino, place, true), len_sectors);
+        self.logs.push(log);
+    }
+
     fn sectors(&self) -> u64 {
         self.data.sectors() + self.meta.sectors()
     }
@@ -107,7 +113,7 @@ impl Gathered {
     }
 
     /// Each log's own, metadata last.
-    fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
+    pub fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
         let mut parts: [Batch; DATA_LOGS_MAX as usize] = Default::default();
         for ((item, len), log) in self.data.items.into_iter().zip(self.data.lens).zip(self.logs) {
             parts[usize::from(log)].push(item, len);
@@ -162,27 +168,47 @@ impl Lfs {
         if cause == Cause::Cleaning && self.sorts_by_age() {
             gathered.sort_data_by(|item| self.birth_of(item));
         }
-        let mut parts = if self.is_worth_several(&gathered, scope, cause) {
+        let parts = if self.is_worth_several(&gathered, scope, cause) {
             gathered.apart(self.writer.log.meta_log())
         } else {
             gathered.together()
         };
+        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
+        self.write_parts(now, parts, flags, FLAG_END)?;
+        if scope == Scope::All {
+            self.writer.ahead = None;
+        }
+        Ok(Ticket(self.writer.log.serial.0))
+    }
+
+    /// Writes what goes to each log; the last partial segment is marked with `end`.
+    ///
+    /// # Errors
+    /// `Need`, `Room`: nothing is written then.
+    pub(super) fn write_parts(
+        &mut self,
+        now: TimeNs,
+        mut parts: Vec<(u8, Batch)>,
+        flags: u16,
+        end: u16,
+    ) -> Outcome<()> {
         parts.retain(|(_, batch)| !batch.items.is_empty());
         let needed =
             parts.iter().map(|(log, batch)| self.writer.log.segments_entered(*log, &self.geo, &batch.lens));
         self.ensure_pool(needed.sum())?;
-        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
         for (n, (log, batch)) in parts.iter().enumerate() {
-            let end = if n + 1 == parts.len() { FLAG_END } else { 0 };
-            self.write_batch(now, batch, *log, flags, end);
+            let more = if n + 1 == parts.len() { end } else { 0 };
+            self.write_batch(now, batch, *log, flags, more);
         }
-        Ok(Ticket(self.writer.log.serial.0))
+        Ok(())
     }
 
     fn is_worth_several(&self, gathered: &Gathered, scope: Scope, cause: Cause) -> bool {
         let segment_sectors = u64::from(self.geo.segment_sectors);
         let least_sectors = match cause {
             Cause::Cleaning | Cause::Ordering => return true,
+            // The rest of a commit that has begun so.
+            Cause::Due if self.writer.ahead.as_ref().is_some_and(|ahead| ahead.has_begun) => return true,
             Cause::Wanted => segment_sectors,
             Cause::Due if self.writer.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
             Cause::Due => self.writer.log.open_logs() * UNITS_PER_LOG * u64::from(self.geo.unit_sectors),
@@ -218,6 +244,7 @@ impl Lfs {
         let has_blocks = matches!(core.inode.body, Body::Blocks);
         let mut leads_on = is_directory || has_blocks;
         let mut record_log = None;
+        let mut last = None;
         for &place in &core.dirty_blocks {
             let is_data = place.level == 0 && place.fork == Fork::Data && !is_directory;
             let is_content = place.level == 0 && place.fork != Fork::Index && !is_directory;
@@ -231,7 +258,7 @@ impl Lfs {
             // A record beside the content that it leads to comes behind it, so it is in the same log.
             let log = match record_log {
                 Some(log) => log,
-                None => self.block_log(now, &place.key(ino)),
+                None => self.block_log(now, &place.key(ino), &mut last),
             };
             record_log = record_log.or(Some(log).filter(|_| !has_blocks));
             gathered.logs.push(log);
@@ -243,19 +270,33 @@ impl Lfs {
         }
     }
 
-    /// The log for a dirty block.
-    fn block_log(&self, now: TimeNs, key: &BlockKey) -> u8 {
-        let dirty = self.shelf.cache.peek(key).and_then(CachedBlock::dirty).expect("it is dirty");
+    /// The log for a dirty block. `last` is what the placement said of the last one: neighbours mostly come from one place.
+    pub(super) fn block_log(
+        &self,
+        now: TimeNs,
+        key: &BlockKey,
+        last: &mut Option<(Writer, Option<Origin>, u8)>,
+    ) -> u8 {
+        let dirty = self.shelf.cache.dirty(key).expect("only dirty blocks are gathered");
         // The cleaner keeps the birth of what it moves.
         let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
-        self.log_for(now, writer, dirty.origin)
+        match *last {
+            Some((same_writer, same_origin, log)) if (same_writer, same_origin) == (writer, dirty.origin) => {
+                log
+            }
+            _ => {
+                let log = self.log_for(now, writer, dirty.origin);
+                *last = Some((writer, dirty.origin, log));
+                log
+            }
+        }
     }
 
     /// When what is about to move was written by a user; for an inode, when its record was.
     fn birth_of(&self, item: &Item) -> Epoch {
         match *item {
             Item::Block(ino, place, _) => {
-                let dirty = self.shelf.cache.peek(&place.key(ino)).and_then(CachedBlock::dirty);
+                let dirty = self.shelf.cache.dirty(&place.key(ino));
                 dirty.and_then(|dirty| dirty.birth).unwrap_or(self.tables.epoch)
             }
             Item::Record(ino) => self.core(ino).record.birth,
@@ -273,6 +314,7 @@ impl Lfs {
     fn write_batch(&mut self, now: TimeNs, batch: &Batch, log: u8, flags: u16, end: u16) {
         let plans = self.writer.log.plan(log, &self.geo, &mut self.tables.usage, &batch.lens);
         let last = plans.len() - 1;
+        let mut unsettled = Unsettled::default();
         for (n, plan) in plans.iter().enumerate() {
             let more = if n == last { end } else { 0 };
             let mut writer = PartialWriter::new(&self.geo, plan, batch.own_sectors(plan.items.clone()));
@@ -280,7 +322,13 @@ impl Lfs {
                 let ptr = BlockPtr { len_sectors: batch.lens[at], ..BlockPtr::HOLE };
                 let entry = match batch.items[at] {
                     Item::Block(ino, place, is_data) => {
-                        self.write_block(ino, place, is_data, ptr, &mut writer)
+                        let key = place.key(ino);
+                        if unsettled.belong_in(&key) {
+                            self.settle(&mut unsettled);
+                        }
+                        let ptr = self.write_block(key, is_data, ptr, &mut writer);
+                        self.note_placed(key, ptr, &mut unsettled);
+                        self.entry_of_block(key, ptr, &mut writer)
                     }
                     Item::Record(ino) => self.write_record(ino, ptr, &mut writer),
                     Item::Freed(ino, version) => {
@@ -296,34 +344,36 @@ impl Lfs {
             }
             self.finish_partial(now, plan, writer, log, flags | more);
         }
+        self.settle(&mut unsettled);
     }
 
     /// The inode's own list of dirty blocks is emptied when its record is written.
     fn write_block(
         &mut self,
-        ino: InodeNo,
-        place: BlockPlace,
+        key: BlockKey,
         is_data: bool,
         ptr: BlockPtr,
         writer: &mut PartialWriter,
-    ) -> Entry {
-        let key = place.key(ino);
+    ) -> BlockPtr {
         let is_whole_data = is_data && ptr.stored_bytes() == self.geo.block_bytes;
         let keep = self.options.cache_file_data || !is_whole_data;
         let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
         let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.tables.epoch), ..ptr };
         let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
-        self.settle_parent(key, ptr);
         if dirty.charged_bytes != ptr.stored_bytes() {
-            self.refund(ino, dirty.charged_bytes);
-            self.charge(ino, ptr.stored_bytes());
+            self.refund(key.ino, dirty.charged_bytes);
+            self.charge(key.ino, ptr.stored_bytes());
         }
-        let core = self.core(ino);
+        ptr
+    }
+
+    fn entry_of_block(&self, key: BlockKey, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
+        let core = self.core(key.ino);
         let is_directory = core.inode.kind == Kind::Directory;
-        let log_kind = LogKind::of_block(place.fork, place.level, is_directory);
+        let log_kind = LogKind::of_block(key.fork, key.level, is_directory);
         writer.adds_live(log_kind, &ptr, core.inode.mtime);
-        let kind = EntryKind::Block { fork: place.fork as u8, level: place.level, index: place.index.0 };
-        Entry { ino, version: core.version, kind, ptr }
+        let kind = EntryKind::Block { fork: key.fork as u8, level: key.level, index: key.index.0 };
+        Entry { ino: key.ino, version: core.version, kind, ptr }
     }
 
     fn write_record(&mut self, ino: InodeNo, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
@@ -405,75 +455,5 @@ impl Lfs {
         let has_enough = self.writer.log.pool_len() >= needed;
         self.writer.pins.set_awaited(!has_enough && meets_pins.get());
         if has_enough { Ok(()) } else { Err(Stop::Room) }
-    }
-}
-
-/// Fills one planned partial segment.
-pub(in crate::lfs) struct PartialWriter {
-    parcel: Parcel,
-    /// Entries of what was put so far.
-    pub entries: Vec<Entry>,
-    /// Where the partial segment begins.
-    start: SectorAddr,
-    /// Where the next block goes, from the beginning.
-    sector: u32,
-    /// What was put so far, in bytes.
-    placed: KindBytes,
-    /// Youngest modification time of that.
-    youngest: TimeNs,
-}
-
-impl PartialWriter {
-    /// `own_sectors` is how much will be copied or made in it, beside the summary and the blocks that it shares.
-    pub(in crate::lfs) fn new(geo: &Geometry, plan: &Planned, own_sectors: u32) -> Self {
-        let bytes = |sectors: u32| (sectors * SECTOR_BYTES) as usize;
-        Self {
-            parcel: Parcel::new(bytes(plan.len_sectors), bytes(plan.summary_sectors), bytes(own_sectors)),
-            entries: Vec::with_capacity(plan.items.len()),
-            start: geo.addr(plan.segment, plan.start_sector),
-            sector: plan.summary_sectors,
-            placed: KindBytes::default(),
-            youngest: TimeNs::default(),
-        }
-    }
-
-    fn at_bytes(&self) -> usize {
-        (self.sector * SECTOR_BYTES) as usize
-    }
-
-    /// Gives what was just put its address.
-    fn place(&mut self, ptr: BlockPtr, crc: u32) -> BlockPtr {
-        let addr = SectorAddr(self.start.0 + u64::from(self.sector));
-        self.sector += u32::from(ptr.len_sectors);
-        BlockPtr { addr, kind: PtrKind::Plain, crc, ..ptr }
-    }
-
-    /// Puts the next stored block; `fill` gets zeros to fill in. Returns the pointer with address and checksum.
-    fn put_own(&mut self, ptr: BlockPtr, fill: impl FnOnce(&mut [u8])) -> BlockPtr {
-        let out = self.parcel.add_zeros(self.at_bytes(), ptr.stored_bytes() as usize);
-        fill(out);
-        let crc = firnfs_format::crc32c(out);
-        self.place(ptr, crc)
-    }
-
-    /// Puts the next stored block, a copy: metadata changes again soon.
-    pub(in crate::lfs) fn put_copy(&mut self, ptr: BlockPtr, block: &[u8]) -> BlockPtr {
-        let stored = &block[..ptr.stored_bytes() as usize];
-        self.parcel.add_copy(self.at_bytes(), stored);
-        self.place(ptr, firnfs_format::crc32c(stored))
-    }
-
-    /// Puts the next stored block, shared with the cache. `crc` is that of the whole block, if it is known.
-    fn put_data(&mut self, ptr: BlockPtr, block: Buf, crc: Option<u32>) -> BlockPtr {
-        let len = ptr.stored_bytes() as usize;
-        let crc = crc.filter(|_| len == block.len()).unwrap_or_else(|| firnfs_format::crc32c(&block[..len]));
-        self.parcel.add_block(self.at_bytes(), len, block);
-        self.place(ptr, crc)
-    }
-
-    /// Counts what was just put.
-    pub(in crate::lfs) fn adds_live(&mut self, kind: LogKind, ptr: &BlockPtr, mtime: TimeNs) {
-        self.placed.add(kind, ptr.stored_bytes());
-        self.youngest = self.youngest.max(mtime);
     }
 }

@@ -1,16 +1,19 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
-//! (`commit`) and of the tables (`checkpoint`), when either is due (`due`), requests for the device (`jobs`), and the segments that readers keep from being
-//! written (`pins`).
+//! (`commit`, after large content in `ahead`) and of the tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device
+//! (`jobs`), and the segments that readers keep from being written (`pins`).
 
+pub(in crate::lfs) mod ahead;
 pub(in crate::lfs) mod checkpoint;
 pub(in crate::lfs) mod commit;
 pub(in crate::lfs) mod due;
 pub(in crate::lfs) mod eras;
 pub(in crate::lfs) mod jobs;
 pub(in crate::lfs) mod log;
+pub(in crate::lfs) mod partial;
 pub(in crate::lfs) mod pins;
 pub(in crate::lfs) mod sorting;
 
+use ahead::Ahead;
 use jobs::Jobs;
 use log::Log;
 use pins::Pins;
@@ -22,4 +25,6 @@ pub(in crate::lfs) struct LogWriter {
     pub log: Log,
     pub jobs: Jobs,
     pub pins: Pins,
+    /// Set while content is laid out ahead of a commit that is due.
+    pub ahead: Option<Ahead>,
 }
