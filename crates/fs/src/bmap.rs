@@ -225,7 +225,11 @@ mod tests {
             let mut at_level: Vec<u64> = seen.iter().filter(|b| b.0 == level).map(|b| b.1.0).collect();
             at_level.sort_unstable();
             assert_eq!(at_level, (0..small().blocks_at(level)).collect::<Vec<_>>(), "level {level}");
-            assert_eq!(small().parent(level, BlockIndex(small().blocks_at(level))), None, "past level {level}");
+            assert_eq!(
+                small().parent(level, BlockIndex(small().blocks_at(level))),
+                None,
+                "past level {level}"
+            );
         }
     }
 

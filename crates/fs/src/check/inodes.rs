@@ -5,7 +5,8 @@
 //! directory blocks on to phase 2 as it reads them, so nothing is read twice.
 
 use super::finding::{Problem, Versus};
-use super::state::{Check, Depth, DirFacts, IndexNode, InodeFacts};
+use super::namespace::{DirFacts, IndexNode, InodeFacts};
+use super::state::{Check, Depth};
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
@@ -49,7 +50,7 @@ impl Check<'_, '_> {
     pub fn phase_1(&mut self) {
         let mut order: Vec<usize> = (0..self.imap.len()).filter(|&n| self.imap[n].1.is_used()).collect();
         order.sort_unstable_by_key(|&n| self.imap[n].1.ptr.addr);
-        self.inodes.reserve_exact(order.len());
+        self.names.inodes.reserve_exact(order.len());
         let mut pending = Pending::default();
         for at in 0..order.len() {
             self.record(&order, at, &mut pending);
@@ -62,8 +63,7 @@ impl Check<'_, '_> {
         }
         self.settle(&mut pending);
         self.charges();
-        self.inodes.sort_unstable_by_key(|inode| inode.ino);
-        self.dirs.sort_unstable_by_key(|dir| dir.ino);
+        self.names.sort();
     }
 
     fn record(&mut self, order: &[usize], at: usize, pending: &mut Pending) {
@@ -118,7 +118,7 @@ impl Check<'_, '_> {
     fn note_inode(&mut self, ino: InodeNo, stored: &StoredInode) {
         let inode = &stored.inode;
         let is_inline = matches!(inode.body, Body::Inline(_));
-        self.inodes.push(InodeFacts {
+        self.names.inodes.push(InodeFacts {
             ino,
             parent: inode.parent,
             size_bytes: inode.size_bytes,
@@ -137,7 +137,7 @@ impl Check<'_, '_> {
         }
         if inode.kind == Kind::Directory {
             self.totals.directories += 1;
-            self.dirs.push(DirFacts {
+            self.names.dirs.push(DirFacts {
                 ino,
                 entries: inode.entries,
                 entry_bytes: inode.entry_bytes,
@@ -150,7 +150,7 @@ impl Check<'_, '_> {
                 is_reached: false,
             });
             if let Body::Inline(content) = &inode.body {
-                self.directory_bytes(ino, 0, content);
+                self.names.directory_bytes(ino, content);
             }
         }
     }
@@ -178,7 +178,7 @@ impl Check<'_, '_> {
 
     fn roots(&mut self, ino: InodeNo, stored: &StoredInode, pending: &mut Pending) {
         let is_dir = stored.inode.kind == Kind::Directory;
-        let owner = self.inodes.len() - 1;
+        let owner = self.names.inodes.len() - 1;
         for (fork, roots) in FORK_KINDS.into_iter().zip(&stored.roots) {
             if roots.used() == (0, 0) {
                 continue;
@@ -198,7 +198,7 @@ impl Check<'_, '_> {
     /// Judges a pointer, counts it, and queues its target.
     fn pointer(&mut self, mut todo: Todo, pending: &mut Pending) {
         let Todo { key, ptr, .. } = todo;
-        let inode = &mut self.inodes[todo.owner];
+        let inode = &mut self.names.inodes[todo.owner];
         let is_directory = inode.kind == Kind::Directory as u8;
         match ptr.kind {
             PtrKind::Hole => return,
@@ -244,9 +244,9 @@ impl Check<'_, '_> {
     /// Notes that a block with pointers could not be followed.
     fn torn(&mut self, todo: &Todo) {
         self.is_torn = true;
-        self.inodes[todo.owner].is_torn = true;
+        self.names.inodes[todo.owner].is_torn = true;
         if todo.is_dir {
-            self.torn_dirs.push(todo.key.ino);
+            self.names.torn_dirs.push(todo.key.ino);
         }
     }
 
@@ -305,16 +305,16 @@ impl Check<'_, '_> {
             Ok(bytes) => bytes,
             Err(reason) => {
                 if is_dir {
-                    self.torn_dirs.push(key.ino);
+                    self.names.torn_dirs.push(key.ino);
                 }
                 self.report(Some(key.ino), Problem::Block { key, reason });
                 return;
             }
         };
         match key.fork {
-            Fork::Data if is_dir => self.directory_block(key.ino, key.index.0, bytes),
+            Fork::Data if is_dir => self.names.directory_block(key.ino, key.index.0, bytes),
             Fork::Index if is_dir => {
-                self.index_nodes.push(IndexNode { dir: key.ino, block: key.index.0, bytes });
+                self.names.index_nodes.push(IndexNode { dir: key.ino, block: key.index.0, bytes });
             }
             Fork::Data | Fork::Index | Fork::Xattr => {}
         }
@@ -322,8 +322,8 @@ impl Check<'_, '_> {
 
     /// Bytes charged to each inode.
     fn charges(&mut self) {
-        for at in 0..self.inodes.len() {
-            let inode = self.inodes[at];
+        for at in 0..self.names.inodes.len() {
+            let inode = self.names.inodes[at];
             if inode.charged_found != inode.charged_stated && !inode.is_torn {
                 let bytes = Versus { stated: inode.charged_stated, found: inode.charged_found };
                 self.report(Some(inode.ino), Problem::Charge(bytes));

@@ -31,6 +31,7 @@ mod finding;
 mod inodes;
 mod log_scan;
 mod names;
+mod namespace;
 mod paths;
 pub mod repair;
 pub mod salvage;
@@ -229,9 +230,7 @@ fn check_store(
     check.gather_tables(map);
     check.phase_1();
     if check.lost_inodes.is_empty() {
-        check.phase_2();
-        check.phase_3();
-        check.phase_4();
+        check.phases_of_names();
     }
     check.phase_5();
     check.name_findings();
@@ -291,8 +290,8 @@ impl Check<'_, '_> {
     fn finish(mut self) -> Report {
         self.totals.read_bytes = self.sweep.read_bytes;
         Report {
-            findings: std::mem::take(&mut self.findings),
-            more_findings: self.more_findings,
+            findings: std::mem::take(&mut self.names.findings),
+            more_findings: self.names.more_findings,
             totals: self.totals,
             epoch: self.lfs.durable_epoch().0,
             rolled_forward: self.lfs.recovered().partials,

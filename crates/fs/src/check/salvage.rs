@@ -70,9 +70,7 @@ pub fn salvage(
     let mut check = Check::new(&mut lfs, read, watch);
     check.imap = imap;
     check.phase_1();
-    check.phase_2();
-    check.phase_3();
-    check.phase_4();
+    check.phases_of_names();
     check.name_findings();
     let segments = check.claims.segments();
     let facts = check.all_facts();
