@@ -1,11 +1,14 @@
 //! Making and opening volumes of the Fast File System on a device.
 
+use crate::ffs_check::recover;
 use crate::open::reading;
 use firnfs::FsError;
+use firnfs::check::ffs::FfsCheckError;
 use firnfs::ffs::{Ffs, MkfsOptions, NotFfs, Options, mkfs, read_superblock};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
 use firnfs_format::TimeNs;
+use firnfs_format::ffs::State;
 use firnfs_format::ffs::superblock::COPY_AT_BYTES;
 use firnfs_format::superblock::Superblock as LogSuperblock;
 use firnfs_volume::Volume;
@@ -52,18 +55,26 @@ pub fn format_ffs(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsEr
     device.flush().map_err(failed)
 }
 
-/// Opens the volume on a device.
+/// Opens the volume on a device. One that was not unmounted is checked first, and repaired if a crash explains everything.
 ///
 /// # Errors
-/// See [`OpenFfsError`]; `ReadOnly` if the volume was not unmounted and is to be written.
+/// See [`OpenFfsError`]; `ReadOnly` if the volume is damaged and is to be written.
 pub fn open_ffs(
     device: Arc<dyn Device>,
     options: Options,
     atime_mode: AtimeMode,
     clock: Arc<dyn Clock>,
 ) -> Result<Volume<Ffs>, OpenFfsError> {
+    let size_bytes = device.geometry().size_bytes;
+    let mut sb = read_superblock(&mut reading(&*device), size_bytes)?;
+    if sb.state != State::Clean && !options.read_only {
+        recover(&device, &clock).map_err(|why| match why {
+            FfsCheckError::NotFfs(why) => OpenFfsError::NotFfs(why),
+            FfsCheckError::Fs(why) => OpenFfsError::Fs(why),
+        })?;
+        sb = read_superblock(&mut reading(&*device), size_bytes)?;
+    }
     let mut read = reading(&*device);
-    let sb = read_superblock(&mut read, device.geometry().size_bytes)?;
     let ffs = Ffs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
     drop(read);
     Ok(Volume::new(Vfs::new(ffs, atime_mode), Some(device), clock))

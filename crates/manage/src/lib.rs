@@ -4,11 +4,12 @@
 //! This crate brings the two together: each file connects one mechanism of a store to the driver, for callers that may block.
 //!
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
-//! - `ffs_volume`: mkfs and mount of the Fast File System.
+//! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
 //! - `scrub`, `coalesce`, `trim`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).
 
 mod check;
 mod coalesce;
+mod ffs_check;
 mod ffs_volume;
 mod log_volume;
 mod open;
@@ -19,6 +20,7 @@ mod scrub;
 mod trim;
 
 pub use check::check;
+pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
 pub use ffs_volume::{OpenFfsError, format_ffs, open_ffs};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open};

@@ -17,7 +17,7 @@ use firnfs::vfs::AtimeMode;
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::TimeNs;
 use firnfs_format::ffs::Tuning;
-use firnfs_manage::{format, format_ffs, open_ffs};
+use firnfs_manage::{check_ffs, format, format_ffs, open_ffs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ pub struct OnFfs;
 
 impl Kind for OnFfs {
     type Store = Ffs;
-    const MAY_CRASH: bool = false;
+    const MAY_CRASH: bool = true;
 
     fn format(history: History, device: &dyn Device) -> Result<(), String> {
         let seed = history.seed;
@@ -173,8 +173,11 @@ impl Kind for OnFfs {
         Ok(OnVolume { volume, clock })
     }
 
-    fn audit(_volume: &Volume<Ffs>) -> Result<Vec<String>, String> {
-        Ok(Vec::new())
+    /// The volume was mounted and nothing was written since: the device has it as it was unmounted.
+    fn audit(volume: &Volume<Ffs>) -> Result<Vec<String>, String> {
+        let device = volume.device().ok_or("a volume has a device")?;
+        let report = check_ffs(device).map_err(|e| e.to_string())?;
+        Ok(report.findings.iter().map(ToString::to_string).collect())
     }
 
     fn count(_volume: &Volume<Ffs>, _ran: &mut Ran) -> Result<(), String> {

@@ -27,6 +27,7 @@ mod accounting;
 mod claims;
 mod directory;
 mod facts;
+pub mod ffs;
 mod finding;
 mod inodes;
 mod log_scan;

@@ -19,13 +19,13 @@ pub fn data_key(ino: InodeNo, fork: Fork, index: u64) -> BlockKey {
 }
 
 /// A pointer of an indirect block.
-pub fn pointer_at(block: &[u8], slot: usize) -> u32 {
+pub(crate) fn pointer_at(block: &[u8], slot: usize) -> u32 {
     let bytes = block.get(slot * 4..slot * 4 + 4).and_then(|bytes| bytes.try_into().ok());
     bytes.map_or(0, u32::from_le_bytes)
 }
 
 /// Sets a pointer of an indirect block.
-pub fn put_pointer(block: &mut [u8], slot: usize, ptr: u32) {
+pub(crate) fn put_pointer(block: &mut [u8], slot: usize, ptr: u32) {
     block[slot * 4..slot * 4 + 4].copy_from_slice(&ptr.to_le_bytes());
 }
 

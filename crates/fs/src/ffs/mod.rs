@@ -33,17 +33,20 @@ mod writes;
 mod writing;
 
 use alloc::Groups;
-use base::{Geo, WriteId};
+use base::WriteId;
+pub(crate) use base::{Geo, SLOTS, addr_of, describe, is_written};
 use cache::{Cache, InodeBlocks};
 use files::Files;
 use firnfs_format::ffs::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
+pub(crate) use map::{pointer_at, put_pointer};
 pub use mkfs::{MkfsOptions, mkfs, places_of_superblocks};
-pub use open::{NotFfs, read_superblock};
+pub use open::{DeviceReader, NotFfs, read_superblock};
 use operation::OpenOperation;
 pub use options::Options;
 use release::Releases;
 use std::collections::BTreeSet;
+pub(crate) use store::facts_of;
 use writes::Writes;
 
 /// Whether the volume may be written.

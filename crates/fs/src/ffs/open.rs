@@ -44,13 +44,26 @@ impl Ffs {
     /// `ReadOnly` if it was not unmounted and is to be written: a check comes first. `Io`, `Corrupt`.
     pub fn open(
         read: &mut DeviceReader<'_>,
-        mut sb: Superblock,
+        sb: Superblock,
         options: Options,
         now: TimeNs,
     ) -> Result<Self, FsError> {
         if sb.state != State::Clean && !options.read_only {
             return Err(FsError::ReadOnly("the volume was not unmounted: check it first".to_owned()));
         }
+        Self::open_mended(read, sb, options, now)
+    }
+
+    /// Opens a volume whose inodes, bitmaps and counts a check has mended, to repair its names.
+    ///
+    /// # Errors
+    /// `Io`, `Corrupt`.
+    pub fn open_mended(
+        read: &mut DeviceReader<'_>,
+        mut sb: Superblock,
+        options: Options,
+        now: TimeNs,
+    ) -> Result<Self, FsError> {
         let geo = Geo::new(sb.layout);
         let summaries = read_summaries(read, &geo)?;
         let read_only = options.read_only.then(|| "opened for reading".to_owned());

@@ -15,6 +15,7 @@ use crate::store::{
     Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store,
     StoreFacts, Ticket, zero_buf,
 };
+use firnfs_format::ffs::Superblock;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
 /// Longest read that is planned at once, in bytes.
@@ -68,20 +69,25 @@ impl Ffs {
     }
 }
 
+/// Sizes and promises of a volume.
+pub(crate) fn facts_of(sb: &Superblock) -> StoreFacts {
+    StoreFacts {
+        block_bytes: sb.layout.block_bytes,
+        inline_max_bytes: 0,
+        inline_xattr_max_bytes: 0,
+        file_max_bytes: file_max_bytes(&Geo::new(sb.layout)),
+        op_max_bytes: OP_MAX_BYTES,
+        read_max_bytes: READ_MAX_BYTES,
+        dir_unit_bytes: DIR_UNIT_MIN_BYTES as u32,
+        hash_key: sb.hash_key,
+        atomicity: Atomicity::Ordered,
+        has_checksums: false,
+    }
+}
+
 impl Store for Ffs {
     fn facts(&self) -> StoreFacts {
-        StoreFacts {
-            block_bytes: self.geo.layout.block_bytes,
-            inline_max_bytes: 0,
-            inline_xattr_max_bytes: 0,
-            file_max_bytes: file_max_bytes(&self.geo),
-            op_max_bytes: OP_MAX_BYTES,
-            read_max_bytes: READ_MAX_BYTES,
-            dir_unit_bytes: DIR_UNIT_MIN_BYTES as u32,
-            hash_key: self.sb.hash_key,
-            atomicity: Atomicity::Ordered,
-            has_checksums: false,
-        }
+        facts_of(&self.sb)
     }
 
     fn space(&self) -> Space {
