@@ -380,6 +380,7 @@ impl Ffs {
         let (size_bytes, xattr_bytes) = (core.inode.size_bytes, core.xattr_bytes());
         core.map.shape.size_bytes = size_bytes;
         core.map.shape.xattr_bytes = xattr_bytes;
+        core.map.mode = core.inode.mode;
         core.map.index_blocks = u32::try_from(core.inode.index_blocks).unwrap_or(u32::MAX);
     }
 }

@@ -38,6 +38,8 @@ pub struct Map {
     pub frags: u32,
     /// Blocks of the hash index.
     pub index_blocks: u32,
+    /// Permission bits: they belong to the ACL, which is among the attributes.
+    pub mode: u16,
 }
 
 /// A block that nothing on disk, and nothing queued, refers to.
@@ -130,7 +132,7 @@ impl CoreInode {
         Dinode {
             kind: i.kind as u8,
             whole_tail: map.shape.whole_tail,
-            mode: i.mode,
+            mode: map.mode,
             nlink: i.nlink,
             uid: i.uid,
             gid: i.gid,
@@ -188,7 +190,13 @@ impl CoreInode {
             inode.xattrs = Xattrs::Blocks(stored.xattr_bytes);
         }
         let shape = Shape { size_bytes, whole_tail: stored.whole_tail, xattr_bytes: stored.xattr_bytes };
-        let map = Map { roots: stored.roots, shape, frags: stored.frags, index_blocks: stored.index_blocks };
+        let map = Map {
+            roots: stored.roots,
+            shape,
+            frags: stored.frags,
+            index_blocks: stored.index_blocks,
+            mode: inode.mode,
+        };
         Ok(Self { map: map.clone(), stable: map, ..Self::fresh(inode) })
     }
 }

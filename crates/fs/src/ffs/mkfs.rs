@@ -2,7 +2,7 @@
 
 use super::alloc::Group;
 use super::base::Geo;
-use super::inode::CoreInode;
+use super::inode::{CoreInode, Map};
 use crate::error::FsError;
 use crate::inode::Inode;
 use firnfs_format::ffs::group::descriptor_bytes;
@@ -206,6 +206,6 @@ fn root(options: &MkfsOptions) -> Dinode {
     let mut root = Inode::root(0, options.now);
     (root.uid, root.gid) = options.root_owner;
     root.generation = 1;
-    let core = CoreInode::fresh(root);
-    core.encode(&core.map)
+    let mode = root.mode;
+    CoreInode::fresh(root).encode(&Map { mode, ..Map::default() })
 }
