@@ -8,6 +8,7 @@ use super::map::{data_key, put_pointer};
 use super::operation::{Reshape, punch_parts, reserves};
 use super::release::{Freed, Tree};
 use crate::bmap::{DIRECT, Parent};
+use crate::mutation::{Mutation, is_on};
 use crate::store::content::Content;
 use crate::store::{BlockKey, Buf, Fork, zero_buf};
 use firnfs_format::InodeNo;
@@ -301,6 +302,7 @@ impl Ffs {
         }
         match fresh {
             Some(Fresh { was_held: false, .. }) => self.free_now(Freed::Run(run)),
+            _ if is_on(Mutation::FreeAtOnce) => self.free_now(Freed::Run(run)),
             _ => self.hold(ino, holder, Freed::Run(run)),
         }
     }

@@ -17,6 +17,7 @@ use super::operation::{Before, Touch};
 use super::writes::{NewWrite, Subject};
 use crate::dirent::DIR_UNIT_MIN_BYTES;
 use crate::inode::Kind;
+use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork, Intent, Ticket};
 use firnfs_format::InodeNo;
 use std::collections::BTreeMap;
@@ -34,8 +35,14 @@ impl Ffs {
     pub(super) fn write_names(&mut self) -> Option<Ticket> {
         let first = self.writes.last();
         let mut before = self.write_gains();
+        if is_on(Mutation::NamesFirst) {
+            before.clear();
+        }
         let changes = self.directory_changes();
         self.write_changes(&changes, &mut before);
+        if is_on(Mutation::ClearedFirst) {
+            before.clear();
+        }
         self.write_losses(&before);
         let last = self.writes.last();
         if last == first {
@@ -79,7 +86,7 @@ impl Ffs {
         self.push_inodes(&all)
     }
 
-    /// What the operation did to blocks of directories that were there before, additions first.
+    /// What the operation did to blocks of directories that were there before, in order.
     fn directory_changes(&mut self) -> Vec<Change> {
         let touches = std::mem::take(&mut self.operation.touches);
         let mut changes = Vec::new();
@@ -101,7 +108,6 @@ impl Ffs {
             changes.push(Change { key, units, adds });
         }
         self.operation.touches = touches;
-        changes.sort_by_key(|change| !change.adds);
         changes
     }
 
@@ -132,7 +138,8 @@ impl Ffs {
         for touch in &self.operation.touches {
             versions.entry(touch.key).or_insert_with(|| touch.before.clone());
         }
-        let (adding, losing): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.adds);
+        let (adding, losing): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|change| change.adds || is_on(Mutation::OldNameFirst));
         let mut additions = Vec::new();
         for change in adding {
             additions.extend(self.write_change(change, &mut versions, before));
@@ -171,7 +178,7 @@ impl Ffs {
                 any = true;
             }
         }
-        let version = version.clone();
+        let version = if is_on(Mutation::RenameAtOnce) { present } else { version.clone() };
         any.then(|| self.queue_version(&change.key, version, after))
     }
 

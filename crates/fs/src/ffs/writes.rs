@@ -13,6 +13,7 @@
 use super::base::WriteId;
 use super::release::Freed;
 use crate::engine::{Job, JobId, Prepare};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf};
 use firnfs_device::{AlignedBuf, Request};
 use rustc_hash::FxHashMap;
@@ -144,7 +145,8 @@ impl Writes {
             waits += 1;
             until == Until::Durable && entry.state == State::Landed
         };
-        for &before in &new.after {
+        let after = if is_on(Mutation::UnorderedWrites) { &[][..] } else { &new.after };
+        for &before in after {
             if wait(&mut self.entries, before, Until::Durable) {
                 self.awaited.insert(before);
             }

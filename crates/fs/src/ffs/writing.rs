@@ -11,6 +11,7 @@ use super::writes::{NewWrite, Subject};
 use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::inode::Kind;
+use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork, Scope, Ticket};
 use firnfs_format::ffs::inode::DINODE_BYTES;
 use firnfs_format::ffs::{Dinode, State};
@@ -80,6 +81,9 @@ impl Ffs {
             core.fresh.remove(&place);
             writes.push(fresh.write.expect("lower levels are queued first"));
         }
+        if is_on(Mutation::PointersFirst) {
+            writes.clear();
+        }
         writes
     }
 
@@ -108,7 +112,9 @@ impl Ffs {
         let core = self.files.core_mut(ino);
         let fresh = std::mem::take(&mut core.fresh);
         let mut waits = after.to_vec();
-        waits.extend(fresh.values().map(|fresh| fresh.write.expect("dirty blocks were queued")));
+        if !is_on(Mutation::PointersFirst) {
+            waits.extend(fresh.values().map(|fresh| fresh.write.expect("dirty blocks were queued")));
+        }
         let frees = core.held.remove(&None).unwrap_or_default();
         debug_assert!(core.held.is_empty(), "indirect blocks that hold something are dirty");
         core.stable = core.map.clone();
