@@ -63,6 +63,17 @@ fn after_any_cut_a_check_finds_what_was_promised() {
 }
 
 #[test]
+fn with_all_layout_policies_as_well() {
+    let mut fast = Fast::small();
+    let tuning = &mut fast.mkfs.tuning;
+    (tuning.reallocates, tuning.smart_frag, tuning.no_switch) = (true, true, true);
+    tuning.maxcontig = 4;
+    (fast.mkfs.block_bytes, fast.mkfs.frag_bytes) = (8192, 1024);
+    let distinct = explore(&fast, 1000..1009).unwrap_or_else(|why| panic!("{why}"));
+    assert!(distinct > 1500, "{distinct} states");
+}
+
+#[test]
 fn each_rule_of_the_order_of_writes_is_needed() {
     for &mutation in ALL_OF_FFS {
         choose(Some(mutation));

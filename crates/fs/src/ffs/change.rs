@@ -329,6 +329,12 @@ impl Ffs {
         self.operation.freed.push(ino);
     }
 
+    /// Gives a dirty block that nothing refers to yet another place.
+    pub(super) fn move_block(&mut self, key: &BlockKey, addr: u32) {
+        self.set_ptr(key, addr);
+        self.cache.set_dirty(key, addr);
+    }
+
     /// Gives the last blocks of a file the fragments that its new size needs.
     pub(super) fn reshape(&mut self, reshape: &Reshape) {
         let ino = reshape.ino;

@@ -11,6 +11,49 @@ use firnfs_format::ffs::superblock::{COPY_AT_BYTES, HEAD_BYTES};
 use firnfs_format::ffs::{Dinode, State, Superblock, Tuning, VolumeLayout};
 use firnfs_format::{InodeNo, TimeNs};
 
+/// The Fast File Systems of the papers, by contiguous blocks and rotational gap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// Every block alone, two blocks of gap between them: FFS before clustering (BSD-LFS; FFS-m1r2 of USENIX'95).
+    M1R2,
+    /// Clusters of 64 KiB with two blocks of gap between them: the enhanced file system of BSD-LFS, EFS.
+    Efs,
+    /// Clusters of 8 blocks with two blocks of gap between them (USENIX'95).
+    M8R2,
+    /// Clusters of 8 blocks without gaps (USENIX'95).
+    M8R0,
+}
+
+impl Variant {
+    /// The layout of that variant for blocks of a size, on the disk that BSD-LFS measured: HP 97560, 4002 revolutions a minute, 72
+    /// sectors of 512 bytes a track, 19 tracks a cylinder.
+    #[must_use]
+    pub fn tuning(self, block_bytes: u32) -> Tuning {
+        let (maxcontig, gap_blocks) = match self {
+            Self::M1R2 => (1, 2),
+            Self::Efs => ((64 << 10) / block_bytes, 2),
+            Self::M8R2 => (8, 2),
+            Self::M8R0 => (8, 0),
+        };
+        let (track_sectors, rps) = (72, 67);
+        // The longest time that is no more than the gap: gaps are rounded up to blocks.
+        let gap_sectors = gap_blocks * block_bytes / 512;
+        Tuning {
+            minfree_percent: 10,
+            maxcontig,
+            rotdelay_ms: gap_sectors * 1000 / (track_sectors * rps),
+            max_blocks_per_group: block_bytes / 4,
+            track_sectors,
+            cylinder_tracks: 19,
+            rps,
+            cpc: 16,
+            reallocates: false,
+            no_switch: false,
+            smart_frag: false,
+        }
+    }
+}
+
 /// Largest group, in bytes, where mkfs chooses.
 const GROUP_BYTES_MAX: u64 = 64 << 20;
 

@@ -32,7 +32,9 @@ mod wanted;
 mod writes;
 mod writing;
 
+use crate::error::Outcome;
 use alloc::Groups;
+pub use alloc::Run;
 use base::WriteId;
 pub(crate) use base::{Geo, SLOTS, addr_of, describe, is_written};
 use cache::{Cache, InodeBlocks};
@@ -40,7 +42,7 @@ use files::Files;
 use firnfs_format::ffs::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
 pub(crate) use map::{pointer_at, put_pointer};
-pub use mkfs::{MkfsOptions, mkfs, places_of_superblocks};
+pub use mkfs::{MkfsOptions, Variant, mkfs, places_of_superblocks};
 pub use open::{DeviceReader, NotFfs, read_superblock};
 use operation::OpenOperation;
 pub use options::Options;
@@ -105,6 +107,26 @@ impl Ffs {
         let tables =
             u64::from(layout.data_at(0)) + u64::from(layout.data_at(1)) * u64::from(layout.groups - 1);
         layout.size_frags - tables
+    }
+
+    /// Where the blocks of a file's content lie, in its order: fragment and number of fragments; holes are left out. For studies of
+    /// layout.
+    ///
+    /// # Errors
+    /// `Need`, `NotFound`, `Corrupt`.
+    pub fn places(&mut self, ino: InodeNo) -> Outcome<Vec<Run>> {
+        let core = self.living_inode(ino)?;
+        let blocks = core.map.shape.size_bytes.div_ceil(self.geo.block_bytes());
+        let mut places = Vec::new();
+        for index in 0..blocks {
+            let key = map::data_key(ino, crate::store::Fork::Data, index);
+            let ptr = self.ptr(&key)?;
+            if ptr != 0 {
+                let frags = self.files.core(ino).frags_of(&self.geo, &key);
+                places.push(Run { addr: addr_of(ptr), frags });
+            }
+        }
+        Ok(places)
     }
 
     /// Notes that something is dirty.

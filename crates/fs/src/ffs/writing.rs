@@ -4,10 +4,13 @@
 //! that the staged inodes wait for and free.
 
 use super::Ffs;
+use super::alloc::{Run, Wish};
 use super::base::{BlockPlace, WriteId, addr_of};
 use super::inode::Sequence;
 use super::map::data_key;
+use super::release::Freed;
 use super::writes::{NewWrite, Subject};
+use crate::bmap::Parent;
 use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::inode::Kind;
@@ -264,13 +267,11 @@ impl Ffs {
     }
 
     fn extend_sequence(&mut self, key: &BlockKey) {
-        let addr = self.known_ptr(key);
         let (ino, index) = (key.ino, key.index.0);
         let alone = Sequence { start: index, len: 1 };
         let next = match self.files.core(ino).sequence {
             Some(run) if run.start + run.len == index => {
-                let before = self.known_ptr(&data_key(ino, Fork::Data, index - 1));
-                if before + self.geo.block_frags() == addr {
+                if self.sb.tuning.reallocates || self.is_behind(key) {
                     Sequence { len: run.len + 1, ..run }
                 } else {
                     self.queue_sequence(ino, run);
@@ -282,17 +283,66 @@ impl Ffs {
         let is_full = next.len >= self.sb.tuning.maxcontig.into();
         self.files.core_mut(ino).sequence = (!is_full).then_some(next);
         if is_full {
+            if self.sb.tuning.reallocates {
+                self.reallocate(ino, next);
+            }
             self.queue_sequence(ino, next);
         }
     }
 
-    /// Queues a cluster, if all of it is still dirty.
+    /// True if a block lies right behind the one before it.
+    fn is_behind(&mut self, key: &BlockKey) -> bool {
+        let before = self.known_ptr(&data_key(key.ino, key.fork, key.index.0 - 1));
+        before + self.geo.block_frags() == self.known_ptr(key)
+    }
+
+    fn keys_of(ino: InodeNo, run: Sequence) -> Vec<BlockKey> {
+        (run.start..run.start + run.len).map(|index| data_key(ino, Fork::Data, index)).collect()
+    }
+
+    /// Queues a sequence, if all of it is still dirty: each contiguous part of it in one write.
     fn queue_sequence(&mut self, ino: InodeNo, run: Sequence) {
-        let keys: Vec<_> =
-            (run.start..run.start + run.len).map(|index| data_key(ino, Fork::Data, index)).collect();
+        let keys = Self::keys_of(ino, run);
         let core = self.files.core(ino);
-        if keys.iter().all(|key| core.dirty_blocks.contains(&BlockPlace::of(key))) {
-            self.queue_blocks(&keys, &[]);
+        if !keys.iter().all(|key| core.dirty_blocks.contains(&BlockPlace::of(key))) {
+            return;
+        }
+        let mut start = 0;
+        for end in 1..=keys.len() {
+            if end == keys.len() || !self.is_behind(&keys[end]) {
+                self.queue_blocks(&keys[start..end], &[]);
+                start = end;
+            }
+        }
+    }
+
+    /// Moves the blocks of a full cluster to contiguous places before they are written for the first time (`ffs_reallocblks`), if there are
+    /// such places in groups whose bitmaps are in memory. All pointers are in the inode, or all in one indirect block.
+    fn reallocate(&mut self, ino: InodeNo, run: Sequence) {
+        let keys = Self::keys_of(ino, run);
+        let is_new = |core: &super::inode::CoreInode, key: &BlockKey| {
+            let fresh = core.fresh.get(&BlockPlace::of(key));
+            fresh.is_some_and(|fresh| fresh.write.is_none() && !fresh.was_held)
+        };
+        let holder = |key: &BlockKey| match self.geo.map.parent(0, key.index) {
+            Some(Parent::Indirect { index, .. }) => Some(index),
+            _ => None,
+        };
+        let core = self.files.core(ino);
+        let is_one_array = keys.iter().all(|key| holder(key) == holder(&keys[0]));
+        if !is_one_array || !keys.iter().all(|key| is_new(core, key)) {
+            return;
+        }
+        if (1..keys.len()).all(|at| self.is_behind(&keys[at])) {
+            return;
+        }
+        let wish = Wish::At(self.known_ptr(&keys[0]));
+        let Ok(first) = self.groups.take_cluster(keys.len() as u32, wish) else { return };
+        let frags = self.geo.block_frags();
+        for (nth, key) in (0..).zip(&keys) {
+            let old = self.known_ptr(key);
+            self.move_block(key, first + nth * frags);
+            self.free_now(Freed::Run(Run { addr: old, frags }));
         }
     }
 
