@@ -186,6 +186,9 @@ pub fn places_of_superblocks(layout: &VolumeLayout) -> impl Iterator<Item = u64>
     (0..u64::from(layout.groups)).map(move |group| group * group_bytes + COPY_AT_BYTES)
 }
 
+/// Writes bytes at an offset of the device.
+pub type DeviceWriter<'a> = dyn FnMut(u64, &[u8]) -> Result<(), FsError> + 'a;
+
 /// Writes of at most this length.
 const WRITE_MAX_BYTES: usize = 1 << 20;
 
@@ -194,10 +197,7 @@ const WRITE_MAX_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// `Invalid`: options out of range, or the device is too small, before anything is written. Those of `write`.
-pub fn mkfs(
-    options: &MkfsOptions,
-    write: &mut dyn FnMut(u64, &[u8]) -> Result<(), FsError>,
-) -> Result<(u64, Vec<u8>), FsError> {
+pub fn mkfs(options: &MkfsOptions, write: &mut DeviceWriter<'_>) -> Result<(u64, Vec<u8>), FsError> {
     let sb = options.superblock()?;
     let geo = Geo::new(sb.layout);
     let block = geo.layout.block_bytes as usize;
@@ -229,7 +229,7 @@ fn write_inodes(
     geo: &Geo,
     group: u32,
     root: Option<Dinode>,
-    write: &mut dyn FnMut(u64, &[u8]) -> Result<(), FsError>,
+    write: &mut DeviceWriter<'_>,
 ) -> Result<(), FsError> {
     let start = geo.device_bytes(geo.inode_block_addr(group * geo.layout.inode_blocks()));
     let len_bytes = geo.layout.inode_blocks() as usize * geo.layout.block_bytes as usize;

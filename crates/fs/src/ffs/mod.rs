@@ -42,7 +42,7 @@ use files::Files;
 use firnfs_format::ffs::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
 pub(crate) use map::{pointer_at, put_pointer};
-pub use mkfs::{MkfsOptions, Variant, mkfs, places_of_superblocks};
+pub use mkfs::{DeviceWriter, MkfsOptions, Variant, mkfs, places_of_superblocks};
 pub use open::{DeviceReader, NotFfs, read_superblock};
 use operation::OpenOperation;
 pub use options::Options;
