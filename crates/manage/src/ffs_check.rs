@@ -109,8 +109,13 @@ fn round(
         failed.push((finding.clone(), why));
     }
     for dir in fixer.touched() {
-        if let Err(stop @ FsError::ReadOnly(_)) = volume.run(|vfs, now| Fixer::recount(vfs, now, dir)) {
-            return Err(stop.into());
+        match volume.run(|vfs, now| Fixer::recount(vfs, now, dir)) {
+            Ok(()) => {}
+            Err(stop @ FsError::ReadOnly(_)) => return Err(stop.into()),
+            Err(why) => {
+                let about = report.findings.iter().find(|finding| finding.ino == Some(dir));
+                failed.extend(about.map(|finding| (finding.clone(), why.to_string())));
+            }
         }
     }
     volume.finish()?;

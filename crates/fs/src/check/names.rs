@@ -16,8 +16,17 @@ impl Namespace {
     /// Takes a stored block of a directory's content.
     pub fn directory_block(&mut self, dir: InodeNo, block: u64, mut bytes: Vec<u8>) {
         bytes.resize(self.block_bytes as usize, 0);
+        if dirent::is_zero(&bytes) {
+            return;
+        }
         let start = block.saturating_mul(u64::from(self.block_bytes));
         for (nth, unit) in (0..).zip(bytes.chunks(self.dir_unit_bytes as usize)) {
+            // Only a whole block may be zeros.
+            if let (true, Err(reason)) = (dirent::is_zero(unit), dirent::record(unit, 0)) {
+                self.torn_dirs.push(dir);
+                self.report(Some(dir), Problem::DirectoryBlock { block, reason });
+                continue;
+            }
             self.directory_unit(dir, block, start + nth * u64::from(self.dir_unit_bytes), unit);
         }
     }
