@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # POSIX conformance on a real mount: pjdfstest (398 cases) and fsx (100,000 random operations on each of 3 seeds, shared
-# mappings included), on a volume in memory and on an image. Needs root and /dev/fuse.
+# mappings included), on a volume in memory, on an image, and on a Fast File System. Needs root and /dev/fuse.
 #
-#   scripts/conformance.sh              both tools on both volumes
+#   scripts/conformance.sh              both tools on all volumes
 #   scripts/conformance.sh memory       only the volume in memory
 #   scripts/conformance.sh image        only the image
+#   scripts/conformance.sh ffs          only the Fast File System
 #
 # The tools are installed once, into target/conformance. No case may fail. What pjdfstest skips, and why:
 #   link::link_count_max     it asks pathconf(3) for LINK_MAX, and the C library knows no limit for FUSE file systems
@@ -144,21 +145,24 @@ run_on() {
 }
 
 volumes=("$@")
-[ ${#volumes[@]} -gt 0 ] || volumes=(memory image)
+[ ${#volumes[@]} -gt 0 ] || volumes=(memory image ffs)
 for volume in "${volumes[@]}"; do
     case $volume in
     memory)
         run_on memory --memory 2G
         ;;
-    image)
+    image | ffs)
         rm -f "$work/disk.img"
-        "$firn" mkfs "$work/disk.img" --size 2G
-        run_on image "$work/disk.img"
+        kind=log
+        [ "$volume" = image ] || kind=ffs
+        "$firn" mkfs "$work/disk.img" --size 2G --type "$kind"
+        run_on "$volume" "$work/disk.img"
         # What the tools left on the volume is still whole after a remount.
         say "remount"
         "$firn" mount "$work/disk.img" "$mnt"
         find "$mnt" -type f -exec cat {} + >/dev/null
         "$firn" umount "$mnt"
+        "$firn" fsck "$work/disk.img"
         ;;
     *)
         die "there is no volume '$volume'; see the head of this script"

@@ -2,10 +2,11 @@
 
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
+use firnfs::ffs::{self, Ffs};
 use firnfs::lfs::{Lfs, NotFirnfs, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, SystemClock};
-use firnfs_manage::OpenError;
+use firnfs_manage::{OpenError, OpenFfsError, open_ffs};
 use firnfs_volume::Volume;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +29,21 @@ pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
 pub fn open(device: Arc<dyn Device>, options: Options, atime: AtimeMode) -> Done<Volume<Lfs>> {
     let name = device.describe();
     firnfs_manage::open(device, options, atime, Arc::new(SystemClock)).map_err(|e| not_opened(&name, &e))
+}
+
+/// Opens the Fast File System on a device; one that was not unmounted is checked first.
+///
+/// # Errors
+/// It is no such volume, or is damaged.
+pub fn open_fast(device: Arc<dyn Device>, options: ffs::Options, atime: AtimeMode) -> Done<Volume<Ffs>> {
+    let name = device.describe();
+    open_ffs(device, options, atime, Arc::new(SystemClock)).map_err(|e| match e {
+        OpenFfsError::NotFfs(why) => Failure::new(Exit::NotAVolume, format!("{name}: {why}"))
+            .advise("check the path, or the volume with `firn fsck`"),
+        OpenFfsError::Fs(why) => {
+            Failure::fs(format_args!("cannot open {name}"), &why).advise("check it with `firn fsck`")
+        }
+    })
 }
 
 fn not_opened(name: &str, error: &OpenError) -> Failure {

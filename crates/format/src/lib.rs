@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 mod error;
+pub mod ffs;
 pub mod inode;
 pub mod layout;
 pub mod pointer;

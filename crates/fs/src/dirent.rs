@@ -2,15 +2,21 @@
 //!
 //! ```text
 //!  content     := block*                 (in blocks: each exactly one block long; inline: one "block" as long as needed)
-//!  block       := record+ | zeros        (records fill the block; a block of zeros is empty)
+//!  block       := unit+ | zeros          (a block of zeros is empty)
+//!  unit        := record+                (records fill the unit)
 //!  record      := ino u64, units u16, name_len u8, kind u8, name [u8; name_len], slack
 //! ```
 //! Little endian. `units` is the record's length in units of 8 bytes (at least 2), slack included. A live record has
 //! `ino != 0`, `name_len >= 1` and a kind (the `DT_*` number); a free one has `ino = 0`, `name_len = 0`, `kind = 0` and is
-//! always the first of its block. Records start on multiples of 8 and never cross a block.
+//! always the first of its unit. Records start on multiples of 8 and never cross a unit.
+//!
+//! A *unit* is as much of a directory as the store writes at once or not at all
+//! ([`StoreFacts::dir_unit_bytes`](crate::store::StoreFacts)): a whole block, or a sector of 512 bytes if blocks are overwritten
+//! in place, so that a torn write never breaks the chain of records. Reading needs no unit: the chain continues from one to the
+//! next.
 //!
 //! Invariants: a record never moves while its entry lives, and entries that are appended come behind all others.
-//! Deleting gives a record's bytes to the one before it; the first record of a block becomes free instead.
+//! Deleting gives a record's bytes to the one before it; the first record of a unit becomes free instead.
 //! Callers: [`crate::ufs`] (its directories; and the checker, which reads the same records).
 
 use crate::error::FsError;
@@ -21,6 +27,8 @@ use firnfs_format::InodeNo;
 pub const UNIT_BYTES: usize = 8;
 /// Bytes of a record before its name.
 pub const HEAD_BYTES: usize = 12;
+/// Smallest unit, in bytes; all units are multiples of it.
+pub const DIR_UNIT_MIN_BYTES: usize = 512;
 /// Longest name, in bytes.
 pub const NAME_MAX_BYTES: usize = 255;
 
@@ -106,7 +114,11 @@ pub fn record(block: &[u8], at: usize) -> Result<Record<'_>, FsError> {
     let len_bytes = units * UNIT_BYTES;
     let fits = len_bytes >= record_bytes(name_len.max(1)) && len_bytes <= block.len() - at;
     // Free records come first: anything else would be unreachable space.
-    let sound = if ino == 0 { name_len == 0 && head[KIND_AT] == 0 && at == 0 } else { name_len > 0 };
+    let sound = if ino == 0 {
+        name_len == 0 && head[KIND_AT] == 0 && at.is_multiple_of(DIR_UNIT_MIN_BYTES)
+    } else {
+        name_len > 0
+    };
     if !fits || !sound {
         let found = format!("inode {ino}, {units} units, name of {name_len} bytes");
         return Err(corrupt(at, "a directory record within its block", found));
@@ -177,7 +189,12 @@ pub fn find<'a>(block: &'a [u8], name: &[u8]) -> Result<Option<Record<'a>>, FsEr
 /// # Errors
 /// `Corrupt`.
 pub fn is_empty(block: &[u8]) -> Result<bool, FsError> {
-    records(block).next().map_or(Ok(true), |first| first.map(|r| r.is_free() && r.len_bytes == block.len()))
+    for record in records(block) {
+        if !record?.is_free() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Offset of the record whose slack takes an entry of that name length, the first of its kind; `None` if the block is
@@ -200,19 +217,21 @@ pub fn room(block: &[u8], name_len: usize) -> Result<Option<usize>, FsError> {
     Ok(None)
 }
 
-/// Puts an entry where [`room`] found some; returns its offset in the block. `block` is a whole block.
+/// Puts an entry where [`room`] found some; returns its offset in the block. `block` is a whole block, of units of `unit_bytes`.
 ///
 /// # Errors
 /// `Corrupt` if `host` is not a record with that much slack: nothing is changed then.
 pub fn insert(
     block: &mut [u8],
     host: usize,
-    ino: InodeNo,
-    kind: Kind,
+    (ino, kind): (InodeNo, Kind),
     name: &[u8],
+    unit_bytes: usize,
 ) -> Result<usize, FsError> {
+    let unit_bytes = unit_bytes.min(block.len());
     let (at, len_bytes) = if host == 0 && is_zero(block) {
-        (0, block.len())
+        free_units(block, unit_bytes);
+        (0, unit_bytes)
     } else {
         let host = record(block, host)?;
         (host.at + host.used_bytes(), host.len_bytes - host.used_bytes())
@@ -265,12 +284,21 @@ pub fn before(block: &[u8], at: usize) -> Result<Option<usize>, FsError> {
     Err(corrupt(at, "the start of a record", "the middle of one".to_owned()))
 }
 
-/// Takes the entry at `at` out of a whole block.
+/// Makes all units of a block empty.
+pub fn free_units(block: &mut [u8], unit_bytes: usize) {
+    block.fill(0);
+    for unit in block.chunks_mut(unit_bytes) {
+        let head = free_head(unit.len());
+        unit[..HEAD_BYTES].copy_from_slice(&head);
+    }
+}
+
+/// Takes the entry at `at` out of a whole block, of units of `unit_bytes`.
 ///
 /// # Errors
 /// `Corrupt` if no entry starts there: nothing is changed then.
-pub fn remove(block: &mut [u8], at: usize) -> Result<(), FsError> {
-    let previous = before(block, at)?;
+pub fn remove(block: &mut [u8], at: usize, unit_bytes: usize) -> Result<(), FsError> {
+    let previous = before(block, at)?.filter(|_| !at.is_multiple_of(unit_bytes));
     let len_bytes = record(block, at)?.len_bytes;
     match previous {
         Some(previous) => put_units(block, previous, at + len_bytes - previous),
@@ -305,12 +333,15 @@ pub fn remove_inline(content: &mut Vec<u8>, at: usize) -> Result<(), FsError> {
             content.truncate(keep);
         }
         None if is_last => content.clear(),
-        _ => remove(content, at)?,
+        _ => {
+            let one_unit = content.len();
+            remove(content, at, one_unit)?;
+        }
     }
     Ok(())
 }
 
-/// Makes inline content into a whole block: the last record gets the rest of it.
+/// Makes inline content into a whole block, which is one unit: the last record gets the rest of it.
 ///
 /// # Errors
 /// `Corrupt` if the content breaks the grammar.

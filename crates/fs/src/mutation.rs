@@ -4,19 +4,24 @@
 //! Without the feature `mutations` (tests of `torture` alone turn it on) none exists: [`is_on`] is constantly false.
 
 macro_rules! mutations {
-    ($($(#[$what:meta])* $name:ident,)*) => {
+    (log { $($(#[$what:meta])* $name:ident,)* } ffs { $($(#[$ffs_what:meta])* $ffs_name:ident,)* }) => {
         /// What is taken away.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Mutation {
             $($(#[$what])* $name,)*
+            $($(#[$ffs_what])* $ffs_name,)*
         }
 
-        /// Each of them.
+        /// Each of the log's.
         pub const ALL: &[Mutation] = &[$(Mutation::$name),*];
+
+        /// Each of the Fast File System's.
+        pub const ALL_OF_FFS: &[Mutation] = &[$(Mutation::$ffs_name),*];
     };
 }
 
 mutations! {
+log {
     /// A checkpoint slot is written before the log that it refers to is durable.
     SlotBeforeLog,
     /// A flush does not wait for the writes of earlier serials.
@@ -49,6 +54,23 @@ mutations! {
     ThawedBatch,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,
+}
+ffs {
+    /// Writes do not wait for those that must be durable before them.
+    UnorderedWrites,
+    /// A name is written before its inode (rule R1).
+    NamesFirst,
+    /// An inode is cleared before its name is gone (rule R2).
+    ClearedFirst,
+    /// What a file drops is free at once (rule R3).
+    FreeAtOnce,
+    /// Inodes and indirect blocks do not wait for their new blocks (rule R4).
+    PointersFirst,
+    /// A rename removes the old name before the new one is there (rule R5).
+    OldNameFirst,
+    /// A directory's block is written as if it had one unit: a rename within it at once (rule R5).
+    RenameAtOnce,
+}
 }
 
 #[cfg(feature = "mutations")]

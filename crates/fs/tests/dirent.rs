@@ -45,16 +45,17 @@ fn kind_of(ino: u64) -> Kind {
     if ino.is_multiple_of(2) { Kind::Directory } else { Kind::Regular }
 }
 
-/// The live entries of a block, with the grammar checked: records tile the block, and only the first may be free.
-fn entries(block: &[u8]) -> Vec<Entry> {
+/// The live entries of a block, with the grammar checked: records tile the units, and only the first of a unit may be free.
+fn entries(block: &[u8], unit_bytes: usize) -> Vec<Entry> {
     let mut next = 0;
     let mut found = Vec::new();
     for record in dirent::records(block) {
         let record = record.unwrap();
         assert_eq!(record.at, next);
         next = record.end();
+        assert_eq!(record.at / unit_bytes, (next - 1) / unit_bytes, "a record crosses a unit");
         if record.is_free() {
-            assert_eq!(record.at, 0);
+            assert!(record.at.is_multiple_of(unit_bytes));
             continue;
         }
         let (name, kind) = (record.name.to_vec(), record.kind().unwrap());
@@ -64,24 +65,24 @@ fn entries(block: &[u8]) -> Vec<Entry> {
     found
 }
 
-fn apply(block: &mut [u8], model: &mut Vec<Entry>, change: &Change) {
+fn apply(block: &mut [u8], unit_bytes: usize, model: &mut Vec<Entry>, change: &Change) {
     match change {
         Change::Insert { name, ino } if !model.iter().any(|entry| entry.name == *name) => {
             let Some(host) = dirent::room(block, name.len()).unwrap() else {
                 let used: usize = model.iter().map(|entry| dirent::record_bytes(entry.name.len())).sum();
                 // The slack is divided among the records: all of it together may suffice although no single part does.
-                let parts = model.len() + 1;
+                let parts = model.len() + block.len() / unit_bytes;
                 assert!(block.len() - used < parts * dirent::record_bytes(name.len()));
                 return;
             };
             let kind = kind_of(*ino);
-            let at = dirent::insert(block, host, InodeNo(*ino), kind, name).unwrap();
+            let at = dirent::insert(block, host, (InodeNo(*ino), kind), name, unit_bytes).unwrap();
             model.push(Entry { at, name: name.clone(), ino: *ino, kind });
         }
         Change::Insert { .. } => {}
         Change::Remove(entry) if !model.is_empty() => {
             let entry = model.swap_remove(entry % model.len());
-            dirent::remove(block, entry.at).unwrap();
+            dirent::remove(block, entry.at, unit_bytes).unwrap();
         }
         Change::Retarget { entry, ino } if !model.is_empty() => {
             let at = entry % model.len();
@@ -97,13 +98,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_block_of_a_directory_holds_what_was_put_in_and_not_taken_out(changes in vec(change(), 1..200)) {
+    fn a_block_of_a_directory_holds_what_was_put_in_and_not_taken_out(
+        changes in vec(change(), 1..200),
+        in_sectors in any::<bool>(),
+    ) {
+        let unit_bytes = if in_sectors { dirent::DIR_UNIT_MIN_BYTES } else { BLOCK_BYTES };
         let mut block = vec![0; BLOCK_BYTES];
         let mut model = Vec::new();
         for change in &changes {
-            apply(&mut block, &mut model, change);
+            apply(&mut block, unit_bytes, &mut model, change);
             model.sort_by_key(|entry| entry.at);
-            prop_assert_eq!(&entries(&block), &model);
+            prop_assert_eq!(&entries(&block, unit_bytes), &model);
             prop_assert_eq!(dirent::is_empty(&block).unwrap(), model.is_empty());
         }
         for entry in &model {
@@ -130,11 +135,11 @@ proptest! {
             }
             let entry = model.remove(removal % model.len());
             dirent::remove_inline(&mut content, entry.at).unwrap();
-            prop_assert_eq!(&entries(&content), &model);
+            prop_assert_eq!(&entries(&content, usize::MAX), &model);
         }
         let mut block = vec![0; BLOCK_BYTES];
         dirent::fill_block(&mut block, &content).unwrap();
-        prop_assert_eq!(&entries(&block), &model);
+        prop_assert_eq!(&entries(&block, BLOCK_BYTES), &model);
     }
 
     #[test]

@@ -194,8 +194,9 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
+    ("ffs", &["bmap", "cache", "digest", "dirent", "engine", "error", "fetch", "inode", "mutation", "store"]),
     ("mem", &["digest", "engine", "error", "inode", "store"]),
-    ("check", &["bmap", "dirent", "engine", "error", "inode", "lfs", "store", "ufs", "vfs"]),
+    ("check", &["bmap", "dirent", "engine", "error", "ffs", "inode", "lfs", "store", "ufs", "vfs"]),
 ];
 
 /// Folders of `crates/fs/src/lfs`, from the bottom up: each may use those before it, and `Lfs`, which contains them

@@ -4,10 +4,15 @@
 //! This crate brings the two together: each file connects one mechanism of a store to the driver, for callers that may block.
 //!
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
+//! - `kind`: which kind of volume a device has.
+//! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
 //! - `scrub`, `coalesce`, `trim`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).
 
 mod check;
 mod coalesce;
+mod ffs_check;
+mod ffs_volume;
+mod kind;
 mod log_volume;
 mod open;
 mod port;
@@ -18,6 +23,9 @@ mod scrub;
 mod trim;
 
 pub use check::check;
+pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
+pub use ffs_volume::{OpenFfsError, format_ffs, open_ffs};
+pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open};
 pub use repair::{Action, Outcome, Repaired, repair};

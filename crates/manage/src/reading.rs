@@ -6,7 +6,7 @@
 //! Callers: every mechanism of this crate that reads a volume that is not mounted, or a snapshot of one that is.
 
 use firnfs::FsError;
-use firnfs::lfs::{DEPTH_BYTES, DeviceReader, Extent, Posted};
+use firnfs::device_reader::{DEPTH_BYTES, DeviceReader, Extent, Posted};
 use firnfs_device::{AlignedBuf, Device, Request};
 use std::cell::Cell;
 

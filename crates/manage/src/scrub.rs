@@ -11,8 +11,9 @@ use firnfs::FsError;
 use firnfs::check::{
     CheckError, Depth, Finding, Progress, Report, Severity, Subject, check_recovered, check_still, subject_of,
 };
+use firnfs::device_reader::{DeviceReader, Extent};
 use firnfs::engine::Engine;
-use firnfs::lfs::{DeviceReader, Extent, HoldId, Lfs, Snapshot};
+use firnfs::lfs::{HoldId, Lfs, Snapshot};
 use firnfs::store::Store;
 use firnfs_format::BlockPtr;
 use firnfs_volume::Volume;

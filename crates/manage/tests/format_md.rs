@@ -1,4 +1,4 @@
-//! FORMAT.md agrees with the code: its generated blocks are compared with the code's own declarations.
+//! FORMAT.md and FORMAT-FFS.md agree with the code: their generated blocks are compared with the code's own declarations.
 //!
 //! A block is between `<!-- generated: NAME -->` and `<!-- end -->`. Setting `FIRNFS_REGENERATE=1` rewrites the blocks
 //! instead of comparing them; the rest of the file is left alone.
@@ -7,6 +7,7 @@ use firnfs::lfs::{Counters, LIVE_SLOT, LogKind};
 use firnfs::ufs::{index, xattr};
 use firnfs::{bmap, dirent};
 use firnfs_format::checkpoint::{COUNTERS, MAX_LOGS, MAX_SPANS};
+use firnfs_format::ffs;
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, INDIRECT_POINTERS};
 use firnfs_format::layout::{Field, LAYOUTS, Layout};
 use firnfs_format::pointer::POINTER_BYTES;
@@ -38,6 +39,60 @@ fn blocks() -> Vec<(String, String)> {
     blocks.push(("directory example".to_owned(), directory_example()));
     blocks.push(("attribute example".to_owned(), attribute_example()));
     blocks
+}
+
+/// The expected blocks of FORMAT-FFS.md, by name.
+fn ffs_blocks() -> Vec<(String, String)> {
+    let mut blocks: Vec<_> =
+        ffs::LAYOUTS.iter().map(|layout| (layout.name.to_owned(), structure(layout))).collect();
+    blocks.push(("limits".to_owned(), ffs_limits()));
+    blocks.push(("directory example".to_owned(), ffs_directory_example()));
+    blocks
+}
+
+fn ffs_limits() -> String {
+    let map = bmap::Geometry::new(4096, 4);
+    let row = |what: &str, value: String| (what.to_owned(), value);
+    let blocks = |levels: usize| {
+        let indirect: u64 = (1..=levels as u8).map(|level| map.span(level)).sum();
+        (ffs::inode::DIRECT as u64 + indirect).to_string()
+    };
+    let [data, index, xattr] = ffs::inode::LEVELS;
+    table(
+        ["limit", "value"],
+        &[
+            row("format version", ffs::superblock::VERSION.to_string()),
+            row("block", {
+                let range = ffs::BLOCK_BYTES_RANGE;
+                format!("{} to {} bytes, a power of two, chosen by mkfs", range.start(), range.end())
+            }),
+            row(
+                "fragment",
+                format!(
+                    "block / 1 to block / {}, at least {} bytes",
+                    ffs::FRAGS_PER_BLOCK_MAX,
+                    ffs::FRAG_BYTES_MIN
+                ),
+            ),
+            row("volume", format!("below {} fragments", ffs::UNWRITTEN)),
+            row("inode", format!("{} bytes", ffs::inode::DINODE_BYTES)),
+            row("direct pointers of a fork", ffs::inode::DIRECT.to_string()),
+            row("levels of indirect blocks", format!("{data} (data), {index} (index), {xattr} (attributes)")),
+            row("file, blocks of 4096 bytes", format!("{} blocks", blocks(data))),
+            row("directory index, blocks of 4096 bytes", format!("{} blocks", blocks(index))),
+            row("attribute set, blocks of 4096 bytes", format!("{} blocks", blocks(xattr))),
+            row("unit of a directory block", format!("{} bytes", dirent::DIR_UNIT_MIN_BYTES)),
+        ],
+    )
+}
+
+fn ffs_directory_example() -> String {
+    use firnfs::inode::Kind;
+    let mut block = vec![0; 1024];
+    let unit_bytes = dirent::DIR_UNIT_MIN_BYTES;
+    dirent::insert(&mut block, 0, (InodeNo(16), Kind::Directory), b"src", unit_bytes).unwrap();
+    let text = "The first two units of a block whose only entry is `src` (inode 16, a directory); their zeros are left out:\n\n";
+    format!("{text}{}{}", hex(&block[..32]), hex(&block[unit_bytes..unit_bytes + 16]))
 }
 
 /// A structure: its drawing, with 8 bytes per row, and its table.
@@ -280,16 +335,23 @@ fn with_block(text: &str, name: &str, content: &str) -> Option<String> {
 
 #[test]
 fn format_md_shows_what_the_code_declares() {
-    let path = repository().join("FORMAT.md");
+    compare("FORMAT.md", &blocks());
+}
+
+#[test]
+fn format_ffs_md_shows_what_the_code_declares() {
+    compare("FORMAT-FFS.md", &ffs_blocks());
+}
+
+fn compare(file: &str, blocks: &[(String, String)]) {
+    let path = repository().join(file);
     let written = std::fs::read_to_string(&path).unwrap();
-    let blocks = blocks();
     let markers = written.matches("<!-- generated: ").count();
-    assert_eq!(markers, blocks.len(), "FORMAT.md has a generated block for each of {} things", blocks.len());
+    assert_eq!(markers, blocks.len(), "{file} has a generated block for each of {} things", blocks.len());
     let mut expected = written.clone();
-    for (name, content) in &blocks {
-        expected = with_block(&expected, name, content).unwrap_or_else(|| {
-            panic!("FORMAT.md has no block `<!-- generated: {name} -->` ... `<!-- end -->`")
-        });
+    for (name, content) in blocks {
+        expected = with_block(&expected, name, content)
+            .unwrap_or_else(|| panic!("{file} has no block `<!-- generated: {name} -->` ... `<!-- end -->`"));
     }
     if std::env::var_os(REGENERATE).is_some() {
         std::fs::write(&path, &expected).unwrap();
@@ -299,27 +361,33 @@ fn format_md_shows_what_the_code_declares() {
         assert_eq!(
             written,
             expected,
-            "FORMAT.md line {} differs from the code. If the change of the format is meant (see its section on \
+            "{file} line {} differs from the code. If the change of the format is meant (see its section on \
              versions), run: {REGENERATE}=1 cargo test -p firnfs-manage --test format_md",
             line + 1
         );
     }
-    assert_eq!(written.len(), expected.len(), "FORMAT.md is cut short; regenerate it with {REGENERATE}=1");
+    assert_eq!(written.len(), expected.len(), "{file} is cut short; regenerate it with {REGENERATE}=1");
 }
 
 #[test]
 fn every_layout_declaration_is_listed() {
-    let sources = std::fs::read_dir(repository().join("crates/format/src")).unwrap();
-    let declared: usize = sources
-        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
-        .map(|source| source.lines().filter(|line| *line == "layout! {").count())
-        .sum();
-    assert_eq!(declared, LAYOUTS.len(), "firnfs_format::layout::LAYOUTS lists each `layout!`");
+    let declared = |folder: &str| -> usize {
+        let entries = std::fs::read_dir(repository().join(folder)).unwrap();
+        let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        files
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .map(|source| source.lines().filter(|line| *line == "layout! {").count())
+            .sum()
+    };
+    let here = declared("crates/format/src");
+    assert_eq!(here, LAYOUTS.len(), "firnfs_format::layout::LAYOUTS lists each `layout!`");
+    let ffs_here = declared("crates/format/src/ffs");
+    assert_eq!(ffs_here, ffs::LAYOUTS.len(), "firnfs_format::ffs::LAYOUTS lists each `layout!`");
 }
 
 #[test]
 fn fields_of_each_layout_cover_it_without_gaps() {
-    for layout in LAYOUTS {
+    for layout in LAYOUTS.iter().chain(ffs::LAYOUTS) {
         let mut end = 0;
         for field in layout.fields {
             assert_eq!(field.offset, end, "{}.{}", layout.name, field.name);

@@ -1,5 +1,5 @@
-//! Random histories on a log-structured volume against the model: with remounts and crashes after a sync in between, tiny
-//! caches that force every kind of fetch, and the accounting recomputed at every remount.
+//! Random histories on a volume against the model: with remounts and crashes after a sync in between, tiny caches that force every
+//! kind of fetch, and the accounting recomputed at every remount. [`Kind`] says what differs between the kinds of volumes.
 //!
 //! The seed of a history determines everything: its operations, the volume, the memory, the times. Callers: the model tests
 //! (hundreds of seeds), `firn-torture model` (thousands).
@@ -10,11 +10,17 @@ use crate::on_volume::OnVolume;
 use crate::ops::{Generator, HANDLES, Mix, Op, Path};
 use crate::run::Runner;
 use firnfs::clean::Medium;
-use firnfs::lfs::{MkfsOptions, Options};
+use firnfs::engine::Engine;
+use firnfs::ffs::{self, Ffs};
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
+use firnfs::vfs::AtimeMode;
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::TimeNs;
-use firnfs_manage::format;
+use firnfs_format::ffs::Tuning;
+use firnfs_manage::{check_ffs, format, format_ffs, open_ffs};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,6 +42,149 @@ pub struct History {
     pub steps: usize,
     /// Operations between two mounts.
     pub remount_every: usize,
+}
+
+/// What differs between the kinds of volumes.
+pub trait Kind {
+    /// Its store.
+    type Store: Engine;
+    /// It may be left without an unmount, after a sync.
+    const MAY_CRASH: bool;
+
+    /// Makes the volume of a history.
+    ///
+    /// # Errors
+    /// In words.
+    fn format(history: History, device: &dyn Device) -> Result<(), String>;
+
+    /// Mounts it.
+    ///
+    /// # Errors
+    /// In words.
+    fn mount(
+        history: History,
+        device: &Arc<dyn Device>,
+        now: TimeNs,
+    ) -> Result<OnVolume<Self::Store>, String>;
+
+    /// Recomputes its accounting; returns what is wrong, one line each.
+    ///
+    /// # Errors
+    /// In words.
+    fn audit(volume: &Volume<Self::Store>) -> Result<Vec<String>, String>;
+
+    /// Adds the work of the present mount.
+    ///
+    /// # Errors
+    /// In words.
+    fn count(volume: &Volume<Self::Store>, ran: &mut Ran) -> Result<(), String>;
+}
+
+/// Log-structured volumes.
+pub struct OnLog;
+
+impl Kind for OnLog {
+    type Store = Lfs;
+    const MAY_CRASH: bool = true;
+
+    fn format(history: History, device: &dyn Device) -> Result<(), String> {
+        let options = MkfsOptions {
+            size_bytes: history.volume_bytes(),
+            block_bytes: 4096,
+            segment_bytes: 256 << 10,
+            physical_block_bytes: 4096,
+            inline_max_bytes: [0, 200, 2048][(history.seed / 3 % 3) as usize],
+            label: String::new(),
+            uuid: [7; 16],
+            hash_key: [history.seed, 2],
+            now: START,
+            root_owner: (0, 0),
+        };
+        format(device, &options).map_err(|e| e.to_string())
+    }
+
+    fn mount(history: History, device: &Arc<dyn Device>, now: TimeNs) -> Result<OnVolume, String> {
+        let seed = history.seed;
+        let options = Options {
+            cache_bytes: if seed.is_multiple_of(2) { 4 << 20 } else { 64 << 20 },
+            write_threshold_bytes: [64 << 10, 1 << 20][(seed / 2 % 2) as usize],
+            discard: seed.is_multiple_of(5),
+            coalesce_age_ms: [None, Some(0)][(seed % 2) as usize],
+            medium: Medium::of((seed / 2).is_multiple_of(2)),
+            ..Options::default()
+        };
+        OnVolume::open(device.clone(), options, now).map_err(|e| format!("cannot be mounted: {e}"))
+    }
+
+    fn audit(volume: &Volume<Lfs>) -> Result<Vec<String>, String> {
+        audit(volume).map_err(|e| e.to_string())
+    }
+
+    /// The difference of the volume's counters since it was made.
+    fn count(volume: &Volume<Lfs>, ran: &mut Ran) -> Result<(), String> {
+        let counters = volume.run(|vfs, _| Ok(*vfs.store().counters())).map_err(|e| e.to_string())?;
+        ran.coalesced_bytes = ran.coalesced_bytes.max(counters.coalesced_bytes);
+        ran.cleaned = ran.cleaned.max(counters.segments_cleaned + counters.segments_cleaned_empty);
+        Ok(())
+    }
+}
+
+/// Volumes of the Fast File System, of all sizes of blocks and fragments and all policies.
+pub struct OnFfs;
+
+impl Kind for OnFfs {
+    type Store = Ffs;
+    const MAY_CRASH: bool = true;
+
+    fn format(history: History, device: &dyn Device) -> Result<(), String> {
+        let seed = history.seed;
+        let (block_bytes, per_block) =
+            [(4096, 8), (8192, 8), (4096, 1), (16384, 4), (4096, 2), (65536, 8)][(seed / 3 % 6) as usize];
+        let usual = ffs::MkfsOptions::with_size(history.volume_bytes());
+        let tuning = Tuning {
+            minfree_percent: [0, 10][(seed % 2) as usize],
+            maxcontig: [1, 4, 8][(seed / 2 % 3) as usize],
+            max_blocks_per_group: [4, 1024][(seed / 5 % 2) as usize],
+            reallocates: seed % 7 == 3,
+            no_switch: seed % 5 == 2,
+            smart_frag: seed % 4 == 1,
+            ..usual.tuning
+        };
+        let options = ffs::MkfsOptions {
+            block_bytes,
+            frag_bytes: block_bytes / per_block,
+            group_bytes: [None, Some(3 << 20), Some(5 << 20)][(seed / 7 % 3) as usize],
+            tuning,
+            hash_key: [seed, 2],
+            now: START,
+            ..usual
+        };
+        format_ffs(device, &options).map_err(|e| e.to_string())
+    }
+
+    fn mount(history: History, device: &Arc<dyn Device>, now: TimeNs) -> Result<OnVolume<Ffs>, String> {
+        let seed = history.seed;
+        let options = ffs::Options {
+            cache_bytes: if seed.is_multiple_of(2) { 1 << 20 } else { 64 << 20 },
+            write_threshold_bytes: [64 << 10, 1 << 20][(seed / 2 % 2) as usize],
+            ..ffs::Options::default()
+        };
+        let clock = Arc::new(VirtualClock::at(now.0));
+        let volume = open_ffs(device.clone(), options, AtimeMode::Relatime, clock.clone())
+            .map_err(|e| format!("cannot be mounted: {e}"))?;
+        Ok(OnVolume { volume, clock })
+    }
+
+    /// The volume was mounted and nothing was written since: the device has it as it was unmounted.
+    fn audit(volume: &Volume<Ffs>) -> Result<Vec<String>, String> {
+        let device = volume.device().ok_or("a volume has a device")?;
+        let report = check_ffs(device).map_err(|e| e.to_string())?;
+        Ok(report.findings.iter().map(ToString::to_string).collect())
+    }
+
+    fn count(_volume: &Volume<Ffs>, _ran: &mut Ran) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// What a history did.
@@ -74,12 +223,12 @@ impl History {
         Self { seed, steps, remount_every }
     }
 
-    /// Runs it.
+    /// Runs it on a volume of that kind.
     ///
     /// # Errors
     /// The answer of the file system and the right answer; a panic of the file system counts, too.
-    pub fn run(self) -> Result<Ran, String> {
-        catch_unwind(AssertUnwindSafe(|| Run::new(self)?.finish())).unwrap_or_else(|panic| {
+    pub fn run<K: Kind>(self) -> Result<Ran, String> {
+        catch_unwind(AssertUnwindSafe(|| Run::<K>::new(self)?.finish())).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
             Err(format!("panic: {}", text.unwrap_or_default()))
@@ -89,57 +238,26 @@ impl History {
     fn volume_bytes(self) -> u64 {
         VOLUME_BYTES[(self.seed % 3) as usize]
     }
-
-    fn mkfs_options(self) -> MkfsOptions {
-        MkfsOptions {
-            size_bytes: self.volume_bytes(),
-            block_bytes: 4096,
-            segment_bytes: 256 << 10,
-            physical_block_bytes: 4096,
-            inline_max_bytes: [0, 200, 2048][(self.seed / 3 % 3) as usize],
-            label: String::new(),
-            uuid: [7; 16],
-            hash_key: [self.seed, 2],
-            now: START,
-            root_owner: (0, 0),
-        }
-    }
-
-    fn options(self) -> Options {
-        let seed = self.seed;
-        Options {
-            cache_bytes: if seed.is_multiple_of(2) { 4 << 20 } else { 64 << 20 },
-            write_threshold_bytes: [64 << 10, 1 << 20][(seed / 2 % 2) as usize],
-            discard: seed.is_multiple_of(5),
-            coalesce_age_ms: [None, Some(0)][(seed % 2) as usize],
-            medium: Medium::of((seed / 2).is_multiple_of(2)),
-            ..Options::default()
-        }
-    }
-
-    fn mount(self, device: &Arc<dyn Device>, now: TimeNs) -> Result<OnVolume, String> {
-        OnVolume::open(device.clone(), self.options(), now).map_err(|e| format!("cannot be mounted: {e}"))
-    }
 }
 
 /// A history under way.
-struct Run {
+struct Run<K: Kind> {
     history: History,
     device: Arc<dyn Device>,
     model: Model,
-    runner: Runner<OnVolume>,
+    runner: Runner<OnVolume<K::Store>>,
     generator: Generator,
     ran: Ran,
 }
 
-impl Run {
+impl<K: Kind> Run<K> {
     fn new(history: History) -> Result<Self, String> {
         let device: Arc<dyn Device> = Arc::new(MemDevice::new(history.volume_bytes()));
-        format(&*device, &history.mkfs_options()).map_err(|e| e.to_string())?;
+        K::format(history, &*device)?;
         let mut model = Model::new(START);
         model.may_be_full = true;
         model.may_lose_atime = true;
-        let target = history.mount(&device, START)?;
+        let target = K::mount(history, &device, START)?;
         model.file_max_bytes =
             target.volume.run(|vfs, _| Ok(vfs.store().facts().file_max_bytes)).map_err(|e| e.to_string())?;
         let generator = Generator::new(history.seed, Mix::default());
@@ -151,7 +269,7 @@ impl Run {
             self.step(step).map_err(|why| format!("operation {step}: {why}"))?;
         }
         self.compare_trees()?;
-        self.note_counters()?;
+        K::count(&self.runner.target.volume, &mut self.ran)?;
         self.ran.steps = self.history.steps as u64;
         Ok(self.ran)
     }
@@ -179,17 +297,17 @@ impl Run {
 
     /// Closes the volume, or leaves it as a crash after a sync does; mounts it again, and recomputes its accounting.
     fn remount(&mut self, step: usize) -> Result<(), String> {
-        let is_clean = (step / self.history.remount_every).is_multiple_of(2);
+        let is_clean = !K::MAY_CRASH || (step / self.history.remount_every).is_multiple_of(2);
         for slot in 0..HANDLES {
             self.apply(time(step), &Op::Close { slot })?;
         }
-        self.note_counters()?;
+        K::count(&self.runner.target.volume, &mut self.ran)?;
         let volume = &self.runner.target.volume;
         let left = if is_clean { volume.close() } else { volume.sync(Scope::All) };
         left.map_err(|e| format!("left {}: {e}", if is_clean { "cleanly" } else { "after a sync" }))?;
-        self.runner.target = self.history.mount(&self.device, time(step))?;
+        self.runner.target = K::mount(self.history, &self.device, time(step))?;
         self.ran.remounts += 1;
-        let wrong = audit(&self.runner.target.volume).map_err(|e| e.to_string())?;
+        let wrong = K::audit(&self.runner.target.volume)?;
         if wrong.is_empty() {
             return Ok(());
         }
@@ -202,15 +320,6 @@ impl Run {
             self.runner.target.clock.advance_ms(1000);
             self.runner.target.volume.background().map_err(|e| format!("background work: {e}"))?;
         }
-        Ok(())
-    }
-
-    /// Adds the work of the present mount: the difference of its counters since it began.
-    fn note_counters(&mut self) -> Result<(), String> {
-        let counters = self.runner.target.volume.run(|vfs, _| Ok(*vfs.store().counters()));
-        let counters = counters.map_err(|e| e.to_string())?;
-        self.ran.coalesced_bytes = self.ran.coalesced_bytes.max(counters.coalesced_bytes);
-        self.ran.cleaned = self.ran.cleaned.max(counters.segments_cleaned + counters.segments_cleaned_empty);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
-//! `OnVolume`: an open log-structured volume as a [`Target`], in virtual time.
+//! `OnVolume`: an open volume of any kind as a [`Target`], in virtual time.
 
 use crate::run::Target;
+use firnfs::engine::Engine;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs::{FsError, Outcome};
@@ -12,15 +13,15 @@ use firnfs_volume::Volume;
 use std::sync::Arc;
 
 /// See the module's head.
-pub struct OnVolume {
+pub struct OnVolume<S: Engine = Lfs> {
     /// The volume.
-    pub volume: Volume<Lfs>,
+    pub volume: Volume<S>,
     /// Its clock.
     pub clock: Arc<VirtualClock>,
 }
 
 impl OnVolume {
-    /// Opens the volume on `device` (relatime) with a clock that shows `now`.
+    /// Opens the log-structured volume on `device` (relatime) with a clock that shows `now`.
     ///
     /// # Errors
     /// As [`firnfs_manage::open`].
@@ -31,10 +32,10 @@ impl OnVolume {
     }
 }
 
-impl Target for OnVolume {
-    type Store = Lfs;
+impl<S: Engine> Target for OnVolume<S> {
+    type Store = S;
 
-    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<Lfs>) -> Outcome<T>) -> Result<T, FsError> {
+    fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<S>) -> Outcome<T>) -> Result<T, FsError> {
         self.volume.run(|vfs, _| op(vfs))
     }
 

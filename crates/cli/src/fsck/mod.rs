@@ -2,6 +2,7 @@
 //!
 //! Exit codes are those of fsck(8), not those of the other commands.
 
+mod fast;
 mod repair;
 mod salvage;
 mod view;
@@ -18,6 +19,7 @@ use firnfs::check::{CheckError, From, Progress};
 use firnfs::lfs::NotFirnfs;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, ReadOnlyDevice};
 use firnfs_fuse::mount;
+use firnfs_manage::{VolumeKind, kind_of};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use view::{CheckView, FsckView};
@@ -85,6 +87,11 @@ pub struct FsckArgs {
 
 /// Runs the command; its exit code.
 pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
+    match is_fast(args) {
+        Ok(true) => return fast::run(args, output).unwrap_or_else(|failure| fail(&failure)),
+        Ok(false) => {}
+        Err(failure) => return fail(&failure),
+    }
     match fsck(args) {
         Ok(view) => match output.show(args.json, &view, |out| describe(out, &view)) {
             Ok(()) => ExitCode::from(view.exit),
@@ -92,6 +99,15 @@ pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
         },
         Err(failure) => fail(&failure),
     }
+}
+
+/// Whether the volume is a Fast File System. A salvage wants a log.
+fn is_fast(args: &FsckArgs) -> Done<bool> {
+    if args.salvage.is_some() {
+        return Ok(false);
+    }
+    refuse_mounted(&args.image)?;
+    Ok(kind_of(&open(&args.image, Access::ReadOnly)?) == VolumeKind::Ffs)
 }
 
 fn fail(failure: &Failure) -> ExitCode {

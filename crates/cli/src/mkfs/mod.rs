@@ -1,7 +1,8 @@
 //! `firn mkfs`: makes a volume on an image file or block device, and fills it from a directory tree if asked.
 //!
-//! [`plan`] decides and refuses, [`signatures`] recognises existing content, [`from_dir`] copies a tree.
+//! [`fast`] makes volumes of the Fast File System; [`plan`] decides and refuses, [`signatures`] recognises existing content, [`from_dir`] copies a tree.
 
+mod fast;
 mod from_dir;
 mod plan;
 mod signatures;
@@ -13,10 +14,12 @@ use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::lfs::{MkfsOptions, Options};
 use firnfs_device::{AlignedBuf, Clock, Device, FileDevice, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_format::superblock::LOG_START_BYTES;
+use firnfs_volume::Volume;
 use from_dir::Totals;
 use plan::MkfsPlan;
 pub use plan::open_failed;
@@ -51,6 +54,27 @@ pub struct MkfsArgs {
     /// Name of the volume, at most 64 bytes
     #[arg(long, default_value = "")]
     pub label: String,
+    /// Kind of volume
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value = "log")]
+    pub kind: KindArg,
+    /// ffs: fragment size, the block size / 1, 2, 4 or 8, at least 512 [default: an eighth of the block size]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub frag_size: Option<u64>,
+    /// ffs: layout of the Fast File Systems that the papers measured, for their disk [default: clusters of 64 KiB, no gaps]
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub variant: Option<fast::VariantArg>,
+    /// ffs: share of the space that is kept free, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=50))]
+    pub minfree: Option<u32>,
+    /// ffs: move full clusters to contiguous blocks before they are written
+    #[arg(long)]
+    pub realloc: bool,
+    /// ffs: a file keeps its group until its second indirect block
+    #[arg(long)]
+    pub no_switch: bool,
+    /// ffs: the tail of a file goes behind its last whole block
+    #[arg(long)]
+    pub smart_frag: bool,
     /// Segment size, a power of two from 256K to 64M
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1M")]
     pub segment_size: u64,
@@ -72,6 +96,15 @@ pub struct MkfsArgs {
     pub json: bool,
 }
 
+/// Kinds of volumes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum KindArg {
+    /// Log-structured
+    Log,
+    /// The Fast File System of 4.4BSD
+    Ffs,
+}
+
 /// The result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Made {
@@ -90,6 +123,10 @@ struct Made {
 /// Refused for safety, options out of range, or the device or the tree fails.
 pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let plan = MkfsPlan::resolve(args)?;
+    if args.kind == KindArg::Ffs {
+        return fast::run(args, plan, output);
+    }
+    fast::refuse_options(args)?;
     let options = options(args, &plan)?;
     // Before making a file: refuse options that make no volume.
     firnfs::lfs::mkfs_with_logs(&options, args.data_logs).map_err(|e| impossible(&e))?;
@@ -120,11 +157,15 @@ fn write_volume(plan: &MkfsPlan, device: &FileDevice, options: &MkfsOptions, dat
 
 /// Copies a tree into the fresh volume, with a progress bar, and closes it.
 fn fill(plan: &MkfsPlan, device: FileDevice, tree: &Path) -> Done<Totals> {
+    let volume = crate::volume::open(Arc::new(device), Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
+    fill_volume(plan, &volume, tree)
+}
+
+fn fill_volume<S: Engine>(plan: &MkfsPlan, volume: &Volume<S>, tree: &Path) -> Done<Totals> {
     let leave_out = plan.source_id();
     let expected = from_dir::survey(tree, leave_out)?;
-    let volume = crate::volume::open(Arc::new(device), Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
     let bar = Bar::of_bytes();
-    let copied = from_dir::copy_tree(&volume, tree, leave_out, &mut |totals| {
+    let copied = from_dir::copy_tree(volume, tree, leave_out, &mut |totals| {
         let files = format_args!("{} of {} files", Count(totals.files), Count(expected.files));
         bar.show(totals.bytes, expected.bytes, files);
     });

@@ -5,6 +5,7 @@
 //! 2 MiB and the last 128 KiB; it never fails on odd bytes or short files. If the table does not recognise the content of a
 //! block device, blkid(8) is asked, where it is installed.
 
+use firnfs_format::ffs::superblock as ffs;
 use firnfs_format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT};
 use std::fs::File;
 use std::io;
@@ -160,6 +161,9 @@ fn le_u32(bytes: &[u8], at_bytes: usize) -> u32 {
 
 /// A firnfs volume: either of the two superblock copies near the start.
 fn firnfs_volume(head: &[u8]) -> Option<&'static str> {
+    if starts_at(head, ffs::COPY_AT_BYTES as usize, &ffs::MAGIC) {
+        return Some("a Fast File System of firnfs");
+    }
     [SUPERBLOCK_PRIMARY_AT, SUPERBLOCK_SECOND_AT]
         .into_iter()
         .any(|at_bytes| starts_at(head, at_bytes as usize, &SUPERBLOCK_MAGIC))

@@ -8,6 +8,7 @@ use crate::sizes::Bytes;
 use crate::target::mount_of_image;
 use crate::volume;
 use firnfs::clean::Medium;
+use firnfs::ffs::{self, Ffs};
 use firnfs::lfs::{Lfs, Options};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::store::Store;
@@ -15,6 +16,7 @@ use firnfs::vfs::Vfs;
 use firnfs_device::{Access, Clock, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_fuse::{SessionError, mount};
+use firnfs_manage::{VolumeKind, kind_of};
 use firnfs_volume::Volume;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,13 +48,17 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
         }
         Source::Image(path) => {
             let path = path.canonicalize().map_err(|e| Failure::io("cannot open", path, &e))?;
-            serve(Arc::new(image_volume(plan, &path)?), path, plan)
+            let device = image_device(plan, &path)?;
+            match kind_of(&device) {
+                VolumeKind::Log => serve(Arc::new(log_volume(plan, device)?), path, plan),
+                VolumeKind::Ffs => serve(Arc::new(fast_volume(plan, device)?), path, plan),
+            }
         }
     }
 }
 
-/// The volume on an image file or block device.
-fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
+/// An image file or block device, locked.
+fn image_device(plan: &MountPlan, path: &Path) -> Done<FileDevice> {
     refuse_second_mount(path)?;
     let read_only = plan.mount_options.read_only;
     let (access, lock) =
@@ -65,7 +71,22 @@ fn image_volume(plan: &MountPlan, path: &Path) -> Done<Volume<Lfs>> {
         hold_claim: !mount::uses_fuseblk(path),
         ..FileOptions::default()
     };
-    let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
+    FileDevice::open(path, &file).map_err(|e| open_failed(&e))
+}
+
+/// The Fast File System on a device. Settings of the log do not concern it.
+fn fast_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Ffs>> {
+    let options = ffs::Options {
+        cache_bytes: plan.cache_bytes,
+        read_only: plan.mount_options.read_only,
+        ..ffs::Options::default()
+    };
+    volume::open_fast(Arc::new(device), options, plan.mount_options.atime)
+}
+
+/// The log-structured volume on a device.
+fn log_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Lfs>> {
+    let read_only = plan.mount_options.read_only;
     // A program that assumes a head where there is none loses less than one that seeks for each block.
     let is_rotational = plan.rotational.or_else(|| device.is_rotational()).unwrap_or(true);
     let options = Options {

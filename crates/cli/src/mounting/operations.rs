@@ -4,6 +4,7 @@
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
 use crate::{port, stat};
+use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
 use firnfs_fuse::Session;
@@ -17,6 +18,12 @@ pub trait Operations: Inspect + Sized + 'static {
 }
 
 impl Operations for MemStore {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
+        stat::register(session.registry_mut(), Arc::downgrade(volume));
+    }
+}
+
+impl Operations for Ffs {
     fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
     }

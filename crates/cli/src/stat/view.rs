@@ -7,6 +7,7 @@ use super::cleaning::{CleaningView, RoomView};
 use crate::dump::views::uuid_text;
 use firnfs::FsError;
 use firnfs::engine::Engine;
+use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
 use firnfs_format::TimeNs;
@@ -110,6 +111,12 @@ pub trait Inspect: Engine + Sized {
 }
 
 impl Inspect for MemStore {
+    fn log_view(_volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
+        Ok(None)
+    }
+}
+
+impl Inspect for Ffs {
     fn log_view(_volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
         Ok(None)
     }

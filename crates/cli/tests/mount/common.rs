@@ -17,6 +17,15 @@ use std::time::{Duration, Instant};
 pub enum Kind {
     Memory,
     Image,
+    /// A Fast File System on an image.
+    Fast,
+}
+
+impl Kind {
+    /// It survives an unmount.
+    pub fn is_kept(self) -> bool {
+        self != Self::Memory
+    }
 }
 
 /// The kernel has one set of caches, which all tests share.
@@ -32,7 +41,7 @@ pub fn kernel_caches_go() -> RwLockWriteGuard<'static, ()> {
     KERNEL_CACHES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub const BOTH: [Kind; 2] = [Kind::Memory, Kind::Image];
+pub const ALL: [Kind; 3] = [Kind::Memory, Kind::Image, Kind::Fast];
 
 /// True if mounts are possible; prints a message if not.
 pub fn can_mount() -> bool {
@@ -100,6 +109,10 @@ impl Mount {
             }
             Kind::Image => {
                 firn_ok(&["mkfs", mount.image.to_str().unwrap(), "--size", size]);
+                mount.mount_image(options);
+            }
+            Kind::Fast => {
+                firn_ok(&["mkfs", mount.image.to_str().unwrap(), "--size", size, "--type", "ffs"]);
                 mount.mount_image(options);
             }
         }

@@ -1,7 +1,7 @@
 //! Partial writes: write(2) returns how much was written, exactly that much is there, and a program that writes the rest gets
 //! the error.
 
-use crate::common::{BOTH, Mount, can_mount, pattern};
+use crate::common::{ALL, Mount, can_mount, pattern};
 use crate::in_process::{Served, volume_image};
 use firnfs::lfs::Options;
 use firnfs_device::MemDevice;
@@ -24,7 +24,7 @@ fn a_write_that_the_volume_has_room_for_only_in_part_tells_how_much_was_written(
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::with(kind, "64M", &[]);
         let filler = File::create(mount.path("filler")).unwrap();
         let mut at_bytes = 0;
@@ -43,7 +43,7 @@ fn a_write_that_the_volume_has_room_for_only_in_part_tells_how_much_was_written(
         assert_eq!(errno(rest), Some(Errno::NOSPC), "{kind:?}");
         file.sync_all().unwrap();
         drop((file, filler));
-        if kind == crate::common::Kind::Image {
+        if kind.is_kept() {
             mount.remount_image();
         }
         assert!(fs::read(mount.path("file")).unwrap() == content[..written], "{kind:?}");

@@ -1,6 +1,6 @@
 //! POSIX behaviour on a real mount, over the memory store and over an image.
 
-use crate::common::{BOTH, Kind, Mount, can_mount, is_root, pattern, shell};
+use crate::common::{ALL, Kind, Mount, can_mount, is_root, pattern, shell};
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, StatxFlags, Timespec, Timestamps, XattrFlags,
 };
@@ -19,7 +19,7 @@ fn holes_are_found_and_read_as_zeros() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let file = read_write(&mount.path("sparse"));
         let far = 3 << 40;
@@ -43,7 +43,7 @@ fn fallocate_charges_punches_and_zeroes() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let file = read_write(&mount.path("f"));
         rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1 << 20).unwrap();
@@ -62,7 +62,7 @@ fn fallocate_charges_punches_and_zeroes() {
         assert!(fs::read(mount.path("f")).unwrap() == expected, "{kind:?}");
         let refused = rustix::fs::fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4096);
         assert_eq!(refused, Err(Errno::OPNOTSUPP));
-        if kind == Kind::Image {
+        if kind.is_kept() {
             drop(file);
             mount.remount_image();
             assert!(fs::read(mount.path("f")).unwrap() == expected);
@@ -75,7 +75,7 @@ fn renames_replace_refuse_and_exchange() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let (a, b) = (mount.path("a"), mount.path("b"));
         fs::write(&a, "a").unwrap();
@@ -100,7 +100,7 @@ fn extended_attributes_of_all_namespaces_are_kept() {
     if !can_mount() || !is_root() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let path = mount.path("f");
         fs::write(&path, "").unwrap();
@@ -111,7 +111,7 @@ fn extended_attributes_of_all_namespaces_are_kept() {
             rustix::fs::setxattr(&path, name, value, XattrFlags::CREATE).unwrap();
             assert_eq!(rustix::fs::setxattr(&path, name, value, XattrFlags::CREATE), Err(Errno::EXIST));
         }
-        if kind == Kind::Image {
+        if kind.is_kept() {
             mount.remount_image();
         }
         let mut value = vec![0; 65536];
@@ -131,7 +131,7 @@ fn acls_grant_are_inherited_and_follow_chmod() {
     if !can_mount() || !is_root() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let script = "
             chmod 755 . && mkdir d && setfacl -m u:daemon:rwx,d:u:daemon:rw,d:g::r,d:o::- d
@@ -154,7 +154,7 @@ fn special_files_of_all_kinds_work() {
     if !can_mount() || !is_root() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let script = "mknod null c 1 3; echo gone > null; mknod disk b 259 70000; mkfifo fifo
             stat -c '%F %t:%T' null disk
@@ -164,7 +164,7 @@ fn special_files_of_all_kinds_work() {
         let socket = std::os::unix::net::UnixListener::bind(mount.path("socket")).unwrap();
         drop(std::os::unix::net::UnixStream::connect(mount.path("socket")).unwrap());
         drop(socket);
-        if kind == Kind::Image {
+        if kind.is_kept() {
             mount.remount_image();
             assert_eq!(shell(&mount.mnt, "stat -c '%F %t:%T' disk"), "block special file 103:11170\n");
         }
@@ -176,7 +176,7 @@ fn a_listing_is_complete_while_entries_come_and_go() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let directory = mount.path("d");
         fs::create_dir(&directory).unwrap();
@@ -207,7 +207,7 @@ fn an_unlinked_file_lives_until_closed_and_then_gives_its_space_back() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let free = || rustix::fs::statvfs(&mount.mnt).unwrap().f_bfree;
         let before = free();
@@ -233,7 +233,7 @@ fn a_file_opened_with_o_tmpfile_has_no_name_until_it_is_given_one() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let unnamed = |flags| open(&mount.mnt, OFlags::TMPFILE | OFlags::RDWR | flags, Mode::from(0o640));
         let give_name = |file: &fs::File, name: &str| {
@@ -279,7 +279,7 @@ fn times_before_1970_and_after_2038_keep_their_nanoseconds() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let path = mount.path("f");
         fs::write(&path, "").unwrap();
@@ -287,7 +287,7 @@ fn times_before_1970_and_after_2038_keep_their_nanoseconds() {
             let time = Timespec { tv_sec: secs, tv_nsec: nanos };
             let times = Timestamps { last_access: time, last_modification: time };
             rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
-            if kind == Kind::Image {
+            if kind.is_kept() {
                 mount.remount_image();
             }
             let meta = fs::metadata(&path).unwrap();
@@ -305,7 +305,7 @@ fn a_write_by_another_user_clears_set_id_bits_at_once() {
     if !can_mount() || !is_root() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let script = "chmod 755 .
             as() { setpriv --reuid=1 --regid=1 --clear-groups \"$@\"; }
@@ -352,7 +352,7 @@ fn direct_io_sees_what_buffered_io_wrote_and_the_reverse() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let path = mount.path("f");
         let bytes = pattern(4, 1 << 20);
@@ -371,7 +371,7 @@ fn a_full_volume_says_so_keeps_what_it_has_and_deletes() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::with(kind, "64M", &[]);
         fs::write(mount.path("kept"), pattern(1, 1 << 20)).unwrap();
         let mut filler = File::create(mount.path("filler")).unwrap();
@@ -407,7 +407,7 @@ fn copy_file_range_copies_within_and_between_files() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let bytes = pattern(7, 5 << 20);
         fs::write(mount.path("a"), &bytes).unwrap();
@@ -428,7 +428,7 @@ fn appends_of_several_processes_never_overwrite_each_other() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let script = "for p in 1 2 3 4; do
                 (i=0; while [ $i -lt 300 ]; do echo \"process $p line $i end\" >> log; i=$((i + 1)); done) &

@@ -1,6 +1,6 @@
 //! Common programs on a real mount, over the memory store and over an image.
 
-use crate::common::{BOTH, Kind, Mount, can_mount, shell};
+use crate::common::{ALL, Kind, Mount, can_mount, shell};
 use std::path::Path;
 
 /// This project's own sources: a real tree that always exists.
@@ -13,7 +13,7 @@ fn git_clones_commits_and_finds_nothing_to_complain_about() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let script = format!(
             "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
@@ -26,7 +26,7 @@ fn git_clones_commits_and_finds_nothing_to_complain_about() {
             sources()
         );
         assert_eq!(shell(&mount.mnt, &script), "8\n", "{kind:?}");
-        if kind == Kind::Image {
+        if kind.is_kept() {
             mount.remount_image();
             assert_eq!(
                 shell(&mount.mnt, "cd two; git fsck --strict 2>&1; git diff --stat HEAD; git status --short"),
@@ -41,7 +41,7 @@ fn tar_and_rsync_bring_a_tree_over_unchanged() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let sources = sources();
         let script = format!(
@@ -52,7 +52,7 @@ fn tar_and_rsync_bring_a_tree_over_unchanged() {
              diff -r {sources} tar && diff -r {sources} rsync"
         );
         assert_eq!(shell(&mount.mnt, &script), "", "{kind:?}");
-        if kind == Kind::Image {
+        if kind.is_kept() {
             mount.remount_image();
             assert_eq!(shell(&mount.mnt, &format!("diff -r {sources} tar; rm -rf tar rsync; ls -A")), "");
         }
@@ -64,7 +64,7 @@ fn sqlite_keeps_its_promises_in_both_journal_modes() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         for mode in ["wal", "delete"] {
             let script = format!(
@@ -90,7 +90,7 @@ fn a_compiler_builds_a_program_that_runs_from_the_mount() {
     if !can_mount() {
         return;
     }
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         let script = "i=0; while [ $i -lt 40 ]; do
                 printf 'int f%d(int x) { return x + %d; }\\n' $i $i > f$i.c; i=$((i + 1))
@@ -111,12 +111,12 @@ fn shared_mappings_of_two_processes_and_writes_agree() {
         return;
     }
     let helper = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mount/mapped.c");
-    for kind in BOTH {
+    for kind in ALL {
         let mount = Mount::new(kind);
         // The program itself runs from the mount, through a private mapping.
         let script = format!("gcc -O1 -o mapped {helper}; ./mapped data; stat -c %s data");
         assert_eq!(shell(&mount.mnt, &script), "ok\n4194304\n", "{kind:?}");
-        if kind == Kind::Image {
+        if kind.is_kept() {
             let sum = shell(&mount.mnt, "sha256sum data");
             mount.remount_image();
             assert_eq!(shell(&mount.mnt, "sha256sum data"), sum);

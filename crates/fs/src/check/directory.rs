@@ -76,8 +76,9 @@ pub fn remove_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace) -> Out
     match shorter {
         Some(content) => set_inline(store.inode_mut(&mut op, at.dir), content),
         None => {
+            let unit_bytes = store.facts().dir_unit_bytes as usize;
             let bytes = store.block_mut(&mut op, at.dir, Fork::Data, BlockIndex(block));
-            dirent::remove(bytes, offset).expect("looked at: the entry can be taken out");
+            dirent::remove(bytes, offset, unit_bytes).expect("looked at: the entry can be taken out");
         }
     }
     drop_index(store, &mut op, &dir);
@@ -121,7 +122,7 @@ pub fn retype_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace, target
     Ok(())
 }
 
-/// Keeps, of a block or of inline content, the records before the first unreadable one.
+/// Keeps, of each unit of a block or of inline content, the records before the first unreadable one.
 ///
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
@@ -135,18 +136,22 @@ pub fn keep_readable<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo, block: 
         store.end(op);
         return Ok(());
     }
-    let bytes = store.block(ino, Fork::Data, BlockIndex(block))?;
-    let last = readable(&bytes).map(|(last, _)| last);
+    store.block(ino, Fork::Data, BlockIndex(block))?;
+    let facts = store.facts();
     let mut op = begin(store, now, &dir, Some(block))?;
     let bytes = store.block_mut(&mut op, ino, Fork::Data, BlockIndex(block));
-    let block_bytes = bytes.len();
-    match last {
-        Some(last) => {
-            dirent::put_units(bytes, last, block_bytes - last);
-            let used = dirent::record(bytes, last).map_or(0, |record| record.used_bytes());
-            bytes[last + used.max(dirent::HEAD_BYTES)..].fill(0);
+    let is_one_unit = facts.dir_unit_bytes == facts.block_bytes;
+    for unit in bytes.chunks_mut(facts.dir_unit_bytes as usize) {
+        let unit_bytes = unit.len();
+        match readable(unit).map(|(last, _)| last) {
+            Some(last) => {
+                dirent::put_units(unit, last, unit_bytes - last);
+                let used = dirent::record(unit, last).map_or(0, |record| record.used_bytes());
+                unit[last + used.max(dirent::HEAD_BYTES)..].fill(0);
+            }
+            None if is_one_unit => unit.fill(0),
+            None => dirent::free_units(unit, unit_bytes),
         }
-        None => bytes.fill(0),
     }
     drop_index(store, &mut op, &dir);
     store.end(op);

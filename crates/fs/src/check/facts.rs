@@ -35,8 +35,10 @@ impl Facts {
 impl Check<'_> {
     /// Gathers the facts at the end of the check.
     pub fn facts(&mut self) -> Facts {
-        let wrong_charge = |inode: &&super::state::InodeFacts| inode.charged_found != inode.charged_stated;
-        let charges = self.inodes.iter().filter(wrong_charge).map(|i| (i.ino, i.charged_found)).collect();
+        let wrong_charge =
+            |inode: &&super::namespace::InodeFacts| inode.charged_found != inode.charged_stated;
+        let charges =
+            self.names.inodes.iter().filter(wrong_charge).map(|i| (i.ino, i.charged_found)).collect();
         let tables = self.accounting_is_wrong().then(|| self.tables());
         Facts { tables, charges, lost_inodes: std::mem::take(&mut self.lost_inodes) }
     }
@@ -66,7 +68,9 @@ impl Check<'_> {
                     | Problem::Pointer { .. }
             )
         };
-        self.is_torn || self.is_stale || self.findings.iter().any(|finding| is_accounting(&finding.problem))
+        self.is_torn
+            || self.is_stale
+            || self.names.findings.iter().any(|finding| is_accounting(&finding.problem))
     }
 
     /// Both tables from the pointers of phase 1. Blocks of the old trees are not counted, because the trees are
@@ -93,7 +97,7 @@ impl Check<'_> {
             (segment, UsageEntry { live_bytes, in_use, epoch, ..entry })
         });
         let usage = usage.filter(|(_, entry)| *entry != UsageEntry::default()).collect();
-        let move_logs = self.findings.iter().any(|f| matches!(f.problem, Problem::LogWay { .. }));
+        let move_logs = self.names.findings.iter().any(|f| matches!(f.problem, Problem::LogWay { .. }));
         let tables: u64 = table_bytes.values().sum();
         let mut imap = std::mem::take(&mut self.imap);
         imap.retain(|(number, _)| *number < INODE_NUMBERS);

@@ -5,7 +5,8 @@
 //! directory blocks on to phase 2 as it reads them, so nothing is read twice.
 
 use super::finding::{Problem, Versus};
-use super::state::{Check, Depth, DirFacts, IndexNode, InodeFacts};
+use super::namespace::{DirFacts, IndexNode, InodeFacts};
+use super::state::{Check, Depth};
 use super::sweep::{Course, List};
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
@@ -50,7 +51,7 @@ impl Check<'_> {
     pub fn phase_1(&mut self) {
         let mut order: Vec<usize> = (0..self.imap.len()).filter(|&n| self.imap[n].1.is_used()).collect();
         order.sort_unstable_by_key(|&n| self.imap[n].1.ptr.addr);
-        self.inodes.reserve_exact(order.len());
+        self.names.inodes.reserve_exact(order.len());
         let mut pending = Pending::default();
         let mut course = Course::default();
         for at in 0..order.len() {
@@ -67,8 +68,7 @@ impl Check<'_> {
         self.sweep.end(course);
         self.settle(&mut pending);
         self.charges();
-        self.inodes.sort_unstable_by_key(|inode| inode.ino);
-        self.dirs.sort_unstable_by_key(|dir| dir.ino);
+        self.names.sort();
     }
 
     fn record(&mut self, (order, at): (&[usize], usize), course: &mut Course, pending: &mut Pending) {
@@ -123,7 +123,7 @@ impl Check<'_> {
     fn note_inode(&mut self, ino: InodeNo, stored: &StoredInode) {
         let inode = &stored.inode;
         let is_inline = matches!(inode.body, Body::Inline(_));
-        self.inodes.push(InodeFacts {
+        self.names.inodes.push(InodeFacts {
             ino,
             parent: inode.parent,
             size_bytes: inode.size_bytes,
@@ -142,7 +142,7 @@ impl Check<'_> {
         }
         if inode.kind == Kind::Directory {
             self.totals.directories += 1;
-            self.dirs.push(DirFacts {
+            self.names.dirs.push(DirFacts {
                 ino,
                 entries: inode.entries,
                 entry_bytes: inode.entry_bytes,
@@ -155,7 +155,7 @@ impl Check<'_> {
                 is_reached: false,
             });
             if let Body::Inline(content) = &inode.body {
-                self.directory_bytes(ino, 0, content);
+                self.names.directory_bytes(ino, content);
             }
         }
     }
@@ -183,7 +183,7 @@ impl Check<'_> {
 
     fn roots(&mut self, ino: InodeNo, stored: &StoredInode, pending: &mut Pending) {
         let is_dir = stored.inode.kind == Kind::Directory;
-        let owner = self.inodes.len() - 1;
+        let owner = self.names.inodes.len() - 1;
         for (fork, roots) in FORK_KINDS.into_iter().zip(&stored.roots) {
             if roots.used() == (0, 0) {
                 continue;
@@ -203,7 +203,7 @@ impl Check<'_> {
     /// Judges a pointer, counts it, and queues its target.
     fn pointer(&mut self, mut todo: Todo, pending: &mut Pending) {
         let Todo { key, ptr, .. } = todo;
-        let inode = &mut self.inodes[todo.owner];
+        let inode = &mut self.names.inodes[todo.owner];
         let is_directory = inode.kind == Kind::Directory as u8;
         match ptr.kind {
             PtrKind::Hole => return,
@@ -250,9 +250,9 @@ impl Check<'_> {
     /// Notes that a block with pointers could not be followed.
     fn torn(&mut self, todo: &Todo) {
         self.is_torn = true;
-        self.inodes[todo.owner].is_torn = true;
+        self.names.inodes[todo.owner].is_torn = true;
         if todo.is_dir {
-            self.torn_dirs.push(todo.key.ino);
+            self.names.torn_dirs.push(todo.key.ino);
         }
     }
 
@@ -326,16 +326,16 @@ impl Check<'_> {
             Ok(bytes) => bytes,
             Err(reason) => {
                 if is_dir {
-                    self.torn_dirs.push(key.ino);
+                    self.names.torn_dirs.push(key.ino);
                 }
                 self.report(Some(key.ino), Problem::Block { key, reason });
                 return;
             }
         };
         match key.fork {
-            Fork::Data if is_dir => self.directory_block(key.ino, key.index.0, bytes),
+            Fork::Data if is_dir => self.names.directory_block(key.ino, key.index.0, bytes),
             Fork::Index if is_dir => {
-                self.index_nodes.push(IndexNode { dir: key.ino, block: key.index.0, bytes });
+                self.names.index_nodes.push(IndexNode { dir: key.ino, block: key.index.0, bytes });
             }
             Fork::Data | Fork::Index | Fork::Xattr => {}
         }
@@ -343,8 +343,8 @@ impl Check<'_> {
 
     /// Bytes charged to each inode.
     fn charges(&mut self) {
-        for at in 0..self.inodes.len() {
-            let inode = self.inodes[at];
+        for at in 0..self.names.inodes.len() {
+            let inode = self.names.inodes[at];
             if inode.charged_found != inode.charged_stated && !inode.is_torn {
                 let bytes = Versus { stated: inode.charged_stated, found: inode.charged_found };
                 self.report(Some(inode.ino), Problem::Charge(bytes));

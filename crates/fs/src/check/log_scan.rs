@@ -9,8 +9,9 @@
 //! accept are older than all that the next mount wrote.
 
 use super::state::Progress;
+use crate::device_reader::{DeviceReader, Extent};
+use crate::lfs::Geometry;
 use crate::lfs::scan::{Partial, partial_at, stored_bytes};
-use crate::lfs::{DeviceReader, Extent, Geometry};
 use firnfs_format::inode::decode_record;
 use firnfs_format::summary::{Entry, EntryKind, FLAG_END};
 use firnfs_format::table::{ImapEntry, TABLE_ENTRY_BYTES, TableEntry};

@@ -27,10 +27,12 @@ mod accounting;
 mod claims;
 mod directory;
 mod facts;
+pub mod ffs;
 mod finding;
 mod inodes;
 mod log_scan;
 mod names;
+mod namespace;
 mod paths;
 pub mod repair;
 pub mod salvage;
@@ -47,9 +49,10 @@ pub use state::{Depth, Progress, Totals};
 pub use still::{Subject, check_recovered, check_still, subject_of};
 pub use words::Described;
 
+use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::lfs::view::TableKind;
-use crate::lfs::{DeviceReader, Extent, Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
+use crate::lfs::{Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::table::{ImapEntry, UsageEntry};
@@ -229,9 +232,7 @@ fn check_store(
     check.gather_tables(map);
     check.phase_1();
     if check.lost_inodes.is_empty() {
-        check.phase_2();
-        check.phase_3();
-        check.phase_4();
+        check.phases_of_names();
     }
     check.phase_5();
     check.name_findings();
@@ -293,8 +294,8 @@ impl Check<'_> {
     fn finish(mut self) -> Report {
         self.totals.read_bytes = self.sweep.read_bytes;
         Report {
-            findings: std::mem::take(&mut self.findings),
-            more_findings: self.more_findings,
+            findings: std::mem::take(&mut self.names.findings),
+            more_findings: self.names.more_findings,
             totals: self.totals,
             epoch: self.lfs.durable_epoch().0,
             rolled_forward: self.lfs.recovered().partials,

@@ -2,29 +2,45 @@
 //! with each other, with the counts, and with the hash index.
 
 use super::finding::{EntryPlace, Problem, Versus};
-use super::state::{Check, EntryFacts, IndexNode, place_of};
+use super::namespace::{EntryFacts, IndexNode, Namespace, place_of};
+use super::state::Check;
 use crate::dirent::{self, UNIT_BYTES};
 use crate::engine::Engine;
 use crate::error::{FsError, Stop};
 use crate::inode::Kind;
-use crate::store::{Store, padded};
+use crate::store::padded;
 use crate::ufs::{index, xattr};
 use firnfs_format::InodeNo;
 
 /// Sets of attributes that are read together.
 const SETS: usize = 32;
 
-impl Check<'_> {
+impl Namespace {
     /// Takes a stored block of a directory's content.
     pub fn directory_block(&mut self, dir: InodeNo, block: u64, mut bytes: Vec<u8>) {
-        bytes.resize(self.geo.block_bytes as usize, 0);
-        self.directory_bytes(dir, block, &bytes);
+        bytes.resize(self.block_bytes as usize, 0);
+        if dirent::is_zero(&bytes) {
+            return;
+        }
+        let start = block.saturating_mul(u64::from(self.block_bytes));
+        for (nth, unit) in (0..).zip(bytes.chunks(self.dir_unit_bytes as usize)) {
+            // Only a whole block may be zeros.
+            if let (true, Err(reason)) = (dirent::is_zero(unit), dirent::record(unit, 0)) {
+                self.torn_dirs.push(dir);
+                self.report(Some(dir), Problem::DirectoryBlock { block, reason });
+                continue;
+            }
+            self.directory_unit(dir, block, start + nth * u64::from(self.dir_unit_bytes), unit);
+        }
     }
 
-    /// Takes the entries of a directory's block or inline content.
-    pub fn directory_bytes(&mut self, dir: InodeNo, block: u64, bytes: &[u8]) {
-        let hash_key = self.lfs.facts().hash_key;
-        let start = block.saturating_mul(u64::from(self.geo.block_bytes));
+    /// Takes the entries of a directory's inline content.
+    pub fn directory_bytes(&mut self, dir: InodeNo, bytes: &[u8]) {
+        self.directory_unit(dir, 0, 0, bytes);
+    }
+
+    /// Takes the entries of one unit, which starts at a byte of the directory's content.
+    fn directory_unit(&mut self, dir: InodeNo, block: u64, start: u64, bytes: &[u8]) {
         for record in dirent::records(bytes) {
             let record = match record {
                 Ok(record) if record.is_free() => continue,
@@ -43,7 +59,7 @@ impl Check<'_> {
             self.entries.push(EntryFacts {
                 dir,
                 target: record.ino,
-                hash: index::hash64(hash_key, record.name),
+                hash: index::hash64(self.hash_key, record.name),
                 place: (at_bytes / UNIT_BYTES as u64) as u32,
                 kind: record.kind_code,
                 used_units: (record.used_bytes() / UNIT_BYTES) as u8,
@@ -51,23 +67,20 @@ impl Check<'_> {
         }
     }
 
-    /// Runs the phase.
+    /// Runs the phase, except for attributes.
     pub fn phase_2(&mut self) {
-        self.tell(2);
         for dir in std::mem::take(&mut self.torn_dirs) {
             if let Some(at) = self.dir_at(dir) {
                 self.dirs[at].is_torn = true;
             }
         }
         self.check_root();
-        self.totals.entries = self.entries.len() as u64;
         self.entries.sort_unstable_by_key(|entry| (entry.dir, entry.hash, entry.place));
         for at in 0..self.entries.len() {
             self.entry(at);
         }
         self.index_nodes.sort_unstable_by_key(|node| (node.dir, node.block));
         self.each_directory();
-        self.attributes_in_blocks();
     }
 
     fn check_root(&mut self) {
@@ -169,7 +182,7 @@ impl Check<'_> {
 
     fn index(&mut self, at: usize, entries: &[EntryFacts], nodes: &[IndexNode]) {
         let (ino, blocks) = (self.dirs[at].ino, self.dirs[at].index_blocks);
-        let block_bytes = self.geo.block_bytes;
+        let block_bytes = self.block_bytes;
         let mut indexed = Vec::with_capacity(entries.len());
         let mut node = |block: u32| {
             let stored = nodes.binary_search_by_key(&u64::from(block), |node| node.block);
@@ -211,6 +224,25 @@ impl Check<'_> {
         if let Err(reason) = xattr::verify(set) {
             self.report(Some(ino), Problem::Attributes { reason });
         }
+    }
+}
+
+impl Check<'_> {
+    /// Runs phases 2 to 4.
+    pub fn phases_of_names(&mut self) {
+        self.tell(2);
+        self.names.phase_2();
+        self.totals.entries = self.names.entries.len() as u64;
+        self.attributes_in_blocks();
+        self.tell(3);
+        self.names.phase_3();
+        self.tell(4);
+        self.names.phase_4();
+    }
+
+    /// Judges a set of extended attributes.
+    pub fn attributes(&mut self, ino: InodeNo, set: &[u8]) {
+        self.names.attributes(ino, set);
     }
 
     /// Checks sets of attributes that are in blocks: they are few, so they are read a second time.

@@ -1,6 +1,7 @@
 //! Names for findings: the path from the root to an inode, looked up once for the inodes with findings.
 
-use super::state::{Check, place_of};
+use super::namespace::place_of;
+use super::state::Check;
 use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::Body;
@@ -18,23 +19,23 @@ impl Check<'_> {
     /// Gives the findings their paths.
     pub fn name_findings(&mut self) {
         let mut names: FxHashMap<InodeNo, Option<(InodeNo, u32)>> = FxHashMap::default();
-        for ino in self.findings.iter().filter_map(|finding| finding.ino).take(PATHS_MAX) {
+        for ino in self.names.findings.iter().filter_map(|finding| finding.ino).take(PATHS_MAX) {
             names.insert(ino, None);
         }
         if names.is_empty() {
             return;
         }
-        for entry in &self.entries {
+        for entry in &self.names.entries {
             if let Some(name) = names.get_mut(&entry.target) {
                 name.get_or_insert((entry.dir, entry.place));
             }
         }
-        let mut findings = std::mem::take(&mut self.findings);
+        let mut findings = std::mem::take(&mut self.names.findings);
         for finding in findings.iter_mut().take(PATHS_MAX) {
             let Some(ino) = finding.ino else { continue };
             finding.path = self.path(ino, names.get(&ino).copied().flatten());
         }
-        self.findings = findings;
+        self.names.findings = findings;
     }
 
     /// The path of an inode that has a name at that place; `None` if no path leads there from the root.
@@ -52,7 +53,7 @@ impl Check<'_> {
                 let path = parts.iter().rev().flat_map(|part| [b"/", part.as_slice()].concat());
                 return Some(path.collect());
             }
-            at = self.dirs[self.dir_at(at.0)?].named_at?;
+            at = self.names.dirs[self.dir_at(at.0)?].named_at?;
         }
         None
     }

@@ -115,42 +115,60 @@ impl Fixer {
             }
             Problem::BeyondEnd { key, .. } => lfs.cut(*key, true)?,
             Problem::Version(_) | Problem::Orphan(_) => lfs.rewrite_inode(ino, None)?,
-            Problem::Form { .. } => return self.fix_form(lfs, now, ino),
-            Problem::Attributes { .. } => fix_attributes(lfs, now, ino)?,
-            Problem::LostTree { named_at } => {
-                if let Some(at) = named_at {
-                    self.remove_entry(lfs, now, *at)?;
-                }
-                self.adopt(vfs, now, ino)?;
-            }
-            Problem::LostFile { .. } => self.adopt(vfs, now, ino)?,
-            Problem::Links(links) => set(lfs, now, ino, |inode| inode.nlink = links.found)?,
             Problem::SuperblockCopy { .. } => return Ok(Fixed::Cannot("the driver writes it")),
             // Recomputed, or written by the mount itself.
-            _ => return self.fix_names(lfs, now, finding),
+            _ => return self.fix_shared(vfs, now, finding),
         }
         Ok(Fixed::Done)
     }
 
-    fn fix_names(&mut self, lfs: &mut Lfs, now: TimeNs, finding: &Finding) -> Outcome<Fixed> {
+    /// Repairs one finding that any kind of store can have: of phases 2 to 4, or of what UFS keeps in an inode.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `NoSpace`, `Corrupt`.
+    pub fn fix_shared<S: Store>(
+        &mut self,
+        vfs: &mut Vfs<S>,
+        now: TimeNs,
+        finding: &Finding,
+    ) -> Outcome<Fixed> {
+        let ino = finding.ino.unwrap_or(InodeNo(0));
+        let store = vfs.store_mut();
+        match &finding.problem {
+            Problem::Form { .. } => return self.fix_form(store, now, ino),
+            Problem::Attributes { .. } => fix_attributes(store, now, ino)?,
+            Problem::LostTree { named_at } => {
+                if let Some(at) = named_at {
+                    self.remove_entry(store, now, *at)?;
+                }
+                self.adopt(vfs, now, ino)?;
+            }
+            Problem::LostFile { .. } => self.adopt(vfs, now, ino)?,
+            Problem::Links(links) => set(store, now, ino, |inode| inode.nlink = links.found)?,
+            _ => return self.fix_names(store, now, finding),
+        }
+        Ok(Fixed::Done)
+    }
+
+    fn fix_names<S: Store>(&mut self, store: &mut S, now: TimeNs, finding: &Finding) -> Outcome<Fixed> {
         let ino = finding.ino.unwrap_or(InodeNo(0));
         match &finding.problem {
             Problem::DirectoryBlock { block, .. } => {
-                dirs::keep_readable(lfs, now, ino, *block)?;
+                dirs::keep_readable(store, now, ino, *block)?;
                 self.touched.insert(ino);
             }
             Problem::EntryName { at, .. }
             | Problem::EntryTwice { at }
             | Problem::EntryDangling { at, .. }
-            | Problem::EntrySecond { at, .. } => self.remove_entry(lfs, now, *at)?,
+            | Problem::EntrySecond { at, .. } => self.remove_entry(store, now, *at)?,
             Problem::EntryKind { at, .. } if self.removed.contains(&(at.dir, at.at_bytes)) => {}
-            Problem::EntryKind { at, target, .. } => dirs::retype_entry(lfs, now, *at, *target)?,
-            Problem::DotDot(parent) => set(lfs, now, ino, |inode| inode.parent = parent.found)?,
+            Problem::EntryKind { at, target, .. } => dirs::retype_entry(store, now, *at, *target)?,
+            Problem::DotDot(parent) => set(store, now, ino, |inode| inode.parent = parent.found)?,
             Problem::Counts { .. } => {
                 self.touched.insert(ino);
             }
             Problem::Index { .. } => {
-                dirs::forget_index(lfs, now, ino)?;
+                dirs::forget_index(store, now, ino)?;
                 self.touched.insert(ino);
             }
             _ => {}
@@ -158,9 +176,9 @@ impl Fixer {
         Ok(Fixed::Done)
     }
 
-    fn remove_entry(&mut self, lfs: &mut Lfs, now: TimeNs, at: EntryPlace) -> Outcome<()> {
+    fn remove_entry<S: Store>(&mut self, store: &mut S, now: TimeNs, at: EntryPlace) -> Outcome<()> {
         if !self.removed.contains(&(at.dir, at.at_bytes)) {
-            dirs::remove_entry(lfs, now, at)?;
+            dirs::remove_entry(store, now, at)?;
             self.removed.insert((at.dir, at.at_bytes));
             self.touched.insert(at.dir);
         }
@@ -177,7 +195,7 @@ impl Fixer {
     ///
     /// # Errors
     /// `Need`, `Room`, `Corrupt`.
-    pub fn recount(vfs: &mut Vfs<Lfs>, now: TimeNs, dir: InodeNo) -> Outcome<()> {
+    pub fn recount<S: Store>(vfs: &mut Vfs<S>, now: TimeNs, dir: InodeNo) -> Outcome<()> {
         match dirs::recount(vfs.store_mut(), now, dir) {
             Err(Stop::Fail(FsError::NotFound)) => Ok(()),
             other => other,
@@ -210,12 +228,12 @@ impl Fixer {
         lfs.make_root(root)
     }
 
-    fn fix_form(&mut self, lfs: &mut Lfs, now: TimeNs, ino: InodeNo) -> Outcome<Fixed> {
-        if lfs.inode(ino)?.kind != Kind::Directory {
-            dirs::forget_index(lfs, now, ino)?;
+    fn fix_form<S: Store>(&mut self, store: &mut S, now: TimeNs, ino: InodeNo) -> Outcome<Fixed> {
+        if store.inode(ino)?.kind != Kind::Directory {
+            dirs::forget_index(store, now, ino)?;
             return Ok(Fixed::Done);
         }
-        match dirs::round_size(lfs, now, ino) {
+        match dirs::round_size(store, now, ino) {
             Err(Stop::Fail(FsError::Invalid(why))) => return Ok(Fixed::Cannot(why)),
             other => other?,
         }
@@ -224,7 +242,7 @@ impl Fixer {
     }
 
     /// The directory of lost files; creates it if necessary.
-    fn lost_and_found(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs) -> Outcome<InodeNo> {
+    fn lost_and_found<S: Store>(&mut self, vfs: &mut Vfs<S>, now: TimeNs) -> Outcome<InodeNo> {
         if let Some(ino) = self.lost_and_found {
             return Ok(ino);
         }
@@ -250,28 +268,28 @@ impl Fixer {
     }
 
     /// Gives an inode a name in `lost+found`: `#` and its number.
-    fn adopt(&mut self, vfs: &mut Vfs<Lfs>, now: TimeNs, ino: InodeNo) -> Outcome<()> {
+    fn adopt<S: Store>(&mut self, vfs: &mut Vfs<S>, now: TimeNs, ino: InodeNo) -> Outcome<()> {
         let home = self.lost_and_found(vfs, now)?;
-        let lfs = vfs.store_mut();
-        let inode = lfs.inode(ino)?;
+        let store = vfs.store_mut();
+        let inode = store.inode(ino)?;
         let (kind, is_dir) = (inode.kind, inode.kind == Kind::Directory);
-        let view = dir::view(lfs, home)?;
+        let view = dir::view(store, home)?;
         let mut name = format!("#{ino}");
-        while let Some(found) = dir::lookup(lfs, &view, name.as_bytes())?.found {
+        while let Some(found) = dir::lookup(store, &view, name.as_bytes())?.found {
             if found.ino == ino {
                 return Ok(());
             }
             name.push('~');
         }
-        let insert = dir::plan_insert(lfs, &self.hints, view, name.as_bytes(), None)?;
+        let insert = dir::plan_insert(store, &self.hints, view, name.as_bytes(), None)?;
         let mut intents = vec![Intent::Change { ino, grow_bytes: 0 }];
         insert.declare(name.len(), &mut intents);
-        let mut op = lfs.begin(now, OpKind::Names, &intents)?;
-        insert.apply(lfs, &mut op, &mut self.hints, name.as_bytes(), (ino, kind));
-        let parent = lfs.inode_mut(&mut op, home);
+        let mut op = store.begin(now, OpKind::Names, &intents)?;
+        insert.apply(store, &mut op, &mut self.hints, name.as_bytes(), (ino, kind));
+        let parent = store.inode_mut(&mut op, home);
         parent.nlink = parent.nlink.saturating_add(u32::from(is_dir));
         (parent.mtime, parent.ctime) = (now, now);
-        let inode = lfs.inode_mut(&mut op, ino);
+        let inode = store.inode_mut(&mut op, ino);
         inode.ctime = now;
         if is_dir {
             inode.parent = home;
@@ -279,36 +297,36 @@ impl Fixer {
         } else {
             inode.nlink = 1;
         }
-        lfs.end(op);
+        store.end(op);
         Ok(())
     }
 }
 
 /// Changes an inode.
-fn set(lfs: &mut Lfs, now: TimeNs, ino: InodeNo, change: impl FnOnce(&mut Inode)) -> Outcome<()> {
-    let mut op = lfs.begin(now, OpKind::Names, &[Intent::Change { ino, grow_bytes: 0 }])?;
-    let inode = lfs.inode_mut(&mut op, ino);
+fn set<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo, change: impl FnOnce(&mut Inode)) -> Outcome<()> {
+    let mut op = store.begin(now, OpKind::Names, &[Intent::Change { ino, grow_bytes: 0 }])?;
+    let inode = store.inode_mut(&mut op, ino);
     change(inode);
     inode.ctime = now;
-    lfs.end(op);
+    store.end(op);
     Ok(())
 }
 
 /// Keeps the intact attributes.
-fn fix_attributes(lfs: &mut Lfs, now: TimeNs, ino: InodeNo) -> Outcome<()> {
-    let set = match xattr::load(lfs, ino) {
+fn fix_attributes<S: Store>(store: &mut S, now: TimeNs, ino: InodeNo) -> Outcome<()> {
+    let set = match xattr::load(store, ino) {
         Ok(set) => set,
         Err(Stop::Fail(_)) => Vec::new(),
         Err(stop) => return Err(stop),
     };
-    let replace = xattr::plan_replace(lfs, ino, xattr::sound(&set))?;
+    let replace = xattr::plan_replace(store, ino, xattr::sound(&set))?;
     let mut intents = Vec::new();
     replace.declare(&mut intents);
     // A damaged length does not tell which blocks exist.
     intents.push(Intent::Punch { ino, fork: Fork::Xattr, at_bytes: 0, len_bytes: u64::MAX });
-    let mut op = lfs.begin(now, OpKind::Names, &intents)?;
-    lfs.punch(&mut op, ino, Fork::Xattr, 0, u64::MAX);
-    replace.apply(lfs, &mut op);
-    lfs.end(op);
+    let mut op = store.begin(now, OpKind::Names, &intents)?;
+    store.punch(&mut op, ino, Fork::Xattr, 0, u64::MAX);
+    replace.apply(store, &mut op);
+    store.end(op);
     Ok(())
 }

@@ -8,8 +8,9 @@
 use super::log_scan::LogScan;
 use super::state::{Check, Progress};
 use super::{Facts, Report, open};
+use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
-use crate::lfs::{DeviceReader, Extent, Geometry, Lfs, NotFirnfs, Options, read_superblock};
+use crate::lfs::{Geometry, Lfs, NotFirnfs, Options, read_superblock};
 use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Features, Span, TableRoot, Tail};
 use firnfs_format::summary::{EntryKind, Summary};
 use firnfs_format::superblock::{
@@ -71,9 +72,7 @@ pub fn salvage(
     let mut check = Check::new(&mut lfs, read, watch);
     check.imap = imap;
     check.phase_1();
-    check.phase_2();
-    check.phase_3();
-    check.phase_4();
+    check.phases_of_names();
     check.name_findings();
     let segments = check.claims.segments();
     let facts = check.all_facts();

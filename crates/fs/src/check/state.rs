@@ -1,15 +1,14 @@
 //! The state of a check during its phases, and the data that one phase gathers for the next.
 
 use super::claims::Claims;
-use super::finding::{EntryPlace, Finding, Problem};
+use super::finding::Problem;
+use super::namespace::Namespace;
 use super::sweep::Sweep;
-use crate::dirent::UNIT_BYTES;
-use crate::lfs::{DeviceReader, Geometry, Lfs};
+use crate::device_reader::DeviceReader;
+use crate::lfs::{Geometry, Lfs};
+use crate::store::Store;
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{BlockPtr, InodeNo};
-
-/// Findings that are kept; more are only counted.
-const FINDINGS_MAX: usize = 20_000;
 
 /// The progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,70 +51,6 @@ pub struct Totals {
     pub read_bytes: u64,
 }
 
-/// An inode in use.
-#[derive(Clone, Copy, Debug)]
-pub struct InodeFacts {
-    pub ino: InodeNo,
-    /// Directories: `..`.
-    pub parent: InodeNo,
-    pub size_bytes: u64,
-    /// Data blocks from this one on are still to be freed.
-    pub reap_from: Option<u64>,
-    pub charged_stated: u64,
-    pub charged_found: u64,
-    pub nlink: u32,
-    /// Names found.
-    pub names: u32,
-    /// The `DT_*` number; 0 if the record could not be read.
-    pub kind: u8,
-    /// A part of its block tree could not be read.
-    pub is_torn: bool,
-    /// Its content is inline in the record.
-    pub is_inline: bool,
-}
-
-/// A directory in use.
-#[derive(Clone, Copy, Debug)]
-pub struct DirFacts {
-    pub ino: InodeNo,
-    pub entries: u64,
-    pub entry_bytes: u64,
-    pub index_blocks: u64,
-    pub found_entries: u64,
-    pub found_bytes: u64,
-    pub subdirectories: u32,
-    /// The first entry that names it.
-    pub named_at: Option<(InodeNo, u32)>,
-    /// A part of its content or index could not be read, or is impossible: a repair recounts it and rebuilds its
-    /// index.
-    pub is_torn: bool,
-    /// A path leads to it from the root.
-    pub is_reached: bool,
-}
-
-/// A directory entry: 32 bytes, so that a million take 32 MiB.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EntryFacts {
-    pub dir: InodeNo,
-    pub target: InodeNo,
-    /// Hash of the name; the index uses its low half.
-    pub hash: u64,
-    /// Offset in the directory's content, in units of 8 bytes.
-    pub place: u32,
-    /// The `DT_*` number.
-    pub kind: u8,
-    /// Bytes that the entry needs, in units of 8.
-    pub used_units: u8,
-}
-
-/// A node of a directory's index as it is stored.
-#[derive(Debug)]
-pub struct IndexNode {
-    pub dir: InodeNo,
-    pub block: u64,
-    pub bytes: Vec<u8>,
-}
-
 /// See the module's head.
 pub struct Check<'a> {
     pub lfs: &'a mut Lfs,
@@ -132,21 +67,14 @@ pub struct Check<'a> {
     /// Numbers and segments whose entries could not be read.
     pub lost_inodes: Vec<(u64, u64)>,
     pub lost_segments: Vec<(u64, u64)>,
-    pub inodes: Vec<InodeFacts>,
-    pub dirs: Vec<DirFacts>,
-    pub entries: Vec<EntryFacts>,
-    pub index_nodes: Vec<IndexNode>,
-    /// Directories of which a part of the content or index could not be read.
-    pub torn_dirs: Vec<InodeNo>,
+    /// Inodes, directories and entries, and all findings.
+    pub names: Namespace,
     /// Inodes with attributes in blocks.
     pub with_attributes: Vec<InodeNo>,
     /// A block with pointers could not be read: the accounting of the blocks below it cannot be judged.
     pub is_torn: bool,
     /// Roll-forward could not update the accounting: it cannot be judged at all.
     pub is_stale: bool,
-    pub findings: Vec<Finding>,
-    /// Findings beyond those kept.
-    pub more_findings: u64,
     pub totals: Totals,
     pub watch: &'a mut dyn FnMut(Progress),
 }
@@ -154,7 +82,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// Starts a check of a store that has nothing dirty and no request under way.
     pub fn new(lfs: &'a mut Lfs, read: &'a mut dyn DeviceReader, watch: &'a mut dyn FnMut(Progress)) -> Self {
-        let geo = lfs.geometry();
+        let (geo, names) = (lfs.geometry(), Namespace::new(&lfs.facts()));
         Self {
             lfs,
             geo,
@@ -166,16 +94,10 @@ impl<'a> Check<'a> {
             usage: Vec::new(),
             lost_inodes: Vec::new(),
             lost_segments: Vec::new(),
-            inodes: Vec::new(),
-            dirs: Vec::new(),
-            entries: Vec::new(),
-            index_nodes: Vec::new(),
-            torn_dirs: Vec::new(),
+            names,
             with_attributes: Vec::new(),
             is_torn: false,
             is_stale: false,
-            findings: Vec::new(),
-            more_findings: 0,
             totals: Totals::default(),
             watch,
         }
@@ -183,11 +105,7 @@ impl<'a> Check<'a> {
 
     /// Keeps a finding.
     pub fn report(&mut self, ino: Option<InodeNo>, problem: Problem) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding { problem, ino, path: None });
-        } else {
-            self.more_findings += 1;
-        }
+        self.names.report(ino, problem);
     }
 
     /// Reports the progress of the check.
@@ -197,18 +115,8 @@ impl<'a> Check<'a> {
         (self.watch)(Progress { phase, done_bytes, total_bytes });
     }
 
-    /// Index of an inode in `inodes`.
-    pub fn inode_at(&self, ino: InodeNo) -> Option<usize> {
-        self.inodes.binary_search_by_key(&ino, |inode| inode.ino).ok()
-    }
-
-    /// Index of a directory in `dirs`.
+    /// Index of a directory in `names.dirs`.
     pub fn dir_at(&self, ino: InodeNo) -> Option<usize> {
-        self.dirs.binary_search_by_key(&ino, |dir| dir.ino).ok()
+        self.names.dir_at(ino)
     }
-}
-
-/// The place of an entry, from its offset in units of 8 bytes.
-pub fn place_of(dir: InodeNo, place: u32) -> EntryPlace {
-    EntryPlace { dir, at_bytes: u64::from(place) * UNIT_BYTES as u64 }
 }

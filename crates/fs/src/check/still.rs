@@ -6,9 +6,10 @@
 use super::finding::{Finding, Problem};
 use super::state::{Depth, Progress};
 use super::{CheckError, Report, check_store, copies, open};
+use crate::device_reader::DeviceReader;
 use crate::error::{FsError, Outcome};
 use crate::lfs::view::TableKind;
-use crate::lfs::{DeviceReader, Geometry, Lfs, LogEnd, Wanted, newest, read_slots, read_superblock};
+use crate::lfs::{Geometry, Lfs, LogEnd, Wanted, newest, read_slots, read_superblock};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo};
 

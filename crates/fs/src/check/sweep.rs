@@ -4,8 +4,9 @@
 //! Invariant: which stretches are read, and in which order they are kept, follows from the lists alone, however many are under
 //! way. A stretch that was expected wrongly is read for nothing.
 
+use crate::device_reader::{DeviceReader, Extent, UnderWay};
 use crate::error::FsError;
-use crate::lfs::{DeviceReader, Extent, Geometry, UnderWay, verify_stored};
+use crate::lfs::{Geometry, verify_stored};
 use firnfs_format::BlockPtr;
 use std::collections::VecDeque;
 

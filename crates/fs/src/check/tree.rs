@@ -1,7 +1,7 @@
 //! Phases 3 and 4: files and directories that the root does not reach, and link counts.
 
 use super::finding::{Problem, Versus};
-use super::state::Check;
+use super::namespace::Namespace;
 use crate::inode::Kind;
 use firnfs_format::InodeNo;
 
@@ -15,10 +15,9 @@ enum Way {
     Lost,
 }
 
-impl Check<'_> {
+impl Namespace {
     /// Phase 3: trees and files that no path from the root leads to.
     pub fn phase_3(&mut self) {
-        self.tell(3);
         let mut ways = vec![Way::Unknown; self.dirs.len()];
         for at in 0..self.dirs.len() {
             self.climb(at, &mut ways);
@@ -73,14 +72,13 @@ impl Check<'_> {
         let nlink = self.inode_at(dir.ino).map_or(0, |n| self.inodes[n].nlink);
         // A removed directory that is not freed yet is not lost; it has no entries.
         if nlink > 0 || dir.found_entries > 0 {
-            let named_at = dir.named_at.map(|(dir, place)| super::state::place_of(dir, place));
+            let named_at = dir.named_at.map(|(dir, place)| super::namespace::place_of(dir, place));
             self.report(Some(dir.ino), Problem::LostTree { named_at });
         }
     }
 
     /// Phase 4: link counts.
     pub fn phase_4(&mut self) {
-        self.tell(4);
         for at in 0..self.inodes.len() {
             let inode = self.inodes[at];
             let found = match self.dir_at(inode.ino) {

@@ -44,8 +44,6 @@ use map::shelf::Shelf;
 pub(crate) use map::shelf::describe;
 pub use map::wanted::{Wanted, verify_stored};
 pub use options::Options;
-pub(crate) use recover::device_reader::UnderWay;
-pub use recover::device_reader::{DEPTH_BYTES, DeviceReader, Extent, PIECE_BYTES, Posted};
 pub use recover::evidence::LostLog;
 pub(crate) use recover::mend::Restated;
 pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};

@@ -119,6 +119,8 @@ impl Store for Lfs {
             inline_xattr_max_bytes: INLINE_XATTR_MAX_BYTES,
             file_max_bytes: self.geo.map.max_bytes(self.geo.block_bytes),
             op_max_bytes: OP_MAX_BYTES,
+            read_max_bytes: u64::MAX,
+            dir_unit_bytes: self.geo.block_bytes,
             hash_key: self.sb.hash_key,
             atomicity: Atomicity::Whole,
             has_checksums: true,

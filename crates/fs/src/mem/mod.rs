@@ -114,6 +114,8 @@ impl MemStore {
             inline_xattr_max_bytes: options.inline_xattr_max_bytes,
             file_max_bytes: i64::MAX as u64,
             op_max_bytes: options.op_max_bytes,
+            read_max_bytes: u64::MAX,
+            dir_unit_bytes: block_bytes,
             hash_key: options.hash_key,
             atomicity: Atomicity::Volatile,
             has_checksums: false,

@@ -89,6 +89,8 @@ mod tests {
             inline_xattr_max_bytes: 0,
             file_max_bytes: 1 << 40,
             op_max_bytes: 1 << 20,
+            read_max_bytes: u64::MAX,
+            dir_unit_bytes: 8,
             hash_key: [0; 2],
             atomicity: Atomicity::Whole,
             has_checksums: true,

@@ -152,7 +152,12 @@ impl Declared {
         self.created.iter().copied().chain(self.touched.iter().map(|touched| touched.ino))
     }
 
-    /// What the last operation declared, for messages.
+    /// Inodes that the last operation made.
+    pub(crate) fn made(&self) -> &[InodeNo] {
+        &self.created
+    }
+
+    /// What the last operation declared.
     pub(crate) fn intents(&self) -> &[Intent] {
         &self.intents
     }

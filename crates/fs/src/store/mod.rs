@@ -245,6 +245,11 @@ pub struct StoreFacts {
     pub file_max_bytes: u64,
     /// Largest range of one write, punch or reserve operation, in bytes (a truncate to the end is exempt).
     pub op_max_bytes: u64,
+    /// Longest range that one [`Store::read`] plans, in bytes; a driver divides longer reads.
+    pub read_max_bytes: u64,
+    /// How much of a directory block a crash leaves old or new as a whole, in bytes (a power of two, 512 to the block size).
+    /// Records of directories do not cross its multiples.
+    pub dir_unit_bytes: u32,
     /// Key of the directory hash.
     pub hash_key: [u64; 2],
     /// What a crash leaves of an operation on names.
@@ -381,10 +386,10 @@ pub trait Store: Send {
     fn keep_digest(&mut self, ino: InodeNo, fork: Fork, index: BlockIndex, digest: Digest);
 
     /// Plans a read of the data fork (never of inline content: `ufs::file` does that). The range lies within the
-    /// file's size.
+    /// file's size and is at most [`StoreFacts::read_max_bytes`] long.
     ///
     /// # Errors
-    /// `Need` (for indirect blocks only), `Corrupt`, `NotFound`.
+    /// `Need` (for indirect blocks; for content only in a store that keeps what it reads), `Corrupt`, `NotFound`.
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan>;
 
     /// The kind of a byte of the data fork, and how far it extends (the store may cut it short at `limit_bytes`, a length, or

@@ -175,14 +175,15 @@ pub fn dirent(bytes: &[u8]) {
     }
     let mut block = bytes.to_vec();
     if let Ok(Some(host)) = dirent::room(&block, 9) {
-        let inserted = dirent::insert(&mut block, host, InodeNo(9), Kind::Regular, b"some name");
+        let inserted =
+            dirent::insert(&mut block, host, (InodeNo(9), Kind::Regular), b"some name", BLOCK_BYTES);
         assert!(!is_sound || inserted.is_ok(), "room that was found is there");
     }
     let some = starts.len().div_ceil(16).max(1);
     for at in starts.into_iter().step_by(some).chain([0, 8, 12, 4000]) {
         let (mut block, mut content) = (block.clone(), bytes.to_vec());
         let _before = dirent::before(&block, at);
-        if dirent::remove(&mut block, at).is_ok() && is_sound {
+        if dirent::remove(&mut block, at, BLOCK_BYTES).is_ok() && is_sound {
             let is_still = dirent::records(&block).all(|record| record.is_ok());
             assert!(
                 is_still,

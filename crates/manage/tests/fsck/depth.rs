@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 const SIZE_BYTES: u64 = 192 << 20;
-const DEPTH_BYTES: u64 = firnfs::lfs::DEPTH_BYTES;
+const DEPTH_BYTES: u64 = firnfs::device_reader::DEPTH_BYTES;
 
 /// A volume of many files, most of which a crashed mount has rewritten in parts.
 fn crashed() -> SparseImage {

@@ -5,7 +5,7 @@ use firnfs_torture::crash::campaign::{Family, Replayed, Report, explore_by, repl
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::soak::{SHARE_PERCENT, Soak, mixed, shares};
 use firnfs_torture::crash::{Firn, Limits, Plan, Totals};
-use firnfs_torture::histories::{History, Ran};
+use firnfs_torture::histories::{History, OnLog, Ran};
 use parking_lot::Mutex;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -136,7 +136,7 @@ fn model(first: u64, histories: u64, hours: Option<f64>, threads: usize) -> Exit
                 break;
             }
             let seed = first.wrapping_add(n);
-            let result = History::of(seed).run();
+            let result = History::of(seed).run::<OnLog>();
             let mut so_far = so_far.lock();
             so_far.1 += 1;
             match result {

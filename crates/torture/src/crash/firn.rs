@@ -13,6 +13,7 @@ use super::world::{FILE_MODE, acl_name, rdev_bytes};
 use firnfs::FsError;
 use firnfs::check::{Finding, From, Problem, Report, Severity};
 use firnfs::clean::Medium;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Store;
@@ -129,19 +130,12 @@ impl Firn {
         Ok(open.volume.into_vfs().store().counters().list())
     }
 
-    fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume, String> {
+    fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume<Lfs>, String> {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
         let volume = firnfs_manage::open(device.clone(), options, AtimeMode::Noatime, shared);
-        let open = OpenVolume {
-            volume: volume.map_err(|e| e.to_string())?,
-            device,
-            clock,
-            trims: self.trims,
-            nameless: Vec::new(),
-            unnamed: VecDeque::new(),
-            reads: Vec::new(),
-        };
+        let mut open = OpenVolume::new(volume.map_err(|e| e.to_string())?, device, clock);
+        open.when_idle = self.trims.then_some(trim as IdleWork<Lfs>);
         open.volume.limit_read_ahead(READ_AHEAD_BYTES);
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
@@ -236,12 +230,15 @@ fn is_clean(report: &Report) -> Result<(), String> {
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
-struct OpenVolume {
-    volume: Volume<Lfs>,
+/// Work on an idle volume beside the background's.
+type IdleWork<S> = fn(&Volume<S>) -> Result<(), FsError>;
+
+/// A volume of any kind that operations are carried out on.
+pub(super) struct OpenVolume<S: Engine> {
+    volume: Volume<S>,
     device: Arc<dyn Device>,
     clock: Arc<VirtualClock>,
-    /// See [`Firn::trims`].
-    trims: bool,
+    when_idle: Option<IdleWork<S>>,
     /// Open files that have lost a name; with their content once they have no name left and were used.
     nameless: Vec<(InodeNo, Option<Vec<u8>>)>,
     /// Open files that never had a name, the oldest first.
@@ -250,7 +247,7 @@ struct OpenVolume {
     reads: Vec<SlowRead>,
 }
 
-impl Mounted for OpenVolume {
+impl<S: Engine> Mounted for OpenVolume<S> {
     fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
         self.clock.advance_ns(OP_NS);
         self.carry_out(op).map_err(|e| match e {
@@ -294,7 +291,7 @@ impl Mounted for OpenVolume {
     }
 }
 
-impl OpenVolume {
+impl OpenVolume<Lfs> {
     /// Requires that the crash is not taken for damage: the log is never called damaged, nothing is quarantined, and a
     /// writable volume stays writable.
     fn takes_nothing_for_damage(&self, asked_read_only: bool) -> Result<(), String> {
@@ -307,6 +304,21 @@ impl OpenVolume {
         match told.map_err(|e| e.to_string())? {
             (None, None, aside) if aside.is_empty() => Ok(()),
             wrong => Err(format!("taken for damage after a crash: {wrong:?}")),
+        }
+    }
+}
+
+impl<S: Engine> OpenVolume<S> {
+    /// An open volume that nothing was done to.
+    pub(super) fn new(volume: Volume<S>, device: Arc<dyn Device>, clock: Arc<VirtualClock>) -> Self {
+        Self {
+            volume,
+            device,
+            clock,
+            when_idle: None,
+            nameless: Vec::new(),
+            unnamed: VecDeque::new(),
+            reads: Vec::new(),
         }
     }
 

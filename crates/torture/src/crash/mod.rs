@@ -11,7 +11,7 @@
 //!   each with a name that replays it.
 //! * [`trace`]: histories that programs made on a real mount, instead of a scenario.
 //! * [`campaign`]: many scenarios on several threads; [`soak`]: the choice of scenarios.
-//! * [`Firn`]: firnfs as the subject.
+//! * [`Firn`]: firnfs's log as the subject. [`Fast`]: its Fast File System, which promises less ([`Promise`]).
 //!
 //! * [`Seen`]: the states that a campaign has judged.
 //!
@@ -22,6 +22,7 @@
 
 pub mod campaign;
 mod explorer;
+mod fast;
 mod firn;
 pub mod generate;
 mod mending;
@@ -43,12 +44,13 @@ mod verdict;
 mod world;
 
 pub use explorer::Explorer;
+pub use fast::Fast;
 pub use firn::Firn;
 pub use op::Op;
 pub use plan::Plan;
 pub use record::{Record, Window};
 pub use seen::{Novelty, SEEN_MAX, Seen};
-pub use subject::{Made, Mounted, Refusal, Replica, Subject};
+pub use subject::{Made, Mounted, Promise, Refusal, Replica, Subject};
 pub use totals::{Failure, Limits, Rot, Totals};
 pub use tree::{Entry, NodeKind, Tree};
 pub use world::{AclSpec, World};

@@ -26,13 +26,22 @@ pub struct Plan {
     pub tears: bool,
     /// Random mixtures of all fates at each cut with anything volatile.
     pub random_mixtures: u32,
+    /// Whether a sector that was being written may hold garbage.
+    pub garbage: bool,
     /// Draws everything random.
     pub seed: u64,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { exhaustive_items: 6, random_subsets: 32, tears: true, random_mixtures: 8, seed: 1 }
+        Self {
+            exhaustive_items: 6,
+            random_subsets: 32,
+            tears: true,
+            random_mixtures: 8,
+            garbage: true,
+            seed: 1,
+        }
     }
 }
 
@@ -62,6 +71,10 @@ impl Plan {
         if count > 0 {
             let mixtures = 0..self.random_mixtures;
             states.extend(mixtures.map(|_| items.iter().map(|item| any_fate(item, &mut rng)).collect()));
+        }
+        if !self.garbage {
+            let has_garbage = |fate: &Fate| matches!(fate, Fate::Garbage(_) | Fate::Mixed { .. });
+            states.retain(|fates| !fates.iter().any(has_garbage));
         }
         states
     }

@@ -14,6 +14,7 @@
 
 use super::BLOCK_BYTES;
 use super::op::Op;
+use super::subject::Promise;
 use super::tree::{Entry, NodeKind, Tree};
 use super::world::{FileId, Node, World};
 use siphasher::sip::SipHasher13;
@@ -30,9 +31,13 @@ pub struct Window {
     pub begun: usize,
 }
 
+/// A sector in bytes.
+const SECTOR_BYTES: usize = 512;
+
 /// See the module's head.
 #[derive(Clone)]
 pub struct Record {
+    promise: Promise,
     ops: Vec<Op>,
     worlds: Vec<World>,
     signatures: Vec<u64>,
@@ -52,7 +57,14 @@ impl Record {
     /// A record before the first operation; the given world is durable.
     #[must_use]
     pub fn new(world: World) -> Self {
+        Self::of(world, Promise::Whole)
+    }
+
+    /// The same, of a file system with that promise.
+    #[must_use]
+    pub fn of(world: World, promise: Promise) -> Self {
         Self {
+            promise,
             ops: Vec::new(),
             signatures: vec![world.signature()],
             prefixes: vec![0],
@@ -100,7 +112,8 @@ impl Record {
                 }
                 _ => {}
             }
-            if op.is_sync() {
+            // Names that are written synchronously are durable at once.
+            if op.is_sync() || self.promise == Promise::Ordered {
                 names_floor = number;
             }
         }
@@ -147,7 +160,20 @@ impl Record {
                 Err(why) => reason = reason.or(Some(why)),
             }
         }
+        if self.half_done(window).is_some_and(|half| half.signature() == signature) {
+            return Ok(());
+        }
         Err(reason.unwrap_or_else(|| self.explain_names(tree, signature, window)))
+    }
+
+    /// What an interrupted rename may leave where names are only ordered: both of them.
+    fn half_done(&self, window: Window) -> Option<World> {
+        let is_under_way = self.promise == Promise::Ordered && window.begun > window.ended;
+        let Op::Rename { from, to } = self.ops.get(window.begun.checked_sub(1)?)? else { return None };
+        let mut half = self.worlds.get(window.begun - 1).filter(|_| is_under_way)?.clone();
+        let _replaced = half.apply(&Op::Unlink(to.clone()));
+        half.apply(&Op::Link { from: from.clone(), to: to.clone() }).ok()?;
+        Some(half)
     }
 
     fn explain_names(&self, tree: &Tree, signature: u64, window: Window) -> String {
@@ -197,12 +223,16 @@ impl Record {
         if !versions.iter().any(|node| node.content.len() == entry.content.len()) {
             return Err(format!("{}: {} bytes", allowed("the size"), entry.content.len()));
         }
-        for (index, block) in entry.content.chunks(BLOCK_BYTES).enumerate() {
-            let start = index * BLOCK_BYTES;
+        let unit_bytes = match self.promise {
+            Promise::Whole => BLOCK_BYTES,
+            Promise::Ordered => SECTOR_BYTES,
+        };
+        for (index, block) in entry.content.chunks(unit_bytes).enumerate() {
+            let start = index * unit_bytes;
             if !versions.iter().any(|node| holds(&node.content, start, block)) {
                 return Err(format!(
                     "{}: {}",
-                    allowed(&format!("block {index}")),
+                    allowed(&format!("the content at byte {start}")),
                     self.explain_block(id, start, block)
                 ));
             }
@@ -214,7 +244,8 @@ impl Record {
     fn file_floor(&self, id: FileId, k: usize, ended: usize) -> usize {
         let full = self.full_syncs.iter().rev().find(|n| **n <= ended);
         let own = self.file_syncs.iter().rev().find(|(n, file)| *n <= ended && *file == id);
-        let renamed = self.renames.iter().rev().find(|(n, file)| *n <= k && *file == id);
+        let renames = if self.promise == Promise::Whole { &self.renames[..] } else { &[] };
+        let renamed = renames.iter().rev().find(|(n, file)| *n <= k && *file == id);
         let own = own.map(|(n, _)| n).into_iter().chain(renamed.map(|(n, _)| n));
         own.chain(full).copied().max().unwrap_or(0)
     }

@@ -27,7 +27,7 @@ pub struct Run {
 /// has concurrent writes to one place under way.
 pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) -> Result<Run, String> {
     let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
-    let mut record = Record::new(world);
+    let mut record = Record::of(world, subject.promise());
     let mut mounted = subject.mount(disk.clone()).map_err(|why| format!("does not mount: {why}"))?;
     for (index, op) in ops.iter().enumerate() {
         let place = |why: String| format!("operation {} ({op}): {why}", index + 1);

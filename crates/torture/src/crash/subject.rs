@@ -28,10 +28,27 @@ pub struct Replica {
     pub is_told: bool,
 }
 
+/// What a file system promises of its state after a crash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Promise {
+    /// Names are an exact prefix of the order of operations; data is, per block, a version since the last sync, also that of a rename;
+    /// whatever a sector that was being written holds.
+    #[default]
+    Whole,
+    /// Once it was recovered: names are those after every operation on names that ended, and perhaps the one that was under way, or half
+    /// of it; data is, per sector, a version since the last sync. A sector that was being written is old or new.
+    Ordered,
+}
+
 /// A file system: firnfs, or a small one that proves that the explorer detects errors.
 pub trait Subject: Sync {
     /// A freshly made volume.
     fn format(&self) -> SparseImage;
+
+    /// What it promises.
+    fn promise(&self) -> Promise {
+        Promise::Whole
+    }
 
     /// Mounts the volume on a device, and recovers it if necessary.
     ///

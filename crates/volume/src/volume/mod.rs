@@ -194,6 +194,23 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Corrupt`, `Io`, and those of `Vfs::read`.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let part_bytes = usize::try_from(self.facts.read_max_bytes).unwrap_or(usize::MAX);
+        let mut done = 0_usize;
+        loop {
+            let end = out.len().min(done.saturating_add(part_bytes));
+            let part = &mut out[done..end];
+            let wanted = part.len();
+            let len_bytes = self.read_part(ino, at_bytes.saturating_add(done as u64), part)?;
+            done += len_bytes;
+            // Reading nothing tells whether the file can be read.
+            if len_bytes < wanted || done == out.len() {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// A read that one plan covers.
+    fn read_part(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
         let plan = self.run(|vfs, now| {
             let plan = vfs.read(now, ino, at_bytes, out.len() as u64)?;
             if plan.pin != 0 {

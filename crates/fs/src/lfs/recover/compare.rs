@@ -7,10 +7,10 @@
 //!
 //! Caller: [`recovery`](super::recovery).
 
-use super::device_reader::DeviceReader;
 use super::near::Near;
 use super::recovery::{Accepted, Latest, is_directory};
 use crate::bmap::{self, SLOTS};
+use crate::device_reader::DeviceReader;
 use crate::engine::Engine;
 use crate::error::FsError;
 use crate::lfs::Lfs;

@@ -2,7 +2,7 @@
 //!
 //! Callers: opening, mkfs, and the file system check.
 
-use super::device_reader::{DeviceReader, Extent};
+use crate::device_reader::{DeviceReader, Extent};
 use crate::engine::Engine;
 use crate::error::{FsError, Outcome, Stop};
 use crate::fetch::{Fetch, Token};

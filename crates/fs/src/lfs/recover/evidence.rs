@@ -8,10 +8,10 @@
 //! summaries name; at most [`SEARCH_BYTES`] of each and [`PLACES_MORE`] beyond those. It is made only where a mount was not ended
 //! cleanly. Caller: [`crate::lfs::recover::recovery`].
 
+use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
-use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::recovery::Position;
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::summary::Summary;

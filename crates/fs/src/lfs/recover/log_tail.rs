@@ -10,7 +10,7 @@
 //!
 //! Caller: `recovery`.
 
-use super::device_reader::{DeviceReader, Extent, PIECE_BYTES, UnderWay};
+use crate::device_reader::{DeviceReader, Extent, PIECE_BYTES, UnderWay};
 use crate::error::FsError;
 use firnfs_device::AlignedBuf;
 

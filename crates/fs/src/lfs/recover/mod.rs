@@ -1,10 +1,9 @@
 //! Making and opening volumes: `mkfs`; `open` finds the newest checkpoint, `recovery` rolls forward from there along the
 //! summaries (`log_tail`), counts what they say (`tally`), and compares the trees of what they changed (`compare`, `near`);
 //! `evidence` tells the end of the log from damage, `mend` states accounts anew for a repair. All of them read through
-//! `device_reader`, steps of the store through `drive`.
+//! [`crate::device_reader`], steps of the store through `drive`.
 
 mod compare;
-pub(in crate::lfs) mod device_reader;
 mod drive;
 pub(in crate::lfs) mod evidence;
 mod log_tail;

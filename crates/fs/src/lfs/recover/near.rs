@@ -8,7 +8,7 @@
 //!
 //! Caller: `compare`.
 
-use super::device_reader::{DeviceReader, Extent};
+use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::lfs::base::geometry::Geometry;
 use firnfs_format::{BlockPtr, SectorAddr};

@@ -1,6 +1,7 @@
 //! Opening a volume: superblock, newest valid checkpoint, roll-forward. Reads a bounded number of blocks plus the log's
 //! tail; nothing that grows with the volume.
 
+use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::lfs::base::accounts::Accounts;
 use crate::lfs::base::counters::Counters;
@@ -10,7 +11,6 @@ use crate::lfs::base::standing::Standing;
 use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
-use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;

@@ -10,11 +10,11 @@
 //! of no use, and the next mount writes over them. So mounts that are killed in the checkpoint that they begin with, again and
 //! again, leave the log as they found it.
 
+use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::inode::Kind;
 use crate::lfs::base::scan::{Partial, partial_at};
 use crate::lfs::map::admit::{self, INODE_NUMBERS};
-use crate::lfs::recover::device_reader::{DeviceReader, Extent};
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
 use crate::lfs::recover::log_tail::{LogTail, Way};
 use crate::lfs::recover::tally::Tally;

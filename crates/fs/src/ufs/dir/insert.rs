@@ -240,10 +240,12 @@ impl Insert {
                 (block, None)
             }
         };
+        let unit_bytes = store.facts().dir_unit_bytes as usize;
         let bytes = store.block_mut(op, dir, Fork::Data, BlockIndex(block));
         let host = host.or_else(|| dirent::room(bytes, name.len()).expect("planned: the block is sound"));
         let host = host.expect("planned: the block has room");
-        let at = dirent::insert(bytes, host, ino, kind, name).expect("planned: the record has slack");
+        let at = dirent::insert(bytes, host, (ino, kind), name, unit_bytes)
+            .expect("planned: the record has slack");
         block * block_bytes + at as u64
     }
 }
@@ -259,7 +261,11 @@ fn put_inline<S: Store>(
     let Body::Inline(content) = &mut inode.body else { unreachable!("planned: the content is inline") };
     let host = dirent::room(content, name.len()).expect("planned: the content is sound");
     let at = match host {
-        Some(host) => dirent::insert(content, host, ino, kind, name).expect("planned: the record has slack"),
+        Some(host) => {
+            let one_unit = content.len();
+            let inserted = dirent::insert(content, host, (ino, kind), name, one_unit);
+            inserted.expect("planned: the record has slack")
+        }
         None => dirent::append_inline(content, ino, kind, name),
     };
     inode.size_bytes = content.len() as u64;

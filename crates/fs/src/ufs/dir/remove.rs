@@ -163,8 +163,9 @@ impl Remove {
             store.punch(op, dir, Fork::Data, block * block_bytes, block_bytes);
             store.punch(op, dir, Fork::Data, size_bytes, u64::MAX);
         } else {
+            let unit_bytes = store.facts().dir_unit_bytes as usize;
             let bytes = store.block_mut(op, dir, Fork::Data, BlockIndex(block));
-            dirent::remove(bytes, offset).expect("planned: the entry is there");
+            dirent::remove(bytes, offset, unit_bytes).expect("planned: the entry is there");
         }
         if let Some(removal) = &self.index {
             removal.apply(store, op, dir, insertion_follows);

@@ -4,11 +4,12 @@
 use super::{CALLER, FILE_MODE, OpenVolume};
 use crate::crash::op::pattern;
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::store::Scope;
 use firnfs_format::InodeNo;
 
-impl OpenVolume {
+impl<S: Engine> OpenVolume<S> {
     pub(super) fn unlink_open(&mut self, path: &str) -> Result<(), FsError> {
         let ino = self.find(path)?;
         if self.volume.run(|vfs, _| vfs.getattr(ino))?.kind != Kind::Regular {

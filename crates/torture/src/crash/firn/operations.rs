@@ -1,6 +1,6 @@
 //! Carries operations out on a mounted volume.
 
-use super::{CALLER, OpenVolume, trim};
+use super::{CALLER, OpenVolume};
 use crate::crash::op::{Op, pattern};
 use crate::crash::tree::NodeKind;
 use crate::crash::world::{DIRECTORY_MODE, FILE_MODE, acl_name};
@@ -11,7 +11,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, NewNode, RenameMode, SetAttr, XattrMode};
 use firnfs_format::InodeNo;
 
-impl OpenVolume {
+impl<S: Engine> OpenVolume<S> {
     pub(super) fn carry_out(&mut self, op: &Op) -> Result<(), FsError> {
         match op {
             Op::UnlinkOpen(path) => return self.unlink_open(path),
@@ -48,7 +48,7 @@ impl OpenVolume {
             Op::Idle { ms } => {
                 self.clock.advance_ms(*ms as i64);
                 self.volume.background()?;
-                if self.trims { trim(&self.volume) } else { Ok(()) }
+                self.when_idle.map_or(Ok(()), |work| work(&self.volume))
             }
             _ => self.change_names(op),
         }

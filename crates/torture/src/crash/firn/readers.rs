@@ -15,7 +15,7 @@ pub(super) struct SlowRead {
     blocks: Vec<Vec<u8>>,
 }
 
-impl OpenVolume {
+impl<S: Engine> OpenVolume<S> {
     /// Plans to read a whole file.
     pub(super) fn begin_read(&mut self, path: &str) -> Result<(), FsError> {
         let ino = self.find(path)?;

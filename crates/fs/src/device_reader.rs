@@ -11,7 +11,7 @@
 //! [`DeviceReader::depth_bytes`] together, or are a single one, or a few that the caller counted; so their memory is bounded,
 //! whatever the device says.
 //!
-//! Callers: `open`, `recovery` with `log_tail` and `near`, `evidence`; the file system check; the drivers' scrub and salvage.
+//! Callers: opening and recovery of the log; opening of the Fast File System; the checks of both; the drivers' scrub and salvage.
 
 use crate::error::FsError;
 use firnfs_device::{AlignedBuf, Tag};

@@ -1,0 +1,160 @@
+//! `firn mkfs --type ffs`.
+
+use super::plan::MkfsPlan;
+use super::{MkfsArgs, Totals, fill_random, fill_volume, impossible, narrow, random_uuid, wipe_if_needed};
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::sizes::Bytes;
+use clap::ValueEnum;
+use firnfs::ffs::{MkfsOptions, Options, Variant};
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{Clock, SystemClock};
+use firnfs_format::TimeNs;
+use firnfs_format::ffs::Tuning;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes of a cluster where no variant is asked for.
+const CLUSTER_BYTES: u32 = 64 << 10;
+/// Parts that a block is divided into if nothing is asked for.
+const FRAGS_PER_BLOCK: u32 = 8;
+
+/// See [`Variant`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum VariantArg {
+    /// Single blocks, two blocks of gap
+    M1r2,
+    /// Clusters of 64 KiB, two blocks of gap
+    Efs,
+    /// Clusters of 8 blocks, two blocks of gap
+    M8r2,
+    /// Clusters of 8 blocks, no gaps
+    M8r0,
+}
+
+impl From<VariantArg> for Variant {
+    fn from(arg: VariantArg) -> Self {
+        match arg {
+            VariantArg::M1r2 => Self::M1R2,
+            VariantArg::Efs => Self::Efs,
+            VariantArg::M8r2 => Self::M8R2,
+            VariantArg::M8r0 => Self::M8R0,
+        }
+    }
+}
+
+/// The result.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Made {
+    image: PathBuf,
+    uuid: String,
+    label: String,
+    size_bytes: u64,
+    block_bytes: u32,
+    frag_bytes: u32,
+    copied: Option<Totals>,
+}
+
+/// Refuses options that only the Fast File System has.
+///
+/// # Errors
+/// Usage.
+pub fn refuse_options(args: &MkfsArgs) -> Done {
+    let any = args.frag_size.is_some()
+        || args.variant.is_some()
+        || args.minfree.is_some()
+        || args.realloc
+        || args.no_switch
+        || args.smart_frag;
+    if any { Err(Failure::usage("that option needs --type ffs".to_owned())) } else { Ok(()) }
+}
+
+/// Makes the volume.
+///
+/// # Errors
+/// As `firn mkfs`.
+pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
+    if args.data_logs.is_some() {
+        return Err(Failure::usage("--data-logs needs --type log".to_owned()));
+    }
+    let options = options(args, &plan)?;
+    let device = plan.open()?;
+    let write = || -> Done {
+        wipe_if_needed(&plan, &device)
+            .map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
+        firnfs_manage::format_ffs(&device, &options).map_err(|e| impossible(&e))
+    };
+    write().inspect_err(|_| plan.remove_new())?;
+    let copied = match &args.from_dir {
+        Some(tree) => {
+            let volume = crate::volume::open_fast(Arc::new(device), Options::default(), AtimeMode::Noatime)?;
+            Some(fill_volume(&plan, &volume, tree)?)
+        }
+        None => None,
+    };
+    let made = Made {
+        image: plan.path,
+        uuid: crate::dump::views::uuid_text(&options.uuid),
+        label: options.label,
+        size_bytes: options.size_bytes,
+        block_bytes: options.block_bytes,
+        frag_bytes: options.frag_bytes,
+        copied,
+    };
+    output.show(args.json, &made, |out| describe(out, &made))
+}
+
+fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
+    let mut random = [0; 32];
+    fill_random(&mut random)?;
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| random[at + i]));
+    let block_bytes = narrow(args.block_size, "--block-size")?;
+    let frag_bytes = match args.frag_size {
+        Some(bytes) => narrow(bytes, "--frag-size")?,
+        None => (block_bytes / FRAGS_PER_BLOCK).max(512),
+    };
+    let usual = MkfsOptions::with_size(plan.size_bytes);
+    let tuning = match args.variant {
+        Some(variant) => Variant::from(variant).tuning(block_bytes),
+        None => Tuning {
+            maxcontig: (CLUSTER_BYTES / block_bytes.max(1)).max(1),
+            max_blocks_per_group: block_bytes / 4,
+            ..usual.tuning
+        },
+    };
+    Ok(MkfsOptions {
+        block_bytes,
+        frag_bytes,
+        tuning: Tuning {
+            minfree_percent: args.minfree.unwrap_or(tuning.minfree_percent),
+            reallocates: args.realloc,
+            no_switch: args.no_switch,
+            smart_frag: args.smart_frag,
+            ..tuning
+        },
+        label: args.label.clone(),
+        uuid: random_uuid(std::array::from_fn(|i| random[i])),
+        hash_key: [word(16), word(24)],
+        now: TimeNs(SystemClock.now_ns()),
+        root_owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+        ..usual
+    })
+}
+
+fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
+    let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
+    writeln!(
+        out,
+        "{}: a Fast File System{label} of {}, blocks of {}, fragments of {}, uuid {}",
+        made.image.display(),
+        Bytes(made.size_bytes),
+        Bytes(made.block_bytes.into()),
+        Bytes(made.frag_bytes.into()),
+        made.uuid
+    )?;
+    match &made.copied {
+        Some(copied) => writeln!(out, "copied {} files with {}", copied.files, Bytes(copied.bytes)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,26 @@
+//! Which kind of volume is on a device.
+
+use crate::reading::DeviceReads;
+use firnfs::device_reader::{DeviceReader, Extent};
+use firnfs_device::Device;
+use firnfs_format::ffs;
+use firnfs_format::ffs::superblock::{COPY_AT_BYTES, SUPERBLOCK_BYTES};
+
+/// A kind of volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolumeKind {
+    /// Log-structured; also everything that is not known to be of another kind: its superblock has copies.
+    Log,
+    /// The Fast File System.
+    Ffs,
+}
+
+/// The kind of volume on a device, by its first superblock.
+pub fn kind_of(device: &dyn Device) -> VolumeKind {
+    let mut reads = DeviceReads::new(device);
+    let reads: &mut dyn DeviceReader = &mut reads;
+    match reads.read(Extent::new(COPY_AT_BYTES, SUPERBLOCK_BYTES as u32)) {
+        Ok(bytes) if ffs::Superblock::is_one(&bytes) => VolumeKind::Ffs,
+        _ => VolumeKind::Log,
+    }
+}
