@@ -171,6 +171,7 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
     ("inode", &[]),
     ("dirent", &["error", "inode"]),
     ("lookahead", &["fetch"]),
+    ("device_reader", &["error"]),
     ("store", &["digest", "error", "fetch", "inode"]),
     ("engine", &["error", "fetch", "store"]),
     ("cache", &["digest", "store"]),
@@ -183,6 +184,7 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
             "bmap",
             "cache",
             "clean",
+            "device_reader",
             "digest",
             "dirent",
             "engine",
@@ -194,9 +196,27 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
-    ("ffs", &["bmap", "cache", "digest", "dirent", "engine", "error", "fetch", "inode", "mutation", "store"]),
+    (
+        "ffs",
+        &[
+            "bmap",
+            "cache",
+            "device_reader",
+            "digest",
+            "dirent",
+            "engine",
+            "error",
+            "fetch",
+            "inode",
+            "mutation",
+            "store",
+        ],
+    ),
     ("mem", &["digest", "engine", "error", "inode", "store"]),
-    ("check", &["bmap", "dirent", "engine", "error", "ffs", "inode", "lfs", "store", "ufs", "vfs"]),
+    (
+        "check",
+        &["bmap", "device_reader", "dirent", "engine", "error", "ffs", "inode", "lfs", "store", "ufs", "vfs"],
+    ),
 ];
 
 /// Folders of `crates/fs/src/lfs`, from the bottom up: each may use those before it, and `Lfs`, which contains them

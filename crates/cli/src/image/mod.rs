@@ -9,6 +9,7 @@ pub mod table;
 
 use crate::failure::{Done, Exit, Failure};
 use crate::sizes::Bytes;
+use firnfs::lfs::Geometry;
 use firnfs_format::checkpoint::{Checkpoint, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{CHECKPOINT_SLOT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
 use firnfs_format::{BlockPtr, DecodeError, PtrKind, SECTOR_BYTES, SectorAddr};
@@ -98,7 +99,12 @@ impl Image {
     /// Place of an address on the device, in bytes.
     #[must_use]
     pub fn device_place(&self, addr: SectorAddr) -> u64 {
-        self.superblock.log_start_bytes.saturating_add(addr.0.saturating_mul(u64::from(SECTOR_BYTES)))
+        self.geometry().device_bytes(addr)
+    }
+
+    /// Where segments lie.
+    fn geometry(&self) -> Geometry {
+        Geometry::new(&self.superblock, self.superblock.size_bytes)
     }
 
     /// "segment 12 sector 40".

@@ -42,7 +42,7 @@ impl Image {
             )));
         }
         let segment_bytes = self.superblock.segment_bytes;
-        let at_bytes = self.superblock.log_start_bytes + id.0 * u64::from(segment_bytes);
+        let at_bytes = self.geometry().segment_map.place(id).at_bytes;
         let bytes = self.read_at(at_bytes, segment_bytes as usize)?;
         let unit_sectors = (self.superblock.write_unit_bytes / SECTOR_BYTES).max(1);
         let mut found = Segment { partials: Vec::new(), end_sector: 0 };

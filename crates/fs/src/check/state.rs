@@ -85,10 +85,10 @@ impl<'a> Check<'a> {
         let (geo, names) = (lfs.geometry(), Namespace::new(&lfs.facts()));
         Self {
             lfs,
-            geo,
             depth: Depth::Everything,
-            sweep: Sweep::new(read, geo),
-            claims: Claims::new(geo),
+            sweep: Sweep::new(read, geo.clone()),
+            claims: Claims::new(geo.clone()),
+            geo,
             table_claims: Vec::new(),
             imap: Vec::new(),
             usage: Vec::new(),

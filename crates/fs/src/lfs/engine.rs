@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 impl Engine for Lfs {
     fn verifier(&self) -> Arc<dyn Verify> {
-        Arc::new(Verifier { geo: self.geo })
+        Arc::new(Verifier { geo: self.geo.clone() })
     }
 
     fn supply(&mut self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {

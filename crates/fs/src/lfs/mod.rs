@@ -35,6 +35,7 @@ pub use base::damage::Thing;
 pub use base::geometry::Geometry;
 pub use base::kinds::{KindBytes, LIVE_SLOT, LogKind};
 pub use base::scan;
+pub use base::segment_map::{DeviceNo, Place, SegmentMap};
 use base::standing::Standing;
 use firnfs_format::InodeNo;
 use firnfs_format::superblock::Superblock;
@@ -109,7 +110,7 @@ impl Lfs {
     /// Where things are.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
-        self.geo
+        self.geo.clone()
     }
 
     /// How it is run.

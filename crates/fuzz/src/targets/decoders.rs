@@ -6,7 +6,7 @@
 use firnfs::dirent;
 use firnfs::inode::Kind;
 use firnfs::lfs::scan::{partial_at, partials, stored_bytes};
-use firnfs::lfs::{Geometry, Options, Wanted};
+use firnfs::lfs::{DeviceNo, Geometry, Options, Place, SegmentMap, Wanted};
 use firnfs::store::{BlockKey, Fork};
 use firnfs::ufs::acl::Acl;
 use firnfs::ufs::xattr;
@@ -51,15 +51,12 @@ fn each_way(bytes: &[u8], owner: Owner, decode: impl Fn(&[u8])) {
 }
 
 fn geometry() -> Geometry {
-    Geometry {
-        block_bytes: BLOCK_BYTES as u32,
-        segment_bytes: 256 << 10,
-        segment_sectors: 512,
-        segments: 40,
-        unit_sectors: 8,
-        log_start_bytes: 2 << 20,
-        map: firnfs::bmap::Geometry::new(BLOCK_BYTES as u32, 16),
-    }
+    Geometry::with(
+        BLOCK_BYTES as u32,
+        256 << 10,
+        4096,
+        SegmentMap::new(256 << 10).with_stretch(40, Place { device: DeviceNo::FIRST, at_bytes: 2 << 20 }),
+    )
 }
 
 /// A decoded superblock can be used, and encodes to the same bytes.

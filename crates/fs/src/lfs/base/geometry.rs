@@ -1,12 +1,13 @@
-//! Where things are: segments, sectors and bytes on the device. Pure arithmetic from the superblock.
+//! Where things are: segments, sectors and bytes on the device. Pure arithmetic from the superblock and the segment map.
 
+use super::segment_map::{DeviceNo, Place, SegmentMap};
 use crate::bmap;
 use crate::error::FsError;
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{BlockPtr, PtrKind, SECTOR_BYTES, SectorAddr, SegmentId};
 
 /// See the module's head.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Block size in bytes.
     pub block_bytes: u32,
@@ -18,8 +19,8 @@ pub struct Geometry {
     pub segments: u64,
     /// Partial segments start and end on multiples of this many sectors.
     pub unit_sectors: u32,
-    /// Start of segment 0 on the device, in bytes.
-    pub log_start_bytes: u64,
+    /// Where each segment lies.
+    pub segment_map: SegmentMap,
     /// Block map arithmetic.
     pub map: bmap::Geometry,
 }
@@ -30,14 +31,28 @@ impl Geometry {
     pub fn new(sb: &Superblock, size_bytes: u64) -> Self {
         // The last block of the volume holds a replica of the superblock.
         let log_bytes = size_bytes.saturating_sub(sb.log_start_bytes + u64::from(sb.write_unit_bytes));
+        let segments = log_bytes / u64::from(sb.segment_bytes);
+        let start = Place { device: DeviceNo::FIRST, at_bytes: sb.log_start_bytes };
+        let segment_map = SegmentMap::new(sb.segment_bytes).with_stretch(segments, start);
+        Self::with(sb.block_bytes, sb.segment_bytes, sb.write_unit_bytes, segment_map)
+    }
+
+    /// From sizes in bytes (of a block, of a segment, and of the smallest write) and the places of the segments.
+    #[must_use]
+    pub fn with(
+        block_bytes: u32,
+        segment_bytes: u32,
+        write_unit_bytes: u32,
+        segment_map: SegmentMap,
+    ) -> Self {
         Self {
-            block_bytes: sb.block_bytes,
-            segment_bytes: sb.segment_bytes,
-            segment_sectors: sb.segment_bytes / SECTOR_BYTES,
-            segments: log_bytes / u64::from(sb.segment_bytes),
-            unit_sectors: sb.write_unit_bytes / SECTOR_BYTES,
-            log_start_bytes: sb.log_start_bytes,
-            map: bmap::Geometry::new(sb.block_bytes, firnfs_format::pointer::POINTER_BYTES as u32),
+            block_bytes,
+            segment_bytes,
+            segment_sectors: segment_bytes / SECTOR_BYTES,
+            segments: segment_map.segments(),
+            unit_sectors: write_unit_bytes / SECTOR_BYTES,
+            segment_map,
+            map: bmap::Geometry::new(block_bytes, firnfs_format::pointer::POINTER_BYTES as u32),
         }
     }
 
@@ -62,7 +77,9 @@ impl Geometry {
     /// Place of an address on the device, in bytes.
     #[must_use]
     pub fn device_bytes(&self, addr: SectorAddr) -> u64 {
-        self.log_start_bytes + addr.0 * u64::from(SECTOR_BYTES)
+        let start = self.segment_map.place(self.segment_of(addr));
+        debug_assert_eq!(start.device, DeviceNo::FIRST, "requests to the driver name no device");
+        start.at_bytes.saturating_add(u64::from(self.sector_of(addr)) * u64::from(SECTOR_BYTES))
     }
 
     /// "segment 12 sector 40", for messages.

@@ -1,4 +1,4 @@
-//! What the rest of the log is written in: where things are on the device (`geometry`), kinds of bytes (`kinds`), live bytes
+//! What the rest of the log is written in: where things are on the device (`geometry`, `segment_map`), kinds of bytes (`kinds`), live bytes
 //! and counts since mkfs (`accounts`, `counters`), summaries as they are read back (`scan`), whether the volume may be written (`standing`), and
 //! damaged things that background work leaves alone (`damage`).
 
@@ -8,4 +8,5 @@ pub(in crate::lfs) mod damage;
 pub(in crate::lfs) mod geometry;
 pub(in crate::lfs) mod kinds;
 pub mod scan;
+pub(in crate::lfs) mod segment_map;
 pub(in crate::lfs) mod standing;

@@ -138,19 +138,17 @@ impl Verify for Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lfs::base::segment_map::{DeviceNo, Place, SegmentMap};
     use firnfs_format::{Epoch, PtrKind, SectorAddr};
 
     #[test]
     fn what_the_cleaner_reads_never_comes_from_what_was_read_before() {
-        let geo = Geometry {
-            block_bytes: 4096,
-            segment_bytes: 1 << 20,
-            segment_sectors: 2048,
-            segments: 100,
-            unit_sectors: 8,
-            log_start_bytes: 2 << 20,
-            map: crate::bmap::Geometry::new(4096, 16),
-        };
+        let geo = Geometry::with(
+            4096,
+            1 << 20,
+            4096,
+            SegmentMap::new(1 << 20).with_stretch(100, Place { device: DeviceNo::FIRST, at_bytes: 2 << 20 }),
+        );
         let verifier = Verifier { geo };
         assert!(verifier.notices_stale(&Wanted::Inode(InodeNo(7), BlockPtr::HOLE).token()));
         assert!(!verifier.notices_stale(&Wanted::Part(SegmentId(3), Run { from: 0, len: 8 }).token()));

@@ -144,7 +144,7 @@ impl Lfs {
 
     /// What is searched from a place on, with the first sector of each part.
     fn chunks(&self, &(segment, from, _): &Place) -> impl Iterator<Item = (Extent, u32)> + use<> {
-        let geo = self.geo;
+        let geo = self.geo.clone();
         let end = geo.segment_sectors.min(from + SEARCH_BYTES / SECTOR_BYTES);
         (from..end).step_by((CHUNK_BYTES / SECTOR_BYTES) as usize).map(move |sector| {
             let len_sectors = (end - sector).min(CHUNK_BYTES / SECTOR_BYTES);

@@ -279,7 +279,7 @@ impl Lfs {
             size_bytes: base.size_bytes,
             standing: Standing::default(),
             accounts: Accounts::new(base.live_bytes, Counters::decode(&base.counters)),
-            shelf: Shelf::new(geo),
+            shelf: Shelf::new(geo.clone()),
             files: Files::default(),
             tables,
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),

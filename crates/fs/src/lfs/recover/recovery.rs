@@ -198,7 +198,7 @@ impl Lfs {
 
     /// The places where a log may go on, as far as they are in the volume.
     fn places(&self, tail: &Tail) -> impl Iterator<Item = (SegmentId, u32)> + use<> {
-        let geo = self.geo;
+        let geo = self.geo.clone();
         [(tail.segment, tail.sector), (tail.next_segment, 0)]
             .into_iter()
             .filter(move |(segment, sector)| *sector < geo.segment_sectors && segment.0 < geo.segments)
@@ -206,7 +206,7 @@ impl Lfs {
 
     fn way(&self, segment: SegmentId, sector: u32) -> Way {
         let at = |sector| self.geo.device_bytes(self.geo.addr(segment, sector));
-        Way { at_bytes: at(sector), end_bytes: at(self.geo.segment_sectors) }
+        Way { at_bytes: at(sector), end_bytes: at(0).saturating_add(u64::from(self.geo.segment_bytes)) }
     }
 
     /// A log has entered a segment: begins to read those after it, as far as it has named them. What lies there may be of no

@@ -44,7 +44,7 @@ impl Lfs {
         self.writer.jobs.want(self.writer.log.serial);
         let base = self.snapshot(now, false, 0, self.tables.imap.table.root, self.tables.usage.table.root);
         let options = Options { read_only: true, cache_bytes: CACHE_BYTES, ..Options::default() };
-        let mut past = Self::at_checkpoint(self.sb.clone(), self.geo, options, &base, now);
+        let mut past = Self::at_checkpoint(self.sb.clone(), self.geo.clone(), options, &base, now);
         past.tables.imap = self.tables.imap.clone();
         past.tables.usage = self.tables.usage.clone();
         past.standing.give_up("a view of the past".to_owned());

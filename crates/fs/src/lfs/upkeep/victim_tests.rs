@@ -1,4 +1,5 @@
 use super::*;
+use crate::lfs::base::segment_map::{DeviceNo, Place, SegmentMap};
 use firnfs_format::summary::{EntryKind, summary_sectors};
 use firnfs_format::{BlockPtr, Epoch, Incarnation, InodeNo, PtrKind, Serial, TimeNs};
 use std::sync::LazyLock;
@@ -6,14 +7,13 @@ use std::sync::LazyLock;
 const UUID: [u8; 16] = [9; 16];
 const SEGMENT: SegmentId = SegmentId(3);
 /// Segments of 1 MiB.
-static GEO: LazyLock<Geometry> = LazyLock::new(|| Geometry {
-    block_bytes: 4096,
-    segment_bytes: 1 << 20,
-    segment_sectors: 2048,
-    segments: 10,
-    unit_sectors: 8,
-    log_start_bytes: 2 << 20,
-    map: crate::bmap::Geometry::new(4096, 16),
+static GEO: LazyLock<Geometry> = LazyLock::new(|| {
+    Geometry::with(
+        4096,
+        1 << 20,
+        4096,
+        SegmentMap::new(1 << 20).with_stretch(10, Place { device: DeviceNo::FIRST, at_bytes: 2 << 20 }),
+    )
 });
 
 /// A segment of partial segments with so many blocks each, and their entries.

@@ -248,19 +248,17 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bmap;
+    use crate::lfs::base::segment_map::{DeviceNo, Place, SegmentMap};
     use firnfs_format::Epoch;
 
     fn geometry(segment_bytes: u32) -> Geometry {
-        Geometry {
-            block_bytes: 4096,
+        Geometry::with(
+            4096,
             segment_bytes,
-            segment_sectors: segment_bytes / 512,
-            segments: 100,
-            unit_sectors: 8,
-            log_start_bytes: 2 << 20,
-            map: bmap::Geometry::new(4096, 16),
-        }
+            4096,
+            SegmentMap::new(segment_bytes)
+                .with_stretch(100, Place { device: DeviceNo::FIRST, at_bytes: 2 << 20 }),
+        )
     }
 
     /// Deleting a million files makes entries and no blocks: in a large segment they would fill a summary beyond what its
