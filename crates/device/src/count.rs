@@ -2,6 +2,7 @@
 //! (the number of blocks that a mount reads does not grow with the volume), and by simulated disks, which count for themselves.
 
 use crate::device::Device;
+use crate::error::DeviceError;
 use crate::request::{Completion, Geometry, Request, Tag};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -97,6 +98,9 @@ impl<D: Device> Device for CountingDevice<D> {
     }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
+    }
+    fn fence(&self) -> Result<(), DeviceError> {
+        self.inner.fence()
     }
 }
 

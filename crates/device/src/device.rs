@@ -25,6 +25,16 @@ pub trait Device: Send + Sync {
     /// For messages: a path or a description of the device.
     fn describe(&self) -> Arc<str>;
 
+    /// Proves that this program is the only one that writes to the device. The driver calls it right before each request that
+    /// makes what was written before the volume's truth, and carries that request out only if it succeeds. A device that no
+    /// other program can reach has nothing to prove.
+    ///
+    /// # Errors
+    /// [`FailureKind::Replaced`]: another program writes to it, or may do so.
+    fn fence(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Submits one read and waits for it.
     ///
     /// # Errors
@@ -109,6 +119,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn describe(&self) -> Arc<str> {
         (**self).describe()
+    }
+    fn fence(&self) -> Result<(), DeviceError> {
+        (**self).fence()
     }
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         (**self).read(at_bytes, len_bytes)

@@ -16,6 +16,8 @@ pub enum FailureKind {
     NoSpace,
     /// The device was opened for reading only.
     ReadOnly,
+    /// Another program writes to the device, or may do so.
+    Replaced,
 }
 
 /// Why a request failed, with its place.
@@ -24,7 +26,7 @@ pub enum FailureKind {
 pub struct DeviceError {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// "read", "write", "flush" or "discard".
+    /// "read", "write", "flush", "discard", or "claim" of a device that another program writes to.
     pub action: &'static str,
     /// Offset in bytes (0 for a flush).
     pub at_bytes: u64,
@@ -42,6 +44,13 @@ impl DeviceError {
     pub fn of(request: &Request, kind: FailureKind, device: Arc<str>, reason: impl Into<String>) -> Self {
         let Place { at_bytes, len_bytes } = request.place();
         Self { kind, action: request.action(), at_bytes, len_bytes, device, reason: reason.into() }
+    }
+
+    /// The device is another program's by now, or may be.
+    #[must_use]
+    pub fn replaced(device: Arc<str>, reason: impl Into<String>) -> Self {
+        let (kind, reason) = (FailureKind::Replaced, reason.into());
+        Self { kind, action: "claim", at_bytes: 0, len_bytes: 0, device, reason }
     }
 
     /// The failure of `request` that the operating system reported.

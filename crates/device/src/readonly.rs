@@ -49,6 +49,9 @@ impl<D: Device> Device for ReadOnlyDevice<D> {
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
     }
+    fn fence(&self) -> Result<(), DeviceError> {
+        self.inner.fence()
+    }
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         self.inner.read(at_bytes, len_bytes)
     }

@@ -2,6 +2,7 @@
 //! compares two traces; a person can read them.
 
 use crate::device::Device;
+use crate::error::DeviceError;
 use crate::request::{Completion, Geometry, Request, Tag};
 use parking_lot::Mutex;
 use siphasher::sip::SipHasher13;
@@ -104,6 +105,9 @@ impl<D: Device> Device for TraceDevice<D> {
     }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
+    }
+    fn fence(&self) -> Result<(), DeviceError> {
+        self.inner.fence()
     }
 }
 

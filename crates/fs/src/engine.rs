@@ -73,6 +73,9 @@ enum Work {
 pub struct Job {
     /// For [`Engine::job_done`].
     pub id: JobId,
+    /// It makes what was written before the volume's truth: the driver has the device prove first that nobody else writes
+    /// ([`firnfs_device::Device::fence`]).
+    pub is_fenced: bool,
     work: Work,
 }
 
@@ -80,13 +83,19 @@ impl Job {
     /// A job whose request is there.
     #[must_use]
     pub fn ready(id: JobId, request: Request) -> Self {
-        Self { id, work: Work::Ready(request) }
+        Self { id, is_fenced: false, work: Work::Ready(request) }
     }
 
     /// A job whose request is put together later.
     #[must_use]
     pub fn later(id: JobId, prepare: Arc<dyn Prepare>) -> Self {
-        Self { id, work: Work::Later(prepare) }
+        Self { id, is_fenced: false, work: Work::Later(prepare) }
+    }
+
+    /// The same job, behind the fence.
+    #[must_use]
+    pub fn fenced(self) -> Self {
+        Self { is_fenced: true, ..self }
     }
 
     /// What to do. May copy megabytes: to be called once, without a lock.

@@ -385,4 +385,7 @@ impl<D: Device> Device for FaultyDisk<D> {
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
     }
+    fn fence(&self) -> Result<(), DeviceError> {
+        self.inner.fence()
+    }
 }

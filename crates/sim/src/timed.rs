@@ -14,7 +14,7 @@ use crate::clock::VirtualClock;
 use crate::disk::order::Order;
 use crate::disk::{Command, DiskModel, DiskParams, Lbn, SECTOR_BYTES, Service, Work};
 use crate::turns::Turns;
-use firnfs_device::{Clock, Completion, Counts, Device, Geometry, Request, Tag};
+use firnfs_device::{Clock, Completion, Counts, Device, DeviceError, Geometry, Request, Tag};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -296,6 +296,9 @@ impl<D: Device> Device for TimedDisk<D> {
 
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
+    }
+    fn fence(&self) -> Result<(), DeviceError> {
+        self.inner.fence()
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Target {
     name: Arc<str>,
     geometry: Geometry,
     read_only: bool,
+    /// The lock that was taken when it was opened.
+    lock: Lock,
     /// Held open only to keep the kernel from using a block device.
     _claim: Option<File>,
 }
@@ -120,6 +122,9 @@ impl Device for FileDevice {
     }
     fn describe(&self) -> Arc<str> {
         self.target.name.clone()
+    }
+    fn fence(&self) -> Result<(), DeviceError> {
+        open::prove_lock(&self.target)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{DeepReads, Target};
 use crate::buffer::{ALIGN_BYTES, AlignedBuf};
+use crate::error::DeviceError;
 use crate::request::Geometry;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
@@ -205,6 +206,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenErr
         name: Arc::from(path.to_string_lossy()),
         geometry,
         read_only: options.access == Access::ReadOnly,
+        lock: options.lock,
         _claim: claim,
     };
     Ok(Opened { target, buffered_because })
@@ -235,16 +237,10 @@ fn open_file(path: &Path, options: &FileOptions, more: OFlags) -> Result<File, O
 }
 
 fn take_lock(file: &File, path: &Path, options: &FileOptions) -> Result<(), OpenError> {
-    let operation = match options.lock {
-        Lock::None => return Ok(()),
-        Lock::Shared => FlockOperation::NonBlockingLockShared,
-        Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
-    };
     let started = Instant::now();
     loop {
-        match rustix::fs::flock(file, operation) {
+        match try_lock(file, options.lock) {
             Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {
                 let waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 if waited_ms >= options.lock_wait_ms {
@@ -256,6 +252,32 @@ fn take_lock(file: &File, path: &Path, options: &FileOptions) -> Result<(), Open
             Err(e) => return Err(system(path, "lock", &e.into())),
         }
     }
+}
+
+/// Takes the lock, or holds it already.
+fn try_lock(file: &File, lock: Lock) -> Result<(), Errno> {
+    let operation = match lock {
+        Lock::None => return Ok(()),
+        Lock::Shared => FlockOperation::NonBlockingLockShared,
+        Lock::Exclusive => FlockOperation::NonBlockingLockExclusive,
+    };
+    loop {
+        match rustix::fs::flock(file, operation) {
+            Err(Errno::INTR) => {}
+            taken => return taken,
+        }
+    }
+}
+
+/// Whether the lock is still held. A network file system can lose it: then it is taken again, unless another program has it.
+pub(super) fn prove_lock(target: &Target) -> Result<(), DeviceError> {
+    try_lock(&target.file, target.lock).map_err(|why| {
+        let reason = match why {
+            Errno::WOULDBLOCK => format!("the lock was lost, and {} has it now", lock_holder(&target.file)),
+            why => format!("cannot lock it again: {}", std::io::Error::from(why)),
+        };
+        DeviceError::replaced(target.name.clone(), reason)
+    })
 }
 
 /// Who holds the lock, from /proc/locks.
@@ -360,6 +382,7 @@ fn system(path: &Path, action: &'static str, error: &std::io::Error) -> OpenErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::FailureKind;
 
     #[test]
     fn a_file_system_that_refuses_direct_io_leaves_the_file_buffered_and_readable() {
@@ -373,5 +396,27 @@ mod tests {
         assert!(!rustix::fs::fcntl_getfl(&file).unwrap().contains(OFlags::DIRECT));
         let mut odd = [0; 3];
         assert_eq!(file.read_at(&mut odd, 1).unwrap(), 3);
+    }
+
+    #[test]
+    fn a_lock_that_was_lost_is_taken_again_unless_another_program_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        std::fs::write(&path, [7; 8192]).unwrap();
+        let options = FileOptions::default();
+        let first = open(&path, &options).unwrap().target;
+        prove_lock(&first).unwrap();
+        assert!(matches!(open(&path, &options), Err(OpenError::InUse { .. })));
+        // As a network file system does when its server was away.
+        let lose = || rustix::fs::flock(&first.file, FlockOperation::Unlock).unwrap();
+        lose();
+        prove_lock(&first).unwrap();
+        assert!(matches!(open(&path, &options), Err(OpenError::InUse { .. })));
+        lose();
+        let second = open(&path, &options).unwrap().target;
+        let refused = prove_lock(&first).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Replaced);
+        assert!(refused.to_string().contains("the lock was lost, and process"), "{refused}");
+        prove_lock(&second).unwrap();
     }
 }

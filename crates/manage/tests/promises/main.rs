@@ -9,6 +9,7 @@ mod determinism;
 mod directories;
 mod discard;
 mod far;
+mod fence;
 mod full;
 mod mount_cost;
 mod orphans;

@@ -6,7 +6,7 @@
 
 use super::Machine;
 use super::cpu::BLOCK_BYTES;
-use firnfs_device::{Completion, Device, Geometry, Request, Tag};
+use firnfs_device::{Completion, Device, DeviceError, Geometry, Request, Tag};
 use std::sync::Arc;
 
 /// See the module's head.
@@ -52,5 +52,8 @@ impl<D: Device> Device for MachineDisk<D> {
     }
     fn describe(&self) -> Arc<str> {
         self.inner.describe()
+    }
+    fn fence(&self) -> Result<(), DeviceError> {
+        self.inner.fence()
     }
 }

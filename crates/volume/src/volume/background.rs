@@ -9,7 +9,7 @@ use firnfs::engine::Engine;
 use firnfs::engine::{Job, JobId, Step};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome, Stop};
-use firnfs_device::Tag;
+use firnfs_device::{Device, DeviceError, Tag};
 use firnfs_format::TimeNs;
 use std::collections::VecDeque;
 
@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 const UNDER_WAY_MAX: usize = 8;
 /// How long background work sleeps after a step found no way forward, in milliseconds.
 const STUCK_SLEEP_MS: u64 = 1000;
+
+/// A job that was started: the request under way, or why the device did not take it.
+type UnderWay = (JobId, Result<Tag, DeviceError>);
 
 /// Counts the caller as at work while this exists.
 struct AtWork<'a>(&'a AtomicU32);
@@ -49,7 +52,7 @@ impl<S: Engine> Volume<S> {
     pub(super) fn carry_out(&self, jobs: Vec<Job>) {
         let Some(device) = &self.device else { return };
         self.about_to_block();
-        let mut under_way = jobs.into_iter().map(|job| (job.id, device.submit(job.request()))).collect();
+        let mut under_way = jobs.into_iter().map(|job| start(&**device, &job)).collect();
         self.finish_until(&mut under_way, 0);
     }
 
@@ -149,24 +152,24 @@ impl<S: Engine> Volume<S> {
     }
 
     /// Submits everything that is ready to the device without waiting for it.
-    fn start_ready(&self, under_way: &mut VecDeque<(JobId, Tag)>) {
+    fn start_ready(&self, under_way: &mut VecDeque<UnderWay>) {
         let Some(device) = &self.device else { return };
         loop {
             let jobs = self.take_jobs(&mut self.core.lock());
             if jobs.is_empty() {
                 return;
             }
-            under_way.extend(jobs.into_iter().map(|job| (job.id, device.submit(job.request()))));
+            under_way.extend(jobs.into_iter().map(|job| start(&**device, &job)));
         }
     }
 
     /// Waits for requests, oldest first, until at most `left` of them are under way.
-    fn finish_until(&self, under_way: &mut VecDeque<(JobId, Tag)>, left: usize) {
+    fn finish_until(&self, under_way: &mut VecDeque<UnderWay>, left: usize) {
         let Some(device) = &self.device else { return };
         while under_way.len() > left
-            && let Some((id, tag)) = under_way.pop_front()
+            && let Some((id, started)) = under_way.pop_front()
         {
-            let result = device.wait(tag).map(drop);
+            let result = started.and_then(|tag| device.wait(tag).map(drop));
             let failed = result.is_err();
             let mut core = self.core.lock();
             core.store_mut().job_done(id, result);
@@ -177,4 +180,10 @@ impl<S: Engine> Volume<S> {
             }
         }
     }
+}
+
+/// Submits a job; one behind the fence only if the device proves that nobody else writes to it.
+fn start(device: &dyn Device, job: &Job) -> UnderWay {
+    let proven = if job.is_fenced { device.fence() } else { Ok(()) };
+    (job.id, proven.map(|()| device.submit(job.request())))
 }

@@ -1,5 +1,6 @@
 use super::table::HELD_BYTES_MAX;
 use super::*;
+use crate::Lock;
 use crate::error::FailureKind;
 use crate::request::Geometry;
 use std::fs::File;
@@ -9,7 +10,14 @@ const WAYS: [DeepReads; 3] = [DeepReads::Ring, DeepReads::Threads, DeepReads::On
 
 fn target(file: File, size_bytes: u64) -> Arc<Target> {
     let geometry = Geometry { size_bytes, logical_block_bytes: 512, physical_block_bytes: 4096 };
-    Arc::new(Target { file, name: Arc::from("disk"), geometry, read_only: true, _claim: None })
+    Arc::new(Target {
+        file,
+        name: Arc::from("disk"),
+        geometry,
+        read_only: true,
+        lock: Lock::None,
+        _claim: None,
+    })
 }
 
 /// A file whose block `i` is full of `i as u8`.

@@ -1,7 +1,9 @@
 //! Work for the device: what the core wants written, flushed and discarded, and what has become durable.
 //!
 //! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
-//! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Segments
+//! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Slots are the
+//! one fence of a writer: nothing else makes its log the volume's truth, for roll-forward accepts only what the incarnation in a slot
+//! wrote. A mount writes its incarnation to both slots before anything else, and each slot is handed out fenced. Segments
 //! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
 //! more until somebody says so ([`Jobs::go_on`]), and after a failed flush never: a device that lost what it had accepted may well
 //! report the next one as done.
@@ -202,7 +204,7 @@ impl Jobs {
         }
         slot.state = SlotState::Writing;
         let (at_bytes, data) = (slot.at_bytes, slot.data.clone());
-        Some(Job::ready(self.start(Doing::Slot), Request::Write { at_bytes, data }))
+        Some(Job::ready(self.start(Doing::Slot), Request::Write { at_bytes, data }).fenced())
     }
 
     fn start(&mut self, doing: Doing) -> JobId {
