@@ -1,6 +1,6 @@
-//! What reads at depth cost: random reads of a file or block device through a `FileDevice` in each of its ways, beside a
-//! loop of pread(2) and beside hints to the page cache, in interleaved rounds. `depth FILE [READS [ROUNDS [buffered]]]`;
-//! FILE exists, is larger than 64 MiB and is only read.
+//! The cost of reads at depth: random reads of a file or block device through a `FileDevice` with each of its methods,
+//! compared with a loop of pread(2) and with hints to the page cache, in interleaved rounds. `depth FILE [READS [ROUNDS
+//! [buffered]]]`; FILE exists, is larger than 64 MiB and is only read.
 //!
 //! Each cell has microseconds for a read, and processor microseconds of this process in brackets; medians of the
 //! rounds. Work of the kernel for other tasks, such as a loop device's, is not in the processor time.

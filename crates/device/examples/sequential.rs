@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const UNIT_BYTES: usize = 1 << 20;
-/// Writes under way at a time: what a segment writer with double buffering has.
+/// Writes under way at a time: as many as a segment writer with double buffering has.
 const IN_FLIGHT: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {

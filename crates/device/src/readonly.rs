@@ -66,7 +66,7 @@ mod tests {
     use crate::MemDevice;
 
     #[test]
-    fn nothing_that_changes_the_device_gets_through() {
+    fn no_request_that_changes_the_device_gets_through() {
         let memory = Arc::new(MemDevice::new(8192));
         memory.write(0, Arc::new(AlignedBuf::copy_of(&[1; 4096]))).unwrap();
         let device = ReadOnlyDevice::new(memory.clone());

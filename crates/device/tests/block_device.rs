@@ -31,7 +31,7 @@ impl Drop for Loop {
 }
 
 #[test]
-fn a_block_device_tells_its_size_and_keeps_what_is_written_and_the_kernel_away() {
+fn a_block_device_reports_its_size_keeps_writes_and_excludes_the_kernel() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: NOT TESTED: needs root");
         return;

@@ -23,7 +23,7 @@ fn filled(byte: u8, len: usize) -> Arc<AlignedBuf> {
 }
 
 #[test]
-fn what_was_written_is_there_after_reopening_with_and_without_direct_io() {
+fn written_bytes_are_there_after_reopening_with_and_without_direct_io() {
     for (first, second) in [(DirectIo::Prefer, DirectIo::Never), (DirectIo::Never, DirectIo::Prefer)] {
         let (_dir, path) = scratch();
         let options = FileOptions { direct: first, ..FileOptions::default() };
@@ -190,7 +190,7 @@ fn discarded_ranges_read_as_zeros_and_free_their_blocks() {
 }
 
 #[test]
-fn what_cannot_hold_a_volume_is_named_for_what_it_is() {
+fn a_path_that_cannot_hold_a_volume_is_refused_with_its_type() {
     let (dir, path) = scratch();
     let open = |path: &std::path::Path| FileDevice::open(path, &FileOptions::default()).err().unwrap();
     assert_eq!(open(&path), OpenError::NotFound(path.clone()));

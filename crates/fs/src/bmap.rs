@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Invariant: `(level, index)` names one block, and `child(parent(b)) == b` for each block below a root.
-//! Callers: the storage managers with on-disk maps (LFS; later FFS), and all output for people: people see
+//! Callers: the storage managers with on-disk maps (LFS, FFS), and all output for people: people see
 //! BSD-LFS's negative numbers ([`Geometry::lbn`]).
 
 use firnfs_format::BlockIndex;

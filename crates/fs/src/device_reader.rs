@@ -1,15 +1,15 @@
-//! `DeviceReader`: how opening, checking and salvaging read a device, where the caller may block.
+//! `DeviceReader`: how code that may block reads a device: opening, checking and salvaging.
 //!
-//! A mounted volume says what it needs and lets its driver read. Before there is a mounted volume, the library reads through
-//! this trait, which the driver implements over its device. A caller with several reads posts all of them and then finishes
-//! each: the reader has them under way together. Three shapes of that are here, for all callers:
+//! A mounted volume names the blocks that it needs, and its driver reads them. Before there is a mounted volume, the library
+//! reads through this trait, which the driver implements over its device. A caller with several reads posts all of them and
+//! then finishes each: the reader has them under way together. Three shapes of that are here, for all callers:
 //! - `read_all`: a few reads at a time, all of them wanted;
 //! - `read_in_order`: many reads, used one after the other, the next ones under way meanwhile;
-//! - `read_scattered`: many small places, of which neighbours become one read.
+//! - `read_scattered`: many small places; neighbours become one read.
 //!
 //! Invariants: every read that was posted is finished, exactly once. Reads under way have at most
 //! [`DeviceReader::depth_bytes`] together, or are a single one, or a few that the caller counted; so their memory is bounded,
-//! whatever the device says.
+//! even if the device holds false lengths.
 //!
 //! Callers: opening and recovery of the log; opening of the Fast File System; the checks of both; the drivers' scrub and salvage.
 
@@ -20,11 +20,11 @@ use std::ops::ControlFlow;
 
 /// Bytes under way that suffice to keep a disk busy; see `docs/decisions/0113-reads-at-depth.md`.
 pub const DEPTH_BYTES: u64 = 4 << 20;
-/// Reads under way at most: what a ring of the file device holds.
+/// Reads under way at most: as many as a ring of the file device holds.
 const DEPTH_READS: usize = 64;
-/// Longest single read where a long stretch is read in pieces, in bytes.
+/// Longest piece when a long stretch is read in pieces, in bytes.
 pub const PIECE_BYTES: u32 = 1 << 20;
-/// Largest unused gap between two places that are read together, in bytes: what a disk transfers in the time of a read.
+/// Largest unused gap between two places that are read together, in bytes: about what a disk transfers in the time of a read.
 const GAP_BYTES: u64 = 32 << 10;
 
 /// A range of the device.
@@ -43,7 +43,7 @@ impl Extent {
         Self { at_bytes, len_bytes }
     }
 
-    /// The first byte behind it. A range that a device says may be anywhere.
+    /// The first byte after it. Saturates, because a device may name any range.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
         self.at_bytes.saturating_add(u64::from(self.len_bytes))
@@ -118,8 +118,8 @@ impl dyn DeviceReader + '_ {
         posted.into_iter().map(|posted| self.finish(posted)).collect()
     }
 
-    /// Reads ranges and hands each to `visit`, in their order; the next ones are under way meanwhile. `visit` ends it with
-    /// `Break`; it gets the reader for what it reads in between.
+    /// Reads ranges and hands each to `visit`, in their order; the next ones are under way meanwhile. `visit` stops the
+    /// loop with `Break`; it gets the reader for reads of its own.
     pub fn read_in_order<T, B>(
         &mut self,
         extents: impl IntoIterator<Item = (Extent, T)>,
@@ -228,12 +228,12 @@ impl UnderWay {
         self.bytes
     }
 
-    /// What is read, in order.
+    /// The extents under way, in order.
     pub fn extents(&self) -> impl DoubleEndedIterator<Item = &Extent> {
         self.posted.iter().map(|posted| &posted.extent)
     }
 
-    /// Finishes all reads and drops their bytes: nobody wants them any more.
+    /// Finishes all reads and drops their bytes.
     pub fn end(&mut self, read: &mut dyn DeviceReader) {
         while let Some(posted) = self.pop() {
             let _unwanted = read.finish(posted);

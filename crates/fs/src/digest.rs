@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_never_absent_and_most_of_the_rest_is() {
+    fn a_held_hash_is_never_absent_and_most_others_are() {
         let hash = |n: u32| n.wrapping_mul(0x9e37_79b9).rotate_left(11);
         let digest = Digest::of((0..400).map(hash));
         assert!((0..400).all(|n| !digest.lacks(hash(n))));

@@ -15,9 +15,9 @@
 //! in place, so that a torn write never breaks the chain of records. Reading needs no unit: the chain continues from one to the
 //! next.
 //!
-//! Invariants: a record never moves while its entry lives, and entries that are appended come behind all others.
-//! Deleting gives a record's bytes to the one before it; the first record of a unit becomes free instead.
-//! Callers: [`crate::ufs`] (its directories; and the checker, which reads the same records).
+//! Invariants: a record never moves while its entry lives, and appended entries come after all others. Deleting
+//! gives a record's bytes to the one before it; the first record of a unit becomes free instead. Callers:
+//! [`crate::ufs`] (its directories; and the checker, which reads the same records).
 
 use crate::error::FsError;
 use crate::inode::Kind;

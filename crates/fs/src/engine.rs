@@ -1,20 +1,20 @@
-//! The other half of the seam: what a storage manager is to the driver.
+//! The other half of the seam: a storage manager as the driver sees it.
 //!
 //! [`Store`] is what UFS sees; an [`Engine`] is a store that keeps its bytes on a device without doing I/O itself. The driver
 //! reads for it and writes for it:
 //!
-//! - A method that misses something stops with [`Stop::Need`](crate::Stop). The driver reads each [`Fetch`] outside the lock,
+//! - A method that misses a block stops with [`Stop::Need`](crate::Stop). The driver reads each [`Fetch`] outside the lock,
 //!   has the engine's [`Verify`] judge the bytes, hands them to [`Engine::supply`], and calls the method again.
-//! - What is to be written comes from [`Engine::next_job`]. The driver prepares the request ([`Job::request`]) outside the lock,
-//!   submits it, and reports its end to [`Engine::job_done`]. Jobs that are handed out may be under way together, in any
+//! - Requests for the device come from [`Engine::next_job`]. The driver prepares the request ([`Job::request`]) outside the
+//!   lock, submits it, and reports its end to [`Engine::job_done`]. Jobs that are handed out may be under way together, in any
 //!   order: a job that has to wait for another one is not handed out before.
 //! - Background work is done by [`Engine::step`], one bounded step a call, whenever [`Engine::pressure`] or
 //!   [`Engine::due_in_ms`] says so.
 //! - Changes get durable as jobs complete: [`Engine::durable`] rises to the [`Ticket`]s that
 //!   [`Store::commit`] and [`Store::end`] returned.
 //!
-//! Nothing here knows how a store lays out its bytes: whether blocks have fixed addresses, whether they have checksums, what is
-//! worth reading ahead. The defaults suit a store without a device.
+//! Nothing here knows how a store lays out its bytes: whether blocks have fixed addresses, whether they have checksums, how far
+//! to read ahead. The defaults suit a store without a device.
 //!
 //! Implemented by the storage managers; called by the driver alone.
 
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use crate::fetch::{Ahead, Fetch};
 
-/// Judges what was read, without the store and outside its lock.
+/// Judges bytes that were read, without the store and outside its lock.
 pub trait Verify: Send + Sync {
     /// Whether these bytes can be what the token stands for.
     ///
@@ -36,8 +36,8 @@ pub trait Verify: Send + Sync {
     /// `Corrupt`, with place, expected and found.
     fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError>;
 
-    /// True if [`Self::verify`] notices bytes that were right once and have been written over since. Only then may the driver
-    /// serve a read from what it has read before.
+    /// True if [`Self::verify`] notices bytes that were right once and have been overwritten since. Only then may the driver
+    /// serve a read from bytes that it read before.
     fn notices_stale(&self, _token: &Token) -> bool {
         false
     }
@@ -56,7 +56,7 @@ impl Verify for Unverified {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct JobId(pub u64);
 
-/// A request that is put together only when it is submitted, outside the lock.
+/// A request that is assembled only when it is submitted, outside the lock.
 pub trait Prepare: Send + Sync + Debug {
     /// The request. Called once.
     fn request(&self) -> Request;
@@ -80,13 +80,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job whose request is there.
+    /// A job whose request is ready.
     #[must_use]
     pub fn ready(id: JobId, request: Request) -> Self {
         Self { id, is_fenced: false, work: Work::Ready(request) }
     }
 
-    /// A job whose request is put together later.
+    /// A job whose request is assembled later.
     #[must_use]
     pub fn later(id: JobId, prepare: Arc<dyn Prepare>) -> Self {
         Self { id, is_fenced: false, work: Work::Later(prepare) }
@@ -98,7 +98,7 @@ impl Job {
         Self { is_fenced: true, ..self }
     }
 
-    /// What to do. May copy megabytes: to be called once, without a lock.
+    /// The request. May copy megabytes: call it once, without a lock.
     #[must_use]
     pub fn request(&self) -> Request {
         match &self.work {
@@ -108,20 +108,20 @@ impl Job {
     }
 }
 
-/// What a step of background work did.
+/// The result of a step of background work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Something; there may be more.
+    /// It did work; there may be more.
     Worked,
-    /// Nothing: it waits for jobs or reads under way.
+    /// It did nothing, because it waits for jobs or reads under way.
     Waiting,
     /// Nothing is due for that many milliseconds.
     Idle(u64),
-    /// Room was asked for and there is no way to make any.
+    /// Room is needed, and there is no way to make any.
     Stuck,
 }
 
-/// How much a caller should care about background work now.
+/// Whether background work is due now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pressure {
     /// Nothing is due.
@@ -137,16 +137,16 @@ pub trait Engine: Store {
         Arc::new(Unverified)
     }
 
-    /// Puts in what was fetched and verified.
+    /// Supplies bytes that were fetched and verified.
     ///
     /// # Errors
-    /// `Corrupt` if it is not what it should be.
+    /// `Corrupt` if they are not what they should be.
     fn supply(&mut self, _token: &Token, _bytes: &[u8]) -> Result<(), FsError> {
         Ok(())
     }
 
-    /// Something that was asked for could not be read or supplied, however often: the operation that asked is tried again
-    /// and finds out. A store that keeps no such notes gives the error back, which ends the operation.
+    /// Reports that a fetch failed for good: when the operation that needs it is tried again, it gets the error. A store
+    /// that keeps no such notes returns the error, which ends the operation.
     ///
     /// # Errors
     /// `error`, if the operation is not to be tried again.
@@ -154,8 +154,7 @@ pub trait Engine: Store {
         Err(error)
     }
 
-    /// Gives back the pin of a [`ReadPlan`](crate::store::ReadPlan). True if an operation that was turned away with `Room` may
-    /// go on now.
+    /// Gives back the pin of a [`ReadPlan`](crate::store::ReadPlan). True if an operation that got `Room` may succeed now.
     fn unpin(&mut self, _pin: u64) -> bool {
         false
     }
@@ -165,7 +164,7 @@ pub trait Engine: Store {
         None
     }
 
-    /// A request is complete.
+    /// Reports that a request is complete.
     fn job_done(&mut self, _id: JobId, _result: Result<(), DeviceError>) {}
 
     /// All changes up to this ticket are durable.
@@ -173,7 +172,7 @@ pub trait Engine: Store {
         Ticket(u64::MAX)
     }
 
-    /// True if no job is under way or in line.
+    /// True if no job is under way or queued.
     fn is_drained(&self) -> bool {
         true
     }
@@ -186,34 +185,34 @@ pub trait Engine: Store {
         Ok(Step::Idle(60_000))
     }
 
-    /// Whether background work is due because of what was just done (not of time passing).
+    /// Whether background work is due because of recent operations (not because time has passed).
     fn pressure(&self) -> Pressure {
         Pressure::None
     }
 
-    /// A user asks for something now: background work that can wait does.
+    /// Notes a request of a user: background work that can wait then waits.
     fn note_request(&mut self, _now: TimeNs) {}
 
-    /// How long until something is due by itself, in milliseconds; `u64::MAX` if no work is due until the next change.
+    /// How long until work is due by time, in milliseconds; `u64::MAX` if no work is due until the next change.
     fn due_in_ms(&self, _now: TimeNs) -> u64 {
         u64::MAX
     }
 
-    /// True while what a background step asked for is not wanted any more.
+    /// True if the blocks that a background step requested are not needed any more.
     fn gives_way(&self, _now: TimeNs) -> bool {
         false
     }
 
-    /// Drops what memory holds beyond its bound.
+    /// Evicts until memory is within its bound.
     fn shrink_caches(&mut self) {}
 
-    /// Why the store, opened for writing, is read-only by now: what was accepted and is not durable yet is lost.
+    /// Why the store, opened for writing, is read-only by now: accepted changes that are not durable yet are lost.
     fn broken(&self) -> Option<&str> {
         None
     }
 
-    /// The last thing of a clean unmount: puts everything in line for the device, with the mark that nothing is left to
-    /// recover. The store rejects changes from then on. A second call does nothing.
+    /// The last step of a clean unmount: queues all remaining writes, with the mark that nothing is left to recover.
+    /// The store rejects changes from then on. A second call does nothing.
     ///
     /// # Errors
     /// `Need`, `Room`, `ReadOnly`.

@@ -28,7 +28,7 @@ pub enum FsError {
     /// An argument makes no sense; says which.
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
-    /// The file system does not do this.
+    /// The file system does not support this.
     #[error("operation not supported: {0}")]
     Unsupported(&'static str),
     /// Not allowed on this kind of object or by its state.
@@ -64,16 +64,16 @@ pub enum FsError {
     /// The volume is read-only; says why.
     #[error("read-only volume: {0}")]
     ReadOnly(String),
-    /// Bytes on the device are not what they must be.
+    /// Bytes on the device are not what they have to be.
     #[error("corrupt {what} at {at}: expected {expected}, found {found}")]
     Corrupt {
         /// Structure, e.g. "inode 17 block 3".
         what: String,
         /// Place, e.g. "segment 12 sector 40".
         at: String,
-        /// What had to be there.
+        /// The expected value.
         expected: String,
-        /// What was.
+        /// The actual value.
         found: String,
     },
     /// The device failed.
@@ -130,7 +130,7 @@ impl From<FsError> for Stop {
 /// Result of an operation of the sans-I/O core.
 pub type Outcome<T> = Result<T, Stop>;
 
-/// For looks that gather what they need: keeps going until something else stops them.
+/// For lookups that gather their needs: continues after `Need`, and stops for any other reason.
 pub(crate) fn gather_needs<T>(result: Outcome<T>, needs: &mut Vec<Fetch>) -> Outcome<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -97,7 +97,7 @@ pub struct Inode {
     pub entry_bytes: u64,
     /// Directories: blocks of the hash index in [`crate::store::Fork::Index`]; 0 means no index.
     pub index_blocks: u64,
-    /// Last access. Kept apart from the rest (Sprite keeps it in the inode map): see `Store::set_atime`.
+    /// Last access. Kept separately (Sprite keeps it in the inode map): see `Store::set_atime`.
     pub atime: TimeNs,
     /// Last change of content.
     pub mtime: TimeNs,

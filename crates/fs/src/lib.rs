@@ -2,7 +2,7 @@
 //!
 //! This crate owns no thread, reads no clock, draws no randomness and blocks on no I/O. Read it top-down:
 //! [`vfs`] (POSIX operations on inode numbers), [`ufs`] (directories, names, block map), [`store`] (the seam: a storage manager
-//! as UFS sees it) and [`engine`] (the same as the driver sees it), then the storage managers [`lfs`] and [`mem`].
+//! as UFS sees it) and [`engine`] (the same as the driver sees it), then the storage managers [`lfs`], [`ffs`] and [`mem`].
 
 pub mod bmap;
 mod cache;

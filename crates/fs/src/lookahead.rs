@@ -1,27 +1,25 @@
-//! Look-ahead that is earned: how much a store has read beside what was asked for (4.4BSD's clustered read-ahead; USENIX'95,
-//! section 2).
+//! Look-ahead: how much to read in addition to a request (4.4BSD's clustered read-ahead; USENIX'95, section 2).
 //!
 //! A *stream* is a run of reads of content each of which begins near the place where the last one ended. The first reads of a
-//! stream are read alone. Once [`HITS_TO_START`] have followed each other, a window is read along with whatever is not in
-//! memory yet, and each time a stream has run through its window the next one is twice as long. Reads at random places begin
-//! streams that nothing follows, so they fetch nothing beyond themselves: of two reads at random in a file, one in hundreds lies
-//! near the end of another.
+//! stream are read alone. After [`HITS_TO_START`] further reads, a window is read with each read that goes to the device, and
+//! each time a stream has passed through its window the next one is twice as long. Reads at random places begin streams that no
+//! read continues, so they cause no look-ahead: of random reads in a file, only one in hundreds begins near the end of another.
 //!
-//! *Metadata* - records, indirect blocks, nodes - is small, was written together, and leads to what is read next: from the second
-//! read in a neighbourhood on, the whole neighbourhood is read.
+//! *Metadata* - records, indirect blocks, nodes - is small, was written together, and leads to the blocks that are read next:
+//! from the second read in a neighbourhood on, the whole neighbourhood is read.
 //!
-//! Invariants: a pure state machine, no more than [`STREAMS`] streams and as many places of metadata; what it says depends on the
-//! reads noted alone.
+//! Invariants: a pure state machine, no more than [`STREAMS`] streams and as many places of metadata; its answers depend only
+//! on the reads noted.
 //!
-//! Callers: stores, for every read of theirs.
+//! Callers: stores, for each of their reads.
 
 use crate::fetch::Ahead;
 use std::collections::VecDeque;
 
 /// Streams remembered: the files and tables that are read at the same time.
 const STREAMS: usize = 16;
-/// A read this close to where a stream ended goes on with it, on either side: summaries and the blocks of other files lie in
-/// between, and a record lies behind the content that is read after it.
+/// A read that begins this close to the end of a stream, on either side, continues the stream: summaries and blocks of other
+/// files lie in between, and a record lies after the content that is read after it.
 const NEAR_BYTES: u64 = 32 << 10;
 /// Reads that have to follow the first one of a stream before anything is read ahead for it.
 const HITS_TO_START: u32 = 2;
@@ -31,7 +29,7 @@ const WINDOW_MIN_BYTES: u32 = 64 << 10;
 const RECORDS_MIN_BYTES: u32 = 256 << 10;
 /// Longest window of a stream.
 const WINDOW_MAX_BYTES: u32 = 512 << 10;
-/// A neighbourhood of metadata: the indirect blocks of 64 MiB of content, and what lies between them.
+/// A neighbourhood of metadata: the indirect blocks of 64 MiB of content, and the blocks between them.
 const NEIGHBOURHOOD_BYTES: u64 = 320 << 10;
 /// Places of metadata remembered.
 const PLACES: usize = 8;
@@ -39,9 +37,9 @@ const PLACES: usize = 8;
 /// Where the neighbours of a block of metadata lie that are read after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
-    /// Behind it: records, and blocks of one level, are written in the order in which they are read.
+    /// After it: records, and blocks of one level, are written in the order in which they are read.
     Behind,
-    /// In front of it: the log has what a block of pointers refers to before it.
+    /// Before it: in the log the blocks that a block of pointers refers to come before it.
     Before,
     /// On either side: nodes of a directory's index are looked for in any order.
     Around,
@@ -63,12 +61,12 @@ struct Stream {
 pub struct Streams {
     /// The one used last at the end.
     streams: VecDeque<Stream>,
-    /// Ends of blocks of metadata read lately, the last at the end.
+    /// Ends of blocks of metadata read recently, the last at the end.
     places: VecDeque<u64>,
 }
 
 impl Streams {
-    /// Notes a read of content, `len_bytes` at a place on the device; says what to read along.
+    /// Notes a read of content, `len_bytes` at a place on the device; returns the look-ahead.
     pub fn note(&mut self, at_bytes: u64, len_bytes: u64) -> Ahead {
         self.go_on(at_bytes, len_bytes, WINDOW_MIN_BYTES)
     }
@@ -90,7 +88,7 @@ impl Streams {
         };
         let Some(mut stream) = self.streams.remove(found) else { return Ahead::NONE };
         stream.hits += 1;
-        // A read that goes back a little does not send the stream back.
+        // A read that goes back a little does not move the stream back.
         stream.end = stream.end.max(end);
         if stream.hits >= HITS_TO_START && end > stream.covered {
             stream.window_bytes = (stream.window_bytes * 2).clamp(first_window_bytes, WINDOW_MAX_BYTES);

@@ -5,7 +5,7 @@
 
 macro_rules! mutations {
     (log { $($(#[$what:meta])* $name:ident,)* } ffs { $($(#[$ffs_what:meta])* $ffs_name:ident,)* }) => {
-        /// What is taken away.
+        /// The flaws.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Mutation {
             $($(#[$what])* $name,)*
@@ -46,11 +46,11 @@ log {
     DiscardAtOnce,
     /// A segment that a checkpoint found empty is written again without waiting for the next one.
     ReuseAtOnce,
-    /// What was read is not compared with the checksum in its pointer.
+    /// Bytes read are not compared with the checksum in their pointer.
     UncheckedReads,
     /// Segments are written again while a read of them is under way.
     NoPins,
-    /// Operations change what belongs to a batch that is being laid out, before it is.
+    /// Operations change inodes of a batch that is being laid out, before they are laid out.
     ThawedBatch,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,
@@ -62,7 +62,7 @@ ffs {
     NamesFirst,
     /// An inode is cleared before its name is gone (rule R2).
     ClearedFirst,
-    /// What a file drops is free at once (rule R3).
+    /// Blocks that a file drops are free at once (rule R3).
     FreeAtOnce,
     /// Inodes and indirect blocks do not wait for their new blocks (rule R4).
     PointersFirst,

@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_block_of_a_directory_holds_what_was_put_in_and_not_taken_out(
+    fn a_directory_block_holds_the_entries_inserted_and_not_removed(
         changes in vec(change(), 1..200),
         in_sectors in any::<bool>(),
     ) {

@@ -1,7 +1,7 @@
 //! How many requests of each kind the kernel sent, how many failed, and how long they took.
 //!
-//! Round trips decide how fast a FUSE file system is, so `firn stat --fuse` shows them. Counting is relaxed: each
-//! number is exact, but together they are not a snapshot of one moment.
+//! Round trips decide how fast a FUSE file system is, so `firn stat --requests` shows them. Counting is relaxed:
+//! each number is exact, but together they are not a snapshot of one moment.
 
 use crate::wire::abi::opcode;
 use serde::{Deserialize, Serialize};

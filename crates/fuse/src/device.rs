@@ -43,7 +43,7 @@ pub enum TransportError {
     #[error("cannot read from /dev/fuse: {0}")]
     Read(Errno),
     /// The kernel sent something that is not a FUSE message.
-    #[error("the kernel sent a message that is no FUSE request")]
+    #[error("the kernel sent a message that is not a FUSE request")]
     NotARequest,
     /// INIT was refused.
     #[error("the kernel's FUSE protocol cannot be used: {0}")]
@@ -136,7 +136,7 @@ impl Pool<'_> {
         self.alive.fetch_add(1, Ordering::SeqCst);
         let body = move || {
             let ended = catch_unwind(AssertUnwindSafe(|| self.work(scope)));
-            // Whatever ended this worker, the others will notice it themselves.
+            // If the mount ended this worker, the other workers notice that themselves.
             about_to_block();
             self.alive.fetch_sub(1, Ordering::SeqCst);
             if let Err(error) = ended.unwrap_or(Err(TransportError::Panicked)) {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_wait_for_the_device_do_not_keep_others_waiting() {
+    fn requests_that_wait_for_the_device_do_not_delay_others() {
         const TOGETHER: usize = 12;
         let (transport, kernel) = connection();
         // Each fsync waits until all of them are under way, plus us.

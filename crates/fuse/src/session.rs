@@ -1,9 +1,9 @@
 //! A mount from beginning to end: mount, serve, unmount, close the volume.
 //!
 //! Threads of a session: workers (see `device`), one for background work of the volume, one for signals, and the threads of
-//! the control socket. [`Session::serve`] ends in this order: the kernel has let go; workers are done; background work is
-//! done; the volume is closed and dropped, its device lock with it; clients that wait for the release are told; `serve`
-//! returns.
+//! the control socket. [`Session::serve`] ends in this order: the kernel has released the mount; workers are done;
+//! background work is done; the volume is closed and dropped, its device lock with it; clients that wait for the release
+//! are told; `serve` returns.
 
 use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings};
 use crate::control::{ErrorKind, OpError, Registry, Server};

@@ -1,9 +1,9 @@
-//! What cleaning reads and how long it takes, with victims read whole and with live blocks read alone, side by side.
+//! Bytes read and time taken by cleaning, with victims read whole and with only live blocks read, side by side.
 //! `victims IMAGE [ROUNDS]`: IMAGE is made, 320 MiB, and removed; it should lie on the device in question.
 //!
 //! For each share of live data, and for files of two sizes, a volume of segments of 1 MiB is filled, most files are deleted, the
-//! volume is mounted anew, and the cleaner empties 96 segments. Both ways of reading start from the same bytes and alternate from
-//! round to round; the figures are medians. A time includes everything: reads, the moves, the writes, the checkpoints.
+//! volume is mounted anew, and the cleaner empties 96 segments. Both ways of reading start from the same bytes and alternate
+//! from round to round; the figures are medians. The times include everything: reads, the moves, the writes, the checkpoints.
 
 use firnfs::clean::Medium;
 use firnfs::engine::{Engine, Step};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const SIZE_BYTES: u64 = 320 << 20;
-/// What is written before most of it is deleted.
+/// Bytes written before most of them are deleted.
 const CONTENT_BYTES: u64 = 160 << 20;
 const SEGMENTS: u64 = 96;
 const LIVE_PERCENTS: [u32; 4] = [10, 25, 50, 75];
@@ -90,7 +90,7 @@ fn mounted(device: &Arc<FileDevice>, medium: Medium) -> Done<Volume<Lfs>> {
     Ok(open(device.clone(), options, AtimeMode::Noatime, Arc::new(VirtualClock::at(START_NS)))?)
 }
 
-/// Fills a volume and deletes what is not to live.
+/// Fills a volume and deletes the files that are not to stay live.
 fn make(device: &Arc<FileDevice>, live_percent: u32, file_bytes: usize) -> Done<()> {
     let mkfs = MkfsOptions {
         size_bytes: SIZE_BYTES,

@@ -40,7 +40,7 @@ pub enum LabError {
         /// Offset in bytes.
         at_bytes: u64,
     },
-    /// It was asked to stop.
+    /// The run was asked to stop.
     #[error("interrupted")]
     Interrupted,
     /// The experiment cannot be set up as requested.

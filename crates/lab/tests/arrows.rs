@@ -252,7 +252,7 @@ fn product_code(file: &Path) -> Option<String> {
 }
 
 #[test]
-fn the_modules_of_the_library_use_only_what_stands_below_them() {
+fn the_modules_of_the_library_use_only_modules_below_them() {
     let fs = root().join("crates/fs/src");
     let known: BTreeSet<&str> = INSIDE_FS.iter().map(|(name, _)| *name).collect();
     for (module, allowed) in INSIDE_FS {

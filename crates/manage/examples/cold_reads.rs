@@ -1,7 +1,7 @@
-//! What reads at depth gain where nothing is in memory yet: recovery, the file system check, scrub, salvage, and one
-//! sequential read through a volume. `cold_reads DIR [SIZE_MIB [ROUNDS [LATENCY_US [ROWS]]]]`; DIR has room for four images
-//! of SIZE_MIB (2048), which are made if they are not there, and kept for the next run. With LATENCY_US (0) each read takes at
-//! least so many microseconds, as on a disk behind a network; reads under way together wait together. ROWS is a part of the
+//! The gain of reads at depth while nothing is in memory yet: recovery, the file system check, scrub, salvage, and one
+//! sequential read through a volume. `cold_reads DIR [SIZE_MIB [ROUNDS [LATENCY_US [ROWS]]]]`; DIR has room for four images of
+//! SIZE_MIB (2048), which are made if they are not there, and kept for the next run. With LATENCY_US (0) each read takes at
+//! least that many microseconds, as on a disk behind a network; reads under way together wait together. ROWS is a part of the
 //! names of the rows wanted.
 //!
 //! Each row has milliseconds, and in brackets those of the processor (this process), medians of interleaved rounds: through a
@@ -42,7 +42,7 @@ const REQUEST_BYTES: usize = 128 << 10;
 /// Requests of the raw device that are under way together.
 const RAW_DEPTH: usize = 16;
 
-/// What is measured, on which image.
+/// The name of a measurement, its image, and the code.
 type Row<'a> = (&'a str, &'a Path, fn(&Arc<dyn Device>, &Path) -> Done);
 
 fn main() -> Done {
@@ -112,7 +112,7 @@ fn measure(
                 true => Arc::new(file),
                 false => Arc::new(Far::new(file, latency, deep_reads != DeepReads::OneByOne)),
             };
-            // Without the right to do it, O_DIRECT has to do.
+            // Without the permission to do it, O_DIRECT has to suffice.
             let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
             let (started, cpu_before) = (Instant::now(), cpu_ms()?);
             run(&device)?;

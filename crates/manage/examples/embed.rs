@@ -1,6 +1,6 @@
 //! A volume inside a program: made on a memory device, written, synced, opened again.
 //!
-//! `docs/embedding.md` walks through it. For a file or a block device put `firnfs_device::FileDevice` in place of
+//! `docs/embedding.md` walks through it. For a file or a block device use `firnfs_device::FileDevice` instead of
 //! [`MemDevice`]; nothing else changes. Run it with `cargo run -p firnfs-manage --example embed`; `cargo test` runs it too.
 
 use firnfs::inode::Kind;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Owner of the files that this program makes.
 const CALLER: Caller = Caller { uid: 1000, gid: 1000, umask: 0o022 };
 
-/// What an empty volume over the whole device is to look like.
+/// Options of an empty volume over the whole device.
 fn mkfs_options(device: &dyn Device) -> MkfsOptions {
     let geometry = device.geometry();
     MkfsOptions {
@@ -27,7 +27,7 @@ fn mkfs_options(device: &dyn Device) -> MkfsOptions {
         physical_block_bytes: geometry.physical_block_bytes,
         inline_max_bytes: 2048,
         label: "embedded".to_owned(),
-        // Both are to be random where volumes may meet, or names may come from strangers.
+        // Both must be random if several volumes may be used together, or if names may come from strangers.
         uuid: *b"an example's own",
         hash_key: [1, 2],
         now: TimeNs(SystemClock.now_ns()),

@@ -1,9 +1,9 @@
 //! The core without the driver: a program that does the I/O itself, in its own way and at its own time.
 //!
-//! `firnfs` blocks on nothing. An operation either completes or says what has to be read; what it wants written comes out
-//! as jobs. This program has one thread and calls a device in between; an event loop would do the same with its own
-//! requests. `firnfs_volume::Volume` is this, for several threads. Run it with
-//! `cargo run -p firnfs-manage --example sans_io`; `cargo test` runs it too.
+//! `firnfs` blocks on nothing. An operation either completes or returns the blocks that have to be read; its writes come
+//! out as jobs. This program has one thread and calls a device in between; an event loop would do the same with its own
+//! requests. `firnfs_volume::Volume` does this for several threads. Run it with `cargo run -p firnfs-manage --example
+//! sans_io`; `cargo test` runs it too.
 
 use firnfs::engine::{Engine, Step, Verify};
 use firnfs::inode::Kind;
@@ -23,7 +23,7 @@ fn device_failed(e: impl ToString) -> FsError {
     FsError::Io(e.to_string())
 }
 
-/// The core, the device, and the time, which this program makes up.
+/// The core, the device, and the time, which this program invents.
 struct Driver {
     vfs: Vfs<Lfs>,
     verifier: Arc<dyn Verify>,
@@ -53,7 +53,7 @@ impl Driver {
         }
     }
 
-    /// Reads what the core asked for, checks it, hands it over.
+    /// Reads the blocks that the core requested, verifies them, and supplies them.
     fn fetch(&mut self, fetches: &[Fetch]) -> Result<(), FsError> {
         for fetch in fetches {
             let bytes = read_range(&self.device, fetch.at_bytes, fetch.len_bytes)?;
@@ -85,7 +85,7 @@ impl Driver {
         }
     }
 
-    /// Reads a range of a file as its plan says: from memory, from the device, or nothing but zeros.
+    /// Reads a range of a file according to its plan: from memory, from the device, or zeros.
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
         let plan = self.run(|vfs, now| vfs.read(now, ino, at_bytes, len_bytes))?;
         let mut out = Vec::with_capacity(plan.len_bytes());
@@ -103,14 +103,14 @@ impl Driver {
                     out.extend_from_slice(stored.get(*start..stop).unwrap_or(&[]));
                 }
             }
-            // What lies beyond the stored length of a block is zero.
+            // Bytes beyond the stored length of a block are zero.
             out.resize(end, 0);
         }
         self.vfs.store_mut().unpin(plan.pin);
         Ok(out)
     }
 
-    /// Makes everything durable: the commit says how far, the jobs get there.
+    /// Makes everything durable: the commit returns a ticket, and jobs are carried out until it is durable.
     fn sync(&mut self) -> Result<(), FsError> {
         let ticket = self.run(|vfs, now| vfs.commit(now, Scope::All))?;
         while self.vfs.store().durable() < ticket {

@@ -1,4 +1,4 @@
-//! What a write costs the processor, without FUSE and without a device: `cargo run --release -p firnfs-manage --example write_path`.
+//! Processor time of a write, without FUSE and without a device: `cargo run --release -p firnfs-manage --example write_path`.
 //!
 //! A file of 100 MiB is written in calls of 8 KiB, in sequence and then at random, and 20,000 files of 1 KiB are made, on a
 //! log-structured volume and in the memory store, in interleaved rounds. The table has nanoseconds of processor time a call or
@@ -6,7 +6,7 @@
 //! - *prepare*: copies and checksums, made outside the lock of the driver;
 //! - *write*: the operation, under the lock (for a file: making and writing it);
 //! - *step*: background work under the lock, most of it laying out batches, as a share of each call;
-//! - *request*: putting segments together for the device, outside the lock.
+//! - *request*: assembling segments for the device, outside the lock.
 //!
 //! Nothing is written to a device. *longest step* is the longest single hold of the lock by background
 //! work, in microseconds: the most that a write waits for it.
@@ -41,7 +41,7 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Adds what `work` takes to `total_ns`; returns that, too.
+/// Adds the time of `work` to `total_ns`; returns it too.
 fn timed<T>(total_ns: &mut u64, work: impl FnOnce() -> T) -> (T, u64) {
     let begin_ns = cpu_ns();
     let value = work();
@@ -65,7 +65,7 @@ struct Bench<S: Engine> {
     vfs: Vfs<S>,
     device: Option<MemDevice>,
     ino: InodeNo,
-    /// Goes on with each call: times and contents differ.
+    /// Grows with each call, so that times and contents differ.
     calls: u64,
 }
 
@@ -109,7 +109,7 @@ impl<S: Engine> Bench<S> {
         Ok(cost)
     }
 
-    /// Makes that many files of 1 KiB, then removes them; what the removal costs is left out.
+    /// Makes that many files of 1 KiB, then removes them; the time of the removal does not count.
     fn create(&mut self, files: u64) -> Result<Cost> {
         let mut cost = Cost::default();
         let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
@@ -230,7 +230,7 @@ fn log_structured() -> Result<Bench<Lfs>> {
         read_range(&device, at_bytes, len_bytes).map_err(|e| FsError::Io(e.to_string()))
     };
     let superblock = read_superblock(&mut read, VOLUME_BYTES)?;
-    // As the mount has it: the kernel caches what was written.
+    // As in a mount: the kernel caches written data.
     let options = Options { cache_file_data: false, ..Options::default() };
     let lfs = Lfs::open(&mut read, superblock, options, TimeNs(1))?;
     Bench::new(Vfs::new(lfs, AtimeMode::Noatime), Some(device))

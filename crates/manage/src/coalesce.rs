@@ -1,4 +1,4 @@
-//! Coalescing on request, for callers that may block: `firnfs::lfs` says what it promises.
+//! Coalescing on request, for callers that may block: the guarantees are those of `firnfs::lfs`.
 
 use firnfs::FsError;
 use firnfs::lfs::{Coalesced, Lfs};

@@ -1,5 +1,5 @@
-//! Drives the check of the Fast File System, and its repairs: first inodes, pointers, bitmaps and counts are written as they should be, then
-//! the names are repaired on the opened volume, and its unmount marks it clean. The volume counts as in use until then.
+//! Drives the check of the Fast File System, and its repairs: first it writes the right inodes, pointers, bitmaps and counts,
+//! then it repairs names on the opened volume, and the unmount marks the volume clean. The volume counts as in use until then.
 //!
 //! An intact volume that was unmounted is never written to.
 
@@ -45,8 +45,8 @@ fn examine(device: &dyn Device) -> Result<(FfsReport, Mend), FfsCheckError> {
     check(&mut DeviceReads::new(device), device.geometry().size_bytes)
 }
 
-/// Checks the volume on a device and repairs everything, if `decide` agrees to each finding. Nobody else may use the device. If it does not, nothing
-/// is written.
+/// Checks the volume on a device and repairs everything, if `decide` agrees to each finding; otherwise it writes nothing.
+/// Nobody else may use the device.
 ///
 /// # Errors
 /// As [`check_ffs`], or if a write fails.
@@ -73,7 +73,7 @@ pub fn repair_ffs(
     Ok(RepairedFfs { before, after, failed })
 }
 
-/// One round: mends the tables; if that changed nothing that names depend on, repairs names as well.
+/// One round: repairs the tables; if that changed nothing on which names depend, repairs names too.
 fn round(
     device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
@@ -121,7 +121,8 @@ fn round(
     Ok(failed)
 }
 
-/// Writes what is mended. The volume is marked as in use before: an interruption leaves one that has to be checked again.
+/// Writes the repaired blocks. The volume is marked as in use first, so that an interruption leaves a volume that has to be
+/// checked again.
 fn write_mend(device: &dyn Device, mend: &Mend, now: TimeNs) -> Result<(), FfsCheckError> {
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     if mend.writes.is_empty() {
@@ -153,6 +154,6 @@ pub(crate) fn recover(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Resul
     };
     match worst(&repaired.before).or_else(|| repaired.after.findings.first().map(ToString::to_string)) {
         None => Ok(()),
-        Some(why) => Err(FsError::ReadOnly(format!("the volume is damaged, check it: {why}")).into()),
+        Some(why) => Err(FsError::ReadOnly(format!("the volume is damaged, run a check: {why}")).into()),
     }
 }

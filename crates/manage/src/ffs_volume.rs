@@ -39,8 +39,8 @@ pub fn format_ffs(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsEr
     };
     let mut is_erased = false;
     let (at_bytes, bytes) = mkfs(options, &mut |at_bytes, bytes| {
-        // Only once the options turned out to be possible. The superblocks of what was there go first, so that an interrupted
-        // mkfs leaves neither the old volume nor a new one.
+        // Only once the options have proved to be valid. The old superblocks are erased first, so that an interrupted mkfs
+        // leaves neither the old volume nor a new one.
         if !is_erased {
             is_erased = true;
             for place in LogSuperblock::places(options.size_bytes).into_iter().chain([COPY_AT_BYTES]) {

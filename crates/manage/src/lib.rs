@@ -6,7 +6,7 @@
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
-//! - `scrub`, `coalesce`, `trim`, `port`: what a log-structured volume in use offers beyond files ([`LogVolume`]).
+//! - `scrub`, `coalesce`, `trim`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
 
 mod check;
 mod coalesce;
@@ -32,7 +32,7 @@ pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};
 
-/// Keeps the code in the book's page true: `cargo test --doc` compiles and runs it.
+/// Keeps the code of that page correct: `cargo test --doc` compiles and runs it.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 struct EmbeddingPage;

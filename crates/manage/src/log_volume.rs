@@ -1,4 +1,4 @@
-//! What a log-structured volume offers while it is in use, beyond files: checks, scrubs, and cleaning from outside.
+//! Services of a log-structured volume in use beyond files: checks, scrubs, and cleaning from outside.
 
 use crate::scrub::{Scrub, Scrubbed};
 use crate::{check, coalesce, port, scrub, trim};

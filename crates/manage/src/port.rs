@@ -1,4 +1,4 @@
-//! The cleaner's port for callers that may block: `firnfs::lfs::port` says what it promises.
+//! The cleaner's port for callers that may block: the guarantees are those of `firnfs::lfs::port`.
 //!
 //! The port reads segments without the lock and without a pin: what it has read may be out of date, so every use checks
 //! it.
@@ -52,7 +52,7 @@ pub(crate) fn markv(volume: &Volume<Lfs>, blocks: &[BlockInfo]) -> Result<Marked
         }
         let held_bytes = segments.len() as u64 * u64::from(geo.segment_bytes);
         if segments.len() >= 2 && held_bytes >= SEGMENT_BYTES_MAX {
-            return Err(FsError::Invalid("more segments than are moved at once"));
+            return Err(FsError::Invalid("more segments than one request moves"));
         }
         segments.insert(segment, segment_bytes(volume, segment)?);
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Writes under way while live data is copied: what a segment writer with double buffering has.
+/// Writes under way while live data is copied: as many as a segment writer with double buffering has.
 const WRITES: usize = 3;
 
 /// Reconstructs a volume from the log on a device; writes nothing.

@@ -165,7 +165,7 @@ fn is_still_bad(
     read: &mut dyn DeviceReader,
 ) -> bool {
     let now = volume.run_quietly(|vfs, _| subject.place_in(vfs.store_mut()));
-    // If something above it is damaged, too, the place cannot be looked up; assume that the block is still there.
+    // If a block above it is damaged too, the place cannot be looked up; assume that the block is still there.
     if now.is_ok_and(|now| now != Some(place)) {
         return false;
     }

@@ -1,7 +1,7 @@
-//! Reading parameter files: TOML in which each value says where it comes from, and in which every value is checked.
+//! Reading parameter files: TOML in which each value may name its source, and every value is checked.
 //!
-//! A value is written `key = { value = 4002, source = "data sheet" }`, or bare, `key = 4002`, where nobody asks. Unknown keys are errors,
-//! so that a misspelt one does not leave a default in force. Callers: `disk::params`, `machine::params`.
+//! A value is written `key = { value = 4002, source = "data sheet" }`, or bare, `key = 4002`. Unknown keys are errors, so that
+//! a misspelt one does not leave a default in force. Callers: `disk::params`, `machine::params`.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -50,7 +50,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, ParamError> {
 }
 
 impl<'a> Section<'a> {
-    /// The whole file; what is read is noted in `sources`.
+    /// The whole file; every value that is read is noted in `sources`.
     pub fn root(file: &'a str, table: &'a Table, sources: &'a RefCell<Vec<Sourced>>) -> Self {
         Self { file, path: String::new(), table, seen: RefCell::default(), sources }
     }

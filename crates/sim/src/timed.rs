@@ -1,12 +1,12 @@
-//! `TimedDisk`: a device whose requests take the virtual time that a model of a disk gives them, and which never loses data.
+//! `TimedDisk`: a device whose requests take virtual time according to a model of a disk, and which never loses data.
 //!
-//! A request may be posted: the disk works on it while the clock moves on for other reasons, and whoever waits for it moves the clock
-//! to its end, or sleeps until then if threads take turns ([`crate::Turns`]). The host splits long requests into commands. Commands
-//! wait in a queue; the model's order decides which is served next among those that have arrived when the disk is free. A flush
-//! keeps its place: nothing overtakes it. Content changes when a request is submitted.
+//! A request may be posted: the disk works on it while the clock moves for other reasons; a caller that waits for it moves the
+//! clock to its end, or sleeps until then if threads take turns ([`crate::Turns`]). The host splits long requests into
+//! commands. Commands wait in a queue; the model's order decides which is served next among those that have arrived when the
+//! disk is free. A flush keeps its place: nothing overtakes it. Content changes when a request is submitted.
 //!
-//! Nothing happens by itself. Whenever the disk is used, it first makes up for the time that has passed. Where the order is that
-//! of arrival, a later request cannot change anything, so times are settled at once.
+//! Whenever the disk is used, it first computes the work done since the last use. If the order is that of arrival, a later
+//! request cannot change anything, so times are computed at once.
 //!
 //! Callers: the lab's benches in virtual time, the tests of bursts and stalls.
 
@@ -48,7 +48,7 @@ impl DiskWork {
     }
 }
 
-/// What the host does to requests on their way to the disk.
+/// How the host changes requests on their way to the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
     /// Longest command, in bytes.
@@ -135,7 +135,7 @@ impl Queue {
 
     fn serve_next(&mut self, start_ns: i64) {
         let arrived = self.waiting.iter().take_while(|waiting| waiting.arrival_ns <= start_ns);
-        // Flushes separate what came before from what came after them.
+        // Flushes separate the commands before from those after them.
         let eligible = arrived.take_while(|waiting| waiting.command.work != Work::Flush);
         let next = self.model.order().next(eligible.map(|waiting| waiting.command.lbn), self.position);
         let Some(waiting) = self.waiting.remove(next.unwrap_or(0)) else { return };
@@ -226,7 +226,8 @@ impl<D: Device> TimedDisk<D> {
         self.turns.get_or_init(|| turns);
     }
 
-    /// The work of all requests that have been submitted. Times are those of commands that have started or whose start is settled.
+    /// The work of all requests that have been submitted. Times are those of commands that have started or whose start is
+    /// known.
     pub fn work(&self) -> DiskWork {
         let mut queue = self.queue.lock();
         queue.catch_up(self.clock.now_ns());

@@ -130,7 +130,7 @@ fn ends_ns(disk: &TimedDisk<MemDevice>, places: &[u64]) -> Vec<i64> {
 }
 
 #[test]
-fn a_queue_in_elevator_order_serves_what_is_next_above_and_a_flush_keeps_its_place() {
+fn a_queue_in_elevator_order_serves_the_next_request_above_and_a_flush_keeps_its_place() {
     let clock = Arc::new(VirtualClock::at(0));
     let disk = hp97560(&clock, 0);
     // The first starts at once; the others are sorted upwards from there, and the lowest comes last.
@@ -209,9 +209,9 @@ fn threads_that_take_turns_are_served_in_elevator_order() {
 }
 
 proptest::proptest! {
-    /// Times are settled lazily; nobody can tell.
+    /// Times are computed lazily, which is not visible.
     #[test]
-    fn ends_do_not_depend_on_who_looks_or_in_which_order_requests_are_waited_for(
+    fn ends_do_not_depend_on_observers_or_on_the_order_of_waiting(
         requests in proptest::collection::vec((0u64..2000, 0i64..40_000_000, 0u8..8), 1..25),
         looks in proptest::collection::vec(0i64..20_000_000, 0..25),
     ) {

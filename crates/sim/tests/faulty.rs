@@ -55,7 +55,7 @@ fn triggers_count_the_requests_they_apply_to() {
 }
 
 #[test]
-fn a_fault_can_wait_for_its_hour() {
+fn a_fault_can_begin_at_a_given_time() {
     let clock = Arc::new(VirtualClock::at(100));
     let disk = FaultyDisk::new(MemDevice::new(SIZE), 1).with_clock(clock.clone());
     disk.arm(Fault::anywhere(On::Any, Trigger::FromTime { now_ns: 200 }, Effect::Fail));

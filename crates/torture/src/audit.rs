@@ -14,7 +14,7 @@ pub fn audit(volume: &Volume<Lfs>) -> Result<Vec<String>, FsError> {
     let found = report.findings.iter().map(ToString::to_string);
     let aside = volume.run(|vfs, _| {
         let list = vfs.store().quarantined();
-        Ok(list.map(|(thing, why)| format!("{thing} was set aside: {why}")).collect::<Vec<_>>())
+        Ok(list.map(|(thing, why)| format!("{thing} was quarantined: {why}")).collect::<Vec<_>>())
     })?;
     Ok(found.chain(aside).collect())
 }

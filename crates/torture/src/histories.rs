@@ -1,5 +1,5 @@
 //! Random histories on a volume against the model: with remounts and crashes after a sync in between, tiny caches that force every
-//! kind of fetch, and the accounting recomputed at every remount. [`Kind`] says what differs between the kinds of volumes.
+//! kind of fetch, and the accounting recomputed at every remount. [`Kind`] has the differences between the kinds of volumes.
 //!
 //! The seed of a history determines everything: its operations, the volume, the memory, the times. Callers: the model tests
 //! (hundreds of seeds), `firn-torture model` (thousands).
@@ -44,7 +44,7 @@ pub struct History {
     pub remount_every: usize,
 }
 
-/// What differs between the kinds of volumes.
+/// The differences between the kinds of volumes.
 pub trait Kind {
     /// Its store.
     type Store: Engine;
@@ -54,13 +54,13 @@ pub trait Kind {
     /// Makes the volume of a history.
     ///
     /// # Errors
-    /// In words.
+    /// The error as text.
     fn format(history: History, device: &dyn Device) -> Result<(), String>;
 
     /// Mounts it.
     ///
     /// # Errors
-    /// In words.
+    /// The error as text.
     fn mount(
         history: History,
         device: &Arc<dyn Device>,
@@ -70,13 +70,13 @@ pub trait Kind {
     /// Recomputes its accounting; returns what is wrong, one line each.
     ///
     /// # Errors
-    /// In words.
+    /// The error as text.
     fn audit(volume: &Volume<Self::Store>) -> Result<Vec<String>, String>;
 
     /// Adds the work of the present mount.
     ///
     /// # Errors
-    /// In words.
+    /// The error as text.
     fn count(volume: &Volume<Self::Store>, ran: &mut Ran) -> Result<(), String>;
 }
 

@@ -1,5 +1,5 @@
-//! The crash explorer holds the Fast File System to its promise: after a check, names are those of every operation that ended, and what
-//! was synced is intact.
+//! The crash explorer holds the Fast File System to its promise: after a check, names are those of every operation that ended,
+//! and synced data is intact.
 
 use firnfs::mutation::{ALL_OF_FFS, choose};
 use firnfs_torture::crash::generate::random_ops;
@@ -55,7 +55,7 @@ fn explore(subject: &dyn Subject, seeds: std::ops::Range<u64>) -> Result<u64, St
 
 /// `FIRNFS_FFS_HISTORIES` explores more.
 #[test]
-fn after_any_cut_a_check_finds_what_was_promised() {
+fn after_any_cut_and_a_check_all_promises_hold() {
     let histories = std::env::var("FIRNFS_FFS_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
     let distinct = explore(&Fast::small(), 0..histories).unwrap_or_else(|why| panic!("{why}"));
     println!("{distinct} distinct states");

@@ -180,7 +180,7 @@ fn flipped(sector: &[u8], at_bytes: u64) -> Vec<u8> {
 }
 
 #[test]
-fn every_live_sector_may_be_damaged_and_only_what_owned_it_suffers() {
+fn every_live_sector_may_be_damaged_and_only_its_owner_suffers() {
     let clinic = Clinic::new();
     let parts = Anatomy::of(&clinic.image, &look(&clinic.image).unwrap()).unwrap().parts;
     let has = |wanted: fn(&Owner) -> bool| parts.iter().any(|part| wanted(&part.owner));
@@ -234,7 +234,7 @@ fn an_image_cut_short_anywhere_is_refused_with_both_sizes() {
 }
 
 #[test]
-fn whatever_was_lost_from_a_place_on_is_an_error_and_what_lies_before_it_is_there() {
+fn data_lost_from_a_place_on_is_an_error_and_data_before_it_is_there() {
     let clinic = Clinic::new();
     let slots_end = CHECKPOINT_SLOTS_AT[1] + u64::from(CHECKPOINT_SLOT_BYTES);
     let mut readable = 0;
@@ -326,7 +326,7 @@ fn tail_of(image: &SparseImage, parts: &[Part]) -> (Vec<Range<u64>>, Vec<BTreeMa
 }
 
 #[test]
-fn damage_to_the_log_behind_the_checkpoint_is_told_and_never_costs_synced_data_without_a_word() {
+fn damage_to_the_log_after_the_checkpoint_is_reported_and_never_silently_loses_synced_data() {
     let image = specimen(Left::Crashed).unwrap();
     let parts = Anatomy::of(&image, &look(&image).unwrap()).unwrap().parts;
     let (ranges, trees) = tail_of(&image, &parts);
@@ -356,7 +356,7 @@ fn damage_to_the_log_behind_the_checkpoint_is_told_and_never_costs_synced_data_w
             let right = |answers: &BTreeMap<InodeNo, Answers>| seen.found == *answers;
             assert!(
                 right(whole) || (seen.lost || is_last) && trees.iter().any(right),
-                "bit flipped at byte {at_bytes}, in partial segment {number}: lost without a word"
+                "bit flipped at byte {at_bytes}, in partial segment {number}: lost silently"
             );
             told += u64::from(seen.lost);
         }

@@ -3,8 +3,8 @@
 //! A caller with several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
 //! stretches of one read ([`Reader::carry_out`]). The reader keeps the bytes read beside them ([`Ahead`])
 //! in *windows*, and serves later reads from them. A window may be older than the device, whose blocks may have been rewritten:
-//! the store's verifier detects that, and the reader reads the device again. What the verifier cannot judge is always read from
-//! the device.
+//! the store's verifier detects that, and the reader reads the device again. Bytes that the verifier cannot judge are always
+//! read from the device.
 //!
 //! Callers: `volume` and `waiting`; outside this crate, callers that read a volume's device raw ([`Reader::exact`]).
 

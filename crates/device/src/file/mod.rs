@@ -85,8 +85,8 @@ impl FileDevice {
         self.reads.deep()
     }
 
-    /// Whether what holds the file or is the block device has a head that moves; `None` if the kernel does not say. Virtual
-    /// disks often claim to have one.
+    /// Whether the device that holds the file, or the block device, has a head that moves; `None` if the kernel does not
+    /// say. Virtual disks often claim to have one.
     #[must_use]
     pub fn is_rotational(&self) -> Option<bool> {
         rotational::ask(&self.target.file)

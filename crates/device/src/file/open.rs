@@ -35,7 +35,7 @@ pub enum Access {
 /// Protection from other processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lock {
-    /// None: for looking at a volume that may be in use.
+    /// None: to read a volume that may be in use.
     None,
     /// Other processes may read; none may write.
     Shared,

@@ -1,8 +1,8 @@
-//! Whether a file or block device lies on something with a head that moves, as the kernel says: `queue/rotational` in sysfs.
+//! Whether a file or block device lies on a disk with a head, according to the kernel: `queue/rotational` in sysfs.
 //!
-//! For an image file the device that holds its file system answers, for a partition its whole device. File systems without one
-//! device of their own (btrfs, overlayfs, tmpfs, NFS) have no answer, and virtual disks often have a wrong one: a program should
-//! let its users decide. Caller: [`super::FileDevice::is_rotational`].
+//! For an image file the answer is that of the device that holds its file system, for a partition that of its whole device.
+//! File systems without one device of their own (btrfs, overlayfs, tmpfs, NFS) have no answer, and virtual disks often have a
+//! wrong one: a program should let its users decide. Caller: [`super::FileDevice::is_rotational`].
 
 use rustix::fs::{Dev, FileType};
 use std::fs::File;
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_what_its_disk_is() {
+    fn a_partition_has_the_answer_of_its_disk() {
         for (text, said) in [("0\n", Some(false)), ("1\n", Some(true)), ("perhaps\n", None)] {
             let sysfs = sysfs_saying(text);
             assert_eq!(ask_sysfs(sysfs.path(), rustix::fs::makedev(8, 0)), said);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_the_disk_of_its_file_system_is() {
+    fn a_file_has_the_answer_of_its_file_systems_disk() {
         let file = tempfile::tempfile().unwrap();
         let device = rustix::fs::fstat(&file).unwrap().st_dev;
         assert_eq!(ask(&file), ask_sysfs(Path::new(SYSFS), device));

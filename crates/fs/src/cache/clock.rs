@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_stays_and_what_may_not_go_stays() {
+    fn used_values_and_those_that_may_not_go_stay() {
         let mut map = ClockMap::default();
         for k in 0..10 {
             map.insert(k, k * 10, 0);

@@ -116,7 +116,7 @@ pub enum From {
 /// Checks the volume on a device that nobody writes to.
 ///
 /// # Errors
-/// [`CheckError`]: there is nothing to check. All that is merely wrong is a finding.
+/// [`CheckError`]: there is nothing to check. Everything else that is wrong is a finding.
 pub fn check(
     read: &mut dyn DeviceReader,
     device_bytes: u64,
@@ -170,8 +170,8 @@ pub fn examine(
     Ok((Report { findings, ..report }, facts))
 }
 
-/// Opens a damaged volume for repair, read-write: roll-forward does what it can. `end_lost_log`: the log ends for good where
-/// a part of it is missing.
+/// Opens a damaged volume for repair, read-write: roll-forward recovers as much as possible. `end_lost_log`: the log ends
+/// for good where a part of it is missing.
 ///
 /// # Errors
 /// As [`check`].

@@ -190,7 +190,7 @@ impl Namespace {
         };
         let limit = nodes.last().map_or(0, |node| node.block + 1);
         let walked = if blocks > limit + u64::from(u16::MAX) {
-            // There cannot be so many empty leaves at the end, and the check would look for all of them.
+            // There cannot be that many empty leaves at the end, and the check would look for all of them.
             Err(wrong_index(ino, format!("{limit} blocks"), blocks.to_string()))
         } else {
             index::walk_nodes(blocks, &mut node, &mut |hash, place| indexed.push((hash, place))).map_err(

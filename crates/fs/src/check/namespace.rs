@@ -1,4 +1,5 @@
-//! `Namespace`: what phase 1 learns of inodes and directories, whatever the store, and the findings of all phases.
+//! `Namespace`: the facts that phase 1 collects about inodes and directories, for every kind of store, and the findings of
+//! all phases.
 //!
 //! Phase 1 of each kind of store fills it: every inode in use, every record of a directory ([`Namespace::directory_block`]), every node of a
 //! directory's index. Phases 2 to 4 (`names`, `tree`) need nothing else. [`Namespace::sort`] comes between.

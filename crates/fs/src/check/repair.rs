@@ -122,7 +122,8 @@ impl Fixer {
         Ok(Fixed::Done)
     }
 
-    /// Repairs one finding that any kind of store can have: of phases 2 to 4, or of what UFS keeps in an inode.
+    /// Repairs one finding that any kind of store can have: one of phases 2 to 4, or one about the part of an inode that UFS
+    /// defines.
     ///
     /// # Errors
     /// `Need`, `Room`, `NoSpace`, `Corrupt`.
@@ -202,7 +203,8 @@ impl Fixer {
         }
     }
 
-    /// A directory has lost blocks: drops its index, which may lead there, and has it counted at the end.
+    /// Handles a directory that has lost blocks: drops its index, which may lead to them, and recounts the directory at the
+    /// end.
     fn touch_directory(&mut self, lfs: &mut Lfs, ino: InodeNo) -> Outcome<()> {
         if lfs.inode(ino)?.kind == Kind::Directory {
             self.touched.insert(ino);

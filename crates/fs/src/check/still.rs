@@ -82,7 +82,7 @@ pub fn check_recovered(
     });
     let (mut report, _) = check_store(&mut lfs, read, depth, noted, None, watch);
     report.findings.extend(lost);
-    // A batch that a failure of the device cut short goes on where it ended.
+    // A batch that a failure of the device interrupted can be continued where it ended.
     Ok((report, lfs.recovered().read_to))
 }
 

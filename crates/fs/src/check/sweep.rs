@@ -1,8 +1,8 @@
 //! Reads in device order: adjacent blocks become one stretch, which is kept for a while, because blocks lie just before the
 //! records that lead to them. A pass over a list of pointers ([`Course`]) has its next stretches under way.
 //!
-//! Invariant: which stretches are read, and in which order they are kept, follows from the lists alone, however many are under
-//! way. A stretch that was expected wrongly is read for nothing.
+//! Invariant: which stretches are read, and in which order they are kept, depends only on the lists, not on how many reads are
+//! under way. If a stretch turns out not to be needed, its read was wasted.
 
 use crate::device_reader::{DeviceReader, Extent, UnderWay};
 use crate::error::FsError;
@@ -27,11 +27,11 @@ struct Window {
 /// A list of pointers in device order, by their number in it; pointers that were not judged yet may lead anywhere.
 pub type List<'l> = dyn Fn(usize) -> Option<BlockPtr> + 'l;
 
-/// A pass over a list: what is under way for it. It must be ended ([`Sweep::end`]).
+/// A pass over a list, with its reads under way. It must be ended ([`Sweep::end`]).
 #[derive(Default)]
 pub struct Course {
     under_way: UnderWay,
-    /// The first pointer that no stretch was planned for.
+    /// The first pointer for which no stretch was planned.
     planned: usize,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Sweep<'a> {
         course.under_way.end(self.read);
     }
 
-    /// Reads the stretch that begins with a pointer; the next ones get under way with it.
+    /// Reads the stretch that begins with a pointer, and begins to read the next ones.
     fn fetch(&mut self, ptr: &BlockPtr, course: &mut Course, list: &List<'_>, at: usize) {
         let stretch = self.stretch(ptr, list, at + 1);
         let target = self.target(ptr);
@@ -119,7 +119,7 @@ impl<'a> Sweep<'a> {
         let posted = match course.under_way.take(|extent| *extent == stretch) {
             Some(posted) => posted,
             None => {
-                // Expected otherwise: what was planned from here on is planned anew.
+                // The plan was wrong: everything from here on is planned anew.
                 if course.under_way.extents().any(|extent| extent.contains(&target)) {
                     course.under_way.end(self.read);
                     course.planned = at + 1;
@@ -157,7 +157,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// What is read for a pointer: its target, and those that follow it closely in the list.
+    /// The stretch that is read for a pointer: its target, and those that follow it closely in the list.
     fn stretch(&self, ptr: &BlockPtr, list: &List<'_>, from: usize) -> Extent {
         let segment_bytes = u64::from(self.geo.segment_bytes);
         let segment_start = self.geo.device_bytes(self.geo.addr(self.geo.segment_of(ptr.addr), 0));

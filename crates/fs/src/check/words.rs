@@ -105,19 +105,19 @@ impl Problem {
                 ("log-lost", 1),
                 "log".to_owned(),
                 reason,
-                "end the log there; before that, --salvage may find what comes after",
+                "end the log there; before that, --salvage may find the data after it",
             ),
             Self::RollForward { reason } => from_error(
                 ("roll-forward", 1),
                 format!("inode {ino} as of the last checkpoint"),
                 reason,
-                "keep the newer state and count anew",
+                "keep the newer state and recount",
             ),
             Self::TableBlock { table, level, index, reason } => from_error(
                 ("table-block", 1),
                 format!("{} level {level} block {index}", table_name(*table)),
                 reason,
-                "rebuild what it held from the log",
+                "rebuild its entries from the log",
             ),
             Self::Record { reason } => {
                 from_error(("inode-record", 1), format!("inode {ino}"), reason, "free the inode")
@@ -126,13 +126,13 @@ impl Problem {
                 ("block-damaged", 1),
                 describe(key),
                 reason,
-                "make it a hole: what it held reads as zeros",
+                "make it a hole: its content reads as zeros",
             ),
             Self::Pointer { key, reason } => from_error(
                 ("block-pointer", 1),
                 describe(key),
                 reason,
-                "make it a hole: what it held reads as zeros",
+                "make it a hole: its content reads as zeros",
             ),
             Self::Shared { key, place } => words(
                 ("block-shared", 1),
@@ -144,7 +144,7 @@ impl Problem {
             Self::BeyondEnd { key, size_bytes } => words(
                 ("block-beyond-end", 1),
                 describe(key),
-                format!("no blocks behind byte {size_bytes}"),
+                format!("no blocks beyond byte {size_bytes}"),
                 "a block",
                 "drop it",
             ),
@@ -173,7 +173,7 @@ impl Problem {
                 format!("inode {ino}"),
                 expected,
                 found,
-                "set it to what its content says",
+                "set it to the value that its content needs",
             ),
             Self::Attributes { reason } => from_error(
                 ("attributes", 1),
@@ -192,7 +192,7 @@ impl Problem {
                 "inode 1".to_owned(),
                 "the root directory",
                 found,
-                "make a new root; what it held goes to lost+found",
+                "make a new root; its entries go to lost+found",
             ),
             Self::DirectoryBlock { block, reason } => from_error(
                 ("directory-block", 2),
@@ -212,18 +212,18 @@ impl Problem {
                 format!("counts of directory {ino}"),
                 format!("{} entries in {} bytes", entries.found, bytes.found),
                 format!("{} in {}", entries.stated, bytes.stated),
-                "count anew",
+                "recount",
             ),
             Self::Index { reason } => from_error(
                 ("directory-index", 2),
                 format!("hash index of directory {ino}"),
                 reason,
-                "build it anew",
+                "rebuild it",
             ),
             Self::LostTree { .. } => words(
                 ("lost-tree", 3),
                 format!("directory {ino}"),
-                "a way to it from the root",
+                "a path to it from the root",
                 "none",
                 "give it a name in lost+found",
             ),
@@ -258,7 +258,7 @@ impl Problem {
                 ("entry-twice", 2),
                 entry_place(at),
                 "each name once",
-                "a name that is there already",
+                "a name that exists already",
                 "remove the entry",
             ),
             Self::EntryDangling { at, target } => words(
@@ -287,7 +287,7 @@ impl Problem {
     }
 
     fn of_accounting(&self, ino: InodeNo) -> Option<Described> {
-        const REPAIR: &str = "count anew";
+        const REPAIR: &str = "recount";
         match self {
             Self::Sums { table, level, index, used, special } => words(
                 ("table-sums", 5),
@@ -344,9 +344,9 @@ impl Problem {
             Self::LogWay { log, segment } => words(
                 ("log-way", 5),
                 format!("log {log} in segment {segment}"),
-                "nothing live where it will write",
+                "no live blocks where it will write",
                 "live blocks",
-                "let it go on in a clean segment",
+                "let it continue in a clean segment",
             ),
             _ => None,
         }

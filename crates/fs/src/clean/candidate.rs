@@ -1,4 +1,4 @@
-//! What a policy knows about a segment.
+//! The facts that a policy knows about a segment.
 
 use firnfs_format::{SegmentId, TimeNs};
 

@@ -1,4 +1,4 @@
-//! How long a device takes to read, as far as decisions depend on it.
+//! How long a device takes to read, as precisely as decisions need it.
 //!
 //! The model has two numbers: the time of a request and the time of a byte. Requests that are submitted together overlap on a
 //! device without a head; its time of a request is its share then, not the latency of a lone request. A device with a head
@@ -22,7 +22,7 @@ impl Medium {
     /// (docs/decisions/0113). In the time of a request it transfers 25 KB.
     pub const HEADLESS: Self = Self { request_ns: 25_000, byte_ps: 1_000 };
 
-    /// The medium of a device whose head moves, or that has none.
+    /// The medium of a device with or without a head.
     #[must_use]
     pub fn of(is_rotational: bool) -> Self {
         if is_rotational { Self::HEAD } else { Self::HEADLESS }
@@ -34,7 +34,7 @@ impl Medium {
         self.request_ns.saturating_mul(1000) / self.byte_ps.max(1)
     }
 
-    /// What requests and their bytes cost together, as bytes that are transferred in that time.
+    /// The cost of requests and their bytes, in bytes that are transferred in that time.
     #[must_use]
     pub fn cost_bytes(&self, requests: u64, bytes: u64) -> u64 {
         requests.saturating_mul(self.request_bytes()).saturating_add(bytes)

@@ -1,6 +1,6 @@
-//! Cleaning decisions as pure functions: which segments to clean ([`Policy`]), what of them to read ([`reading`]), to which open
-//! log a block goes ([`Placement`]), and what is worth putting in order ([`scatter`]). The cleaner in the file system and the
-//! cleaning simulator run this code, and no other.
+//! Cleaning decisions as pure functions: which segments to clean ([`Policy`]), which parts of them to read ([`reading`]), to
+//! which open log a block goes ([`Placement`]), and when it pays to put blocks in order ([`scatter`]). The cleaner in the file
+//! system and the cleaning simulator run this code, and no other.
 //!
 //! Nothing in this module reads a clock or draws random numbers: times, ages and feedback are parameters. Units of
 //! age are the caller's (the file system's are times, the simulator's are blocks written by users); policies only

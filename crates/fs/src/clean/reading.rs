@@ -1,18 +1,18 @@
-//! How the cleaner reads a victim: whole, or its summaries and then the runs that are live (Sprite LFS, section 3.4: "it may be
-//! faster to read just the live blocks, particularly if the utilization is very low").
+//! How the cleaner reads a victim: whole, or its summaries and then the live runs (Sprite LFS, section 3.4: "it may be faster
+//! to read just the live blocks, particularly if the utilization is very low").
 //!
 //! The costs are those of a [`Medium`], in bytes: a request costs Q, the bytes that are transferred in its time. A segment of S
 //! bytes with L live ones, read whole, costs Q + S. Its parts cost, for each summary, Q + [`SUMMARY_READ_BYTES`], and for each run
 //! Q and its bytes. Where the live blocks lie is known only from the summaries, so there are three decisions:
 //!
-//! 1. [`summaries_first`]: at best the segment is one partial segment and all live blocks are one run; then S - L - C - Q is gained
-//!    (C: the bytes of the first read). At worst the rest is read whole, and Q is lost. The summaries are read first if the gain is
-//!    at least the loss: dead bytes of C + 2 Q or more, 66 KB without a head, 2 MiB with one.
-//! 2. [`goes_on`]: to read another summary costs Q + C, and lets the dead bytes of its partial segment be skipped, D S^-1 of its
-//!    length where D are the dead bytes of the segment. The mean length so far stands for the next. If it is too short, the rest of
-//!    the segment is read whole.
-//! 3. [`merged`]: two runs are read as one if the gap between them is at most Q. So the runs never cost more than what lies from
-//!    the first to the last.
+//! 1. [`summaries_first`]: at best the segment is one partial segment and all live blocks are one run; then reading the parts
+//!    saves S - L - C - Q (C: the bytes of the first read). At worst the rest is read whole, and Q is lost. The summaries are
+//!    read first if the gain is at least the loss: dead bytes of C + 2 Q or more, 66 KB without a head, 2 MiB with one.
+//! 2. [`goes_on`]: reading another summary costs Q + C and allows the reader to skip the dead bytes of its partial segment, D/S
+//!    of its length if D bytes of the segment are dead. The mean length so far stands for the next. If it is too short, the
+//!    rest of the segment is read whole.
+//! 3. [`merged`]: two runs are read as one if the gap between them is at most Q. So the runs never cost more than reading
+//!    everything from the first to the last.
 //!
 //! Caller: `lfs::upkeep::victim`.
 
@@ -38,7 +38,7 @@ impl Run {
         Self { from, len: end.saturating_sub(from) }
     }
 
-    /// The first sector behind it.
+    /// The first sector after it.
     #[must_use]
     pub fn end(&self) -> u32 {
         self.from.saturating_add(self.len)
@@ -66,7 +66,7 @@ pub fn goes_on(medium: &Medium, segment_bytes: u32, live_bytes: u32, mean_bytes:
     skipped_bytes > medium.cost_bytes(1, u64::from(SUMMARY_READ_BYTES))
 }
 
-/// Runs to be read, as few as are worth it, given pieces in any order.
+/// The runs to be read, merged where that is cheaper, given pieces in any order.
 #[must_use]
 pub fn merged(medium: &Medium, mut pieces: Vec<Run>) -> Vec<Run> {
     let gap_sectors = u32::try_from(medium.request_bytes() / u64::from(SECTOR_BYTES)).unwrap_or(u32::MAX);

@@ -11,10 +11,10 @@
 //! more, so r may be up to Q/2 for each time that a reader was seen to cross the seams. For data that nobody has read yet, r may be
 //! up to Q/8, which is little more than one read.
 //!
-//! What is read for it. Blocks are read in the order of the device, and a gap between two of them is read through if that costs
-//! less than a request, and is no longer than [`GAP_FACTOR`] times what was to be read before it ([`reads_on`]). So reading never
-//! costs more than the rule assumes, and all that is read is no more than one more than that factor times what moves: a disk with a
-//! head passes over a longer gap in the time of reading it, and on one without a head others want the bandwidth.
+//! Reading. Blocks are read in the order of the device. A gap between two of them is read too if that costs less than a
+//! request, and if it is no longer than [`GAP_FACTOR`] times the bytes needed before it ([`reads_on`]). So reading never costs
+//! more than the rule assumes, and at most [`GAP_FACTOR`] + 1 times the moved bytes are read: a disk with a head passes a
+//! longer gap in the same time whether it is read or not, and on a disk without a head other requests can use the bandwidth.
 //!
 //! Invariants: the functions are pure; data that was just written in order never pays again, whatever the evidence. Caller:
 //! `lfs::coalesce`, `lfs::seams`.
@@ -22,15 +22,15 @@
 use super::medium::Medium;
 use firnfs_format::{SECTOR_BYTES, SectorAddr};
 
-/// Longest gap that is read through, in lengths of what was to be read before it.
+/// Longest gap that is read, as a multiple of the bytes needed before it.
 pub const GAP_FACTOR: u64 = 3;
 /// Observed reads beyond which further ones make no difference.
 const READINGS_MAX: u64 = 2;
 /// A gap that is read rather than skipped, in sectors (64 KiB): other files' blocks of the same commit.
 const SKIP_SECTORS: u32 = 128;
-/// The most times that a file's rest is doubled, once for each time that it was put in order.
+/// How many times a file's rest is doubled at most, once for each time that it was put in order.
 const REST_DOUBLINGS: u32 = 12;
-/// The longest rest that is asked of a file, in milliseconds: a day.
+/// The longest rest that a file must have, in milliseconds: a day.
 const REST_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The parts of a volume's geometry that matter for seams. In sectors.
@@ -119,13 +119,13 @@ pub enum Evidence {
     Overwritten,
     /// Readers crossed the seams this many times.
     Crossed(u8),
-    /// A user asks for it.
+    /// A user requests it.
     Asked,
 }
 
 impl Evidence {
-    /// The longest mean run that is worth lengthening, in bytes. A user who asks wants order for a reason of her own: wherever
-    /// the volume lies now, it may be copied to a disk with a head.
+    /// The longest mean run that is worth lengthening, in bytes. A user who requests order may have a reason of her own: the
+    /// volume may later be copied to a disk with a head.
     fn run_max_bytes(self, medium: &Medium) -> u64 {
         match self {
             Self::Overwritten | Self::Crossed(0) => medium.request_bytes() / 8,
@@ -135,8 +135,8 @@ impl Evidence {
     }
 }
 
-/// Whether a reader that fetches blocks in the order of the device reads on through a gap; `len_bytes`: what it fetched since the
-/// last gap.
+/// Whether a reader that fetches blocks in the order of the device also reads a gap; `len_bytes`: bytes fetched since the last
+/// gap.
 #[must_use]
 pub fn reads_on(medium: &Medium, len_bytes: u64, gap_bytes: u64) -> bool {
     gap_bytes <= medium.request_bytes() && gap_bytes <= len_bytes.saturating_mul(GAP_FACTOR)
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_together_has_no_seams() {
+    fn adjacent_blocks_have_no_seams() {
         assert_eq!(stretch(&[100, 108, 116]), Stretch { bytes: 12288, seams: 0, end: Some(SectorAddr(124)) });
         // A summary in between, and the steps to a segment that follows and to one that lies elsewhere.
         assert_eq!(stretch(&[100, 108, 116 + 24]).seams, 0);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_the_device_interrupts() {
+    fn blocks_not_on_the_device_interrupt() {
         let mut stretch = stretch(&[100]);
         stretch.interrupt();
         assert!(!stretch.add(&GRID, SectorAddr(90_000), 8));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_head_only_short_runs_are_worth_joining_unless_somebody_asks() {
+    fn without_a_head_only_short_runs_are_worth_joining_unless_a_user_requests_it() {
         let pays_at = |run: u64, evidence| pays(&scattered(8 << 20, run), evidence, &GRID, &Medium::HEADLESS);
         assert!(pays_at(2048, Evidence::Overwritten) && !pays_at(4096, Evidence::Overwritten));
         assert!(pays_at(8192, Evidence::Crossed(1)) && !pays_at(16384, Evidence::Crossed(1)));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_read_through_if_that_is_faster_and_reads_little_more() {
+    fn gaps_are_read_if_that_is_faster_and_reads_little_more() {
         assert!(reads_on(&Medium::HEAD, 1000, 3000) && !reads_on(&Medium::HEAD, 1000, 3001));
         assert!(
             reads_on(&Medium::HEAD, 1 << 30, 1 << 20) && !reads_on(&Medium::HEAD, 1 << 30, (1 << 20) + 1)

@@ -1,7 +1,7 @@
 //! `Cache`: the blocks of files in memory, and blocks of the inode table.
 //!
-//! A block is found by its name *and* its place: one that a file had there before, under the same name at another place, is as good as
-//! absent. Invariants: what memory has newer, or what is being written, stays; the sums are those of the blocks.
+//! A block is found by its name *and* its place: a block that the file used to have, under the same name at another place,
+//! counts as absent. Invariants: blocks that are newer than on disk, or being written, stay; the sums are those of the blocks.
 
 use super::base::WriteId;
 use crate::cache::ClockMap;
@@ -37,7 +37,7 @@ pub struct Cache {
     map: ClockMap<BlockKey, Block>,
     bytes: u64,
     dirty_bytes: u64,
-    /// Bytes of blocks that may not leave.
+    /// Bytes of blocks that may not be evicted.
     busy_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl Cache {
         });
     }
 
-    /// Changes a block, with the sums.
+    /// Changes a block, and updates the sums.
     fn change<T>(&mut self, key: &BlockKey, act: impl FnOnce(&mut Block) -> T) -> Option<T> {
         let block = self.map.get(key)?;
         let before = (block.bytes(), block.is_dirty, block.is_idle());
@@ -142,7 +142,7 @@ impl Cache {
         }
     }
 
-    /// Drops cold idle blocks until at most `limit_bytes` are left beside those that are busy.
+    /// Drops cold idle blocks until at most `limit_bytes` remain, not counting busy ones.
     pub fn shrink(&mut self, limit_bytes: u64) {
         while self.bytes - self.busy_bytes > limit_bytes {
             let Some((_, block)) = self.map.evict(|_, block| block.is_idle()) else { return };
@@ -151,7 +151,7 @@ impl Cache {
     }
 }
 
-/// A block of the inode table, and what its next write has to wait for and frees.
+/// A block of the inode table, with the writes that its next write has to wait for, and the runs that this write frees.
 #[derive(Default)]
 pub struct InodeBlock {
     /// Its content.
@@ -160,7 +160,7 @@ pub struct InodeBlock {
     pub is_dirty: bool,
     /// Writes that must be durable before it.
     pub after: Vec<WriteId>,
-    /// What is free once it is durable.
+    /// Fragments and inodes that are free once it is durable.
     pub frees: Vec<super::release::Freed>,
     writing: Option<WriteId>,
     used_at: u64,

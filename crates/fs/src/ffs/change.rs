@@ -54,7 +54,7 @@ impl Ffs {
         self.cache.content_mut(key).expect("dirty blocks are in memory")
     }
 
-    /// Gives a block the place that was taken for it, and its indirect blocks theirs. Its content is the caller's business.
+    /// Gives a block the place that was taken for it, and its indirect blocks theirs. The caller fills it.
     fn place_block(&mut self, key: &BlockKey, flag: u32) -> u32 {
         if let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(key.level, key.index) {
             let parent = BlockKey { level, index, ..*key };
@@ -209,7 +209,7 @@ impl Ffs {
         }
     }
 
-    /// Drops what of a block and those below it lies in a range; `holder` has the pointer to it.
+    /// Drops a block and those below it as far as they lie in a range; `holder` has the pointer to it.
     fn drop_below(
         &mut self,
         key: &BlockKey,
@@ -252,7 +252,7 @@ impl Ffs {
         Left::Nothing
     }
 
-    /// A file has a block no more, nor those below it; `holder` had the pointer.
+    /// Detaches a block and those below it from a file; `holder` had the pointer.
     fn detach(&mut self, key: &BlockKey, ptr: u32, holder: Option<BlockPlace>) {
         let addr = addr_of(ptr);
         let frags = self.files.core(key.ino).frags_of(&self.geo, key);
@@ -264,7 +264,7 @@ impl Ffs {
         }
         let content = self.cache.get(key, addr).cloned();
         let me = BlockPlace::of(key);
-        // What this block's next write would have freed is freed with its own holder's.
+        // The runs that this block's next write would have freed are freed with the write of its holder.
         if let Some(held) = self.files.core_mut(key.ino).held.remove(&Some(me)) {
             self.files.core_mut(key.ino).held.entry(holder).or_default().extend(held);
         }
@@ -295,7 +295,8 @@ impl Ffs {
         }
     }
 
-    /// Fragments are no longer a file's: they are free now if nothing on disk ever referred to them, else once `holder` is written.
+    /// Fragments are no longer a file's: they are free now if nothing on disk ever referred to them, otherwise once `holder` is
+    /// written.
     fn drop_run(&mut self, ino: InodeNo, run: Run, fresh: Option<Fresh>, holder: Option<BlockPlace>) {
         if run.frags == 0 {
             return;
@@ -313,7 +314,7 @@ impl Ffs {
             self.drop_fork(ino, fork);
         }
         let core = self.files.core_mut(ino);
-        // Whatever its blocks held goes with the inode's last write.
+        // The runs that its blocks held are freed with the inode's last write.
         let held: Vec<Freed> = std::mem::take(&mut core.held).into_values().flatten().collect();
         if !held.is_empty() {
             core.held.insert(None, held);

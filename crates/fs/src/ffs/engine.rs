@@ -1,4 +1,4 @@
-//! The seam towards the driver: fetched bytes to the caches, finished jobs to the writes; what is free then to the groups.
+//! The seam towards the driver: fetched bytes to the caches, finished jobs to the writes; freed places to the groups.
 
 use super::Ffs;
 use super::wanted::Wanted;
@@ -11,7 +11,7 @@ use firnfs_device::DeviceError;
 use firnfs_format::TimeNs;
 
 impl Engine for Ffs {
-    /// Drops bytes that a write may have made stale: whoever asked for them asks again.
+    /// Drops bytes that a write may have made stale: the operation that needs them requests them again.
     fn supply(&mut self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
         let (wanted, stamp) = Wanted::of(token);
         let addr = match wanted {

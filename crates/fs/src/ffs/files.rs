@@ -5,7 +5,7 @@ use crate::cache::ClockMap;
 use firnfs_format::InodeNo;
 use std::collections::BTreeSet;
 
-/// Inodes that stay in memory however little there is.
+/// Inodes that stay in memory even if it is short.
 const KEPT_INODES: usize = 64;
 
 /// See the module's head.
@@ -16,22 +16,22 @@ pub struct Files {
 }
 
 impl Files {
-    /// Looks and warms.
+    /// The inode, if it is in memory; warms it.
     pub fn get(&mut self, ino: InodeNo) -> Option<&mut CoreInode> {
         self.inodes.get(&ino).map(|core| &mut **core)
     }
 
-    /// Looks without warming.
+    /// The inode, if it is in memory; does not warm it.
     pub fn peek(&self, ino: InodeNo) -> Option<&CoreInode> {
         self.inodes.peek(&ino).map(|core| &**core)
     }
 
-    /// One that is certain to be in memory.
+    /// An inode that is certain to be in memory.
     pub fn core(&self, ino: InodeNo) -> &CoreInode {
         self.peek(ino).expect("the inode was looked at in this operation")
     }
 
-    /// One that is certain to be in memory, to change.
+    /// An inode that is certain to be in memory, to change.
     pub fn core_mut(&mut self, ino: InodeNo) -> &mut CoreInode {
         self.get(ino).expect("the inode was looked at in this operation")
     }
@@ -53,7 +53,7 @@ impl Files {
         self.dirty.insert(ino);
     }
 
-    /// Everything of an inode is queued.
+    /// Marks an inode clean: all its writes are queued.
     pub fn clean(&mut self, ino: InodeNo) {
         self.core_mut(ino).is_dirty = false;
         self.dirty.remove(&ino);

@@ -1,10 +1,10 @@
-//! `CoreInode`: an inode in memory with its pointers, and its way to and from the table.
+//! `CoreInode`: an inode in memory with its pointers; encoding and decoding of its record in the table.
 //!
 //! It has two maps: the present one, and the *stable* one, which is what the last queued write of the inode says. As long as blocks are
 //! *fresh* - nothing queued refers to them yet - the inode can be written with its present attributes and the stable map.
 //!
-//! Invariants: a block is fresh from the moment in which it gets its place until the write of its parent is queued; what the present map
-//! dropped and the stable one refers to is among `held`.
+//! Invariants: a block is fresh from the moment in which it gets its place until the write of its parent is queued; runs that
+//! the present map dropped, and the stable one still refers to, are in `held`.
 
 use super::base::{BlockPlace, Geo, WriteId};
 use super::release::Freed;
@@ -16,7 +16,7 @@ use firnfs_format::ffs::inode::{ENTRY_UNIT_BYTES, Roots};
 use firnfs_format::{InodeNo, TimeNs};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What says how many fragments the last blocks have.
+/// The values that determine how many fragments the last blocks have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shape {
     /// Size of the content in bytes.
@@ -66,19 +66,19 @@ pub struct CoreInode {
     pub inode: Inode,
     /// The present pointers; its shape is brought up to date when an operation ends.
     pub map: Map,
-    /// What the last queued write says.
+    /// The map in the last queued write.
     pub stable: Map,
     /// Set while memory is newer than the last queued write.
     pub is_dirty: bool,
-    /// Blocks that memory has newer.
+    /// Blocks that are newer in memory than on disk.
     pub dirty_blocks: BTreeSet<BlockPlace>,
     /// See [`Fresh`].
     pub fresh: BTreeMap<BlockPlace, Fresh>,
-    /// What is free once the named holder (`None`: the inode) is written: see `release`.
+    /// Runs and inodes that are free once the named holder (`None`: the inode) is written: see `release`.
     pub held: BTreeMap<Option<BlockPlace>, Vec<Freed>>,
     /// Detached trees whose fragments are still counted.
     pub trees: u32,
-    /// Freed: only what is under way still knows it.
+    /// Freed: only requests under way still use it.
     pub is_freed: bool,
     /// The block that was read last, for read-ahead.
     pub last_read: Option<u64>,
@@ -87,7 +87,7 @@ pub struct CoreInode {
 }
 
 impl CoreInode {
-    /// One that is not on disk yet.
+    /// An inode that is not on disk yet.
     pub fn fresh(inode: Inode) -> Self {
         Self {
             inode,
@@ -104,7 +104,7 @@ impl CoreInode {
         }
     }
 
-    /// True if it may leave memory.
+    /// True if it may be evicted.
     pub fn is_idle(&self) -> bool {
         !self.is_dirty && self.held.is_empty() && self.fresh.is_empty() && self.trees == 0 && !self.is_freed
     }
@@ -152,7 +152,7 @@ impl CoreInode {
         }
     }
 
-    /// Takes an inode of the table apart.
+    /// Decodes an inode of the table.
     ///
     /// # Errors
     /// `NotFound` if it is free, `Corrupt`.

@@ -1,4 +1,4 @@
-//! Looking up: inodes, pointers, blocks; and what has to be read for that.
+//! Lookups of inodes, pointers and blocks, and the fetches that they need.
 
 use super::Ffs;
 use super::alloc::{Group, Miss};
@@ -50,14 +50,14 @@ impl Ffs {
         Ok(block.expect("blocks in memory have their bytes"))
     }
 
-    /// Brings what a group's search missed into memory, or gives up.
+    /// Requests the bitmaps that a search missed, or reports that there is no space.
     pub(super) fn overcome_miss(&self, miss: Miss) -> Stop {
         match miss {
             Miss::Load(group) => {
                 let addr = self.geo.descriptor_addr(group);
                 self.ask(Wanted::Group(group), addr, self.geo.layout.block_bytes)
             }
-            // What is to be freed is worth waiting for.
+            // If space is about to be freed, the operation waits for that.
             Miss::Full if self.releases.are_outstanding() => Stop::Room,
             Miss::Full => FsError::NoSpace.into(),
         }
@@ -162,7 +162,7 @@ impl Ffs {
             let key = BlockKey { index: BlockIndex(first.index.0 + nth), ..*first };
             let place = addr + nth as u32 * self.geo.block_frags();
             let frags = self.files.core(key.ino).frags_of(&self.geo, &key);
-            // The length decides as well: a tail may have grown since.
+            // The length must match too: a tail may have grown since.
             let is_whole = part.len() == self.geo.bytes_of(frags);
             if matches!(self.ptr(&key), Ok(ptr) if ptr == place) && is_whole && !self.cache.has(&key, place) {
                 self.cache.insert(key, place, padded(part, block_bytes), false);

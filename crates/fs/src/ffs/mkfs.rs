@@ -57,7 +57,7 @@ impl Variant {
 /// Largest group, in bytes, where mkfs chooses.
 const GROUP_BYTES_MAX: u64 = 64 << 20;
 
-/// What to make. Sizes in bytes.
+/// The options of mkfs. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
     /// Size of the device.

@@ -1,12 +1,13 @@
 //! The Fast File System: 4.4BSD's, over the same UFS layer as the other stores. docs/internals/ffs.md has the design.
 //!
-//! `store` implements the seam towards UFS, `engine` the one towards the driver. The rest, each leaning on those before it:
-//! - [`base`], [`alloc`]: places; which fragments and inodes are free, and who gets them;
-//! - `inode`, `cache`, `wanted`, `files`: inodes and blocks in memory, and what is to be read;
-//! - `writes`: what is to be written, in which order, and what is durable;
+//! `store` implements the seam towards UFS, `engine` the one towards the driver. The other modules, each using those before
+//! it:
+//! - [`base`], [`alloc`]: places; which fragments and inodes are free, and which of them a file gets;
+//! - `inode`, `cache`, `wanted`, `files`: inodes and blocks in memory, and fetches;
+//! - `writes`: queued writes, their order, and which are durable;
 //! - `map`: looking up pointers and blocks;
-//! - `release`: what was dropped, and when it is free;
-//! - `operation`, `grants`: what an operation needs, and its places, before it begins;
+//! - `release`: dropped places, and when they are free;
+//! - `operation`, `grants`: the blocks and places that an operation needs before it begins;
 //! - `change`: making its changes; `names`: writing those of operations on names in order; `writing`: all other writes;
 //! - `mkfs`, `open`, `options`.
 //!
@@ -134,7 +135,7 @@ impl Ffs {
         self.dirty_since.get_or_insert(now);
     }
 
-    /// Damage that makes it unsafe to go on writing.
+    /// Handles damage that makes further writes unsafe.
     fn damaged(&mut self, why: String) {
         self.standing.read_only.get_or_insert(why);
         self.standing.is_broken = true;

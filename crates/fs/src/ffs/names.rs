@@ -2,14 +2,15 @@
 //!
 //! 1. inodes that are new or got a link (and a moved directory's parent comes before its old name goes);
 //! 2. directory blocks that got a name, and the inode of a directory that got a block;
-//! 3. directory blocks that lost a name or name another inode now, one after the other; the inode of a directory that lost a block;
+//! 3. directory blocks that lost a name, or whose entry now names another inode, one after the other; the inode of a directory
+//!    that lost a block;
 //! 4. inodes that lost a link or were freed.
 //!
-//! Each step waits until the one before is durable. A block of a directory is written as a whole, and a sector of it is the least that a crash
-//! leaves old or new. So if one block both gets and loses a name, in different sectors, it is written twice: first with the new name,
+//! Each step waits until the one before is durable. A directory block is written as a whole; a crash leaves each sector of it
+//! old or new. So if one block both gets and loses a name, in different sectors, it is written twice: first with the new name,
 //! and the old content elsewhere. In the same sector both change at once.
 //!
-//! Blocks of the hash index and the counts of entries are not written here: the check makes them from the entries.
+//! Blocks of the hash index and the counts of entries are not written here: the check recomputes them from the entries.
 
 use super::Ffs;
 use super::base::{BlockPlace, WriteId};
@@ -86,7 +87,7 @@ impl Ffs {
         self.push_inodes(&all)
     }
 
-    /// What the operation did to blocks of directories that were there before, in order.
+    /// The changes that the operation made to existing directory blocks, in order.
     fn directory_changes(&mut self) -> Vec<Change> {
         let touches = std::mem::take(&mut self.operation.touches);
         let mut changes = Vec::new();

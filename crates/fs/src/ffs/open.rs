@@ -1,4 +1,4 @@
-//! Opening a volume: its superblock, the counts of its groups. Nothing else is read; what is missing is read when it is needed.
+//! Opening a volume: its superblock, the counts of its groups. Nothing else is read at that time.
 
 use super::alloc::Groups;
 use super::base::{Geo, WriteId};

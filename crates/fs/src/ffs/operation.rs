@@ -1,8 +1,8 @@
 //! The beginning of an operation: what has to be in memory, and the places of everything new.
 //!
-//! First it looks at everything that the intents name, and asks for all that is missing at once. Then it takes a place for each new block
-//! and for the new inode (`grants`). If something is missing even then - a group's bitmaps, the block of the table with the new inode - it gives all of them
-//! back. So an operation that has begun lacks nothing.
+//! First it examines everything that the intents name, and requests all missing blocks at once. Then it takes a place for each
+//! new block and for the new inode (`grants`). If something is missing even then - a group's bitmaps, the block of the table
+//! with the new inode - it gives all of them back. So an operation that has begun lacks nothing.
 
 use super::Ffs;
 use super::alloc::Run;
@@ -67,7 +67,7 @@ pub struct Touch {
 /// The open operation. There is never more than one.
 #[derive(Default)]
 pub struct OpenOperation {
-    /// What it may change.
+    /// Its declared changes.
     pub declared: Declared,
     /// It changes names.
     pub is_names: bool,
@@ -224,7 +224,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// How the operation changes the fragments of last blocks.
+    /// Plans how the operation changes the fragments of last blocks.
     fn plan_shapes(&mut self, intents: &[Intent], needs: &mut Vec<Fetch>) -> Outcome<()> {
         for intent in intents {
             let ino = match *intent {
@@ -401,11 +401,11 @@ impl Ffs {
         for grant in grants.into_values() {
             let run = Run { addr: grant.run.addr + grant.had, frags: grant.run.frags - grant.had };
             let given = self.groups.give(run);
-            debug_assert_eq!(given, Ok(true), "what was taken in this operation comes back");
+            debug_assert_eq!(given, Ok(true), "places taken in this operation can be given back");
         }
         if let Some((ino, _, is_dir)) = self.operation.new_inode.take() {
             let given = self.groups.give_inode(ino.0 as u32, is_dir);
-            debug_assert_eq!(given, Ok(true), "what was taken in this operation comes back");
+            debug_assert_eq!(given, Ok(true), "places taken in this operation can be given back");
         }
     }
 }

@@ -3,9 +3,9 @@
 /// Settings of an open volume. Sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Memory for clean blocks and inodes, beside what is dirty or being written.
+    /// Memory for clean blocks and inodes, not counting blocks that are dirty or being written.
     pub cache_bytes: u64,
-    /// Dirty blocks beyond this are written at once; operations wait when four times as much is dirty or queued.
+    /// If more blocks are dirty, they are written at once; operations wait when four times as much is dirty or queued.
     pub write_threshold_bytes: u64,
     /// How long changes that nobody waits for stay in memory, in ms (4.4BSD's update daemon: 30 s).
     pub update_interval_ms: u64,

@@ -1,13 +1,13 @@
-//! What was dropped, and when it is free for others.
+//! Dropped fragments and inodes, and when they are free for others.
 //!
-//! A pointer that disappears from an inode or an indirect block leaves something behind: a run of fragments, a whole tree of indirect
-//! blocks, the inode itself. As long as the *holder* on disk still has the pointer, nobody else may get it (rule R3). So it is held with the
-//! holder ([`Ffs::hold`]), goes with the holder's next write, and arrives here when that is durable. What nothing on disk ever referred to
-//! arrives at once.
+//! When a pointer disappears from an inode or an indirect block, its target becomes free: a run of fragments, a whole tree of
+//! indirect blocks, the inode itself. As long as the *holder* on disk still has the pointer, no other file may get the target
+//! (rule R3). So it is held with the holder ([`Ffs::hold`]), goes with the holder's next write, and arrives here when that is
+//! durable. A target that nothing on disk ever referred to arrives at once.
 //!
-//! A run needs the group's bitmaps, a tree its indirect blocks: what is missing is asked for in the background ([`Ffs::release_some`]).
+//! A run needs the group's bitmaps, a tree its indirect blocks: the background requests missing ones ([`Ffs::release_some`]).
 //!
-//! Invariant: `outstanding` is what was dropped and is not free yet.
+//! Invariant: `outstanding` counts targets that were dropped and are not free yet.
 
 use super::Ffs;
 use super::alloc::{Miss, Run};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Steps of one round of background work.
 const STEPS_AT_ONCE: usize = 4096;
 
-/// Something that no file has any more.
+/// A place that no file has any more.
 #[derive(Clone, Debug)]
 pub enum Freed {
     /// Fragments.
@@ -81,7 +81,7 @@ impl Releases {
         }
     }
 
-    /// Takes over what is free once it was looked at.
+    /// Takes over targets to be freed.
     pub fn push(&mut self, freed: impl IntoIterator<Item = Freed>) {
         self.queue.extend(freed);
     }
@@ -144,7 +144,7 @@ impl Ffs {
         }
     }
 
-    /// Replaces a tree, which is first in line, by its parts.
+    /// Replaces a tree, the first in the queue, by its parts.
     fn take_apart(&mut self, tree: Tree) -> Outcome<()> {
         let content = match tree.content.clone() {
             Some(content) => content,

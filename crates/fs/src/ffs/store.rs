@@ -20,7 +20,7 @@ use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 
 /// Longest read that is planned at once, in bytes.
 const READ_MAX_BYTES: u64 = 1 << 20;
-/// Clean blocks that stay in memory however little there is: what an operation or a read needs at once.
+/// Clean blocks that stay in memory even if it is short: as many as an operation or a read needs at once.
 const KEPT_BYTES: u64 = 2 * READ_MAX_BYTES;
 /// Blocks that one search for an extent passes.
 const EXTENT_BLOCKS: u32 = 4096;

@@ -1,10 +1,10 @@
-//! What the store asks the driver for: the meaning of its [`Token`]s.
+//! Requests of the store to the driver: the meaning of its [`Token`]s.
 
 use crate::fetch::Token;
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, InodeNo};
 
-/// What bytes are to be.
+/// What fetched bytes have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Blocks of a file in a row, the first of which is named; `addr` is the first one's place.
@@ -28,7 +28,7 @@ const GROUP: u64 = 2;
 const DETACHED: u64 = 3;
 
 impl Wanted {
-    /// As the driver carries it; `stamp`: see `Writes::stamp`.
+    /// The token that the driver carries; `stamp`: see `Writes::stamp`.
     pub fn token(&self, stamp: u64) -> Token {
         match *self {
             Self::Blocks { key, addr } => {
@@ -41,7 +41,7 @@ impl Wanted {
         }
     }
 
-    /// What a token of this store stands for, and its stamp.
+    /// Decodes a token of this store, and its stamp.
     pub fn of(token: &Token) -> (Self, u64) {
         let [head, first, second, addr, stamp] = token.words();
         let wanted = match head & 0xff {

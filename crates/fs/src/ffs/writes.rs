@@ -1,4 +1,4 @@
-//! `Writes`: what is to be written, in which order, and what has become durable.
+//! `Writes`: queued writes, their order, and which of them are durable.
 //!
 //! A write has its bytes from the moment when it is queued, and waits for earlier writes only: so there are no cycles. It waits until
 //! those named by its caller are *durable*, and until those to the same blocks have *landed* (the device has completed them).
@@ -6,7 +6,7 @@
 //! one, or if everything up to a wanted ticket has landed.
 //!
 //! Invariants: write n is durable only if a flush began after it had landed; [`Writes::durable`] is the largest n for which all
-//! writes up to n are. After a failure nothing is handed out any more.
+//! writes up to n are. After a failure no job is handed out.
 //!
 //! Callers: `writing` queues, `engine` hands out and reports.
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Completed writes whose places are remembered, to recognise bytes that were read before them.
 const COMPLETED_MAX: usize = 1024;
 
-/// What a write wrote, which may leave memory once it has landed.
+/// The block that a write wrote; it may be evicted once the write has landed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// A block of a file.
@@ -47,7 +47,7 @@ pub struct NewWrite {
     pub after: Vec<WriteId>,
     /// What it writes.
     pub subjects: Vec<Subject>,
-    /// What is free once it is durable.
+    /// Targets that are free once it is durable.
     pub frees: Vec<Freed>,
 }
 
@@ -99,7 +99,7 @@ enum Doing {
     Flush(Vec<WriteId>),
 }
 
-/// What the end of a job means to the store.
+/// What the completion of a job means to the store.
 #[derive(Default)]
 pub struct Finished {
     /// A write has landed, and with it these.
@@ -215,7 +215,7 @@ impl Writes {
         self.completed
     }
 
-    /// True if bytes that were asked for at `stamp` may be older than what a write has left at their place since.
+    /// True if bytes that were asked for at `stamp` may be older than a write to their place since.
     pub fn is_stale(&self, stamp: u64, at_bytes: u64, len_bytes: u64) -> bool {
         let oldest = self.completed - self.completed_at.len() as u64;
         if stamp < oldest {

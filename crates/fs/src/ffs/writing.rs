@@ -1,4 +1,4 @@
-//! Queueing writes: blocks of files, inodes, descriptors; and when that happens by itself.
+//! Queueing writes: blocks of files, inodes, descriptors; and when the store queues them by itself.
 //!
 //! A block is queued with its fresh children durable before it (rule R4); an inode is staged in its block of the table, which is then queued with all
 //! that the staged inodes wait for and free.
@@ -243,8 +243,8 @@ impl Ffs {
         Ok(Ticket(last.0))
     }
 
-    /// Content was written as whole blocks: queues what is to be written at once. Without clusters each block; with them each full
-    /// cluster, and what there is of one that cannot get longer.
+    /// Content was written as whole blocks: queues the blocks that are to be written at once: without clusters each block; with
+    /// them each full cluster, and a shorter one that cannot grow.
     pub(super) fn write_behind(&mut self) {
         let written = std::mem::take(&mut self.operation.written);
         for &(ino, index) in &written {
@@ -352,7 +352,7 @@ impl Ffs {
         bytes > DIRTY_MAX_FACTOR * self.options.write_threshold_bytes
     }
 
-    /// True if background work is due because of what was just done.
+    /// True if background work is due because of recent operations.
     pub(super) fn is_work_due(&self) -> bool {
         !self.writes.is_stopped()
             && (self.cache.dirty_bytes() > self.options.write_threshold_bytes || self.releases.are_due())
@@ -392,7 +392,7 @@ impl Ffs {
         if !pressed {
             return Ok(Step::Idle(self.due_in(now)));
         }
-        // What was dropped is free only after the writes of those that had it.
+        // Dropped places are free only after the writes of the inodes that had them.
         if self.releases.are_outstanding() && self.files.are_dirty() {
             self.commit_scope(now, Scope::All)?;
             return Ok(Step::Worked);

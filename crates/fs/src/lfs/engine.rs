@@ -1,6 +1,6 @@
 //! The seam towards the driver: [`Engine`] for the log-structured storage manager.
 //!
-//! It says what comes to whom: fetched bytes to the caches or the cleaner, finished jobs to the log. What happens then is theirs.
+//! It passes fetched bytes to the caches or the cleaner, and finished jobs to the log; these decide what happens then.
 
 use super::Lfs;
 use super::map::inode::CoreInode;

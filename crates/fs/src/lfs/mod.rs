@@ -1,7 +1,7 @@
 //! The log-structured storage manager.
 //!
-//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` shows the volume to tools. The folders are
-//! the mechanisms, each of which leans only on those before it:
+//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` shows the volume to tools. The folders
+//! are the mechanisms; each uses only those before it:
 //! - [`base`]: addresses, kinds of bytes, counters, damaged things;
 //! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;
 //! - [`tables`]: the inode map and the segment usage table;
@@ -64,13 +64,13 @@ use write::due::Due;
 pub use write::log::{LogEnd, META_LOG};
 use write::sorting::Sorting;
 
-/// Clean blocks that stay in memory however many of the rest are dirty: more than one operation needs.
+/// Clean blocks that stay in memory no matter how many others are dirty: more than one operation needs.
 const KEPT_BLOCKS: u64 = 64;
-/// Memory beyond the bound that a checkpoint or the cleaner may use for inodes, and again for blocks.
+/// Memory beyond the bound that a checkpoint or the cleaner may use for inodes, and the same for blocks.
 const GATHER_BYTES: u64 = 40 << 20;
 
-/// See the module's head. Each part is owned by one module, which says in its head what holds of it; what concerns several of
-/// them is decided here and in the folders above them.
+/// See the module's head. One module owns each part and states its invariants in its head; decisions about several parts are
+/// made here and in the folders above them.
 pub struct Lfs {
     sb: Superblock,
     geo: Geometry,
@@ -113,7 +113,7 @@ impl Lfs {
         self.geo.clone()
     }
 
-    /// How it is run.
+    /// How the volume is run.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
@@ -151,13 +151,13 @@ impl Lfs {
         }
     }
 
-    /// Keeps memory within its bound by dropping what is clean and cold.
+    /// Keeps memory within its bound: evicts clean blocks and inodes that were not used for long.
     pub(in crate::lfs) fn shrink_memory(&mut self) {
         let spare = if self.upkeep.gathers() { GATHER_BYTES } else { 0 };
         let limit = self.options.cache_bytes;
-        // Inodes may have a quarter; blocks have what is left.
+        // Inodes may take a quarter; blocks take the rest.
         self.files.shrink(limit / 4 + spare);
-        // What is in flight, and its copy for the device.
+        // Writes in flight, and their copies for the device.
         let in_flight = 2 * self.writer.jobs.in_flight_bytes();
         let blocks = limit.saturating_sub(self.files.inode_bytes().min(limit / 2) + in_flight) + spare;
         let staying = self.shelf.cache.dirty_bytes() + KEPT_BLOCKS * u64::from(self.geo.block_bytes);

@@ -9,7 +9,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
     pub write_threshold_bytes: u64,
-    /// Inodes and blocks that one step of a commit lays out, about, at least 1: users' operations wait for no more than that.
+    /// About how many inodes and blocks one step of a commit lays out, at least 1: users' operations wait for no more than
+    /// one step.
     pub commit_step_items: usize,
     /// Age of the oldest change at which a commit starts by itself.
     pub commit_interval_ms: u64,
@@ -21,15 +22,17 @@ pub struct Options {
     pub read_only: bool,
     /// Emptied segments are discarded.
     pub discard: bool,
-    /// File data stays in memory once it is written. Off where somebody above caches it (the kernel, behind FUSE).
+    /// File data stays in memory once it is written. Off where another layer caches it (with FUSE the kernel).
     pub cache_file_data: bool,
     /// Which segments are cleaned.
     pub cleaning_policy: Policy,
-    /// Which log content goes to, with no more logs than the volume was made with. `None`: what suits their number.
+    /// Which log content goes to, with no more logs than the volume was made with. `None`: the placement that suits the
+    /// number of logs.
     pub placement: Option<PlacementName>,
-    /// How long a file has to be left alone before idle time is used to put its blocks in order; `None`: never.
+    /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
-    /// How long the device takes to read: what the cleaner reads of a segment, and what is worth putting in order, depend on it.
+    /// How long the device takes to read. The cleaner decides from it how much of a segment to read, and coalescing which files
+    /// pay.
     pub medium: Medium,
 }
 
@@ -54,7 +57,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With memory and write threshold brought within what the store can work with.
+    /// The options with memory and write threshold limited to values that the store can work with.
     pub(in crate::lfs) fn within_bounds(self) -> Self {
         let cache_bytes = self.cache_bytes.max(4 << 20);
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);

@@ -89,7 +89,7 @@ impl Lfs {
         Ok((Piece::Stored { token, at_bytes, stored_bytes, start, len_bytes }, Some(ptr)))
     }
 
-    /// What to read beyond the last of the places that a read comes to.
+    /// What to read beyond the last place of a read.
     fn read_ahead(&mut self, places: &[Option<BlockPtr>]) -> Ahead {
         let mut ahead = Ahead::NONE;
         let mut run: Option<(u64, u64)> = None;
@@ -345,7 +345,7 @@ impl Store for Lfs {
         if self.memory_bytes() > self.options.cache_bytes {
             self.shrink_memory();
         }
-        // Nothing is waited for: it is durable with the next commit, and in order.
+        // The caller need not wait: the change is durable with the next commit, and in order.
         None
     }
 
@@ -353,7 +353,7 @@ impl Store for Lfs {
         let may_write = self.standing.may_write();
         let Some(core) = self.files.get(ino) else { return };
         core.inode.atime = atime;
-        // A dirty inode takes its access time along; else the inode map alone remembers it.
+        // A dirty inode's record will include the access time; otherwise only the inode map has it.
         if core.dirty.is_none() && may_write {
             let (ptr, version, orphan) = (core.record, core.version, core.is_orphan());
             self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
@@ -399,7 +399,8 @@ impl Store for Lfs {
     }
 }
 
-/// Why there is no such inode: a volume always has its root, so one without has lost the log that made it.
+/// The error for a missing inode. A volume always has a root directory, so a volume without one has lost the part of the log
+/// that made it.
 fn no_inode(ino: InodeNo) -> FsError {
     if ino != InodeNo::ROOT {
         return FsError::NotFound;
@@ -413,12 +414,13 @@ fn no_inode(ino: InodeNo) -> FsError {
 }
 
 impl Lfs {
-    /// Space that the background is about to give back is worth waiting for.
+    /// If the background is about to free space, the operation waits for that instead of failing.
     fn no_space(&self) -> Outcome<()> {
         Err(if self.files.reap_len() == 0 { FsError::NoSpace.into() } else { Stop::Room })
     }
 
-    /// What a block is (a hole, reserved, or data of any kind), and how many blocks from it on are alike as far as one look tells.
+    /// The kind of a block (a hole, reserved, or data of any kind), and how many blocks from it on are of the same kind, as far
+    /// as one lookup tells.
     pub(in crate::lfs) fn extent_at(&mut self, ino: InodeNo, block: BlockIndex) -> Outcome<(u64, PtrKind)> {
         let ptr = self.ptr(Self::data_key(ino, Fork::Data, block.0))?;
         match ptr.kind {
@@ -433,7 +435,7 @@ impl Lfs {
                 return Ok((end - block.0, PtrKind::Hole));
             }
         }
-        // Past the reach of the map.
+        // Beyond the last block that the map can have.
         Ok((u64::MAX - block.0, PtrKind::Hole))
     }
 }

@@ -1,5 +1,4 @@
-//! Views of a volume for people and tools: what `firn dump` and `firn stat` show (4BSD's dumpfs), and what the check
-//! judges.
+//! Views of a volume for people and tools: for `firn dump` and `firn stat` (4BSD's dumpfs), and for the check.
 
 use super::Lfs;
 pub use super::map::blockmap::Placed;
@@ -16,15 +15,15 @@ use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId};
 
-/// The bytes of a segment by what they are there for; they add up to its size.
+/// The bytes of a segment by their use; they add up to its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentRoom {
     /// Live.
     pub live_bytes: u64,
     /// Not live (summaries and padding among it): free once the segment is cleaned.
     pub dead_bytes: u64,
-    /// Neither live nor free for now: the rest of a segment that a log is in or a reader uses, or a segment found empty that
-    /// has to wait for checkpoints.
+    /// Neither live nor free for now: the rest of a segment in which a log is open or which a reader pins, or a segment
+    /// found empty that has to wait for checkpoints.
     pub pinned_bytes: u64,
     /// Free to be written.
     pub clean_bytes: u64,
@@ -39,11 +38,11 @@ pub enum TableKind {
     SegmentUsage,
 }
 
-/// An inode record taken apart as a mount takes it apart, for the check.
+/// An inode record, decoded as by a mount, for the check.
 pub(crate) struct StoredInode {
     /// What UFS sees.
     pub inode: Inode,
-    /// Version, to be that of the inode map.
+    /// Version, which has to be that of the inode map.
     pub version: u32,
     /// Root pointers by fork.
     pub roots: [Roots; FORKS],
@@ -65,7 +64,7 @@ impl StoredInode {
     }
 }
 
-/// For the check: what is kept beside the trees, which it reads by itself.
+/// For the check: the entries kept beside the trees. It reads the trees itself.
 impl Lfs {
     /// Root of a table as the checkpoint has it.
     pub(crate) fn table_root(&self, kind: TableKind) -> TableRoot {
@@ -80,7 +79,7 @@ impl Lfs {
         self.tables.imap.newer_entries()
     }
 
-    /// The present state of a segment, given what the tree says of it.
+    /// The present state of a segment, given its entry in the tree.
     pub(crate) fn usage_now(&self, segment: SegmentId, stored: UsageEntry) -> UsageEntry {
         self.tables.usage.apply(segment.0, stored)
     }
@@ -92,7 +91,7 @@ impl Lfs {
         changed
     }
 
-    /// Where the logs go on.
+    /// Where the logs continue.
     pub(crate) fn tails(&self) -> Vec<Option<Tail>> {
         self.writer.log.tails()
     }
@@ -127,7 +126,7 @@ impl Lfs {
         }
     }
 
-    /// What the room in a segment is there for, given its present state.
+    /// How the bytes of a segment are used, given its present state.
     #[must_use]
     pub fn segment_room(&self, segment: SegmentId, entry: &UsageEntry) -> SegmentRoom {
         let is_held = self.writer.pins.is_pinned(segment) || self.writer.log.is_open(segment) && entry.in_use;
@@ -168,7 +167,7 @@ impl Lfs {
         self.accounts.live_bytes()
     }
 
-    /// All blocks of an inode that are charged to it, indirect blocks before what they lead to.
+    /// All blocks of an inode that are charged to it, indirect blocks before the blocks that they lead to.
     ///
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.

@@ -112,7 +112,7 @@ fn space_is_counted_block_by_block() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_at_begin_and_what_frees_never_is() {
+fn operations_that_do_not_fit_fail_at_begin_and_those_that_free_never_do() {
     let mut store = store();
     let free_blocks = store.space().free_bytes / 4096;
     let too_much = store.begin(NOW, OpKind::File, &[write(0, (free_blocks + 1) * 4096)]);

@@ -1,4 +1,4 @@
-//! The seam between UFS and the storage managers (`lfs`, `mem`, later `ffs`).
+//! The seam between UFS and the storage managers (`lfs`, `ffs`, `mem`).
 //!
 //! `ufs` and `vfs` decide *what* changes, a [`Store`] decides *where and when*. The contract:
 //!
@@ -346,7 +346,7 @@ impl ReadPlan {
     }
 }
 
-/// What a commit must cover.
+/// The changes that a commit must cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// One file with its data, and every earlier name operation.
@@ -399,8 +399,8 @@ pub trait Store: Send {
     /// `Need`, `Corrupt`, `NotFound`.
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent>;
 
-    /// Refuses in advance what [`Intent::Reserve`] would not get for that many blocks, however many operations it is divided
-    /// into. A caller asks before the first of them, whose space would otherwise stay taken.
+    /// Fails in advance if [`Intent::Reserve`] of that many blocks would fail, even if divided into several operations. A
+    /// caller asks before the first of them, whose space would otherwise stay taken.
     ///
     /// # Errors
     /// `NoSpace`; `Room` if background work may free enough.
@@ -440,8 +440,8 @@ pub trait Store: Send {
     /// success. The ticket is durable once [`Engine::durable`](crate::engine::Engine::durable) reaches it.
     fn end(&mut self, op: Op) -> Option<Ticket>;
 
-    /// Notes that a user came from a directory to an inode, which the caller has just looked at. Changes nothing: it tells a
-    /// store which blocks are read together, for its fetches and its layout.
+    /// Notes that a user came from a directory to an inode, which the caller has just looked at. Changes nothing; the store
+    /// learns from it which blocks are read together, for its fetches and its layout.
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo);
 
     /// Notes an access time. Lazy: a crash may lose it, and it needs no operation. The caller has just looked at the inode.

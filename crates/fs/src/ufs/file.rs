@@ -405,7 +405,7 @@ impl Allocation {
     }
 }
 
-/// Offset of the next data or hole at or behind an offset. The end of the file counts as a hole; inline content is data.
+/// Offset of the next data or hole at or after an offset. The end of the file counts as a hole; inline content is data.
 ///
 /// # Errors
 /// `Need`, `Corrupt`; `NoData` at or beyond the end, or if only holes follow.

@@ -33,7 +33,7 @@ pub struct Caller {
     pub umask: u16,
 }
 
-/// What to make.
+/// The file to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewNode<'a> {
     /// File type; any.

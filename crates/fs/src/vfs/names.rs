@@ -56,7 +56,7 @@ impl Target {
     }
 }
 
-/// What happens to an inode that loses a name.
+/// The effect of a lost name on an inode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
     target: Target,

@@ -75,7 +75,7 @@ impl Vfs<MemStore> {
 }
 
 #[test]
-fn what_is_made_is_found_listed_and_gone_after_unlink() {
+fn a_new_file_is_found_and_listed_and_gone_after_unlink() {
     let mut fs = vfs();
     let dir = fs.dir(ROOT, "d");
     let file = fs.file(dir, "f");
@@ -181,7 +181,7 @@ fn a_removed_directory_that_is_held_is_dead() {
 }
 
 #[test]
-fn unmounting_frees_what_is_held_without_a_name() {
+fn unmounting_frees_held_files_without_a_name() {
     let mut fs = vfs();
     let file = fs.file(ROOT, "f");
     fs.hold(file).unwrap();
@@ -199,7 +199,7 @@ fn a_new_use_of_an_inode_number_has_another_generation() {
     let generation = fs.getattr(first).unwrap().generation;
     fs.unlink(TimeNs(50), ROOT, b"f").unwrap();
     let second = fs.file(ROOT, "f");
-    assert_eq!(first, second, "the number is used again");
+    assert_eq!(first, second, "the number is reused");
     assert_ne!(fs.getattr(second).unwrap().generation, generation);
 }
 
@@ -297,7 +297,11 @@ fn files_end_where_the_store_ends_them() {
     let mut fs = vfs();
     let file = fs.file(ROOT, "f");
     let max = fs.store().facts().file_max_bytes;
-    assert_eq!(fs.write(TimeNs(30), file, max - 3, b"abcdef", false).unwrap(), 3, "what fits is written");
+    assert_eq!(
+        fs.write(TimeNs(30), file, max - 3, b"abcdef", false).unwrap(),
+        3,
+        "the part that fits is written"
+    );
     assert_eq!(fails(fs.write(TimeNs(30), file, max, b"d", false)), "EFBIG");
     let set = SetAttr { size_bytes: Some(max + 1), ..SetAttr::default() };
     assert_eq!(fails(fs.setattr(TimeNs(31), file, set)), "EFBIG");

@@ -94,7 +94,7 @@ fn an_access_acl_and_the_mode_always_agree() {
     let minimal = blob(&[(1, 6, none), (4, 4, none), (0x20, 0, none)]);
     fs.setxattr(NOW, file, acl::ACCESS, &minimal, XattrMode::Any).unwrap();
     assert_eq!(fs.getattr(file).unwrap().mode, 0o640);
-    assert_eq!(fails(fs.getxattr(file, acl::ACCESS)), "ENODATA", "the mode says it all");
+    assert_eq!(fails(fs.getxattr(file, acl::ACCESS)), "ENODATA", "the mode expresses it completely");
     assert_eq!(fs.listxattr(file).unwrap(), b"");
 }
 
@@ -147,7 +147,7 @@ fn a_default_acl_is_inherited_and_overrides_the_umask() {
     fs.setxattr(NOW, dir, acl::DEFAULT, &minimal, XattrMode::Any).unwrap();
     let plain = make(&mut fs, dir, b"g", Kind::Regular, 0o666);
     assert_eq!(plain.mode, 0o640);
-    assert_eq!(fs.listxattr(plain.ino).unwrap(), b"", "what the mode says is not stored");
+    assert_eq!(fs.listxattr(plain.ino).unwrap(), b"", "an ACL that the mode expresses is not stored");
     fs.setxattr(NOW, dir, acl::DEFAULT, b"", XattrMode::Any).unwrap();
     assert_eq!(make(&mut fs, dir, b"h", Kind::Regular, 0o666).mode, 0o600, "the umask counts again");
 }

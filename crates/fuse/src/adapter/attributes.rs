@@ -147,7 +147,7 @@ mod tests {
     use zerocopy::FromZeros;
 
     #[test]
-    fn only_what_is_marked_valid_is_changed() {
+    fn only_attributes_marked_valid_are_changed() {
         let mut set = SetattrIn::new_zeroed();
         set.mode = 0o100_755;
         set.uid = 5;

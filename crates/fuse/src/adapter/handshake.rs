@@ -18,8 +18,8 @@ pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 const MAX_BACKGROUND: u16 = 64;
 const PAGE_BYTES: u32 = 4096;
 
-/// Requested wherever the kernel has it. Without ASYNC_DIO: after an asynchronous direct write the kernel would leave in the
-/// page cache the old data that a reader put there meanwhile.
+/// Requested if the kernel has it. Without ASYNC_DIO: after an asynchronous direct write the kernel would leave in the page
+/// cache the old data that a reader put there meanwhile.
 const WANTED: u64 = init::ASYNC_READ
     | init::EXPORT_SUPPORT
     | init::BIG_WRITES
@@ -101,7 +101,7 @@ impl<S: Engine> Adapter<S> {
     }
 
     /// OPEN and OPENDIR: after one ENOSYS, the kernel opens by itself, and sends no RELEASE either. It then keeps cached pages
-    /// and listings; the flags ask the same of kernels that need these requests.
+    /// and listings; for kernels that need these requests the flags have the same effect.
     pub(super) fn open(&self, directory: bool, reply: &mut Reply) -> Handled {
         let spared = self.agreed.get().is_some_and(|a| if directory { a.no_opendir } else { a.no_open });
         if spared {
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn direct_writes_are_not_left_to_end_behind_the_page_caches_back() {
+    fn asynchronous_direct_io_is_never_requested() {
         assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::ASYNC_DIO, 0);
     }
 
     #[test]
-    fn opens_are_seen_where_access_times_are_to_be_exact() {
+    fn opens_reach_the_daemon_if_access_times_must_be_exact() {
         let agreed = Agreed::with_kernel(45, u64::MAX, Settings { exact_atime: true, ..Settings::default() });
         assert!(!agreed.no_open && !agreed.no_opendir);
     }

@@ -64,7 +64,7 @@ pub trait Notifier: Send + Sync {
     fn attributes_changed(&self, ino: InodeNo);
 }
 
-/// The choices of the person who mounts.
+/// The choices of the user who mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
     /// Writes collect in the page cache. The price: ENOSPC may be reported late, and renames may overtake data.

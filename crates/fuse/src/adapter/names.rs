@@ -94,7 +94,7 @@ impl<S: Engine> Adapter<S> {
         Ok(())
     }
 
-    /// Replies with a new file, open: the kernel then knows all about it.
+    /// Replies with a new file that is open: the kernel needs no further request about it.
     fn put_created(&self, reply: &mut Reply, attr: &Attr) {
         reply.put_entry(attr);
         reply.put(&abi::OpenOut { open_flags: self.open_flags(false), ..Default::default() });

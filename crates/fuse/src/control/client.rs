@@ -105,7 +105,7 @@ impl Client {
         match serde_json::from_slice(&answer) {
             Ok(Answer::Ok(value)) => Ok(value),
             Ok(Answer::Error(error)) => Err(ClientError::Refused(error)),
-            Err(error) => Err(self.broken(format!("the answer makes no sense: {error}"))),
+            Err(error) => Err(self.broken(format!("the answer cannot be understood: {error}"))),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The control channel: a local socket for each mount, through which `firn` (and, later, a cleaner outside the daemon)
-//! talks to the daemon.
+//! The control channel: a local socket for each mount, through which `firn` and cleaners outside the daemon talk to
+//! the daemon.
 //!
 //! It carries one JSON object per line in each direction; docs/internals/control.md describes it for authors of other
 //! clients. `server` answers with the operations of a [`Registry`]; `client` asks. Only the owner of the mount and
@@ -110,7 +110,7 @@ impl Registry {
         let request: Value = serde_json::from_slice(line)
             .map_err(|e| OpError::new(ErrorKind::BadRequest, format!("the request is not JSON: {e}")))?;
         let name = request.get("op").and_then(Value::as_str).ok_or_else(|| {
-            OpError::new(ErrorKind::BadRequest, "the request is no object with a string 'op'")
+            OpError::new(ErrorKind::BadRequest, "the request is not an object with a string 'op'")
         })?;
         if name == "help" {
             return Ok(self.operations.iter().map(|(name, (help, _))| (*name, *help)).collect());

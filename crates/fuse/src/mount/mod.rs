@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mounted_is_not_unmounted() {
+    fn unmounting_a_path_without_a_mount_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let error = unmount(directory.path(), false).unwrap_err();
         assert!(!matches!(error, MountError::Busy(_)), "{error}");

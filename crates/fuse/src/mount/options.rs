@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fstab_holds_for_others_is_accepted_and_nonsense_is_not() {
+    fn fstab_options_for_other_programs_are_accepted_and_nonsense_is_not() {
         assert_eq!(parsed("noauto,nofail,x-systemd.automount,_netdev,comment=mine"), MountOptions::default());
         assert!(parsed("user").no_exec && parsed("user").no_suid && parsed("user,exec").no_dev);
         for word in ["nonsense", "", "cache=1G", "ro "] {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_of_root_is_for_everybody_unless_said_otherwise() {
+    fn a_mount_of_root_is_for_all_users_unless_the_options_say_otherwise() {
         assert!(parsed("rw").others_allowed(true));
         assert!(!parsed("rw").others_allowed(false));
         assert!(!parsed("noallow_other").others_allowed(true));

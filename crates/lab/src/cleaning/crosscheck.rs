@@ -2,11 +2,11 @@
 //!
 //! The file system runs on a device in memory, in virtual time: each block that a user writes takes a second, so that its ages
 //! count as the simulator's do. One file is overwritten in whole blocks. Some properties of the file system are not simulated.
-//! They are measured and given to the simulator as conditions, none of which says what the cleaner moves:
+//! They are measured and given to the simulator as conditions, none of which determines which blocks the cleaner moves:
 //!
 //! - *Room for data.* Segments of metadata, clean segments, and segments that wait for checkpoints before they may be written
-//!   hold no data. The simulated disk has so many segments that its closed ones hold as much, on average, as the closed data
-//!   segments do.
+//!   hold no data. The simulated disk has as many segments as are needed for its closed ones to hold as much, on average, as
+//!   the closed data segments do.
 //! - *Blocks in a segment.* Summaries and padding take space, so the comparison counts the blocks that closed data segments
 //!   were written with, from their summaries. Both show a policy the live share of the whole segment.
 //! - *Writes.* A block written twice before a commit reaches the log once. The simulator gets the writes that reach it.
@@ -15,8 +15,9 @@
 //!   the simulator. If that order correlates with how often blocks are written, it sorts them; with [`Setup::scattered`] it
 //!   mixes blocks that were apart in the victims.
 //!
-//! A second comparison fits nothing: the simulator gets the volume's segments with as many blocks as their bytes hold, every
-//! write of the users, and its usual regime. Of the design it gets only the placement and the order of moved blocks.
+//! A second comparison uses no measured conditions: the simulator gets the volume's segments with as many blocks as their
+//! bytes hold, every write of the users, and its usual regime. Of the design it gets only the placement and the order of
+//! moved blocks.
 //!
 //! The rest is metadata: bytes in the log by kind, for each byte of data that users wrote.
 

@@ -1,4 +1,4 @@
-//! What the cross-check promises, on small volumes. The full size: `firn sim crosscheck`, in release.
+//! The guarantees of the cross-check, on small volumes. The full size: `firn sim crosscheck`, in release.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn an_age_threshold_works_in_volumes_as_in_the_simulator() {
 
 /// The comparison detects a difference: conditions do not make everything agree.
 #[test]
-fn another_placement_or_policy_is_told_from_the_file_system() {
+fn another_placement_or_policy_is_distinguished_from_the_file_system() {
     let setup = setup("hot-cold", PlacementName::LeapingDac(3), 0.85);
     let (measured, writes) = measure(&setup, &mut |_| ()).unwrap();
     let with = |setup: &Setup, measured: &Measured| {
@@ -68,7 +68,7 @@ fn another_placement_or_policy_is_told_from_the_file_system() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn setups_that_cannot_be_compared_are_refused() {
     let files = setup("files", PlacementName::Split, 0.75);
     assert!(compare(&files, &mut |_| ()).is_err());
 }

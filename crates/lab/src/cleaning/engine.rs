@@ -204,7 +204,7 @@ impl Engine {
         Self { seen_blocks, ..self }
     }
 
-    /// In this share of all choices, 0 to 1, takes the emptiest segments, whatever the policy.
+    /// In this share of all choices, 0 to 1, takes the emptiest segments instead of the policy's.
     pub fn taking_emptiest(self, share: f64) -> Self {
         Self { emptiest_share: share, ..self }
     }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_merged_counts_as_if_it_had_been_added() {
+    fn merged_histograms_count_as_if_all_had_been_added() {
         let (mut one, mut other, mut both) =
             (Histogram::default(), Histogram::default(), Histogram::default());
         for live in [3, 7, 7] {

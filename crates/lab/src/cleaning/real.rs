@@ -56,7 +56,7 @@ pub struct Measured {
     pub blocks_per_segment: f64,
     /// Victims of one pass of the cleaner, on average.
     pub victims_at_a_time: f64,
-    /// Share of the passes that took the emptiest segments whatever the policy, because users were waiting.
+    /// Share of the passes that took the emptiest segments instead of the policy's, because users were waiting.
     pub emptiest_share: f64,
     /// Bytes in the log by kind, for each byte of data that users wrote.
     pub metadata: BTreeMap<&'static str, f64>,

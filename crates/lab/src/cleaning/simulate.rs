@@ -20,7 +20,7 @@ const FIRST_LOOK_LONG: usize = 4;
 /// One point of an experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What users do.
+    /// The operations of users.
     pub workload: NamedWorkload,
     /// Which segments are cleaned.
     pub policy: PolicyName,

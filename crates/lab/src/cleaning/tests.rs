@@ -123,7 +123,7 @@ fn checked(policy: &str, utilisation: f64, regime: Regime) -> Setup {
 }
 
 #[test]
-fn one_victim_at_a_time_is_dear_in_a_single_pass_and_cheap_until_a_segment_is_clean() {
+fn one_victim_at_a_time_is_expensive_in_a_single_pass_and_cheap_until_a_segment_is_clean() {
     for (policy, regime, independent) in [
         ("greedy", Regime::single_pass(1, true), 5.93),
         ("cost-benefit", Regime::single_pass(1, true), 5.92),
@@ -234,7 +234,7 @@ fn every_policy_and_placement_keeps_every_block() {
 }
 
 #[test]
-fn whoever_knows_the_future_does_best() {
+fn a_placement_that_knows_the_future_does_best() {
     let of = |placement: &str| {
         let setup = setup("hot-cold", "cost-benefit", placement, 0.85);
         run(&Setup { max_volumes: 150.0, regime: setup.regime.for_logs(setup.placement.logs()), ..setup })

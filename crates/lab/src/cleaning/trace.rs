@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         for (text, line) in [
             ("x 1", "line 1: expected w or d"),
             ("w 1\n\nw", "line 3: the block is missing"),

@@ -15,7 +15,7 @@ use firnfs_sim::seeded;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 
-/// What is scattered, and how.
+/// Files, and how they are scattered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Scene {

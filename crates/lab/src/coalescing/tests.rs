@@ -42,9 +42,9 @@ fn a_small_directory_reads_within_a_tenth_of_a_fresh_one() {
     }
 }
 
-/// With so little memory that hardly anything is there when it is needed. (All of it was read 33 times once.)
+/// With so little memory that most blocks are missing when they are needed. (Without a limit everything was read 33 times.)
 #[test]
-fn coalescing_reads_no_more_than_four_times_what_it_moves() {
+fn coalescing_reads_at_most_four_times_the_bytes_that_it_moves() {
     for name in ["constant-ssd", "constant-hdd"] {
         let disk = disk(name);
         let conditions = Conditions { cache_bytes: 8 << 20, ..Conditions::of(&disk) };

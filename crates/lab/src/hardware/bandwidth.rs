@@ -1,8 +1,9 @@
 //! BSD-LFS, figures 9, 10 and 12: how fast a file of a given size is written and read, against the raw disk.
 //!
 //! A file is written as a whole 50 times, each time with an fsync at its end; for reading, the volume is mounted anew before each
-//! time. The raw disk is given one request of 64 KB at a time, with the copy between program and kernel in between; *clustered* stands in for
-//! EFS: each 64 KB goes through the file cache and is posted at once, and the program waits at the end. Caller: `firn sim paper bandwidth`.
+//! time. The raw disk is given one request of 64 KB at a time, with the copy between program and kernel before each;
+//! *clustered* stands for EFS: each 64 KB goes through the file cache and is posted at once, and the program waits at the end.
+//! Caller: `firn sim paper bandwidth`.
 
 use super::claims::{Claim, Expected};
 use super::rig::{Program, Rig, Setup};
@@ -53,7 +54,7 @@ fn mb_per_s(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 / 1e6 / seconds
 }
 
-/// Measures every size; `progress` is told how many are done.
+/// Measures every size; reports to `progress` how many are done.
 ///
 /// # Errors
 /// The volume cannot be made, or the file system failed.

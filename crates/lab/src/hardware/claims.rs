@@ -1,11 +1,11 @@
-//! What a paper says of a figure, what comes out here, and whether that agrees.
+//! The published value of a figure, the value measured here, and whether they agree.
 //!
 //! A value may be within a tolerance of the published one, or in an order that the text states. Where it is known not to agree, the
 //! claim says why; the command fails if a claim's outcome is not the recorded one. Callers: the benchmarks beside this file.
 
 use serde::Serialize;
 
-/// What is expected of a value.
+/// The expectation for a value.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {
@@ -16,20 +16,20 @@ pub enum Expected {
         /// Largest difference, as a share of it.
         share: f64,
     },
-    /// At least so much.
+    /// At least this.
     AtLeast(f64),
-    /// At most so much.
+    /// At most this.
     AtMost(f64),
 }
 
-/// A claim, and what came out.
+/// A claim, and the result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
     /// Paper and figure.
     pub place: &'static str,
     /// The value.
     pub what: String,
-    /// Where it comes from: an input of the model, a prediction, or an order.
+    /// Where the published value comes from: an input of the model, a prediction, or an order.
     pub kind: &'static str,
     /// What is expected.
     pub expected: Expected,
@@ -41,7 +41,7 @@ pub struct Claim {
     pub known_miss: Option<&'static str>,
 }
 
-/// The published number is an input of the model, so agreement shows nothing but that the model is put together right.
+/// The published number is an input of the model, so agreement shows only that the model is assembled correctly.
 const INPUT: &str = "input";
 /// Neither the value nor anything fitted to it is an input.
 const PREDICTED: &str = "predicted";

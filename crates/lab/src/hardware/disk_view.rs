@@ -1,5 +1,5 @@
-//! What a disk can do: its seek curve, its bandwidths, and what given requests cost, part by part. Pure models, no file system.
-//! Caller: `firn sim disk`.
+//! A disk's properties: its seek curve, its bandwidths, and the times of given requests, part by part. Pure models, no file
+//! system. Caller: `firn sim disk`.
 
 use super::choose::ChosenDisk;
 use crate::error::LabError;
@@ -61,7 +61,7 @@ pub struct Bandwidth {
     pub request_ms: f64,
 }
 
-/// A request to be priced.
+/// A request whose time is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
     work: Work,
@@ -69,7 +69,7 @@ pub struct Asked {
     len_bytes: u64,
 }
 
-/// What it cost; the parts add up to `total_ms`.
+/// Its time; the parts add up to `total_ms`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cost {
     /// "read", "write", "flush" or "discard".
@@ -105,7 +105,7 @@ pub struct DiskView {
     pub title: String,
     /// "mechanical", "flash" or "constant".
     pub kind: &'static str,
-    /// Size in bytes; absent if it has any.
+    /// Size in bytes; absent if the model has no size of its own.
     pub size_bytes: Option<u64>,
     /// The values of the file.
     pub parameters: Vec<Parameter>,
@@ -113,7 +113,7 @@ pub struct DiskView {
     pub seeks: Option<Seeks>,
     /// Its bandwidths, each request right after the one before.
     pub bandwidths: Vec<Bandwidth>,
-    /// What the given requests cost, one right after the other on a disk at rest.
+    /// The times of the given requests, one right after the other on a disk at rest.
     pub costs: Vec<Cost>,
 }
 
@@ -148,7 +148,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift).filter(|bytes| bytes.is_multiple_of(SECTOR_BYTES))
 }
 
-/// Looks at a disk, and prices requests on it.
+/// Describes a disk, and computes the times of requests on it.
 ///
 /// # Errors
 /// A request lies beyond the end of the disk.

@@ -45,7 +45,7 @@ pub struct Figure {
     pub segments_cleaned: u64,
 }
 
-/// Runs the phases on a file of so many bytes.
+/// Runs the phases on a file of that many bytes.
 ///
 /// # Errors
 /// The volume cannot be made, or the file system failed.
@@ -112,7 +112,7 @@ fn read(program: &Program<'_>, units: &[u64]) -> Result<Speed, LabError> {
 const POINTERS: &str = "each batch of random writes also writes the indirect blocks that it touches: with pointers of 16 bytes there \
                         are four times as many, see the bytes moved";
 
-/// What section 5.1 says of the five bars of Sprite LFS; their heights are lost in the copy at hand.
+/// The claims of section 5.1 about the five bars of Sprite LFS; their heights are lost in the copy at hand.
 #[must_use]
 pub fn claims(figure: &Figure) -> Vec<Claim> {
     let ratio = |what, expected, over: Speed, under: Speed| {

@@ -1,8 +1,9 @@
 //! Simulated hardware: tables of disks, and the real file system on whole machines of the papers, in virtual time.
 //!
-//! `choose` finds disks and machines by name or file. [`disk_view`] tells what a disk can do. `rig` runs the file system on a machine;
-//! [`bandwidth`], [`small_files`] and [`large_file`] are the papers' benchmarks on it, and `claims` compares them with what was
-//! published. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`. Page: docs/internals/simulated-hardware.md.
+//! `choose` finds disks and machines by name or file. [`disk_view`] describes a disk. `rig` runs the file system on a machine;
+//! [`bandwidth`], [`small_files`] and [`large_file`] are the papers' benchmarks on it, and `claims` compares them with the
+//! published results. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`. Page:
+//! docs/internals/simulated-hardware.md.
 
 pub mod bandwidth;
 mod choose;

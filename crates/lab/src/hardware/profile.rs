@@ -13,7 +13,7 @@ pub enum Profile {
     /// As the papers' file systems: blocks of 4 KiB, nothing in inodes, a small write threshold.
     #[serde(rename = "1993")]
     Of1993,
-    /// firnfs as it comes, with the machine's memory.
+    /// firnfs with its defaults and the machine's memory.
     #[serde(rename = "modern")]
     Modern,
 }
@@ -73,14 +73,14 @@ impl Profile {
         }
     }
 
-    /// What still differs from the papers' file systems, one difference a line.
+    /// The remaining differences from the papers' file systems, one a line.
     #[must_use]
     pub fn differences(self) -> &'static [&'static str] {
         match self {
             Self::Of1993 => &[
                 "pointers take 16 bytes: 256 to an indirect block, where the papers' file systems have 1024",
                 "three logs at least: data by its expected lifetime in two, metadata in one of its own",
-                "the last block of a file is stored in as many bytes as it has; partial segments end on 4 KiB",
+                "the last block of a file is stored at its own length; partial segments end on multiples of 4 KiB",
                 "reads of a stream are made in windows of up to 512 KiB, and the reader waits for each",
                 "the checksum of all bytes of a block costs nothing here; one word of each is charged, as in BSD-LFS",
                 "inode records are written beside their file's blocks, not collected in blocks of inodes",

@@ -1,7 +1,7 @@
 //! `Rig`: the file system on a machine with a disk, in virtual time. A program's calls cost processor time and device time; background
 //! work runs beside the program, as on a mount, and shares the processor.
 //!
-//! What a call costs is counted in blocks of the file cache that its algorithm touches (4.4BSD), not measured: see the methods
+//! The cost of a call is counted in blocks of the file cache that its algorithm touches (4.4BSD), not measured: see the methods
 //! of [`Program`]. Each [`Rig::run`] mounts the volume anew, so nothing is in memory. Callers: the benchmarks beside this file.
 
 use super::choose::{ChosenDisk, find_disk, find_machine};
@@ -26,7 +26,7 @@ const SEGMENT_BYTES: u64 = 1 << 20;
 
 type Disk = TimedDisk<Arc<MemDevice>>;
 
-/// What a file system is run on.
+/// The machine, disk and settings on which the file system runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The machine.
@@ -41,7 +41,7 @@ pub struct Setup {
     pub write_threshold_bytes: u64,
     /// Largest volume; a smaller disk is used whole.
     pub size_max_bytes: u64,
-    /// A thread of its own writes the log; else the program does, and waits for it.
+    /// A thread of its own writes the log; otherwise the program writes it, and waits.
     pub has_log_thread: bool,
 }
 
@@ -199,7 +199,7 @@ fn beside_background<T>(
     })
 }
 
-/// A program on the machine, and what its system calls cost.
+/// A program on the machine, and the costs of its system calls.
 pub(super) struct Program<'a> {
     volume: &'a Volume<Lfs>,
     machine: &'a Machine,
@@ -213,7 +213,7 @@ impl Program<'_> {
         Moment { now_ns: self.clock.now_ns(), cpu_busy_ns: self.machine.busy_ns(), disk: self.disk.work() }
     }
 
-    /// What happened since a moment.
+    /// The work since a moment.
     pub fn since(&self, start: &Moment) -> Phase {
         let now = self.moment();
         let took_ns = (now.now_ns - start.now_ns).max(1) as f64;
@@ -237,7 +237,8 @@ impl Program<'_> {
         self.machine.spend_ns(cpu.system_call_ns() + cpu.blocks_ns(blocks) + more_ns);
     }
 
-    /// creat(2) or mkdir(2) in a directory of so many entries: searches it, then changes a block of it and a block of inodes.
+    /// creat(2) or mkdir(2) in a directory of that many entries: searches it, then changes a block of it and a block of
+    /// inodes.
     pub fn make(&self, parent: InodeNo, name: &str, kind: Kind, entries: u64) -> Result<InodeNo, LabError> {
         self.spend(2, self.machine.cpu().search_ns(entries));
         let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
@@ -247,14 +248,15 @@ impl Program<'_> {
         Ok(made.map_err(failed("make a file"))?.ino)
     }
 
-    /// open(2) in a directory of so many entries: searches half of it, and looks at a block of inodes.
+    /// open(2) in a directory of that many entries: searches half of it, and reads a block of inodes.
     pub fn open(&self, parent: InodeNo, name: &str, entries: u64) -> Result<InodeNo, LabError> {
         self.spend(1, self.machine.cpu().search_ns(entries / 2));
         let found = self.volume.run(|vfs, now| vfs.lookup(now, parent, name.as_bytes(), false));
         Ok(found.map_err(failed("look up"))?.ino)
     }
 
-    /// unlink(2) in a directory of so many entries: searches half of it, changes a block of it and of inodes, and drops one of data.
+    /// unlink(2) in a directory of that many entries: searches half of it, changes a block of it and of inodes, and drops one
+    /// of data.
     pub fn unlink(&self, parent: InodeNo, name: &str, entries: u64) -> Result<(), LabError> {
         self.spend(3, self.machine.cpu().search_ns(entries / 2));
         self.volume.run(|vfs, now| vfs.unlink(now, parent, name.as_bytes())).map_err(failed("delete"))
@@ -271,7 +273,7 @@ impl Program<'_> {
         self.volume.write_all(ino, at_bytes, bytes, false).map_err(failed("write"))
     }
 
-    /// read(2): each block is handled and copied once it is there.
+    /// read(2): each block is handled and copied once it is in memory.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<(), LabError> {
         let len = self.volume.read(ino, at_bytes, out).map_err(failed("read"))?;
         if len != out.len() {

@@ -47,7 +47,7 @@ pub struct Figure {
     pub faster: Vec<(f64, f64)>,
 }
 
-/// Runs both parts with so many files.
+/// Runs both parts with that many files.
 ///
 /// # Errors
 /// The volume cannot be made, or the file system failed.

@@ -1,4 +1,4 @@
-//! The papers' benchmarks: what `firn sim paper` prints is as recorded.
+//! The papers' benchmarks: `firn sim paper` prints the recorded results.
 
 use super::claims::Claim;
 use super::*;

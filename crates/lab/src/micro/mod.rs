@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use stop::Stop;
 use target::Target;
 
-/// What a time includes.
+/// The meaning of a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {

@@ -102,7 +102,7 @@ fn a_stale_unit_of_the_large_file_is_noticed() {
 }
 
 #[test]
-fn units_are_overwritten_in_an_order_that_is_no_order_and_covers_all() {
+fn units_are_overwritten_in_random_order_and_each_once() {
     let (w, stop) = (small_workload(), Stop::default());
     let prepared = Prepared::new(&w, &[], &stop).unwrap();
     let mut sorted = prepared.overwrite_order.clone();

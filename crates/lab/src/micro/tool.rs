@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_tool_is_named_with_its_last_complaint() {
+    fn a_failing_tool_is_named_with_its_last_message() {
         let error = run(Command::new("sh").args(["-c", "echo one >&2; echo two >&2; exit 3"])).unwrap_err();
         assert!(error.to_string().ends_with("failed: two"), "{error}");
     }

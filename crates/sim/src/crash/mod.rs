@@ -4,7 +4,7 @@
 //! The model is that of SQLite and LevelDB, made strict. A write is volatile until a flush has completed that was
 //! submitted after the write had *completed* (been waited for). At a cut, each volatile write has landed, is missing, is
 //! torn in units of 512 bytes or 4 KiB, or has left garbage in whole physical blocks, neighbours included. A discard may
-//! take effect or not; the range then reads as zeros, as its old content, or as garbage for ever after.
+//! take effect or not; the range then reads as zeros, as its old content, or as garbage from then on.
 //!
 //! * [`CrashDisk`]: the running disk, which records a [`History`].
 //! * [`CrashState`]: one state, as text that can be printed and replayed.

@@ -1,8 +1,8 @@
-//! `ReadAhead`: the disk's track buffer. After a read the disk goes on reading behind it, until the buffer is full or a command
-//! needs the arm; a read of what is in the buffer, or about to be, needs no arm.
+//! `ReadAhead`: the disk's track buffer. After a read the disk continues to read the sectors that follow, until the buffer is
+//! full or a command needs the arm; a read of sectors that are in the buffer, or will be soon, needs no arm.
 //!
-//! One stretch of sectors is kept. Nothing happens by itself: [`ReadAhead::catch_up`] computes what was read by a moment. Invariant:
-//! `first <= next <= limit`, and the buffer holds `first..next`, at most its size. Callers: `mechanical`.
+//! The buffer keeps one stretch of sectors. [`ReadAhead::catch_up`] computes which sectors were read by a given moment.
+//! Invariant: `first <= next <= limit`, and the buffer holds `first..next`, at most its size. Callers: `mechanical`.
 
 use crate::disk::layout::Lbn;
 use crate::disk::media::{Arm, Media};
@@ -50,8 +50,8 @@ impl ReadAhead {
         begins_here && (self.is_on_track || lbn.0 + sectors <= self.next.0)
     }
 
-    /// Serves a read for which [`ReadAhead::serves`] holds, at a moment up to which the buffer has caught up. The disk goes on
-    /// behind it.
+    /// Serves a read for which [`ReadAhead::serves`] holds, at a moment up to which the buffer has caught up. The disk
+    /// continues to read after it.
     pub fn serve(&mut self, media: &Media, arm: &mut Arm, lbn: Lbn, sectors: u64, now_ns: i64) -> Available {
         let end = Lbn(lbn.0 + sectors);
         if !self.is_on_track {
@@ -74,7 +74,7 @@ impl ReadAhead {
         Available { first_ns: first_ns.max(now_ns), last_ns: passage.arm.at_ns.max(now_ns) }
     }
 
-    /// Starts anew behind a read that needed the arm.
+    /// Starts anew after a read that needed the arm.
     pub fn start(&mut self, media: &Media, lbn: Lbn, sectors: u64) {
         let end = Lbn(lbn.0 + sectors);
         self.first = Lbn(lbn.0.max(end.0.saturating_sub(self.size)));
@@ -83,7 +83,7 @@ impl ReadAhead {
         self.is_on_track = true;
     }
 
-    /// A command needs the arm: reading ahead stops. Sectors that it writes are forgotten, with all behind them.
+    /// A command needs the arm: reading ahead stops. The buffer forgets sectors that the command writes, and all after them.
     pub fn stop(&mut self, written: Option<(Lbn, u64)>) {
         self.limit = self.next;
         self.is_on_track = false;

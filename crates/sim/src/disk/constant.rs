@@ -1,7 +1,7 @@
 //! `ConstantDisk`: a disk of constant times ([`Speed`]): one head, one time for all seeks.
 //!
-//! A request that starts where the last read or write ended needs no seek. One a little further on costs the bytes that it passes
-//! over, if that is less than a seek. Any other needs a seek. Callers: `model`.
+//! A request that starts where the last read or write ended needs no seek. A request a little further on costs the time of the
+//! bytes that the head passes over, if that is less than a seek. Any other request needs a seek. Callers: `model`.
 
 use crate::disk::{Command, SECTOR_BYTES, Service, Work};
 use crate::speed::Speed;

@@ -1,6 +1,6 @@
 //! `FlashDisk`: a solid-state disk. Commands overlap up to a depth; each has a latency of its own, and all share the bus.
 //!
-//! Nothing depends on the place. What happens inside - erasing, wear levelling, a write cache that fills up - is left out: the
+//! Nothing depends on the place. Internal work - erasing, wear levelling, a write cache that fills up - is left out: the
 //! parameters are those of a disk in its steady state. Callers: `model`.
 
 use crate::disk::{Command, SECTOR_BYTES, Service, Work};

@@ -144,7 +144,7 @@ impl Layout {
         }
     }
 
-    /// The logical sector at a place; `None` for spares, unused cylinders, and what is not on the disk.
+    /// The logical sector at a place; `None` for spares, unused cylinders, and places that are not on the disk.
     #[must_use]
     pub fn sector_at(&self, place: Place) -> Option<Lbn> {
         let band = self.band_at(place.cylinder).filter(|band| band.cylinders.contains(&place.cylinder))?;

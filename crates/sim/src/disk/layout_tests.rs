@@ -6,7 +6,7 @@ fn zone(cylinders: u32, track_sectors: u32) -> Zone {
 }
 
 #[test]
-fn sectors_fill_tracks_then_heads_then_cylinders_and_skip_what_is_not_in_use() {
+fn sectors_fill_tracks_then_heads_then_cylinders_and_skip_unused_places() {
     // Zone 0: cylinders 0 to 2 of 10 sectors; zone 1: 3 and 4 of 8. Two heads, one spare; cylinders 1 and 3 are unused.
     let layout = Layout::new(2, &[zone(3, 10), zone(2, 8)], 1, &[1..=1, 3..=3]);
     assert_eq!(layout.sectors(), 19 + 19 + 15);
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn sectors_ascend_along_the_disk_and_runs_on_a_track_are_what_they_say(layout in layouts()) {
+    fn sectors_ascend_along_the_disk_and_runs_on_a_track_have_the_stated_length(layout in layouts()) {
         let places: Vec<Place> = (0..layout.sectors()).map(|lbn| layout.place_of(Lbn(lbn))).collect();
         prop_assert!(places.windows(2).all(|pair| pair[0] < pair[1]));
         for (lbn, place) in places.iter().enumerate() {

@@ -2,10 +2,10 @@
 //! parts.
 //!
 //! Each command costs the controller's overhead. A *read* moves the arm, waits for its first sector and lets its sectors pass; the
-//! bus takes them as they come, so it adds time only if it is slower. A read of what the disk has read ahead needs only the bus.
-//! A *write* sends its data over the bus while the arm moves; the first sector is written once the rest will arrive in time.
-//! It is complete when its last sector is written or, with write-behind, when its data is in the buffer: then the arm goes
-//! on by itself, and a flush waits for it.
+//! bus takes them as they come, so it adds time only if it is slower. A read of sectors that the disk has read ahead needs only
+//! the bus. A *write* sends its data over the bus while the arm moves; the first sector is written once the rest will arrive in
+//! time. It is complete when its last sector is written or, with write-behind, when its data is in the buffer: then the arm
+//! continues by itself, and a flush waits for it.
 //!
 //! Invariants: the parts of a service add up to its time, and none is negative. Callers: `model`.
 
@@ -100,7 +100,7 @@ impl MechanicalDisk {
             return Service { controller_ns, wait_ns, bus_ns, is_hit: true, ..Service::at(start_ns) };
         }
         ahead.stop(None);
-        // The arm may still be writing what was reported complete.
+        // The arm may still be writing sectors that were reported complete.
         let wait_ns = (arm.at_ns - now_ns).max(0);
         arm.at_ns = arm.at_ns.max(now_ns);
         let from_ns = arm.at_ns;
@@ -162,7 +162,7 @@ impl MechanicalDisk {
         }
     }
 
-    /// When the buffer has room for a write, given what is still on its way to the platters.
+    /// When the buffer has room for a write, given the sectors still on their way to the platters.
     fn room_for(&mut self, sectors: u64, now_ns: i64) -> i64 {
         let mut room_ns = now_ns;
         while self.behind.front().is_some_and(|first| first.end_ns <= room_ns) {

@@ -19,7 +19,7 @@ pub struct Arm {
     pub at_ns: i64,
 }
 
-/// What passes under the head.
+/// The passage of sectors under the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passage {
     /// Time to move the arm or switch heads before the first sector.
@@ -43,7 +43,7 @@ pub struct Media {
     pub seek: SeekCurve,
     /// Time to use another head in the same cylinder, in nanoseconds.
     pub head_switch_ns: i64,
-    /// What a seek or switch takes longer before a write than before a read, in nanoseconds.
+    /// The additional time of a seek or switch before a write, in nanoseconds.
     pub write_settle_ns: i64,
 }
 

@@ -1,5 +1,5 @@
-//! Models of disks: what a command costs, depending on the commands before it. Pure: no clock, no contents; time comes in as a
-//! parameter, in nanoseconds.
+//! Models of disks: the time of a command, given the commands before it. Pure: no clock, no contents; time is a parameter, in
+//! nanoseconds.
 //!
 //! From the bottom up: [`layout`] (where sectors are), [`rotation`] and [`seek`] (times of turning and moving), [`media`] (both
 //! together), `ahead` (the track buffer), [`mechanical`], [`flash`] and `constant` (whole disks), [`model`] (any of them), [`order`] (the
@@ -24,7 +24,7 @@ pub use mechanical::SECTOR_BYTES;
 pub use model::DiskModel;
 pub use params::{DiskParams, ParamError};
 
-/// What a command does.
+/// The kind of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Reads sectors.
@@ -48,7 +48,7 @@ pub struct Command {
     pub sectors: u64,
 }
 
-/// What a command cost. Times in nanoseconds; the parts add up.
+/// The time of a command, by parts that add up. In nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Service {
     /// When it started.

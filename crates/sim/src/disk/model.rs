@@ -7,7 +7,7 @@ use crate::disk::order::Order;
 use crate::disk::{Command, SECTOR_BYTES, Service};
 use crate::speed::Speed;
 
-/// The description of a disk: what a parameter file says.
+/// The description of a disk, as a parameter file gives it.
 #[derive(Clone, Debug)]
 pub enum DiskKind {
     /// A disk of constant times.
@@ -19,7 +19,7 @@ pub enum DiskKind {
 }
 
 impl DiskKind {
-    /// Size in bytes; `None` for a disk of constant times, which has any.
+    /// Size in bytes; `None` for a disk of constant times, which has no size of its own.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
         match self {

@@ -1,4 +1,4 @@
-//! `CpuModel`: what the work of an operating system costs on a processor.
+//! `CpuModel`: the processor time of an operating system's work.
 //!
 //! Two kinds of cost: instructions, which take the time of the processor's speed, and copies, which take that of its memory. The
 //! number of instructions is the same on all machines. A cost that was measured on a machine itself replaces the product.
@@ -64,7 +64,7 @@ impl CpuModel {
         params::names()
     }
 
-    /// The same machine, with a processor and a memory that are so many times as fast.
+    /// The same machine, with a processor and a memory that are that many times as fast.
     #[must_use]
     pub fn faster(&self, times: f64) -> Self {
         Self {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_path_is_what_usenix_95_measured() {
+    fn the_block_path_has_the_time_that_usenix_95_measured() {
         // Section 4: a copy of 4 KB through the kernel takes 0.9 ms. This is the input that the path is derived from.
         let machine = machine("sparcstation2");
         let ns = machine.system_call_ns() + machine.transfer_ns(4096);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_between_raw_requests_is_what_bsd_lfs_observed() {
+    fn the_gap_between_raw_requests_is_the_one_that_bsd_lfs_observed() {
         // 5.2.1: "a gap of approximately five milliseconds" for 64 KB. The input is the memory bandwidth of table 5.
         let ns = machine("hp9000-380").copy_ns(65_536);
         assert!((ns as f64 / 5e6 - 1.0).abs() < 0.1, "{ns}");

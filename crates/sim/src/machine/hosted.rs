@@ -1,5 +1,5 @@
-//! `MachineDisk`: a device of a [`Machine`]. Submitting a request costs the processor the driver's work, and a write of the log
-//! costs what puts a segment together.
+//! `MachineDisk`: a device of a [`Machine`]. Submitting a request takes processor time for the driver, and a write of the log
+//! also for assembling the segment.
 //!
 //! A log-structured file system copies the blocks of a segment to one place and computes a checksum over one word of each (BSD-LFS
 //! 4.3). Callers: the lab's benches of whole machines.

@@ -1,5 +1,5 @@
-//! `Machine`: one processor in virtual time. A benchmark says what a program does, and the clock advances by what that costs, while
-//! requests that were posted to the disk proceed.
+//! `Machine`: one processor in virtual time. A benchmark states what a program does, and the clock advances by the time of that
+//! work, while requests posted to the disk proceed.
 //!
 //! Threads that take turns share the processor: it works for one of them at a time, in the order in which they ask. A thread that
 //! waits for the disk leaves the processor to the others. [`MachineDisk`] charges the work that a request itself causes.
@@ -46,7 +46,7 @@ impl Machine {
         self.turns.get_or_init(|| turns);
     }
 
-    /// What work costs.
+    /// The costs of work.
     #[must_use]
     pub fn cpu(&self) -> &CpuModel {
         &self.cpu

@@ -1,5 +1,5 @@
-//! Parameter files of machines, checked. Those that come with the program are in `crates/sim/params/machines`; `paths.toml` there has
-//! what all machines share.
+//! Parameter files of machines, checked. Those that come with the program are in `crates/sim/params/machines`; `paths.toml`
+//! there has the values common to all machines.
 
 use crate::machine::cpu::{CpuModel, Paths};
 use crate::params::{ParamError, Section, parse};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Seconds between two lines of progress.
 const REPORT_EVERY_S: u64 = 10;
 
-/// Cuts the power of small volumes in every way, and looks whether anything was lost.
+/// Cuts the power of small volumes in every way, and checks whether anything was lost.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -23,7 +23,7 @@ struct Arguments {
     /// Threads.
     #[arg(long, global = true, default_value_t = 2)]
     threads: usize,
-    /// Draws everything that is random.
+    /// Seed of everything that is random.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
     /// Volumes with five logs for data, which are sorted into them, as large volumes have.
@@ -32,7 +32,7 @@ struct Arguments {
     /// Volumes that do not discard by themselves, but are trimmed whenever they are idle.
     #[arg(long, global = true, conflicts_with = "sorting")]
     trimming: bool,
-    /// Every how many-th state is crashed again during its recovery; 0 for none.
+    /// Crash every N-th state again during its recovery; 0 for none.
     #[arg(long, global = true, default_value_t = 40)]
     nested_every: u64,
 }
@@ -42,19 +42,20 @@ enum What {
     /// All sequences of one and two operations, mixed with everything else; a tenth at least is cut during cleaning, and another
     /// during repair.
     Soak {
-        /// Stop after so many distinct crash states; beyond the end of the soak, the mixture goes on.
+        /// Stop after N distinct crash states; beyond the end of the soak, the mixture continues.
         #[arg(long)]
         states: Option<u64>,
     },
     /// A mixture of everything but those sequences.
     Mixed {
-        /// Distinct crash states to look at.
+        /// Distinct crash states to judge.
         #[arg(long, default_value_t = 50_000)]
         states: u64,
     },
-    /// How many states a second of processor time are judged, as a table in Markdown: the beginning of a soak, on one thread.
+    /// Measure how many states are judged in a second of processor time, as a table in Markdown: the beginning of a soak, on
+    /// one thread.
     Bench {
-        /// Distinct crash states to look at.
+        /// Distinct crash states to judge.
         #[arg(long, default_value_t = 20_000)]
         states: u64,
     },
@@ -64,16 +65,16 @@ enum What {
         #[arg(required = true)]
         scenarios: Vec<Scenario>,
     },
-    /// Random histories with remounts against the model, one a seed from --seed on: thousands in a night.
+    /// Random histories with remounts against the model, one for each seed from --seed on: thousands in a night.
     Model {
         /// Histories.
         #[arg(long, default_value_t = 20_000)]
         histories: u64,
-        /// Stop after so many hours.
+        /// Stop after N hours.
         #[arg(long)]
         hours: Option<f64>,
     },
-    /// Shows a failure again: SCENARIO:CUTS as it was printed (with the same --seed).
+    /// Reproduce a failure: SCENARIO:CUTS as it was printed (with the same --seed).
     Replay {
         /// SCENARIO:CUTS, or SCENARIO for the operations alone.
         token: String,
@@ -219,9 +220,9 @@ fn print(report: &Report) {
 fn print_bench(report: &Report) {
     println!("# States a second of the crash explorer\n");
     println!(
-        "`firn-torture bench`: the beginning of a soak on one thread. A state is an image that fsck, a read-only mount and a"
+        "`firn-torture bench`: the beginning of a soak on one thread. A state is an image on which fsck, a read-only mount"
     );
-    println!("read-write mount have seen, with all that is in it. Seconds are those of the processor.\n");
+    println!("and a read-write mount have run, each over everything in it. Seconds are processor time.\n");
     println!("| kind | states judged | distinct | states a second |\n|---|---:|---:|---:|");
     let rate = |totals: &Totals, busy: Duration| totals.judged as f64 / busy.as_secs_f64();
     for (name, Family { totals, busy }) in &report.families {

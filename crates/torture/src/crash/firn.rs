@@ -297,7 +297,7 @@ impl OpenVolume<Lfs> {
     fn takes_nothing_for_damage(&self, asked_read_only: bool) -> Result<(), String> {
         let told = self.volume.run(|vfs, _| {
             let store = vfs.store();
-            let aside = store.quarantined().map(|(thing, why)| format!("{thing} was set aside: {why}"));
+            let aside = store.quarantined().map(|(thing, why)| format!("{thing} was quarantined: {why}"));
             let read_only = store.read_only().filter(|_| !asked_read_only).map(str::to_owned);
             Ok((store.recovered().lost, read_only, aside.collect::<Vec<_>>()))
         });

@@ -101,8 +101,8 @@ fn subset(count: usize, lands: impl Fn(usize) -> bool) -> Vec<Fate> {
     (0..count).map(|i| landed(lands(i))).collect()
 }
 
-/// Ways to tear one write: after its first unit, before its last, in the middle; the same from behind; with one unit missing; by
-/// units at random; garbage.
+/// Ways to tear one write: after its first unit, before its last, in the middle; the same from the end; with one unit missing;
+/// by units at random; garbage.
 fn tears(item: &Item, rng: &mut Pcg64) -> Vec<Fate> {
     let mut fates = vec![Fate::Garbage(rng.random_range(0..1 << 16))];
     if item.sectors().end - item.sectors().start <= SMALL_SECTORS {

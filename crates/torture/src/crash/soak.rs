@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_falls_short_of_its_share_comes_next() {
+    fn a_kind_short_of_its_share_comes_next() {
         let mut soak = Soak::new(1, Some(1000));
         let even = Totals { distinct: 999, mended: 130, cleaning: 130, ..Totals::default() };
         assert!(matches!(soak.next(&even), Some(Scenario::Stale { .. })));

@@ -28,11 +28,11 @@ pub struct Replica {
     pub is_told: bool,
 }
 
-/// What a file system promises of its state after a crash.
+/// The promise of a file system about its state after a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Promise {
     /// Names are an exact prefix of the order of operations; data is, per block, a version since the last sync, also that of a rename;
-    /// whatever a sector that was being written holds.
+    /// a sector that was being written may hold anything.
     #[default]
     Whole,
     /// Once it was recovered: names are those after every operation on names that ended, and perhaps the one that was under way, or half
@@ -45,7 +45,7 @@ pub trait Subject: Sync {
     /// A freshly made volume.
     fn format(&self) -> SparseImage;
 
-    /// What it promises.
+    /// Its promise.
     fn promise(&self) -> Promise {
         Promise::Whole
     }
@@ -76,8 +76,7 @@ pub trait Subject: Sync {
         self.look(device)
     }
 
-    /// Whether a check reports rot in that one of [`Subject::replicated`].
-    ///
+    /// Whether a check reports damage in that place of [`Subject::replicated`].
     /// # Errors
     /// It cannot be checked.
     fn tells_rot(&self, _device: Arc<dyn Device>, _place: usize) -> Result<bool, String> {

@@ -94,7 +94,7 @@ impl<'s> Verdict<'s> {
                 }
                 match self.subject.tells_rot(raw(image), place)? {
                     true => Ok(()),
-                    false => Err("rot in what is kept twice is not told".to_owned()),
+                    false => Err("damage in a replicated place is not reported".to_owned()),
                 }
             }
         }

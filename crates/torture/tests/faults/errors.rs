@@ -107,7 +107,7 @@ fn a_write_that_fails_in_the_background_is_known_at_once() {
 }
 
 #[test]
-fn a_read_that_fails_is_eio_with_the_place_of_that_file_alone_and_passes_with_its_cause() {
+fn a_read_that_fails_is_eio_with_the_place_of_that_file_alone_and_ends_with_its_cause() {
     let disk = disk();
     let (volume, _) = mount(&disk);
     put(&volume, "ill", &[1; 40_000]);
@@ -147,7 +147,7 @@ fn whichever_read_of_a_mount_fails_it_mounts_as_it_was_or_says_io_error() {
     drop(volume);
     // A crash with a log to roll forward.
     let whole = survey(&mount_read_only(&disk).unwrap(), Bounds::default());
-    // A read fails once; that one and all after it fail; or a sector of what it reads fails for good.
+    // A read fails once; or that read and all after it fail; or one of its sectors fails for good.
     let once =
         mounts_with(&disk, &whole, |after| Fault::anywhere(On::Read, Trigger::Once { after }, Effect::Fail));
     let from =
@@ -163,7 +163,7 @@ fn whichever_read_of_a_mount_fails_it_mounts_as_it_was_or_says_io_error() {
     assert!(refused_for_good > 3, "{refused_for_good}");
 }
 
-/// What mounts made of faults of their reads.
+/// How mounts reacted to faults of their reads.
 #[derive(Debug, Default)]
 struct Mounts {
     /// Where the first read began that failed, by mount, in bytes.

@@ -220,7 +220,7 @@ fn sectors_that_cannot_be_read_back_are_errors_and_nothing_else() {
 }
 
 #[test]
-fn discards_that_fail_are_nobodys_concern() {
+fn discards_that_fail_do_no_harm() {
     let subject = Firn::small();
     let fault = Fault::anywhere(On::Discard, Trigger::Always, Effect::Fail);
     let mut trial = Trial::new(&subject, subject.format(), 1, &fault);

@@ -129,7 +129,7 @@ fn endure_all(on: On, trigger: impl Fn(u64) -> Trigger, effect: impl Fn(u64) -> 
 }
 
 #[test]
-fn writes_that_land_elsewhere_never_pass_for_what_was_there() {
+fn writes_that_land_elsewhere_are_never_taken_for_the_right_data() {
     let once = |seed| Trigger::Once { after: seed * 3 % 23 };
     // Within the segment, into another one, and onto superblocks and checkpoints.
     let by_bytes = |seed| [4096, -8192, 262_144, -1_048_576, 512, 3 << 20][(seed % 6) as usize];

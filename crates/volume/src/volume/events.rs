@@ -137,8 +137,8 @@ impl<S: Engine> Volume<S> {
         self.tell(core, Event::Progress);
     }
 
-    /// A reader outside the lock has pinned what it reads: like a request, it will finish, so others may wait for it. Call it under
-    /// the same hold of the core's lock that made the pin.
+    /// Notes that a reader outside the lock has pinned segments: like a request, it will finish, so others may wait for it.
+    /// Call it under the same hold of the core's lock that made the pin.
     pub(super) fn reading_begun(&self) {
         self.events.requests.fetch_add(1, Ordering::Relaxed);
     }

@@ -77,7 +77,7 @@ impl<S: Engine> Volume<S> {
         Ok(())
     }
 
-    /// An operation waits for room or memory: has the background worker make it, or makes it here.
+    /// Waits until the background worker has made room or memory, or makes it here.
     fn make_room(&self, patience: &mut Patience) -> Result<(), FsError> {
         if self.has_background() && !patience.is_alone {
             return self.wait_for_room(patience);

@@ -55,7 +55,7 @@ fn assert_empty(reads: &Reads) {
 }
 
 #[test]
-fn reads_are_right_in_whatever_order_they_are_waited_for() {
+fn reads_are_right_in_any_order_of_waiting() {
     let target = numbered(200);
     for deep in WAYS {
         let reads = Reads::new(target.clone(), deep);
@@ -158,7 +158,7 @@ fn where_the_system_makes_no_ring_threads_read() {
 }
 
 #[test]
-fn a_ring_that_fails_with_reads_in_it_is_given_up_and_the_reads_are_right() {
+fn a_ring_that_fails_with_reads_in_it_is_abandoned_and_the_reads_are_right() {
     fn failing_after(waits: u32, target: Arc<Target>) -> std::io::Result<Ring> {
         let mut ring = Ring::new(target)?;
         ring.waits_left = waits;
@@ -247,7 +247,7 @@ fn buffers_of_reads_that_nobody_has_fetched_are_bounded() {
 }
 
 #[test]
-fn a_device_may_go_while_reads_are_under_way() {
+fn a_device_may_be_dropped_while_reads_are_under_way() {
     let target = numbered(200);
     for deep in WAYS {
         for _ in 0..20 {

@@ -30,7 +30,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What a group should be.
+    /// The right content of a group.
     fn right_group(&self, number: u32) -> Group {
         let layout = &self.geo.layout;
         let mut right = Group::empty(layout, number);
@@ -78,7 +78,7 @@ impl Walk<'_> {
         Ok(right.summary())
     }
 
-    /// Reports what differs; true if anything does.
+    /// Reports the differences; true if there are any.
     fn compare(&mut self, group: u32, stored: &Descriptor, right: &Group) -> bool {
         let right = right.descriptor();
         let differ = |a: &[u8], b: &[u8]| a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();

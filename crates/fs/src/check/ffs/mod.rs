@@ -1,9 +1,10 @@
 //! The check of the Fast File System: phase 1 (inodes and their blocks, `walk`) and phase 5 (bitmaps and counts, `groups`) are its own; phases 2 to 4
 //! are those of every store ([`Namespace`]).
 //!
-//! It reads the device and writes nothing. What it would write to mend inodes, pointers, bitmaps and counts is in [`Mend`]: a driver writes
-//! that first, while the volume still counts as in use. Then names are repaired as on any store, on the opened volume
-//! ([`Fixer::fix_shared`](super::repair::Fixer::fix_shared)). Interrupted anywhere, the next check starts again from what is there.
+//! It reads the device and writes nothing. The writes that repair inodes, pointers, bitmaps and counts are in [`Mend`]: a
+//! driver does these first, while the volume still counts as in use. Then names are repaired as on any store, on the opened
+//! volume ([`Fixer::fix_shared`](super::repair::Fixer::fix_shared)). If the repair is interrupted, the next check starts
+//! again from the state on the device.
 //!
 //! Invariants: the check follows each fragment once ([`claims`](walk)), so the content of the device bounds time and memory; on a volume that was unmounted there are
 //! no findings; after a crash there are only those that the order of writes allows ([`FfsFinding::severity`]).
@@ -30,7 +31,7 @@ use walk::Walk;
 pub enum FfsProblem {
     /// The volume was not unmounted.
     NotUnmounted,
-    /// An inode that cannot be one: it is cleared; the root directory is made anew.
+    /// A record that cannot be an inode: it is cleared; a root directory is made anew.
     Inode {
         /// Why.
         reason: String,
@@ -60,7 +61,7 @@ pub enum FfsProblem {
     Frags(Versus<u32>),
     /// An inode without a name and without content, or one that was being removed: it is freed.
     Unreferenced,
-    /// A group's descriptor cannot be one: it is made anew.
+    /// A group's descriptor is invalid: it is made anew.
     Descriptor {
         /// Which group.
         group: u32,
@@ -109,7 +110,7 @@ pub struct FfsFinding {
 }
 
 impl FfsFinding {
-    /// How bad it is: after a crash, what the order of writes allows is a note.
+    /// How bad it is: after a crash, a state that the order of writes allows is a note.
     #[must_use]
     pub fn severity(&self) -> Severity {
         let is_usual = match &self.problem {
@@ -146,7 +147,11 @@ impl fmt::Display for FfsFinding {
             FfsProblem::NotUnmounted => write!(f, "the volume was not unmounted"),
             FfsProblem::Inode { reason } => write!(f, "cannot be an inode: {reason}"),
             FfsProblem::Pointer { key, addr } => {
-                write!(f, "{} leads to fragment {addr}, where no block can be", crate::ffs::describe(key))
+                write!(
+                    f,
+                    "{} leads to fragment {addr}, where there can be no block",
+                    crate::ffs::describe(key)
+                )
             }
             FfsProblem::Shared { key, addr } => {
                 write!(f, "{} claims fragment {addr}, which another block has", crate::ffs::describe(key))
@@ -156,7 +161,9 @@ impl fmt::Display for FfsFinding {
             }
             FfsProblem::Frags(frags) => write!(f, "says {} fragments, has {}", frags.stated, frags.found),
             FfsProblem::Unreferenced => write!(f, "has no name"),
-            FfsProblem::Descriptor { group, reason } => write!(f, "group {group}: no descriptor: {reason}"),
+            FfsProblem::Descriptor { group, reason } => {
+                write!(f, "group {group}: invalid descriptor: {reason}")
+            }
             FfsProblem::UsedInodes { group, wrong } => {
                 write!(f, "group {group}: {wrong} inodes are marked wrongly")
             }
@@ -232,7 +239,7 @@ pub enum FfsCheckError {
 /// Checks the volume on a device that nobody writes to.
 ///
 /// # Errors
-/// [`FfsCheckError`]: there is nothing to check, or tables cannot be read. All that is merely wrong is a finding.
+/// [`FfsCheckError`]: there is nothing to check, or tables cannot be read. Everything else that is wrong is a finding.
 pub fn check_ffs(read: &mut dyn DeviceReader, device_bytes: u64) -> Result<(FfsReport, Mend), FfsCheckError> {
     let sb = read_superblock(read, device_bytes)?;
     let mut walk = Walk::new(read, &sb);

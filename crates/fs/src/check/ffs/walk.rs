@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Tells the namespace of an inode.
+    /// Adds an inode to the namespace.
     fn note(&mut self, ino: InodeNo, stored: &Dinode) {
         let is_dir = stored.kind == Kind::Directory as u8;
         bits::put(&mut self.used, ino.0 as u32, true);
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Claims the blocks of an inode; returns the inode with what it should say.
+    /// Claims the blocks of an inode; returns the inode with the right values.
     fn blocks(&mut self, ino: InodeNo, stored: &Dinode) -> Dinode {
         let mut right = stored.clone();
         let mut subject = Subject { ino, stored, frags: 0, is_torn: false };
@@ -297,7 +297,7 @@ impl<'a> Walk<'a> {
         self.bytes(self.geo.device_bytes(addr_of(ptr)), len_bytes).map(Some)
     }
 
-    /// Follows an indirect block, or passes the content of a directory or of an attribute set on.
+    /// Follows an indirect block, or passes on the content of a directory or of an attribute set.
     fn below(&mut self, subject: &mut Subject<'_>, key: &BlockKey, addr: u32, mut content: Vec<u8>) {
         if key.level == 0 {
             match key.fork {
@@ -334,7 +334,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Frees inodes that no entry names and that have no names or nothing in them: what an interrupted operation leaves.
+    /// Frees inodes that no entry names and that have no links or no content: an interrupted operation leaves such inodes.
     pub fn free_unreferenced(&mut self) -> Result<(), FsError> {
         let mut doomed = Vec::new();
         for at in 0..self.names.inodes.len() {
@@ -365,7 +365,7 @@ impl<'a> Walk<'a> {
             Some(mended) => mended.clone(),
             None => self.bytes(at_bytes, self.geo.layout.block_bytes)?,
         };
-        // As mended: only what it may keep is followed.
+        // As repaired: only pointers that it may keep are followed.
         let stored = Dinode::decode(&block[at..at + DINODE_BYTES]).unwrap_or_default();
         for fork in FORKS {
             for slot in 0..SLOTS {

@@ -1,4 +1,4 @@
-//! Bitmaps as bytes: bit 0 is the lowest bit of the first byte. No bounds beyond the slice: a bit outside of it is 0.
+//! Bitmaps as bytes: bit 0 is the lowest bit of the first byte. A bit outside the slice reads as 0.
 
 use std::ops::Range;
 

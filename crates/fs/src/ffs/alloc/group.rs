@@ -3,8 +3,8 @@
 //! Numbers here are offsets in the group: fragments, or inodes. A *block* starts at a multiple of the fragments of a block.
 //!
 //! Invariants: the bitmap of blocks and all counts follow from the bitmaps of fragments and inodes; a fragment is taken only if it was
-//! free and freed only if it was taken. Bytes from a device may break them: then something that should be free is not found, or a
-//! free is refused, and nothing else happens.
+//! free and freed only if it was taken. Bytes from a device may violate them: then a free place is not found, or giving one
+//! back is refused, and nothing worse happens.
 //!
 //! Rules: `ffs_alloccg`, `ffs_alloccgblk`, `ffs_mapsearch`, `ffs_fragextend`, `ffs_nodealloccg`, `ffs_clusteralloc` of 4.4BSD's `ffs_alloc.c`.
 //! Callers: [`super::groups`], and the check, which recomputes counts with [`Group::recount`].
@@ -66,7 +66,8 @@ impl Group {
         self.map.summary
     }
 
-    /// Computes the bitmap of blocks and all counts from the bitmaps of fragments and inodes; `dirs` only the caller knows.
+    /// Computes the bitmap of blocks and all counts from the bitmaps of fragments and inodes; the caller passes the number of
+    /// directories.
     pub fn recount(&mut self, dirs: u32) {
         self.map.free_blocks.fill(0);
         self.map.runs = [0; 8];
@@ -140,8 +141,8 @@ impl Group {
             && self.free_in(at) == self.whole()
     }
 
-    /// Takes a block: the wanted one, else the rotationally closest of its cylinder, else the next one behind it.
-    /// Without a wish: the next one behind the one taken last without a wish.
+    /// Takes a block: the wanted one, else the rotationally closest of its cylinder, else the next one after it.
+    /// Without a wish: the next one after the one taken last without a wish.
     pub fn take_block(&mut self, wanted: Option<u32>, rotation: Option<&Rotation>) -> Option<u32> {
         if self.map.summary.free_blocks == 0 {
             return None;

@@ -1,6 +1,6 @@
 //! `Groups`: all groups of a volume. The counts of each are in memory, the bitmaps of those that were used lately.
 //!
-//! A place is taken by wish: in the wished group if it has any, else in the others, in the order of [`prefer::search_order`]. A group
+//! A place is taken in the preferred group if it has one, else in the others, in the order of [`prefer::search_order`]. A group
 //! whose bitmaps are not in memory ends the search with [`Miss::Load`]: the caller undoes what it took, and starts again.
 //!
 //! Invariants: `summaries` agree with the bitmaps in memory; a group with unwritten changes, or whose write is under way, stays in memory.
@@ -127,7 +127,7 @@ impl Groups {
         self.loaded.insert(number, Loaded { group, is_dirty: false, writing: None, used_at: self.uses });
     }
 
-    /// A group to look at.
+    /// A group, to read.
     ///
     /// # Errors
     /// [`Miss::Load`].
@@ -139,7 +139,8 @@ impl Groups {
         Ok(loaded)
     }
 
-    /// Does something with a group and takes over its counts; a result other than `None` and `false` has changed it.
+    /// Calls a function on a group and updates its counts in `summaries`; a result other than `None` and `false` means a
+    /// change.
     fn change<T>(
         &mut self,
         number: u32,

@@ -1,11 +1,11 @@
 //! Accounts: the live bytes of the volume, and what was counted since mkfs.
 //!
 //! Invariant: `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
-//! replace, at every moment between operations. Should more die than there is, an account on the device was wrong.
+//! replace, at every moment between operations. If more bytes die than there are, an account on the device was wrong.
 
 use super::counters::Counters;
 
-/// More was to be taken from an account than was on it, in bytes.
+/// An account has fewer bytes than are to be taken from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) struct Overdrawn {
     pub taken_bytes: u64,
@@ -32,7 +32,7 @@ impl Accounts {
         self.live_bytes
     }
 
-    /// Live bytes died and came.
+    /// Takes live bytes that died, and adds new ones.
     ///
     /// # Errors
     /// More died than there were; none are left then.
@@ -45,12 +45,12 @@ impl Accounts {
         Ok(())
     }
 
-    /// A repair counted anew.
+    /// Sets the live bytes that a repair counted.
     pub fn restate(&mut self, live_bytes: u64) {
         self.live_bytes = live_bytes;
     }
 
-    /// What is counted so far was counted before this mount.
+    /// Marks the counts so far as those before this mount.
     pub fn begin_mount(&mut self) {
         self.at_mount = self.counters;
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_deaths_than_live_bytes_are_told_and_leave_nothing() {
+    fn more_deaths_than_live_bytes_are_reported_and_leave_none() {
         let mut accounts = Accounts::new(100, Counters::default());
         assert_eq!(accounts.recount(60, 10), Ok(()));
         assert_eq!(accounts.live_bytes(), 50);

@@ -20,7 +20,7 @@ macro_rules! counters {
                 out
             }
 
-            /// From the checkpoint. Counts that no volume can have reached are taken for what can still be added to.
+            /// From the checkpoint. Counts that no volume can have reached are reduced so that they can still grow.
             #[must_use]
             pub fn decode(stored: &[u64; COUNTERS]) -> Self {
                 Self { $($name: stored[$slot].min(u64::MAX / 2),)* }
@@ -48,7 +48,7 @@ counters! {
     1 checkpoints,
     /// Segments that the cleaner emptied.
     2 segments_cleaned,
-    /// Segments that checkpoints found empty: all in them had died, and the cleaner had not been there.
+    /// Segments that checkpoints found empty: all their blocks had died without the cleaner.
     3 segments_cleaned_empty,
     /// Live bytes that the cleaner moved.
     4 cleaner_moved_bytes,
@@ -77,10 +77,10 @@ counters! {
     32 segments_cleaned_on_demand,
     /// Passes of the cleaner that emptied segments, one or several.
     33 cleaner_passes,
-    /// Of those, passes that took the emptiest segments whatever the policy: users waited for the reserve, or the policy put nothing
-    /// first that was worth it.
+    /// Of those, passes that took the emptiest segments instead of the policy's: users waited for the reserve, or the policy
+    /// ranked nothing worthwhile first.
     34 cleaner_passes_emptiest,
-    /// Of the segments that the cleaner emptied, those of which it read only parts: the summaries and what is live.
+    /// Of the segments that the cleaner emptied, those of which it read only parts: the summaries and the live blocks.
     35 segments_read_in_part,
     /// Bytes that were written again to put files in order.
     40 coalesced_bytes,

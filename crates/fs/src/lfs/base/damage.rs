@@ -1,15 +1,15 @@
-//! Damage: what turned out damaged or impossible while the volume is in use, and how far it reaches.
+//! Damage: what happens if bytes turn out damaged or impossible while the volume is in use.
 //!
-//! - A *fetch that failed* for good is told to the core ([`Engine::fetch_failed`](crate::engine::Engine::fetch_failed)); the look
-//!   that asked for it fails with that error when it is tried again. The caller decides what that means.
-//! - A thing that background work cannot do without damaged bytes is put in *quarantine*: an orphan stays for a checker to free, a
-//!   segment is not cleaned. All else goes on.
-//! - An account that cannot be right, and damage that background work cannot go around, make the volume read-only: from
-//!   there on writing could only make it worse.
+//! - A *fetch that failed* for good is reported to the core ([`Engine::fetch_failed`](crate::engine::Engine::fetch_failed));
+//!   the code that asked for it gets that error when it is tried again, and decides what to do.
+//! - If background work on an object needs damaged bytes, the object is put in *quarantine*: an orphan stays for a checker to
+//!   free, a segment is not cleaned. All other work goes on.
+//! - An account that cannot be right, and damage that background work cannot avoid, make the volume read-only: writing
+//!   could only make it worse.
 //!
-//! - A check of the volume in use that finds its structure wrong makes it read-only in the same way ([`Lfs::doubt`]). That, and a
-//!   failed write of the log, can be taken back ([`Lfs::allow_writes`]): memory is as good as before. After anything else it is
-//!   not.
+//! - A check of the volume in use that finds its structure wrong makes it read-only in the same way ([`Lfs::doubt`]). This
+//!   reason, and a failed write of the log, can be revoked ([`Lfs::allow_writes`]): they leave memory intact. All other reasons
+//!   are final.
 //!
 //! Invariant: nothing in quarantine is tried again before the next mount, so background work always ends.
 
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub enum Thing {
     /// An inode: its blocks are not freed.
     Inode(InodeNo),
-    /// What an inode was before the last crash: the space of its old blocks is not given back.
+    /// The state of an inode before the last crash: the space of its old blocks is not freed.
     OldBlocks(InodeNo),
     /// A segment: it is not cleaned.
     Segment(SegmentId),
@@ -45,11 +45,11 @@ impl std::fmt::Display for Thing {
     }
 }
 
-/// What was quarantined since the mount, each with its first reason.
+/// The objects quarantined since the mount, each with its first reason.
 pub(in crate::lfs) type Quarantine = BTreeMap<Thing, FsError>;
 
 impl Lfs {
-    /// What background work leaves alone since the mount because it is damaged, with the reasons.
+    /// The objects that background work skips since the mount because they are damaged, with the reasons.
     pub fn quarantined(&self) -> impl Iterator<Item = (Thing, &FsError)> {
         self.upkeep.quarantine.iter().map(|(thing, why)| (*thing, why))
     }
@@ -62,7 +62,7 @@ impl Lfs {
         self.upkeep.quarantine.get(&thing)
     }
 
-    /// Writing cannot go on. What is in line for the device is still written.
+    /// Stops writing for good. Requests that are queued already are still written.
     pub(in crate::lfs) fn give_up(&mut self, why: &FsError) {
         if self.standing.give_up(why.to_string()) {
             self.writer.jobs.want(self.writer.log.serial);
@@ -76,14 +76,14 @@ impl Lfs {
         }
     }
 
-    /// Where the log ends as memory has it.
+    /// Where the log ends according to memory.
     #[must_use]
     pub fn log_end(&self) -> LogEnd {
         LogEnd { serial: self.writer.log.serial, crc: self.writer.log.prev_crc }
     }
 
-    /// First half of making the volume writable again: hands out again what could not be written. False while requests are
-    /// under way: look again.
+    /// First half of making the volume writable again: hands out again the requests that failed. False while requests are
+    /// under way: try again later.
     ///
     /// # Errors
     /// `ReadOnly`: it cannot be made writable, and why.
@@ -108,14 +108,14 @@ impl Lfs {
         Ok(true)
     }
 
-    /// True if a write of the log failed and nobody has tried again.
+    /// True if a write of the log failed and has not been repeated.
     #[must_use]
     pub fn is_log_stopped(&self) -> bool {
         self.writer.jobs.is_stopped()
     }
 
-    /// Second half: the device was read as a mount reads it and found sound, and its log ends at `found`. Writing goes on if
-    /// that is where memory has the end, and nothing failed meanwhile.
+    /// Second half: the caller read the device as a mount does, found it sound, and its log ends at `found`. Writing goes on
+    /// if the log ends there in memory too, and nothing failed meanwhile.
     ///
     /// # Errors
     /// `ReadOnly`: it cannot be made writable, and why.
@@ -135,14 +135,14 @@ impl Lfs {
         Ok(())
     }
 
-    /// Live bytes died and came. Should more die than there are, an account on the device is wrong.
+    /// Takes live bytes that died, and adds new ones. If more die than there are, an account on the device is wrong.
     pub(in crate::lfs) fn recount(&mut self, died_bytes: u64, came_bytes: u64) {
         if let Err(over) = self.accounts.recount(died_bytes, came_bytes) {
             self.wrong_account("live bytes of the volume".to_owned(), over.taken_bytes, over.stated_bytes);
         }
     }
 
-    /// Fewer bytes are on an account than are to be taken from it.
+    /// Handles an account with fewer bytes than are to be taken from it.
     pub(in crate::lfs) fn wrong_account(&mut self, what: String, expected_bytes: u64, found_bytes: u64) {
         self.give_up(&FsError::Corrupt {
             what,
@@ -153,7 +153,7 @@ impl Lfs {
     }
 }
 
-/// True for errors that tell of the device and what is on it, not of what was asked for.
+/// True for errors that concern the device and its content, not the request.
 pub(in crate::lfs) fn is_damage(error: &FsError) -> bool {
     matches!(error, FsError::Corrupt { .. } | FsError::Io(_))
 }

@@ -88,7 +88,7 @@ impl Geometry {
         format!("segment {} sector {}", self.segment_of(addr), self.sector_of(addr))
     }
 
-    /// True if what a pointer says is stored lies within one segment of the volume and is not empty.
+    /// True if the place in a pointer lies within one segment of the volume and is not empty.
     #[must_use]
     pub fn is_inside(&self, ptr: &BlockPtr) -> bool {
         let end = self.sector_of(ptr.addr) + u32::from(ptr.len_sectors);

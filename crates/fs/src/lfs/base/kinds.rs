@@ -1,18 +1,19 @@
-//! What the blocks in the log are, and bytes by that: Table 4 of the Sprite LFS paper (section 5.2) for any volume.
+//! The kinds of blocks in the log, and bytes by kind: Table 4 of the Sprite LFS paper (section 5.2) for any volume.
 //!
-//! Two such sums are kept. What was *written* only grows and is among the [`Counters`](crate::lfs::Counters). What is *live* is kept
-//! by [`usage`](crate::lfs::tables::usage), which changes it exactly where it changes the live bytes of a segment: their sum is that of all
-//! segments. It shares the counters' places in the checkpoint; the check adds it up anew.
+//! There are two such sums. That of bytes *written* only grows and is among the [`Counters`](crate::lfs::Counters). That of
+//! *live* bytes is kept by [`usage`](crate::lfs::tables::usage), which changes it exactly where it changes the live bytes of a
+//! segment, so that it equals the sum over all segments. It shares the counters' places in the checkpoint; the check recomputes
+//! it.
 
 use crate::store::Fork;
 use firnfs_format::checkpoint::COUNTERS;
 
-/// Kinds of blocks in the log; summaries and padding are none of them, they are never live.
+/// Kinds of blocks in the log; not summaries and padding, which are never live.
 pub const KINDS: usize = 7;
 /// First place of the live bytes in the checkpoint's counters.
 pub const LIVE_SLOT: usize = 24;
 
-/// What a block in the log is.
+/// The kind of a block in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// Content of a file or symbolic link.
@@ -23,7 +24,7 @@ pub enum LogKind {
     Attributes,
     /// Pointers to blocks, of any fork.
     Indirect,
-    /// An inode with what is inline in it.
+    /// An inode with its inline content.
     Inode,
     /// The inode map.
     InodeMap,
@@ -43,7 +44,7 @@ impl LogKind {
         Self::UsageTable,
     ];
 
-    /// What the block of an inode is.
+    /// The kind of a block of an inode.
     #[must_use]
     pub fn of_block(fork: Fork, level: u8, is_directory: bool) -> Self {
         match fork {
@@ -92,13 +93,13 @@ impl KindBytes {
         *sum = sum.saturating_add(u64::from(bytes));
     }
 
-    /// Takes bytes of one kind away. Fewer than none cannot be: an image that lies about them is found by the check.
+    /// Takes bytes of one kind away. The count stops at zero: the check finds an image with wrong counts.
     pub fn sub(&mut self, kind: LogKind, bytes: u32) {
         let sum = &mut self.0[kind as usize];
         *sum = sum.saturating_sub(u64::from(bytes));
     }
 
-    /// Without what both tables take.
+    /// Without the bytes of both tables.
     pub(crate) fn without_tables(mut self) -> Self {
         self.0[LogKind::InodeMap as usize] = 0;
         self.0[LogKind::UsageTable as usize] = 0;
@@ -111,7 +112,7 @@ impl KindBytes {
     }
 
     /// The live bytes among a checkpoint's counters. `None` if it was written by a version that did not keep them: there is
-    /// always a root directory, so they are not all zero where anything is live.
+    /// always a root directory, so on a volume with live bytes they are not all zero.
     pub fn live_in(counters: &[u64; COUNTERS], live_bytes: u64) -> Option<Self> {
         let stored = Self(std::array::from_fn(|n| counters[LIVE_SLOT + n]));
         (live_bytes == 0 || stored != Self::default()).then_some(stored)

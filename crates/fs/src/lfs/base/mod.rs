@@ -1,6 +1,6 @@
-//! What the rest of the log is written in: where things are on the device (`geometry`, `segment_map`), kinds of bytes (`kinds`), live bytes
-//! and counts since mkfs (`accounts`, `counters`), summaries as they are read back (`scan`), whether the volume may be written (`standing`), and
-//! damaged things that background work leaves alone (`damage`).
+//! The vocabulary of the other folders: where things are on the device (`geometry`, `segment_map`), kinds of bytes (`kinds`),
+//! live bytes and counts since mkfs (`accounts`, `counters`), summaries as they are read back (`scan`), whether the volume may be
+//! written (`standing`), and damaged things that background work leaves alone (`damage`).
 
 pub(in crate::lfs) mod accounts;
 pub(in crate::lfs) mod counters;

@@ -1,4 +1,5 @@
-//! Reading the log: the consumer of what `commit` and `checkpoint` produce. Used by recovery, the cleaner and `dump`.
+//! Reading the log: the consumer of the partial segments that `commit` and `checkpoint` produce. Used by recovery, the
+//! cleaner and `dump`.
 
 use crate::lfs::base::geometry::Geometry;
 use firnfs_format::summary::{Entry, EntryKind, Summary};
@@ -54,7 +55,7 @@ impl Chain {
         self.sector
     }
 
-    /// The next one, whose summary is at the start of `bytes`; `None` behind the last.
+    /// The next one, whose summary is at the start of `bytes`; `None` after the last.
     pub fn next(&mut self, bytes: &[u8], uuid: &[u8; 16], geo: &Geometry) -> Option<Partial> {
         let partial = partial_at(bytes, uuid, geo, self.sector)?;
         let (incarnation, serial) = (partial.summary.incarnation, partial.summary.serial);

@@ -1,11 +1,10 @@
 //! Standing: whether the volume may be written, and why not.
 //!
-//! A volume stops being written for one of these reasons, and stays so: it was opened for reading; a log write failed; a check of
-//! the volume in use found its structure wrong; damage was met that memory may have built on; it was closed. After a failed
-//! write or a doubt memory is as good as before, so that both can be *taken back* once the device was checked. After damage it
-//! is not.
+//! A volume stops being written for one of these reasons, and stays so: it was opened for reading; a log write failed; a check
+//! of the volume in use found its structure wrong; memory may have been built on damaged bytes; it was closed. A failed write
+//! and a doubt leave memory intact, so both can be *revoked* once the device was checked. Damage cannot.
 //!
-//! Invariants: the first reason is the one that is told; damage makes any other reason final.
+//! Invariants: the first reason is the one reported; damage makes any other reason final.
 
 use crate::error::FsError;
 
@@ -16,7 +15,7 @@ enum Cause {
     FailedLog,
     /// A check found the structure wrong.
     Doubt,
-    /// Anything else: it cannot be taken back.
+    /// Anything else: it cannot be revoked.
     Final,
 }
 
@@ -24,7 +23,7 @@ enum Cause {
 #[derive(Default, Debug)]
 pub(in crate::lfs) struct Standing {
     read_only: Option<(String, Cause)>,
-    /// A clean checkpoint is in line. It says that nothing follows it, so nothing may.
+    /// A clean checkpoint is queued. It says that no log follows it, so nothing may be written.
     is_closed: bool,
 }
 
@@ -71,17 +70,17 @@ impl Standing {
         self.stop(why, Cause::FailedLog);
     }
 
-    /// True if the volume is read-only for a reason that cannot be taken back.
+    /// True if the volume is read-only for a reason that cannot be revoked.
     pub fn is_final(&self) -> bool {
         matches!(self.read_only, Some((_, Cause::Final)))
     }
 
-    /// Takes the reason back.
+    /// Revokes the reason.
     pub fn reinstate(&mut self) {
         self.read_only = None;
     }
 
-    /// A clean checkpoint is in line.
+    /// Notes that a clean checkpoint is queued.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_makes_any_reason_final_and_the_first_reason_is_told() {
+    fn damage_makes_any_reason_final_and_the_first_reason_is_reported() {
         let mut standing = Standing::default();
         assert!(standing.may_write() && standing.doubt("doubt".to_owned()));
         assert!(!standing.is_final() && standing.refuse().is_err());

@@ -1,11 +1,11 @@
-//! Admission: what comes from the device is checked once, when it comes in.
+//! Admission: metadata from the device is checked once, before memory holds it.
 //!
-//! A right checksum says that the bytes are those that somebody wrote, not that they make sense: an image may have been made to
-//! harm. So every record, indirect block and table block is looked through before memory holds it.
+//! A correct checksum says that the bytes are as somebody wrote them, not that they make sense: the image may be malicious. So
+//! every record, indirect block and table block is checked before memory holds it.
 //!
 //! Invariants: every pointer in an admitted block or record is a hole, reserved room (data only), or lies within one segment
 //! of the volume with a length that a block can have; none is pending; sums in table nodes are within what their subtree can
-//! hold. Code that finds a pointer in memory computes with it and does not check it again.
+//! hold. Code that finds a pointer in memory uses it without another check.
 //!
 //! Callers: [`super::wanted`] (each fetch), `CoreInode::decode`, recovery, the check.
 
@@ -19,16 +19,16 @@ use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry, UsageEntry};
 use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 
-/// One past the largest inode number: what a 64-bit map of the volume can be asked for.
+/// One past the largest inode number that a lookup in the inode map accepts.
 pub(crate) const INODE_NUMBERS: u64 = 1 << 48;
 
-/// Longest record that a pointer's length can say, in bytes.
+/// Longest record that the length in a pointer can express, in bytes.
 pub(in crate::lfs) const RECORD_MAX_BYTES: u32 = 255 * SECTOR_BYTES;
 
 /// Checks a block whose stored bytes have the right checksum.
 ///
 /// # Errors
-/// `Corrupt`, naming the block, its place and the first thing in it that cannot be.
+/// `Corrupt`, naming the block, its place and its first impossible value.
 pub(crate) fn block(geo: &Geometry, key: &BlockKey, ptr: &BlockPtr, bytes: &[u8]) -> Result<(), FsError> {
     let found = match key.ino {
         InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE if key.level > 0 => first_bad_node(geo, key.level, bytes),
@@ -53,7 +53,7 @@ pub(crate) fn block(geo: &Geometry, key: &BlockKey, ptr: &BlockPtr, bytes: &[u8]
     })
 }
 
-/// Takes the stored bytes of a record apart and checks all that memory will compute with.
+/// Decodes the stored bytes of a record and checks every value that later code relies on.
 ///
 /// # Errors
 /// `Corrupt`, naming the inode and its place.
@@ -89,12 +89,12 @@ pub(in crate::lfs) fn record<'a>(
     Ok(record)
 }
 
-/// Whether a pointer to a block of a file can be. Room is reserved for data alone.
+/// Whether a pointer to a block of a file is possible. Room is reserved for data alone.
 fn is_possible(geo: &Geometry, ptr: &BlockPtr, is_data: bool) -> bool {
     match ptr.kind {
         PtrKind::Hole => true,
         PtrKind::Reserved => is_data,
-        // A kind of a later version: such a block is an error when it is read, not the file.
+        // A kind of a later version: reading such a block fails, but the file can be opened.
         PtrKind::Unknown(_) => is_data && is_stored_well(geo, ptr, geo.block_bytes),
         PtrKind::Plain => is_stored_well(geo, ptr, geo.block_bytes),
     }

@@ -1,7 +1,7 @@
 //! The block map of one file in memory: finding pointers, turning blocks dirty, dropping them.
 //!
 //! A dirty block has a pending pointer in its parent, and its parents are dirty too, up to the inode: all of them will be
-//! written, and all of them are charged when they turn dirty. What a dirty block replaces dies at once.
+//! written, and each is charged when it turns dirty. The version that a dirty block replaces dies at once.
 
 use crate::bmap::{Parent, SLOTS};
 use crate::cache::{Dirty, Fresh};
@@ -25,12 +25,12 @@ pub struct Placed {
     pub ptr: BlockPtr,
 }
 
-/// A range of data blocks to drop, how much may be done at once, and what has to be read first.
+/// A range of data blocks to drop, how many may be dropped at once, and the blocks that have to be read first.
 pub(in crate::lfs) struct Pruning {
     pub range: Range<u64>,
     /// Blocks that may still be dropped.
     pub budget: u64,
-    /// Blocks that were looked at.
+    /// Blocks visited.
     pub seen: u64,
     /// Blocks that have to be read before more can be dropped.
     pub needs: Vec<Fetch>,
@@ -100,8 +100,8 @@ impl Lfs {
         }
     }
 
-    /// Brings what turns dirty together with a block into memory: the indirect blocks above it, up to one that is dirty
-    /// already. The block itself may be in memory for long when these are not.
+    /// Brings the blocks that turn dirty together with a block into memory: the indirect blocks above it, up to one
+    /// that is dirty already. The cache may have the block itself without these.
     pub(in crate::lfs) fn load_parents(&mut self, key: BlockKey) -> Outcome<()> {
         let mut below = key;
         while let Some(Parent::Indirect { level, index, .. }) = self.geo.map.parent(below.level, below.index)
@@ -122,8 +122,9 @@ impl Lfs {
         Ok(())
     }
 
-    /// Turns a block dirty, its parents with it. `content` replaces what is there; without it the block keeps its
-    /// content (in memory: the caller saw to that) or starts as zeros. `charge_bytes` of live space are charged.
+    /// Turns a block and its parents dirty. `content` replaces the block's content; without it the block keeps
+    /// its content (which the caller has brought into memory) or starts as zeros. `charge_bytes` of live space
+    /// are charged.
     pub(in crate::lfs) fn make_dirty(
         &mut self,
         key: BlockKey,
@@ -136,7 +137,7 @@ impl Lfs {
             return;
         }
         let old = self.point_parent(key, BlockPtr::PENDING);
-        // Now: once it has died its segment may be written anew.
+        // Before the old version dies: after that its segment may be written anew.
         let origin = if key.level == 0 { self.origin_of(&old) } else { None };
         self.replace_block(key, &old, charge_bytes);
         let dirty = Dirty { charged_bytes: charge_bytes, birth, origin };
@@ -248,14 +249,14 @@ impl Lfs {
         }
     }
 
-    /// What a pointer referred to dies.
+    /// The block that a pointer referred to dies.
     fn release(&mut self, key: &BlockKey, ptr: &BlockPtr) {
         let bytes = self.charge_of(ptr);
         self.tables.release(&self.geo, self.kind_of(key), ptr);
         self.refund(key.ino, bytes);
     }
 
-    /// Live bytes charged for what a pointer (not a pending one) refers to.
+    /// Live bytes charged for the block of a pointer (not a pending one).
     pub(in crate::lfs) fn charge_of(&self, ptr: &BlockPtr) -> u32 {
         match ptr.kind {
             PtrKind::Hole => 0,
@@ -264,7 +265,7 @@ impl Lfs {
         }
     }
 
-    /// Drops one block whose pointer was `ptr`; its parent's pointer is the caller's business.
+    /// Drops one block whose pointer was `ptr`; the caller changes the parent's pointer.
     fn drop_block(&mut self, key: BlockKey, ptr: &BlockPtr) {
         let cached = self.shelf.cache.remove(&key);
         if ptr.is_pending() {
@@ -277,7 +278,7 @@ impl Lfs {
         }
     }
 
-    /// What dropping a range would touch, without doing it: fills in `needs`, counts down the budget.
+    /// Finds the blocks that dropping a range would touch, and drops none: fills in `needs`, counts down the budget.
     pub(in crate::lfs) fn survey(&mut self, ino: InodeNo, fork: Fork, pruning: &mut Pruning) -> Outcome<()> {
         for slot in (0..SLOTS).rev() {
             let (level, index) = crate::bmap::Geometry::root(slot);
@@ -311,8 +312,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// A walk through the block tree of an inode ends: each block in it is charged a sector at least, so a tree in which
-    /// more are met than that leads into itself.
+    /// Makes sure that a walk through the block tree of an inode ends: each block in it is charged a sector at least, so
+    /// a tree with more blocks than charged sectors leads into itself.
     pub(in crate::lfs) fn check_tree(&self, ino: InodeNo, seen_blocks: u64) -> Result<(), FsError> {
         let charged_bytes = self.core(ino).charged_bytes;
         if seen_blocks <= charged_bytes / u64::from(SECTOR_BYTES) {
@@ -332,7 +333,8 @@ impl Lfs {
     }
 
     /// Drops a range of data blocks and the indirect blocks that become empty, from its end, until the budget is spent.
-    /// What it meets is in memory as [`Self::survey`] with the same budget saw to. Returns true if all is dropped.
+    /// All blocks that it needs are in memory, because [`Self::survey`] ran with the same budget. Returns true if all
+    /// are dropped.
     pub(in crate::lfs) fn prune(&mut self, ino: InodeNo, fork: Fork, pruning: &mut Pruning) -> bool {
         for slot in (0..SLOTS).rev() {
             let (level, index) = crate::bmap::Geometry::root(slot);
@@ -401,7 +403,7 @@ impl Lfs {
         len.div_ceil(u64::from(SECTOR_BYTES)).max(1) as u8
     }
 
-    /// What a block of an inode in memory is.
+    /// The kind of a block of an inode in memory.
     pub(in crate::lfs) fn kind_of(&self, key: &BlockKey) -> LogKind {
         LogKind::of_block(key.fork, key.level, self.is_directory(key.ino))
     }
@@ -410,7 +412,7 @@ impl Lfs {
         self.files.peek(ino).is_some_and(|c| c.inode.kind == Kind::Directory)
     }
 
-    /// What blocks of a fork cost that is about to be written up to byte `end_bytes`.
+    /// The charges for blocks of a fork that is about to be written up to byte `end_bytes`.
     pub(in crate::lfs) fn tariff(&self, ino: InodeNo, fork: Fork, end_bytes: u64) -> Tariff {
         let inode = &self.core(ino).inode;
         let is_trimmed = fork == Fork::Data && inode.kind != Kind::Directory;
@@ -421,7 +423,7 @@ impl Lfs {
     }
 }
 
-/// Addresses of blocks that were just laid out, on their way into their parent: neighbours go there together.
+/// Addresses of blocks that were just laid out, to be put into their parent: those of neighbours go there together.
 #[derive(Default)]
 pub(in crate::lfs) struct Unsettled {
     parent: Option<BlockKey>,

@@ -1,9 +1,12 @@
-//! Files in memory: inodes, which of them are dirty and in which order, what was freed, and what is still to be freed.
+//! Files in memory: inodes, which of them are dirty and in which order, which were freed, and which have blocks still to be
+//! freed.
 //!
 //! Invariants:
-//! - `inode_bytes` is what all inodes here count, `dirty_record_bytes` what the records of the dirty ones were charged;
+//! - `inode_bytes` is the memory counted for all inodes here, `dirty_record_bytes` the charge for the records of the dirty
+//!   ones;
 //! - a dirty inode is in the order exactly once, a clean one not at all;
-//! - an inode with blocks that are still to be dropped is in line for the background, and stays in memory until they are.
+//! - an inode with blocks that are still to be dropped is in the queue of the background, and stays in memory until they are
+//!   dropped.
 //!
 //! Their blocks are in the [`Shelf`](super::shelf::Shelf).
 
@@ -12,10 +15,10 @@ use crate::cache::ClockMap;
 use firnfs_format::InodeNo;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Clean inodes that stay in memory however many of the rest are dirty: more than one operation needs.
+/// Clean inodes that stay in memory no matter how many others are dirty: more than one operation needs.
 const KEPT_INODES: usize = 64;
 
-/// A change of what a dirty inode's record is charged, in bytes.
+/// A change of the charge for a dirty inode's record, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) struct Recharge {
     pub was_bytes: u32,
@@ -40,12 +43,12 @@ pub(in crate::lfs) struct Files {
 }
 
 impl Files {
-    /// Looks and warms.
+    /// The inode, if it is in memory; warms it.
     pub fn get(&mut self, ino: InodeNo) -> Option<&mut CoreInode> {
         self.inodes.get(&ino).map(|core| &mut **core)
     }
 
-    /// Looks without warming.
+    /// The inode, if it is in memory; does not warm it.
     pub fn peek(&self, ino: InodeNo) -> Option<&CoreInode> {
         self.inodes.peek(&ino).map(|core| &**core)
     }
@@ -55,7 +58,7 @@ impl Files {
         self.inodes.peek(&ino).is_some()
     }
 
-    /// Puts an inode in; one with blocks still to be dropped goes in line for that.
+    /// Adds an inode; if it has blocks still to be dropped, it also joins the queue of the background.
     pub fn insert(&mut self, ino: InodeNo, mut core: CoreInode) {
         if core.reap_from.is_some() {
             self.reap.push_back(ino);
@@ -67,7 +70,7 @@ impl Files {
         }
     }
 
-    /// Takes an inode out of memory; whatever was changed in it is forgotten.
+    /// Removes an inode from memory; unwritten changes in it are lost.
     pub fn remove(&mut self, ino: InodeNo) -> Option<Box<CoreInode>> {
         if self.has(ino) {
             self.clean(ino);
@@ -97,7 +100,7 @@ impl Files {
         true
     }
 
-    /// The record of an inode in memory is laid out: it is clean.
+    /// Notes that the record of an inode in memory is laid out: the inode is clean.
     pub fn clean(&mut self, ino: InodeNo) {
         let core = self.inodes.get(&ino).expect("the inode is in memory");
         if let Some(dirty) = core.dirty.take() {
@@ -106,8 +109,8 @@ impl Files {
         }
     }
 
-    /// Brings the memory that an inode counts with up to date, and the charge for its record if it is dirty; returns how that
-    /// changed.
+    /// Updates the memory counted for an inode, and, if it is dirty, the charge for its record; returns the change of the
+    /// charge.
     pub fn settle(&mut self, ino: InodeNo) -> Option<Recharge> {
         let core = self.inodes.get(&ino)?;
         let memory_bytes = core.memory_bytes();
@@ -147,7 +150,7 @@ impl Files {
         self.dirty_order.len()
     }
 
-    /// What the records of dirty inodes are charged, in bytes.
+    /// The charge for the records of dirty inodes, in bytes.
     pub fn dirty_record_bytes(&self) -> u64 {
         self.dirty_record_bytes
     }
@@ -157,29 +160,29 @@ impl Files {
         !self.dirty_order.is_empty() || self.freed_len() > 0
     }
 
-    /// The log has to say that an inode was freed.
+    /// Notes that the log has to say that an inode was freed.
     pub fn note_freed(&mut self, ino: InodeNo, version: u32) {
         self.freed.insert(ino, version);
     }
 
-    /// The log says so now, or the number is in use again.
+    /// The opposite of [`Self::note_freed`]: the log says so now, or the number is in use again.
     pub fn forget_freed(&mut self, ino: InodeNo) {
         if self.freed_frozen.remove(&ino).is_none() {
             self.freed.remove(&ino);
         }
     }
 
-    /// True for an inode that was freed, as long as the log does not say so.
+    /// True for an inode that was freed while the log does not say so yet.
     pub fn is_freed(&self, ino: InodeNo) -> bool {
         self.freed.contains_key(&ino) || self.freed_frozen.contains_key(&ino)
     }
 
-    /// How many those are.
+    /// How many freed inodes the log does not name yet.
     pub fn freed_len(&self) -> usize {
         self.freed.len() + self.freed_frozen.len()
     }
 
-    /// What was freed up to now goes with the batch that begins.
+    /// Assigns the inodes freed up to now to the batch that begins.
     pub fn freeze_freed(&mut self) {
         self.freed_frozen.append(&mut self.freed);
     }
@@ -189,7 +192,7 @@ impl Files {
         self.freed_frozen.iter().map(|(&ino, &version)| (ino, version))
     }
 
-    /// Puts an inode with blocks to be dropped in line.
+    /// Puts an inode with blocks to be dropped into the queue.
     pub fn reap_later(&mut self, ino: InodeNo) {
         self.reap.push_back(ino);
     }
@@ -199,12 +202,12 @@ impl Files {
         self.reap.front().copied()
     }
 
-    /// The first in line is done, or left alone.
+    /// Removes the first inode of the queue: it is done, or is left alone.
     pub fn reaped(&mut self) {
         self.reap.pop_front();
     }
 
-    /// How many are in line.
+    /// How many inodes are in the queue.
     pub fn reap_len(&self) -> usize {
         self.reap.len()
     }
@@ -214,8 +217,8 @@ impl Files {
         self.inode_bytes
     }
 
-    /// Drops clean inodes that were not used for long until they take no more than `limit_bytes`. Those just fetched stay: else
-    /// the operation that waits for them never ends.
+    /// Drops clean inodes that were not used for long until the rest take no more than `limit_bytes`. Those just fetched stay:
+    /// otherwise the operation that waits for them would never end.
     pub fn shrink(&mut self, limit_bytes: u64) {
         let staying = self.dirty_order.len() + self.reap.len() + KEPT_INODES;
         while self.inode_bytes > limit_bytes && self.inodes.len() > staying {

@@ -1,4 +1,4 @@
-//! `CoreInode`: an inode in memory with its root pointers, and its way to and from the record on disk.
+//! `CoreInode`: an inode in memory with its root pointers; encoding and decoding of its record.
 
 use crate::bmap::DIRECT;
 use crate::error::FsError;
@@ -38,7 +38,7 @@ impl BlockPlace {
 pub struct DirtyInode {
     /// Place in the order in which inodes turned dirty.
     pub order: u64,
-    /// A name operation took part: every commit must write it.
+    /// A name operation touched it: every commit must write it.
     pub names: bool,
 }
 
@@ -50,13 +50,13 @@ pub struct CoreInode {
     pub version: u32,
     /// Root pointers by fork.
     pub roots: [Roots; FORKS],
-    /// Where the record is in the log; a hole if it never was written.
+    /// Where the record is in the log; a hole if it was never written.
     pub record: BlockPtr,
     /// Live bytes charged for the record: as stored, or as it will be.
     pub record_charge_bytes: u32,
     /// Live bytes charged for blocks of all forks, indirect blocks included.
     pub charged_bytes: u64,
-    /// Memory that it was counted with.
+    /// Memory counted for it so far.
     pub counted_bytes: u64,
     /// Set while memory is newer than the log.
     pub dirty: Option<DirtyInode>,
@@ -64,12 +64,12 @@ pub struct CoreInode {
     pub dirty_blocks: BTreeSet<BlockPlace>,
     /// Data blocks from here on are still to be freed in the background.
     pub reap_from: Option<BlockIndex>,
-    /// Freed: only the background still knows it.
+    /// Freed: only the background still uses it.
     pub freed: bool,
 }
 
 impl CoreInode {
-    /// One that is not on disk yet.
+    /// An inode that is not on disk yet.
     #[must_use]
     pub fn fresh(inode: Inode, version: u32) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl CoreInode {
         record_bytes(&self.roots.each_ref(), self.inode.inline_bytes()) as u32
     }
 
-    /// An orphan: needs the background's attention after a crash.
+    /// True for an orphan: after a crash the background has to free something of it.
     #[must_use]
     pub fn is_orphan(&self) -> bool {
         self.inode.nlink == 0 || self.reap_from.is_some() || self.freed
@@ -170,7 +170,7 @@ impl CoreInode {
         encode_record(raw, &self.roots.each_ref(), xattrs, data, out);
     }
 
-    /// Reads a record that the inode map said is `ino`'s, its CRC already checked.
+    /// Reads the record that the inode map gives for `ino`; its CRC has been checked.
     ///
     /// # Errors
     /// `Corrupt`.

@@ -1,6 +1,6 @@
 //! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`, and all of them together: `files`), the tree of pointers from an inode
-//! to its blocks (`blockmap`), what is asked of the driver (`wanted`), and the checks that whatever comes from the device passes
-//! first (`admit`).
+//! to its blocks (`blockmap`), requests to the driver (`wanted`), and the checks of metadata that comes from the device
+//! (`admit`).
 
 pub(in crate::lfs) mod admit;
 pub(in crate::lfs) mod blockmap;

@@ -1,10 +1,10 @@
 //! `Parcel`: a partial segment on its way to the device.
 //!
-//! It holds the blocks themselves, not a copy: bytes are put together only when the request is made, by the driver and
-//! outside the core's lock ([`Parcel::assemble`]). Until it is written, what it holds is read from here.
+//! It holds the blocks themselves, not a copy: the driver assembles the bytes only when it makes the request, outside
+//! the core's lock ([`Parcel::assemble`]). Until the partial segment is written, reads of it are served from here.
 //!
-//! Invariants: parts lie in the order of their places and do not overlap; between and after them are zeros; once packed
-//! nothing changes.
+//! Invariants: parts lie in the order of their places and do not overlap; between and after them are zeros; nothing
+//! changes once it is complete.
 
 use crate::store::Buf;
 use firnfs_device::AlignedBuf;
@@ -26,8 +26,8 @@ struct Part {
 /// See the module's head.
 pub struct Parcel {
     len_bytes: usize,
-    /// Summary, records, metadata: what is small, or would change after it was laid out. Used memory: to fault in fresh
-    /// pages for a commit of megabytes takes longer than to fill them.
+    /// Summary, records, metadata: parts that are small, or that may change after the layout. The memory is reused,
+    /// because faulting in fresh pages for a commit of megabytes takes longer than filling them.
     own: AlignedBuf,
     /// How much of it is filled.
     own_len_bytes: usize,
@@ -35,8 +35,8 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Of `len_bytes` zeros, the first `summary_bytes` of which [`Parcel::summary_mut`] gives access to. `own_bytes` is the
-    /// most that [`Parcel::add_zeros`] and [`Parcel::add_copy`] will add, `parts` how much will be added in all.
+    /// A parcel of `len_bytes` zeros; [`Parcel::summary_mut`] gives access to the first `summary_bytes`. `own_bytes` is the
+    /// most that [`Parcel::add_zeros`] and [`Parcel::add_copy`] will add, `parts` the number of parts in all.
     pub fn new(len_bytes: usize, summary_bytes: usize, own_bytes: usize, parts: usize) -> Self {
         let own = AlignedBuf::scratch(summary_bytes + own_bytes);
         let parts = Vec::with_capacity(parts + 1);
@@ -51,19 +51,19 @@ impl Parcel {
         &mut self.own[..len_bytes]
     }
 
-    /// Adds `len_bytes` zeros at a place behind all others, to fill in.
+    /// Adds `len_bytes` zeros at a place after all others, for the caller to fill in.
     pub fn add_zeros(&mut self, at_bytes: usize, len_bytes: usize) -> &mut [u8] {
         let out = self.add_own(at_bytes, len_bytes);
         out.fill(0);
         out
     }
 
-    /// Adds a copy of `bytes` at a place behind all others.
+    /// Adds a copy of `bytes` at a place after all others.
     pub fn add_copy(&mut self, at_bytes: usize, bytes: &[u8]) {
         self.add_own(at_bytes, bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Adds bytes that hold anything.
+    /// Adds bytes with unspecified content.
     fn add_own(&mut self, at_bytes: usize, len_bytes: usize) -> &mut [u8] {
         let from = self.own_len_bytes;
         self.own_len_bytes += len_bytes;
@@ -72,7 +72,7 @@ impl Parcel {
         &mut self.own[range]
     }
 
-    /// Adds the first `len_bytes` of a block at a place behind all others.
+    /// Adds the first `len_bytes` of a block at a place after all others.
     pub fn add_block(&mut self, at_bytes: usize, len_bytes: usize, block: Buf) {
         self.parts.push(Part { at_bytes, len_bytes, source: Source::Block(block) });
     }
@@ -89,7 +89,7 @@ impl Parcel {
         }
     }
 
-    /// The bytes that begin at a place; `None` unless one part holds them all.
+    /// The bytes that begin at a place; `None` unless a single part has all of them.
     pub fn bytes(&self, at_bytes: usize, len_bytes: usize) -> Option<&[u8]> {
         let after = self.parts.partition_point(|part| part.at_bytes <= at_bytes);
         let part = &self.parts[after.checked_sub(1)?];
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_read_back_from_its_place_and_the_rest_is_zero() {
-        // What was in this memory before must not show through.
+        // The previous content of this memory must not show through.
         drop(AlignedBuf::copy_of(&[0xee; 1 << 17]));
         let mut parcel = Parcel::new(1 << 17, 512, 100, 3);
         parcel.summary_mut().fill(1);

@@ -1,4 +1,4 @@
-//! `Shelf`: blocks in memory, or on their way to the device, or to be fetched.
+//! `Shelf`: blocks in memory, on their way to the device, or to be fetched.
 //!
 //! Invariant: a clean block in the cache is the current one (code that frees or rewrites a block removes or replaces it,
 //! and a fetched block is put in only if its pointer is still the current one). So a cached block may be used without
@@ -24,13 +24,13 @@ pub struct Shelf {
     pub geo: Geometry,
     /// Partial segments not yet written, by their first address.
     in_flight: BTreeMap<SectorAddr, Arc<Parcel>>,
-    /// What is read one after the other.
+    /// Sequential reads that it has observed.
     pub streams: Streams,
-    /// Fetches that failed for good, until the look that asked for them has seen it; oldest first.
+    /// Fetches that failed for good, until the caller that asked for them has seen the error; oldest first.
     failed: VecDeque<(Wanted, FsError)>,
 }
 
-/// Failed fetches remembered: more than look for one at the same time.
+/// Failed fetches remembered: more than callers wait for at the same time.
 const FAILED_MAX: usize = 64;
 
 impl Shelf {
@@ -55,7 +55,7 @@ impl Shelf {
         self.in_flight.remove(&addr);
     }
 
-    /// True while a part of a segment is not on the device yet: reading it there would find what was before.
+    /// True while a part of a segment is not on the device yet: a read there would find the old bytes.
     pub fn is_in_flight(&self, segment: SegmentId) -> bool {
         let (first, behind) = (self.geo.addr(segment, 0), self.geo.addr(SegmentId(segment.0 + 1), 0));
         self.in_flight.range(first..behind).next().is_some()
@@ -71,7 +71,7 @@ impl Shelf {
     /// A block whose current pointer is `ptr` (stored, not pending unless dirty in memory).
     ///
     /// # Errors
-    /// `Need`; `Corrupt` if the pointer cannot be.
+    /// `Need`; `Corrupt` if the pointer is impossible.
     pub fn block(&mut self, key: BlockKey, ptr: BlockPtr) -> Outcome<Buf> {
         if let Some(block) = self.cache.get(&key) {
             return Ok(block.buf.clone());
@@ -85,7 +85,7 @@ impl Shelf {
         Err(self.ask(Wanted::Block(key, ptr), &ptr))
     }
 
-    /// What stops a look that misses something: a request to the driver, or the error that the last one ended with.
+    /// The `Stop` for a missing block: a request to the driver, or the error with which the last request ended.
     pub fn ask(&mut self, what: Wanted, ptr: &BlockPtr) -> Stop {
         if let Some(error) = self.take_failure(&what) {
             return Stop::Fail(error);
@@ -95,7 +95,7 @@ impl Shelf {
         Stop::Need(vec![Fetch { token: what.token(), at_bytes, len_bytes: ptr.stored_bytes(), ahead }])
     }
 
-    /// What to read beside a piece of metadata, by what it is.
+    /// What to read beside a piece of metadata, by its kind.
     fn ahead_of(&mut self, what: &Wanted, at_bytes: u64, len_bytes: u32) -> Ahead {
         let neighbours = match what {
             Wanted::Block(key, _) if key.fork == Fork::Index => Neighbours::Around,
@@ -117,7 +117,7 @@ impl Shelf {
         self.failed.push_back((what, error));
     }
 
-    /// The error that a fetch ended with; told once.
+    /// The error with which a fetch ended; returned once.
     pub fn take_failure(&mut self, what: &Wanted) -> Option<FsError> {
         let at = self.failed.iter().position(|(failed, _)| failed == what)?;
         self.failed.remove(at).map(|(_, error)| error)

@@ -1,4 +1,4 @@
-//! What the log asks the driver for, and what it says of bytes that came: the meaning of its [`Token`]s.
+//! Requests of the log to the driver, and how fetched bytes are checked: the meaning of its [`Token`]s.
 
 use super::admit;
 use super::shelf::describe;
@@ -11,14 +11,14 @@ use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SegmentId};
 
-/// What bytes are to be.
+/// What fetched bytes have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A block of a fork or of a table, to be checked against the CRC in its pointer.
     Block(BlockKey, BlockPtr),
     /// An inode record, to be checked against the CRC in its pointer.
     Inode(InodeNo, BlockPtr),
-    /// Sectors of a segment for the cleaner, which checks what it uses of them.
+    /// Sectors of a segment for the cleaner, which checks the parts that it uses.
     Part(SegmentId, Run),
 }
 
@@ -27,7 +27,7 @@ const INODE: u64 = 1;
 const PART: u64 = 2;
 
 impl Wanted {
-    /// As the driver carries it.
+    /// The token that the driver carries.
     #[must_use]
     pub fn token(&self) -> Token {
         match *self {
@@ -46,7 +46,7 @@ impl Wanted {
         }
     }
 
-    /// What a token of this store stands for.
+    /// Decodes a token of this store.
     #[must_use]
     pub fn of(token: &Token) -> Self {
         let [head, first, second, low, high] = token.words();
@@ -67,7 +67,7 @@ impl Wanted {
         }
     }
 
-    /// Checks bytes against the checksum in the pointer, and that what they say can be.
+    /// Checks bytes against the checksum in the pointer, and that their values are possible.
     ///
     /// # Errors
     /// `Corrupt`, with place, expected and found.
@@ -77,7 +77,7 @@ impl Wanted {
                 verify_stored(ptr, geo, bytes, || describe(key))?;
                 admit::block(geo, key, ptr, bytes)
             }
-            // What is in the record is checked when it is taken apart.
+            // The values in the record are checked when it is decoded.
             Self::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
             Self::Part(..) => Ok(()),
         }
@@ -129,7 +129,7 @@ impl Verify for Verifier {
         Wanted::of(token).verify(&self.geo, bytes)
     }
 
-    /// The cleaner judges its parts of a segment block by block, and takes a block that does not match for dead.
+    /// The cleaner judges its parts of a segment block by block; a block that does not match counts as dead.
     fn notices_stale(&self, token: &Token) -> bool {
         !matches!(Wanted::of(token), Wanted::Part(..))
     }

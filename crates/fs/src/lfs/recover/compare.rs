@@ -1,9 +1,9 @@
-//! Comparing what a crashed mount left with the checkpoint: for each inode in the log's tail, the old block tree with the new one.
-//! What differs goes on and off the accounts.
+//! Compares the log's tail of a crashed mount with the checkpoint: for each inode in the tail, the old block tree with the new
+//! one. The differences change the accounts.
 //!
-//! Inodes are compared in the order of their numbers, a bounded number at a time: the parts of the inode map, the old records and
-//! the roots' blocks of all of them are read together, and so are the children of each block. The order of the comparison, and
-//! so every result and error, is that of one inode and one block after the other.
+//! Inodes are compared in the order of their numbers, a bounded number at a time: their blocks of the inode map, old records
+//! and root blocks are read together, and so are the children of each block. But the comparison goes through one inode and one
+//! block after the other, so every result and error is as if it read them one by one.
 //!
 //! Caller: [`recovery`](super::recovery).
 
@@ -34,7 +34,7 @@ const INODES: usize = 1024;
 struct Tree {
     is_directory: bool,
     roots: [Roots; FORKS],
-    /// What its record says that its blocks take.
+    /// The bytes that its blocks take according to its record.
     charged_bytes: u64,
 }
 
@@ -105,8 +105,8 @@ impl Lfs {
         Ok(Tree { is_directory, roots: record.roots, charged_bytes: record.raw.charged_bytes.get() })
     }
 
-    /// Replaces an inode's entry by its latest one, and accounts for all blocks that came and went. What the inode was before
-    /// may be damaged: then its old blocks stay on the accounts (a checker gives them back), and the new ones come on.
+    /// Replaces an inode's entry by its latest one, and accounts for all new and dead blocks. If the inode's old state is
+    /// damaged, its old blocks stay on the accounts (a checker removes them), and the new ones are added.
     fn apply_latest(
         &mut self,
         near: &mut Near<'_>,
@@ -164,8 +164,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Accounts for what differs below one pointer. `old` is `None` where what was there before cannot be known: then only what
-    /// the log's tail wrote is new.
+    /// Accounts for the differences below one pointer. `old` is `None` if the old state is not known: then only blocks in the
+    /// log's tail count as new.
     fn diff_ptr(
         &mut self,
         diff: &mut Diff<'_, '_>,
@@ -210,8 +210,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Takes a block from what the tree's record says that all its blocks take: a tree that leads into itself, or has more
-    /// blocks than it was charged for, is not walked to its end.
+    /// Subtracts a block from the bytes that all blocks of the tree take according to its record. So the walk through a
+    /// tree that leads into itself, or has more blocks than were charged, stops.
     fn spend(&self, diff: &Diff<'_, '_>, key: &BlockKey, left: u64, ptr: &BlockPtr) -> Result<u64, FsError> {
         let bytes = u64::from(self.charge_of(ptr));
         left.checked_sub(bytes).ok_or_else(|| FsError::Corrupt {
@@ -222,7 +222,7 @@ impl Lfs {
         })
     }
 
-    /// One block died and another came, of those kinds.
+    /// Accounts for a dead block and a new one, of those kinds.
     fn account(&mut self, kinds: (LogKind, LogKind), old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
         self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
         self.tables.release(&self.geo, kinds.0, old);
@@ -266,7 +266,7 @@ struct Diff<'a, 'r> {
     mtime: TimeNs,
     tail: &'a Accepted,
     near: &'a mut Near<'r>,
-    /// Whether the inode was a directory, and is one: its number may have come to be used again.
+    /// Whether the inode was a directory, and whether it is one: its number may have been reused.
     is_directory: (bool, bool),
     /// Bytes that blocks of the old and the new tree can still take.
     old_left: u64,
@@ -274,12 +274,12 @@ struct Diff<'a, 'r> {
 }
 
 impl Diff<'_, '_> {
-    /// True for what was written after the checkpoint. All else the usage table knows already.
+    /// True for blocks written after the checkpoint. The usage table already counts all others.
     fn is_in_tail(&self, ptr: &BlockPtr) -> bool {
         is_in(self.tail, ptr)
     }
 
-    /// Reads the blocks of the first pairs together, as many as fit, of those that differ; returns how many pairs that were.
+    /// Reads together the blocks of the first pairs that differ, as many as fit; returns the number of pairs.
     fn fetch_changed(
         &mut self,
         geo: &Geometry,

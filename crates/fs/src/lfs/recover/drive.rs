@@ -1,4 +1,4 @@
-//! Running steps of the store to their end while there is no driver: what they miss is read here, together.
+//! Runs steps of the store to their end while there is no driver: reads together the blocks that they miss.
 //!
 //! Callers: opening, mkfs, and the file system check.
 
@@ -10,7 +10,7 @@ use crate::lfs::Lfs;
 use crate::lfs::map::wanted::Wanted;
 use rustc_hash::FxHashMap;
 
-/// Bytes, and fetches, that are read together for steps: their memory is outside the cache's bound.
+/// Bytes, and fetches, that are read together for steps: this memory does not count for the cache's bound.
 const BATCH_BYTES: u64 = 4 << 20;
 const BATCH_FETCHES: usize = 256;
 
@@ -31,8 +31,9 @@ impl Lfs {
         }
     }
 
-    /// Runs a step for each item to its end, and reads together what all of them need. Each answer is the one that
-    /// [`Self::drive`] gives for that item alone. All answers are in memory together: the caller bounds their number.
+    /// Runs a step for each item to its end, and reads together the blocks that all of them need. Each answer is the
+    /// same as that of [`Self::drive`] for that item alone. All answers are in memory together: the caller bounds
+    /// their number.
     pub(crate) fn drive_all<I, T>(
         &mut self,
         read: &mut dyn DeviceReader,
@@ -43,7 +44,7 @@ impl Lfs {
         loop {
             let mut needs: Vec<Fetch> = Vec::new();
             let mut known: FxHashMap<Token, usize> = FxHashMap::default();
-            // Which item needs which of them.
+            // Which item needs which fetch.
             let mut wants: Vec<(usize, usize)> = Vec::new();
             let open = items.iter().zip(&mut answers).enumerate().filter(|(_, (_, answer))| answer.is_none());
             for (at, (item, answer)) in open {
@@ -73,8 +74,8 @@ impl Lfs {
         }
     }
 
-    /// Reads blocks and puts them into memory; one answer for each. An error is one of the device: the step that meets a
-    /// damaged block finds out when it is tried again.
+    /// Reads blocks and puts them into memory; one answer for each. An error is one of the device: a step that needs a
+    /// damaged block gets the error when it is tried again.
     fn fetch(&mut self, read: &mut dyn DeviceReader, needs: &[Fetch]) -> Vec<Result<(), FsError>> {
         let mut answers = Vec::with_capacity(needs.len());
         let mut rest = needs;

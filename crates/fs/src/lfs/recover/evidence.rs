@@ -1,12 +1,13 @@
-//! Evidence: whether a log that ends was cut off by a crash or is damaged.
+//! Evidence: whether a crash cut the log off or the log is damaged.
 //!
-//! Each summary says up to which serial all was durable when it was written. So a summary behind the end of the log that names
-//! the serial missing there, or a later one, tells of damage: what a flush had covered is gone, and ending the log here would
-//! lose without a word what fsync promised. After a crash no such summary can be: none is laid out before the flush returned.
+//! Each summary says up to which serial everything was durable when it was laid out. So a summary after the end of the log
+//! that names the missing serial, or a later one, proves damage: a flush had covered the missing part, and ending the log here
+//! would silently lose data that fsync had promised. A crash leaves no such summary, because it is laid out only after the
+//! flush has returned.
 //!
-//! The search is bounded: from where each log ended to the end of its segment, its next segment, and the segments that later
-//! summaries name; at most [`SEARCH_BYTES`] of each and [`PLACES_MORE`] beyond those. It is made only where a mount was not ended
-//! cleanly. Caller: [`crate::lfs::recover::recovery`].
+//! The search is bounded: from the end of each log to the end of its segment, its next segment, and the segments that later
+//! summaries name; at most [`SEARCH_BYTES`] of each, and [`PLACES_MORE`] additional places. It runs only if the last mount did
+//! not end cleanly. Caller: [`crate::lfs::recover::recovery`].
 
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
@@ -21,7 +22,7 @@ use std::ops::ControlFlow;
 
 /// Bytes searched from one place.
 const SEARCH_BYTES: u32 = 8 << 20;
-/// Places searched from, beside those where each log may go on.
+/// Places searched from, in addition to those where each log may continue.
 const PLACES_MORE: usize = 10;
 /// Bytes read at once.
 const CHUNK_BYTES: u32 = 256 << 10;
@@ -55,7 +56,7 @@ impl LostLog {
     }
 }
 
-/// Where to look: a segment, a sector in it, and the log that led there.
+/// A place to search: a segment, a sector in it, and the log that led there.
 type Place = (SegmentId, u32, usize);
 
 /// The incarnation that partial segments of that serial have.
@@ -64,7 +65,7 @@ pub(in crate::lfs) fn incarnation_of(base: &Checkpoint, serial: Serial) -> Optio
 }
 
 impl Lfs {
-    /// Looks for a summary that knows the serial after `end` to be durable.
+    /// Searches for a summary that says that the serial after `end` was durable.
     pub(in crate::lfs) fn find_lost_log(
         &self,
         read: &mut dyn DeviceReader,
@@ -100,9 +101,9 @@ impl Lfs {
         None
     }
 
-    /// Looks through several places, in order, for a summary behind the end that knows the missing serial to be durable:
-    /// returns the log of its place, and through which serial all was durable; and where to look next. Every write unit may
-    /// start a summary.
+    /// Searches several places, in order, for a summary after the end that says that the missing serial was durable.
+    /// Returns the log of its place, the last durable serial, and the places to search next. Every write unit may start a
+    /// summary.
     fn search(
         &self,
         read: &mut dyn DeviceReader,
@@ -117,7 +118,7 @@ impl Lfs {
             .enumerate()
             .flat_map(|(at, place)| self.chunks(place).map(move |(extent, sector)| (extent, (at, sector))));
         let found = read.read_in_order(chunks, |read, (at, first), bytes| {
-            // What cannot be read proves nothing.
+            // An unreadable part proves nothing.
             is_readable[at] &= bytes.is_ok();
             let Some(bytes) = bytes.ok().filter(|_| is_readable[at]) else {
                 return ControlFlow::Continue(());
@@ -142,7 +143,7 @@ impl Lfs {
         (found, next.collect())
     }
 
-    /// What is searched from a place on, with the first sector of each part.
+    /// The parts to be searched from a place on, with the first sector of each.
     fn chunks(&self, &(segment, from, _): &Place) -> impl Iterator<Item = (Extent, u32)> + use<> {
         let geo = self.geo.clone();
         let end = geo.segment_sectors.min(from + SEARCH_BYTES / SECTOR_BYTES);
@@ -152,7 +153,7 @@ impl Lfs {
         })
     }
 
-    /// The summary that starts with `head` at a place, if it is one of this volume, of this place, and whole.
+    /// The summary that starts with `head` at a place, if it belongs to this volume and this place, and is whole.
     fn summary_at(
         &self,
         read: &mut dyn DeviceReader,

@@ -1,12 +1,11 @@
 //! `LogTail`: the bytes of the log's tail, for roll-forward, read ahead.
 //!
-//! Roll-forward learns from each partial segment where the next one lies. But every log goes on behind the place that it has
-//! reached, to the end of its segment, and then in segments that it has named; so those bytes are read before they are asked
-//! for. The first reads are short, since most tails are; once a log goes on behind what was read, each further read is twice as
-//! long.
+//! Roll-forward learns from each partial segment where the next one lies. But every log continues after the place that it has
+//! reached, to the end of its segment, and then in segments that it has named; so those bytes are read ahead. The first reads
+//! are short, since most tails are; once a log continues beyond the bytes read, each further read is twice as long.
 //!
-//! Invariants: what is read ahead and cannot be read does not count, and a range that was asked for is then read alone, so a
-//! bad sector beyond the log's end harms nobody. Memory: [`WINDOWS_BYTES`], twice the longest partial segment, and what is under way.
+//! Invariants: an error of a look-ahead read does not count; a range that is needed is then read alone, so a bad sector beyond
+//! the log's end does no harm. Memory: [`WINDOWS_BYTES`], twice the longest partial segment, and the reads under way.
 //!
 //! Caller: `recovery`.
 
@@ -16,13 +15,13 @@ use firnfs_device::AlignedBuf;
 
 /// Length of the first reads, in bytes.
 const FIRST_BYTES: u32 = 64 << 10;
-/// Bytes and stretches that are kept, beyond the range that was last asked for.
+/// Bytes and stretches that are kept, in addition to the range that was asked for last.
 const WINDOWS_BYTES: usize = 8 << 20;
 const WINDOWS: usize = 64;
-/// Reads under way behind the place that a log has reached, within its segment.
+/// Reads under way after the place that a log has reached, within its segment.
 const READS_AHEAD: u32 = 2;
 
-/// Where a log may go on.
+/// A place where a log may continue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// Its place on the device, in bytes.
@@ -65,17 +64,18 @@ impl<'a> LogTail<'a> {
         Self { read, windows: Vec::new(), under_way: UnderWay::default(), ahead_bytes: FIRST_BYTES }
     }
 
-    /// True once a log went on behind what was read first.
+    /// True once a log continued beyond the first read.
     pub(super) fn is_long(&self) -> bool {
         self.ahead_bytes > FIRST_BYTES
     }
 
-    /// Begins to read where a log may go on: its first `len_bytes`.
+    /// Begins to read the first `len_bytes` of a place where a log may continue.
     pub(super) fn expect(&mut self, way: &Way, len_bytes: u32) {
         let extent = way.first(len_bytes);
         let is_known = self.under_way.extents().any(|known| known.contains(&extent))
             || self.windows.iter().any(|window| window.extent.contains(&extent));
-        // Beside the read that is waited for; so a reader that does one read after the other does none ahead.
+        // In addition to the read that the caller waits for; so a reader that does one read after the other reads nothing
+        // ahead.
         let bytes = self.under_way.bytes() + u64::from(extent.len_bytes) + u64::from(PIECE_BYTES);
         let has_room = bytes <= self.read.depth_bytes() && self.under_way.has_room(self.read, &extent);
         if extent.len_bytes > 0 && !is_known && has_room {
@@ -84,7 +84,7 @@ impl<'a> LogTail<'a> {
         }
     }
 
-    /// The same with as much as is read ahead now.
+    /// The same with the present length of look-ahead.
     pub(super) fn expect_more(&mut self, way: &Way) {
         self.expect(way, self.ahead_bytes);
     }
@@ -116,7 +116,7 @@ impl<'a> LogTail<'a> {
         rest.and_then(|rest| rest.get(..wanted.len_bytes as usize)).unwrap_or(&[])
     }
 
-    /// Finishes what is under way.
+    /// Finishes the reads under way.
     pub(super) fn end(mut self) {
         self.under_way.end(self.read);
     }
@@ -136,7 +136,7 @@ impl<'a> LogTail<'a> {
         Ok(())
     }
 
-    /// Reads what no window has of a range, and what is likely to follow.
+    /// Reads the part of a range that no window has, and bytes that are likely to be needed next.
     fn cover(&mut self, wanted: Extent, way: &Way) -> Result<(), FsError> {
         let mut next = wanted.at_bytes;
         while next < wanted.end_bytes() {
@@ -166,7 +166,7 @@ impl<'a> LogTail<'a> {
         Ok(())
     }
 
-    /// Begins to read what follows in the segment, if the tail is long or the range that is wanted is.
+    /// Begins to read ahead in the segment, if the tail or the wanted range is long.
     fn look_ahead(&mut self, from: u64, missing: u32, way: &Way) {
         if !self.is_long() && missing <= FIRST_BYTES {
             return;

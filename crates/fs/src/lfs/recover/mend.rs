@@ -1,8 +1,9 @@
-//! What only a repair does to a store: tables as a check found them, pointers and inodes that are given up, a new root.
+//! Changes that only a repair makes: replacing the tables by those that a check computed, dropping pointers and inodes, a new
+//! root directory.
 //!
-//! Everything else that a repair changes goes through the seam like any operation. What is changed here turns dirty like
-//! anything else and reaches the device with the next commit or checkpoint, so a repair can be interrupted: what a slot
-//! reaches is left alone as always.
+//! All other changes of a repair are ordinary operations on the store. The changes made here turn blocks dirty like any
+//! others and reach the device with the next commit or checkpoint, so a repair can be interrupted: as always, nothing
+//! that a slot reaches is overwritten.
 //!
 //! Caller: [`crate::check`].
 
@@ -18,7 +19,7 @@ use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::table::{ImapEntry, TableEntry, UsageEntry};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 
-/// Tables as they have to be, whatever the trees say.
+/// The right content of the tables, to replace the trees.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Restated {
     /// All entries that are not blank, by number.
@@ -27,14 +28,14 @@ pub(crate) struct Restated {
     pub usage: Vec<(u64, UsageEntry)>,
     /// Live bytes of the volume, the tables' own blocks not counted.
     pub live_bytes: u64,
-    /// What of that is stored, by kind.
+    /// The stored part of that, by kind.
     pub live_kinds: KindBytes,
-    /// Something live lies where the logs would go on.
+    /// Live blocks lie where the logs would continue.
     pub move_logs: bool,
 }
 
 impl Lfs {
-    /// Puts entries over the inode map of a store that is only looked at.
+    /// Replaces entries of the inode map of a store that is only read.
     pub(crate) fn overlay_inodes(&mut self, entries: &[(u64, ImapEntry)]) {
         entries.iter().for_each(|(number, entry)| self.tables.imap.set(InodeNo(*number), *entry));
     }
@@ -47,12 +48,12 @@ impl Lfs {
         self.tables.imap.restate(&tables.imap);
         self.tables.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
         self.accounts.restate(tables.live_bytes);
-        // Should an account have turned the volume read-only when it was opened: now they are right.
+        // If a wrong account turned the volume read-only when it was opened: the accounts are right now.
         self.standing.reinstate();
         self.due.note_change();
     }
 
-    /// A volume whose log has lost a part goes on from where it ends: what came after is given up.
+    /// Lets a volume whose log has lost a part continue from where the log ends; everything after that is dropped.
     ///
     /// # Errors
     /// `Corrupt` after too many crashed mounts.
@@ -62,7 +63,7 @@ impl Lfs {
         self.begin_incarnation(base)
     }
 
-    /// Lets both logs go on in clean segments: what lies where they were about to write is live.
+    /// Lets the logs continue in clean segments, because live blocks lie where they were about to write.
     ///
     /// # Errors
     /// `Need`; `NoSpace` if no segment is clean.
@@ -76,7 +77,7 @@ impl Lfs {
             return Err(FsError::NoSpace.into());
         }
         for (tail, segment) in tails.iter_mut().flatten().zip(found) {
-            // As mkfs leaves them: about to enter.
+            // As after mkfs: about to enter the segment.
             *tail = Tail { segment, sector: self.geo.segment_sectors, next_segment: segment };
         }
         self.writer.log =
@@ -84,8 +85,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Gives up a block: its pointer turns into a hole. `counted`: the accounting knows of it. What lies below it the
-    /// accounting must not know of.
+    /// Drops a block: its pointer becomes a hole. `counted`: the accounts include it. They must not include the
+    /// blocks below it.
     ///
     /// # Errors
     /// `Need`, `Corrupt`, `NotFound`.
@@ -137,7 +138,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// Gives up an inode whose record cannot be read; what it led to the accounting must not know of.
+    /// Drops an inode whose record cannot be read. The accounts must not include its blocks.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -159,7 +160,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// Makes the root directory anew, empty.
+    /// Makes a new, empty root directory.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -180,7 +181,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// Something changed that the next commit has to make durable.
+    /// Notes a change that the next commit has to make durable.
     pub(crate) fn note_change(&mut self, now: TimeNs) {
         self.due.note_dirty(now);
     }

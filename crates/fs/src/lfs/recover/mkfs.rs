@@ -18,7 +18,7 @@ use firnfs_format::{
     BlockPtr, Epoch, Incarnation, InodeNo, PtrKind, SECTOR_BYTES, SegmentId, Serial, TimeNs,
 };
 
-/// What the maker of a volume chooses.
+/// The options of mkfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
     /// Volume size in bytes.
@@ -27,7 +27,7 @@ pub struct MkfsOptions {
     pub block_bytes: u32,
     /// Segment size in bytes: a power of two, 256 KiB to 64 MiB.
     pub segment_bytes: u32,
-    /// Physical block of the device in bytes: log writes keep to it.
+    /// Physical block of the device in bytes: log writes are multiples of it, aligned to it.
     pub physical_block_bytes: u32,
     /// Largest file kept in its inode, 0 to 2048 bytes.
     pub inline_max_bytes: u32,
@@ -72,8 +72,8 @@ pub fn mkfs(options: &MkfsOptions) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
     mkfs_with_logs(options, None)
 }
 
-/// The same with so many logs for data, 2 to 5, instead of what suits the volume's size. More need a larger volume, by two
-/// segments each.
+/// The same with this many logs for data, 2 to 5, instead of the number that suits the volume's size. Each additional log
+/// needs two more segments.
 ///
 /// # Errors
 /// As [`mkfs`].
@@ -104,18 +104,18 @@ pub fn mkfs_with_logs(options: &MkfsOptions, data_logs: Option<u8>) -> Result<Ve
     }
     if geo.segments < MIN_SEGMENTS + segments_of_more(data_logs) {
         return Err(FsError::Invalid(
-            "size: too small for so many logs (try fewer, or a smaller segment size)",
+            "size: too small for that many logs (try fewer, or a smaller segment size)",
         ));
     }
     let (root_write, mut checkpoint) = first_write(options, &sb, &geo, data_logs);
     let mut writes = vec![root_write];
-    // Both slots are valid from the start, so that either may rot.
+    // Both slots are valid from the start, so that damage to either does no harm.
     for epoch in 1..=2 {
         checkpoint.epoch = Epoch(epoch);
         writes.push((CHECKPOINT_SLOTS_AT[epoch as usize % 2], checkpoint.encode(sb.write_unit_bytes)));
     }
     complete(&sb, options.now, &mut writes)?;
-    // The primary superblock last: it is what makes the bytes a volume.
+    // The primary superblock last: only with it the bytes are a volume.
     writes.extend(Superblock::places(options.size_bytes).iter().rev().map(|&at| (at, sb.encode())));
     Ok(writes)
 }
@@ -128,7 +128,7 @@ fn complete(sb: &Superblock, now: TimeNs, writes: &mut Vec<(u64, Vec<u8>)>) -> R
         Options::default(),
         now,
     )?;
-    // The incarnation is made durable before the checkpoint can be laid out, so this ends.
+    // The checkpoint cannot be laid out before the incarnation is durable, so this ends.
     while !lfs.is_drained() {
         carry_out(&mut lfs, writes);
     }
@@ -139,7 +139,7 @@ fn complete(sb: &Superblock, now: TimeNs, writes: &mut Vec<(u64, Vec<u8>)>) -> R
     Ok(())
 }
 
-/// Notes what the store wants written.
+/// Collects the writes of the store.
 fn carry_out(lfs: &mut Lfs, writes: &mut Vec<(u64, Vec<u8>)>) {
     while let Some(job) = lfs.next_job() {
         if let Request::Write { at_bytes, data } = job.request() {
@@ -149,7 +149,7 @@ fn carry_out(lfs: &mut Lfs, writes: &mut Vec<(u64, Vec<u8>)>) {
     }
 }
 
-/// What a device of zeros holds after those writes.
+/// The content of a zeroed device after those writes.
 fn written(writes: &[(u64, Vec<u8>)], at_bytes: u64, len_bytes: u32) -> Vec<u8> {
     let mut out = vec![0; len_bytes as usize];
     let end = at_bytes + u64::from(len_bytes);
@@ -197,7 +197,7 @@ fn first_write(
     };
     // All logs are about to enter their first segment.
     let about_to_enter = |segment| Some(Tail { segment, sector: geo.segment_sectors, next_segment: segment });
-    // Segment 1 is where the first log goes on.
+    // The first log continues in segment 1.
     let others = (2..=1 + u64::from(data_logs)).map(|segment| about_to_enter(SegmentId(segment)));
     let tails = std::iter::once(about_to_enter(SegmentId(0))).chain(others).collect();
     let checkpoint = Checkpoint {

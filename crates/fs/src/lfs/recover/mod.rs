@@ -1,7 +1,7 @@
 //! Making and opening volumes: `mkfs`; `open` finds the newest checkpoint, `recovery` rolls forward from there along the
-//! summaries (`log_tail`), counts what they say (`tally`), and compares the trees of what they changed (`compare`, `near`);
-//! `evidence` tells the end of the log from damage, `mend` states accounts anew for a repair. All of them read through
-//! [`crate::device_reader`], steps of the store through `drive`.
+//! summaries (`log_tail`), counts the bytes in them (`tally`), and compares the trees of the changed inodes (`compare`,
+//! `near`); `evidence` distinguishes the end of the log from damage, `mend` restates the accounts for a repair. All of them
+//! read through [`crate::device_reader`], and steps of the store run through `drive`.
 
 mod compare;
 mod drive;

@@ -1,8 +1,8 @@
-//! `Near`: blocks and records that the comparison of trees will look at next, read together.
+//! `Near`: blocks and records that the comparison of trees needs next, read together.
 //!
-//! The comparison goes from inode to inode and down each tree. Before it goes through a list of pointers, it names those ahead,
-//! and a bounded part of them is read at once. A block is dropped when it is used. One that could not be read is not kept: the
-//! look that needs it reads it alone and meets the error.
+//! The comparison goes from inode to inode and down each tree. Before it goes through a list of pointers, it names the next
+//! ones, and a bounded number of them is read at once. A block is dropped when it has been used. A block that could not be read
+//! is not kept: the code that needs it reads it alone and gets the error.
 //!
 //! Memory: [`FETCH_BYTES`] for each list on the way down: the inodes, and the levels of one tree.
 //!

@@ -34,13 +34,13 @@ use firnfs_format::superblock::{
 use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
 use std::collections::BTreeSet;
 
-/// Mounts without a complete checkpoint from which on one is due at once: a checkpoint has room for [`MAX_SPANS`].
+/// After this many mounts in a row without a complete checkpoint one is due at once: a checkpoint has room for [`MAX_SPANS`].
 const SPANS_DUE: usize = 16;
 
 /// Why bytes are not a volume that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFirnfs {
-    /// No superblock anywhere it should be.
+    /// There is no superblock in any of its places.
     #[error("not a firnfs volume ({0})")]
     NoSuperblock(DecodeError),
     /// Made by another version of the format.
@@ -70,7 +70,7 @@ pub fn read_superblock(read: &mut dyn DeviceReader, device_bytes: u64) -> Result
         .filter(|copy| copy.end_bytes() <= device_bytes)
         .collect();
     let mut first_error = None;
-    // The others only if they are needed: they lie far away.
+    // The other copies are read only if they are needed: they lie far away.
     let (first, others) = copies.split_at(copies.len().min(1));
     for copies in [first, others] {
         for bytes in read.read_all(copies) {
@@ -84,7 +84,7 @@ pub fn read_superblock(read: &mut dyn DeviceReader, device_bytes: u64) -> Result
     Err(first_error.unwrap_or_else(empty))
 }
 
-/// What one copy says of the volume; `Err` if it may be rot, and another copy can tell.
+/// The verdict of one copy on the volume; `Err` if this copy may be damaged and another copy should decide.
 fn verdict_of(bytes: &[u8], device_bytes: u64) -> Result<Result<Superblock, NotFirnfs>, NotFirnfs> {
     let why = match Superblock::decode(bytes) {
         Ok(sb) if sb.size_bytes > device_bytes => {
@@ -99,7 +99,7 @@ fn verdict_of(bytes: &[u8], device_bytes: u64) -> Result<Result<Superblock, NotF
         return Err(NotFirnfs::NoSuperblock(why));
     }
     let other = NotFirnfs::Version(version);
-    // Without a checksum that we know it may be rot.
+    // Without a checksum that this version can verify, the copy may be damaged.
     if Superblock::is_sealed(bytes) { Ok(Err(other)) } else { Err(other) }
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn read_slots(
 /// The checkpoint that counts.
 ///
 /// # Errors
-/// `Corrupt` if neither slot holds one; `Unsupported` if either has features that this code does not know: the log behind
+/// `Corrupt` if neither slot holds one; `Unsupported` if either has features that this code does not know: the log after
 /// the other one may use them.
 pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Checkpoint, FsError> {
     let is_newer = |slot: &Result<_, DecodeError>| slot.as_ref().is_err_and(|e| e.what == UNKNOWN_FEATURES);
@@ -143,7 +143,7 @@ pub(crate) fn newest(slots: &[Result<Checkpoint, DecodeError>; 2]) -> Result<Che
     })
 }
 
-/// The logs are all open, within the volume, on boundaries of writes, and in no segment twice.
+/// True if all logs are open, within the volume, on boundaries of write units, and in different segments.
 fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
     let mut segments = BTreeSet::new();
     tails.len() >= 2
@@ -158,7 +158,7 @@ fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
         })
 }
 
-/// A checkpoint with a right checksum may still say what cannot be, if somebody made it on purpose.
+/// A checkpoint with a correct checksum may still have impossible values, if somebody made it on purpose.
 fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
     let height_max = Table::new(InodeNo::INODE_MAP, base.imap, geo.block_bytes).height_for(INODE_NUMBERS);
     let root_ok = |root: &TableRoot| {
@@ -194,7 +194,7 @@ impl Lfs {
     ///
     /// # Errors
     /// `Corrupt` if both checkpoints are damaged, or the log contradicts itself; `ReadOnly` if it is to be written and has
-    /// features that only reading may ignore; `Io`.
+    /// features that only a reader may ignore; `Io`.
     pub fn open(
         read: &mut dyn DeviceReader,
         sb: Superblock,
@@ -208,7 +208,7 @@ impl Lfs {
     /// Opens a volume at one of its checkpoints and rolls forward from there.
     ///
     /// # Errors
-    /// `Corrupt` if the checkpoint says what cannot be; or if the log contradicts it; `Io`.
+    /// `Corrupt` if the checkpoint has impossible values, or if the log contradicts it; `Io`.
     pub(crate) fn open_at(
         read: &mut dyn DeviceReader,
         sb: Superblock,
@@ -251,7 +251,7 @@ impl Lfs {
         Ok(lfs)
     }
 
-    /// Whether so many mounts crashed before their first checkpoint that this one should not wait with its own.
+    /// Whether this mount should write a checkpoint at once, because many mounts crashed before their first one.
     #[must_use]
     pub fn needs_checkpoint_at_mount(&self) -> bool {
         self.tables.spans.len() > SPANS_DUE

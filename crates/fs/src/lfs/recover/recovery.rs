@@ -2,13 +2,13 @@
 //! BSD-LFS, sections 2.2 and 4.3).
 //!
 //! The partial segments of all logs are merged by serial; each must carry the incarnation that the checkpoint expects, the
-//! CRC of its predecessor's summary, and blocks with right CRCs. The first that does not ends the log. Only whole batches
-//! count. A batch's inode records say everything: old and new block trees are compared to bring the usage up to date
-//! ([`compare`](super::compare)), and no operation has to be replayed.
+//! CRC of its predecessor's summary, and blocks with correct CRCs. The log ends at the first that does not. Only whole
+//! batches count. The inode records of a batch are sufficient: old and new block trees are compared to update the usage
+//! table ([`compare`](super::compare)), and no operation has to be replayed.
 //!
-//! The blocks of a checkpoint count only if something follows them: at the end of the log, where its slot was not written, they are
-//! of no use, and the next mount writes over them. So mounts that are killed in the checkpoint that they begin with, again and
-//! again, leave the log as they found it.
+//! The blocks of a checkpoint count only if something follows them: at the end of the log, where the slot was not written, they
+//! have no use, and the next mount overwrites them. So mounts that are killed, again and again, during the checkpoint with
+//! which they begin leave the log as they found it.
 
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
@@ -38,13 +38,13 @@ pub struct RollForward {
     pub partials: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Inodes that came out different from the checkpoint.
+    /// Inodes that differ from the checkpoint.
     pub inodes: u64,
-    /// Partial segments of a batch or of a checkpoint that never was completed, and so did not count.
+    /// Partial segments of an incomplete batch or checkpoint, which did not count.
     pub incomplete: u64,
-    /// Where the log ends, those included.
+    /// Where the log ends, including those.
     pub read_to: LogEnd,
-    /// A part of the log that was durable and is damaged: what it held, and all after it, is missing.
+    /// A part of the log that was durable and is damaged: its content, and everything after it, is missing.
     pub lost: Option<LostLog>,
 }
 
@@ -69,16 +69,17 @@ pub(super) fn is_directory(record: &Record<'_>) -> bool {
     record.raw.kind == Kind::Directory as u8
 }
 
-/// Partial segments accepted: first address to the one behind.
+/// Partial segments accepted: first address, and the address after the last sector.
 pub(super) type Accepted = BTreeMap<SectorAddr, SectorAddr>;
 
-/// What lies where a log may go on: each place is read once, however many serials are looked for there.
+/// The summaries at the places where a log may continue: each place is read once, no matter how many serials are looked for
+/// there.
 type Heads = BTreeMap<SectorAddr, Option<Summary>>;
 
-/// Segments after the one that a log has entered that are read meanwhile.
+/// How many segments after the one that a log has entered are read ahead.
 const SEGMENTS_AHEAD: u32 = 2;
 
-/// How far the log is read, at the end of a whole batch.
+/// How far the log has been read, at the end of a whole batch.
 #[derive(Clone)]
 pub(in crate::lfs) struct Position {
     pub tails: Vec<Option<Tail>>,
@@ -196,7 +197,7 @@ impl Lfs {
         Ok(None)
     }
 
-    /// The places where a log may go on, as far as they are in the volume.
+    /// The places in the volume where a log may continue.
     fn places(&self, tail: &Tail) -> impl Iterator<Item = (SegmentId, u32)> + use<> {
         let geo = self.geo.clone();
         [(tail.segment, tail.sector), (tail.next_segment, 0)]
@@ -209,8 +210,8 @@ impl Lfs {
         Way { at_bytes: at(sector), end_bytes: at(0).saturating_add(u64::from(self.geo.segment_bytes)) }
     }
 
-    /// A log has entered a segment: begins to read those after it, as far as it has named them. What lies there may be of no
-    /// use; only [`Self::next_partial`] judges that.
+    /// Called when a log has entered a segment: begins to read the next ones, as far as the log has named them. These bytes
+    /// may turn out useless; only [`Self::next_partial`] judges that.
     fn run_ahead(&self, bytes: &mut LogTail<'_>, heads: &mut Heads, entered: &Summary) {
         let mut next = entered.next_segment;
         for _ in 0..SEGMENTS_AHEAD {
@@ -287,7 +288,7 @@ impl Lfs {
         let bytes = bytes.bytes(way, header.len_sectors * SECTOR_BYTES)?;
         let Some(partial) = partial_at(bytes, &self.sb.uuid, &self.geo, sector) else { return Ok(None) };
         self.check_way_on(&partial.summary)?;
-        // A flush covered everything up to `durable_through`; what lies above may be torn.
+        // A flush covered everything up to `durable_through`; later serials may be torn.
         let whole = partial.entries.iter().all(|e| {
             self.stored_in(bytes, segment, sector, &e.ptr)
                 .is_some_and(|stored| e.ptr.is_hole() || firnfs_format::crc32c(stored) == e.ptr.crc)
@@ -295,7 +296,7 @@ impl Lfs {
         Ok((whole || is_on(Mutation::UncheckedBlocks)).then_some(partial))
     }
 
-    /// A summary whose checksum is right leads on to a segment that there is.
+    /// Checks that a summary with a correct checksum names an existing segment as the next one.
     fn check_way_on(&self, summary: &Summary) -> Result<(), FsError> {
         if summary.next_segment.0 < self.geo.segments {
             return Ok(());
@@ -364,7 +365,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// An inode number in a summary: one that the inode map can have.
+    /// Checks that the inode map can have an inode number found in a summary.
     fn check_number(&self, ino: InodeNo, summary: &Summary) -> Result<(), FsError> {
         if (InodeNo::ROOT.0..INODE_NUMBERS).contains(&ino.0) {
             return Ok(());

@@ -1,11 +1,11 @@
-//! What the summaries of a crashed mount's log say for the [`Counters`]: bytes of the log, by kind.
+//! Counts log bytes by kind from the summaries of a crashed mount's log, for the [`Counters`].
 //!
-//! The counters are in the checkpoint; what a mount counted after its last one is lost with it. Its log is not: roll-forward reads the
-//! summaries of all of it. They say what was written, but not why, so counts of the cleaner's work, of files put in order, of bytes that users
-//! wrote, and of checkpoints stay as the checkpoint has them.
+//! The counters are in the checkpoint; the counts that a mount made after its last checkpoint are lost in a crash. Its log is
+//! not lost: roll-forward reads all its summaries. They say what was written, but not why, so the counts of the cleaner's work,
+//! of coalesced files, of bytes that users wrote, and of checkpoints stay as in the checkpoint.
 //!
-//! Invariant: what a tally adds for a batch is what [`Counters::count_partial`] added when the batch was laid out. Caller:
-//! [`recovery`](super::recovery).
+//! Invariant: a tally adds for a batch exactly the counts that [`Counters::count_partial`] added when the batch was laid
+//! out. Caller: [`recovery`](super::recovery).
 
 use crate::lfs::base::counters::Counters;
 use crate::lfs::base::kinds::{KindBytes, LogKind};
@@ -14,7 +14,7 @@ use crate::store::Fork;
 use firnfs_format::summary::EntryKind;
 use firnfs_format::{InodeNo, SECTOR_BYTES, Serial};
 
-/// The root directory, from which a new volume rolls forward: counts since mkfs begin behind it.
+/// The root directory, from which a new volume rolls forward: counts since mkfs begin after it.
 const WRITTEN_BY_MKFS: Serial = Serial(1);
 
 /// Bytes of a batch, or of several that count together.
@@ -22,7 +22,7 @@ const WRITTEN_BY_MKFS: Serial = Serial(1);
 pub(in crate::lfs) struct Tally {
     log_bytes: u64,
     placed: KindBytes,
-    /// Blocks of which only the inode's record, later in the batch, says whether they are a directory's.
+    /// Blocks of inodes whose type only the record, later in the batch, tells: file or directory.
     content: Vec<(InodeNo, u32)>,
 }
 
@@ -53,7 +53,7 @@ impl Tally {
         }
     }
 
-    /// The batch counts: adds it up. `is_directory` says so of the inodes whose records are in it.
+    /// Adds up a batch that counts. `is_directory` tells for each inode with a record in the batch whether it is a directory.
     pub(in crate::lfs) fn add_to(mut self, counters: &mut Counters, is_directory: impl Fn(InodeNo) -> bool) {
         for (ino, bytes) in self.content {
             self.placed.add(LogKind::of_block(Fork::Data, 0, is_directory(ino)), bytes);

@@ -1,6 +1,7 @@
 //! What an operation needs before it may begin: blocks and inodes in memory, room on the volume, room in the log.
 //!
-//! Looking changes nothing but caches, and chooses the number of a new inode. Caller: `store`, in `begin`, with each intent that the operation declares.
+//! It changes nothing but caches, and chooses the number of a new inode. Caller: `store`, in `begin`, with each intent that the
+//! operation declares.
 
 use crate::bmap::Parent;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
@@ -20,14 +21,14 @@ pub(in crate::lfs) const PRUNE_AT_ONCE: u64 = 2048;
 /// Inodes waiting to be freed in the background before operations wait for it.
 const REAP_BACKLOG: usize = 4096;
 
-/// What an operation needs, summed up over its intents.
+/// What an operation needs: the sum over its intents.
 #[derive(Default)]
 pub(in crate::lfs) struct Demand {
-    /// What is to be read first.
+    /// Blocks to be read first.
     pub needs: Vec<Fetch>,
-    /// More live bytes.
+    /// Additional live bytes.
     pub growth_bytes: u64,
-    /// The same by who pays.
+    /// The same by owner who pays.
     pub charges: Vec<Charge>,
     /// Bytes that turn dirty.
     pub log_bytes: u64,
@@ -51,7 +52,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// The inode must not be waiting for the background to drop blocks that the operation could meet.
+    /// The background must not still have to drop blocks of the inode that the operation could meet.
     fn look_inode(&mut self, ino: InodeNo) -> Outcome<()> {
         let core = self.load_inode(ino)?;
         if core.freed {
@@ -72,8 +73,8 @@ impl Lfs {
     ) -> Outcome<()> {
         let block_bytes = u64::from(self.geo.block_bytes);
         let tariff = self.tariff(ino, fork, range.end);
-        // Metadata that is there may grow by what `Change` declares, whatever it is charged until it is laid out: else a
-        // name could not be removed from a full volume.
+        // Existing metadata blocks may grow by the bytes that `Change` declares, no matter how much they are charged
+        // until the layout: otherwise a name could not be removed from a full volume.
         let is_metadata = fork == Fork::Index || fork == Fork::Data && self.is_directory(ino);
         let mut above = None;
         for index in self.blocks_of(range.start, range.end - range.start) {
@@ -100,8 +101,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// The pointer to a block that will be written, with all that turns dirty above it in memory. `above` is the indirect block
-    /// over the last one looked at: neighbours share it.
+    /// The pointer to a block that will be written; brings the blocks above it that turn dirty into memory. `above` is the
+    /// indirect block above the block examined last: neighbours share it.
     fn look_ptr(
         &mut self,
         key: BlockKey,
@@ -171,7 +172,7 @@ impl Lfs {
         let mut pruning = Pruning::new(whole, budget);
         self.survey(ino, fork, &mut pruning)?;
         if in_background {
-            // A truncate leaves what is not at hand to the background.
+            // A truncate leaves blocks that are not in memory to the background.
             return if self.files.reap_len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) };
         }
         demand.needs.append(&mut pruning.needs);
@@ -221,7 +222,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// What one intent needs, and who pays for what it takes.
+    /// What one intent needs, and who pays for the space.
     ///
     /// # Errors
     /// As [`Self::look`].
@@ -247,7 +248,7 @@ impl Lfs {
     /// What one intent needs.
     ///
     /// # Errors
-    /// `Need`, `Room` if the background comes first; what makes the intent impossible.
+    /// `Need`, `Room` if the background has to work first; the error that makes the intent impossible.
     fn look(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
         match *intent {
             Intent::Create { bytes, .. } => self.look_create(bytes, demand),
@@ -268,8 +269,8 @@ impl Lfs {
                 self.look_inode(ino)?;
                 let block_bytes = u64::from(self.geo.block_bytes);
                 self.look_block(Self::data_key(ino, fork, at_bytes / block_bytes), demand)?;
-                // While dirty it is charged as a whole block; the commit gives back what is not used, and that is no
-                // more than before.
+                // While dirty it is charged as a whole block; the commit gives back the unused part, and what
+                // remains is no more than before.
                 demand.log_bytes += block_bytes + 64;
                 Ok(())
             }

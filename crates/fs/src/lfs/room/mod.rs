@@ -1,5 +1,5 @@
-//! Room: the open operation (`operation`), what it needs (`demand`), live space (`space`), clean segments and for whom they are (`segments`), and how
-//! much the cleaner does about them, and when (`throttle`).
+//! Room: the open operation (`operation`), what it needs (`demand`), live space (`space`), clean segments and who may take them
+//! (`segments`), and when and how much the cleaner works (`throttle`).
 
 pub(in crate::lfs) mod demand;
 pub(in crate::lfs) mod operation;

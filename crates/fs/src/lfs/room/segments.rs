@@ -1,4 +1,4 @@
-//! Clean segments: how many there are, and for whom. The one answer to "how much room": everyone who takes clean segments asks it.
+//! Clean segments: how many there are, and who may take them. All code that takes clean segments asks here "how much room".
 //!
 //! A [`Room`] is a value, computed from the tables at the beginning of a step or an operation. Clean segments have an order of
 //! claims. From the bottom up:
@@ -9,18 +9,20 @@
 //! ```
 //! - A *checkpoint* is never refused for the reserve: it may take the last clean segments.
 //! - The *cleaner* takes what a checkpoint after its pass does not need ([`Room::for_moves`]); in idle time it stays above low.
-//! - *Users* are let in as long as all that is dirty can be laid out above the reserve ([`Room::admits`]). They wait for the
-//!   cleaner otherwise; nobody gets ENOSPC here.
+//! - *Users* are admitted as long as all dirty data can be laid out above the reserve ([`Room::admits`]). Otherwise they
+//!   wait for the cleaner; lack of clean segments is never ENOSPC.
 //!
 //! Invariants, property-tested below without a volume: whatever the order of requests, a checkpoint finds the segments that it
-//! needs; and if users have to wait, a checkpoint or a pass of the cleaner is possible and brings them on.
+//! needs; and if users have to wait, a checkpoint or a pass of the cleaner is possible and makes room for them.
 //!
-//! Each clean segment more makes all others fuller, and cleaning them dearer. So low, high and target are at most a quarter, a half
-//! and a half of what is not live beyond the reserve.
+//! Each additional clean segment makes the segments in use fuller, and cleaning them more expensive. So low, high and target
+//! are at most a quarter, a half and a half of the space beyond the reserve that is not live.
 
-/// The target is room for a burst of writes times this, in quarters: dirty ends and metadata come with it.
+/// The target is room for a burst of writes times this, in quarters: a burst brings metadata and unused ends of segments with
+/// it.
 const BURST_QUARTERS: u64 = 5;
-/// The target is at least this part of what is not live beyond the reserve: the first burst is not known.
+/// The target is at least this part of the space beyond the reserve that is not live: the size of the first burst is not
+/// known.
 const TARGET_LEAST_PART: u64 = 8;
 
 /// See the module's head. Counts are segments unless they say bytes.
@@ -30,17 +32,17 @@ pub(in crate::lfs) struct Room {
     pub segments: u64,
     /// Clean and ready to be written.
     pub ready: u64,
-    /// Clean, but to be written only after checkpoints.
+    /// Clean, but writable only after checkpoints.
     pub waiting: u64,
-    /// Clean ones kept for checkpoints and the cleaner.
+    /// Clean segments kept for checkpoints and the cleaner.
     pub reserve: u64,
-    /// What a checkpoint and the end of its write take of those, beyond the inode map.
+    /// How many of those a checkpoint and the end of its write take, beyond the inode map.
     pub checkpoint: u64,
-    /// Open logs: each may enter a segment for the last of what is written.
+    /// Open logs: each may enter a segment for the last part of a write.
     pub open_logs: u64,
-    /// What all that is live would take if it lay close together.
+    /// Segments that all live data would take if it lay close together.
     pub live: u64,
-    /// A few commits.
+    /// Segments for a few commits.
     pub commits: u64,
     /// Bytes of a segment that can hold live data.
     pub usable_bytes: u64,
@@ -48,23 +50,23 @@ pub(in crate::lfs) struct Room {
     pub segment_bytes: u64,
     /// Dirty bytes.
     pub dirty_bytes: u64,
-    /// Bytes of changed table blocks that the reserve has no room for.
+    /// Bytes of changed table blocks for which the reserve has no room.
     pub tables_bytes: u64,
-    /// The largest burst of users' writes of late, in bytes.
+    /// The largest recent burst of users' writes, in bytes.
     pub burst_bytes: u64,
 }
 
 impl Room {
-    /// True if what is dirty and `more_bytes` can be laid out without touching the reserve. A quarter of what is free stays for
-    /// the ends of segments and for what the estimate does not know.
+    /// True if all dirty data and `more_bytes` can be laid out without touching the reserve. A quarter of the free room is left
+    /// for the unused ends of segments and for errors of the estimate.
     pub fn admits(&self, more_bytes: u64) -> bool {
         let free = self.ready.saturating_sub(self.reserve);
         self.dirty_bytes + more_bytes + self.tables_bytes <= free * self.usable_bytes * 3 / 4
     }
 
-    /// Clean segments that a pass of the cleaner may fill: not those that the logs will go on in, one that each log may enter for
-    /// the last of what the pass writes, what the checkpoint and the end of its write take, and what is dirty, which is written
-    /// first and to all logs as well.
+    /// Clean segments that a pass of the cleaner may fill. It leaves those in which the logs will continue, one for each log
+    /// for the last part of the pass's write, those of the checkpoint and the end of its write, and those for dirty data, which
+    /// is written first, and to all logs too.
     pub fn for_moves(&self) -> u64 {
         let dirty = match self.dirty_bytes {
             0 => 0,
@@ -73,12 +75,12 @@ impl Room {
         self.ready.saturating_sub(2 * self.open_logs + self.checkpoint + dirty)
     }
 
-    /// The same in idle time: users that come back find the clean segments below the low-water mark.
+    /// The same in idle time: users that come back find the clean segments below the low-water mark untouched.
     pub fn for_idle_moves(&self) -> u64 {
         self.for_moves().min(self.ready.saturating_sub(self.low()))
     }
 
-    /// Segments beyond the reserve that hold nothing live, as if all that is live lay close together.
+    /// Segments beyond the reserve without live data, as if all live data lay close together.
     fn free(&self) -> u64 {
         self.segments.saturating_sub(self.live + self.reserve)
     }
@@ -93,7 +95,7 @@ impl Room {
         2 * self.low() - self.reserve
     }
 
-    /// Up to where idle time is used.
+    /// The mark up to which the cleaner works in idle time.
     pub fn idle_target(&self) -> u64 {
         let free = self.free();
         let burst = (self.burst_bytes / 4 * BURST_QUARTERS).div_ceil(self.segment_bytes);
@@ -106,12 +108,12 @@ impl Room {
         self.ready < self.low()
     }
 
-    /// True if users' writes wait, or would: the cleaner goes as fast as it can.
+    /// True if users' writes wait, or would wait: the cleaner works as fast as it can.
     pub fn is_at_reserve(&self) -> bool {
         self.ready <= self.reserve
     }
 
-    /// Clean segments, of which some wait for checkpoints.
+    /// Clean segments, including those that wait for checkpoints.
     pub fn soon(&self) -> u64 {
         self.ready + self.waiting
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// Size of a segment.
 const SEGMENT_BYTES: u64 = 1048;
-/// What of it can hold live data: blocks do not cross its end.
+/// The part of it that can hold live data: blocks do not cross its end.
 const USABLE_BYTES: u64 = 1000;
 /// Size of a block.
 const BLOCK_BYTES: u64 = 48;
@@ -20,7 +20,7 @@ const OPERATION_BYTES: u64 = USABLE_BYTES;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Segment {
-    /// Ready to be written after so many more checkpoints.
+    /// Ready to be written after this many more checkpoints.
     Clean(u8),
     InUse(u64),
 }
@@ -28,7 +28,7 @@ enum Segment {
 /// A volume as far as clean segments are concerned. A log that needs a segment takes the first that is ready.
 struct Model {
     segments: Vec<Segment>,
-    /// Of each open log the segment, and how much of it is written.
+    /// The segment of each open log, and how much of it is written.
     tails: Vec<(usize, u64)>,
     /// Blocks of the tables, by segment: the next checkpoint replaces them.
     tables: Vec<usize>,
@@ -63,7 +63,7 @@ impl Model {
         RESERVE + 2 * (self.tails.len() as u64 - 3)
     }
 
-    /// As `capacity_bytes` of the log has it.
+    /// As the log's `capacity_bytes` computes it.
     fn capacity_bytes(&self) -> u64 {
         let segments = self.segments.len() as u64;
         let over = (segments * 7).div_ceil(100).max(self.reserve() + 4 + 2);
@@ -89,7 +89,8 @@ impl Model {
         }
     }
 
-    /// Writes so many live bytes to a log, block after block. The caller has asked for the room, so the segments are there.
+    /// Writes that many live bytes to a log, block after block. The caller has asked for the room, so there are enough
+    /// segments.
     fn write(&mut self, log: usize, live_bytes: u64) -> Vec<usize> {
         let mut written = Vec::new();
         let mut left = live_bytes;
@@ -98,7 +99,7 @@ impl Model {
             let (mut at, mut filled) = self.tails[log];
             if filled + block > SEGMENT_BYTES {
                 let ready = self.segments.iter().position(|s| *s == Segment::Clean(0));
-                at = ready.expect("whoever writes found the segments for it");
+                at = ready.expect("the caller made sure that there are enough segments");
                 self.segments[at] = Segment::InUse(0);
                 filled = 0;
             }
@@ -126,7 +127,7 @@ impl Model {
         self.tails.iter().any(|tail| tail.0 == at)
     }
 
-    /// Somewhere so many live bytes die.
+    /// Lets that many live bytes die somewhere.
     fn kill(&mut self, mut bytes: u64) {
         while bytes > 0 && self.live_bytes() > 0 {
             let at = self.draw(self.segments.len() as u64) as usize;
@@ -138,7 +139,7 @@ impl Model {
         }
     }
 
-    /// A user writes, if that is admitted; overwrites once the volume is full.
+    /// A user writes, if the write is admitted; once the volume is full, the user overwrites.
     fn user_writes(&mut self, bytes: u64) -> bool {
         if !self.room().admits(bytes) {
             return false;
@@ -176,7 +177,7 @@ impl Model {
         }
     }
 
-    /// Moves the live bytes of the emptiest segments, as many as there is room for; false if nothing is gained by it.
+    /// Moves the live bytes of the emptiest segments, as many as there is room for; false if that gains nothing.
     fn clean(&mut self, room_segments: u64) -> bool {
         self.commit();
         let live_of = |segments: &[Segment], at: usize| match segments[at] {
@@ -202,7 +203,7 @@ impl Model {
         victims * SEGMENT_BYTES > live_bytes + live_bytes / 64
     }
 
-    /// Upkeep as the log does it when somebody waits, until the largest operation is admitted.
+    /// Upkeep as in the log while somebody waits, until the largest operation is admitted.
     fn bring_users_on(&mut self) {
         for _ in 0..20 * self.segments.len() {
             if self.room().admits(OPERATION_BYTES) {
@@ -249,13 +250,13 @@ proptest! {
         seed in any::<u64>(),
         requests in requests(),
     ) {
-        // As mkfs: a volume has a log more for each 256 segments, and is larger by what that takes.
+        // As in mkfs: a volume has one more log for each 256 segments, and is larger by the room that this log takes.
         let segments = segments + 2 * (logs - 3);
         let mut model = Model::new(segments, logs);
         model.noise = seed | 1;
         for request in requests {
             match request {
-                // `write` panics if somebody took what was not there for it.
+                // `write` panics if somebody took segments that were not meant for it.
                 Request::Write(bytes) => drop(model.user_writes(bytes)),
                 Request::Kill(bytes) => model.kill(bytes),
                 Request::Commit => model.commit(),

@@ -1,5 +1,5 @@
-//! Live space, the only source of ENOSPC, and what there is of dirty bytes and reserves; `segments` makes room in the log of it, a
-//! reason to wait.
+//! Live space, the only source of ENOSPC, and the sizes of dirty data and reserves. `segments` computes log room from them, the
+//! lack of which only makes operations wait.
 
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
@@ -13,45 +13,45 @@ use firnfs_format::{InodeNo, SECTOR_BYTES};
 pub(in crate::lfs) const OP_MAX_BYTES: u64 = 1 << 20;
 /// Part of a segment that summaries, padding and unused ends take at most, in 1/1024.
 const SUMMARY_SHARE: u64 = 48;
-/// What a file takes beyond its blocks and its record, in bytes: the entry of the record in a summary, which is more of a
-/// small record than [`SUMMARY_SHARE`] has room for.
+/// Space that a file takes beyond its blocks and its record, in bytes: the entry of the record in a summary, which for a
+/// small record is a larger share than [`SUMMARY_SHARE`].
 const INODE_SUMMARY_BYTES: u64 = 32;
 /// The same with its entry in the inode map.
 pub(in crate::lfs) const INODE_EXTRA_BYTES: u64 = INODE_SUMMARY_BYTES + TABLE_ENTRY_BYTES as u64;
-/// Over-provision: segments in 1/100 that users cannot fill, so that cleaning stays cheap.
+/// Over-provision: the percentage of segments that users cannot fill, so that cleaning stays cheap.
 const OVER_PROVISION_PERCENT: u64 = 7;
-/// Levels of indirect blocks that matter to how much room a range of a file needs; those above have one block each at most.
+/// Levels of indirect blocks that matter for the room that a range of a file needs; higher levels add at most one block each.
 const INDIRECT_LEVELS: u32 = 4;
-/// What one operation asks for at most beyond what it takes in the end, in bytes.
+/// The most that one operation asks for beyond what it uses in the end, in bytes.
 const PART_SPARE_BYTES: u64 = 16 << 10;
-/// Log bytes that saying of an inode that it was freed takes at most.
+/// Log bytes that the entry of a freed inode takes at most.
 const FREED_BYTES: u64 = 64;
 /// Clean segments that users' writes leave to checkpoints and the cleaner.
 pub(in crate::lfs) const RESERVE_SEGMENTS: u64 = CHECKPOINT_SEGMENTS as u64 + 8;
-/// Fewest segments a volume can have: the reserve, three open logs, and something to live in.
+/// Fewest segments a volume can have: the reserve, three open logs, and some room for data.
 pub const MIN_SEGMENTS: u64 = RESERVE_SEGMENTS + 16;
-/// A log more takes the segment it is in, and the one it will go on in.
+/// Segments that each additional log takes: the one it is in, and the one in which it will continue.
 const SEGMENTS_OF_A_LOG: u64 = 2;
-/// A volume has a log for data more for each so many segments: what that takes is less than a hundredth of it, while users
-/// cannot fill seven.
+/// A volume has one more log for data for each this many segments: such a log takes less than a hundredth of the volume,
+/// and seven hundredths are over-provision.
 const SEGMENTS_PER_LOG: u64 = 256;
 
-/// Logs for data that a new volume of that geometry is made with. With too few segments each log is too dear: what lies in
-/// open segments cannot be cleaned.
+/// Logs for data of a new volume with that geometry. On a small volume additional logs are too expensive, because open
+/// segments cannot be cleaned.
 pub(in crate::lfs) fn data_logs_for(geo: &Geometry) -> u8 {
     let more = (geo.segments / SEGMENTS_PER_LOG).min(u64::from(DATA_LOGS_MAX - DATA_LOGS_MIN));
     DATA_LOGS_MIN + more as u8
 }
 
-/// Clean segments for logs beyond those that every volume has.
+/// Clean segments for the logs beyond those that every volume has.
 pub(in crate::lfs) fn segments_of_more(data_logs: u8) -> u64 {
     SEGMENTS_OF_A_LOG * u64::from(data_logs.saturating_sub(DATA_LOGS_MIN))
 }
 
-/// Live bytes that users can fill on a volume of that geometry with so many logs for data.
+/// Live bytes that users can fill on a volume of that geometry with that many logs for data.
 #[must_use]
 pub(in crate::lfs) fn capacity_bytes(geo: &Geometry, data_logs: u8) -> u64 {
-    // However full it is, what is not live has to hold the reserve, the unused ends of the open logs, and room for one operation.
+    // However full the volume is, the rest must have room for the reserve, the unused ends of the open logs, and one operation.
     let operation = (OP_MAX_BYTES * 4 / 3).div_ceil(u64::from(geo.segment_bytes));
     let least = RESERVE_SEGMENTS + segments_of_more(data_logs) + 4 + operation;
     let over = (geo.segments * OVER_PROVISION_PERCENT).div_ceil(100).max(least);
@@ -63,14 +63,15 @@ pub(in crate::lfs) fn usable_bytes(geo: &Geometry) -> u64 {
     u64::from(geo.segment_bytes) * (1024 - SUMMARY_SHARE) / 1024
 }
 
-/// Room for what the cleaner itself lets die: a block moved has its indirect block written again, a record moved its block of
-/// the inode map. Those need about three times their size to live in, or cleaning a full volume would gain nothing.
+/// Room for the metadata that the cleaner itself lets die: moving a block rewrites its indirect block, moving a record
+/// rewrites its block of the inode map. This metadata needs about three times its size, or cleaning a full volume would gain
+/// nothing.
 fn churn_bytes(live_bytes: u64, inodes: u64, geo: &Geometry) -> u64 {
     2 * (live_bytes / geo.map.pointers_per_block() + inodes * TABLE_ENTRY_BYTES as u64)
 }
 
-/// Bytes of content that fit where so many live bytes do: each block takes its share of the indirect blocks above it along, and the
-/// room that those need to die in ([`churn_bytes`]), three pointers in all.
+/// Bytes of content that fit into that many live bytes: each block also needs its share of the indirect blocks above it, and of
+/// the room for their dead versions ([`churn_bytes`]), three pointers in all.
 fn content_bytes(live_bytes: u64, geo: &Geometry) -> u64 {
     let pointers = geo.map.pointers_per_block();
     live_bytes / pointers * (pointers - 3)
@@ -86,8 +87,8 @@ impl Lfs {
             <= capacity_bytes(&self.geo, self.writer.log.data_logs())
     }
 
-    /// True if that many more blocks of content fit, with the indirect blocks that they bring at most: at either end of a range one
-    /// of each level that it only begins to fill.
+    /// True if that many more blocks of content fit, with the most indirect blocks that they can need: at each end of a range
+    /// one partly filled block of each level.
     pub(in crate::lfs) fn has_space_for_blocks(&self, blocks: u64) -> bool {
         let block_bytes = u64::from(self.geo.block_bytes);
         let pointers = self.geo.map.pointers_per_block();
@@ -101,8 +102,9 @@ impl Lfs {
         self.has_space(growth_bytes.saturating_add(churn_bytes).saturating_add(PART_SPARE_BYTES))
     }
 
-    /// Live bytes, and what they drag along that is not live yet or never is: many small files would fill the log with
-    /// their summaries and with the inode map, until nothing is left to move in and deletes have no room.
+    /// Live bytes, and the space they need that is not live yet or never is: without it many small files would fill
+    /// the log with their summaries and with the inode map, until the cleaner has no room to move blocks and deletes
+    /// have none.
     fn taken_bytes(&self) -> u64 {
         self.accounts.live_bytes()
             + self.tables.imap.used * INODE_SUMMARY_BYTES
@@ -116,8 +118,9 @@ impl Lfs {
         self.shelf.cache.dirty_bytes() + self.files.dirty_record_bytes() + freed
     }
 
-    /// What is dirty and the tables, as they will go to the log at most. Memory holds more: an indirect block of a short file is
-    /// trimmed to a sector, and a pass that counted all of it would move so little that checkpoints take what it gains.
+    /// An upper bound of the bytes that dirty data and the tables will take in the log. They take more in memory: an indirect
+    /// block of a short file is trimmed to a sector in the log. A pass that counted the memory would move so little that its
+    /// checkpoints would use up its gain.
     pub(in crate::lfs) fn taken_log_bytes(&self) -> u64 {
         let freed = self.files.freed_len() as u64 * FREED_BYTES;
         self.shelf.cache.owed_bytes() + self.files.dirty_record_bytes() + freed + self.changed_table_bytes()
@@ -128,14 +131,14 @@ impl Lfs {
         RESERVE_SEGMENTS + segments_of_more(self.writer.log.data_logs()) + 2 * self.checkpoint_segments()
     }
 
-    /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves has a
-    /// block of it written again, at worst all of them.
+    /// Clean segments that the inode map may take in the checkpoint after a pass of the cleaner: each inode that moves
+    /// rewrites a block of it, in the worst case all blocks.
     pub(in crate::lfs) fn checkpoint_segments(&self) -> u64 {
         let map_bytes = self.tables.imap.used * TABLE_ENTRY_BYTES as u64;
         map_bytes.min(CHECKPOINT_MAP_BYTES).div_ceil(u64::from(self.geo.segment_bytes))
     }
 
-    /// Clean segments, and for whom they are, as things are now.
+    /// The present state of clean segments, and who may take them.
     pub(in crate::lfs) fn room_now(&self) -> Room {
         let segment_bytes = u64::from(self.geo.segment_bytes);
         Room {
@@ -155,7 +158,7 @@ impl Lfs {
         }
     }
 
-    /// Bytes of table blocks that the next checkpoint has to write, those above the leaves apart.
+    /// Bytes of table blocks that the next checkpoint has to write, not counting those above the leaves.
     pub(in crate::lfs) fn changed_table_bytes(&self) -> u64 {
         (self.tables.imap.changed_blocks() + self.tables.usage.changed_blocks())
             * u64::from(self.geo.block_bytes)
@@ -166,7 +169,8 @@ impl Lfs {
         u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
     }
 
-    /// Space as statfs shows it, in bytes of content: a file as large as what is free fits. The over-provision is not in it.
+    /// Space as statfs shows it, in bytes of content: a file as large as the free space fits. It does not include the
+    /// over-provision.
     pub(in crate::lfs) fn space_now(&self) -> crate::store::Space {
         let capacity_bytes = capacity_bytes(&self.geo, self.writer.log.data_logs());
         let free_bytes = capacity_bytes.saturating_sub(self.taken_bytes());

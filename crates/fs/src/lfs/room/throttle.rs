@@ -1,11 +1,12 @@
-//! Throttle: how much the cleaner does, and when (Blackwell, Harris and Seltzer, USENIX 1995; BSD-LFS, section 4.4).
+//! Throttle: how much the cleaner works, and when (Blackwell, Harris and Seltzer, USENIX 1995; BSD-LFS, section 4.4).
 //!
 //! The marks are in `segments`. At the reserve users' writes wait. Below low the cleaner starts, on demand, and goes on to high;
-//! above the reserve it spends no more of the device than users do. While nobody asks for anything it goes on to the idle
-//! target, so that the next burst finds room: what it empties then need not be emptied while somebody waits. An idle pass leaves
-//! alone what is fuller than the average: that will be emptier later.
+//! above the reserve it spends no more of the device than users do. While no request arrives it continues to the idle target,
+//! so that the next burst finds room and nobody has to wait for the cleaner. An idle pass leaves alone segments fuller than the
+//! average: they will be emptier later.
 //!
-//! Invariants: an idle pass takes no clean segment that is below low; nothing is looked for again before something changed.
+//! Invariants: an idle pass takes no clean segment that belongs to the range below low; a search that found nothing is not
+//! repeated before something has changed.
 //!
 //! Callers: `step` (when), `clean` (what a pass may take).
 
@@ -15,31 +16,31 @@ use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use firnfs_format::TimeNs;
 
-/// A smaller burst makes the largest one count for less, by this part of itself: habits change.
+/// A smaller burst lowers the recorded largest one by this part of it, because use changes.
 const FORGET_PART: u64 = 8;
 /// Segments fuller than this, in sixteenths, are left alone by an idle pass.
 const IDLE_FULLEST_SIXTEENTHS: u64 = 15;
-/// Device bytes that cleaning on demand may spend at once before users have, in segments: one victim, moved.
+/// Device bytes, in segments, by which cleaning on demand may exceed the users' at first: one victim, read and moved.
 const CREDIT_SEGMENTS: u64 = 2;
 /// Passes on demand that together have to gain something.
 const GAIN_PASSES: u32 = 8;
-/// Checkpoints after which what was emptied may be written.
+/// Checkpoints after which emptied segments may be written.
 const CHECKPOINTS_TO_FREE: u8 = 2;
 
-/// What the volume looked like when a search found nothing worth doing.
+/// The state of the volume when a search found no worthwhile pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) struct Rest {
     live_bytes: u64,
     log_bytes: u64,
 }
 
-/// What idle time is used for at the moment.
+/// The present use of idle time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
     /// Live blocks are moved.
     #[default]
     Moving,
-    /// So many checkpoints are still to be made before what is empty may be written.
+    /// This many checkpoints are still needed before empty segments may be written.
     Freeing(u8),
 }
 
@@ -48,20 +49,20 @@ enum Phase {
 pub(in crate::lfs) struct Throttle {
     /// Cleaning on demand has begun and goes on to the high-water mark.
     is_filling: bool,
-    /// What users had written, and the cleaner had spent, when it began.
+    /// Log bytes of users, and device bytes of the cleaner, when that began.
     filling_since: (u64, u64),
     /// Since when the search for room on demand rests.
     pub(in crate::lfs) rests_since: Option<Rest>,
-    /// Passes on demand since gain was looked for, and the clean segments then.
+    /// Passes on demand since the last check of their gain, and the clean segments then.
     passes: u32,
     passes_from: u64,
     /// When the search in idle time began to rest.
     idle_rests_since: Option<Rest>,
-    /// Users have asked for something since the last idle time.
+    /// Users have made requests since the last idle time.
     is_burst: bool,
-    /// What users had written when they began.
+    /// Log bytes of users when the burst began.
     burst_from_bytes: u64,
-    /// The largest burst of late, in log bytes.
+    /// The largest recent burst, in log bytes.
     largest_burst_bytes: u64,
     phase: Phase,
     /// Clean segments when the present round of idle passes began.
@@ -69,7 +70,7 @@ pub(in crate::lfs) struct Throttle {
 }
 
 impl Lfs {
-    /// Log bytes that users wrote, with what they dragged along.
+    /// Log bytes that users caused, metadata included.
     fn user_log_bytes(&self) -> u64 {
         let moved_bytes = self.accounts.counters.cleaner_moved_bytes + self.accounts.counters.coalesced_bytes;
         self.accounts.counters.log_bytes.saturating_sub(moved_bytes)
@@ -80,7 +81,7 @@ impl Lfs {
         self.accounts.counters.cleaner_read_bytes + self.accounts.counters.cleaner_moved_bytes
     }
 
-    /// The largest burst of late, the present one included.
+    /// The largest recent burst, the present one included.
     pub(in crate::lfs) fn largest_burst_bytes(&self) -> u64 {
         self.upkeep.throttle.largest_burst_bytes.max(self.burst_so_far_bytes())
     }
@@ -106,8 +107,8 @@ impl Lfs {
         room.is_low() || self.upkeep.throttle.is_filling && room.ready < room.high()
     }
 
-    /// Whether cleaning on demand, wanted, has something to do now: it rests where nothing is worth doing, and takes no more of
-    /// the device than users do while they need not wait for it.
+    /// Whether cleaning on demand, if wanted, may work now: it rests if no pass is worthwhile, and while users need not wait
+    /// for it, it uses no more of the device than they do.
     pub(in crate::lfs) fn may_clean_on_demand(&self, is_quiet: bool) -> bool {
         if self.is_resting(self.upkeep.throttle.rests_since) {
             return false;
@@ -119,7 +120,7 @@ impl Lfs {
         is_quiet || self.room_now().is_at_reserve() || cleaner_bytes < user_bytes + credit_bytes
     }
 
-    /// Nothing worth doing was found then, and since then too little died or was written to change that.
+    /// True if that search found no worthwhile pass, and since then too little died or was written to change that.
     fn is_resting(&self, since: Option<Rest>) -> bool {
         let quarter = u64::from(self.geo.segment_bytes) / 4;
         since.is_some_and(|rest| {
@@ -128,8 +129,9 @@ impl Lfs {
         })
     }
 
-    /// A pass on demand is done. If several together gained nothing, because checkpoints take what they free, more of them
-    /// would not either: then it rests until something changes. An operation that waits for room may still try.
+    /// Notes a pass on demand. If several passes together gained nothing, because checkpoints used up what they freed,
+    /// more passes would not gain either: cleaning rests until something changes. An operation that waits for room may
+    /// still try.
     pub(in crate::lfs) fn note_pass(&mut self) {
         self.upkeep.throttle.passes += 1;
         if self.upkeep.throttle.passes < GAIN_PASSES {
@@ -141,12 +143,12 @@ impl Lfs {
         self.count_passes_anew();
     }
 
-    /// Clean segments took another way than passes and users' writes: gain is looked for from here on.
+    /// Something other than passes and users' writes changed the number of clean segments: the gain is measured from here on.
     pub(in crate::lfs) fn count_passes_anew(&mut self) {
         (self.upkeep.throttle.passes, self.upkeep.throttle.passes_from) = (0, self.clean_in_the_end());
     }
 
-    /// Clean segments, with those that a checkpoint will find so.
+    /// Clean segments, including those that a checkpoint will find empty.
     fn clean_in_the_end(&self) -> u64 {
         self.tables.usage.clean + self.upkeep.cleaning.cleaned.len() as u64
     }
@@ -156,7 +158,7 @@ impl Lfs {
         self.is_resting(self.upkeep.throttle.rests_since)
     }
 
-    /// The volume as it is, for a search that found nothing.
+    /// The present state of the volume, for a search that found nothing.
     pub(in crate::lfs) fn rest(&self) -> Option<Rest> {
         Some(Rest { live_bytes: self.accounts.live_bytes(), log_bytes: self.accounts.counters.log_bytes })
     }
@@ -167,7 +169,7 @@ impl Lfs {
         if self.upkeep.cleaning.is_idle_pass { room.for_idle_moves() } else { room.for_moves() }
     }
 
-    /// The candidates of an idle pass without those whose blocks should be left to die a while longer.
+    /// Removes from the candidates of an idle pass the segments that should wait until more of their blocks have died.
     pub(in crate::lfs) fn leave_fuller(&self, candidates: &mut Vec<Candidate>) {
         let live_bytes: u64 = candidates.iter().map(|c| u64::from(c.live_bytes)).sum();
         let mean = live_bytes / (candidates.len() as u64).max(1);
@@ -190,8 +192,8 @@ impl Lfs {
         if self.has_idle_work() { self.idle_in_ms(now).max(1) } else { u64::MAX }
     }
 
-    /// True while what a background step waits for is not wanted any more: somebody asks for something, and the pass under way
-    /// is one for idle time.
+    /// True if nobody needs the blocks any more for which a background step waits: a user has made a request, and the pass
+    /// under way is one for idle time.
     pub(in crate::lfs) fn gives_way_to_users(&self, now: TimeNs) -> bool {
         let is_for_idle =
             self.upkeep.cleaning.is_idle_pass && !self.wants_room() || self.upkeep.coalescing.is_gathering;
@@ -207,7 +209,7 @@ impl Lfs {
         self.upkeep.throttle.round_from = None;
     }
 
-    /// A user asks for something: a burst begins, or goes on.
+    /// Notes a user's request: a burst begins, or goes on.
     pub(in crate::lfs) fn note_burst(&mut self) {
         if !self.upkeep.throttle.is_burst {
             self.upkeep.throttle.is_burst = true;
@@ -248,7 +250,7 @@ impl Lfs {
         Ok(Some(Step::Worked))
     }
 
-    /// A burst is over: what it left empty is freed before anything is moved.
+    /// Ends a burst: the segments that it left empty are freed before anything is moved.
     fn end_burst(&mut self) {
         let burst_bytes = self.burst_so_far_bytes();
         let largest_bytes =
@@ -260,7 +262,7 @@ impl Lfs {
         }
     }
 
-    /// One of the checkpoints after which what is empty may be written. A round that gained nothing is the last one.
+    /// Writes one of the checkpoints after which empty segments may be written. A round that gained nothing is the last one.
     fn free_step(&mut self, now: TimeNs, left: u8) -> Outcome<Step> {
         if self.writer.jobs.checkpoint_under_way() {
             return Ok(Step::Waiting);

@@ -1,15 +1,15 @@
-//! Holds: what keeps segments that are emptied from being written again, because somebody still reads a state before.
+//! Holds: they prevent the reuse of emptied segments while somebody still reads an older state.
 //!
-//! A hold is on a checkpoint: whatever later checkpoints find empty stays as it is until the hold ends. Holds are a set, and each
-//! has a kind. A *yielding* one (a check of the volume in use) ends when users need the segments; the check notices it and
-//! begins again. A *firm* one ends only when its owner says so.
+//! A hold is on a checkpoint: segments that later checkpoints find empty are not reused until the hold ends. There may be
+//! several holds, and each has a kind. A *yielding* one (a check of the volume in use) ends when users need the segments; the
+//! check notices it and begins again. A *firm* one ends only when its owner says so.
 //!
-//! Invariant: with holds on checkpoints a < b < c, nothing is written again that the state of a leads to.
+//! Invariant: with holds on checkpoints a < b < c, no segment is reused that the state of a leads to.
 
 use firnfs_format::Epoch;
 use std::collections::BTreeMap;
 
-/// What becomes of a hold when clean segments run short.
+/// What happens to a hold when clean segments run short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HoldKind {
     /// It ends.

@@ -21,7 +21,7 @@ pub struct Imap {
     newer: FxHashMap<u64, ImapEntry>,
     /// First number never used.
     pub next_ino: InodeNo,
-    /// Numbers freed since the mount, to be used again first (last freed, first used: their map blocks are warm).
+    /// Numbers freed since the mount, which are reused first (the last freed is the first used: its map block is warm).
     free: Vec<InodeNo>,
     /// Where the search for older free numbers goes on, as a leaf of the table.
     cursor: u64,
@@ -37,7 +37,7 @@ pub struct Imap {
     search: Option<OrphanSearch>,
 }
 
-/// How far the tree was searched for orphans. It survives each stop, so that no leaf is looked at twice.
+/// How far the tree was searched for orphans. It survives each stop, so that no leaf is examined twice.
 #[derive(Clone, Default)]
 struct OrphanSearch {
     found: BTreeSet<u64>,
@@ -47,7 +47,7 @@ struct OrphanSearch {
 }
 
 impl Imap {
-    /// From the checkpoint.
+    /// The map as the checkpoint has it.
     pub fn new(root: TableRoot, next_ino: InodeNo, block_bytes: u32) -> Self {
         Self {
             table: Table::new(InodeNo::INODE_MAP, root, block_bytes),
@@ -83,7 +83,7 @@ impl Imap {
         self.table.get(shelf, ino.0)
     }
 
-    /// Replaces the whole map: these are all entries that are not blank, by number. The next checkpoint writes it whole.
+    /// Replaces the whole map by these entries, all that are not blank, by number. The next checkpoint writes it whole.
     pub fn restate(&mut self, entries: &[(u64, ImapEntry)]) {
         let next = entries.last().map_or(InodeNo::FIRST_USER.0, |last| last.0 + 1);
         let block_bytes = self.table.fan() as u32 * TABLE_ENTRY_BYTES as u32;
@@ -137,12 +137,12 @@ impl Imap {
             }
             self.free.pop();
         }
-        // Look for old holes only where they are worth it: an eighth of the map.
+        // Search for old holes only if they are at least an eighth of the map.
         let holes = self.next_ino.0.saturating_sub(InodeNo::FIRST_USER.0 + self.used);
         if holes > self.next_ino.0 / 8 && holes > self.table.fan() {
             match self.search_holes(shelf, busy) {
                 Ok(Some(found)) => return Ok(found),
-                // Numbers never used do as well as those in a damaged part of the map.
+                // Numbers never used serve as well as those in a damaged part of the map.
                 Ok(None) | Err(Stop::Fail(_)) => self.cursor += 1,
                 Err(stop) => return Err(stop),
             }
@@ -158,7 +158,7 @@ impl Imap {
     ) -> Outcome<Option<(InodeNo, ImapEntry)>> {
         let end = self.next_ino.0 / self.table.fan();
         let has_room = |node: &Node, capacity: u64| node.used < capacity;
-        // A few leaves at a time: entries newer than the tree may have filled what the sums call free.
+        // A few leaves at a time: entries newer than the tree may have filled leaves that have free numbers by their sums.
         for _ in 0..4 {
             let Some(leaf) = self.table.find_leaf(shelf, self.cursor, end, &has_room)? else {
                 self.cursor = 0;
@@ -183,7 +183,7 @@ impl Imap {
         Ok(None)
     }
 
-    /// A number was given to a new inode.
+    /// Notes that a new inode took a number.
     pub fn take(&mut self, ino: InodeNo) {
         if self.free.last() == Some(&ino) {
             self.free.pop();
@@ -192,12 +192,12 @@ impl Imap {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
     }
 
-    /// An inode is gone; its number may be given out again after [`Self::give_back`].
+    /// Notes that an inode is gone; its number may be reused after [`Self::give_back`].
     pub fn inode_gone(&mut self) {
         self.used = self.used.saturating_sub(1);
     }
 
-    /// A number may be given out again.
+    /// Allows the reuse of a number.
     pub fn give_back(&mut self, ino: InodeNo) {
         self.free.push(ino);
     }
@@ -207,7 +207,7 @@ impl Imap {
         self.changed.union(&self.moving).copied().collect()
     }
 
-    /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
+    /// Makes the next checkpoint rewrite a block although nothing in it changed, because the cleaner needs its segment empty.
     pub fn move_block(&mut self, level: u32, index: u64) {
         self.moving.insert(index * self.table.fan().saturating_pow(level));
     }
@@ -248,8 +248,9 @@ impl Imap {
         Ok((found.into_iter().map(InodeNo).collect(), search.damage))
     }
 
-    /// Notes the orphans of the next leaf that has some, and returns it. A damaged leaf is passed over; one that has none
-    /// although the sums above it say so ends the search: sums that lie could lead through all numbers that there are.
+    /// Notes the orphans of the next leaf that has some, and returns it. It skips a damaged leaf. A leaf without orphans,
+    /// although the sums above it say that it has some, ends the search: wrong sums could lead it through all possible
+    /// numbers.
     fn next_orphans(&self, shelf: &mut Shelf, search: &mut OrphanSearch) -> Outcome<Option<u64>> {
         let end = self.next_ino.0.div_ceil(self.table.fan());
         if search.found.len() as u64 >= self.table.root.special {

@@ -1,6 +1,6 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
-//! (`table`) with the newer entries beside them; states of the past that are still read (`holds`); and the checkpoints that
-//! have all of it ([`Tables`]).
+//! (`table`) with the newer entries beside them; older states that are still read (`holds`); and the checkpoints of all
+//! this ([`Tables`]).
 
 pub(in crate::lfs) mod holds;
 pub(in crate::lfs) mod imap;
@@ -14,9 +14,9 @@ use firnfs_format::{BlockPtr, Epoch};
 use imap::Imap;
 use usage::Usage;
 
-/// The tables, and what a checkpoint says beside them.
+/// The tables, and the other fields of a checkpoint.
 ///
-/// Invariant: `durable_epoch < epoch`; segments are reused by what `durable_epoch` reaches.
+/// Invariant: `durable_epoch < epoch`; `durable_epoch` decides which segments may be reused.
 pub(in crate::lfs) struct Tables {
     pub imap: Imap,
     pub usage: Usage,
@@ -24,16 +24,16 @@ pub(in crate::lfs) struct Tables {
     pub epoch: Epoch,
     /// Number of the newest durable checkpoint.
     pub durable_epoch: Epoch,
-    /// Which incarnations wrote the log behind the checkpoint.
+    /// Which incarnations wrote the log after the checkpoint.
     pub spans: Vec<Span>,
     pub features: Features,
-    /// The mount's incarnation goes into both slots, one after the other.
+    /// The checkpoint for the second slot, while a mount writes its incarnation into both slots, one after the other.
     pub second_slot: Option<Checkpoint>,
 }
 
 impl Tables {
-    /// The block or record that a pointer refers to dies. Every death of a stored block or record passes here and nowhere else, so
-    /// that the accounts of the past have one place to begin.
+    /// Notes that the block or record of a pointer dies. Every death of a stored block or record is noted here and nowhere
+    /// else, so that accounts of older states will have one place for their code.
     pub fn release(&mut self, geo: &Geometry, kind: LogKind, ptr: &BlockPtr) {
         if ptr.is_stored() {
             self.usage.sub(geo.segment_of(ptr.addr), kind, ptr.stored_bytes());

@@ -1,8 +1,8 @@
-//! `Table`: the tree of blocks behind the inode map and the segment usage table.
+//! `Table`: the tree of blocks that stores the inode map or the segment usage table.
 //!
-//! Leaves hold entries, the nodes above sum them up. A checkpoint alone changes the blocks ([`Staged`]); between
-//! checkpoints the newer entries are kept beside the tree by its users (`imap`, `usage`).
-//! A block is stored up to its last possible entry, so its stored length is known before its content.
+//! Leaves hold entries, the nodes above hold their sums. Only a checkpoint changes the blocks ([`Staged`]);
+//! between checkpoints `imap` and `usage` keep newer entries beside the tree. A block is stored up to its last
+//! possible entry, so its stored length is known before its content.
 
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::map::blockmap::Placed;
@@ -126,8 +126,9 @@ impl Table {
         }))
     }
 
-    /// The first leaf in `from..end` that may hold a wanted entry: `wanted(node, capacity)` is asked of every subtree on
-    /// the way, with its sums and the entries it could have. Where nothing is in use the sums are zero.
+    /// The first leaf in `from..end` that may hold a wanted entry: it calls `wanted(node, capacity)` for every subtree
+    /// on the way, with its sums and the number of entries that it could have. For a subtree with nothing in use the
+    /// sums are zero.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -176,7 +177,7 @@ impl Table {
         Ok(None)
     }
 
-    /// All stored blocks of the tree; `Corrupt` if they are more than `most`, as in a tree that leads into itself.
+    /// All stored blocks of the tree; `Corrupt` if there are more than `most`, as in a tree that leads into itself.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
@@ -205,7 +206,7 @@ impl Table {
     }
 
     /// The blocks that have to be rewritten when those leaves change: the leaves and all above them, with the pointers
-    /// of what they replace. Brings them into memory.
+    /// to the old versions. Brings them into memory.
     ///
     /// # Errors
     /// `Need` (many at once), `Corrupt`.
@@ -337,7 +338,8 @@ impl Table {
         put_entry(block, slot, node.encode());
     }
 
-    /// A staged block has its address: tells its parent, puts it in the cache. Children before parents.
+    /// Notes the address of a staged block: puts the pointer into its parent and the block into the cache. Children before
+    /// parents.
     pub fn placed(&mut self, shelf: &mut Shelf, staged: &mut Staged, level: u32, index: u64, ptr: BlockPtr) {
         self.set_child(staged, level, index, ptr);
         let bytes = staged.blocks.remove(&(level, index)).expect("a block is placed once");

@@ -1,8 +1,8 @@
 //! Segment usage: how much of every segment is live (Sprite LFS, section 3.6), and which segments are clean.
 //!
 //! Changes since the last checkpoint are kept as differences beside the tree and merged by the next one. A segment that
-//! a checkpoint finds empty becomes clean with that checkpoint's number and may be written again once the following one
-//! is durable: then neither slot, nor roll-forward from either, reaches it.
+//! a checkpoint finds empty becomes clean with that checkpoint's number. It may be written again once the following
+//! checkpoint is durable: then neither slot, nor roll-forward from either, reaches it.
 
 use crate::error::Outcome;
 use crate::lfs::base::geometry::Geometry;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, Default)]
 struct Change {
     live_bytes: i64,
-    /// Taken for writing since: what the tree says of it is history.
+    /// Taken for writing since: the entry in the tree is out of date.
     activated: bool,
     youngest: TimeNs,
     written: TimeNs,
@@ -39,20 +39,20 @@ pub struct Usage {
     cursor: u64,
     /// Segments neither in use nor being written.
     pub clean: u64,
-    /// Of those, found empty too recently to be written again, by the checkpoint that found them.
+    /// How many of those were found empty too recently to be written again, by the checkpoint that found them.
     emptied: Vec<(Epoch, u64)>,
     /// Leaves to rewrite although nothing in them changed.
     moving: BTreeSet<u64>,
     /// Leaves that the changes belong to.
     changed_leaves: BTreeSet<u64>,
-    /// What a repair says instead of the tree, which is empty then.
+    /// The entries of a repair, which replace the tree; the tree is empty then.
     restated: FxHashMap<u64, UsageEntry>,
     segment_bytes: u32,
     /// Live bytes of all segments by kind; `None` on a volume of a version that did not keep them.
     live: Option<KindBytes>,
-    /// A segment that came out with fewer live bytes than none, or more than it has.
+    /// A segment whose live bytes came out negative, or larger than the segment.
     wrong: Option<(SegmentId, u64)>,
-    /// States of the past that are still read.
+    /// Older states that are still read.
     holds: Holds,
 }
 
@@ -77,7 +77,7 @@ impl Usage {
         }
     }
 
-    /// With the live bytes by kind, as far as they are known.
+    /// The table with the live bytes by kind, if they are known.
     pub fn with_live(self, live: Option<KindBytes>) -> Self {
         Self { live, ..self }
     }
@@ -87,8 +87,8 @@ impl Usage {
         self.live
     }
 
-    /// Replaces the whole table: these are all entries that are not blank, by segment, and what is live by kind. The next
-    /// checkpoint writes it whole.
+    /// Replaces the whole table by these entries, all that are not blank, by segment, and these live bytes by kind. The
+    /// next checkpoint writes it whole.
     pub fn restate(&mut self, geo: &Geometry, entries: &[(u64, UsageEntry)], live: KindBytes) {
         *self = Self::new(Table::EMPTY, geo, Epoch(0), 0).with_live(Some(live));
         let mut emptied = BTreeMap::new();
@@ -111,7 +111,7 @@ impl Usage {
         })
     }
 
-    /// Bytes of a kind became live in a segment that is being written.
+    /// Adds live bytes of a kind to a segment that is being written.
     pub fn add(&mut self, segment: SegmentId, kind: LogKind, bytes: u32, youngest: TimeNs, written: TimeNs) {
         if let Some(live) = &mut self.live {
             live.add(kind, bytes);
@@ -122,13 +122,13 @@ impl Usage {
         change.written = change.written.max(written);
     }
 
-    /// A segment was written at that time.
+    /// Notes when a segment was written.
     pub fn note_write(&mut self, segment: SegmentId, written: TimeNs) {
         let change = self.change(segment);
         change.written = change.written.max(written);
     }
 
-    /// Bytes of a kind died; see [`Tables::release`](super::Tables::release).
+    /// Subtracts live bytes of a kind; see [`Tables::release`](super::Tables::release).
     pub(super) fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
         if let Some(live) = &mut self.live {
             live.sub(kind, bytes);
@@ -136,12 +136,12 @@ impl Usage {
         self.change(segment).live_bytes -= i64::from(bytes);
     }
 
-    /// A log has left a segment: should it be empty, only now the next checkpoint can find that out.
+    /// Notes that a log has left a segment, so that the next checkpoint examines it: it may be empty.
     pub fn look_again(&mut self, segment: SegmentId) {
         self.change(segment);
     }
 
-    /// A clean segment is taken for writing.
+    /// Takes a clean segment for writing.
     pub fn activate(&mut self, segment: SegmentId, log: u8) {
         let change = self.change(segment);
         change.activated = true;
@@ -160,7 +160,7 @@ impl Usage {
         self.changed_leaves.len() as u64
     }
 
-    /// How many changed since the last checkpoint.
+    /// How many segments changed since the last checkpoint.
     pub fn changed_len(&self) -> usize {
         self.changes.len() + self.restated.len()
     }
@@ -185,7 +185,7 @@ impl Usage {
         }
     }
 
-    /// True if the present state of a segment can be.
+    /// True if the present state of a segment is possible.
     fn is_sound(&self, segment: u64, stored: &UsageEntry) -> bool {
         let change = self.changes.get(&segment).copied().unwrap_or_default();
         let stored = self.restated.get(&segment).unwrap_or(stored);
@@ -193,12 +193,12 @@ impl Usage {
         (0..=i64::from(self.segment_bytes)).contains(&(base + change.live_bytes))
     }
 
-    /// A segment whose account turned out wrong in a merge, and the bytes that its table entry stated; told once.
+    /// A segment whose account turned out wrong in a merge, and the bytes that its table entry stated; returned once.
     pub fn take_wrong(&mut self) -> Option<(SegmentId, u64)> {
         self.wrong.take()
     }
 
-    /// The present state of a segment of which the tree says `stored`.
+    /// The present state of a segment whose entry in the tree is `stored`.
     pub fn apply(&self, segment: u64, stored: UsageEntry) -> UsageEntry {
         let stored = self.restated.get(&segment).copied().unwrap_or(stored);
         let Some(change) = self.changes.get(&segment) else { return stored };
@@ -248,7 +248,7 @@ impl Usage {
         self.clean.saturating_sub(waiting)
     }
 
-    /// Segments that are live now, or die from now on, are not written again while the hold lasts.
+    /// Holds the present state: no segment that is in use now is reused while the hold lasts.
     pub fn hold(&mut self, kind: HoldKind, durable: Epoch) -> HoldId {
         self.holds.add(kind, durable)
     }
@@ -268,7 +268,7 @@ impl Usage {
         self.holds.is_any()
     }
 
-    /// True if a hold that yields keeps clean segments from being written.
+    /// True if a yielding hold prevents the reuse of clean segments.
     pub fn yielding_holds_cost(&self, durable: Epoch) -> bool {
         let without = self.holds.oldest_firm().map_or(durable, |held| held.min(durable));
         let kept = |(epoch, count): &(Epoch, u64)| {
@@ -339,7 +339,7 @@ impl Usage {
         segments.map(|s| s.0 / self.table.fan()).chain(self.moving.iter().copied()).collect()
     }
 
-    /// The next checkpoint shall rewrite a block although nothing in it changed: the cleaner wants its place.
+    /// Makes the next checkpoint rewrite a block although nothing in it changed, because the cleaner needs its segment empty.
     pub fn move_block(&mut self, level: u32, index: u64) {
         self.moving.insert(index * self.table.fan().saturating_pow(level));
     }
@@ -378,7 +378,7 @@ impl Usage {
         self.moving.clear();
         self.changed_leaves.clear();
         self.clean += emptied.len() as u64;
-        // Older than the last two checkpoints: ready whatever comes, unless they are held.
+        // Older than the last two checkpoints: ready, unless they are held.
         let held = self.holds.oldest();
         self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0 || held.is_some_and(|held| *e >= held));
         self.emptied.push((epoch, emptied.len() as u64));

@@ -1,10 +1,10 @@
-//! The cleaner: moves what is live out of segments that hold little, so that they can be written again
-//! (Sprite LFS, sections 3.3 to 3.6; BSD-LFS, section 4.4).
+//! The cleaner: moves live blocks out of segments that have few of them, so that these segments can be
+//! written again (Sprite LFS, sections 3.3 to 3.6; BSD-LFS, section 4.4).
 //!
-//! A pass takes a batch of victims, reads them (`victim`: whole, or the summaries and then what is live), finds their live blocks
-//! through the summaries, and commits those to the logs that the placement says, with times unchanged. Whatever users changed is
-//! committed first, so a pass never mixes with it. The victims are empty then; the next checkpoint finds that out, and the one
-//! after it lets them be written again.
+//! A pass takes a batch of victims, reads them (`victim`: whole, or the summaries and then the live blocks), finds their live
+//! blocks through the summaries, and commits those to the logs that the placement chooses, with times unchanged. It commits
+//! users' changes first, so they are never in its batch. The victims are empty then; the next checkpoint finds that out, and
+//! after the one that follows they may be written again.
 
 use crate::cache::Fresh;
 use crate::clean::reading::Run;
@@ -33,29 +33,29 @@ const AGE_GRAIN_NS: u64 = 1_000_000_000;
 /// Bytes of victims that one pass holds in memory at most.
 const VICTIM_BYTES: u64 = 16 << 20;
 
-/// What a pass keeps while blocks are being fetched.
+/// The state of a pass while blocks are being fetched.
 #[derive(Default)]
 pub(in crate::lfs) struct Cleaning {
     victims: Vec<Victim>,
-    /// Bytes that were read and not counted yet: they count with the end of the pass, or what it may spend on demand would be spent
-    /// before it has moved anything.
+    /// Bytes that were read and not counted yet: they count at the end of the pass. Otherwise a pass on demand could use up its
+    /// share of the device before it has moved anything.
     read_bytes: u64,
-    /// The victims are the emptiest, and not those of the policy.
+    /// The victims are the emptiest segments, not those that the policy chose.
     takes_emptiest: bool,
     /// Segments that the last pass emptied wait for checkpoints.
     pub(in crate::lfs) wants_checkpoint: bool,
     /// The last search met segments that a checkpoint will find empty.
     pub(in crate::lfs) finds_empty: bool,
-    /// Emptied since the last checkpoint, which will find them so.
+    /// Segments emptied since the last checkpoint; the next one will find them empty.
     pub(in crate::lfs) cleaned: BTreeSet<SegmentId>,
-    /// Users are active: what is cleaned now is cleaned on demand.
+    /// Users are active: segments cleaned now count as cleaned on demand.
     pub(in crate::lfs) is_on_demand: bool,
-    /// The pass runs in idle time: it is smaller, more selective, and given up when users come back.
+    /// The pass runs in idle time: it is smaller, more selective, and ends when users come back.
     pub(in crate::lfs) is_idle_pass: bool,
 }
 
 impl Cleaning {
-    /// Gives up a pass that has not moved anything.
+    /// Drops a pass that has not moved anything.
     pub(in crate::lfs) fn forget_victims(&mut self) {
         self.victims.clear();
         self.is_idle_pass = false;
@@ -63,7 +63,7 @@ impl Cleaning {
 }
 
 impl Lfs {
-    /// One pass, resumed after each `Need`. Returns false if there is nothing worth cleaning.
+    /// One pass, resumed after each `Need`. Returns false if no segment is worth cleaning.
     pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<bool> {
         let result = self.try_clean(now);
         self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
@@ -82,7 +82,7 @@ impl Lfs {
             return Ok(true);
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
-        // Users' changes first; then memory is what the log says, and a pass can take its blocks from the segments.
+        // Users' changes first; then memory and log agree, and a pass can take its blocks from the segments.
         self.commit_scope(now, Scope::All, Cause::Due)?;
         let live = self.find_live()?;
         self.move_live(now, &live)
@@ -122,15 +122,15 @@ impl Lfs {
         }
         let turn = self.accounts.counters.segments_cleaned;
         let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
-        // Age pays in the long run. While users' writes wait until the reserve is full again, the cleaner takes the segments that
-        // give the most room now.
+        // Considering age pays in the long run. But while users' writes wait for the reserve, the cleaner takes the segments
+        // that give the most room now.
         if self.room_now().ready >= self.reserve_segments() {
             let ranked = self.options.cleaning_policy.choose(candidates.iter().copied(), &terms, count);
             self.take_victims(ranked);
         }
         self.upkeep.cleaning.takes_emptiest = self.upkeep.cleaning.victims.is_empty();
         if self.upkeep.cleaning.takes_emptiest {
-            // Age can put segments first that are too full to be worth it.
+            // By age, segments may come first that are too full to be worthwhile.
             let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &terms, count);
             self.take_victims(emptiest);
         }
@@ -150,9 +150,9 @@ impl Lfs {
 
     /// As many of the ranked victims as the clean segments at hand can take, if something is gained; else none.
     ///
-    /// What is moved drags along the metadata that leads to it. That goes to a log of its own and the next pass writes most of
-    /// it again, so its segments come free by themselves: it takes room (see [`Self::move_live`]), but it is no loss. The
-    /// loss is the summaries.
+    /// Moving a block rewrites the metadata that leads to it. That goes to a log of its own, and the next pass rewrites most
+    /// of it again, so segments of that log become empty by themselves: the metadata takes room (see [`Self::move_live`]) but
+    /// is no loss. The summaries are.
     fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
         let segment_bytes = u64::from(self.geo.segment_bytes);
         let room = self.pass_segments() * usable_bytes(&self.geo);
@@ -170,14 +170,14 @@ impl Lfs {
         if self.is_gain(live, dead) { victims } else { Vec::new() }
     }
 
-    /// Whether emptying segments gains more than the summaries of what moves: the dead bytes of segments that hold so many
-    /// live ones.
+    /// Whether emptying segments with that many live and dead bytes gains more than the summaries of the moved blocks
+    /// cost.
     pub(in crate::lfs) fn is_gain(&self, live_bytes: u64, dead_bytes: u64) -> bool {
         dead_bytes > live_bytes / 64 + 2 * u64::from(self.geo.unit_sectors * SECTOR_BYTES)
     }
 
-    /// Does something with each victim. One that cannot be cleaned for what is damaged in it or on the way to it is quarantined:
-    /// the others still can. One for which the answer is `None` is not what was chosen any more.
+    /// Calls a function for each victim. A victim that cannot be cleaned because it, or metadata that leads to it, is damaged,
+    /// is quarantined; the others can still be cleaned. `None` means that the segment is not the chosen victim any more.
     ///
     /// # Errors
     /// `Need` for all of them together.
@@ -209,7 +209,7 @@ impl Lfs {
         }
     }
 
-    /// Brings what the pass needs of the victims into memory. What all of them need next is asked for together.
+    /// Brings the parts of the victims that the pass needs into memory. The next reads of all victims are requested together.
     fn fetch_victims(&mut self) -> Outcome<()> {
         self.for_victims(Self::bring_victim)
     }
@@ -237,7 +237,7 @@ impl Lfs {
         Ok(Some(()))
     }
 
-    /// Sectors of a victim have come.
+    /// Supplies sectors of a victim.
     pub(in crate::lfs) fn supply_victim(
         &mut self,
         segment: SegmentId,
@@ -262,9 +262,9 @@ impl Lfs {
         Ok(live)
     }
 
-    /// Current entries of one victim; `None` if the segment has been emptied and written again since it was chosen. A victim in
-    /// which they are less than the usage table says has damaged summaries: it would be chosen for ever, so it is quarantined
-    /// once what was found in it has moved.
+    /// Current entries of one victim; `None` if the segment has been emptied and written again since it was chosen. If they are
+    /// fewer bytes than the usage table says, the victim's summaries are damaged. It would be chosen for ever, so it is
+    /// quarantined once the blocks found in it have moved.
     fn live_in(&mut self, victim: &Victim, needs: &mut Vec<Fetch>) -> Outcome<Option<Vec<Entry>>> {
         let segment = victim.segment();
         let needs_before = needs.len();
@@ -287,7 +287,7 @@ impl Lfs {
         Ok(Some(live))
     }
 
-    /// Whether an entry is current; if it is, what turns dirty when it moves is in memory.
+    /// Whether an entry is current; if it is, the blocks that turn dirty when it moves are in memory.
     pub(in crate::lfs) fn is_live(&mut self, entry: &Entry) -> Outcome<bool> {
         if !entry.ptr.is_stored() || self.current_ptr(entry.ino, entry.version, entry.kind)? != entry.ptr {
             return Ok(false);
@@ -304,7 +304,7 @@ impl Lfs {
         Ok(true)
     }
 
-    /// Where something is now; a hole if it is nowhere or its inode has another version, pending while it is dirty.
+    /// Where a block or record is now; a hole if it is nowhere or its inode has another version, pending while it is dirty.
     pub(in crate::lfs) fn current_ptr(
         &mut self,
         ino: InodeNo,
@@ -341,12 +341,13 @@ impl Lfs {
     /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else. Returns
     /// true.
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
-        // As the commit will count it: what it cannot lay out would stay dirty, and hold up every commit after it.
+        // As the commit will count: blocks that it cannot lay out would stay dirty and block every later commit.
         let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
         let (mut moved_bytes, mut cleaned, mut in_part) = (0, 0, 0);
         for victim in victims {
-            // The sum so far is exact, with all metadata that goes along. The next victim may bring as much metadata as data.
+            // The sum so far is exact and includes all metadata. The next victim may make as much metadata dirty as it has
+            // data.
             let taken_bytes = self.taken_log_bytes();
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.candidate.live_bytes) > room_bytes {
                 break;
@@ -358,7 +359,7 @@ impl Lfs {
             in_part += u64::from(!victim.is_whole(&self.geo));
         }
         self.upkeep.cleaning.wants_checkpoint = true;
-        // Should clean segments be short after all, the blocks stay dirty and go with the next commit.
+        // If clean segments are short after all, the blocks stay dirty and the next commit writes them.
         self.commit_scope(now, Scope::All, Cause::Cleaning)?;
         self.accounts.counters.segments_cleaned += cleaned;
         self.accounts.counters.cleaner_passes += u64::from(cleaned > 0);
@@ -384,8 +385,8 @@ impl Lfs {
         moved_bytes
     }
 
-    /// Turns one live block dirty, whose stored bytes are given. If they are damaged or missing it stays, its segment is
-    /// quarantined, and the answer is false.
+    /// Turns one live block dirty, given its stored bytes. If they are damaged or missing, the block stays, its segment
+    /// is quarantined, and the result is false.
     pub(in crate::lfs) fn move_entry(
         &mut self,
         segment: SegmentId,
@@ -422,12 +423,12 @@ impl Lfs {
     }
 }
 
-/// Segments that one pass reads at most, which it may read whole.
+/// The most segments that one pass reads; it may read them whole.
 pub(in crate::lfs) fn victims_at_once(geo: &Geometry) -> usize {
     VICTIMS.min((VICTIM_BYTES / u64::from(geo.segment_bytes)).max(2) as usize)
 }
 
-/// Why a segment with damaged blocks or summaries is left alone.
+/// The reason to leave a segment with damaged blocks or summaries alone.
 fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError {
     FsError::Corrupt {
         what: "live blocks".to_owned(),

@@ -1,18 +1,18 @@
-//! Coalescing: in idle time, what is scattered is written again in order, so that reading it through runs at full speed again
+//! Coalescing: in idle time, scattered files are rewritten in order, so that sequential reads run at full speed again
 //! (BSD-LFS, section 3.5: a policy that "would run during idle periods ... based on coalescing and clustering files").
 //!
-//! A step looks at one window (`coalesce_plan`) of a file or directory that `seams` has a hint of. If it pays
-//! ([`crate::clean::scatter`]), the window is brought into memory, turned dirty in order, and committed to the cleaner's log at
-//! once: births, versions and times stay as they are, as for the blocks that the cleaner moves.
+//! A step examines one window (`coalesce_plan`) of a file or directory for which `seams` has a hint. If rewriting pays
+//! ([`crate::clean::scatter`]), the step brings the window into memory, turns it dirty in order, and commits it at once to the
+//! log for the coldest data: births, versions and times stay the same, as for blocks that the cleaner moves.
 //!
 //! Invariants:
-//! - nothing is moved while something is dirty, so a window never mixes with what users write, and memory is what the log says;
-//! - from the last look at the pointers to the commit there is no stop: what is moved is what is current;
-//! - it takes no clean segment that the cleaner would soon have to make again, and nothing on a nearly full volume; on request
-//!   the cleaner makes those that are missing first, as long as it gains any;
-//! - a damaged block costs its file the order, and nothing else.
+//! - nothing is moved while anything is dirty, so a window never mixes with users' writes, and memory and log agree;
+//! - there is no stop between the last look at the pointers and the commit, so every moved block is current;
+//! - it takes no clean segment that the cleaner would soon have to replace, and none on a nearly full volume; on request the
+//!   cleaner first makes the missing ones, as long as it gains any;
+//! - a damaged block prevents the coalescing of its file, and does no other harm.
 //!
-//! Callers: `step`, last of all it does, and only while nobody asks for anything; the driver, when somebody asks for it.
+//! Callers: `step`, as its last work, and only in idle time; the driver, on request.
 
 use crate::bmap::LEVELS;
 use crate::clean::scatter::{Evidence, pays, rest_ms};
@@ -30,43 +30,43 @@ use crate::store::{Scope, Store};
 use firnfs_format::{InodeNo, SECTOR_BYTES, TimeNs};
 use std::collections::BTreeSet;
 
-/// How long nothing is tried after clean segments were short, in milliseconds.
+/// Pause after clean segments were short, in milliseconds.
 const NO_ROOM_MS: u64 = 60_000;
-/// How long nothing is tried while a checkpoint is under way that makes some, in milliseconds.
+/// Pause while a checkpoint is under way that makes some, in milliseconds.
 const CHECKPOINT_MS: u64 = 1000;
-/// Live share of what users can fill, in percent, from which on nothing is put in order.
+/// Live share of users' capacity, in percent, from which on nothing is put in order.
 const FULL_PERCENT: u64 = 90;
 const NS_PER_MS: i64 = 1_000_000;
 
-/// What is being put in order.
+/// The state of coalescing.
 #[derive(Default)]
 pub(in crate::lfs) struct Coalescing {
     /// Hints.
     pub(in crate::lfs) seams: Seams,
     pass: Option<Pass>,
-    /// Files of the directory that is being looked at which cannot be read: asked for again, two of them would be read in turn for
-    /// ever.
+    /// Unreadable files of the directory under work. They are not requested again: otherwise two of them would be read in turn
+    /// for ever.
     pub(in crate::lfs) damaged: BTreeSet<InodeNo>,
-    /// The search for what the last mount had hints of; `None` before it begins.
+    /// The search for files for which the last mount had hints; `None` before it begins.
     pub(in crate::lfs) survey: Option<Survey>,
-    /// Nothing is tried before.
+    /// No attempt before this time.
     rests_until: TimeNs,
     /// A window is on its way into memory.
     pub(in crate::lfs) is_gathering: bool,
-    /// The file whose windows were counted last: as one file, however many they are.
+    /// The file whose windows were counted last, so that all its windows count as one file.
     counted: Option<InodeNo>,
 }
 
-/// A file or directory on its way.
+/// A file or directory under work.
 #[derive(Clone, Copy)]
 struct Pass {
     target: Target,
     evidence: Evidence,
     /// Where the next window begins.
     from: u64,
-    /// Something of it was written again.
+    /// A part of it was rewritten.
     moved: bool,
-    /// Something in it has to rest first.
+    /// A part of it changed a short time ago.
     is_early: bool,
 }
 
@@ -76,45 +76,45 @@ impl Pass {
     }
 }
 
-/// What one step for somebody who asked did.
+/// What one step on request did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Coalesced {
-    /// Where the next step goes on; `None`: all was looked at.
+    /// Where the next step continues; `None` after the last.
     pub next: Option<u64>,
-    /// Bytes looked at, as stored.
+    /// Bytes examined, as stored.
     pub bytes: u64,
     /// Seams in them before.
     pub seams_before: u64,
     /// Seams in them now.
     pub seams_after: u64,
-    /// Bytes written again, as stored.
+    /// Bytes rewritten, as stored.
     pub moved_bytes: u64,
-    /// Why they were left as they are although it would have paid.
+    /// Why they were not rewritten although it would have paid.
     pub shortage: Option<Shortage>,
 }
 
-/// Why there is too little room to write a window again.
+/// Why there is too little room to rewrite a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortage {
-    /// More than 90% of what users can fill is live: the cleaner would have to move nearly everything for it.
+    /// More than 90% of what users can fill is live: to make room the cleaner would have to move nearly everything.
     Full,
-    /// The cleaner has gained no clean segments any more, or a check needs those that it emptied.
+    /// The cleaner gains no more clean segments, or a check holds those that it emptied.
     NoGain,
 }
 
 /// Whether there is room for a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RoomFor {
-    /// There is.
+    /// There is room.
     Window,
-    /// The cleaner may make some.
+    /// The cleaner may make room.
     AfterCleaning,
-    /// There is not.
+    /// There is no room.
     Nothing(Shortage),
 }
 
 impl Lfs {
-    /// Puts one window in order if there is one. Nobody has asked for anything for a while. Returns whether something was done.
+    /// Puts one window in order, if there is one. Called in idle time. Returns whether it did anything.
     pub(in crate::lfs) fn coalesce_step(&mut self, now: TimeNs) -> Outcome<bool> {
         let Some(age_ms) = self.options.coalesce_age_ms else { return Ok(false) };
         if self.coalesce_in_ms(now) > 1 {
@@ -128,7 +128,7 @@ impl Lfs {
         }
         match result {
             Err(Stop::Fail(_)) => {
-                // The file is gone or damaged; its next reader gets the error. It is not tried again soon.
+                // The file is gone or damaged; its next reader gets the error. Coalescing does not try it again soon.
                 if let Some(pass) = self.upkeep.coalescing.pass.take() {
                     self.upkeep.coalescing.seams.done(pass.target.ino(), true);
                 }
@@ -142,7 +142,7 @@ impl Lfs {
         }
     }
 
-    /// Users are back: what was brought into memory may go.
+    /// Users are back: blocks brought into memory may be evicted.
     pub(in crate::lfs) fn stop_coalescing(&mut self) {
         self.upkeep.coalescing.is_gathering = false;
     }
@@ -151,10 +151,10 @@ impl Lfs {
         self.upkeep.coalescing.rests_until = shifted(now, ms, 1);
     }
 
-    /// How long until there may be something to put in order, in milliseconds; `u64::MAX` if there is not before something changes.
-    /// Cheap: drivers ask after each operation.
+    /// How long until a file may be due, in milliseconds; `u64::MAX` if none is due until the next change. Cheap, because
+    /// drivers call it after each operation.
     pub(in crate::lfs) fn coalesce_in_ms(&self, now: TimeNs) -> u64 {
-        // Dirty data is written first. While a check reads the volume as it was, its segments must stay.
+        // Dirty data is written first. While a check reads a snapshot, its segments must stay.
         if self.options.coalesce_age_ms.is_none() || self.dirty_bytes() > 0 || self.tables.usage.is_held() {
             return u64::MAX;
         }
@@ -165,7 +165,7 @@ impl Lfs {
             let survey_ms = self.survey_in_ms(now);
             [hint_ms, survey_ms].into_iter().flatten().min()
         };
-        // A clock that was set back makes nothing wait for longer than it would have.
+        // If the clock is set back, the pause does not get longer.
         let rest_ms = self.upkeep.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
         due_in_ms.map_or(u64::MAX, |ms| ms.max(rest_ms).max(self.idle_in_ms(now)).max(1))
     }
@@ -223,8 +223,8 @@ impl Lfs {
         }
     }
 
-    /// Whether a window can be written without coming below the high-water mark, on a volume with space to spare. If clean segments
-    /// that wait for checkpoints would do, one is made.
+    /// Whether a window can be written without falling below the high-water mark, on a volume that is not nearly full. If
+    /// segments that wait for checkpoints would suffice, it writes a checkpoint.
     ///
     /// # Errors
     /// `Need`; `Room`: a checkpoint is under way.
@@ -251,7 +251,7 @@ impl Lfs {
         Err(Stop::Room)
     }
 
-    /// Does a step of cleaning for somebody who asked for order. False if cleaning gains no room any more.
+    /// Does a step of cleaning for a request to coalesce. False if cleaning gains no more room.
     ///
     /// # Errors
     /// `Need`; `Room` while writes are under way.
@@ -278,11 +278,11 @@ impl Lfs {
             + Log::segments_needed(&self.geo, above as usize, above_sectors)
     }
 
-    /// Writes a window, which is in memory, again.
+    /// Rewrites a window that is in memory.
     fn rewrite(&mut self, now: TimeNs, target: Target, window: &Window) -> Outcome<()> {
-        // Nothing is dirty, so nothing stops the commit once there are enough clean segments at hand.
+        // Nothing else is dirty, so the commit cannot stop once there are enough clean segments at hand.
         self.ensure_pool(self.segments_for(window))?;
-        // A reader seeks where the log goes on elsewhere than behind the segment that it leaves.
+        // A reader has to seek if the log does not continue in the segment right after the one that it leaves.
         self.writer.log.order_pool_for(data_log(self.log_for_coldest()));
         let mut last = None;
         for part in &window.moves {
@@ -318,11 +318,12 @@ impl Lfs {
         Ok(())
     }
 
-    /// Puts one window of a file, or of the small files of a directory, in order for somebody who asks for it, or cleans some
-    /// segments to make room for it: then `next` is `from` again. `from`: 0, then what the step before returned.
+    /// Puts one window of a file, or of the small files of a directory, in order on request, or cleans some segments to make
+    /// room for that: then `next` is `from` again. `from`: 0, then the `next` of the previous step.
     ///
     /// # Errors
-    /// `Need`; `Room` while writes are under way; `NotFound`, `Corrupt`, `ReadOnly`; `Invalid` for what has no order.
+    /// `Need`; `Room` while writes are under way; `NotFound`, `Corrupt`, `ReadOnly`; `Invalid` for anything but a file or
+    /// directory.
     pub fn coalesce(&mut self, now: TimeNs, ino: InodeNo, from: u64) -> Outcome<Coalesced> {
         let result = self.try_coalesce_asked(now, ino, from);
         self.upkeep.port_gathering = matches!(result, Err(Stop::Need(_)));
@@ -360,7 +361,7 @@ impl Lfs {
         }
         match self.room_for(now, &window)? {
             RoomFor::Window => {}
-            // This window is next again: a request does one thing, so that others get their turn.
+            // This window is next again: a request does one thing at a time, so that others get their turn.
             RoomFor::AfterCleaning if self.clean_for_order(now)? => {
                 return Ok(Coalesced { next: Some(from), ..Coalesced::default() });
             }

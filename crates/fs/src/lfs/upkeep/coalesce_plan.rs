@@ -1,13 +1,13 @@
-//! What coalescing looks at in one step: a *window* of a file or of a directory, as it lies on the device now.
+//! Plans one step of coalescing: a *window* of a file or of a directory, as it lies on the device now.
 //!
 //! A window of a file is a stretch of its blocks in their order. A window of a directory is some of its small files in the order
-//! of the directory, which is the order of their making and of every listing: of each its blocks and its record. The first one
-//! also has the blocks and the record of the directory, unless it is large: they go along when the files move, and count for
-//! nothing when it is decided whether they do.
+//! of the directory, which is the order of creation and of every listing: the blocks and the record of each. The first window
+//! also has the blocks and the record of the directory, unless it is large: they move with the files, but do not count in the
+//! decision whether to move.
 //!
-//! Invariants: a window is bounded in bytes, blocks and entries, so that a step is; planning one changes nothing and may stop for
-//! blocks of metadata; files that somebody works on, or that have other names elsewhere, are left out of a directory's windows.
-//! Caller: `coalesce`.
+//! Invariants: a window is bounded in bytes, blocks and entries, so a step is bounded too; planning changes nothing and may
+//! stop for blocks of metadata; files that changed recently, or that have other names elsewhere, are left out of a directory's
+//! windows. Caller: `coalesce`.
 
 use crate::clean::Medium;
 use crate::clean::scatter::{Grid, Stretch, reads_on};
@@ -19,25 +19,25 @@ use crate::lfs::Lfs;
 use crate::store::{BlockKey, Fork, Store};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 
-/// Bytes of one window at most; the write threshold if that is less, or what a volume has room for.
+/// Bytes of one window at most; less with a smaller write threshold, or with less room on the volume.
 const WINDOW_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of one window that every volume has room for.
+/// Size of a window for which every volume has room, in bytes.
 const WINDOW_BYTES_MIN: u64 = 512 << 10;
-/// Blocks or holes that are looked at for one window.
+/// Blocks or holes that are examined for one window.
 const LOOKS_MAX: u64 = 1 << 14;
-/// Directory entries that are looked at for one window.
+/// Directory entries that are examined for one window.
 const ENTRIES_MAX: usize = 4096;
 /// Largest file that is put in order with its directory, in bytes: a larger one is worth a seek, and has windows of its own.
 const SMALL_BYTES: u64 = 64 << 10;
 /// Largest directory that moves along with its files, in bytes of entries.
 const DIRECTORY_BYTES: u64 = 256 << 10;
-/// Bytes that are asked for at once: users do not wait for longer than these take.
+/// Bytes requested at once: users wait no longer than these take.
 const NEEDS_BYTES: u64 = 1 << 20;
 
-/// One thing to be written again.
+/// A block or record to be rewritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) enum Move {
-    /// A block of content, which is there now.
+    /// A block of content, and its present place.
     Block(BlockKey, BlockPtr),
     /// The record of an inode.
     Record(InodeNo),
@@ -46,29 +46,29 @@ pub(in crate::lfs) enum Move {
 /// See the module's head.
 #[derive(Default)]
 pub(in crate::lfs) struct Window {
-    /// All of it, in order.
+    /// All blocks and records, in order.
     pub moves: Vec<Move>,
-    /// Content, as a reader comes to it.
+    /// Content, in the order of a reader.
     pub contents: Stretch,
     /// Records of files in blocks, which lie in another log.
     pub records: Stretch,
-    /// Of the moves, the first are the directory's own, and so many bytes.
+    /// How many of the first moves are the directory's own, and their bytes.
     pub own: (usize, u64),
     /// Files in it: one, or those of a directory.
     pub files: u64,
-    /// Where the next window begins; `None` behind the last.
+    /// Where the next window begins; `None` after the last.
     pub next: Option<u64>,
     /// Files were left out because they changed a short time ago.
     pub is_early: bool,
 }
 
 impl Window {
-    /// The files, as a reader comes to them.
+    /// The files, in the order of a reader.
     pub(in crate::lfs) fn stretch(&self) -> Stretch {
         self.contents.with(&self.records)
     }
 
-    /// All that would be moved, in bytes.
+    /// The bytes that would be moved.
     pub(in crate::lfs) fn bytes(&self) -> u64 {
         self.stretch().bytes + self.own.1
     }
@@ -79,8 +79,8 @@ impl Lfs {
         Grid { segment_sectors: self.geo.segment_sectors, block_sectors: self.geo.block_bytes / SECTOR_BYTES }
     }
 
-    /// How much a window has: the longer it is, the longer are the runs of records that its files get. A small volume has larger
-    /// ones while many segments are clean.
+    /// Size of a window: the longer it is, the longer are the runs of records of its files. A small volume has larger windows
+    /// while many segments are clean.
     fn window_bytes(&self) -> u64 {
         let room = self.room_now();
         let share = room.segments / 32;
@@ -112,7 +112,7 @@ impl Lfs {
                 window.moves.push(Move::Block(key, ptr));
                 at += 1;
             } else {
-                // A reader makes zeros of a hole without moving the head.
+                // For a hole a reader returns zeros without moving the head.
                 at = at.saturating_add(self.extent_at(ino, BlockIndex(at))?.0);
             }
         }
@@ -120,11 +120,11 @@ impl Lfs {
         Ok(window)
     }
 
-    /// Entries of a directory in order: inode, type, and the place behind the entry, to go on from; from a place on, at most
-    /// [`ENTRIES_MAX`].
+    /// Entries of a directory in order: inode, type, and the place after the entry, to continue from; from a place on, at
+    /// most [`ENTRIES_MAX`].
     ///
     /// # Errors
-    /// `Need`, before anything was found; `Corrupt`, `NotDirectory`.
+    /// `Need`, if nothing was found before it; `Corrupt`, `NotDirectory`.
     fn children_of(&mut self, dir: InodeNo, from: u64) -> Outcome<Vec<(InodeNo, Kind, u64)>> {
         let block_bytes = u64::from(self.geo.block_bytes);
         let inode = &self.load_inode(dir)?.inode;
@@ -179,7 +179,7 @@ impl Lfs {
             }
             match gather_needs(self.plan_child(ino, before, &mut window), &mut needs) {
                 Ok(_) => {}
-                // A damaged file is its owner's trouble; the others can still be put in order.
+                // A damaged file is left to its owner; the others can still be put in order.
                 Err(Stop::Fail(_)) => drop(self.upkeep.coalescing.damaged.insert(ino)),
                 Err(stop) => return Err(stop),
             }
@@ -194,7 +194,7 @@ impl Lfs {
         if needs.is_empty() { Ok(window) } else { Err(Stop::Need(self.in_order(needs))) }
     }
 
-    /// Adds what a directory itself consists of, if it is small and at rest.
+    /// Adds the blocks and record of a directory, if it is small and has not changed for a while.
     fn plan_own(&mut self, dir: InodeNo, before: TimeNs, window: &mut Window) -> Outcome<()> {
         let core = self.load_inode(dir)?;
         let (inode, record) = (&core.inode, core.record);
@@ -212,7 +212,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// Adds a file of a directory to its window if it is one to be moved with it.
+    /// Adds a file of a directory to its window, if it qualifies.
     fn plan_child(&mut self, ino: InodeNo, before: TimeNs, window: &mut Window) -> Outcome<()> {
         let grid = self.grid();
         let block_bytes = u64::from(self.geo.block_bytes);
@@ -249,7 +249,7 @@ impl Lfs {
     /// Brings the content of a window into memory, with the indirect blocks that lead to it.
     ///
     /// # Errors
-    /// `Need` for a part of what is missing, in the order of the device; `Corrupt`.
+    /// `Need` for a part of the missing blocks, in the order of the device; `Corrupt`.
     pub(in crate::lfs) fn bring(&mut self, window: &Window) -> Outcome<()> {
         let mut needs = Vec::new();
         for part in &window.moves {
@@ -263,7 +263,7 @@ impl Lfs {
         if needs.is_empty() { Ok(()) } else { Err(Stop::Need(self.in_order(needs))) }
     }
 
-    /// A window again, as it lies after it was moved. All of it is in memory.
+    /// Seams of a window after it was moved. All of it is in memory.
     pub(in crate::lfs) fn seams_now(&mut self, window: &Window) -> Result<u64, FsError> {
         let grid = self.grid();
         let (mut contents, mut records) = (Stretch::default(), Stretch::default());
@@ -273,7 +273,7 @@ impl Lfs {
                     let ptr = match self.ptr(*key) {
                         Ok(ptr) => ptr,
                         Err(Stop::Fail(why)) => return Err(why),
-                        // A volume with less memory than its indirect blocks take: not worth reading them again.
+                        // Too little memory for its indirect blocks: not worth reading them again.
                         Err(Stop::Need(_) | Stop::Room) => continue,
                     };
                     contents.add(&grid, ptr.addr, ptr.len_sectors);
@@ -289,8 +289,8 @@ impl Lfs {
         Ok(contents.with(&records).seams)
     }
 
-    /// The first of those requests in the order of the device, as many as are made at once. What lies between two of them is
-    /// read along where that is worth it, and nothing else.
+    /// The first of those requests in the order of the device, as many as are made at once. A gap between two of them is
+    /// read too if that pays.
     pub(in crate::lfs) fn in_order(&self, mut needs: Vec<Fetch>) -> Vec<Fetch> {
         needs.sort_by_key(|need| need.at_bytes);
         needs.dedup_by_key(|need| need.token);
@@ -307,7 +307,7 @@ impl Lfs {
     }
 }
 
-/// Has requests, in the order of the device, read along what lies between them, where that is worth it.
+/// Extends requests, sorted by place, over the gaps between them if that pays.
 fn read_through_gaps(medium: &Medium, needs: &mut [Fetch]) {
     let mut len_bytes = 0;
     for at in 0..needs.len() {
@@ -324,7 +324,7 @@ fn read_through_gaps(medium: &Medium, needs: &mut [Fetch]) {
     }
 }
 
-/// Adds the entries of one block of a directory, which begins at a byte of its content, from a byte on.
+/// Adds the entries of one block of a directory, from a byte on; the block begins at a given byte of the content.
 fn list_block(
     block: &[u8],
     at_bytes: u64,

@@ -1,14 +1,15 @@
-//! Discard: emptied segments are given back to the device, when that is asked for.
+//! Discard: tells the device, if the options say so, which segments are empty.
 //!
 //! A segment found empty by checkpoint n is discarded when n + 1 is durable: then neither slot, nor roll-forward from either,
-//! reaches it. What the previous mount emptied last had nobody left to discard it; a slow look through the usage table finds
-//! it, a leaf in each idle step. So the end of a mount leaves little to find: before its last checkpoint it makes another one.
+//! reaches it. The previous mount had no time to discard the segments that it emptied last; a slow walk through the usage
+//! table finds them, a leaf in each idle step. An unmount leaves little to find: before its last checkpoint it writes another
+//! one.
 //!
-//! [`Lfs::trim`] gives back all that is clean for somebody who asks, whether it was ever written or not, and whether the mount
-//! discards by itself or not.
+//! [`Lfs::trim`] discards all clean segments on request, whether they were ever written or not, and whether the mount discards
+//! by itself or not.
 //!
-//! Invariant: nothing is discarded that a log, the pool or a reader holds, and nothing is written to while its discard is under
-//! way (`Jobs::is_discarding`).
+//! Invariant: no segment is discarded in which a log is, or that is in the pool or pinned by a reader, and none is written
+//! while its discard is under way (`Jobs::is_discarding`).
 
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
@@ -17,22 +18,22 @@ use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::Checkpoint;
 use firnfs_format::{Epoch, SegmentId, TimeNs};
 
-/// What is to be discarded once checkpoints are durable, and the look for segments that earlier mounts emptied.
+/// Segments to be discarded once checkpoints are durable, and the search for segments that earlier mounts emptied.
 #[derive(Default)]
 pub(in crate::lfs) struct Discard {
     /// Segments found empty, by checkpoint, until they may be discarded.
     pub emptied: Vec<(Epoch, Vec<SegmentId>)>,
-    /// Next leaf of the usage table; `None` when there is nothing to look for any more.
+    /// Next leaf of the usage table; `None` when the search has ended.
     next_leaf: Option<u64>,
     /// First and last checkpoint whose emptied segments may not have been discarded.
     emptied_by: (Epoch, Epoch),
-    /// The checkpoint before the last one of the mount is made.
+    /// The checkpoint before the mount's last one has been written.
     is_ending: bool,
-    /// Why the device refused the last discard that it refused.
+    /// Why the device refused a discard, the last time that it did.
     refused: Option<String>,
 }
 
-/// What a part of a trim gave back.
+/// The result of one part of a trim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trimmed {
     /// Clean segments, in bytes.
@@ -44,8 +45,8 @@ pub struct Trimmed {
 }
 
 impl Discard {
-    /// For a mount that starts from `base`. A mount that crashed before its first checkpoint left the numbers of its two
-    /// slots behind, so what it could not discard may be that much older.
+    /// For a mount that starts from `base`. A mount that crashed before its first checkpoint used up two checkpoint
+    /// numbers, so segments that it could not discard may have numbers that much older.
     pub(in crate::lfs) fn from(base: &Checkpoint) -> Self {
         let crashed_mounts = base.spans.len() as u32;
         let oldest = Epoch(base.epoch.0.saturating_sub(1 + 2 * crashed_mounts).max(1));
@@ -62,7 +63,7 @@ impl Lfs {
         }
     }
 
-    /// Discards what checkpoints before the one that is durable now found empty.
+    /// Discards the segments that were found empty by checkpoints before the one that is durable now.
     pub(in crate::lfs) fn discard_emptied(&mut self, durable: Epoch) {
         let reusable = self.tables.usage.reusable_before(durable);
         let ready: Vec<_> = self
@@ -76,7 +77,7 @@ impl Lfs {
         }
     }
 
-    /// Looks at one more leaf. Returns false if there is nothing to look for, or not yet.
+    /// Examines one more leaf. Returns false if there is nothing to search, or not yet.
     pub(in crate::lfs) fn discard_step(&mut self) -> Outcome<bool> {
         let (oldest, newest) = self.upkeep.discard.emptied_by;
         let Some(leaf) = self.upkeep.discard.next_leaf.filter(|_| self.options.discard) else {
@@ -102,7 +103,7 @@ impl Lfs {
         Ok(true)
     }
 
-    /// Before the last checkpoint of a mount: one that finds empty what the last one then lets be discarded.
+    /// Writes a checkpoint before the mount's last one: it finds segments empty that may be discarded after the last one.
     ///
     /// # Errors
     /// As [`Self::checkpoint`].
@@ -115,8 +116,8 @@ impl Lfs {
         Ok(())
     }
 
-    /// Puts discards of all clean segments of a part of the volume in line, neighbours together: 0, then what the call before
-    /// returned as `next`. What the last two checkpoints emptied is clean once they are durable.
+    /// Queues discards of all clean segments of a part of the volume, neighbours together. `part`: 0, then the `next` of the
+    /// previous call. Segments that the last two checkpoints found empty count once these are durable.
     ///
     /// # Errors
     /// `Need`; `ReadOnly`.
@@ -169,12 +170,12 @@ impl Lfs {
         self.writer.jobs.checkpoint_under_way()
     }
 
-    /// The device refused a discard. Nobody depends on one, but who asked for it wants to know.
+    /// Notes that the device refused a discard. No data depends on it, but the caller of a trim should learn it.
     pub(in crate::lfs) fn note_refused_discard(&mut self, why: String) {
         self.upkeep.discard.refused = Some(why);
     }
 
-    /// Why the device refused a discard since this was asked last, if it did.
+    /// Why the device refused a discard since the last call, if it did.
     pub fn take_refused_discard(&mut self) -> Option<String> {
         self.upkeep.discard.refused.take()
     }

@@ -1,4 +1,5 @@
-//! What users do that tells where files may be scattered, told to `seams`. Callers: `store`, in the operations that it tells of.
+//! Reports users' operations to `seams` from which it learns where files may be scattered. Caller: `store`, in those
+//! operations.
 
 use crate::inode::Kind;
 use crate::lfs::Lfs;
@@ -6,14 +7,15 @@ use crate::store::Fork;
 use firnfs_format::{BlockPtr, InodeNo};
 
 impl Lfs {
-    /// The places of the blocks that a read comes to, from a block of a file on; `None` for those that are not read.
+    /// Notes the places of the blocks of a read, from a block of a file on; `None` for those that are not read from the
+    /// device.
     pub(in crate::lfs) fn note_read(&mut self, ino: InodeNo, first_block: u64, places: &[Option<BlockPtr>]) {
         let places = places.iter().map(|place| place.map(|ptr| (ptr.addr, ptr.len_sectors)));
         let grid = self.grid();
         self.upkeep.coalescing.seams.note_read(&grid, ino, first_block, places);
     }
 
-    /// A part of a file that is in memory is written.
+    /// Notes a write to a part of a file; its inode is in memory.
     pub(in crate::lfs) fn note_write(&mut self, ino: InodeNo, fork: Fork, at_bytes: u64) {
         let inode = &self.core(ino).inode;
         if fork == Fork::Data && inode.kind == Kind::Regular && at_bytes < inode.size_bytes {
@@ -21,7 +23,7 @@ impl Lfs {
         }
     }
 
-    /// An inode was found in a directory.
+    /// Notes that a lookup found an inode in a directory.
     pub(in crate::lfs) fn note_found(&mut self, dir: InodeNo, ino: InodeNo) {
         let Some(record) = self.files.peek(ino).map(|core| core.record).filter(|ptr| ptr.is_stored()) else {
             return;

@@ -1,22 +1,22 @@
-//! Quiet time: how long nobody has asked for anything. Work that can wait is done then (Blackwell, Harris and Seltzer,
+//! Idle time: how long no user has made a request. Work that can wait is done then (Blackwell, Harris and Seltzer,
 //! USENIX 1995: a disk that was idle for 2 s stays idle for long).
 //!
-//! The driver says when somebody asks for something; the store has no clock of its own.
+//! The driver reports requests; the store has no clock of its own.
 
 use crate::lfs::Lfs;
 use firnfs_format::TimeNs;
 
-/// How long nobody must have asked for anything before work that can wait begins, in milliseconds.
+/// How long no request must have arrived before work that can wait begins, in milliseconds.
 const IDLE_MS: u64 = 2_000;
 
 impl Lfs {
-    /// Somebody asks for something now: a user, not the driver's own background work, and no check or cleaner from outside.
+    /// Notes a request of a user. Background work of the driver, checks, and cleaners outside do not count.
     pub(in crate::lfs) fn note_user(&mut self, now: TimeNs) {
         self.upkeep.last_request = now;
         self.note_burst();
     }
 
-    /// A clock that was set back makes nothing wait for longer than it would have.
+    /// If the clock is set back, waiting times do not get longer.
     pub(in crate::lfs) fn settle_clock(&mut self, now: TimeNs) {
         self.upkeep.last_request = self.upkeep.last_request.min(now);
     }

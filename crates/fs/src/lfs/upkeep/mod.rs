@@ -1,6 +1,6 @@
 //! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
 //! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
-//! `hints` and `survey`), discarding (`discard`). `idle` says when nobody asks for anything, `snapshot` holds a state still for a check.
+//! `hints` and `survey`), discarding (`discard`). `idle` knows when the volume is idle, `snapshot` holds a state for a check.
 
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
@@ -23,17 +23,17 @@ use coalesce::Coalescing;
 use discard::Discard;
 use firnfs_format::TimeNs;
 
-/// What background work keeps from step to step.
+/// The state of background work between steps.
 pub(in crate::lfs) struct Upkeep {
     pub cleaning: Cleaning,
     pub coalescing: Coalescing,
     pub throttle: Throttle,
     pub discard: Discard,
-    /// Damaged things that background work leaves alone.
+    /// Damaged objects that background work skips.
     pub quarantine: Quarantine,
-    /// When a user last asked for something.
+    /// When a user last made a request.
     pub last_request: TimeNs,
-    /// A checkpoint or the cleaner is bringing what it needs into memory, all of it at once.
+    /// A checkpoint or the cleaner is bringing the blocks into memory that it needs all at once.
     pub gathering: bool,
     /// The same for a cleaner outside, whose requests come between background steps.
     pub port_gathering: bool,
@@ -54,7 +54,7 @@ impl Upkeep {
         }
     }
 
-    /// True while something gathers in memory what it will need all at once.
+    /// True while a checkpoint or a cleaner gathers the blocks in memory that it needs all at once.
     pub fn gathers(&self) -> bool {
         self.gathering || self.port_gathering || self.coalescing.is_gathering
     }

@@ -1,16 +1,16 @@
-//! The cleaner's port: what a cleaner outside asks the store for (BSD-LFS, section 3.5, table 3).
+//! The cleaner's port: requests of cleaners outside the daemon (BSD-LFS, section 3.5, table 3).
 //!
-//! A cleaner sees the segments and the inode map (the *ifile*), reads a segment's summaries, asks where the blocks named
-//! there are now ([`Lfs::bmapv`]), has those moved that it wants moved ([`Lfs::markv`]), and says that it believes segments to
-//! be empty ([`Lfs::segclean`]). It decides what is cleaned, never what is true.
+//! A cleaner sees the segments and the inode map (the *ifile*), reads a segment's summaries, asks where the blocks named there
+//! are now ([`Lfs::bmapv`]), requests that some of them be moved ([`Lfs::markv`]), and says which segments it believes to be
+//! empty ([`Lfs::segclean`]). It decides what is cleaned; the store never relies on its statements.
 //!
 //! Invariants:
-//! - nothing a cleaner says is believed: a block moves only if the summaries on the device name it and the pointer that leads
-//!   to it is that very one, at that moment, under the same hold of the lock that moves it;
-//! - moving is the inside cleaner's own (`clean.rs`): the same checks, the same log, and the same clean segments, the reserve
-//!   included, for as long as each segment that is moved gains something; what gains nothing leaves the reserve alone;
-//! - a segment turns clean by a checkpoint that finds it empty, and in no other way;
-//! - a request leaves nothing behind that only another request would finish: a cleaner may die at any point.
+//! - a cleaner's statements are checked: a block moves only if the summaries on the device name it and the pointer that leads
+//!   to it is exactly that one, at that moment, under the same hold of the lock that moves it;
+//! - moving uses the code of the inside cleaner (`clean.rs`): the same checks, the same log, and the same clean segments,
+//!   including the reserve if moving the segment gains space; a move that gains none leaves the reserve alone;
+//! - a segment becomes clean only when a checkpoint finds it empty;
+//! - no request needs another one to finish its work: a cleaner may die at any point.
 //!
 //! Callers: the driver, for the daemon's control socket. One [`Lfs::markv`] at a time.
 
@@ -70,10 +70,10 @@ impl BlockInfo {
     }
 }
 
-/// What became of a block that was to be moved.
+/// The fate of a block that was to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It goes where the placement says.
+    /// It goes to the log that the placement chose.
     Moved,
     /// It is not there any more, or was named twice.
     Dead,
@@ -81,13 +81,13 @@ pub enum Fate {
     Unknown,
     /// Its segment is being written, is clean, or does not exist.
     Busy,
-    /// It cannot be moved for damage on the way to it; its segment is left alone.
+    /// It cannot be moved because of damage in it or in metadata that leads to it; its segment is left alone.
     Damaged,
     /// Clean segments are too short for it now.
     NoRoom,
 }
 
-/// What a request to move did.
+/// The result of a request to move.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marked {
     /// For each block that was named, in that order.
@@ -96,7 +96,7 @@ pub struct Marked {
     pub moved_bytes: u64,
 }
 
-/// What a segment holds, for cleaners.
+/// The state of a segment, for cleaners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentInfo {
     /// Which.
@@ -107,14 +107,14 @@ pub struct SegmentInfo {
     pub is_busy: bool,
 }
 
-/// Whether a segment may be called clean.
+/// Whether a segment is clean or empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emptiness {
     /// It is clean.
     Clean,
-    /// Nothing in it is live; the next checkpoint finds that out.
+    /// It has no live bytes; the next checkpoint finds that out.
     Empty,
-    /// So many bytes in it are live.
+    /// It has this many live bytes.
     Live(u32),
     /// It is being written, or does not exist.
     Busy,
@@ -168,7 +168,7 @@ impl Lfs {
         Ok(entries.into_iter().map(info).collect())
     }
 
-    /// Where those blocks are now; a hole for what is nowhere. What is dirty has no address yet: pending.
+    /// Where those blocks are now; a hole if a block is nowhere. A dirty block has no address yet: pending.
     ///
     /// # Errors
     /// `Need`, `Corrupt`; `Invalid` for blocks that no summary could name.
@@ -191,8 +191,8 @@ impl Lfs {
         if needs.is_empty() { Ok(found) } else { Err(Stop::Need(needs)) }
     }
 
-    /// Moves blocks to the logs that the placement says, times unchanged. `segments` are the bytes of the segments that they are in, as they
-    /// were read from the device; what is in other segments is `Busy`.
+    /// Moves blocks to the logs that the placement chooses, times unchanged. `segments` are the bytes of their segments, as
+    /// read from the device; blocks in other segments are `Busy`.
     ///
     /// # Errors
     /// `Need`; `Room` while writes are under way; `ReadOnly`; `Invalid` for more segments than one pass takes.
@@ -215,7 +215,7 @@ impl Lfs {
     ) -> Outcome<Marked> {
         self.standing.refuse()?;
         if segments.len() > victims_at_once(&self.geo) {
-            return Err(FsError::Invalid("more segments than are moved at once").into());
+            return Err(FsError::Invalid("more segments than one request moves").into());
         }
         if self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes {
             return Err(Stop::Room);
@@ -224,13 +224,13 @@ impl Lfs {
             return Ok(Marked { fates: vec![Fate::NoRoom; blocks.len()], moved_bytes: 0 });
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
-        // Users' changes first; then memory is what the log says, and only cleaned blocks are written (BSD-LFS, section 3.5).
+        // Users' changes first; then memory and log agree, and only cleaned blocks are written (BSD-LFS, section 3.5).
         self.commit_scope(now, Scope::All, Cause::Due)?;
         let judged = self.judge(blocks, segments)?;
         Ok(self.move_judged(now, &judged, segments))
     }
 
-    /// For each block its entry on the device if it is live, else what is wrong.
+    /// For each block its entry on the device if it is live, otherwise its fate.
     fn judge(
         &mut self,
         blocks: &[BlockInfo],
@@ -260,7 +260,7 @@ impl Lfs {
                 Some(entries) if entries.get(&block.addr).is_none_or(|e| !block.is_named_by(e)) => {
                     Err(Fate::Unknown)
                 }
-                // Taken out: named again it would be counted twice.
+                // Removed: a block named twice would be counted twice.
                 Some(entries) => entries.remove(&block.addr).ok_or(Fate::Unknown),
             };
             judged.push(match verdict {
@@ -277,7 +277,8 @@ impl Lfs {
             Ok(Some(true)) => Ok(Ok(entry)),
             Ok(Some(false) | None) => Ok(Err(Fate::Dead)),
             Err(Stop::Fail(why)) => {
-                // As the inside cleaner leaves such a victim: else two damaged blocks of one request are read in turn for ever.
+                // As the inside cleaner does with such a victim; otherwise two damaged blocks of one request would be read in
+                // turn for ever.
                 self.put_in_quarantine(Thing::Segment(self.geo.segment_of(entry.ptr.addr)), why);
                 Ok(Err(Fate::Damaged))
             }
@@ -285,7 +286,7 @@ impl Lfs {
         }
     }
 
-    /// Moves what is live, segment after segment as long as there is room. All of it is in memory.
+    /// Moves live blocks, segment after segment as long as there is room. All of it is in memory.
     fn move_judged(
         &mut self,
         now: TimeNs,
@@ -304,7 +305,8 @@ impl Lfs {
         };
         let mut moved = Vec::new();
         for (segment, bytes) in live_bytes {
-            // The sum so far is exact, with all metadata that goes along. The next segment may bring as much metadata as data.
+            // The sum so far is exact and includes all metadata. The next segment may make as much metadata dirty as it has
+            // data.
             let taken_bytes = self.taken_log_bytes();
             let drags_bytes = if moved.is_empty() { bytes } else { taken_bytes + 2 * bytes };
             let kept_segments = if self.frees_more(segment, bytes) { 0 } else { self.reserve_segments() };
@@ -331,8 +333,8 @@ impl Lfs {
         marked
     }
 
-    /// Whether moving so many live bytes empties a segment, and gains by it. What does not must leave the reserve alone, as
-    /// users' writes do: else requests to move a part of this and a part of that would take the room that cleaning needs.
+    /// Whether moving that many live bytes empties a segment and gains space. A move that does not must leave the reserve
+    /// alone, as users' writes do: otherwise requests to move parts of segments would take the room that cleaning needs.
     fn frees_more(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
         let Ok(usage) = self.tables.usage.get(&mut self.shelf, segment) else { return false };
         let live_bytes = u64::from(usage.live_bytes);
@@ -345,7 +347,8 @@ impl Lfs {
             return;
         }
         self.upkeep.cleaning.wants_checkpoint = true;
-        // Should this not be possible now, the blocks stay dirty and go with the next commit; if the volume failed, that says so.
+        // If this is not possible now, the blocks stay dirty and the next commit writes them; if the volume failed, the next
+        // commit reports it.
         let committed = self.commit_scope(now, Scope::All, Cause::Cleaning);
         for segment in segments {
             let usage = self.tables.usage.get(&mut self.shelf, *segment);
@@ -354,8 +357,8 @@ impl Lfs {
         }
     }
 
-    /// Whether those segments are empty. If one is, or clean ones wait for it, a checkpoint is put in line: it finds the empty
-    /// ones clean, and the one after it lets them be written.
+    /// Whether those segments are empty. If one is, or clean ones wait for a checkpoint, it writes one: this finds the empty
+    /// ones, and after the next one they may be written.
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`, `Corrupt`.

@@ -1,7 +1,7 @@
-//! Reaping: blocks of deleted and truncated files, dropped at once where that is cheap, else in the background.
+//! Reaping: blocks of deleted and truncated files are dropped at once if that is cheap, otherwise in the background.
 //!
-//! A large or cold file's blocks are found only by reading its indirect blocks, which no unlink should wait for. Until it
-//! is done the inode is an orphan in the inode map, so that a crash does not lose the work.
+//! A large or cold file's blocks are found only by reading its indirect blocks, and no unlink should wait for that. Until
+//! all are dropped the inode is an orphan in the inode map, so that a crash does not lose the work.
 
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::lfs::Lfs;
@@ -19,7 +19,7 @@ const REAP_STEP_BLOCKS: u64 = 4096;
 const FORKS: [Fork; 3] = [Fork::Data, Fork::Index, Fork::Xattr];
 
 impl Lfs {
-    /// Drops a range of whole blocks; `to_end`: what is not at hand of a data fork is left to the background.
+    /// Drops a range of whole blocks; `to_end`: blocks of a data fork that are not in memory are left to the background.
     pub(in crate::lfs) fn drop_range(&mut self, ino: InodeNo, fork: Fork, range: Range<u64>, to_end: bool) {
         if range.is_empty() {
             return;
@@ -27,7 +27,7 @@ impl Lfs {
         let mut pruning = Pruning::new(range.clone(), u64::MAX);
         if to_end && fork == Fork::Data {
             pruning.budget = REAP_STEP_BLOCKS;
-            // Only memory is looked at: an error here shows again when the background gets there.
+            // This examines only memory: the background meets the same error again.
             let looked = self.survey(ino, fork, &mut pruning);
             if looked.is_err() || !pruning.needs.is_empty() || pruning.budget == 0 {
                 self.core_mut(ino).reap_from = Some(BlockIndex(range.start));
@@ -40,7 +40,7 @@ impl Lfs {
         self.prune(ino, fork, &mut pruning);
     }
 
-    /// Blocks written so far are dead for good: the cleaner need not look at the inode (Sprite's version number).
+    /// Marks all blocks written so far as dead for good: the cleaner need not read the inode (Sprite's version number).
     pub(in crate::lfs) fn bump_version(&mut self, ino: InodeNo) {
         let core = self.core_mut(ino);
         let others_empty = core.roots[1..].iter().all(|r| r.used() == (0, 0));
@@ -64,7 +64,7 @@ impl Lfs {
         self.free_now(ino);
     }
 
-    /// All blocks are at hand: drops them and the inode.
+    /// Drops an inode and its blocks, all of which are in memory.
     fn free_now(&mut self, ino: InodeNo) {
         let mut all = Pruning::new(0..u64::MAX, u64::MAX);
         for fork in FORKS {
@@ -82,7 +82,7 @@ impl Lfs {
         } else {
             self.tables.imap.give_back(ino);
         }
-        // Also for an inode that never reached the log: its number's next use has another version.
+        // Also for an inode that never reached the log: the next use of its number must have another version.
         let atime = TimeNs(0);
         self.tables
             .imap
@@ -91,7 +91,7 @@ impl Lfs {
         self.due.note_change();
     }
 
-    /// Once a mount: inodes whose blocks a crash left half freed go on where they stopped. Loading such an inode puts it in line.
+    /// Once after a mount: continues to free the inodes that a crash left half freed. Loading such an inode queues it.
     pub(in crate::lfs) fn resume_reaping(&mut self) -> Outcome<()> {
         let mut needs = Vec::new();
         for ino in self.find_orphans()? {
@@ -119,7 +119,7 @@ impl Lfs {
             return Ok(true);
         }
         match self.reap_some(ino) {
-            // Its last holder has freed it meanwhile.
+            // Its last user has freed it meanwhile.
             Err(Stop::Fail(FsError::NotFound)) => {}
             Err(Stop::Fail(why)) if is_damage(&why) => self.put_in_quarantine(Thing::Inode(ino), why),
             Ok(true) => {}
@@ -163,7 +163,7 @@ impl Lfs {
         Ok(true)
     }
 
-    /// Numbers of all orphans: what the inode map says, and what has not reached it yet.
+    /// Numbers of all orphans: those in the inode map, and those that are not in it yet.
     pub(in crate::lfs) fn find_orphans(&mut self) -> Outcome<Vec<InodeNo>> {
         let (mut orphans, damage) = self.tables.imap.orphans(&mut self.shelf)?;
         damage.into_iter().for_each(|why| self.put_in_quarantine(Thing::InodeMap, why));

@@ -1,12 +1,12 @@
 //! Which files and directories may be scattered: hints from users' reads, lookups and overwrites, in bounded memory.
 //!
-//! - A read that goes to the device and crosses seams ([`crate::clean::scatter`]) marks its file. Crossing them again from where a
-//!   reader began counts as one more reading: seams seen twice go first.
-//! - An overwrite of what is there marks its file, as one that nobody has read yet.
-//! - Small files of a directory that are looked up or read one after the other, each somewhere else, mark the directory.
+//! - A read from the device that crosses seams ([`crate::clean::scatter`]) marks its file. If a reader begins again at the same
+//!   place and crosses them, that counts as another reading: seams seen twice go first.
+//! - An overwrite of existing content marks its file, as one that nobody has read yet.
+//! - If small files of a directory are looked up or read one after the other, each at another place, they mark the directory.
 //!
-//! Invariants: hints only: the coalescer looks at the blocks themselves; memory is [`MARKS_MAX`] marks and a few streams
-//! whatever users do; noting something costs no I/O. Callers: `store` and `Vfs::lookup` (through the seam) note, `coalesce` works.
+//! Invariants: these are only hints, coalescing checks the blocks themselves; memory is at most [`MARKS_MAX`] marks and a few
+//! streams; taking a note costs no I/O. Callers: `store` and `Vfs::lookup` (through the seam) take notes, `coalesce` uses them.
 
 use crate::clean::scatter::{Evidence, Grid, Stretch};
 use firnfs_format::{InodeNo, SectorAddr, TimeNs};
@@ -22,7 +22,7 @@ const CHILDREN_MAX: usize = 1024;
 /// Crossings between files that make a directory a candidate.
 const WALK_SEAMS_MIN: u64 = 8;
 
-/// What may be put in order.
+/// A file or directory that may be put in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) enum Target {
     /// The blocks of a file.
@@ -38,34 +38,34 @@ impl Target {
     }
 }
 
-/// What is remembered of a file or directory.
+/// The notes about a file or directory.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     target: Target,
-    /// When it was last noted, in notes.
+    /// When it was last noted, counted in notes.
     stamp: u64,
     /// Seams crossed since it was last worked on.
     seams: u64,
     /// How often a reader began to cross them.
     readings: u8,
-    /// Where the present reading began: a block, or a directory's file.
+    /// Where the present reading began: a block, or a file of a directory.
     began_at: u64,
     /// How often it was put in order.
     times: u32,
     /// Noted since it was last worked on.
     is_due: bool,
-    /// Not looked at before.
+    /// Not examined before this time.
     not_before: TimeNs,
 }
 
-/// A file that is read from its start to its end.
+/// A file that is being read in sequence.
 struct Stream {
     ino: InodeNo,
     next_block: u64,
     stretch: Stretch,
 }
 
-/// A directory whose files are looked at one after the other: records and contents lie in different logs.
+/// A directory whose files are read one after the other: records and contents lie in different logs.
 struct Walk {
     dir: InodeNo,
     records: Stretch,
@@ -77,7 +77,7 @@ struct Walk {
 pub(in crate::lfs) struct Seams {
     marks: BTreeMap<InodeNo, Mark>,
     by_stamp: BTreeMap<u64, InodeNo>,
-    /// Those that are due, by the time from which on they are.
+    /// Marks that are due, by the time from which on they are.
     due: BTreeSet<(TimeNs, InodeNo)>,
     stamp: u64,
     streams: VecDeque<Stream>,
@@ -87,12 +87,13 @@ pub(in crate::lfs) struct Seams {
     children_order: VecDeque<InodeNo>,
     /// Inodes whose records came from the device since they were found last.
     fetched: FxHashSet<InodeNo>,
-    /// The file overwritten last, if it is due: most overwrites are of that one again.
+    /// The file overwritten last, if it is due: the next overwrite is usually of the same file.
     overwritten: Option<InodeNo>,
 }
 
 impl Seams {
-    /// Blocks of a file are read, from `first_block` on: for each its place on the device, `None` if it is not read from there.
+    /// Notes a read of blocks of a file, from `first_block` on: for each its place on the device, `None` if it is not read from
+    /// there.
     pub(in crate::lfs) fn note_read(
         &mut self,
         grid: &Grid,
@@ -132,18 +133,19 @@ impl Seams {
         }
     }
 
-    /// The stretch of a stream that goes on at that block (or in it: reads need not end where blocks do), or a new one.
+    /// The stretch of a stream that continues at that block (or within it, since reads need not end at block boundaries), or
+    /// a new one.
     fn take_stream(&mut self, ino: InodeNo, first_block: u64) -> Stretch {
         let goes_on = |s: &Stream| s.ino == ino && s.next_block.wrapping_sub(first_block) <= 1;
         let found = self.streams.iter().position(goes_on).and_then(|at| self.streams.remove(at));
-        // The block that both reads touch is read once more where the head still is: no seam, and nothing to go on from.
+        // The second read touches the last block of the first one again, and the head is still there: no seam.
         found
             .filter(|stream| stream.next_block == first_block)
             .map(|stream| stream.stretch)
             .unwrap_or_default()
     }
 
-    /// A file's present content is overwritten.
+    /// Notes an overwrite of existing content of a file.
     pub(in crate::lfs) fn note_overwrite(&mut self, ino: InodeNo) {
         if self.overwritten != Some(ino) {
             let mark = self.mark(Target::File(ino));
@@ -152,7 +154,7 @@ impl Seams {
         }
     }
 
-    /// An inode's record came from the device.
+    /// Notes that an inode's record came from the device.
     pub(in crate::lfs) fn note_fetched(&mut self, ino: InodeNo) {
         if self.fetched.len() >= CHILDREN_MAX {
             self.fetched.clear();
@@ -160,7 +162,7 @@ impl Seams {
         self.fetched.insert(ino);
     }
 
-    /// An inode, whose record is at that place, was found in a directory.
+    /// Notes that a lookup found an inode, whose record is at that place, in a directory.
     pub(in crate::lfs) fn note_child(
         &mut self,
         grid: &Grid,
@@ -181,7 +183,7 @@ impl Seams {
         }
     }
 
-    /// A file of a directory is read at that place.
+    /// Notes that a file of a directory is read at that place.
     fn visit(
         &mut self,
         grid: &Grid,
@@ -204,8 +206,8 @@ impl Seams {
         }
     }
 
-    /// A reader crossed seams, the first of them at `at`; `begins_again` tells from it and the start of the present reading whether
-    /// that is the start of another.
+    /// Notes that a reader crossed seams, the first of them at `at`; `begins_again` decides from `at` and the start of the
+    /// present reading whether another reading begins.
     fn cross(&mut self, target: Target, seams: u64, at: u64, begins_again: impl Fn(u64, u64) -> bool) {
         let mut mark = self.mark(target);
         if mark.readings == 0 || begins_again(at, mark.began_at) {
@@ -217,14 +219,15 @@ impl Seams {
         self.set(mark);
     }
 
-    /// The mark of a target, to be changed and [`Seams::set`]. The one that was noted longest ago makes room.
+    /// The mark of a target, for the caller to change and to [`Seams::set`]. If there are too many, the mark noted longest
+    /// ago is dropped.
     fn mark(&mut self, target: Target) -> Mark {
         let ino = target.ino();
         self.stamp += 1;
         let stamp = self.stamp;
         match self.marks.get(&ino) {
             Some(old) if old.target == target => return Mark { stamp, ..*old },
-            // A number that was given out again, to something of another kind.
+            // The number was reused for an inode of another kind.
             Some(_) => self.forget(ino),
             None => {}
         }
@@ -257,7 +260,7 @@ impl Seams {
         }
     }
 
-    /// Nothing is remembered of an inode.
+    /// Drops the notes about an inode.
     pub(in crate::lfs) fn forget(&mut self, ino: InodeNo) {
         if let Some(mark) = self.marks.remove(&ino) {
             self.by_stamp.remove(&mark.stamp);
@@ -266,8 +269,8 @@ impl Seams {
         self.overwritten = None;
     }
 
-    /// What to look at first, and why: what was read twice or more, then what was read, then what was overwritten; of those what
-    /// has most seams, then what was noted first. `None` if nothing is due now.
+    /// The target to examine first, and the evidence for it: those read twice or more, then those read once, then those
+    /// overwritten; among these the one with most seams, then the one noted first. `None` if nothing is due now.
     pub(in crate::lfs) fn next(&self, now: TimeNs) -> Option<(Target, Evidence)> {
         let due = self.due.range(..=(now, InodeNo(u64::MAX))).filter_map(|(_, ino)| self.marks.get(ino));
         let first = due.max_by_key(|m| (m.readings.min(2), m.seams, std::cmp::Reverse(m.stamp)))?;
@@ -276,29 +279,30 @@ impl Seams {
         Some((first.target, evidence))
     }
 
-    /// How long until something is due, in milliseconds; `None` if nothing is.
+    /// How long until a target is due, in milliseconds; `None` if there is none.
     pub(in crate::lfs) fn due_in_ms(&self, now: TimeNs) -> Option<u64> {
         self.due.first().map(|(from, _)| from.millis_since(now))
     }
 
-    /// How often something was put in order already.
+    /// How often a target was put in order already.
     pub(in crate::lfs) fn times(&self, ino: InodeNo) -> u32 {
         self.marks.get(&ino).map_or(0, |m| m.times)
     }
 
-    /// It is too early for something.
+    /// Postpones a target.
     pub(in crate::lfs) fn postpone(&mut self, ino: InodeNo, until: TimeNs) {
         self.again(ino, false, until);
     }
 
-    /// As [`Seams::done`], but a part of it was too early: it stays due from then on, and for the same reason.
+    /// As [`Seams::done`], but a part of the target had changed too recently: it is due again from that time on, for the same
+    /// reason.
     pub(in crate::lfs) fn again(&mut self, ino: InodeNo, was_moved: bool, not_before: TimeNs) {
         if let Some(mark) = self.marks.get(&ino) {
             self.set(Mark { times: mark.times + u32::from(was_moved), not_before, ..*mark });
         }
     }
 
-    /// Something was looked at; `was_moved`: and put in order. It is left alone until it is noted again.
+    /// Notes that a target was examined, and, if `was_moved`, put in order. It is left alone until it is noted again.
     pub(in crate::lfs) fn done(&mut self, ino: InodeNo, was_moved: bool) {
         self.overwritten = None;
         if let Some(mark) = self.marks.get(&ino) {

@@ -52,7 +52,7 @@ fn random_reads_of_single_blocks_cross_nothing() {
 }
 
 #[test]
-fn what_comes_from_memory_is_no_seam() {
+fn reads_from_memory_cross_no_seam() {
     let mut seams = Seams::default();
     let places = [Some((SectorAddr(80), 8)), None, Some((SectorAddr(9000), 8))];
     seams.note_read(&GRID, file(1), 0, places.into_iter());
@@ -119,7 +119,7 @@ fn records_in_memory_are_not_crossed() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_was_noted_longest_ago_goes() {
+fn memory_is_bounded_and_the_oldest_mark_is_dropped() {
     let mut seams = Seams::default();
     for n in 0..3 * MARKS_MAX as u64 {
         seams.note_overwrite(file(n));
@@ -135,7 +135,7 @@ fn memory_is_bounded_and_what_was_noted_longest_ago_goes() {
 }
 
 #[test]
-fn what_is_done_rests_until_it_is_noted_again_and_what_is_postponed_until_then() {
+fn a_done_target_rests_until_it_is_noted_again_a_postponed_one_until_its_time() {
     let mut seams = Seams::default();
     seams.note_overwrite(file(1));
     seams.note_overwrite(file(2));
@@ -151,7 +151,7 @@ fn what_is_done_rests_until_it_is_noted_again_and_what_is_postponed_until_then()
 }
 
 #[test]
-fn a_number_given_out_again_to_another_kind_starts_anew() {
+fn a_number_reused_for_another_kind_starts_anew() {
     let (mut seams, dir) = (Seams::default(), InodeNo(5));
     seams.note_overwrite(dir);
     seams.done(dir, true);

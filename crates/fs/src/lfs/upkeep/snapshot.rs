@@ -1,12 +1,14 @@
-//! Snapshots: the state of the volume at one moment, to be checked while the volume goes on.
+//! Snapshots: the state of the volume at one moment, for a check while the volume is in use.
 //!
-//! Nothing that a checkpoint slot reaches is ever written over, so the past stays readable by itself for a while. A *hold*
-//! (`tables/holds.rs`) makes that while longer: segments that die from then on turn clean as always and are not written again. A
-//! snapshot is a second store over the same device, with the tables' roots and what is newer than they are as of that moment, for reading only.
+//! Nothing that a checkpoint slot reaches is overwritten, so an old state stays readable for a while anyway. A *hold*
+//! (`tables/holds.rs`) prolongs that: segments that die from then on turn clean as always, but are not written again. A
+//! snapshot is a second store over the same device, with the tables' roots and newer entries as of that moment, for reading
+//! only.
 //!
 //! Invariants:
-//! - what a snapshot leads to is on the device and unchanged once its ticket is durable and as long as its hold lasts;
-//! - its hold costs users no room: when clean segments are short, or an operation waits for some, it yields (`step.rs`).
+//! - all blocks that a snapshot leads to are on the device once its ticket is durable, and stay unchanged as long as its hold
+//!   lasts;
+//! - its hold takes no room from users: when clean segments are short, or an operation waits for some, it yields (`step.rs`).
 //!
 //! Caller: the driver's scrub.
 
@@ -17,7 +19,7 @@ use crate::lfs::{Lfs, Options};
 use crate::store::{BlockKey, Scope, Ticket};
 use firnfs_format::{BlockPtr, InodeNo, TimeNs};
 
-/// Memory of a snapshot for what a check reads a second time, in bytes.
+/// Memory of a snapshot for blocks that a check reads a second time, in bytes.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// See the module's head.
@@ -26,12 +28,12 @@ pub struct Snapshot {
     pub lfs: Box<Lfs>,
     /// It may be read once this is durable.
     pub ticket: Ticket,
-    /// What keeps it readable, for [`Lfs::release_snapshot`].
+    /// The hold that keeps it readable, for [`Lfs::release_snapshot`].
     pub hold: HoldId,
 }
 
 impl Lfs {
-    /// Lays out everything that is dirty and holds the state as it is then. The hold yields to users.
+    /// Lays out all dirty data and holds the resulting state. The hold yields to users.
     ///
     /// # Errors
     /// `Need`, `Room`; `ReadOnly` if the store turned read-only with changes that are not in the log.
@@ -52,13 +54,13 @@ impl Lfs {
         Ok(Snapshot { lfs: Box::new(past), ticket, hold })
     }
 
-    /// True while a state of the past is held.
+    /// True while an older state is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.tables.usage.is_held()
     }
 
-    /// Ends the hold of a snapshot; true if it lasted until now: then nothing was written over that the snapshot leads to.
+    /// Ends the hold of a snapshot; true if it lasted until now: then no block of the snapshot was overwritten.
     pub fn release_snapshot(&mut self, hold: HoldId) -> bool {
         self.tables.usage.end_hold(hold)
     }
@@ -81,7 +83,7 @@ impl Lfs {
         present(found)
     }
 
-    /// Where an inode's record is now; `None` if it is not in use any more, or about to be written anew.
+    /// Where an inode's record is now; `None` if the inode is not in use any more, or its record is about to be rewritten.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.

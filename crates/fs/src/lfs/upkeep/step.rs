@@ -1,4 +1,4 @@
-//! Background work, one bounded step at a time: who calls decides on which thread and when.
+//! Background work, one bounded step at a time: the caller decides on which thread and when.
 
 use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
@@ -17,12 +17,12 @@ const CHANGED_TABLE_BYTES_MAX: u64 = 16 << 20;
 const LOOK_AGAIN_MS: u64 = 60_000;
 
 impl Lfs {
-    /// True while more dirty data than twice the write threshold waits: writers are held up.
+    /// True while at least twice the write threshold is dirty: writers have to wait.
     pub(in crate::lfs) fn must_wait(&self) -> bool {
         self.dirty_bytes() >= 2 * self.options.write_threshold_bytes
     }
 
-    /// Whether background work is due because of what was just done (not of time passing).
+    /// Whether background work is due because of recent operations (not because time has passed).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
         let due = self.dirty_bytes() >= self.options.write_threshold_bytes
             || self.writer.ahead.is_some()
@@ -40,7 +40,7 @@ impl Lfs {
             || self.tables.usage.changed_len() >= CHANGED_SEGMENTS_MAX
     }
 
-    /// How long until something is due by itself, in milliseconds; `u64::MAX` if nothing ever will be as things are.
+    /// How long until work is due by time, in milliseconds; `u64::MAX` if none is due until the next change.
     pub(in crate::lfs) fn work_due_in_ms(&self, now: TimeNs) -> u64 {
         if !self.standing.may_write() {
             return u64::MAX;
@@ -59,7 +59,7 @@ impl Lfs {
         self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms)
     }
 
-    /// Does one step. `pressed`: an operation waits for room. Damage that it cannot go around makes the volume read-only.
+    /// Does one step. `pressed`: an operation waits for room. Damage that it cannot avoid makes the volume read-only.
     ///
     /// # Errors
     /// `Need`, `Room`.
@@ -129,8 +129,9 @@ impl Lfs {
         Ok(Step::Idle(self.work_due_in_ms(now).min(LOOK_AGAIN_MS)))
     }
 
-    /// Dirty bytes from which a commit is due. When clean segments are short they go out a little at a time: the cleaner has
-    /// only what they leave, and somebody who waits for room need not wait until there is room for all of them.
+    /// Dirty bytes from which a commit is due. When clean segments are short, they are written a little at a time: the
+    /// cleaner has only the segments that they leave, and an operation that waits for room need not wait until there is room
+    /// for all of them.
     fn commit_from_bytes(&self, pressed: bool) -> u64 {
         let threshold = self.options.write_threshold_bytes;
         if self.room_now().is_low() {
@@ -173,7 +174,7 @@ impl Lfs {
         }
     }
 
-    /// What to say when room is short: only requests under way, and readers of clean segments, can give any back by themselves.
+    /// The result when room is short: only requests under way, and readers of clean segments, can still give some back.
     fn no_way(&self) -> Step {
         if self.writer.jobs.is_idle() && !self.writer.pins.is_awaited() { Step::Stuck } else { Step::Waiting }
     }
@@ -184,7 +185,7 @@ impl Lfs {
             return Ok(None);
         }
         if self.tables.usage.yielding_holds_cost(self.tables.durable_epoch) {
-            // Users come first: who reads the state held notices and begins again.
+            // Users come first: the check that reads the held state notices and begins again.
             self.tables.usage.yield_holds();
             return Ok(Some(Step::Worked));
         }
@@ -203,7 +204,8 @@ impl Lfs {
                 self.note_pass();
                 Ok(Some(Step::Worked))
             }
-            // A checkpoint finds emptied segments. An operation that waits for room gets one even if only the tables left some.
+            // A checkpoint finds emptied segments. If an operation waits for room, a checkpoint is written even if only table
+            // blocks died.
             Ok(false) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
                 self.upkeep.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
@@ -225,7 +227,7 @@ impl Lfs {
         self.room_now().waiting > 0 || self.upkeep.cleaning.wants_checkpoint
     }
 
-    /// Commits everything and puts a checkpoint in line, whether one is due or not.
+    /// Commits everything and writes a checkpoint, whether one is due or not.
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
@@ -233,8 +235,8 @@ impl Lfs {
         self.checkpoint(now, false)
     }
 
-    /// Clean unmount: commits everything and writes a checkpoint that says so. From here on nothing can be changed; once more does
-    /// nothing.
+    /// Clean unmount: commits everything and writes a checkpoint that says so. After it the volume accepts no changes; a second
+    /// call does nothing.
     ///
     /// # Errors
     /// `Need`; `Room` while a checkpoint is under way; `ReadOnly`.

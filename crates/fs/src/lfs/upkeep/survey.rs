@@ -1,12 +1,12 @@
 //! The survey: a bounded walk over the files of a volume, in idle time after a mount, that finds those whose hints were lost with
 //! the last mount.
 //!
-//! It looks at the inodes by their number, [`BATCH`] of them and then none for a while, at [`INODES_MAX`] in all; where a volume has
-//! more, the next mount begins where this one ends. Of a file it looks at the first window. What would be put in order without a
-//! reader having been seen gets a hint, as if it had just been overwritten. What only readers can tell - that long runs are worth
-//! joining, that somebody walks a directory - they tell again.
+//! It examines the inodes by number, [`BATCH`] at a time with a pause in between, [`INODES_MAX`] in all; on a volume with more,
+//! the next mount begins where this one ends. It plans the first window of each file. A file that would be put in order even
+//! without an observed reader gets a hint, as if it had just been overwritten. Hints that only readers can give (long runs are
+//! worth joining, somebody walks a directory) come back when somebody reads.
 //!
-//! Invariants: it moves nothing; what is damaged is passed over; it ends. Caller: `coalesce`, when there are no hints to follow.
+//! Invariants: it moves nothing; it skips damaged files; it ends. Caller: `coalesce`, when there are no hints to follow.
 
 use crate::clean::scatter::{Evidence, pays};
 use crate::error::{Outcome, Stop, gather_needs};
@@ -15,20 +15,21 @@ use crate::lfs::Lfs;
 use firnfs_format::{Incarnation, InodeNo, TimeNs};
 use std::collections::BTreeSet;
 
-/// Inode numbers that one step looks at.
+/// Inode numbers that one step examines.
 const BATCH: u64 = 64;
-/// Inode numbers that one mount looks at.
+/// Inode numbers that one mount examines.
 const INODES_MAX: u64 = 1 << 14;
-/// How long nothing is looked at after a step, in nanoseconds.
+/// Pause after a step, in nanoseconds.
 const PAUSE_NS: i64 = 1_000_000_000;
 
-/// How far it is.
+/// The progress of the survey.
 #[derive(Clone, Debug)]
 pub(in crate::lfs) struct Survey {
     next: u64,
-    /// Of the present batch, those that cannot be read: asked for again, two of them would be read in turn for ever.
+    /// Unreadable inodes of the present batch. They are not requested again: otherwise two of them would be read in turn for
+    /// ever.
     damaged: BTreeSet<InodeNo>,
-    /// Numbers that are still to be looked at.
+    /// Numbers still to be examined.
     left: u64,
     not_before: TimeNs,
 }
@@ -44,7 +45,7 @@ impl Survey {
 
     /// How long until the next step, in milliseconds; `None` if it has ended.
     fn due_in_ms(&self, now: TimeNs) -> Option<u64> {
-        // A clock that was set back makes nothing wait for longer than it would have.
+        // If the clock is set back, the pause does not get longer.
         let wait_ms = self.not_before.millis_since(now).min(PAUSE_NS as u64 / 1_000_000);
         (self.left > 0).then_some(wait_ms)
     }
@@ -59,12 +60,12 @@ impl Survey {
 }
 
 impl Lfs {
-    /// How long until there are files to be looked at, in milliseconds; `None` if all were.
+    /// How long until the next files are examined, in milliseconds; `None` if all were.
     pub(in crate::lfs) fn survey_in_ms(&self, now: TimeNs) -> Option<u64> {
         self.upkeep.coalescing.survey.as_ref().map_or(Some(0), |survey| survey.due_in_ms(now))
     }
 
-    /// Looks at the next files. Returns whether it did.
+    /// Examines the next files. Returns whether it did.
     ///
     /// # Errors
     /// `Need`.
@@ -106,7 +107,7 @@ impl Lfs {
         Ok(())
     }
 
-    /// Whether a file would be put in order although nobody was seen to read it.
+    /// Whether a file would be put in order even without an observed reader.
     fn is_scattered(&mut self, ino: InodeNo) -> Outcome<bool> {
         if !self.tables.imap.get(&mut self.shelf, ino)?.ptr.is_stored() {
             return Ok(false);
@@ -125,7 +126,7 @@ impl Lfs {
 mod tests {
     use super::*;
 
-    /// Numbers that a mount looks at.
+    /// Numbers that a mount examines.
     fn looked_at(incarnation: u32, end: u64) -> Vec<u64> {
         let mut survey = Survey::new(Incarnation(incarnation), InodeNo(end));
         let mut seen = Vec::new();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_of_a_small_volume_are_looked_at_by_each_mount() {
+    fn each_mount_of_a_small_volume_examines_all_files() {
         for (incarnation, end) in [(1, 1), (1, 63), (7, 64), (3, 1000), (u32::MAX, INODES_MAX)] {
             let seen = looked_at(incarnation, end);
             assert_eq!(seen, (0..end).collect::<Vec<_>>(), "{incarnation}, {end}");

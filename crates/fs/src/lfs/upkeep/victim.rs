@@ -1,11 +1,11 @@
-//! A victim of the cleaner on its way into memory: which of its sectors have come, which are asked for, and which partial segments
-//! are known. What is read, and in which order, [`crate::clean::reading`] decides.
+//! A victim of the cleaner on its way into memory: which of its sectors have arrived, which are requested, and which partial
+//! segments are known. [`crate::clean::reading`] decides what is read, and in which order.
 //!
 //! ```text
 //!  Fresh --> Walking (summaries; or all at once) --> Chosen (live blocks are looked for) --> Here
 //! ```
-//! Invariants: pieces neither overlap nor touch; what is asked for is not here; memory is no more than the segment. Nothing here
-//! is believed: a summary and each block have their CRC, which the cleaner checks. Caller: `clean`.
+//! Invariants: pieces neither overlap nor touch; requested sectors are not here yet; memory is at most the segment. These bytes
+//! are not trusted: a summary and each block have their CRC, which the cleaner checks. Caller: `clean`.
 
 use crate::clean::reading::{Run, SUMMARY_READ_BYTES, goes_on, merged, summaries_first};
 use crate::clean::{Candidate, Medium};
@@ -16,24 +16,24 @@ use firnfs_format::summary::{Entry, SUMMARY_HEADER_BYTES, Summary};
 use firnfs_format::{SECTOR_BYTES, SegmentId};
 use std::collections::BTreeMap;
 
-/// How far the reading of a victim is.
+/// The progress of reading a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// Nothing was asked for.
+    /// Nothing was requested.
     Fresh,
-    /// Summaries are read, or everything.
+    /// Summaries, or all of it, are being read.
     Walking,
-    /// All summaries are known; which of its blocks are live is not.
+    /// All summaries are known; the live blocks are not.
     Chosen,
-    /// All that is live is here.
+    /// All live blocks are here.
     Here,
 }
 
 /// See the module's head.
 pub(in crate::lfs) struct Victim {
-    /// What it was chosen for.
+    /// The facts for which it was chosen.
     pub candidate: Candidate,
-    /// The bytes that have come, by first sector.
+    /// The bytes that have arrived, by first sector.
     pieces: BTreeMap<u32, Vec<u8>>,
     asked: Vec<Run>,
     chain: Chain,
@@ -59,12 +59,12 @@ impl Victim {
         self.candidate.segment
     }
 
-    /// What is to be read now.
+    /// The runs to be read now.
     pub fn asked(&self) -> &[Run] {
         &self.asked
     }
 
-    /// True if its live blocks are to be told to [`Self::choose`].
+    /// True if the caller has to name its live blocks with [`Self::choose`].
     pub fn wants_choice(&self) -> bool {
         self.asked.is_empty() && self.stage == Stage::Chosen
     }
@@ -79,12 +79,12 @@ impl Victim {
         self.partials.iter().flat_map(|partial| &partial.entries)
     }
 
-    /// The stored bytes of an entry, if they have come.
+    /// The stored bytes of an entry, if they are here.
     pub fn stored(&self, geo: &Geometry, entry: &Entry) -> Option<&[u8]> {
         self.bytes_from(geo.sector_of(entry.ptr.addr))?.get(..entry.ptr.stored_bytes() as usize)
     }
 
-    /// Sectors that were asked for have come; others are ignored.
+    /// Supplies requested sectors; others are ignored.
     ///
     /// # Errors
     /// `Io` if they are too few.
@@ -105,7 +105,7 @@ impl Victim {
         Ok(())
     }
 
-    /// Goes on as far as it can without knowing what is live: asks for what it needs next, if it needs anything.
+    /// Continues as far as it can without knowing the live blocks, and requests the next runs if it needs any.
     pub fn go_on(&mut self, medium: &Medium, uuid: &[u8; 16], geo: &Geometry) {
         if !self.asked.is_empty() {
             return;
@@ -139,7 +139,7 @@ impl Victim {
         }
     }
 
-    /// What has to be read before the next partial segment can be taken: the rest of its summary; where nothing is known of it yet,
+    /// The run to be read before the next partial segment can be taken: the rest of its summary; if nothing of it is known yet,
     /// the beginning of its summary, or all of the segment that was not read yet.
     fn missing_of_summary(&self, medium: &Medium, geo: &Geometry) -> Option<Run> {
         let sector = self.chain.sector();
@@ -162,7 +162,7 @@ impl Victim {
         (here_end < end && end <= geo.segment_sectors).then(|| Run::between(here_end, end))
     }
 
-    /// These of its blocks are live: asks for those that are not here.
+    /// Takes the list of its live blocks and requests those that are not here.
     pub fn choose<'a>(&mut self, medium: &Medium, geo: &Geometry, live: impl Iterator<Item = &'a Entry>) {
         let run_of = |entry: &Entry| Run {
             from: geo.sector_of(entry.ptr.addr),

@@ -16,7 +16,7 @@ static GEO: LazyLock<Geometry> = LazyLock::new(|| {
     )
 });
 
-/// A segment of partial segments with so many blocks each, and their entries.
+/// A segment of partial segments with that many blocks each, and their entries.
 fn segment(partials: &[usize]) -> (Vec<u8>, Vec<Entry>) {
     let mut bytes = vec![0xee; GEO.segment_bytes as usize];
     let mut all = Vec::new();
@@ -96,7 +96,7 @@ fn total_bytes(reads: &[Run]) -> u64 {
 }
 
 #[test]
-fn of_a_sparse_victim_the_summary_and_the_live_runs_are_read() {
+fn a_sparse_victim_is_read_as_its_summary_and_live_runs() {
     let (bytes, entries) = segment(&[250]);
     let live = [entries[3], entries[4], entries[100], entries[104], entries[240]];
     let mut sparse = victim(5 * 4096);
@@ -127,7 +127,7 @@ fn where_partial_segments_are_short_the_rest_is_read_whole() {
 }
 
 #[test]
-fn partial_segments_that_are_dead_are_passed_over() {
+fn dead_partial_segments_are_skipped() {
     let (bytes, entries) = segment(&[60, 60, 60]);
     let mut sparse = victim(2 * 4096);
     let reads = read(&mut sparse, Medium::HEADLESS, &bytes, &entries[150..152]);
@@ -168,12 +168,12 @@ fn a_summary_longer_than_the_first_read_is_read_on() {
     sparse.supply(Run::between(32, 118), &bytes[32 * 512..118 * 512]).unwrap();
     sparse.go_on(&HALVES, &UUID, &GEO);
     assert_eq!(sparse.entries().count(), 1500);
-    // The walk goes on behind it.
+    // The walk continues after it.
     assert_eq!(sparse.asked(), [Run { from: 1624, len: 32 }]);
 }
 
 #[test]
-fn a_damaged_summary_ends_the_walk_and_what_nobody_asked_for_is_ignored() {
+fn a_damaged_summary_ends_the_walk_and_sectors_nobody_requested_are_ignored() {
     let (mut bytes, entries) = segment(&[60, 60, 60]);
     let second = (GEO.sector_of(entries[60].ptr.addr) / 8 * 8 - 8) * SECTOR_BYTES;
     bytes[second as usize + 200] ^= 1;

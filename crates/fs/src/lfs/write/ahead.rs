@@ -1,14 +1,14 @@
 //! Content ahead of its batch: before a commit that is due, most of the content of large files is laid out, some at a time.
 //!
-//! A batch is laid out while nothing changes, so its length is how long a writer may have to wait. Content of files need not be in
-//! the batch: nobody finds it before the batch has written the inode that leads to it, and of each block any version since the
-//! last sync may be there after a crash. So it goes out in chunks beforehand, each a step of its own, and operations go on in
-//! between. What turns dirty again meanwhile is written again, with the batch; so is what remains of smaller files, which lies best
-//! beside their inodes.
+//! No operation runs while a batch is laid out, so a long batch makes a writer wait. File content need not be in the batch:
+//! nobody finds it before the batch has written the inode that leads to it, and after a crash each block may have any version
+//! since the last sync. So it goes out in chunks beforehand, each a step of its own, and operations go on in between. Blocks
+//! that turn dirty again meanwhile are written again, with the batch, and so is the content of smaller files, whose best
+//! place is beside their inodes.
 //!
 //! Invariants:
-//! - a chunk leaves the volume as any commit leaves it: its blocks are clean and have addresses, what leads to them is dirty;
-//! - its partial segments do not end a batch: recovery takes what they hold as part of the batch that follows;
+//! - a chunk leaves the volume as any commit leaves it: its blocks are clean and have addresses, and their parents are dirty;
+//! - its partial segments do not end a batch: recovery treats their entries as part of the batch that follows;
 //! - it ends, however fast users write: it takes no more blocks than were dirty when it began.
 //!
 //! Caller: `step`, when a commit is due.

@@ -1,8 +1,9 @@
 //! Checkpoint: inode map and usage table go to the log, their roots to a checkpoint slot (Sprite LFS, section 4.1).
 //!
-//! The usage table describes the segments that it lies in itself. To write it without changing it for ever, the set of
-//! its blocks to be written is closed first: with every block in the set, the blocks describing the segment it leaves and
-//! the segments it may go to are in the set too. Then all is laid out, the table brought up to date, and written.
+//! The usage table also describes the segments in which its own blocks lie. So that writing it does not change it without
+//! end, the set of its blocks to be written is closed first: with every block in the set, the blocks describing the
+//! segment it leaves and the segments it may go to are in the set too. Then all blocks get their places, the table is
+//! updated, and it is written.
 
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
@@ -164,7 +165,7 @@ impl Lfs {
         writer.put_copy(ptr, staged.bytes(level, index))
     }
 
-    /// Of the segments that a checkpoint finds empty, those that the cleaner did not empty came free by themselves.
+    /// Counts the segments that a checkpoint finds empty and that the cleaner did not empty.
     fn count_died(&mut self, emptied: &[SegmentId]) {
         let cleaned = std::mem::take(&mut self.upkeep.cleaning.cleaned);
         self.accounts.counters.segments_cleaned_empty +=

@@ -1,9 +1,9 @@
-//! Commit: what is dirty becomes partial segments (Sprite LFS, section 3.1; BSD-LFS, section 4.1).
+//! Commit: dirty data becomes partial segments (Sprite LFS, section 3.1; BSD-LFS, section 4.1).
 //!
 //! A batch is the state at one moment between operations. A small one is laid out at once; one that is due and large, in steps
 //! (`ahead`, `frozen`). Its last partial segment carries END; roll-forward applies whole batches only, so name operations are atomic
 //! and ordered. Within a batch inodes go in the order in which they turned dirty; of each inode first its blocks, lowest
-//! level first, by number, then its record. What an item refers to comes before it.
+//! level first, by number, then its record. An item comes after everything that it refers to.
 
 use crate::cache::{LaidOut, Origin};
 use crate::clean::Writer;
@@ -114,7 +114,7 @@ impl Gathered {
         self.data.items.len() + self.meta.items.len()
     }
 
-    /// All for one log.
+    /// Everything in one part, for one log.
     pub fn together(self) -> Vec<(u8, Batch)> {
         let log = data_log(self.main_log());
         let mut all = self.data;
@@ -122,7 +122,7 @@ impl Gathered {
         vec![(log, all)]
     }
 
-    /// Each log's own, metadata last.
+    /// One part for each log, metadata last.
     pub fn apart(self, meta_log: u8) -> Vec<(u8, Batch)> {
         let mut parts: [Batch; DATA_LOGS_MAX as usize] = Default::default();
         for ((item, len), log) in self.data.items.into_iter().zip(self.data.lens).zip(self.logs) {
@@ -142,10 +142,10 @@ pub(in crate::lfs) enum Cause {
     Due,
     /// The cleaner moves.
     Cleaning,
-    /// Blocks are put in order: what is read one after the other stays together, however old its parts are.
+    /// Coalescing: blocks that are read one after the other stay together, no matter how old each of them is.
     Ordering,
-    /// The same for files that are inline in their records: their directory goes to the log of the records, for it is read with
-    /// them, and is at rest as they are.
+    /// The same for files that are inline in their records: their directory goes to the log of the records, because it is read
+    /// with them and, like them, has not changed for a while.
     OrderingInline,
 }
 
@@ -161,12 +161,12 @@ impl Cause {
 const UNITS_PER_LOG: u64 = 4;
 
 impl Lfs {
-    /// Lays a scope out for writing. Returns the serial that makes it durable.
+    /// Lays out a scope for writing. Returns the serial that makes it durable.
     ///
-    /// Content goes where the placement says, what leads to it to a log of its own. Else a block moved would leave its indirect
-    /// block, about to die, among blocks that live long, and on a full volume under random overwrites the cleaner would write
-    /// more than it frees. A commit too small to be worth several writes goes to one log whole; so does one that somebody waits for,
-    /// unless it is a segment or more.
+    /// Content goes to the log that the placement chooses, the blocks that lead to it to a log of their own. Otherwise a moved
+    /// block would leave its indirect block, which dies soon, among blocks that live long, and on a full volume under random
+    /// overwrites the cleaner would write more than it frees. [`Self::is_worth_several`] decides whether the batch is split
+    /// among logs at all.
     pub(in crate::lfs) fn commit_scope(
         &mut self,
         now: TimeNs,
@@ -218,12 +218,13 @@ impl Lfs {
         Ok(())
     }
 
-    /// Whether so much is split among the logs.
+    /// Whether a batch of that length is split among the logs. A small one is not worth several writes, nor is one that
+    /// somebody waits for, unless it is a segment or more; an fsync of one file ([`Scope::File`]) is never split.
     pub(super) fn is_worth_several(&self, sectors: u64, scope: Scope, cause: Cause) -> bool {
         let segment_sectors = u64::from(self.geo.segment_sectors);
         let least_sectors = match cause {
             Cause::Cleaning | Cause::Ordering | Cause::OrderingInline => return true,
-            // The rest of a commit that has begun so.
+            // The rest of a commit whose beginning was split.
             Cause::Due if self.writer.ahead.as_ref().is_some_and(|ahead| ahead.has_begun) => return true,
             Cause::Wanted => segment_sectors,
             Cause::Due if self.writer.log.data_logs() <= DATA_LOGS_MIN => segment_sectors,
@@ -285,7 +286,8 @@ impl Lfs {
         }
     }
 
-    /// The log for a dirty block. `last` is what the placement said of the last one: neighbours mostly come from one place.
+    /// The log for a dirty block. `last` is the placement's answer for the previous block: neighbours mostly come from one
+    /// place.
     pub(super) fn block_log(
         &self,
         now: TimeNs,
@@ -293,7 +295,7 @@ impl Lfs {
         last: &mut Option<(Writer, Option<Origin>, u8)>,
     ) -> u8 {
         let dirty = self.shelf.cache.dirty(key).expect("only dirty blocks are gathered");
-        // The cleaner keeps the birth of what it moves.
+        // The cleaner keeps the births of the blocks that it moves.
         let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
         match *last {
             Some((same_writer, same_origin, log)) if (same_writer, same_origin) == (writer, dirty.origin) => {
@@ -307,7 +309,7 @@ impl Lfs {
         }
     }
 
-    /// When what is about to move was written by a user; for an inode, when its record was.
+    /// When a user wrote the block that is about to move; for an inode, when its record was written.
     fn birth_of(&self, item: &Item) -> Epoch {
         match *item {
             Item::Block(ino, place, _) => {

@@ -14,7 +14,7 @@ pub(in crate::lfs) struct Due {
 }
 
 impl Due {
-    /// After a mount: so many bytes of log were found behind the last checkpoint.
+    /// The state after a mount.
     pub fn new(now: TimeNs) -> Self {
         Self { log_bytes: 0, has_changed: false, checkpointed_at: now, dirty_since: None }
     }

@@ -1,12 +1,12 @@
 //! `Eras`: how long ago something was written, counted in bytes that users wrote since.
 //!
-//! Placements compare ages. Time is a poor unit for that, a volume that rests overnight ages by a night; and a block pointer
-//! names no time but the epoch of its content. What users had written is noted whenever an epoch begins, with the moment; for
-//! epochs and moments in between it is interpolated. So an age is known to within an epoch, 30 s or 256 MiB of log at most, and
-//! where the cleaner works, which makes checkpoints, to within a pass.
+//! Placements compare ages. Time is a poor unit for that: blocks would age on a volume that is idle overnight, and a block
+//! pointer names no time, only the epoch of its content. Whenever an epoch begins, the bytes that users have written are noted
+//! with the time; values in between are interpolated. So an age is known to within an epoch, 30 s or 256 MiB of log at most,
+//! and while the cleaner works, which causes checkpoints, to within a pass.
 //!
 //! In memory only, and bounded: of older notes every other one goes. After a mount there are two, mkfs and the last checkpoint.
-//! Numbers come from the device: whatever they are, an age comes out. Caller: [`crate::lfs::write::sorting`].
+//! The numbers come from the device: any numbers give some age. Caller: [`crate::lfs::write::sorting`].
 
 use firnfs_format::{Epoch, TimeNs};
 

@@ -1,14 +1,14 @@
 //! A frozen batch: many inodes are laid out some at a time, and operations go on in between.
 //!
 //! A batch is the state at one moment: after a crash all of it is there or nothing. When a commit of many inodes is due, that
-//! moment is the freeze. It costs nothing: inodes have an order in which they turned dirty, so the batch is all that are older
-//! than a mark in it. Each step lays the next of them out. An operation declares what it will change before it begins, so
-//! whatever of that is in the batch is laid out first, as it was at the freeze; changed afterwards, it is younger than the mark.
+//! moment is the freeze. It costs nothing: dirty inodes have an order, so the batch is all inodes before a mark in that order.
+//! Each step lays the next of them out. An operation declares its changes before it begins, so those inodes that are in the
+//! batch are laid out first, as they were at the freeze; when the operation then changes them, they are younger than the mark.
 //!
 //! Invariants:
 //! - an inode in the batch is as it was at the freeze until it is laid out; nothing else changes inodes: background work that
 //!   would, and any other commit, comes after the batch;
-//! - what is freed after the freeze is not in the batch;
+//! - inodes freed after the freeze are not in the batch;
 //! - the clean segments for all of it are in the pool before it begins, so that it need not stop half-way.
 //!
 //! Callers: `step`; `commit` and an operation that begins, while there is one.
@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 pub(in crate::lfs) struct Frozen {
     /// Inodes that turned dirty before this one are in the batch, as long as they are dirty.
     before: u64,
-    /// Content, and what leads to it, go to logs of their own.
+    /// Content and metadata go to different logs.
     is_apart: bool,
 }
 
@@ -77,7 +77,8 @@ impl Lfs {
         self.lay_out_frozen(now, &BTreeSet::new())
     }
 
-    /// Before an operation changes something: lays out what of it is in the batch, and more beside it that a step would.
+    /// Before an operation changes something: lays out those of its inodes that are in the batch, and others up to the size
+    /// of a step.
     ///
     /// # Errors
     /// As [`Self::commit_scope`].

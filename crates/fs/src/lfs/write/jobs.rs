@@ -1,12 +1,12 @@
-//! Work for the device: what the core wants written, flushed and discarded, and what has become durable.
+//! Work for the device: the writes, flushes and discards that the core needs, and which serials are durable.
 //!
 //! Invariants: serial n is durable only when all serials up to n are written and a flush began after that. A checkpoint
 //! slot is written only after everything it refers to is durable, and counts only after a flush of its own. Slots are the
-//! one fence of a writer: nothing else makes its log the volume's truth, for roll-forward accepts only what the incarnation in a slot
-//! wrote. A mount writes its incarnation to both slots before anything else, and each slot is handed out fenced. Segments
-//! are discarded only after the checkpoint that no longer needs them is durable. After a failure nothing is handed out any
-//! more until somebody says so ([`Jobs::go_on`]), and after a failed flush never: a device that lost what it had accepted may well
-//! report the next one as done.
+//! one fence of a writer: nothing else makes its log the volume's truth, for roll-forward accepts only what the incarnation in
+//! a slot wrote. A mount writes its incarnation to both slots before anything else, and each slot is handed out fenced. Segments
+//! are discarded only after the checkpoint that no longer needs them is durable. After a failure no request is handed out until
+//! [`Jobs::go_on`], and after a failed flush none at all: a device that lost data it had accepted may well report success for
+//! the next flush.
 
 use crate::engine::{Job, JobId, Prepare};
 use crate::lfs::map::parcel::Parcel;
@@ -92,12 +92,12 @@ pub struct Jobs {
     partials_held: bool,
     /// A write or flush of the log failed.
     stopped: bool,
-    /// A flush failed: what the device had accepted may be gone, and nobody can tell.
+    /// A flush failed: data that the device had accepted may be lost, and nobody can tell.
     flush_failed: bool,
 }
 
 impl Jobs {
-    /// For a log whose last durable serial is that. Partial segments are held back until [`Self::release_partials`].
+    /// For a log with that last durable serial. Partial segments are held back until [`Self::release_partials`].
     pub fn new(durable: Serial) -> Self {
         Self { last: durable, durable, wanted: durable, partials_held: true, ..Self::default() }
     }
@@ -153,7 +153,7 @@ impl Jobs {
         self.discarding.insert(at_bytes, at_bytes + len_bytes);
     }
 
-    /// True while a discard that covers this place is in line or under way: what is written there could get lost.
+    /// True while a discard that covers this place is queued or under way: a write there could get lost.
     pub fn is_discarding(&self, at_bytes: u64) -> bool {
         self.discarding.range(..=at_bytes).next_back().is_some_and(|(_, &end_bytes)| at_bytes < end_bytes)
     }
@@ -248,8 +248,8 @@ impl Jobs {
         }
     }
 
-    /// After a failure, once nothing is under way: hands out again what failed, and all that was held back. `false` if a flush
-    /// failed: a device that lost what it had accepted may well report the next flush as done.
+    /// After a failure, once nothing is under way: hands out again the failed request, and all that were held back. `false` if
+    /// a flush failed: a device that lost data it had accepted may well report success for the next flush.
     pub fn go_on(&mut self) -> bool {
         let may = !self.flush_failed && self.doing.is_empty();
         self.stopped &= !may;

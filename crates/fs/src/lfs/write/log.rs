@@ -12,19 +12,19 @@ use firnfs_format::{Incarnation, SegmentId, Serial};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Log of what dies soon whatever it belongs to: indirect blocks, records of files in blocks, directories, the tables.
+/// Log of metadata, which dies soon: indirect blocks, records of files in blocks, directories, the tables.
 pub const META_LOG: u8 = 2;
 /// Logs for data that every volume has.
 pub const DATA_LOGS_MIN: u8 = 2;
-/// Most logs for data that a volume has: all its logs are as many as a placement may use.
+/// Most logs for data that a volume has: with that of metadata as many as a placement may use.
 pub const DATA_LOGS_MAX: u8 = MAX_OPEN_LOGS as u8 - 1;
 
-/// The log that a placement means by a number: all but [`META_LOG`], in order.
+/// The log for a placement's number: all but [`META_LOG`], in order.
 pub fn data_log(number: u8) -> u8 {
     if number < META_LOG { number } else { number + 1 }
 }
 
-/// A placement's number of a log; `None` for the log of metadata, and for what a device says that cannot be.
+/// A placement's number of a log; `None` for the log of metadata, and for impossible numbers from a device.
 pub fn data_log_of(log: u8) -> Option<u8> {
     match log {
         META_LOG => None,
@@ -106,12 +106,12 @@ impl Log {
         (0..DATA_LOGS_MAX).take_while(is_open).count() as u8
     }
 
-    /// True for segments that a log is in or will go on in: they are not clean whatever their usage says.
+    /// True for segments in which a log is or will continue: they do not count as clean, even if their usage entry says so.
     pub fn is_open(&self, segment: SegmentId) -> bool {
         self.tails.iter().flatten().any(|t| t.segment == segment || t.next_segment == segment)
     }
 
-    /// True for segments that are spoken for: open or in the pool.
+    /// True for segments that are taken: open or in the pool.
     pub fn is_taken(&self, segment: SegmentId) -> bool {
         self.is_open(segment) || self.pool.contains(&segment)
     }
@@ -126,7 +126,7 @@ impl Log {
         self.pool.extend(segments);
     }
 
-    /// Has a log go on, where it leaves the segment that is next, in clean segments that follow that one on the device.
+    /// Lets a log continue, after its next segment, in the clean segments that follow on the device.
     pub fn order_pool_for(&mut self, log: u8) {
         let next = self.tails[usize::from(log)].map_or(SegmentId(0), |tail| tail.next_segment);
         self.pool.make_contiguous().sort_unstable_by_key(|segment| (*segment < next, *segment));
@@ -144,7 +144,7 @@ impl Log {
         ((sectors + summaries) / Self::certain_sectors(geo)) as usize + 2
     }
 
-    /// Sectors of a segment that are used whatever comes: a block does not cross a segment's end, and up to 128 sectors may stay
+    /// Sectors of a segment that are used in any case: a block does not cross a segment's end, and up to 128 sectors may stay
     /// unused.
     pub fn certain_sectors(geo: &Geometry) -> u64 {
         u64::from(geo.segment_sectors) - 128 - u64::from(geo.unit_sectors)
@@ -278,7 +278,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_plan_enters_as_many_segments_as_was_foretold() {
+    fn a_plan_enters_as_many_segments_as_computed_before() {
         let geo = geometry(256 << 10);
         let mut usage = Usage::new(crate::lfs::tables::table::Table::EMPTY, &geo, Epoch(1), 0);
         let tail = Tail { segment: SegmentId(0), sector: geo.segment_sectors, next_segment: SegmentId(0) };

@@ -20,7 +20,7 @@ use jobs::Jobs;
 use log::Log;
 use pins::Pins;
 
-/// Where the log goes on, what is on its way to the device, and what readers keep from being written.
+/// Where the log continues, the requests on their way to the device, and the segments that readers pin.
 ///
 /// Invariant: a segment is in at most one of these: open, in the pool, clean and free to be taken.
 pub(in crate::lfs) struct LogWriter {

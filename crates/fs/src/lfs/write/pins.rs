@@ -1,4 +1,4 @@
-//! Pins: segments that a read outside the lock is still using; they are not given out for writing.
+//! Pins: segments that a read outside the lock is still using; the log does not write to them.
 //!
 //! If too few clean segments are unpinned, the caller waits until a reader finishes: no other event can help it.
 
@@ -12,7 +12,7 @@ pub struct Pins {
     next: u64,
     held: BTreeMap<u64, Vec<SegmentId>>,
     counts: BTreeMap<SegmentId, u32>,
-    /// Somebody was short of segments, and some were clean but pinned.
+    /// A commit was short of segments, and some were clean but pinned.
     is_awaited: bool,
 }
 
@@ -32,7 +32,7 @@ impl Pins {
         self.next
     }
 
-    /// Notes whether pins are all that keeps somebody from the segments it needs.
+    /// Notes whether a commit lacks clean segments only because readers pin some.
     pub fn set_awaited(&mut self, is_awaited: bool) {
         self.is_awaited = is_awaited;
     }

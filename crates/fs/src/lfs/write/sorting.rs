@@ -1,11 +1,11 @@
-//! Which log content goes to: the facts of a block, as `clean::Placement` wants them, from what is at hand.
+//! Which log content goes to: collects the facts of a block that `clean::Placement` needs.
 //!
-//! Where a block lay is known when it turns dirty ([`Origin`]: its old pointer leads to a segment, whose usage entry names the
-//! log, and has its birth); later that segment may be clean, or written anew. An inode record keeps its old pointer until it is
-//! laid out. Nothing here stops: where the usage entry is not in memory, the log is not known.
+//! The old place of a block is known when it turns dirty ([`Origin`]: its old pointer leads to a segment, whose usage entry
+//! names the log, and has its birth); later that segment may be clean, or written anew. An inode record keeps its old pointer
+//! until it is laid out. Nothing here stops: where the usage entry is not in memory, the log is not known.
 //!
-//! What a placement has learned is in memory only. After a mount it begins anew, from logs and births that are on the device, and
-//! has seen enough after a few dozen cleaned segments.
+//! The state that a placement has learned is in memory only. After a mount it begins anew, from the logs and births on the
+//! device, and has learned enough after a few dozen cleaned segments.
 
 use crate::cache::Origin;
 use crate::clean::{BlockFacts, Cleaned, Placement, PlacementName, Writer};
@@ -16,15 +16,15 @@ use firnfs_format::{BlockPtr, Epoch, SegmentId, TimeNs};
 
 /// See the module's head.
 pub(in crate::lfs) struct Sorting {
-    /// As it was asked for, for so many logs as the volume has.
+    /// The placement that the options request, limited to the number of logs that the volume has.
     pub name: PlacementName,
     placement: Box<dyn Placement>,
     eras: Eras,
 }
 
 impl Sorting {
-    /// For a volume with so many logs for data. Without a name it is DAC in leaps if there are more than two
-    /// (docs/decisions/0201).
+    /// For a volume with that many logs for data. Without a name it is DAC in leaps if there are more than
+    /// two (docs/decisions/0201).
     pub fn new(name: Option<PlacementName>, data_logs: u8, created: TimeNs) -> Self {
         let otherwise =
             if data_logs > DATA_LOGS_MIN { PlacementName::default() } else { PlacementName::Split };
@@ -50,7 +50,7 @@ impl Lfs {
         self.sorting.eras.begin(present);
     }
 
-    /// Where a version lies that is about to die or to move; `None` for what is not stored.
+    /// Where a version lies that is about to die or to move; `None` if it is not stored.
     pub(in crate::lfs) fn origin_of(&self, ptr: &BlockPtr) -> Option<Origin> {
         let is_there = ptr.is_stored() && self.geo.is_inside(ptr);
         is_there.then(|| Origin {
@@ -59,7 +59,7 @@ impl Lfs {
         })
     }
 
-    /// The log for content whose last version, or the one that moves, was there: one of the placement's numbers.
+    /// The log for content whose last version, or the version that moves, came from `origin`: one of the placement's numbers.
     pub(in crate::lfs) fn log_for(&self, now: TimeNs, writer: Writer, origin: Option<Origin>) -> u8 {
         let age = |birth: Epoch| self.sorting.eras.since_epoch(birth, self.present(now));
         let log = origin.and_then(|origin| origin.log);
@@ -67,24 +67,25 @@ impl Lfs {
             writer,
             age: origin.map(|origin| age(origin.birth)),
             log,
-            // Where the number of moves decides it is the log, as far as there are logs; elsewhere nobody asks.
+            // For placements that use the number of moves it is the number of the log, as far as there are logs; others
+            // ignore it.
             moves: log.unwrap_or(0),
         };
         self.sorting.placement.log_for(&facts)
     }
 
-    /// Whether what a pass of the cleaner moves is written oldest first.
+    /// Whether a pass of the cleaner writes the blocks that it moves oldest first.
     pub(in crate::lfs) fn sorts_by_age(&self) -> bool {
         self.sorting.placement.sorts_by_age()
     }
 
-    /// The log for what has rested for as long as anything can.
+    /// The log for the coldest data.
     pub(in crate::lfs) fn log_for_coldest(&self) -> u8 {
         let facts = BlockFacts { writer: Writer::Cleaner, age: Some(u64::MAX), log: Some(0), moves: u8::MAX };
         self.sorting.placement.log_for(&facts)
     }
 
-    /// A segment of a log, last written at that moment, is being cleaned.
+    /// Tells the placement that a segment of a log, last written at that moment, is being cleaned.
     pub(in crate::lfs) fn learn(&mut self, now: TimeNs, log: u8, written: TimeNs) {
         let Some(log) = data_log_of(log) else { return };
         let age = self.sorting.eras.since_moment(written, self.present(now));

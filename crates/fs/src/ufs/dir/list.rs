@@ -1,6 +1,6 @@
 //! Lists a directory from a cookie on.
 //!
-//! The cookie after an entry is its offset plus one unit: whatever happens to the records around it, a listing from
+//! The cookie after an entry is its offset plus one unit: even if the records around it change, a listing from
 //! there finds exactly the entries that follow. A block is always read from its start, so a cookie may point into
 //! merged space.
 //!

@@ -125,7 +125,7 @@ fn churn_keeps_directory_and_index_in_step() {
 }
 
 #[test]
-fn a_listing_meets_what_is_there_throughout_exactly_once() {
+fn a_listing_returns_entries_that_exist_throughout_exactly_once() {
     for seed in 1..=40 {
         let mut fs = vfs(512, 200);
         let mut dice = Dice(seed);

@@ -74,7 +74,7 @@ impl Insertion {
     }
 }
 
-/// Nodes from the root down to the first that need not pass its pairs on.
+/// Nodes from the root down to the first that need not pass on its pairs.
 struct Way {
     nodes: Vec<Placed>,
     /// The last node has no room for the pairs that its parent has for it, and will be split.

@@ -15,7 +15,7 @@
 //! New pairs wait in the root. When it is full, the pairs for the child that has most of them move down together, and so on
 //! from there. So a thousand new names change a few dozen blocks instead of one leaf each, however large the directory is,
 //! since hashes are spread over all leaves. (A buffer tree; the log writes every changed block, so this number is the cost
-//! of a create: decision 0012.)
+//! of a create: decision 0111.)
 //!
 //! Invariants: no hash is in two leaves (splits separate different hashes); blocks 0..`Inode::index_blocks` are all
 //! reachable; leaves and waiting pairs together are exactly the entries of the directory. Caller: [`super::dir`].

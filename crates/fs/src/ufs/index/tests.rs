@@ -147,7 +147,7 @@ fn pairs_come_and_go_and_are_found_whatever_their_hashes() {
 }
 
 #[test]
-fn one_hash_is_refused_when_it_fills_what_it_can() {
+fn one_hash_is_refused_when_its_nodes_are_full() {
     let mut fixture = Fixture::new();
     let capacity = capacity(BLOCK_BYTES as usize) as u32;
     // Two hashes, one of them rare: the leaf must be split between them, far from its middle.
@@ -187,7 +187,7 @@ fn new_pairs_change_few_leaves_of_a_large_index() {
 }
 
 #[test]
-fn an_index_built_at_once_holds_what_it_is_built_from() {
+fn an_index_built_at_once_holds_the_pairs_it_was_built_from() {
     for entries in [1, 40, 63, 64, 700, 9_000] {
         let (mut fixture, mut dice) = (Fixture::new(), Dice(entries));
         fixture.pairs = (0..entries as u32).map(|place| (dice.next() as u32 % 1_000_000, place)).collect();

@@ -1,8 +1,8 @@
 //! Draws the figures of Sprite LFS (sections 3.4 to 3.6) that came from its cleaning simulator, with this simulator, and
 //! compares the results with the paper's claims.
 //!
-//! `condition` describes a run; `published` says what is expected of which runs, `claims` whether it holds; `runs` runs
-//! them, `report` writes. Caller: `firn sim figures`.
+//! `condition` describes a run; `published` has the expected results of each run, `claims` decides whether they hold;
+//! `runs` runs them, `report` writes. Caller: `firn sim figures`.
 
 mod claims;
 mod condition;

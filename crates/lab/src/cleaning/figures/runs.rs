@@ -65,7 +65,7 @@ impl Results {
     /// The outcome under a condition, which must be in the plan.
     pub fn of(&self, condition: &Condition) -> &Outcome {
         let found = self.0.iter().find(|(planned, _)| planned == condition);
-        &found.expect("claims and plots ask for what is in the plan").1
+        &found.expect("claims and plots use only runs in the plan").1
     }
 
     /// Runs that were not steady, or not precise enough, within the limit.
