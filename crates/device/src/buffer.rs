@@ -10,45 +10,77 @@ pub struct AlignedBuf {
     raw: Vec<u8>,
     start: usize,
     len: usize,
+    /// The class of the pool that it goes back to.
+    class: Option<usize>,
     /// It came from the pool: it still has the content of its previous owner.
     is_used: bool,
 }
 
-/// Large buffers that were dropped, kept for reuse: fresh memory costs a page fault for each page, more than filling
-/// it does.
+/// Buffers that were dropped, kept for reuse: fresh memory costs a page fault for each page, more than filling it does. The
+/// size classes are powers of two. A pool that is full drops from the class that was not asked for longest, so buffers of a
+/// size that nobody needs any more make room for those that are needed now.
 struct Pool {
-    free: Vec<Vec<u8>>,
+    classes: [Class; CLASSES],
     bytes: usize,
+    /// Counts the buffers that were taken.
+    now: u64,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), bytes: 0 });
+/// The free buffers of one size.
+struct Class {
+    free: Vec<Vec<u8>>,
+    /// When one was last asked for.
+    asked_at: u64,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    classes: [const { Class { free: Vec::new(), asked_at: 0 } }; CLASSES],
+    bytes: 0,
+    now: 0,
+});
 
 /// Smallest buffer that is pooled, in bytes.
-const POOLED_BYTES_MIN: usize = 64 << 10;
+const POOLED_BYTES_MIN: usize = 4 << 10;
 /// Largest total size that the pool keeps, in bytes.
 const POOL_BYTES_MAX: usize = 16 << 20;
+/// Number of size classes; the largest holds buffers of [`POOL_BYTES_MAX`].
+const CLASSES: usize = (POOL_BYTES_MAX / POOLED_BYTES_MIN).ilog2() as usize + 1;
+
+/// The class of buffers of `len` bytes; `None` if they are not pooled.
+fn class_of(len: usize) -> Option<usize> {
+    let is_pooled = (POOLED_BYTES_MIN..=POOL_BYTES_MAX).contains(&len);
+    is_pooled.then(|| (len.next_power_of_two() / POOLED_BYTES_MIN).ilog2() as usize)
+}
+
+/// Memory of a buffer of that class, the room to align it included.
+fn raw_bytes(class: usize) -> usize {
+    (POOLED_BYTES_MIN << class) + ALIGN_BYTES
+}
 
 impl Pool {
-    /// A buffer of at least `len` and at most twice that.
-    fn take(&mut self, len: usize) -> Option<Vec<u8>> {
-        let at = self.free.iter().rposition(|raw| (len..=2 * len).contains(&raw.len()))?;
-        let raw = self.free.swap_remove(at);
+    fn take(&mut self, class: usize) -> Option<Vec<u8>> {
+        self.now += 1;
+        self.classes[class].asked_at = self.now;
+        let raw = self.classes[class].free.pop()?;
         self.bytes -= raw.len();
         Some(raw)
     }
 
-    fn give(&mut self, raw: Vec<u8>) {
-        if self.bytes + raw.len() <= POOL_BYTES_MAX {
-            self.bytes += raw.len();
-            self.free.push(raw);
+    fn give(&mut self, class: usize, raw: Vec<u8>) {
+        self.bytes += raw.len();
+        self.classes[class].free.push(raw);
+        while self.bytes > POOL_BYTES_MAX {
+            let used = self.classes.iter_mut().filter(|class| !class.free.is_empty());
+            let Some(oldest) = used.min_by_key(|class| class.asked_at) else { return };
+            self.bytes -= oldest.free.pop().map_or(0, |raw| raw.len());
         }
     }
 }
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if self.raw.len() >= POOLED_BYTES_MIN {
-            POOL.lock().give(std::mem::take(&mut self.raw));
+        if let Some(class) = self.class {
+            POOL.lock().give(class, std::mem::take(&mut self.raw));
         }
     }
 }
@@ -67,11 +99,12 @@ impl AlignedBuf {
     /// A buffer of `len` bytes of arbitrary content, for callers that overwrite all of them.
     #[must_use]
     pub fn scratch(len: usize) -> Self {
-        let used = if len >= POOLED_BYTES_MIN { POOL.lock().take(len + ALIGN_BYTES) } else { None };
+        let class = class_of(len);
+        let used = class.and_then(|class| POOL.lock().take(class));
         let is_used = used.is_some();
-        let raw = used.unwrap_or_else(|| vec![0; len + ALIGN_BYTES]);
+        let raw = used.unwrap_or_else(|| vec![0; class.map_or(len + ALIGN_BYTES, raw_bytes)]);
         let start = raw.as_ptr().align_offset(ALIGN_BYTES);
-        Self { raw, start, len, is_used }
+        Self { raw, start, len, class, is_used }
     }
 
     /// A copy of `bytes`.
@@ -110,5 +143,50 @@ impl Clone for AlignedBuf {
 impl std::fmt::Debug for AlignedBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AlignedBuf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        Pool { classes: [const { Class { free: Vec::new(), asked_at: 0 } }; CLASSES], bytes: 0, now: 0 }
+    }
+
+    #[test]
+    fn every_pooled_length_fits_the_buffers_of_its_class() {
+        assert_eq!(class_of(POOLED_BYTES_MIN - 1), None);
+        assert_eq!(class_of(POOL_BYTES_MAX + 1), None);
+        for len in [POOLED_BYTES_MIN, POOLED_BYTES_MIN + 1, 64 << 10, (1 << 20) - 512, POOL_BYTES_MAX] {
+            let class = class_of(len).unwrap();
+            assert!(len + ALIGN_BYTES <= raw_bytes(class) && class < CLASSES, "{len}");
+            assert!(len == POOLED_BYTES_MIN || 2 * len > raw_bytes(class) - ALIGN_BYTES, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_full_pool_gives_up_the_sizes_that_nobody_asked_for_longest() {
+        let mut pool = pool();
+        let (large, small) = (class_of(1 << 20).unwrap(), class_of(64 << 10).unwrap());
+        for _ in 0..POOL_BYTES_MAX >> 20 {
+            pool.give(large, vec![0; raw_bytes(large)]);
+        }
+        assert!(pool.take(small).is_none());
+        (0..32).for_each(|_| pool.give(small, vec![0; raw_bytes(small)]));
+        assert!((0..32).all(|_| pool.take(small).is_some()), "they replaced large ones");
+        assert!(pool.take(large).is_some(), "but no more than they need");
+        assert!(pool.bytes <= POOL_BYTES_MAX);
+        assert_eq!(pool.bytes, pool.classes[large].free.iter().map(Vec::len).sum());
+    }
+
+    #[test]
+    fn a_buffer_that_is_used_again_has_the_length_and_zeros_that_were_asked_for() {
+        for _ in 0..3 {
+            let mut buf = AlignedBuf::zeroed(70_000);
+            assert!(buf.len() == 70_000 && buf.iter().all(|byte| *byte == 0));
+            assert_eq!(buf.as_ptr().align_offset(ALIGN_BYTES), 0);
+            buf.fill(7);
+        }
     }
 }

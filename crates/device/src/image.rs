@@ -79,6 +79,36 @@ impl SparseImage {
         });
     }
 
+    /// Whether both images have the same pages of memory in a range: such pages hold the same bytes as long as both images
+    /// exist. Does not look at the bytes.
+    ///
+    /// # Panics
+    /// If the range is not within both images.
+    #[must_use]
+    pub fn shares(&self, other: &Self, at_bytes: u64, len_bytes: u64) -> bool {
+        self.assert_within(at_bytes, len_bytes as usize);
+        other.assert_within(at_bytes, len_bytes as usize);
+        pages_of(at_bytes, len_bytes).all(|page| match (self.page(page), other.page(page)) {
+            (Some(here), Some(there)) => std::ptr::eq(here, there),
+            (here, there) => here.is_none() && there.is_none(),
+        })
+    }
+
+    /// Takes over, by sharing, the pages of another image that contain a range.
+    ///
+    /// # Panics
+    /// If the range is not within both images.
+    pub fn share_pages(&mut self, other: &Self, at_bytes: u64, len_bytes: u64) {
+        self.assert_within(at_bytes, len_bytes as usize);
+        other.assert_within(at_bytes, len_bytes as usize);
+        for page in pages_of(at_bytes, len_bytes) {
+            match other.leaf(page) {
+                Some(leaf) => *self.slot(page) = Some(Node::Leaf(leaf.clone())),
+                None => clear(&mut self.root, 0, self.depth, &(page..page + 1)),
+            }
+        }
+    }
+
     /// Makes a range read as zeros; whole pages give their memory back. The time depends on the pages that exist, not
     /// on the length of the range.
     ///
@@ -140,6 +170,10 @@ impl SparseImage {
     }
 
     fn page(&self, page: u64) -> Option<&Page> {
+        self.leaf(page).map(|leaf| &**leaf)
+    }
+
+    fn leaf(&self, page: u64) -> Option<&Arc<Page>> {
         let mut node = self.root.as_ref()?;
         let mut level = self.depth;
         loop {
@@ -177,6 +211,12 @@ impl std::fmt::Debug for SparseImage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SparseImage({} bytes, {} pages)", self.size_bytes, self.pages())
     }
+}
+
+/// The pages that contain a range.
+fn pages_of(at_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
+    let page_bytes = PAGE_BYTES as u64;
+    at_bytes / page_bytes..(at_bytes + len_bytes).div_ceil(page_bytes)
 }
 
 fn child_index(page: u64, level: u32) -> usize {
@@ -254,6 +294,27 @@ mod tests {
         assert_eq!((old.pages(), image.pages()), (1, 2));
         image.read((1 << 40) - 512, &mut bytes);
         assert_eq!((bytes[255], bytes[256]), (8, 7));
+    }
+
+    #[test]
+    fn shared_pages_are_known_until_either_image_changes_them() {
+        let page = PAGE_BYTES as u64;
+        let mut image = SparseImage::new(1 << 30);
+        image.write(3 * page, &[1; 4 * PAGE_BYTES]);
+        let mut part = SparseImage::new(1 << 30);
+        part.write(8 * page, &[2; PAGE_BYTES]);
+        part.share_pages(&image, 4 * page + 100, 5 * page);
+        let mut bytes = [0; PAGE_BYTES];
+        [(3, 0), (4, 1), (6, 1), (8, 0), (9, 0)].iter().for_each(|(at, byte)| {
+            part.read(at * page, &mut bytes);
+            assert_eq!(bytes, [*byte; PAGE_BYTES], "page {at}");
+        });
+        assert!(part.shares(&image, 4 * page + 1, 6 * page - 1));
+        assert!(!part.shares(&image, 4 * page - 1, 2), "only one of them has page 3");
+        part.write(5 * page, &[1]);
+        assert!(part.shares(&image, 4 * page, page) && !part.shares(&image, 4 * page, page + 1));
+        image.read(5 * page, &mut bytes);
+        assert_eq!(bytes, [1; PAGE_BYTES], "equal bytes, and another page");
     }
 
     #[test]

@@ -191,18 +191,19 @@ impl Open {
             }
             Some(Flaw::ForeignData) if files.len() >= 2 => {
                 let block = entries[files[0]].content[..4096].to_vec();
-                entries[files[1]].content[..4096].copy_from_slice(&block);
+                Arc::make_mut(&mut entries[files[1]].content)[..4096].copy_from_slice(&block);
             }
             Some(Flaw::LostName) if entries.len() > 5 => drop(entries.pop()),
             Some(Flaw::RoundedSize) => {
                 for entry in entries.iter_mut().filter(|e| e.kind == NodeKind::File) {
-                    entry.content.resize(entry.content.len().next_multiple_of(4096), 0);
+                    let len = entry.content.len().next_multiple_of(4096);
+                    Arc::make_mut(&mut entry.content).resize(len, 0);
                 }
             }
             Some(flaw @ (Flaw::RenameBeforeData | Flaw::LinkBeforeData)) => {
                 let early = if flaw == Flaw::LinkBeforeData { &self.first_named } else { &self.renamed };
                 for entry in entries.iter_mut().filter(|e| Some(&e.path) == early.as_ref()) {
-                    if let Some(rest) = entry.content.get_mut(4096..) {
+                    if let Some(rest) = Arc::make_mut(&mut entry.content).get_mut(4096..) {
                         rest.fill(0);
                     }
                 }
@@ -282,7 +283,7 @@ fn decode(mut bytes: &[u8]) -> Option<Tree> {
         let ino = u64::from_le_bytes(take()?.try_into().ok()?);
         let nlink = u32::from_le_bytes(take()?.try_into().ok()?);
         let mode = u16::from_le_bytes(take()?.try_into().ok()?);
-        let content = take()?.to_vec();
+        let content = Arc::new(take()?.to_vec());
         let count = u32::from_le_bytes(take()?.try_into().ok()?);
         let mut xattrs = BTreeMap::new();
         for _ in 0..count {

@@ -67,15 +67,20 @@ impl LogScan {
         let pieces = (0..geo.segments)
             .map(SegmentId)
             .flat_map(|segment| whole(segment).pieces().map(move |piece| (piece, (segment, piece))));
+        let segment_bytes = geo.segment_bytes as usize;
         let mut bytes = Vec::new();
         read.read_in_order(pieces, |read, (segment, piece), answer| {
             match answer {
+                // A segment that is not longer than a piece.
+                Ok(piece) if piece.len() == segment_bytes => scan.segment(&piece, uuid, geo, segment, through),
                 Ok(piece) => bytes.extend_from_slice(&piece),
                 Err(_) => piecewise(read, piece, geo, &mut bytes),
             }
-            if bytes.len() == geo.segment_bytes as usize {
+            if bytes.len() == segment_bytes {
                 scan.segment(&bytes, uuid, geo, segment, through);
                 bytes.clear();
+            }
+            if bytes.is_empty() {
                 let done_bytes = (segment.0 + 1) * u64::from(geo.segment_bytes);
                 let total_bytes = geo.segments * u64::from(geo.segment_bytes);
                 watch(Progress { phase: 0, done_bytes, total_bytes });

@@ -3,14 +3,23 @@
 //!
 //! Invariants: `durable` is the base with every item applied that is durable at `position`, in the order of submission. `hash`
 //! is the [`super::image_hash`] of `durable`, so equal images have equal hashes in whatever history they occur, and hashing a
-//! state costs only its differences. An image shares its pages with `durable`.
+//! state costs only its differences. An image shares its pages with `durable`, and the whole pages of a write that lands with every
+//! other image in which it lands.
+//!
+//! Volatile items that cannot touch a common sector, whatever their fates, change the hash independently of each other. So the
+//! items are divided into clusters, and what the fates of a cluster do to the hash is found once for each cut, although they occur
+//! in many states.
 
 use super::SECTOR_BYTES;
 use super::history::{Event, History, Item, ItemKind, sector_hash};
 use super::state::{Content, CrashState, DiscardMode, Fate, draw};
-use firnfs_device::SparseImage;
+use firnfs_device::{PAGE_BYTES, SparseImage};
+
 use rustc_hash::FxHashMap;
 use std::ops::Range;
+
+/// Largest unit in which a write is torn, in bytes: no fate reaches farther than to the ends of the units that a write touches.
+const UNIT_BYTES_MAX: u64 = 4096;
 
 /// See the module's head.
 pub struct Replay<'h> {
@@ -22,10 +31,17 @@ pub struct Replay<'h> {
     /// Hashes of those sectors of `durable` that were needed so far.
     sector_hashes: FxHashMap<u64, u128>,
     volatile: Vec<u32>,
-    /// For each volatile item, how it changes the hash if it lands whole and alone; filled on demand.
-    landing: Vec<Option<u128>>,
-    /// Whether volatile items overlap each other, so that `landing` does not add up.
-    overlapping: bool,
+    clusters: Vec<Cluster>,
+    /// For writes that landed in some image, one that holds nothing else.
+    landed: FxHashMap<u32, SparseImage>,
+}
+
+/// Volatile items that may touch sectors of each other, and no sector of any other item.
+struct Cluster {
+    /// Indexes into `volatile`, in the order of submission.
+    items: Vec<usize>,
+    /// How fates of these items change the hash, as far as it was needed.
+    changes: FxHashMap<Vec<Fate>, u128>,
 }
 
 impl History {
@@ -52,8 +68,8 @@ impl<'h> Replay<'h> {
             hash: history.base_hash(),
             sector_hashes: FxHashMap::default(),
             volatile: Vec::new(),
-            landing: Vec::new(),
-            overlapping: false,
+            clusters: Vec::new(),
+            landed: FxHashMap::default(),
         }
     }
 
@@ -74,8 +90,7 @@ impl<'h> Replay<'h> {
             }
         }
         self.position = cut;
-        self.landing = vec![None; self.volatile.len()];
-        self.overlapping = self.find_overlap();
+        self.clusters = self.find_clusters();
     }
 
     /// The cut.
@@ -92,27 +107,34 @@ impl<'h> Replay<'h> {
 
     /// The [`super::image_hash`] of the image that [`Replay::image_of`] would build.
     pub fn hash_of(&mut self, fates: &[Fate]) -> u128 {
-        let whole = |fate: &Fate| matches!(fate, Fate::Lands | Fate::Missing);
-        if self.overlapping || !fates.iter().all(whole) {
-            return self.hash_by_sector(fates);
-        }
-        let mut hash = self.hash;
-        for (index, fate) in fates.iter().enumerate().take(self.volatile.len()) {
-            if *fate == Fate::Lands {
-                hash ^= self.landing_of(index);
+        let mut clusters = std::mem::take(&mut self.clusters);
+        let hash = clusters.iter_mut().fold(self.hash, |hash, Cluster { items, changes }| {
+            let own = items.iter().map(|index| fates.get(*index).copied().unwrap_or(Fate::Missing));
+            let own: Vec<Fate> = own.collect();
+            if own.iter().all(|fate| *fate == Fate::Missing) {
+                return hash;
             }
-        }
+            let known = changes.get(&own).copied();
+            hash ^ known.unwrap_or_else(|| {
+                let change = self.change_of(items, &own);
+                changes.insert(own, change);
+                change
+            })
+        });
+        self.clusters = clusters;
         hash
     }
 
     /// The medium after a cut here with these fates, one for each volatile item (items without a fate are missing).
     #[must_use]
-    pub fn image_of(&self, fates: &[Fate]) -> SparseImage {
+    pub fn image_of(&mut self, fates: &[Fate]) -> SparseImage {
         let mut image = self.durable.clone();
-        for (&index, fate) in self.volatile.iter().zip(fates) {
-            let item = &self.history.items()[index as usize];
+        let history = self.history;
+        for (position, fate) in fates.iter().enumerate().take(self.volatile.len()) {
+            let index = self.volatile[position];
+            let item = &history.items()[index as usize];
             match (&item.kind, fate) {
-                (ItemKind::Write(data), Fate::Lands) => image.write(item.at_bytes, data),
+                (ItemKind::Write(data), Fate::Lands) => self.land(index, data, &mut image),
                 _ => self.for_each_sector(item, *fate, |sector, content| content.write(&mut image, sector)),
             }
         }
@@ -134,7 +156,12 @@ impl<'h> Replay<'h> {
                 self.sector_hashes.insert(sector, new);
             }
             match &item.kind {
-                ItemKind::Write(data) => self.durable.write(item.at_bytes, data),
+                ItemKind::Write(data) => {
+                    let mut durable = std::mem::replace(&mut self.durable, SparseImage::new(0));
+                    self.land(index, data, &mut durable);
+                    self.durable = durable;
+                    self.landed.remove(&index);
+                }
                 ItemKind::Discard => {
                     for sector in item.sectors() {
                         if let Some(content) = self.discards.content(sector) {
@@ -146,28 +173,38 @@ impl<'h> Replay<'h> {
         }
     }
 
-    fn landing_of(&mut self, index: usize) -> u128 {
-        if let Some(delta) = self.landing[index] {
-            return delta;
+    /// Writes the data of an item to an image.
+    fn land(&mut self, index: u32, data: &[u8], image: &mut SparseImage) {
+        let item = &self.history.items()[index as usize];
+        let own = self.landed.entry(index).or_insert_with(|| {
+            let mut own = SparseImage::new(image.size_bytes());
+            own.write(item.at_bytes, data);
+            own
+        });
+        let (page_bytes, end) = (PAGE_BYTES as u64, item.end_bytes());
+        let whole_end = end / page_bytes * page_bytes;
+        let whole_start = item.at_bytes.next_multiple_of(page_bytes).min(whole_end);
+        if whole_start < item.at_bytes || whole_start == whole_end {
+            return image.write(item.at_bytes, data);
         }
-        let item = &self.history.items()[self.volatile[index] as usize];
-        let mut new = Vec::with_capacity(item.sectors().count());
-        self.for_each_sector(item, Fate::Lands, |sector, content| new.push((sector, content.hash(sector))));
-        let delta = new.into_iter().fold(0, |delta, (sector, hash)| delta ^ hash ^ self.durable_hash(sector));
-        self.landing[index] = Some(delta);
-        delta
+        let (head, tail) = ((whole_start - item.at_bytes) as usize, (whole_end - item.at_bytes) as usize);
+        image.write(item.at_bytes, &data[..head]);
+        image.share_pages(own, whole_start, whole_end - whole_start);
+        image.write(whole_end, &data[tail..]);
     }
 
-    fn hash_by_sector(&mut self, fates: &[Fate]) -> u128 {
+    /// How the hash changes if these items, in the order of submission, have these fates, and the others are missing.
+    fn change_of(&mut self, items: &[usize], fates: &[Fate]) -> u128 {
         let mut overlay: FxHashMap<u64, u128> = FxHashMap::default();
-        for (&index, fate) in self.volatile.iter().zip(fates) {
-            let item = &self.history.items()[index as usize];
+        for (&index, fate) in items.iter().zip(fates) {
+            let item = &self.history.items()[self.volatile[index] as usize];
+            overlay.reserve(item.sectors().count());
             self.for_each_sector(item, *fate, |sector, content| {
                 overlay.insert(sector, content.hash(sector));
             });
         }
         // XOR does not depend on the order of the table.
-        overlay.into_iter().fold(self.hash, |hash, (sector, new)| hash ^ new ^ self.durable_hash(sector))
+        overlay.into_iter().fold(0, |hash, (sector, new)| hash ^ new ^ self.durable_hash(sector))
     }
 
     fn durable_hash(&mut self, sector: u64) -> u128 {
@@ -179,11 +216,22 @@ impl<'h> Replay<'h> {
         })
     }
 
-    fn find_overlap(&self) -> bool {
-        let mut ranges: Vec<Range<u64>> =
-            self.volatile.iter().map(|&index| self.history.items()[index as usize].sectors()).collect();
-        ranges.sort_by_key(|range| range.start);
-        ranges.windows(2).any(|pair| pair[0].end > pair[1].start)
+    fn find_clusters(&self) -> Vec<Cluster> {
+        let unit = UNIT_BYTES_MAX.max(u64::from(self.history.geometry().physical_block_bytes));
+        let reach = |index: usize| self.widened(&self.history.items()[self.volatile[index] as usize], unit);
+        let mut order: Vec<usize> = (0..self.volatile.len()).collect();
+        order.sort_by_key(|index| reach(*index).start);
+        let (mut clusters, mut end): (Vec<Cluster>, u64) = (Vec::new(), 0);
+        for index in order {
+            let Range { start, end: to } = reach(index);
+            match clusters.last_mut().filter(|_| start < end) {
+                Some(cluster) => cluster.items.push(index),
+                None => clusters.push(Cluster { items: vec![index], changes: FxHashMap::default() }),
+            }
+            end = end.max(to);
+        }
+        clusters.iter_mut().for_each(|cluster| cluster.items.sort_unstable());
+        clusters
     }
 
     /// Visits the sectors that an item changes if it has that fate.

@@ -6,6 +6,7 @@ mod nameless;
 mod operations;
 mod readers;
 
+use super::contents::{Plan, Shared};
 use super::op::Op;
 use super::subject::{Made, Mounted, Refusal, Replica, Subject};
 use super::tree::{Entry, NodeKind, Tree};
@@ -130,6 +131,14 @@ impl Firn {
         Ok(open.volume.into_vfs().store().counters().list())
     }
 
+    /// A read-only mount in which a check found nothing.
+    fn checked(&self, device: Arc<dyn Device>) -> Result<OpenVolume<Lfs>, String> {
+        let open = self.open(device, Options { read_only: true, ..self.options })?;
+        let report = open.volume.check().map_err(|e| e.to_string())?;
+        is_clean(&report).map_err(|why| format!("the check finds: {why}"))?;
+        Ok(open)
+    }
+
     fn open(&self, device: Arc<dyn Device>, options: Options) -> Result<OpenVolume<Lfs>, String> {
         let clock = Arc::new(VirtualClock::at(START_NS));
         let shared: Arc<dyn Clock> = clock.clone();
@@ -197,10 +206,11 @@ impl Subject for Firn {
 
     /// The check runs on the volume as the read-only mount recovered it: the work that both begin with is done once.
     fn inspect(&self, device: Arc<dyn Device>) -> Result<Tree, String> {
-        let mut open = self.open(device, Options { read_only: true, ..self.options })?;
-        let report = open.volume.check().map_err(|e| e.to_string())?;
-        is_clean(&report).map_err(|why| format!("the check finds: {why}"))?;
-        open.tree()
+        self.checked(device)?.walk(None)
+    }
+
+    fn inspect_sharing(&self, device: Arc<dyn Device>, shared: &Shared<'_>) -> Result<Tree, String> {
+        self.checked(device)?.walk(Some(shared))
     }
 
     fn tells_rot(&self, device: Arc<dyn Device>, place: usize) -> Result<bool, String> {
@@ -267,22 +277,11 @@ impl<S: Engine> Mounted for OpenVolume<S> {
     }
 
     fn tree(&mut self) -> Result<Tree, String> {
-        let root = self.volume.run(|vfs, _| vfs.getattr(InodeNo::ROOT)).map_err(|e| format!("root: {e}"))?;
-        let mut pending = vec![(String::new(), root)];
-        let mut entries = Vec::new();
-        while let Some((path, attr)) = pending.pop() {
-            let place = |e: FsError| format!("{path:?}: {e}");
-            if attr.kind == Kind::Directory {
-                for (name, ino) in self.children(attr.ino).map_err(place)? {
-                    let path = if path.is_empty() { name } else { format!("{path}/{name}") };
-                    let child =
-                        self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| format!("{path:?}: {e}"))?;
-                    pending.push((path, child));
-                }
-            }
-            entries.push(self.entry(path.clone(), &attr).map_err(place)?);
-        }
-        Ok(Tree::new(entries))
+        self.walk(None)
+    }
+
+    fn tree_sharing(&mut self, shared: &Shared<'_>) -> Result<Tree, String> {
+        self.walk(Some(shared))
     }
 
     fn unmount(mut self: Box<Self>) -> Result<(), String> {
@@ -322,6 +321,26 @@ impl<S: Engine> OpenVolume<S> {
         }
     }
 
+    /// Everything that is visible, with every byte; contents that are known to be the same come from `shared`.
+    fn walk(&self, shared: Option<&Shared<'_>>) -> Result<Tree, String> {
+        let root = self.volume.run(|vfs, _| vfs.getattr(InodeNo::ROOT)).map_err(|e| format!("root: {e}"))?;
+        let mut pending = vec![(String::new(), root)];
+        let mut entries = Vec::new();
+        while let Some((path, attr)) = pending.pop() {
+            let place = |e: FsError| format!("{path:?}: {e}");
+            if attr.kind == Kind::Directory {
+                for (name, ino) in self.children(attr.ino).map_err(place)? {
+                    let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+                    let child =
+                        self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| format!("{path:?}: {e}"))?;
+                    pending.push((path, child));
+                }
+            }
+            entries.push(self.entry(path.clone(), &attr, shared).map_err(place)?);
+        }
+        Ok(Tree::new(entries))
+    }
+
     /// All names in a directory: a call ends early if blocks must be read first, so the end is reached when a call finds
     /// nothing.
     fn children(&self, ino: InodeNo) -> Result<Vec<(String, InodeNo)>, FsError> {
@@ -345,7 +364,7 @@ impl<S: Engine> OpenVolume<S> {
         }
     }
 
-    fn entry(&self, path: String, attr: &Attr) -> Result<Entry, FsError> {
+    fn entry(&self, path: String, attr: &Attr, shared: Option<&Shared<'_>>) -> Result<Entry, FsError> {
         let (kind, content) = match attr.kind {
             Kind::Directory => (NodeKind::Directory, Vec::new()),
             Kind::Symlink => (NodeKind::Symlink, self.volume.run(|vfs, now| vfs.readlink(now, attr.ino))?),
@@ -356,10 +375,43 @@ impl<S: Engine> OpenVolume<S> {
             Kind::Regular if attr.size_bytes > SIZE_MAX_BYTES => {
                 return Err(FsError::Invalid("a size that no scenario makes"));
             }
-            Kind::Regular => (NodeKind::File, self.content(attr.ino)?),
+            Kind::Regular => (NodeKind::File, Vec::new()),
+        };
+        let content = match (kind, shared) {
+            (NodeKind::File, Some(shared)) => self.content_sharing(attr, shared)?,
+            (NodeKind::File, None) => Arc::new(self.content(attr.ino)?),
+            _ => Arc::new(content),
         };
         let (ino, nlink, mode) = (attr.ino.0, attr.nlink, attr.mode);
         Ok(Entry { path, kind, ino, nlink, mode, content, xattrs: self.xattrs(attr.ino)? })
+    }
+
+    /// The content of a file: read, unless it is known.
+    fn content_sharing(&self, attr: &Attr, shared: &Shared<'_>) -> Result<Arc<Vec<u8>>, FsError> {
+        let plan = self.plan(attr)?;
+        if let Some(known) = plan.as_ref().and_then(|plan| shared.find(plan)) {
+            return Ok(known);
+        }
+        let content = Arc::new(self.content(attr.ino)?);
+        // It belongs to the plan only if it was read by that one.
+        if let Some(plan) = plan
+            && self.plan(attr)?.as_ref() == Some(&plan)
+        {
+            shared.note(plan, content.clone());
+        }
+        Ok(content)
+    }
+
+    /// How a file would be read now; `None` if some of it is not on the device, or one plan does not cover it.
+    fn plan(&self, attr: &Attr) -> Result<Option<Plan>, FsError> {
+        let plan = self.volume.run(|vfs, now| vfs.read(now, attr.ino, 0, attr.size_bytes))?;
+        if plan.pin != 0 {
+            self.volume.run(|vfs, _| {
+                vfs.store_mut().unpin(plan.pin);
+                Ok(())
+            })?;
+        }
+        Ok(Plan::of(&plan).filter(|_| plan.len_bytes() as u64 == attr.size_bytes))
     }
 
     /// User attributes without their prefix, and ACLs.

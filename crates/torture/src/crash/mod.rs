@@ -21,6 +21,7 @@
 //! covers the file, and not older than its last rename. Nothing else is ever seen.
 
 pub mod campaign;
+mod contents;
 mod explorer;
 mod fast;
 mod firn;
@@ -43,6 +44,7 @@ mod tree;
 mod verdict;
 mod world;
 
+pub use contents::{Contents, Shared};
 pub use explorer::Explorer;
 pub use fast::Fast;
 pub use firn::Firn;

@@ -1,5 +1,6 @@
 //! The interface between the explorer and the file system that it explores.
 
+use super::contents::Shared;
 use super::op::Op;
 use super::tree::Tree;
 use firnfs_device::{Device, SparseImage};
@@ -76,7 +77,16 @@ pub trait Subject: Sync {
         self.look(device)
     }
 
+    /// The same; contents of files that are known to be the same need not be read again.
+    ///
+    /// # Errors
+    /// As [`Subject::inspect`].
+    fn inspect_sharing(&self, device: Arc<dyn Device>, _shared: &Shared<'_>) -> Result<Tree, String> {
+        self.inspect(device)
+    }
+
     /// Whether a check reports damage in that place of [`Subject::replicated`].
+    ///
     /// # Errors
     /// It cannot be checked.
     fn tells_rot(&self, _device: Arc<dyn Device>, _place: usize) -> Result<bool, String> {
@@ -146,6 +156,14 @@ pub trait Mounted {
     /// # Errors
     /// What could not be read, as text.
     fn tree(&mut self) -> Result<Tree, String>;
+
+    /// The same; contents of files that are known to be the same need not be read again.
+    ///
+    /// # Errors
+    /// As [`Mounted::tree`].
+    fn tree_sharing(&mut self, _shared: &Shared<'_>) -> Result<Tree, String> {
+        self.tree()
+    }
 
     /// Unmounts cleanly. Dropping it instead simulates a crash of the program.
     ///

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// Type of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,8 +36,9 @@ pub struct Entry {
     pub nlink: u32,
     /// Permission bits.
     pub mode: u16,
-    /// Content of a file, target of a symbolic link, number of a device (little endian), else empty.
-    pub content: Vec<u8>,
+    /// Content of a file, target of a symbolic link, number of a device (little endian), else empty. Shared by the trees in
+    /// which it was found to be the same.
+    pub content: Arc<Vec<u8>>,
     /// Extended attributes by name, those of `user` without "user.", and ACLs.
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }

@@ -6,11 +6,13 @@
 //!    time (a mount that only writes what is stored twice leaves the log as the first check found it).
 //!
 //! The first check may share the recovery of the read-only mount; every [`CHECK_AGAIN_EVERY`]-th time it also recovers by
-//! itself.
+//! itself. So it is with the contents of files: what one view read, another view and a later state may take over if its plan of
+//! the read and the pages of the image are the same ([`Contents`]), except every [`CHECK_AGAIN_EVERY`]-th time.
 //!
 //! With a rotten bit in the log, the volume may be older than promised, or unreadable; but every successful read still returns
 //! bytes that were written there.
 
+use super::contents::{Contents, Shared};
 use super::record::{Record, Window};
 use super::subject::{Replica, Subject};
 use super::totals::Rot;
@@ -33,11 +35,18 @@ pub(super) struct Verdict<'s> {
     check: bool,
     log: Range<u64>,
     replicated: Vec<Replica>,
+    contents: Contents,
 }
 
 impl<'s> Verdict<'s> {
     pub fn new(subject: &'s dyn Subject, check: bool) -> Self {
-        Self { subject, check, log: subject.log(), replicated: subject.replicated() }
+        Self {
+            subject,
+            check,
+            log: subject.log(),
+            replicated: subject.replicated(),
+            contents: Contents::default(),
+        }
     }
 
     pub fn replicated(&self) -> &[Replica] {
@@ -58,14 +67,26 @@ impl<'s> Verdict<'s> {
             let checked = self.subject.check(raw(image));
             checked.map_err(|why| in_raw(format!("the check finds: {why}")))?;
         }
-        let before =
-            if self.check { self.subject.inspect(raw(image)) } else { self.subject.look(raw(image)) };
+        let before = match (self.check, is_turn) {
+            (false, _) => self.subject.look(raw(image)),
+            (true, true) => self.subject.inspect(raw(image)),
+            (true, false) => {
+                let shared = Shared { contents: &self.contents, image: &|| image.clone() };
+                self.subject.inspect_sharing(raw(image), &shared)
+            }
+        };
         let before = before.map_err(in_raw)?;
         record.judge(&before, window)?;
         let device = Arc::new(Watched::new(image.clone(), self.log.clone()));
         let mut mounted =
             self.subject.mount(device.clone()).map_err(|why| format!("does not mount: {why}"))?;
-        let after = mounted.tree().map_err(|why| format!("cannot be walked: {why}"))?;
+        let after = if self.check && !is_turn {
+            let shared = Shared { contents: &self.contents, image: &|| device.inner.image() };
+            mounted.tree_sharing(&shared)
+        } else {
+            mounted.tree()
+        };
+        let after = after.map_err(|why| format!("cannot be walked: {why}"))?;
         drop(mounted);
         before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
         if is_turn || self.check && device.wrote_to_log.load(Relaxed) {

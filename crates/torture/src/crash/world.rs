@@ -64,7 +64,7 @@ impl World {
                 let node = Node {
                     mode: entry.mode,
                     xattrs: entry.xattrs.clone(),
-                    ..Node::new(entry.kind, entry.content.clone())
+                    ..Node::new(entry.kind, entry.content.to_vec())
                 };
                 world.add(node)
             });
@@ -189,7 +189,7 @@ impl World {
                 ino: id + 1,
                 nlink: nlink as u32,
                 mode: node.mode,
-                content: node.content.clone(),
+                content: Arc::new(node.content.clone()),
                 xattrs: node.xattrs.clone(),
             }
         };
@@ -200,7 +200,7 @@ impl World {
     pub fn adopt_content(&mut self, path: &str, tree: &Tree) {
         let found = tree.entries().iter().find(|entry| entry.path == path);
         if let (Some(id), Some(entry)) = (self.find(path), found) {
-            self.node_mut(id).content = entry.content.clone();
+            self.node_mut(id).content = entry.content.to_vec();
         }
     }
 
