@@ -45,7 +45,7 @@ fn no_image_panics_hangs_or_grows_without_bound() {
 }
 
 fn is_image(target: &Target) -> bool {
-    matches!(target.name, "directory" | "image")
+    matches!(target.name, "directory" | "image" | "ffs-image")
 }
 
 #[test]

@@ -143,14 +143,15 @@ fn write_mend(device: &dyn Device, mend: &Mend, now: TimeNs) -> Result<(), FfsCh
     Ok(())
 }
 
-/// After a crash: checks the volume, and repairs it if a crash explains everything.
+/// After a crash: checks the volume, and repairs it if a crash explains everything but damaged copies of the superblock, of which one
+/// is enough.
 ///
 /// # Errors
 /// `ReadOnly` if something is wrong that no crash explains; those of [`repair_ffs`].
 pub(crate) fn recover(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<(), FfsCheckError> {
-    let repaired = repair_ffs(device, clock, &mut |finding| finding.severity() == Severity::Note)?;
+    let repaired = repair_ffs(device, clock, &mut |finding| finding.severity() <= Severity::Copy)?;
     let worst = |report: &FfsReport| {
-        report.findings.iter().find(|f| f.severity() > Severity::Note).map(ToString::to_string)
+        report.findings.iter().find(|f| f.severity() > Severity::Copy).map(ToString::to_string)
     };
     match worst(&repaired.before).or_else(|| repaired.after.findings.first().map(ToString::to_string)) {
         None => Ok(()),

@@ -1,11 +1,12 @@
-//! The golden image of format version 1: other programs, and later versions of firnfs, must be able to read it.
+//! The golden images of format version 1, of the log and of the Fast File System (`golden/ffs.rs`): other programs, and later versions of firnfs, must be able to read it.
 //!
 //! `golden/v1.sectors` holds the nonzero sectors of a small volume, `golden/v1.txt` lists its content. The image is in the
 //! state after a crash that followed a sync, so that it holds a checkpoint and a log after it. Setting
-//! `FIRNFS_REGENERATE=1` rewrites both files: do that only for an intended change of the format (see FORMAT.md, versions).
+//! `FIRNFS_REGENERATE=1` rewrites the files: do that only for an intended change of the format (see FORMAT.md, versions).
 //! Two images of the same volume are never rewritten: `golden/v1-none-wait.sectors` is from before pairs could wait in
 //! directory indexes, and `golden/v1-reserved-bits.sectors` has bits 1 and 2 set in summaries, as older programs set them.
 
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
@@ -20,6 +21,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+#[path = "golden/ffs.rs"]
+mod ffs;
 
 const REGENERATE: &str = "FIRNFS_REGENERATE";
 const HOW: &str = "If the change of the format is meant, run: FIRNFS_REGENERATE=1 cargo test -p firnfs-manage --test golden";
@@ -80,12 +84,12 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Operations on one volume, a millisecond apart.
-struct Session<'a> {
-    volume: &'a Volume<Lfs>,
+struct Session<'a, S: Engine = Lfs> {
+    volume: &'a Volume<S>,
     clock: &'a VirtualClock,
 }
 
-impl Session<'_> {
+impl<S: Engine> Session<'_, S> {
     fn tick(&self) {
         self.clock.advance_ms(1);
     }
@@ -136,7 +140,7 @@ impl Session<'_> {
 const ROOT: InodeNo = InodeNo::ROOT;
 
 /// Every file type, every way to store content and attributes, a block map with triple indirect blocks.
-fn fill(s: &Session<'_>) {
+fn fill<S: Engine>(s: &Session<'_, S>) {
     let files = s.node(ROOT, "files", Kind::Directory, 0o777);
     for (n, size) in [0usize, 1, 1000, 2048, 2049, 4096, 5000, 53_000].into_iter().enumerate() {
         s.file(files, &format!("{size} bytes"), &pattern(n as u64, size));
@@ -177,7 +181,7 @@ fn fill(s: &Session<'_>) {
 }
 
 /// A directory in blocks, with and without an index of more than one node; removals; changes after the checkpoint.
-fn change(s: &Session<'_>) {
+fn change<S: Engine>(s: &Session<'_, S>) {
     let files = s.find(ROOT, "files");
     let linked = s.find(files, "1000 bytes");
     let scanned = s.node(ROOT, "scanned", Kind::Directory, 0o777);
@@ -245,7 +249,13 @@ fn listing(image: &SparseImage) -> String {
     out
 }
 
-fn list(volume: &Volume<Lfs>, ino: InodeNo, path: &str, seen: &mut BTreeSet<InodeNo>, out: &mut String) {
+fn list<S: Engine>(
+    volume: &Volume<S>,
+    ino: InodeNo,
+    path: &str,
+    seen: &mut BTreeSet<InodeNo>,
+    out: &mut String,
+) {
     if !seen.insert(ino) {
         writeln!(out, "{path} ino={ino}").unwrap();
         return;
@@ -293,7 +303,7 @@ fn list(volume: &Volume<Lfs>, ino: InodeNo, path: &str, seen: &mut BTreeSet<Inod
     }
 }
 
-fn entries(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(Vec<u8>, InodeNo)> {
+fn entries<S: Engine>(volume: &Volume<S>, dir: InodeNo) -> Vec<(Vec<u8>, InodeNo)> {
     let mut found = Vec::new();
     let mut cookie = 2;
     loop {
@@ -314,7 +324,7 @@ fn entries(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(Vec<u8>, InodeNo)> {
 }
 
 /// The data extents of a file, with their checksums.
-fn data(volume: &Volume<Lfs>, ino: InodeNo, size_bytes: u64) -> String {
+fn data<S: Engine>(volume: &Volume<S>, ino: InodeNo, size_bytes: u64) -> String {
     let seek = |at, whence| volume.run(|vfs, _| vfs.seek(ino, at, whence));
     let mut out = String::new();
     let mut at = 0;
@@ -358,7 +368,10 @@ fn the_same_operations_write_the_golden_image_byte_for_byte() {
         std::fs::write(file("v1.txt"), listing(&built)).unwrap();
         return;
     }
-    let golden = golden();
+    assert_same(&golden(), &built);
+}
+
+fn assert_same(golden: &SparseImage, built: &SparseImage) {
     let mut sectors = [[0; SECTOR], [0; SECTOR]];
     for sector in 0..SIZE_BYTES / SECTOR as u64 {
         golden.read(sector * SECTOR as u64, &mut sectors[0]);
@@ -368,17 +381,19 @@ fn the_same_operations_write_the_golden_image_byte_for_byte() {
     }
 }
 
+fn assert_lists(found: &str, expected: &str) {
+    for (found, expected) in found.lines().zip(expected.lines()) {
+        assert_eq!(found, expected, "{HOW}");
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "{HOW}");
+}
+
 #[test]
 fn the_golden_image_opens_and_reads_back() {
     if regenerates() {
         return;
     }
-    let found = listing(&golden());
-    let expected = golden_listing();
-    for (found, expected) in found.lines().zip(expected.lines()) {
-        assert_eq!(found, expected, "{HOW}");
-    }
-    assert_eq!(found.lines().count(), expected.lines().count(), "{HOW}");
+    assert_lists(&listing(&golden()), &golden_listing());
 }
 
 #[test]
@@ -392,7 +407,11 @@ fn assert_holds_what_was_written(image: SparseImage) {
     let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
     let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
     let volume = mount(&device, &clock);
-    let s = Session { volume: &volume, clock: &clock };
+    assert_content(&Session { volume: &volume, clock: &clock });
+}
+
+fn assert_content<S: Engine>(s: &Session<'_, S>) {
+    let volume = s.volume;
     let files = s.find(ROOT, "files");
     let mut expected = pattern(7, 50_000);
     expected[20_000..20_021].copy_from_slice(b"changed in the middle");
@@ -407,7 +426,7 @@ fn assert_holds_what_was_written(image: SparseImage) {
         assert_eq!(volume.read(s.find(dir, name), 0, &mut found).unwrap(), expected.len(), "{name}");
         assert!(found == expected, "{name}");
     }
-    let indexed = entries(&volume, s.find(ROOT, "indexed"));
+    let indexed = entries(volume, s.find(ROOT, "indexed"));
     let kept = (0..540).filter(|n| n % 9 != 0).map(|n| format!("{n:04}").into_bytes());
     assert!(indexed.into_iter().map(|e| e.0).eq(kept), "entries stay in the order of their creation");
 }

@@ -1,13 +1,15 @@
 //! `Specimen`: a small volume that holds an object of every kind, to damage. Callers: the tests of damage, the fuzzer.
 
 use firnfs::FsError;
+use firnfs::engine::Engine;
+use firnfs::ffs;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::{Allocate, AtimeMode, Caller, NewNode, XattrMode};
 use firnfs_device::{Device, MemDevice, SparseImage};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_manage::{OpenError, format, open};
+use firnfs_manage::{OpenError, format, format_ffs, open, open_ffs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -36,8 +38,8 @@ pub fn mount(image: &SparseImage, options: Options) -> Result<(Volume<Lfs>, Arc<
 ///
 /// # Errors
 /// As `Vfs::make`.
-pub fn make(
-    volume: &Volume<Lfs>,
+pub fn make<S: Engine>(
+    volume: &Volume<S>,
     parent: InodeNo,
     name: &str,
     kind: Kind,
@@ -105,13 +107,38 @@ fn plain(error: OpenError) -> FsError {
     }
 }
 
-fn put(volume: &Volume<Lfs>, parent: InodeNo, name: &str, len: usize) -> Result<InodeNo, FsError> {
+/// The content of the specimen on a Fast File System, cleanly unmounted: in several groups.
+///
+/// # Errors
+/// None in a correct implementation.
+pub fn fast_specimen() -> Result<SparseImage, FsError> {
+    let device = Arc::new(MemDevice::new(VOLUME_BYTES));
+    let mkfs = ffs::MkfsOptions {
+        block_bytes: 4096,
+        frag_bytes: 1024,
+        group_bytes: Some(3 << 20),
+        uuid: UUID,
+        hash_key: [1, 2],
+        now: TimeNs(1_000_000_000),
+        ..ffs::MkfsOptions::with_size(VOLUME_BYTES)
+    };
+    format_ffs(&*device, &mkfs)?;
+    let clock = Arc::new(VirtualClock::at(NOW.0));
+    let opened = open_ffs(device.clone(), ffs::Options::default(), AtimeMode::Noatime, clock);
+    let volume = opened.map_err(|why| FsError::Io(why.to_string()))?;
+    populate(&volume)?;
+    volume.close()?;
+    drop(volume);
+    Ok(device.image())
+}
+
+fn put<S: Engine>(volume: &Volume<S>, parent: InodeNo, name: &str, len: usize) -> Result<InodeNo, FsError> {
     let ino = make(volume, parent, name, Kind::Regular, b"")?;
     volume.write_all(ino, 0, &pattern(ino.0, len), false)?;
     Ok(ino)
 }
 
-fn populate(volume: &Volume<Lfs>) -> Result<(), FsError> {
+fn populate<S: Engine>(volume: &Volume<S>) -> Result<(), FsError> {
     let root = InodeNo::ROOT;
     put(volume, root, "inline", 700)?;
     put(volume, root, "fragment", 5000)?;
@@ -145,7 +172,7 @@ fn populate(volume: &Volume<Lfs>) -> Result<(), FsError> {
 }
 
 /// A file with blocks below one, two and three levels of indirect blocks, and mostly holes.
-fn put_sparse(volume: &Volume<Lfs>) -> Result<(), FsError> {
+fn put_sparse<S: Engine>(volume: &Volume<S>) -> Result<(), FsError> {
     let ino = make(volume, InodeNo::ROOT, "sparse", Kind::Regular, b"")?;
     for block in [0u64, 12, 13, 268, 269, 600, 66_000, 66_100] {
         volume.write_all(ino, block * 4096, &pattern(block, 4096), false)?;
@@ -154,7 +181,7 @@ fn put_sparse(volume: &Volume<Lfs>) -> Result<(), FsError> {
     volume.run(|vfs, now| vfs.fallocate(now, ino, kept, 20 * 4096, 8 * 4096, false)).map(drop)
 }
 
-fn put_xattrs(volume: &Volume<Lfs>, ino: InodeNo, len: usize) -> Result<(), FsError> {
+fn put_xattrs<S: Engine>(volume: &Volume<S>, ino: InodeNo, len: usize) -> Result<(), FsError> {
     for name in ["user.one", "user.two", "trusted.three"] {
         let value = pattern(name.len() as u64, len);
         volume.run(|vfs, now| vfs.setxattr(now, ino, name.as_bytes(), &value, XattrMode::Any))?;

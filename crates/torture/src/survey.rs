@@ -5,8 +5,8 @@
 //! themselves and files of petabytes. Callers: the tests of damage and of faults, the fuzzer of images.
 
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
-use firnfs::lfs::Lfs;
 use firnfs::vfs::{Attr, Seek};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_volume::Volume;
@@ -80,7 +80,7 @@ impl Survey {
 }
 
 /// Asks every question about every inode that can be reached from the root.
-pub fn survey(volume: &Volume<Lfs>, bounds: Bounds) -> Survey {
+pub fn survey<S: Engine>(volume: &Volume<S>, bounds: Bounds) -> Survey {
     let mut found = Survey::default();
     let mut pending = vec![(Vec::new(), InodeNo::ROOT)];
     while let Some((path, ino)) = pending.pop() {
@@ -106,20 +106,20 @@ pub fn survey(volume: &Volume<Lfs>, bounds: Bounds) -> Survey {
 }
 
 /// Asks every question about one inode.
-pub fn look_at(volume: &Volume<Lfs>, ino: InodeNo, bounds: Bounds) -> Answers {
+pub fn look_at<S: Engine>(volume: &Volume<S>, ino: InodeNo, bounds: Bounds) -> Answers {
     let mut asked = Asked { volume, ino, bounds, answers: Answers::new() };
     asked.everything();
     asked.answers
 }
 
-struct Asked<'v> {
-    volume: &'v Volume<Lfs>,
+struct Asked<'v, S: Engine> {
+    volume: &'v Volume<S>,
     ino: InodeNo,
     bounds: Bounds,
     answers: Answers,
 }
 
-impl Asked<'_> {
+impl<S: Engine> Asked<'_, S> {
     /// Returns the entries, if it is a directory.
     fn everything(&mut self) -> Vec<(Vec<u8>, InodeNo)> {
         let ino = self.ino;

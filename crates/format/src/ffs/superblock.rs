@@ -314,6 +314,18 @@ impl Superblock {
         raw.as_bytes().try_into().expect("the layout has this size")
     }
 
+    /// The copy in another group: as mkfs wrote it, mounts do not change it.
+    #[must_use]
+    pub fn as_made(&self) -> Self {
+        Self { state: State::Clean, mounts: 0, changed_ns: self.created_ns, ..self.clone() }
+    }
+
+    /// True if both are copies of one superblock.
+    #[must_use]
+    pub fn is_same_volume(&self, other: &Self) -> bool {
+        self.as_made() == other.as_made()
+    }
+
     /// True if bytes begin as a superblock of this kind does, whatever the rest is.
     #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {
@@ -424,6 +436,13 @@ mod tests {
     #[test]
     fn a_superblock_reads_back_as_it_was_written() {
         assert_eq!(Superblock::decode(&superblock().encode()), Ok(superblock()));
+    }
+
+    #[test]
+    fn copies_differ_in_what_mounts_change_alone() {
+        let first = superblock();
+        assert!(first.is_same_volume(&first.as_made()) && first != first.as_made());
+        assert!(!first.is_same_volume(&Superblock { hash_key: [1, 3], ..first.as_made() }));
     }
 
     #[test]

@@ -54,8 +54,10 @@ impl Variant {
     }
 }
 
-/// Largest group, in bytes, where mkfs chooses.
-const GROUP_BYTES_MAX: u64 = 64 << 20;
+/// Largest group, in bytes.
+pub(super) const GROUP_BYTES_MAX: u64 = 64 << 20;
+/// Lengths of groups are multiples of this, in bytes: 8 blocks of the smallest size.
+pub(super) const GROUP_STEP_BYTES: u64 = 8 * 4096;
 
 /// The options of mkfs. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,8 @@ pub struct MkfsOptions {
     pub block_bytes: u32,
     /// Fragment size: block size / 1, 2, 4 or 8.
     pub frag_bytes: u32,
-    /// Length of a group; `None`: as long as its bitmaps fit in a block, at most 64 MiB.
+    /// Length of a group, at most 64 MiB; `None`: as long as its bitmaps fit in a block, and the device has a second group (which holds a
+    /// copy of the superblock).
     pub group_bytes: Option<u64>,
     /// One inode for that many bytes.
     pub bytes_per_inode: u32,
@@ -126,8 +129,8 @@ impl MkfsOptions {
         }
         let per_block = block / frag;
         let unit = u64::from(8 * block);
-        let mut bytes =
-            self.group_bytes.unwrap_or(GROUP_BYTES_MAX).min(GROUP_BYTES_MAX).max(unit) / unit * unit;
+        let wanted = self.group_bytes.unwrap_or(self.size_bytes / 2);
+        let mut bytes = wanted.min(GROUP_BYTES_MAX).max(unit) / unit * unit;
         let inodes_per_block = block / DINODE_BYTES as u32;
         let inodes_of = |bytes: u64| {
             let wanted = (bytes / u64::from(self.bytes_per_inode.max(512))).max(InodeNo::FIRST_USER.0) as u32;

@@ -9,7 +9,7 @@
 //! - `release`: dropped places, and when they are free;
 //! - `operation`, `grants`: the blocks and places that an operation needs before it begins;
 //! - `change`: making its changes; `names`: writing those of operations on names in order; `writing`: all other writes;
-//! - `mkfs`, `open`, `options`.
+//! - `mkfs`, `copies` (of the superblock), `open`, `options`.
 //!
 //! Invariants of the whole: the five rules of the design's page. Everything that an operation may touch is in memory when it begins.
 
@@ -17,6 +17,7 @@ pub mod alloc;
 mod base;
 mod cache;
 mod change;
+mod copies;
 mod engine;
 mod files;
 mod grants;
@@ -39,12 +40,12 @@ pub use alloc::Run;
 use base::WriteId;
 pub(crate) use base::{Geo, SLOTS, addr_of, describe, is_written};
 use cache::{Cache, InodeBlocks};
+pub use copies::{FoundSuperblock, NotFfs, find_superblock, read_superblock};
 use files::Files;
 use firnfs_format::ffs::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
 pub(crate) use map::{pointer_at, put_pointer};
 pub use mkfs::{DeviceWriter, MkfsOptions, Variant, mkfs, places_of_superblocks};
-pub use open::{NotFfs, read_superblock};
 use operation::OpenOperation;
 pub use options::Options;
 use release::Releases;

@@ -11,31 +11,8 @@ use super::{Ffs, Options, Standing};
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use firnfs_format::TimeNs;
-use firnfs_format::ffs::superblock::{COPY_AT_BYTES, SUPERBLOCK_BYTES};
 use firnfs_format::ffs::{State, Summary, Superblock};
 use std::collections::BTreeSet;
-
-/// The device holds no Fast File System.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no Fast File System: {0}")]
-pub struct NotFfs(pub String);
-
-/// Reads the first copy of the superblock.
-///
-/// # Errors
-/// [`NotFfs`]: none is there, or it is damaged.
-pub fn read_superblock(read: &mut dyn DeviceReader, device_bytes: u64) -> Result<Superblock, NotFfs> {
-    let bytes = read
-        .read(Extent::new(COPY_AT_BYTES, SUPERBLOCK_BYTES as u32))
-        .map_err(|why| NotFfs(why.to_string()))?;
-    let sb = Superblock::decode(&bytes).map_err(|why| NotFfs(why.to_string()))?;
-    let size_bytes = sb.layout.size_frags.saturating_mul(sb.layout.frag_bytes.into());
-    if size_bytes > device_bytes {
-        let why = format!("the volume has {size_bytes} bytes, the device {device_bytes}");
-        return Err(NotFfs(why));
-    }
-    Ok(sb)
-}
 
 impl Ffs {
     /// Opens the volume. For writing, the first write says that it is in use.

@@ -9,6 +9,7 @@
 //! ```
 
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Fork, Scope};
 use firnfs::vfs::{Allocate, AtimeMode, RenameMode, SetAttr, XattrMode};
@@ -21,14 +22,16 @@ use firnfs_torture::ops::Rng;
 use firnfs_torture::specimen::{Left, make, mount, pattern, specimen};
 use firnfs_torture::survey::{Bounds, Survey, survey};
 use firnfs_volume::Volume;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-const EDIT_BYTES: usize = 13;
-const EDITS_MAX: usize = 12;
+pub(super) const EDIT_BYTES: usize = 13;
+pub(super) const EDITS_MAX: usize = 12;
 const CRASHED: u8 = 1;
 const UNSEALED: u8 = 2;
 /// Enough to reach every kind of object of the specimen, but few enough to be fast.
-const BOUNDS: Bounds = Bounds { inodes_max: 200, entries_max: 900, lookup_every: 29, blocks_max: 80 };
+pub(super) const BOUNDS: Bounds =
+    Bounds { inodes_max: 200, entries_max: 900, lookup_every: 29, blocks_max: 80 };
 /// Names to work on, of those found.
 const NAMES_MAX: usize = 12;
 
@@ -87,7 +90,7 @@ fn damaged(bytes: &[u8], directories_only: bool) -> SparseImage {
         } else {
             number % base.anatomy.parts.len()
         };
-        apply(edit, &base.anatomy.parts[index], &mut image);
+        apply(edit, base.anatomy.parts[index].range.clone(), &mut image);
         changed.push(index);
     }
     if flags & UNSEALED == 0 {
@@ -97,13 +100,13 @@ fn damaged(bytes: &[u8], directories_only: bool) -> SparseImage {
 }
 
 /// One edit; offsets wrap around within the part.
-fn apply(edit: &[u8; EDIT_BYTES], part: &Part, image: &mut SparseImage) {
-    let len = (part.range.end - part.range.start) as usize;
+pub(super) fn apply(edit: &[u8; EDIT_BYTES], range: Range<u64>, image: &mut SparseImage) {
+    let len = (range.end - range.start) as usize;
     let how = edit[4];
     let width = [1, 2, 4, 8][usize::from(how & 3)];
     let offset = usize::from(u16::from_le_bytes([edit[2], edit[3]])) % len / width * width;
     let mut field = vec![0; width];
-    image.read(part.range.start + offset as u64, &mut field);
+    image.read(range.start + offset as u64, &mut field);
     let mut old = [0; 8];
     old[..width].copy_from_slice(&field);
     let (old, value) = (u64::from_le_bytes(old), u64::from_le_bytes(edit[5..].try_into().expect("8 bytes")));
@@ -113,7 +116,7 @@ fn apply(edit: &[u8; EDIT_BYTES], part: &Part, image: &mut SparseImage) {
         2 => old.wrapping_add(value),
         _ => old.wrapping_sub(1 << (value % 64)),
     };
-    image.write(part.range.start + offset as u64, &new.to_le_bytes()[..width]);
+    image.write(range.start + offset as u64, &new.to_le_bytes()[..width]);
 }
 
 fn try_open(device: &Arc<MemDevice>, read_only: bool) -> Option<(Volume<Lfs>, Arc<VirtualClock>)> {
@@ -150,6 +153,14 @@ fn exercise(image: SparseImage) {
         let _found = survey(&volume, BOUNDS);
     }
     let Some((volume, clock)) = try_open(&device, false) else { return };
+    use_and_close(volume, &clock);
+    if let Some((volume, _)) = try_open(&device, true) {
+        let _found = survey(&volume, BOUNDS);
+    }
+}
+
+/// Reads everything, changes much, and unmounts.
+pub(super) fn use_and_close<S: Engine>(volume: Volume<S>, clock: &VirtualClock) {
     let found = survey(&volume, BOUNDS);
     for round in 0..3 {
         // Errors are allowed here; the test is that nothing panics and everything ends.
@@ -159,14 +170,10 @@ fn exercise(image: SparseImage) {
         let _synced = volume.sync(Scope::All);
     }
     let _closed = volume.close();
-    drop(volume);
-    if let Some((volume, _)) = try_open(&device, true) {
-        let _found = survey(&volume, BOUNDS);
-    }
 }
 
 /// Changes existing objects, and adds new ones; continues after errors.
-fn change(volume: &Volume<Lfs>, found: &Survey, round: u64) -> Result<(), FsError> {
+fn change<S: Engine>(volume: &Volume<S>, found: &Survey, round: u64) -> Result<(), FsError> {
     let root = InodeNo::ROOT;
     let mut rng = Rng::new(round);
     let made = make(volume, root, &format!("new {round}"), firnfs::inode::Kind::Regular, b"");
@@ -185,8 +192,8 @@ fn change(volume: &Volume<Lfs>, found: &Survey, round: u64) -> Result<(), FsErro
     volume.sync(Scope::All)
 }
 
-fn change_one(
-    volume: &Volume<Lfs>,
+fn change_one<S: Engine>(
+    volume: &Volume<S>,
     rng: &mut Rng,
     parent: InodeNo,
     name: &[u8],

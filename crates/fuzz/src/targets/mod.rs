@@ -3,6 +3,7 @@
 
 mod canary;
 mod decoders;
+mod fast;
 mod image;
 mod wire;
 
@@ -46,6 +47,13 @@ pub static ALL: &[Target] = &[
     decoder("xattr", "sets of extended attributes", decoders::xattr, decoders::xattr_seeds),
     decoder("acl", "access control lists", decoders::acl, decoders::acl_seeds),
     decoder("control", "lines of the control socket", wire::control, wire::control_seeds),
+    decoder(
+        "ffs-superblock",
+        "a superblock of the Fast File System",
+        fast::superblock,
+        fast::superblock_seeds,
+    ),
+    decoder("ffs-tables", "descriptors and inodes of the Fast File System", fast::tables, fast::tables_seeds),
     Target {
         name: "wire",
         about: "requests of the kernel, decoded and served",
@@ -65,6 +73,13 @@ pub static ALL: &[Target] = &[
         about: "images with any structures damaged, mostly under right checksums: mounted, read, written, closed",
         run: image::any,
         seeds: image::seeds,
+        memory_max_bytes: VOLUME_BYTES,
+    },
+    Target {
+        name: "ffs-image",
+        about: "images of the Fast File System, damaged anywhere: checked, repaired, mounted, read, written, closed",
+        run: fast::images,
+        seeds: fast::seeds,
         memory_max_bytes: VOLUME_BYTES,
     },
 ];

@@ -1,7 +1,9 @@
 //! Phase 5: the bitmaps and counts of every group, from the claims of phase 1.
 
 use super::FfsProblem;
+use super::ahead::AHEAD_BYTES;
 use super::walk::Walk;
+use crate::device_reader::Extent;
 use crate::error::FsError;
 use crate::ffs::alloc::{Group, bits};
 use firnfs_format::InodeNo;
@@ -17,6 +19,7 @@ impl Walk<'_> {
         let mut summaries = self.bytes(at_bytes, len_bytes)?;
         let before = summaries.clone();
         for number in 0..layout.groups {
+            self.descriptors_ahead(number);
             let right = self.group(number)?;
             let slot = &mut summaries[number as usize * 16..][..16];
             if slot != right.encode() {
@@ -28,6 +31,18 @@ impl Walk<'_> {
             self.mend.writes.insert(at_bytes, summaries);
         }
         Ok(())
+    }
+
+    /// Reads the descriptors of the next groups together.
+    fn descriptors_ahead(&mut self, number: u32) {
+        let per_read = (AHEAD_BYTES / self.geo.block_bytes()) as u32;
+        if number.is_multiple_of(per_read) {
+            let groups = number..self.geo.layout.groups.min(number + per_read);
+            let geo = self.geo;
+            let extent =
+                |group| Extent::new(geo.device_bytes(geo.descriptor_addr(group)), geo.layout.block_bytes);
+            self.ahead.fill(self.read, groups.map(extent));
+        }
     }
 
     /// The right content of a group.

@@ -1,5 +1,5 @@
 //! The check of the Fast File System: phase 1 (inodes and their blocks, `walk`) and phase 5 (bitmaps and counts, `groups`) are its own; phases 2 to 4
-//! are those of every store ([`Namespace`]).
+//! are those of every store ([`Namespace`]). Before them it compares the copies of the superblock (`copies`).
 //!
 //! It reads the device and writes nothing. The writes that repair inodes, pointers, bitmaps and counts are in [`Mend`]: a
 //! driver does these first, while the volume still counts as in use. Then names are repaired as on any store, on the opened
@@ -9,8 +9,10 @@
 //! Invariants: the check follows each fragment once ([`claims`](walk)), so the content of the device bounds time and memory; on a volume that was unmounted there are
 //! no findings; after a crash there are only those that the order of writes allows ([`FfsFinding::severity`]).
 //!
-//! Memory: a bit for each fragment, about 200 bytes for each inode, 40 for each entry.
+//! Memory: a bit for each fragment, about 200 bytes for each inode, 40 for each entry, and 4 MiB for each level of blocks that are read ahead.
 
+mod ahead;
+mod copies;
 mod groups;
 mod walk;
 
@@ -18,7 +20,7 @@ use super::finding::{Problem, Severity, Versus};
 use super::namespace::Namespace;
 use crate::device_reader::DeviceReader;
 use crate::error::FsError;
-use crate::ffs::{NotFfs, read_superblock};
+use crate::ffs::{FoundSuperblock, NotFfs, find_superblock};
 use crate::store::BlockKey;
 use firnfs_format::InodeNo;
 use firnfs_format::ffs::{State, Superblock};
@@ -31,6 +33,13 @@ use walk::Walk;
 pub enum FfsProblem {
     /// The volume was not unmounted.
     NotUnmounted,
+    /// A copy of the superblock is damaged, or not this volume's: it is written anew.
+    Superblock {
+        /// The group whose copy it is; 0 has the one that mounts change.
+        group: u32,
+        /// Why it does not count.
+        reason: String,
+    },
     /// A record that cannot be an inode: it is cleared; a root directory is made anew.
     Inode {
         /// Why.
@@ -115,6 +124,7 @@ impl FfsFinding {
     pub fn severity(&self) -> Severity {
         let is_usual = match &self.problem {
             FfsProblem::NotUnmounted => return Severity::Note,
+            FfsProblem::Superblock { .. } => return Severity::Copy,
             FfsProblem::Frags(_)
             | FfsProblem::Unreferenced
             | FfsProblem::UsedInodes { .. }
@@ -145,6 +155,9 @@ impl fmt::Display for FfsFinding {
         }
         match &self.problem {
             FfsProblem::NotUnmounted => write!(f, "the volume was not unmounted"),
+            FfsProblem::Superblock { group, reason } => {
+                write!(f, "group {group}: its copy of the superblock: {reason}")
+            }
             FfsProblem::Inode { reason } => write!(f, "cannot be an inode: {reason}"),
             FfsProblem::Pointer { key, addr } => {
                 write!(
@@ -241,8 +254,10 @@ pub enum FfsCheckError {
 /// # Errors
 /// [`FfsCheckError`]: there is nothing to check, or tables cannot be read. Everything else that is wrong is a finding.
 pub fn check_ffs(read: &mut dyn DeviceReader, device_bytes: u64) -> Result<(FfsReport, Mend), FfsCheckError> {
-    let sb = read_superblock(read, device_bytes)?;
-    let mut walk = Walk::new(read, &sb);
+    let found = find_superblock(read, device_bytes)?;
+    let sb = &found.sb;
+    let mut walk = Walk::new(read, sb);
+    walk.superblocks(&found);
     walk.all_inodes()?;
     walk.names.sort();
     walk.names.phase_2();
@@ -250,16 +265,16 @@ pub fn check_ffs(read: &mut dyn DeviceReader, device_bytes: u64) -> Result<(FfsR
     walk.names.phase_3();
     walk.names.phase_4();
     walk.all_groups()?;
-    Ok(finish(walk, &sb))
+    Ok(finish(walk, &found))
 }
 
-fn finish(walk: Walk<'_>, sb: &Superblock) -> (FfsReport, Mend) {
-    let is_after_crash = sb.state != State::Clean;
+fn finish(walk: Walk<'_>, found: &FoundSuperblock) -> (FfsReport, Mend) {
+    let is_after_crash = found.sb.state != State::Clean;
     let Walk { mut names, own, mut totals, mend, .. } = walk;
     totals.entries = names.entries.len() as u64;
     let mut findings = Vec::new();
     let mut push = |problem, ino| findings.push(FfsFinding { problem, ino, is_after_crash });
-    if is_after_crash {
+    if is_after_crash && found.first_damaged.is_none() {
         push(FfsProblem::NotUnmounted, None);
     }
     own.into_iter().for_each(|(problem, ino)| push(problem, ino));

@@ -3,6 +3,7 @@
 
 use super::super::finding::{Problem, Versus};
 use super::super::namespace::{DirFacts, IndexNode, InodeFacts, Namespace};
+use super::ahead::{AHEAD_BYTES, Ahead, Wanted};
 use super::{FfsProblem, FfsTotals, Mend, namespace};
 use crate::bmap;
 use crate::device_reader::{DeviceReader, Extent};
@@ -37,6 +38,8 @@ pub struct Walk<'a> {
     pub(super) mend: Mend,
     /// Attribute set of the inode that is walked.
     set: Vec<u8>,
+    /// Bytes that were read together, ahead of their use.
+    pub(super) ahead: Ahead,
 }
 
 /// An inode under way.
@@ -64,12 +67,16 @@ impl<'a> Walk<'a> {
             totals: FfsTotals::default(),
             mend: Mend::default(),
             set: Vec::new(),
+            ahead: Ahead::default(),
         }
     }
 
     /// Reads a range of the device.
     pub(super) fn bytes(&mut self, at_bytes: u64, len_bytes: u32) -> Result<Vec<u8>, FsError> {
-        Ok(self.read.read(Extent::new(at_bytes, len_bytes))?.to_vec())
+        match self.ahead.take(at_bytes, len_bytes) {
+            Some(bytes) => Ok(bytes),
+            None => Ok(self.read.read(Extent::new(at_bytes, len_bytes))?.to_vec()),
+        }
     }
 
     pub(super) fn report(&mut self, ino: Option<InodeNo>, problem: FfsProblem) {
@@ -80,17 +87,77 @@ impl<'a> Walk<'a> {
 
     /// Walks all inodes.
     pub fn all_inodes(&mut self) -> Result<(), FsError> {
-        let blocks = self.geo.layout.groups * self.geo.layout.inode_blocks();
-        for number in 0..blocks {
-            self.inode_block(number)?;
+        let per_group = self.geo.layout.inode_blocks();
+        let len_bytes = self.geo.layout.block_bytes;
+        let per_read = AHEAD_BYTES as u32 / len_bytes;
+        for group in 0..self.geo.layout.groups {
+            for start in (0..per_group).step_by(per_read as usize) {
+                let numbers = start..per_group.min(start + per_read);
+                let numbers = numbers.map(|block| group * per_group + block);
+                let place = |number| self.geo.device_bytes(self.geo.inode_block_addr(number));
+                let blocks: Vec<(u32, Extent)> =
+                    numbers.map(|number| (number, Extent::new(place(number), len_bytes))).collect();
+                self.ahead.fill(self.read, blocks.iter().map(|(_, extent)| *extent));
+                self.inode_blocks(&blocks)?;
+            }
         }
         Ok(())
     }
 
-    fn inode_block(&mut self, number: u32) -> Result<(), FsError> {
+    /// Walks blocks of the inode table. What their inodes lead to is read together, as much at a time as may be ahead.
+    fn inode_blocks(&mut self, blocks: &[(u32, Extent)]) -> Result<(), FsError> {
+        let mut ready: Vec<(u32, Vec<u8>)> = Vec::new();
+        let mut wanted = Wanted::default();
+        for &(number, extent) in blocks {
+            let block = self.bytes(extent.at_bytes, extent.len_bytes)?;
+            self.wanted_by_inodes(&block, &mut wanted);
+            ready.push((number, block));
+            if wanted.len_bytes >= AHEAD_BYTES {
+                self.batch(&mut ready, &mut wanted);
+            }
+        }
+        self.batch(&mut ready, &mut wanted);
+        Ok(())
+    }
+
+    fn batch(&mut self, ready: &mut Vec<(u32, Vec<u8>)>, wanted: &mut Wanted) {
+        let wanted = std::mem::take(wanted);
+        self.ahead.fill(self.read, wanted.extents.iter().copied());
+        for (number, block) in std::mem::take(ready) {
+            self.inode_block(number, &block);
+        }
+        self.ahead.forget(&wanted.extents);
+    }
+
+    /// The blocks that the inodes of a block of the table lead to and whose content the check needs.
+    fn wanted_by_inodes(&self, block: &[u8], wanted: &mut Wanted) {
+        for stored in block.chunks_exact(DINODE_BYTES).filter_map(|bytes| Dinode::decode(bytes).ok()) {
+            for fork in FORKS {
+                for slot in 0..SLOTS {
+                    let (level, index) = bmap::Geometry::root(slot);
+                    let ptr = stored.roots[fork as usize][slot];
+                    if ptr != 0 && level <= Geo::levels(fork) {
+                        self.want(&stored, &BlockKey { ino: InodeNo(0), fork, level, index }, ptr, wanted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a block whose content the check needs, if it is one and nobody claims it yet.
+    fn want(&self, stored: &Dinode, key: &BlockKey, ptr: u32, wanted: &mut Wanted) {
+        let (addr, frags) = (addr_of(ptr), self.frags_of(stored, key));
+        if self.is_content_needed(stored, key, ptr)
+            && self.geo.check(addr, frags, String::new).is_ok()
+            && !bits::get(&self.claims, addr)
+        {
+            wanted.add(Extent::new(self.geo.device_bytes(addr), self.geo.bytes_of(frags) as u32));
+        }
+    }
+
+    fn inode_block(&mut self, number: u32, block: &[u8]) {
         let at_bytes = self.geo.device_bytes(self.geo.inode_block_addr(number));
-        let block = self.bytes(at_bytes, self.geo.layout.block_bytes)?;
-        let mut mended = block.clone();
+        let mut mended = block.to_vec();
         let first = u64::from(number) * u64::from(self.geo.layout.inodes_per_block());
         for (ino, at) in (first..).map(InodeNo).zip((0..block.len()).step_by(DINODE_BYTES)) {
             let bytes = &block[at..at + DINODE_BYTES];
@@ -101,7 +168,6 @@ impl<'a> Walk<'a> {
         if mended != block {
             self.mend.writes.insert(at_bytes, mended);
         }
-        Ok(())
     }
 
     /// Walks one inode; returns what it should be, if that differs.
@@ -274,6 +340,18 @@ impl<'a> Walk<'a> {
         true
     }
 
+    /// Whether the check reads a block.
+    fn is_content_needed(&self, stored: &Dinode, key: &BlockKey, ptr: u32) -> bool {
+        let is_dir = stored.kind == Kind::Directory as u8;
+        match key.fork {
+            _ if !is_written(ptr) => false,
+            _ if key.level > 0 => true,
+            Fork::Data => is_dir && key.index.0 < stored.size_bytes / self.geo.block_bytes(),
+            Fork::Index => is_dir,
+            Fork::Xattr => true,
+        }
+    }
+
     /// Reads a block if the check needs its content.
     fn content(
         &mut self,
@@ -282,15 +360,7 @@ impl<'a> Walk<'a> {
         ptr: u32,
         frags: u32,
     ) -> Result<Option<Vec<u8>>, FsError> {
-        let is_dir = subject.stored.kind == Kind::Directory as u8;
-        let is_read = match key.fork {
-            _ if !is_written(ptr) => false,
-            _ if key.level > 0 => true,
-            Fork::Data => is_dir && key.index.0 < subject.stored.size_bytes / self.geo.block_bytes(),
-            Fork::Index => is_dir,
-            Fork::Xattr => true,
-        };
-        if !is_read {
+        if !self.is_content_needed(subject.stored, key, ptr) {
             return Ok(None);
         }
         let len_bytes = self.geo.bytes_of(frags) as u32;
@@ -317,21 +387,42 @@ impl<'a> Walk<'a> {
             return;
         }
         let mut cut = false;
-        for slot in 0..self.geo.pointers() {
-            let ptr = pointer_at(&content, slot);
-            if ptr == 0 {
-                continue;
+        let mut slot = 0;
+        while slot < self.geo.pointers() {
+            let (end, wanted) = self.wanted_below(subject.stored, key, &content, slot);
+            self.ahead.fill(self.read, wanted.extents.iter().copied());
+            for slot in slot..end {
+                let ptr = pointer_at(&content, slot);
+                if ptr != 0 && !self.block(subject, &self.child(key, slot), ptr) {
+                    put_pointer(&mut content, slot, 0);
+                    cut = true;
+                }
             }
-            let index = self.geo.map.child(key.level, key.index, slot);
-            let child = BlockKey { level: key.level - 1, index, ..*key };
-            if !self.block(subject, &child, ptr) {
-                put_pointer(&mut content, slot, 0);
-                cut = true;
-            }
+            self.ahead.forget(&wanted.extents);
+            slot = end;
         }
         if cut {
             self.mend.writes.insert(self.geo.device_bytes(addr), content);
         }
+    }
+
+    fn child(&self, key: &BlockKey, slot: usize) -> BlockKey {
+        BlockKey { level: key.level - 1, index: self.geo.map.child(key.level, key.index, slot), ..*key }
+    }
+
+    /// From a slot of an indirect block on, what may be read ahead; and the slot behind that.
+    fn wanted_below(&self, stored: &Dinode, key: &BlockKey, content: &[u8], from: usize) -> (usize, Wanted) {
+        let mut wanted = Wanted::default();
+        for slot in from..self.geo.pointers() {
+            let ptr = pointer_at(content, slot);
+            if ptr != 0 {
+                self.want(stored, &self.child(key, slot), ptr, &mut wanted);
+            }
+            if wanted.len_bytes >= AHEAD_BYTES {
+                return (slot + 1, wanted);
+            }
+        }
+        (self.geo.pointers(), wanted)
     }
 
     /// Frees inodes that no entry names and that have no links or no content: an interrupted operation leaves such inodes.
@@ -399,8 +490,7 @@ impl<'a> Walk<'a> {
             for slot in 0..self.geo.pointers() {
                 let child = pointer_at(&content, slot);
                 if child != 0 {
-                    let index = self.geo.map.child(key.level, key.index, slot);
-                    self.unclaim(stored, &BlockKey { level: key.level - 1, index, ..*key }, child)?;
+                    self.unclaim(stored, &self.child(key, slot), child)?;
                 }
             }
         }
