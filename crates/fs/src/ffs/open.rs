@@ -10,6 +10,7 @@ use super::writes::Writes;
 use super::{Ffs, Options, Standing};
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
+use crate::store::recharges::Recharges;
 use firnfs_format::TimeNs;
 use firnfs_format::ffs::superblock::{COPY_AT_BYTES, SUPERBLOCK_BYTES};
 use firnfs_format::ffs::{State, Summary, Superblock};
@@ -84,6 +85,7 @@ impl Ffs {
             writes: Writes::default(),
             releases: Releases::default(),
             operation: OpenOperation::default(),
+            recharges: Recharges::default(),
             nameless: BTreeSet::new(),
             dirty_since: None,
             mounted: WriteId(0),

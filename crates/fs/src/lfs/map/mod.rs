@@ -1,4 +1,4 @@
-//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`, and all of them together: `files`), the tree of pointers from an inode
+//! Files in memory: blocks (`shelf`), partial segments on their way to the device (`parcel`), inodes (`inode`, all of them together: `files`, and by number: `listing`), the tree of pointers from an inode
 //! to its blocks (`blockmap`), what is asked of the driver (`wanted`), and the checks that whatever comes from the device passes
 //! first (`admit`).
 
@@ -6,6 +6,7 @@ pub(in crate::lfs) mod admit;
 pub(in crate::lfs) mod blockmap;
 pub(in crate::lfs) mod files;
 pub(in crate::lfs) mod inode;
+pub(in crate::lfs) mod listing;
 pub(in crate::lfs) mod parcel;
 pub(in crate::lfs) mod shelf;
 pub(in crate::lfs) mod wanted;
