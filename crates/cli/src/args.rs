@@ -9,6 +9,7 @@ use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::quota::QuotaArgs;
 use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
@@ -71,6 +72,8 @@ pub enum Command {
     Scrub(ScrubArgs),
     /// Clean segments of a mounted volume from outside its daemon
     Clean(CleanArgs),
+    /// Show and set quotas of users and groups on a mounted volume
+    Quota(QuotaArgs),
     /// Give the room of clean segments back to the device
     Trim(TrimArgs),
     /// Measure file systems

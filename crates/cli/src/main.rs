@@ -17,6 +17,7 @@ mod mounting;
 mod output;
 mod port;
 mod progress;
+mod quota;
 mod scrub;
 mod sim;
 mod sizes;
@@ -65,6 +66,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Fsck(args) => return Ok(fsck::run(&args, &mut output)),
         Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Clean(args) => clean::run(&args, &mut output),
+        Command::Quota(args) => quota::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),

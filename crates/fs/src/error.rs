@@ -46,6 +46,9 @@ pub enum FsError {
     /// No live space is left for new data.
     #[error("no space left on the volume")]
     NoSpace,
+    /// The user or group who would pay has all that a quota allows.
+    #[error("disk quota exceeded")]
+    OverQuota,
     /// No such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
@@ -99,6 +102,7 @@ impl FsError {
             Self::TooLarge => "EFBIG",
             Self::TooManyLinks => "EMLINK",
             Self::NoSpace => "ENOSPC",
+            Self::OverQuota => "EDQUOT",
             Self::NoAttribute => "ENODATA",
             Self::Range => "ERANGE",
             Self::TooBig => "E2BIG",

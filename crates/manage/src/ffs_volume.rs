@@ -76,5 +76,7 @@ pub fn open_ffs(
     }
     let mut read = DeviceReads::new(&*device);
     let ffs = Ffs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
-    Ok(Volume::new(Vfs::new(ffs, atime_mode), Some(device), clock))
+    let volume = Volume::new(Vfs::new(ffs, atime_mode), Some(device), clock);
+    volume.start_quotas()?;
+    Ok(volume)
 }

@@ -74,6 +74,7 @@ pub fn open(
     let may_write = volume.run(|vfs, _| Ok(vfs.store().read_only().is_none()))?;
     if may_write {
         volume.run(|vfs, now| vfs.release_orphans(now))?;
+        volume.start_quotas()?;
         if volume.run(|vfs, _| Ok(vfs.store().needs_checkpoint_at_mount()))? {
             volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
             volume.background()?;

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-const START: TimeNs = TimeNs(1_000_000);
+pub(crate) const START: TimeNs = TimeNs(1_000_000);
 /// Sizes of volumes, in bytes: the small ones run out of clean segments soon.
 const VOLUME_BYTES: [u64; 3] = [10 << 20, 13 << 20, 32 << 20];
 /// Every n-th history is a long one.
@@ -172,7 +172,7 @@ impl Kind for OnFfs {
         let clock = Arc::new(VirtualClock::at(now.0));
         let volume = open_ffs(device.clone(), options, AtimeMode::Relatime, clock.clone())
             .map_err(|e| format!("cannot be mounted: {e}"))?;
-        Ok(OnVolume { volume, clock })
+        Ok(OnVolume { volume, clock, is_exempt: false })
     }
 
     /// The volume was mounted and nothing was written since: the device has it as it was unmounted.
@@ -210,7 +210,7 @@ impl Ran {
     }
 }
 
-fn time(step: usize) -> TimeNs {
+pub(crate) fn time(step: usize) -> TimeNs {
     TimeNs(START.0 + (step as i64 / 2) * 1_000 + (step as i64 / 37) * 90_000_000_000_000)
 }
 
@@ -235,7 +235,7 @@ impl History {
         })
     }
 
-    fn volume_bytes(self) -> u64 {
+    pub(crate) fn volume_bytes(self) -> u64 {
         VOLUME_BYTES[(self.seed % 3) as usize]
     }
 }

@@ -5,6 +5,7 @@
 //! - [`run`]: carries operations out on a [`run::Target`] (any store behind a driver) and reads back the whole tree.
 //! - [`on_volume`]: a log-structured volume as such a target.
 //! - [`histories`]: random histories on such a volume, with remounts, against the model; a seed determines each.
+//! - [`quotas`]: random histories with owners and limits; usage and every refusal against a walk.
 //! - [`skittish`]: a store that stops at random wherever a store may, to prove that stopping changes nothing.
 //! - [`audit`]: the recomputed accounting of a volume.
 //! - [`survey`]: everything readable on a volume, with errors for the rest.
@@ -20,6 +21,7 @@ pub mod histories;
 pub mod model;
 pub mod on_volume;
 pub mod ops;
+pub mod quotas;
 pub mod run;
 pub mod skittish;
 pub mod specimen;

@@ -18,6 +18,8 @@ pub struct OnVolume<S: Engine = Lfs> {
     pub volume: Volume<S>,
     /// Its clock.
     pub clock: Arc<VirtualClock>,
+    /// Quotas do not bind whoever operates on it.
+    pub is_exempt: bool,
 }
 
 impl OnVolume {
@@ -28,7 +30,7 @@ impl OnVolume {
     pub fn open(device: Arc<dyn Device>, options: Options, now: TimeNs) -> Result<Self, OpenError> {
         let clock = Arc::new(VirtualClock::at(now.0));
         let volume = open(device, options, AtimeMode::Relatime, clock.clone())?;
-        Ok(Self { volume, clock })
+        Ok(Self { volume, clock, is_exempt: false })
     }
 }
 
@@ -36,7 +38,7 @@ impl<S: Engine> Target for OnVolume<S> {
     type Store = S;
 
     fn run<T>(&mut self, mut op: impl FnMut(&mut Vfs<S>) -> Outcome<T>) -> Result<T, FsError> {
-        self.volume.run(|vfs, _| op(vfs))
+        self.volume.run_for(self.is_exempt, |vfs, _| op(vfs))
     }
 
     fn read(&mut self, now: TimeNs, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {

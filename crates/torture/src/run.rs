@@ -168,6 +168,11 @@ impl<T: Target> Runner<T> {
         Self { target, handles: [None; HANDLES] }
     }
 
+    /// The files held open.
+    pub fn held(&self) -> impl Iterator<Item = InodeNo> {
+        self.handles.iter().flatten().copied()
+    }
+
     /// Forgets the handles, as an unmount does.
     pub fn drop_handles(&mut self) {
         self.handles = [None; HANDLES];

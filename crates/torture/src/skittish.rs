@@ -9,7 +9,7 @@ use firnfs::digest::Digest;
 use firnfs::inode::Inode;
 use firnfs::store::content::Content;
 use firnfs::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Scope, Space, Store, StoreFacts, Ticket,
+    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Recharge, Scope, Space, Store, StoreFacts, Ticket,
 };
 use firnfs::{Outcome, Stop};
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
@@ -147,6 +147,24 @@ impl<S: Store> Store for Skittish<S> {
     fn end(&mut self, op: Op) -> Option<Ticket> {
         self.is_open = false;
         self.inner.end(op)
+    }
+
+    fn abandon(&mut self, op: Op) {
+        self.is_open = false;
+        self.inner.abandon(op);
+    }
+
+    fn follow_charges(&mut self, follow: bool) {
+        self.inner.follow_charges(follow);
+    }
+
+    fn take_recharges(&mut self) -> Vec<Recharge> {
+        self.inner.take_recharges()
+    }
+
+    fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>> {
+        self.pause()?;
+        self.inner.inodes_from(from, found)
     }
 
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo) {

@@ -13,7 +13,7 @@ impl<S: Engine> Volume<S> {
     /// take the space meanwhile may a part of it have been done.
     ///
     /// # Errors
-    /// `NoSpace`, and those of `Vfs::fallocate`.
+    /// `NoSpace`, `OverQuota`, and those of `Vfs::fallocate`.
     pub fn fallocate(
         &self,
         ino: InodeNo,
@@ -21,22 +21,44 @@ impl<S: Engine> Volume<S> {
         range: Range<u64>,
         kill_set_id: bool,
     ) -> Result<(), FsError> {
+        self.fallocate_for(false, ino, mode, range, kill_set_id)
+    }
+
+    /// [`Volume::fallocate`] for a caller whom quotas do not bind, if `is_exempt`.
+    ///
+    /// # Errors
+    /// As [`Volume::fallocate`].
+    pub fn fallocate_for(
+        &self,
+        is_exempt: bool,
+        ino: InodeNo,
+        mode: Allocate,
+        range: Range<u64>,
+        kill_set_id: bool,
+    ) -> Result<(), FsError> {
         if mode != Allocate::PunchHole && !range.is_empty() {
-            self.refuse_what_does_not_fit(ino, &range)?;
+            self.refuse_what_does_not_fit(is_exempt, ino, &range)?;
         }
         let mut next = Some(range.start);
         while let Some(at) = next {
             let len_bytes = range.end.saturating_sub(at);
-            next = self.run(|vfs, now| vfs.fallocate(now, ino, mode, at, len_bytes, kill_set_id))?;
+            next = self.run(|vfs, now| {
+                vfs.exempt(is_exempt, |vfs| vfs.fallocate(now, ino, mode, at, len_bytes, kill_set_id))
+            })?;
         }
         Ok(())
     }
 
     /// Looks at the file only if the range would not fit without the blocks that the file already has.
-    fn refuse_what_does_not_fit(&self, ino: InodeNo, range: &Range<u64>) -> Result<(), FsError> {
-        let fits = self.run(|vfs, _| {
+    fn refuse_what_does_not_fit(
+        &self,
+        is_exempt: bool,
+        ino: InodeNo,
+        range: &Range<u64>,
+    ) -> Result<(), FsError> {
+        let fits = self.run(|vfs, now| {
             let blocks = (range.end - range.start) / u64::from(vfs.facts().block_bytes) + 2;
-            Ok(vfs.refuse_growth(blocks).is_ok())
+            Ok(vfs.exempt(is_exempt, |vfs| vfs.refuse_growth(now, ino, blocks)).is_ok())
         })?;
         if fits {
             return Ok(());
@@ -47,6 +69,6 @@ impl<S: Engine> Volume<S> {
             blocks += more;
             next = rest;
         }
-        self.run(|vfs, _| vfs.refuse_growth(blocks))
+        self.run(|vfs, now| vfs.exempt(is_exempt, |vfs| vfs.refuse_growth(now, ino, blocks)))
     }
 }

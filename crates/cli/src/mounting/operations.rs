@@ -1,6 +1,7 @@
 //! Registers the operations that a mounted volume offers on its control socket, beyond those of every mount
 //! (`firnfs_fuse::session`).
 
+use crate::quota;
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
 use crate::{port, stat};
@@ -20,12 +21,14 @@ pub trait Operations: Inspect + Sized + 'static {
 impl Operations for MemStore {
     fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
+        quota::service::register(session.registry_mut(), Arc::downgrade(volume));
     }
 }
 
 impl Operations for Ffs {
     fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
+        quota::service::register(session.registry_mut(), Arc::downgrade(volume));
     }
 }
 
@@ -34,6 +37,7 @@ impl Operations for Lfs {
         let weak = Arc::downgrade(volume);
         stat::register(session.registry_mut(), weak.clone());
         port::register(session.registry_mut(), weak.clone());
+        quota::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());
         let has_crashed = volume

@@ -13,5 +13,6 @@ mod memory;
 mod partial;
 mod posix;
 mod programs;
+mod quotas;
 mod scrub;
 mod traces;

@@ -67,10 +67,12 @@ impl Ffs {
         }
         let grant = self.operation.grants.remove(key).expect("begin took a place for each new block");
         self.set_ptr(key, grant.run.addr | flag);
-        let core = self.files.core_mut(key.ino);
-        core.map.frags += grant.run.frags;
+        self.count_frags(key.ino, grant.run.frags.into());
         if flag == 0 {
-            core.fresh.insert(BlockPlace::of(key), Fresh { write: None, was_held: false });
+            self.files
+                .core_mut(key.ino)
+                .fresh
+                .insert(BlockPlace::of(key), Fresh { write: None, was_held: false });
         }
         grant.run.addr
     }
@@ -258,7 +260,7 @@ impl Ffs {
         let frags = self.files.core(key.ino).frags_of(&self.geo, key);
         if key.level == 0 {
             let fresh = self.forget_block(key);
-            self.files.core_mut(key.ino).map.frags -= frags.min(self.files.core(key.ino).map.frags);
+            self.count_frags(key.ino, -i64::from(frags));
             self.drop_run(key.ino, Run { addr, frags }, fresh, holder);
             return;
         }
@@ -277,8 +279,7 @@ impl Ffs {
                     }
                 }
                 let fresh = self.forget_block(key);
-                let core = self.files.core_mut(key.ino);
-                core.map.frags -= frags.min(core.map.frags);
+                self.count_frags(key.ino, -i64::from(frags));
                 self.drop_run(key.ino, Run { addr, frags }, fresh, holder);
             }
             None => {
@@ -349,7 +350,7 @@ impl Ffs {
             if to < from {
                 let rest = Run { addr: addr_of(ptr) + to, frags: from - to };
                 let fresh = self.files.core(ino).fresh.get(&BlockPlace::of(&key)).copied();
-                self.files.core_mut(ino).map.frags -= rest.frags;
+                self.count_frags(ino, -i64::from(rest.frags));
                 self.drop_run(ino, rest, fresh, None);
                 self.files.mark(ino);
                 continue;
@@ -365,7 +366,7 @@ impl Ffs {
         let old = Run { addr: addr_of(ptr), frags: from };
         let place = BlockPlace::of(key);
         let fresh = self.files.core(key.ino).fresh.get(&place).copied();
-        self.files.core_mut(key.ino).map.frags += to.frags - from;
+        self.count_frags(key.ino, i64::from(to.frags - from));
         let is_moved = to.addr != old.addr;
         if is_moved {
             self.drop_run(key.ino, old, fresh, None);

@@ -35,6 +35,7 @@ mod writes;
 mod writing;
 
 use crate::error::Outcome;
+use crate::store::recharges::Recharges;
 use alloc::Groups;
 pub use alloc::Run;
 use base::WriteId;
@@ -75,6 +76,8 @@ pub struct Ffs {
     writes: Writes,
     releases: Releases,
     operation: OpenOperation,
+    /// Changes of what inodes are charged, while somebody follows them ([`crate::store::Store::take_recharges`]).
+    recharges: Recharges,
     /// Inodes in use that have no names.
     nameless: BTreeSet<InodeNo>,
     /// Since when something is dirty.
@@ -129,6 +132,17 @@ impl Ffs {
             }
         }
         Ok(places)
+    }
+
+    /// Counts fragments that an inode gets (or gives up, if negative).
+    fn count_frags(&mut self, ino: InodeNo, frags: i64) {
+        let core = self.files.core_mut(ino);
+        let before = core.map.frags;
+        core.map.frags = u32::try_from((i64::from(before) + frags).max(0)).unwrap_or(u32::MAX);
+        if !core.is_freed {
+            let bytes_of = |frags: u32| u64::from(frags) * u64::from(self.geo.layout.frag_bytes);
+            self.recharges.note(ino, &core.inode, bytes_of(before), bytes_of(core.map.frags));
+        }
     }
 
     /// Notes that something is dirty.

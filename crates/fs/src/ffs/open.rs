@@ -10,6 +10,7 @@ use super::writes::Writes;
 use super::{Ffs, Options, Standing};
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
+use crate::store::recharges::Recharges;
 use firnfs_format::TimeNs;
 use firnfs_format::ffs::{State, Summary, Superblock};
 use std::collections::BTreeSet;
@@ -61,6 +62,7 @@ impl Ffs {
             writes: Writes::default(),
             releases: Releases::default(),
             operation: OpenOperation::default(),
+            recharges: Recharges::default(),
             nameless: BTreeSet::new(),
             dirty_since: None,
             mounted: WriteId(0),

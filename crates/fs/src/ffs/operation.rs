@@ -322,7 +322,8 @@ impl Ffs {
             let frags = free_frags - self.groups.free_frags();
             let bytes = frags * u64::from(self.geo.layout.frag_bytes);
             if let Some(owner) = owner.filter(|_| bytes > 0 || inodes > 0) {
-                charges.push(Charge { owner, bytes, inodes });
+                let allocated_bytes = bytes.saturating_sub(self.replaced_bytes(intent));
+                charges.push(Charge { owner, bytes, allocated_bytes, inodes });
             }
         }
         let left = self.groups.free_frags();
@@ -330,6 +331,15 @@ impl Ffs {
             return Err(self.overcome_miss(super::alloc::Miss::Full));
         }
         Ok(charges)
+    }
+
+    /// What an inode gives up for what an intent writes: a set of attributes gets a new place.
+    fn replaced_bytes(&self, intent: &Intent) -> u64 {
+        let Intent::Write { ino, fork: Fork::Xattr, .. } = *intent else { return 0 };
+        let len_bytes = u64::from(self.files.core(ino).xattr_bytes());
+        let blocks = 0..len_bytes.div_ceil(self.geo.block_bytes());
+        let frags: u32 = blocks.map(|index| self.geo.frags_at(index, len_bytes, false)).sum();
+        u64::from(frags) * u64::from(self.geo.layout.frag_bytes)
     }
 
     fn take_for(&mut self, intent: &Intent) -> Outcome<(Option<Owner>, u64)> {

@@ -184,8 +184,9 @@ impl Ffs {
             && core.inode.generation == tree.generation
         {
             core.trees = core.trees + trees - 1;
-            core.map.frags = core.map.frags.saturating_sub(runs * block_frags);
-            if !core.is_freed {
+            let is_freed = core.is_freed;
+            self.count_frags(tree.ino, -i64::from(runs * block_frags));
+            if !is_freed {
                 self.files.mark(tree.ino);
             }
         }

@@ -12,8 +12,8 @@ use crate::fetch::Ahead;
 use crate::inode::Inode;
 use crate::store::content::Content;
 use crate::store::{
-    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store,
-    StoreFacts, Ticket, zero_buf,
+    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Recharge, Scope, Space,
+    Store, StoreFacts, Ticket, zero_buf,
 };
 use firnfs_format::ffs::Superblock;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
@@ -68,6 +68,9 @@ impl Ffs {
         self.cache.shrink((limit - limit / 4).max(KEPT_BYTES));
     }
 }
+
+/// Inode numbers that one [`Store::inodes_from`] looks at: those of a block of the table or more.
+const LISTED_AT_ONCE: u64 = 256;
 
 /// Sizes and promises of a volume.
 pub(crate) fn facts_of(sb: &Superblock) -> StoreFacts {
@@ -257,6 +260,12 @@ impl Store for Ffs {
         self.reserve_range(ino, blocks_of(at_bytes, len_bytes, self.geo.block_bytes()));
     }
 
+    fn abandon(&mut self, op: Op) {
+        self.operation.reshapes.clear();
+        // Nothing was changed, so nothing is written.
+        let _no_ticket = self.end(op);
+    }
+
     fn end(&mut self, op: Op) -> Option<Ticket> {
         drop(op);
         for reshape in std::mem::take(&mut self.operation.reshapes) {
@@ -305,6 +314,33 @@ impl Store for Ffs {
         self.files
             .peek(ino)
             .map_or(0, |core| u64::from(core.map.frags) * u64::from(self.geo.layout.frag_bytes))
+    }
+
+    fn follow_charges(&mut self, follow: bool) {
+        self.recharges.follow(follow);
+    }
+
+    fn take_recharges(&mut self) -> Vec<Recharge> {
+        self.recharges.take()
+    }
+
+    fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>> {
+        let layout = &self.geo.layout;
+        let (first, all) =
+            (from.max(InodeNo::ROOT).0, u64::from(layout.groups) * u64::from(layout.group_inodes));
+        let end = all.min(first.saturating_add(LISTED_AT_ONCE));
+        let before = found.len();
+        for ino in first..end {
+            match self.groups.is_used_inode(ino as u32) {
+                Ok(true) => found.push(InodeNo(ino)),
+                Ok(false) => {}
+                Err(miss) => {
+                    found.truncate(before);
+                    return Err(self.overcome_miss(miss));
+                }
+            }
+        }
+        Ok((end < all).then_some(InodeNo(end)))
     }
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {

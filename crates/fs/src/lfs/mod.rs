@@ -29,6 +29,7 @@ mod upkeep;
 pub mod view;
 mod write;
 
+use crate::store::recharges::Recharges;
 use base::accounts::Accounts;
 pub use base::counters::Counters;
 pub use base::damage::Thing;
@@ -94,6 +95,8 @@ pub struct Lfs {
     due: Due,
     /// The operation between `begin` and `end`.
     operation: OpenOperation,
+    /// Changes of what inodes are charged, while somebody follows them ([`crate::store::Store::take_recharges`]).
+    recharges: Recharges,
     /// Background work.
     upkeep: Upkeep,
     next_generation: u64,

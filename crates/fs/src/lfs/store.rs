@@ -16,8 +16,8 @@ use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
-    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Scope, Space, Store,
-    StoreFacts, Ticket, padded, zero_buf,
+    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Recharge, Scope, Space,
+    Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, TimeNs};
@@ -367,6 +367,18 @@ impl Store for Lfs {
                 matches!(core.inode.body, crate::inode::Body::Inline(_)) && core.inode.size_bytes > 0;
             core.charged_bytes + if inline { core.inode.size_bytes.next_multiple_of(512) } else { 0 }
         })
+    }
+
+    fn follow_charges(&mut self, follow: bool) {
+        self.recharges.follow(follow);
+    }
+
+    fn take_recharges(&mut self) -> Vec<Recharge> {
+        self.recharges.take()
+    }
+
+    fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>> {
+        self.list_inodes(from, found)
     }
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {

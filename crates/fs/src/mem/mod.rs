@@ -29,6 +29,9 @@ use firnfs_format::{BlockIndex, InodeNo, TimeNs};
 /// The fixed charge of an inode besides its content, in bytes.
 pub const INODE_BYTES: u64 = 256;
 
+/// Inode numbers that one [`Store::inodes_from`] looks at.
+const LISTED_AT_ONCE: usize = 256;
+
 /// How to make a [`MemStore`]. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemOptions {
@@ -166,23 +169,29 @@ impl MemStore {
     fn charges(&self, intents: &[Intent]) -> Result<Vec<Charge>, FsError> {
         let mut charges = Vec::new();
         for intent in intents {
-            let (owner, bytes, inodes) = self.charge(intent)?;
-            if bytes > 0 {
-                charges.push(Charge { owner, bytes, inodes });
+            let charge = self.charge(intent)?;
+            if charge.bytes > 0 {
+                charges.push(charge);
             }
         }
         Ok(charges)
     }
 
-    fn charge(&self, intent: &Intent) -> Result<(Owner, u64, u64), FsError> {
+    fn charge(&self, intent: &Intent) -> Result<Charge, FsError> {
         let block_bytes = u64::from(self.facts.block_bytes);
         let inline_max = u64::from(self.facts.inline_max_bytes.min(self.facts.inline_xattr_max_bytes));
+        let mut inline_bytes = 0;
         let (ino, bytes) = match *intent {
             Intent::Create { bytes, owner, .. } => {
                 let in_blocks = if bytes <= inline_max { 0 } else { bytes.div_ceil(block_bytes) + 1 };
-                return Ok((owner, INODE_BYTES + bytes + in_blocks * block_bytes, 1));
+                let allocated_bytes = in_blocks * block_bytes;
+                let bytes = INODE_BYTES + bytes + allocated_bytes;
+                return Ok(Charge { owner, bytes, allocated_bytes, inodes: 1 });
             }
-            Intent::Change { ino, grow_bytes } => (ino, grow_bytes),
+            Intent::Change { ino, grow_bytes } => {
+                inline_bytes = grow_bytes;
+                (ino, grow_bytes)
+            }
             Intent::Write { ino, fork, at_bytes, len_bytes } => {
                 (ino, self.blocks(ino, fork)?.absent(at_bytes, len_bytes, block_bytes) * block_bytes)
             }
@@ -196,7 +205,7 @@ impl MemStore {
             | Intent::Free { ino } => (ino, 0),
         };
         let Inode { uid, gid, .. } = self.node(ino)?.inode;
-        Ok((Owner { uid, gid }, bytes, 0))
+        Ok(Charge { owner: Owner { uid, gid }, bytes, allocated_bytes: bytes - inline_bytes, inodes: 0 })
     }
 
     fn inline_bytes(inode: &Inode) -> u64 {
@@ -359,6 +368,16 @@ impl Store for MemStore {
 
     fn allocated_bytes(&self, ino: InodeNo) -> u64 {
         self.node(ino).map_or(0, |node| node.block_count() * u64::from(self.facts.block_bytes))
+    }
+
+    fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>> {
+        let end = self
+            .nodes
+            .len()
+            .min(usize::try_from(from.0).unwrap_or(usize::MAX).saturating_add(LISTED_AT_ONCE));
+        let used = |at: &u64| self.nodes[*at as usize].is_some();
+        found.extend((from.0..end as u64).filter(used).map(InodeNo));
+        Ok((end < self.nodes.len()).then_some(InodeNo(end as u64)))
     }
 
     fn commit(&mut self, _now: TimeNs, _scope: Scope) -> Outcome<Ticket> {

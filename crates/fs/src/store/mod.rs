@@ -17,6 +17,7 @@
 
 pub mod content;
 pub(crate) mod declared;
+pub(crate) mod recharges;
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
@@ -96,10 +97,24 @@ pub struct Owner {
 pub struct Charge {
     /// The owner who pays.
     pub owner: Owner,
-    /// Space, in bytes.
+    /// Space, in bytes, with everything that the store adds to it.
     pub bytes: u64,
+    /// The most by which [`Store::allocated_bytes`] grows, in bytes. Not in it: what blocks that an operation merely overwrites or
+    /// empties are charged until they are written.
+    pub allocated_bytes: u64,
     /// Inodes.
     pub inodes: u64,
+}
+
+/// A change of what an inode is charged that no operation made ([`Store::take_recharges`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recharge {
+    /// The inode.
+    pub ino: InodeNo,
+    /// Its owner then.
+    pub owner: Owner,
+    /// By how much [`Store::allocated_bytes`] changed, in bytes.
+    pub bytes: i64,
 }
 
 /// One change that an operation will make.
@@ -210,14 +225,16 @@ pub struct Op {
     /// The declared kind.
     pub kind: OpKind,
     /// The most that it may take, by the owner who pays; empty if it takes nothing. If the charges exceed an owner's quota, the
-    /// operation is ended without a change.
+    /// operation is abandoned ([`Store::abandon`]).
     pub charges: Vec<Charge>,
+    /// The inode that it has made.
+    pub made: Option<InodeNo>,
 }
 
 impl Op {
     /// For stores only: the token of an operation that passed all checks.
     pub(crate) fn granted(now: TimeNs, kind: OpKind, charges: Vec<Charge>) -> Self {
-        Self { now, kind, charges }
+        Self { now, kind, charges, made: None }
     }
 }
 
@@ -440,6 +457,11 @@ pub trait Store: Send {
     /// success. The ticket is durable once [`Engine::durable`](crate::engine::Engine::durable) reaches it.
     fn end(&mut self, op: Op) -> Option<Ticket>;
 
+    /// Ends an operation of which no change was made: its charges exceed a quota.
+    fn abandon(&mut self, op: Op) {
+        let _nothing_to_wait_for = self.end(op);
+    }
+
     /// Notes that a user came from a directory to an inode, which the caller has just looked at. Changes nothing; the store
     /// learns from it which blocks are read together, for its fetches and its layout.
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo);
@@ -449,6 +471,22 @@ pub trait Store: Send {
 
     /// Bytes of live space charged to the inode (st_blocks * 512). The caller has just looked at the inode.
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
+
+    /// From now on, notes each change of [`Store::allocated_bytes`] of inodes in use, or stops that. A store that changes them only
+    /// in operations, between [`Store::begin`] and [`Store::end`], has nothing to note.
+    fn follow_charges(&mut self, _follow: bool) {}
+
+    /// The changes noted since the last call, also those that operations made.
+    fn take_recharges(&mut self) -> Vec<Recharge> {
+        Vec::new()
+    }
+
+    /// Looks at a bounded number of inode numbers from `from` on, and lists in `found` those in use, ascending. Returns where the
+    /// rest starts; `None` if that was all. Damaged parts of the store's maps are passed over.
+    ///
+    /// # Errors
+    /// `Need`.
+    fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>>;
 
     /// Starts to make a scope durable: freezes the dirty blocks and queues them for writing. The scope is durable once
     /// [`Engine::durable`](crate::engine::Engine::durable) reaches the ticket.

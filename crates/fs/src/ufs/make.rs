@@ -159,6 +159,7 @@ impl Made {
     /// Makes the inode.
     pub fn apply<S: Store>(self, store: &mut S, op: &mut Op) -> InodeNo {
         let ino = store.inode_alloc(op, self.inode);
+        op.made = Some(ino);
         if !self.content.is_empty() {
             store.write(op, ino, Fork::Data, 0, self.content[..].into());
         }

@@ -13,6 +13,7 @@ pub mod dir;
 pub mod file;
 pub mod index;
 pub mod make;
+pub mod quota;
 pub mod xattr;
 
 use crate::error::Outcome;

@@ -71,6 +71,7 @@ impl<S: Store> Vfs<S> {
             return self.attr_of(ino);
         }
         let change = self.plan_change(ino, set)?;
+        self.note_transfer(ino, &set)?;
         let mut op = self.begin(now, OpKind::File, |intents| change.declare(intents))?;
         let atime = change.apply(&mut self.store, &mut op);
         let attr = self.attr_within(&mut op, ino);

@@ -85,11 +85,12 @@ impl<S: Store> Vfs<S> {
         file::holes(&mut self.store, &file, at_bytes, len_bytes)
     }
 
-    /// Refuses a fallocate that would charge this many blocks in all, before its first part takes any.
+    /// Refuses a fallocate of a file that would charge this many blocks in all, before its first part takes any.
     ///
     /// # Errors
-    /// `NoSpace`; `Room`.
-    pub fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+    /// `NoSpace`, `OverQuota`, `NotFound`; `Need`, `Room`, `Corrupt`.
+    pub fn refuse_growth(&mut self, now: TimeNs, ino: InodeNo, blocks: u64) -> Outcome<()> {
+        self.refuse_beyond_quota(now, ino, blocks)?;
         self.store.refuse_growth(blocks)
     }
 

@@ -6,7 +6,7 @@
 //! umask; but not sticky bits. Names are bytes, 1 to 255 of them, without `/` and NUL.
 //!
 //! There is one file per topic: `names` (lookup, make, link, unlink, rmdir), `rename`, `listing` (readdir, readlink),
-//! `attr`, `xattrs`, `data`, `lifetime`. All operations have the same form: look, declare, `begin`, change (see
+//! `attr`, `xattrs`, `data`, `lifetime`, `quotas`. All operations have the same form: look, declare, `begin`, change (see
 //! [`crate::store`]). Nothing changes before `begin` has succeeded, not even in-core hints and counts.
 //!
 //! Across a crash a caller can assume that an operation on names is there as a whole or not at all, and in order with the
@@ -18,6 +18,7 @@ mod data;
 mod lifetime;
 mod listing;
 mod names;
+mod quotas;
 mod rename;
 #[cfg(test)]
 mod tests;
@@ -29,11 +30,13 @@ pub use crate::ufs::file::{Allocate, Seek};
 pub use crate::ufs::make::{Caller, NewNode};
 pub use listing::Listing;
 pub use names::LINK_MAX;
+pub use quotas::{LimitChange, QuotaLine, QuotaReport};
 
 use crate::error::Outcome;
 use crate::inode::{Inode, Kind};
 use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, StoreFacts, Ticket};
 use crate::ufs::dir::Hints;
+use crate::ufs::quota::Quotas;
 use firnfs_format::{InodeNo, TimeNs};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -159,6 +162,10 @@ pub struct Vfs<S> {
     hints: Hints,
     /// Reused for each operation to save its allocation; empty in between.
     intents: Vec<Intent>,
+    /// Usage and limits; `None` while quotas are off.
+    quotas: Option<Box<Quotas>>,
+    /// The present operation is made by a caller whom limits do not bind.
+    is_exempt: bool,
     /// The latest ticket of ended operations, until the driver takes it.
     awaited: Option<Ticket>,
 }
@@ -174,6 +181,8 @@ impl<S: Store> Vfs<S> {
             releasing: None,
             hints: Hints::default(),
             intents: Vec::new(),
+            quotas: None,
+            is_exempt: false,
             awaited: None,
         }
     }
@@ -221,11 +230,17 @@ impl<S: Store> Vfs<S> {
         store::refuse_read_only(&self.store)?;
         self.intents.clear();
         declare(&mut self.intents);
-        self.store.begin(now, kind, &self.intents)
+        match &self.quotas {
+            None => self.store.begin(now, kind, &self.intents),
+            Some(_) => self.begin_within_quotas(now, kind),
+        }
     }
 
     /// Ends an operation.
     fn end(&mut self, op: Op) {
+        if self.quotas.is_some() {
+            self.count_operation(&op);
+        }
         self.awaited = self.awaited.max(self.store.end(op));
     }
 

@@ -10,6 +10,7 @@ use crate::inode::Kind;
 use crate::store::{Intent, OpKind, Store};
 use crate::ufs::acl::{self, Acl};
 use crate::ufs::make::SET_GID;
+use crate::ufs::quota::table::HIDDEN;
 use crate::ufs::xattr;
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -54,7 +55,7 @@ impl<S: Store> Vfs<S> {
         Ok(xattr::get(&mut self.store, ino, name)?.ok_or(FsError::NoAttribute)?)
     }
 
-    /// NUL-terminated names, one after another, of all namespaces.
+    /// NUL-terminated names, one after another, of all namespaces that callers can name.
     ///
     /// # Errors
     /// `NotFound`; `Need`, `Corrupt`.
@@ -62,8 +63,11 @@ impl<S: Store> Vfs<S> {
         let set = xattr::load(&mut self.store, ino)?;
         let mut names = Vec::new();
         for entry in xattr::entries(&set) {
-            names.extend_from_slice(entry?.name);
-            names.push(0);
+            let name = entry?.name;
+            if !name.starts_with(HIDDEN) {
+                names.extend_from_slice(name);
+                names.push(0);
+            }
         }
         Ok(names)
     }

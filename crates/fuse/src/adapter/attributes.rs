@@ -34,7 +34,7 @@ impl<S: Engine> Adapter<S> {
         }
         let attr = self
             .volume
-            .run(|vfs, now| vfs.setattr(now, ino, change))
+            .run_for(header.uid == 0, |vfs, now| vfs.setattr(now, ino, change))
             .map_err(|e| log_errno("setattr", &e))?;
         reply.put_attr(&attr);
         Ok(())
@@ -80,12 +80,13 @@ impl<S: Engine> Adapter<S> {
 
     pub(super) fn setxattr(
         &self,
-        ino: InodeNo,
+        header: &Header,
         name: &[u8],
         value: &[u8],
         flags: u32,
         kill_set_gid: bool,
     ) -> Handled {
+        let ino = InodeNo(header.nodeid);
         let mode = match flags {
             0 => XattrMode::Any,
             XATTR_CREATE => XattrMode::Create,
@@ -93,7 +94,7 @@ impl<S: Engine> Adapter<S> {
             _ => return Err(Errno::INVAL),
         };
         self.volume
-            .run(|vfs, now| vfs.setxattr(now, ino, name, value, mode))
+            .run_for(header.uid == 0, |vfs, now| vfs.setxattr(now, ino, name, value, mode))
             .map_err(|e| log_errno("setxattr", &e))?;
         if kill_set_gid {
             // chmod(2) drops the bit for a caller outside the group; setting an ACL must not be a way around that.
@@ -102,8 +103,11 @@ impl<S: Engine> Adapter<S> {
         Ok(())
     }
 
-    pub(super) fn removexattr(&self, ino: InodeNo, name: &[u8]) -> Handled {
-        self.volume.run(|vfs, now| vfs.removexattr(now, ino, name)).map_err(|e| log_errno("removexattr", &e))
+    pub(super) fn removexattr(&self, header: &Header, name: &[u8]) -> Handled {
+        let ino = InodeNo(header.nodeid);
+        self.volume
+            .run_for(header.uid == 0, |vfs, now| vfs.removexattr(now, ino, name))
+            .map_err(|e| log_errno("removexattr", &e))
     }
 }
 

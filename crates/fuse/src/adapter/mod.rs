@@ -160,26 +160,26 @@ impl<S: Engine> Adapter<S> {
             Operation::Unlink { name } => self.unlink(ino, name),
             Operation::Rmdir { name } => self.rmdir(ino, name),
             Operation::Rename { name, new_parent, new_name, flags } => {
-                self.rename((ino, name), (InodeNo(new_parent), new_name), flags)
+                self.rename(header, name, (InodeNo(new_parent), new_name), flags)
             }
-            Operation::Link { target, name } => self.link(InodeNo(target), ino, name, reply),
+            Operation::Link { target, name } => self.link(header, InodeNo(target), name, reply),
             Operation::Getattr => self.getattr(ino, reply),
             Operation::Statx => self.statx(ino, reply),
             Operation::Setattr(ref set) => self.setattr(header, set, reply),
             Operation::Readlink => self.readlink(ino, reply),
             Operation::Statfs => self.statfs(reply),
             Operation::Setxattr { name, value, flags, kill_set_gid } => {
-                self.setxattr(ino, name, value, flags, kill_set_gid)
+                self.setxattr(header, name, value, flags, kill_set_gid)
             }
             Operation::Getxattr { name, size } => self.getxattr(ino, name, size, reply),
             Operation::Listxattr { size } => self.listxattr(ino, size, reply),
-            Operation::Removexattr { name } => self.removexattr(ino, name),
+            Operation::Removexattr { name } => self.removexattr(header, name),
             Operation::Open => self.open(false, reply),
             Operation::Opendir => self.open(true, reply),
             Operation::Release | Operation::Releasedir => Ok(()),
             Operation::Read { offset, size } => self.read(ino, offset, size, reply),
-            Operation::Write { offset, data, kill_set_id } => {
-                self.write(header, offset, data, kill_set_id, reply)
+            Operation::Write { offset, data, kill_set_id, is_cached } => {
+                self.write(header, (offset, data), kill_set_id, is_cached, reply)
             }
             Operation::Fallocate { offset, len, mode } => self.fallocate(header, offset, len, mode),
             Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),

@@ -88,7 +88,7 @@ impl<S: Engine> Adapter<S> {
         let parent = InodeNo(header.nodeid);
         let attr = self
             .volume
-            .run(|vfs, now| vfs.make_unnamed(now, caller, parent, permission_bits(mode)))
+            .run_for(header.uid == 0, |vfs, now| vfs.make_unnamed(now, caller, parent, permission_bits(mode)))
             .map_err(|e| log_errno("tmpfile", &e))?;
         self.put_created(reply, &attr);
         Ok(())
@@ -120,13 +120,16 @@ impl<S: Engine> Adapter<S> {
         node: NewNode<'_>,
     ) -> Result<Attr, FsError> {
         let caller = Caller { uid: header.uid, gid: header.gid, umask: permission_bits(umask) };
-        self.volume.run(|vfs, now| vfs.make(now, caller, InodeNo(header.nodeid), name, node, true))
+        self.volume.run_for(header.uid == 0, |vfs, now| {
+            vfs.make(now, caller, InodeNo(header.nodeid), name, node, true)
+        })
     }
 
-    pub(super) fn link(&self, ino: InodeNo, parent: InodeNo, name: &[u8], reply: &mut Reply) -> Handled {
+    pub(super) fn link(&self, header: &Header, ino: InodeNo, name: &[u8], reply: &mut Reply) -> Handled {
+        let parent = InodeNo(header.nodeid);
         let attr = self
             .volume
-            .run(|vfs, now| vfs.link(now, ino, parent, name, true))
+            .run_for(header.uid == 0, |vfs, now| vfs.link(now, ino, parent, name, true))
             .map_err(|e| log_errno("link", &e))?;
         reply.put_entry(&attr);
         Ok(())
@@ -140,14 +143,17 @@ impl<S: Engine> Adapter<S> {
         self.volume.run(|vfs, now| vfs.rmdir(now, parent, name)).map_err(|e| log_errno("rmdir", &e))
     }
 
-    pub(super) fn rename(&self, from: (InodeNo, &[u8]), to: (InodeNo, &[u8]), flags: u32) -> Handled {
+    pub(super) fn rename(&self, header: &Header, name: &[u8], to: (InodeNo, &[u8]), flags: u32) -> Handled {
+        let from = (InodeNo(header.nodeid), name);
         let mode = match flags {
             0 => RenameMode::Replace,
             RENAME_NOREPLACE => RenameMode::NoReplace,
             RENAME_EXCHANGE => RenameMode::Exchange,
             _ => return Err(Errno::INVAL),
         };
-        self.volume.run(|vfs, now| vfs.rename(now, from, to, mode)).map_err(|e| log_errno("rename", &e))
+        self.volume
+            .run_for(header.uid == 0, |vfs, now| vfs.rename(now, from, to, mode))
+            .map_err(|e| log_errno("rename", &e))
     }
 
     /// Takes lookups back. Nobody waits for the outcome; an inode that cannot be freed now is an orphan, which the

@@ -123,6 +123,8 @@ pub mod fattr {
     pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
+/// `fuse_write_in.write_flags`: the page cache writes, later than its writer did.
+pub const WRITE_CACHE: u32 = 1 << 0;
 /// `fuse_write_in.write_flags`: the writer may not keep set-id bits alive.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// `fuse_setxattr_in.setxattr_flags`: setting this ACL clears the set-group-id bit.

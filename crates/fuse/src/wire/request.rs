@@ -112,6 +112,7 @@ pub enum Operation<'a> {
         offset: u64,
         data: &'a [u8],
         kill_set_id: bool,
+        is_cached: bool,
     },
     Fsync,
     Fsyncdir,
@@ -360,7 +361,8 @@ fn data_operation<'a>(opcode: u32, body: &mut Body<'a>) -> Option<Operation<'a>>
         opcode::WRITE => {
             let arg: abi::WriteIn = body.take()?;
             let kill_set_id = arg.write_flags & abi::WRITE_KILL_SUIDGID != 0;
-            Operation::Write { offset: arg.offset, data: body.bytes(arg.size)?, kill_set_id }
+            let is_cached = arg.write_flags & abi::WRITE_CACHE != 0;
+            Operation::Write { offset: arg.offset, data: body.bytes(arg.size)?, kill_set_id, is_cached }
         }
         opcode::FALLOCATE => {
             let arg: abi::FallocateIn = body.take()?;

@@ -4,13 +4,14 @@
 mod background;
 mod events;
 mod promise;
+mod quotas;
 mod waiting;
 
 pub use promise::BackgroundPromise;
 
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
-use crate::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use events::Events;
 use firnfs::engine::Engine;
@@ -48,6 +49,8 @@ pub struct Volume<S: Engine> {
     /// Facts of the store: it says how to prepare blocks outside the lock.
     facts: StoreFacts,
     stalls: StallCount,
+    /// A caller is storing the ends of grace times.
+    saving_quotas: AtomicBool,
     /// Promises of background work that are in force. Decreases only while `core` is locked.
     promises: AtomicU32,
     /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
@@ -75,6 +78,7 @@ impl<S: Engine> Volume<S> {
             parking: OnceLock::new(),
             facts,
             stalls: StallCount::default(),
+            saving_quotas: AtomicBool::new(false),
             promises: AtomicU32::new(0),
             awake_by_ns: AtomicI64::new(i64::MIN),
             at_work: AtomicU32::new(0),
@@ -116,6 +120,18 @@ impl<S: Engine> Volume<S> {
         TimeNs(self.clock.now_ns())
     }
 
+    /// Runs one operation to its end for a caller whom quotas do not bind, if `is_exempt`: the superuser.
+    ///
+    /// # Errors
+    /// As [`Volume::run`].
+    pub fn run_for<T>(
+        &self,
+        is_exempt: bool,
+        mut op: impl FnMut(&mut Vfs<S>, TimeNs) -> Outcome<T>,
+    ) -> Result<T, FsError> {
+        self.run(|vfs, now| vfs.exempt(is_exempt, |vfs| op(vfs, now)))
+    }
+
     /// Runs one operation to its end, retrying as needed. `op` must be repeatable until it succeeds.
     ///
     /// # Errors
@@ -152,7 +168,11 @@ impl<S: Engine> Volume<S> {
                 Ok(value) => {
                     let is_due = core.store().pressure() == Pressure::Due || self.oversleeps(&core, now);
                     let awaited = core.take_awaited();
+                    let has_unsaved = core.has_unsaved_quotas();
                     drop(core);
+                    if has_unsaved {
+                        self.save_quotas();
+                    }
                     if is_due {
                         self.kick();
                     }
@@ -232,9 +252,24 @@ impl<S: Engine> Volume<S> {
     /// byte; a caller that writes the rest meets the error.
     ///
     /// # Errors
-    /// `NoSpace`, and those of `Vfs::write`, if nothing was written.
+    /// `NoSpace`, `OverQuota`, and those of `Vfs::write`, if nothing was written.
     pub fn write(
         &self,
+        ino: InodeNo,
+        at_bytes: u64,
+        bytes: &[u8],
+        kill_set_id: bool,
+    ) -> Result<usize, FsError> {
+        self.write_for(false, ino, at_bytes, bytes, kill_set_id)
+    }
+
+    /// [`Volume::write`] for a caller whom quotas do not bind, if `is_exempt`.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write_for(
+        &self,
+        is_exempt: bool,
         ino: InodeNo,
         at_bytes: u64,
         bytes: &[u8],
@@ -243,7 +278,7 @@ impl<S: Engine> Volume<S> {
         let mut done = 0;
         while done < bytes.len() {
             let rest = &bytes[done..bytes.len().min(done + PREPARED_BYTES_MAX)];
-            match self.write_some(ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
+            match self.write_some(is_exempt, ino, at_bytes.saturating_add(done as u64), rest, kill_set_id) {
                 Ok(written) => done += written,
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),
@@ -273,6 +308,7 @@ impl<S: Engine> Volume<S> {
     /// Copies whole blocks and computes their checksums outside the lock, then writes; returns how much was written.
     fn write_some(
         &self,
+        is_exempt: bool,
         ino: InodeNo,
         at_bytes: u64,
         bytes: &[u8],
@@ -280,7 +316,9 @@ impl<S: Engine> Volume<S> {
     ) -> Result<usize, FsError> {
         let blocks = ready_blocks(at_bytes, bytes, &self.facts);
         let content = Content::prepared(at_bytes, bytes, &blocks, self.facts.block_bytes);
-        self.run(|vfs, now| vfs.write_content(now, ino, at_bytes, content, kill_set_id))
+        self.run(|vfs, now| {
+            vfs.exempt(is_exempt, |vfs| vfs.write_content(now, ino, at_bytes, content, kill_set_id))
+        })
     }
 
     /// Makes a scope durable and waits for it (group commit).

@@ -163,6 +163,7 @@ impl Lfs {
         let is_marked = core.dirty.is_some_and(|dirty| dirty.names || !names);
         let stated_bytes = core.charged_bytes;
         core.charged_bytes = stated_bytes.saturating_sub(u64::from(died_bytes)) + u64::from(charge_bytes);
+        self.note_recharge(key.ino, stated_bytes);
         if stated_bytes < u64::from(died_bytes) {
             self.wrong_account(format!("charge of inode {}", key.ino), u64::from(died_bytes), stated_bytes);
         }
@@ -235,7 +236,20 @@ impl Lfs {
 
     pub(in crate::lfs) fn charge(&mut self, ino: InodeNo, bytes: u32) {
         self.recount(0, u64::from(bytes));
-        self.core_mut(ino).charged_bytes += u64::from(bytes);
+        let core = self.core_mut(ino);
+        let before_bytes = core.charged_bytes;
+        core.charged_bytes += u64::from(bytes);
+        self.note_recharge(ino, before_bytes);
+    }
+
+    /// For those who follow charges: what an inode in use is charged has changed.
+    fn note_recharge(&mut self, ino: InodeNo, before_bytes: u64) {
+        if !self.recharges.are_followed() {
+            return;
+        }
+        if let Some(core) = self.files.peek(ino).filter(|core| !core.freed) {
+            self.recharges.note(ino, &core.inode, before_bytes, core.charged_bytes);
+        }
     }
 
     pub(in crate::lfs) fn refund(&mut self, ino: InodeNo, bytes: u32) {
@@ -244,6 +258,7 @@ impl Lfs {
         let core = self.core_mut(ino);
         let stated = core.charged_bytes;
         core.charged_bytes = stated.saturating_sub(bytes);
+        self.note_recharge(ino, stated);
         if stated < bytes {
             self.wrong_account(format!("charge of inode {ino}"), bytes, stated);
         }

@@ -27,6 +27,7 @@ use crate::lfs::write::pins::Pins;
 use crate::lfs::write::sorting::Sorting;
 use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
+use crate::store::recharges::Recharges;
 use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -292,6 +293,7 @@ impl Lfs {
             },
             due: Due::new(now),
             operation: OpenOperation::default(),
+            recharges: Recharges::default(),
             upkeep: Upkeep::new(now, Discard::from(base)),
             next_generation: 0,
             recovered: RollForward::default(),

@@ -6,7 +6,7 @@
 use crate::bmap::Parent;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
-use crate::inode::Inode;
+use crate::inode::{Body, Inode};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::map::blockmap::{Pruning, ptr_in};
@@ -28,8 +28,12 @@ pub(in crate::lfs) struct Demand {
     pub needs: Vec<Fetch>,
     /// Additional live bytes.
     pub growth_bytes: u64,
-    /// The same by owner who pays.
+    /// More bytes in what files are said to have ([`Charge::allocated_bytes`]).
+    pub allocated_bytes: u64,
+    /// What each owner pays.
     pub charges: Vec<Charge>,
+    /// The indirect blocks above the last new block that are charged whole while they are dirty.
+    counted_parents: Vec<BlockKey>,
     /// Bytes that turn dirty.
     pub log_bytes: u64,
     /// The indirect block that the last new block brings with it.
@@ -48,6 +52,8 @@ impl Lfs {
         let record = INODE_HEADER_BYTES as u64 + SECTOR_BYTES as u64 + if inline { bytes } else { 512 };
         demand.growth_bytes += INODE_EXTRA_BYTES;
         demand.growth_bytes += record + blocks;
+        demand.allocated_bytes +=
+            if inline { bytes.next_multiple_of(u64::from(SECTOR_BYTES)) } else { blocks };
         demand.log_bytes += record + blocks;
         Ok(())
     }
@@ -89,6 +95,7 @@ impl Lfs {
             if had == 0 || !is_metadata {
                 demand.growth_bytes += charge.saturating_sub(had);
             }
+            demand.allocated_bytes += charge.saturating_sub(had);
             demand.log_bytes += block_bytes + 64;
             if ptr.is_hole() {
                 self.look_parents(key, demand)?;
@@ -134,6 +141,7 @@ impl Lfs {
 
     /// Counts the indirect blocks that a new block brings with it (neighbours share them).
     fn look_parents(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        self.count_parents(key, demand)?;
         let path: Vec<_> = self.geo.map.path(key.index).skip(1).collect();
         demand.growth_bytes += if path.is_empty() { 16 } else { 0 };
         for (level, index) in path {
@@ -150,6 +158,26 @@ impl Lfs {
             }
             demand.growth_bytes += u64::from(self.geo.block_bytes) + 512;
             demand.log_bytes += u64::from(self.geo.block_bytes);
+        }
+        Ok(())
+    }
+
+    /// Counts what the indirect blocks above a new block are charged beyond what they have, while they are dirty.
+    fn count_parents(&mut self, key: BlockKey, demand: &mut Demand) -> Outcome<()> {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let path: Vec<_> = self.geo.map.path(key.index).skip(1).collect();
+        for (level, index) in path {
+            let parent = BlockKey { level, index, ..key };
+            if demand.counted_parents.contains(&parent) {
+                break;
+            }
+            let Some(ptr) = gather_needs(self.ptr(parent), &mut demand.needs)? else { break };
+            let had = match self.shelf.cache.dirty(&parent) {
+                Some(dirty) => u64::from(dirty.charged_bytes),
+                None => u64::from(self.charge_of(&ptr)),
+            };
+            demand.allocated_bytes += block_bytes.saturating_sub(had);
+            demand.counted_parents.push(parent);
         }
         Ok(())
     }
@@ -216,6 +244,7 @@ impl Lfs {
             let Some(ptr) = self.look_ptr(key, &mut above, &mut demand.needs)? else { continue };
             if ptr.is_hole() {
                 demand.growth_bytes += u64::from(self.geo.block_bytes);
+                demand.allocated_bytes += u64::from(self.geo.block_bytes);
                 self.look_parents(key, demand)?;
             }
         }
@@ -227,10 +256,11 @@ impl Lfs {
     /// # Errors
     /// As [`Self::look`].
     pub(in crate::lfs) fn look_and_charge(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
-        let before_bytes = demand.growth_bytes;
+        let before = (demand.growth_bytes, demand.allocated_bytes);
         self.look(intent, demand)?;
-        let bytes = demand.growth_bytes - before_bytes;
-        if bytes == 0 {
+        let bytes = demand.growth_bytes - before.0;
+        let allocated_bytes = demand.allocated_bytes - before.1;
+        if bytes == 0 && allocated_bytes == 0 {
             return Ok(());
         }
         let (owner, inodes) = match (intent, intent.ino()) {
@@ -241,7 +271,7 @@ impl Lfs {
             (Intent::Create { owner, .. }, None) => (*owner, 1),
             (_, None) => return Ok(()),
         };
-        demand.charges.push(Charge { owner, bytes, inodes });
+        demand.charges.push(Charge { owner, bytes, allocated_bytes, inodes });
         Ok(())
     }
 
@@ -256,6 +286,7 @@ impl Lfs {
                 self.look_inode(ino)?;
                 let grow = if grow_bytes > 0 { grow_bytes + u64::from(SECTOR_BYTES) } else { 0 };
                 demand.growth_bytes += grow;
+                demand.allocated_bytes += inline_growth_bytes(&self.core(ino).inode, grow_bytes);
                 demand.log_bytes += 1024 + grow;
                 Ok(())
             }
@@ -289,5 +320,16 @@ impl Lfs {
                 if self.files.reap_len() > REAP_BACKLOG { Err(Stop::Room) } else { Ok(()) }
             }
         }
+    }
+}
+
+/// By how much more inline content of an inode counts as allocated if it grows.
+fn inline_growth_bytes(inode: &Inode, grow_bytes: u64) -> u64 {
+    match &inode.body {
+        Body::Inline(content) => {
+            let (len, sector) = (content.len() as u64, u64::from(SECTOR_BYTES));
+            (len + grow_bytes).next_multiple_of(sector) - len.next_multiple_of(sector)
+        }
+        Body::Blocks => 0,
     }
 }

@@ -1,0 +1,171 @@
+//! What the daemon answers to `firn quota`, as JSON.
+
+use super::names::Names;
+use crate::failure::{Done, Failure};
+use firnfs::ufs::quota::table::Limit;
+use firnfs::ufs::quota::{Class, Difference, Usage};
+use firnfs::vfs::QuotaReport;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Users or groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassView {
+    /// Users.
+    User,
+    /// Groups.
+    Group,
+}
+
+impl ClassView {
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Group => "group",
+        }
+    }
+}
+
+impl From<Class> for ClassView {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::User => Self::User,
+            Class::Group => Self::Group,
+        }
+    }
+}
+
+impl From<ClassView> for Class {
+    fn from(class: ClassView) -> Self {
+        match class {
+            ClassView::User => Self::User,
+            ClassView::Group => Self::Group,
+        }
+    }
+}
+
+/// Usage and limits of space in bytes, or of inodes. A limit of 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AmountView {
+    /// What there is.
+    pub used: u64,
+    /// May be exceeded for the grace time.
+    pub soft: u64,
+    /// Never exceeded.
+    pub hard: u64,
+    /// Seconds of grace left, 0 if it is over; null while the usage is not above the soft limit.
+    pub grace_left_s: Option<u64>,
+}
+
+/// One user or group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LineView {
+    /// User or group.
+    pub class: ClassView,
+    /// Its number.
+    pub id: u32,
+    /// Its name, if it has one.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Space in bytes.
+    pub bytes: AmountView,
+    /// Inodes.
+    pub inodes: AmountView,
+}
+
+/// The answer to a request for a report.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReportView {
+    /// Quotas are on.
+    pub on: bool,
+    /// All inodes have been counted; until then nothing is refused.
+    pub counted: bool,
+    /// Grace times of users: for space, for inodes, in seconds.
+    pub user_grace_s: [u32; 2],
+    /// The same for groups.
+    pub group_grace_s: [u32; 2],
+    /// Users, then groups.
+    pub lines: Vec<LineView>,
+}
+
+/// A difference that a check has found and put right.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DifferenceView {
+    /// User or group.
+    pub class: ClassView,
+    /// Its number.
+    pub id: u32,
+    /// Bytes as they were kept, and as they are.
+    pub bytes: [u64; 2],
+    /// Inodes as they were kept, and as they are.
+    pub inodes: [u64; 2],
+}
+
+/// The answer to a check.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CheckView {
+    /// What was kept wrongly, and is right now.
+    pub differences: Vec<DifferenceView>,
+}
+
+impl ReportView {
+    /// From the volume; `now_ns` is the time there.
+    pub fn of(report: &QuotaReport, now_ns: i64) -> Self {
+        let amount = |used, limit: &Limit| AmountView {
+            used,
+            soft: limit.soft,
+            hard: limit.hard,
+            grace_left_s: limit
+                .deadline
+                .map(|end| u64::try_from((end.0 - now_ns) / 1_000_000_000).unwrap_or(0)),
+        };
+        let lines = report.lines.iter().map(|line| LineView {
+            class: line.class.into(),
+            id: line.id,
+            name: None,
+            bytes: amount(line.usage.bytes, &line.limits.bytes),
+            inodes: amount(line.usage.inodes, &line.limits.inodes),
+        });
+        Self {
+            on: report.is_on,
+            counted: report.is_counted,
+            user_grace_s: report.grace_s[0],
+            group_grace_s: report.grace_s[1],
+            lines: lines.collect(),
+        }
+    }
+
+    /// Fills in the names, as this machine knows them.
+    pub fn name_lines(&mut self) {
+        let (users, groups) = (Names::of(ClassView::User), Names::of(ClassView::Group));
+        for line in &mut self.lines {
+            let names = if line.class == ClassView::User { &users } else { &groups };
+            line.name = names.name(line.id);
+        }
+    }
+}
+
+impl From<Vec<Difference>> for CheckView {
+    fn from(differences: Vec<Difference>) -> Self {
+        let view = |difference: Difference| {
+            let Difference { class, id, kept, counted } = difference;
+            let pair = |of: fn(&Usage) -> u64| [of(&kept), of(&counted)];
+            DifferenceView { class: class.into(), id, bytes: pair(|u| u.bytes), inodes: pair(|u| u.inodes) }
+        };
+        Self { differences: differences.into_iter().map(view).collect() }
+    }
+}
+
+/// Takes an answer apart.
+///
+/// # Errors
+/// The daemon is of another version.
+pub fn parse<T: DeserializeOwned>(answer: Value) -> Done<T> {
+    serde_json::from_value(answer).map_err(|e| {
+        Failure::failed(format!("the daemon answers oddly: {e}"))
+            .advise("mount the volume with the firn that you ask with")
+    })
+}
