@@ -285,7 +285,7 @@ fn a_file_that_is_overwritten_over_and_over_waits_longer_each_time() {
 }
 
 #[test]
-fn a_file_that_nobody_reads_is_left_with_long_runs_until_it_is_read_through() {
+fn a_file_that_is_not_read_keeps_long_runs_until_it_is_read_through() {
     let mut bench = Bench::new(64 * MIB, options());
     let ino = create(&bench.volume, InodeNo::ROOT, "file", Kind::Regular);
     // Runs of 184 KiB, alternating between two files, backwards.

@@ -25,7 +25,7 @@ fn crashed(file_bytes: usize) -> Arc<MemDevice> {
 }
 
 /// Asserts that the volume is read-only, reports where the log is damaged, and shows the state before that place.
-fn assert_told(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file_bytes: usize) {
+fn assert_reported(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file_bytes: usize) {
     let image = device.image();
     for asked_read_only in [false, true] {
         let options = Options { read_only: asked_read_only, ..Options::default() };
@@ -59,7 +59,7 @@ fn a_damaged_summary_before_a_later_durable_one_is_reported() {
             let batches = doctor.tail_batches();
             assert_eq!(batches.len() as u64, FILES);
             let segment = doctor.flip_summary(batches[damaged as usize]);
-            assert_told(&device, segment, damaged, file_bytes);
+            assert_reported(&device, segment, damaged, file_bytes);
         }
     }
 }
@@ -68,7 +68,7 @@ fn a_damaged_summary_before_a_later_durable_one_is_reported() {
 fn a_damaged_block_in_a_durable_part_of_the_log_is_reported() {
     let device = crashed(3_000);
     let segment = Doctor::new(&device).flip_block_of(2);
-    assert_told(&device, segment, 2, 3_000);
+    assert_reported(&device, segment, 2, 3_000);
 }
 
 #[test]

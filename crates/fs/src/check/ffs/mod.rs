@@ -31,7 +31,7 @@ use walk::Walk;
 pub enum FfsProblem {
     /// The volume was not unmounted.
     NotUnmounted,
-    /// A record that cannot be an inode: it is cleared; a root directory is made anew.
+    /// A record that cannot be an inode: it is cleared; a root directory is rebuilt.
     Inode {
         /// Why.
         reason: String,
@@ -61,7 +61,7 @@ pub enum FfsProblem {
     Frags(Versus<u32>),
     /// An inode without a name and without content, or one that was being removed: it is freed.
     Unreferenced,
-    /// A group's descriptor is invalid: it is made anew.
+    /// A group's descriptor is invalid: it is rebuilt.
     Descriptor {
         /// Which group.
         group: u32,
@@ -236,7 +236,7 @@ pub enum FfsCheckError {
     Fs(#[from] FsError),
 }
 
-/// Checks the volume on a device that nobody writes to.
+/// Checks the volume on a device that no process writes to.
 ///
 /// # Errors
 /// [`FfsCheckError`]: there is nothing to check, or tables cannot be read. Everything else that is wrong is a finding.
