@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A cleaner with a policy of its own: what is emptiest goes first, and what is old a little before that.
+"""A cleaner with a policy of its own: it cleans the emptiest segments first, and prefers old ones among them.
 
     cleaner.py MOUNT [SEGMENTS]     cleans that many segments (10), as the mount's owner
 
@@ -33,7 +33,7 @@ def pages(ask, op, member, **arguments):
         start = page["next"]
 
 
-def score(segment, now_ns, size):  # the policy: dead share, worth more the longer nobody wrote there
+def score(segment, now_ns, size):  # the policy: dead share, weighted by the time since the last write
     age_s = max(now_ns - segment["written_ns"], 0) / 1e9
     return (1 - segment["live_bytes"] / size) * (1 + age_s) ** 0.5
 

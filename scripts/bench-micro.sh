@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The micro benchmark, fair and in one command (root): an ext4 on a loop device with direct I/O and a firnfs image of the
-# same size on the same disk, both written through once beforehand, and a memory volume behind the same FUSE. Then the crash explorer's states
+# same size on the same disk, both written through once beforehand, and a memory volume mounted through the same FUSE. Then the crash explorer's states
 # a second.
 #
 #   scripts/bench-micro.sh [DIR] [-- MORE ARGUMENTS FOR firn bench micro]
@@ -47,7 +47,7 @@ trap cleanup EXIT
 cleanup
 
 # Zeros written through, not fallocate: an unwritten extent costs its first writer a journal entry of the disk's own
-# file system, which neither side shall pay while it is timed.
+# file system, and that cost must not be part of either side's times.
 for image in ext4 firn; do
     say "preallocating $image.img, $size_mib MiB"
     dd if=/dev/zero of="$place/$image.img" bs=1M count="$size_mib" oflag=direct conv=fsync status=none

@@ -97,7 +97,7 @@ pjdfstest() {
         die "pjdfstest failed"
     }
     tail -1 "$out" >&2
-    grep -q '^Summary: 0 failed' "$out" || die "pjdfstest says nothing of success"
+    grep -q '^Summary: 0 failed' "$out" || die "pjdfstest did not report success"
     awk '$2 == "skipped" {print $1}' "$out" | sort | paste -sd' '
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # firnfs at work, in one command: builds `firn`, makes a volume on an image file, mounts it, copies a real source tree into
-# it, searches and compiles it there, unmounts, mounts again, verifies every byte, and shows what the log looks like.
+# it, searches and compiles it there, unmounts, mounts again, verifies every byte, and shows the state of the log.
 #
 #   scripts/demo.sh            as root, or as a user with fusermount3
 #

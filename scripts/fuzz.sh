@@ -5,7 +5,7 @@
 #   scripts/fuzz.sh 3600                  an hour for each, with a seed of its own every time
 #   scripts/fuzz.sh 3600 image            of some targets ('cargo run -p firnfs-fuzz -- list' shows all)
 #
-# What is found is kept under crates/fuzz/corpus and printed with the command that runs it again; it stays in the corpus once it
+# Each input with a finding is kept under crates/fuzz/corpus and printed with the command that runs it again; it stays there once it
 # is fixed, and every later run begins with it. Exit status 1 if anything was found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 need_rust
 seconds=${1:-30}
 [ $# -gt 0 ] && shift
-# Short runs are to be the same every time; long ones are to see something new.
+# Short runs use the same inputs every time; long ones use new inputs.
 seed=1
 [ "$seconds" -gt 60 ] && seed=$(date +%s)
 say "fuzzing, $seconds s for each target, seed $seed"

@@ -5,7 +5,7 @@ say() {
     printf '\n[%4ds] %s\n' "$SECONDS" "$*" >&2
 }
 
-# die TEXT: one line - what, where, what to do - and out.
+# die TEXT: prints one line - what failed, where, what to do - and exits.
 die() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
     exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The promises that need a million files or hours, in release: memory stays bounded, operations cost as much among a million names as among ten
-# thousand, a full volume goes on. Wants a quiet machine: one part compares times.
+# thousand, a full volume still works. Run it on a quiet machine: one part compares times.
 # Takes some minutes, 5 GB of memory and about 4 GB of disk under $TMPDIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."

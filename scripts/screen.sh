@@ -41,7 +41,7 @@ firn dump disk.img --inode 1
 firn dump disk.img --segment 0 | head -9
 END
 
-# Paths of the machine that drew the picture say nothing to its readers.
+# Paths of the machine that drew the picture mean nothing to readers of the picture.
 sed -i "s|$work/||g" screen.txt
 awk '
     BEGIN { size = 13; line = 18; left = 16; top = 30 }

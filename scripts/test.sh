@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests of firnfs: what a change has to pass. At most 50 minutes on two cores from a bare clone; each step has a budget, and
+# All tests of firnfs, which every change has to pass. At most 50 minutes on two cores from a bare clone; each step has a budget, and
 # the end of the run says how long each one took.
 #
 #   scripts/test.sh            everything
@@ -46,7 +46,7 @@ step_docs() {
         cargo doc --workspace --no-deps --document-private-items --locked
 }
 
-# Every fuzzer for 30 s; what they find is printed with the command that runs it again.
+# Every fuzzer for 30 s; each finding is printed with the command that runs it again.
 step_fuzz() {
     scripts/fuzz.sh 30
 }
@@ -62,7 +62,8 @@ for component in rustfmt clippy; do
         die "cargo $component is missing; run: rustup component add $component"
 done
 
-# What is built once gains nothing from being built so that it can be built again: half a minute of four.
+# Everything is built once here, so incremental compilation would gain nothing; without it the build takes half a minute less
+# of four.
 [ -d target ] || export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
 
 # Minutes that each step may take on two cores from a bare clone. They add up to 50.

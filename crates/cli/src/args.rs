@@ -29,19 +29,19 @@ use clap::{Parser, Subcommand};
 Examples:
   firn mkfs disk.img --size 20G       make a volume on a new image file
   firn mount disk.img /mnt            mount it
-  firn stat /mnt                      what the volume and its log look like
+  firn stat /mnt                      show the state of the volume and its log
   firn sync /mnt; firn umount /mnt    make everything durable; unmount
   firn fsck disk.img                  check it
   firn scrub /mnt                     check it while it is mounted
 
 Exit codes:
   0    done
-  1    tried and failed: I/O, no space, no permission
-  2    the command line makes no sense
+  1    failed: I/O, no space, no permission
+  2    the command line is invalid
   3    not a firnfs volume, or of another version, or damaged
-  4    refused for safety: in use, or it would destroy what is there
-  130  ended by Ctrl-C or SIGTERM, and tidied up
-`firn fsck` has those of fsck(8) instead."
+  4    refused for safety: in use, or existing content would be overwritten
+  130  ended by Ctrl-C or SIGTERM, after cleaning up
+`firn fsck` uses the exit codes of fsck(8) instead."
 )]
 pub struct Cli {
     /// What to do
@@ -60,7 +60,7 @@ pub enum Command {
     Umount(UmountArgs),
     /// Make everything on a mounted volume durable
     Sync(SyncArgs),
-    /// Show what a volume and its log look like
+    /// Show the state of a volume and its log
     Stat(StatArgs),
     /// Show the space of volumes
     Df(DfArgs),
@@ -74,7 +74,7 @@ pub enum Command {
     Clean(CleanArgs),
     /// Show and set quotas of users and groups on a mounted volume
     Quota(QuotaArgs),
-    /// Give the room of clean segments back to the device
+    /// Discard the clean segments of a volume, so that the device can use their space
     Trim(TrimArgs),
     /// Measure file systems
     #[command(subcommand)]
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn every_command_explains_itself_with_an_example() {
         fn check(command: &clap::Command) {
-            assert!(command.get_about().is_some(), "{} says nothing of itself", command.get_name());
+            assert!(command.get_about().is_some(), "{} has no description", command.get_name());
             let inner: Vec<_> =
                 command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()).collect();
             if inner.is_empty() {

@@ -33,14 +33,14 @@ pub enum BenchCommand {
 #[command(after_help = "Examples:
   firn bench micro --against /mnt/ext4 --image /disk/bench.img --size 8G
   firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9 --report docs/bench/micro
-  firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, no firnfs made
+  firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, without making a firnfs volume
 
-Makes a firnfs volume on the image, mounts it and a memory volume for the length of the run, and removes both, also when
+Makes a firnfs volume on the image, mounts it and a memory volume during the run, and removes both, also when it is
 interrupted (exit code 130).
-Cold reads need root: they unmount, drop the kernel's caches and mount again.
+Cold reads need root: before each, the volume is unmounted, the kernel's caches are dropped, and it is mounted again.
 `scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
 pub struct MicroArgs {
-    /// Directory on the file system to compare with; the first one has the goals
+    /// Directory on the file system to compare with; the goals refer to the first one
     #[arg(long, value_name = "[NAME=]DIR", required = true)]
     pub against: Vec<String>,
     /// Measure this directory instead of a fresh firnfs volume
@@ -64,13 +64,14 @@ pub struct MicroArgs {
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     pub scenarios: Vec<ScenarioArg>,
-    /// Leave out what bypasses the mount: the library, the raw device, recovery
+    /// Leave out measurements that bypass the mount: the library, the raw device, recovery
     #[arg(long)]
     pub no_library: bool,
-    /// Also fill a directory with a million files and time creates among them, and check as many (minutes, 4 GiB)
+    /// Also fill a directory with a million files and time creates among them, and check a volume with a million files
+    /// (minutes, 4 GiB)
     #[arg(long)]
     pub million: bool,
-    /// Divide all sizes by this, for a quick look; goals mean nothing then
+    /// Divide all sizes by this, for a quick look; the goals do not apply then
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub shrink: u32,
     /// Also write the report to PATH.md and PATH.json
@@ -129,8 +130,7 @@ fn failed(error: LabError) -> Failure {
 }
 
 fn micro(args: &MicroArgs, stop: Stop) -> Result<Report, LabError> {
-    // Declared first, so dropped last: whatever is mounted from it is unmounted by then, even if the setup fails
-    // halfway.
+    // Declared first, so dropped last: all mounts of it are unmounted by then, even if the setup fails halfway.
     let _image =
         if args.subject.is_none() { Some(ScratchImage::make(&args.image, args.size)?) } else { None };
     let mut plan = plan(args, stop)?;
@@ -151,7 +151,7 @@ impl ScratchImage {
 
 impl Drop for ScratchImage {
     fn drop(&mut self) {
-        // Nobody could use the error: the run is over or has failed already.
+        // The error would be useless: the run is over or has failed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -86,7 +86,7 @@ impl Failure {
     }
 }
 
-/// The reason without Rust's ` (os error N)`, which means nothing to most people.
+/// The reason without Rust's ` (os error N)`, which most people do not understand.
 fn plain_reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -94,7 +94,7 @@ fn plain_reason(error: &std::io::Error) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One line, whatever the parts contain: a path may contain a newline.
+        // The message stays one line even if a path contains a newline.
         let one_line = |text: &str| text.replace('\n', " ");
         f.write_str(&one_line(&self.message))?;
         if let Some(advice) = &self.advice {

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
-            // If even this cannot be printed, nobody can be told.
+            // If this cannot be printed either, there is no way to report it.
             let _ = error.print();
             let usage = if is_fsck { fsck::USAGE } else { Exit::Usage as u8 };
             return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };

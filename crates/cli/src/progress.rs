@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_moves_all_the_time_does_not_show_in_the_first_second() {
-        // As if begun a second ago.
+        // The second bar began a second ago.
         let [young, old] = [0, 1].map(|ago_s| {
             let mut bar = Bar::of_bytes();
             bar.bar = bar.bar.clone().with_elapsed(Duration::from_secs(ago_s));

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_that_nobody_mounted_is_an_image() {
+    fn the_target_of_an_image_that_is_not_mounted_is_the_image() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(resolve(file.path()).unwrap(), Target::Image(file.path().to_owned()));
     }

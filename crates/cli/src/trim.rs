@@ -30,8 +30,8 @@ Examples:
   firn trim disk.img           an image that is not mounted: its clean segments become holes
   firn trim /mnt --json        for scripts
 
-Discards every segment that is clean, whether it was ever written or not; nothing that a mount
-after a crash could need. Stopping this command at any point is safe. A mount with -o discard
+Discards every clean segment, even one that was never written, but nothing that a mount after a
+crash could need. Stopping this command at any point is safe. A mount with -o discard
 does so by itself as segments become clean.")]
 pub struct TrimArgs {
     /// Any path on a mount, an image file or a block device
@@ -84,7 +84,9 @@ fn each_part(mut trim: impl FnMut(u64) -> Done<Trimmed>) -> Done<u64> {
 fn ask(client: &mut Client, from: u64) -> Result<Trimmed, ClientError> {
     let answer = client.call("trim", json!({ "from": from }))?;
     serde_json::from_value(answer).map_err(|e| {
-        let message = format!("the daemon answers oddly ({e}); mount the volume with this firn");
+        let message = format!(
+            "the daemon's answer cannot be understood ({e}); mount the volume with this version of firn"
+        );
         ClientError::Refused(firnfs_fuse::control::OpError::new(ErrorKind::BadRequest, message))
     })
 }
@@ -106,7 +108,7 @@ fn failure_of(error: &ClientError) -> Failure {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
         ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
             Failure::new(Exit::NotAVolume, "this volume has no log, so there is nothing to discard")
-                .advise("volumes in memory give everything back at the unmount; mount others with this firn")
+                .advise("the unmount of a volume in memory frees its space; if this one is on a device, mount it with this version of firn")
         }
         _ => Failure::failed(format!("cannot discard: {error}")),
     }

@@ -55,7 +55,7 @@ fn not_opened(name: &str, error: &OpenError) -> Failure {
         }
         OpenError::NotFirnfs(NotFirnfs::Version(_)) => not_a_volume("use a firn that knows this version"),
         OpenError::NotFirnfs(NotFirnfs::Truncated { .. }) => {
-            not_a_volume("copy it again from where it is whole")
+            not_a_volume("copy it again from an intact source")
         }
         OpenError::NotFirnfs(NotFirnfs::Io(e)) | OpenError::Fs(e) => {
             Failure::fs(format_args!("cannot open {name}"), e)

@@ -163,7 +163,7 @@ fn an_image_too_large_for_its_file_system_leaves_nothing() {
     let line = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
-    assert!(line.contains("takes no file of 16 TiB; ask for less with --size"), "{line}");
+    assert!(line.contains("does not support a file of 16 TiB; choose a smaller --size"), "{line}");
     assert!(!image.exists());
 }
 
@@ -189,7 +189,7 @@ fn a_truncated_image_and_one_of_another_version_are_told_apart() {
 }
 
 #[test]
-fn a_reader_that_stops_reading_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let fixture = Fixture::new(&[]);
     let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
         .args(["dump", &fixture.image(), "--ifile", "--json"])
@@ -253,7 +253,7 @@ fn fsck(args: &[&str]) -> (i32, Value, String) {
 }
 
 #[test]
-fn fsck_finds_a_volume_clean_and_leaves_every_byte_alone() {
+fn fsck_finds_a_volume_clean_and_changes_no_byte() {
     let tree = tempfile::tempdir().unwrap();
     make_tree(tree.path());
     let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
@@ -291,7 +291,7 @@ fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
 }
 
 #[test]
-fn fsck_of_what_is_no_volume_is_one_line_and_exit_code_8() {
+fn fsck_of_a_file_that_is_no_volume_prints_one_line_and_exits_with_8() {
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(at("text"), "hello").unwrap();
@@ -313,7 +313,7 @@ fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
     let sound = std::fs::read(&image).unwrap();
     let (exit, view, said) = fsck(&[&image, "--repair", "-y"]);
     assert_eq!((exit, view["repairs"].as_array().map(Vec::len)), (0, Some(0)), "{said}");
-    assert!(std::fs::read(&image).unwrap() == sound, "a sound volume is left alone");
+    assert!(std::fs::read(&image).unwrap() == sound, "a sound volume is not changed");
 
     let mut bytes = sound;
     let large = std::fs::read(tree.path().join("sub/large")).unwrap();

@@ -69,7 +69,7 @@ fn overlapping_writes_all_land_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn writes_that_nobody_waits_for_are_done_before_the_device_is_gone() {
+fn writes_that_are_not_waited_for_are_done_before_the_device_is_gone() {
     let (_dir, path) = scratch();
     let device = FileDevice::create(&path, 8 * MIB, &FileOptions::default()).unwrap();
     for i in 0..8 {
@@ -100,7 +100,7 @@ fn many_threads_read_and_write_their_own_places_at_the_same_time() {
 }
 
 #[test]
-fn a_second_opener_is_refused_and_told_who_has_it() {
+fn a_second_opener_is_refused_with_the_name_of_the_holder() {
     let (_dir, path) = scratch();
     let device = FileDevice::create(&path, MIB, &FileOptions::default()).unwrap();
     let error = FileDevice::open(&path, &FileOptions::default()).err().unwrap();

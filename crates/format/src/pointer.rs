@@ -1,4 +1,4 @@
-//! `BlockPtr`: the one pointer through which everything in the log is found (16 bytes).
+//! `BlockPtr` (16 bytes): the only kind of pointer by which blocks in the log are found.
 //!
 //! ```text
 //!  byte 0..6   logical sector address (segment id, sector), 48 bits little endian

@@ -20,7 +20,7 @@ pub const SUMMARY_HEADER_BYTES: usize = 112;
 /// Size of one entry in bytes.
 pub const SUMMARY_ENTRY_BYTES: usize = 40;
 
-// Bits 1 and 2 are reserved: BSD-LFS's SS_DIROP and SS_CONT, which older programs set here and nothing ever read.
+// Bits 1 and 2 are reserved: BSD-LFS's SS_DIROP and SS_CONT, which older programs set here, and which no program has ever read.
 
 /// Flag: last partial segment of its batch.
 pub const FLAG_END: u16 = 4;

@@ -70,7 +70,7 @@ impl Record<'_> {
         if self.is_free() { 0 } else { record_bytes(self.name.len()) }
     }
 
-    /// Offset just behind it.
+    /// Offset just after it.
     #[must_use]
     pub fn end(&self) -> usize {
         self.at + self.len_bytes

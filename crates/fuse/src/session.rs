@@ -155,7 +155,7 @@ impl<S: Engine + 'static> Session<S> {
         })?;
         let served = serve_with_helpers(&adapter, &transport, &request, config, ready);
         if served.is_err() {
-            // The kernel waits for answers that nobody will give.
+            // The kernel waits for answers that will not come.
             let _gone_already = mount::unmount(&request.mountpoint, true);
         }
         drop(transport);

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Feeds all that takes bytes from outside with bytes that it should never have got.
+/// Feeds invalid bytes to all code that takes bytes from outside.
 #[derive(Parser)]
 #[command(
     version,
@@ -30,7 +30,7 @@ struct Arguments {
 enum What {
     /// Targets with the size of their corpus.
     List,
-    /// Runs targets; what they find is kept in the corpus and printed.
+    /// Runs targets; inputs with findings are kept in the corpus and printed.
     Run {
         /// Targets; none means all.
         targets: Vec<String>,
@@ -40,7 +40,7 @@ enum What {
         /// Targets at a time.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
-        /// Seed of all inputs: another one for other inputs.
+        /// Seed of all inputs: another seed makes other inputs.
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
@@ -51,7 +51,7 @@ enum What {
         /// `seed:number` as it was printed, or a file.
         input: String,
     },
-    /// Writes the seeds of the corpus anew, after a change of the format.
+    /// Rewrites the seeds of the corpus, after a change of the format.
     Seed,
     /// One worker of a run.
     #[command(hide = true)]
@@ -151,7 +151,7 @@ fn run_all(targets: &[&'static Target], seconds: u64, jobs: usize, seed: u64) ->
     Ok(if found == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs one target and prints what came of it; false if anything was found.
+/// Runs one target and prints the result; false if anything was found.
 fn report(plan: &Plan, target: &'static Target) -> bool {
     match fuzz(plan, target) {
         Ok(Outcome::Clean(inputs)) => {

@@ -35,7 +35,7 @@ pub struct Orders<'a> {
 pub fn limit_memory(bytes: u64) -> io::Result<()> {
     let now = getrlimit(Resource::As);
     setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: now.maximum })?;
-    // Nobody needs a core dump of each canary.
+    // A core dump of each canary would be useless.
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum })?)
 }
 

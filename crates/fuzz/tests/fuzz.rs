@@ -49,13 +49,15 @@ fn is_image(target: &Target) -> bool {
 }
 
 #[test]
-fn flaws_of_every_kind_are_seen() {
+fn flaws_of_every_kind_are_found() {
     let scratch = tempfile::tempdir().unwrap();
     for canary in targets::CANARIES {
         let home = scratch.path().join("corpus");
         corpus::seed(&home, canary).unwrap();
         let plan = Plan { home, ..plan(&scratch, Duration::from_secs(60)) };
-        let Outcome::Found(found) = fuzz(&plan, canary).unwrap() else { panic!("{} sings on", canary.name) };
+        let Outcome::Found(found) = fuzz(&plan, canary).unwrap() else {
+            panic!("{} was not found", canary.name)
+        };
         let sign = match canary.name {
             "canary-panic" => "range start index",
             "canary-memory" => "memory allocation of",

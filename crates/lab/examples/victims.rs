@@ -2,7 +2,7 @@
 //! `victims IMAGE [ROUNDS]`: IMAGE is made, 320 MiB, and removed; it should lie on the device in question.
 //!
 //! For each share of live data, and for files of two sizes, a volume of segments of 1 MiB is filled, most files are deleted, the
-//! volume is mounted anew, and the cleaner empties 96 segments. Both ways of reading start from the same bytes and alternate
+//! volume is mounted again, and the cleaner empties 96 segments. Both ways of reading start from the same bytes and alternate
 //! from round to round; the figures are medians. The times include everything: reads, the moves, the writes, the checkpoints.
 
 use firnfs::clean::Medium;

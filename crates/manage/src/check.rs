@@ -7,7 +7,7 @@ use firnfs::lfs::Lfs;
 use firnfs_device::Device;
 use firnfs_volume::Volume;
 
-/// Checks the volume on a device that nobody writes to; writes nothing itself. Reports its progress to `watch`.
+/// Checks the volume on a device that no process writes to; writes nothing itself. Reports its progress to `watch`.
 ///
 /// # Errors
 /// If there is nothing to check: the device holds no volume, a truncated one or no usable checkpoint, or it failed.

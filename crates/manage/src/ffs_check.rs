@@ -33,7 +33,7 @@ pub struct RepairedFfs {
     pub failed: Vec<(FfsFinding, String)>,
 }
 
-/// Checks the volume on a device that nobody writes to; writes nothing itself.
+/// Checks the volume on a device that no process writes to; writes nothing itself.
 ///
 /// # Errors
 /// If there is nothing to check: the device holds no such volume, a truncated one, or it failed.
@@ -46,7 +46,7 @@ fn examine(device: &dyn Device) -> Result<(FfsReport, Mend), FfsCheckError> {
 }
 
 /// Checks the volume on a device and repairs everything, if `decide` agrees to each finding; otherwise it writes nothing.
-/// Nobody else may use the device.
+/// No other process may use the device.
 ///
 /// # Errors
 /// As [`check_ffs`], or if a write fails.

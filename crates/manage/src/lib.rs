@@ -3,7 +3,7 @@
 //! The driver (`firnfs-volume`) runs any engine and names none; the library (`firnfs`) contains the stores but does no I/O.
 //! This crate brings the two together: each file connects one mechanism of a store to the driver, for callers that may block.
 //!
-//! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that nobody else uses.
+//! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that no other process uses.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
 //! - `scrub`, `coalesce`, `trim`, `port`: further services of a log-structured volume in use ([`LogVolume`]).

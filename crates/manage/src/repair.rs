@@ -48,7 +48,7 @@ pub struct Repaired {
     pub actions: Vec<Action>,
 }
 
-/// Checks the volume on a device and repairs the findings to which `decide` agrees. Nobody else may use the device.
+/// Checks the volume on a device and repairs the findings to which `decide` agrees. No other process may use the device.
 ///
 /// # Errors
 /// If there is nothing to check (see [`crate::check()`]), or if a write fails.

@@ -62,7 +62,7 @@ fn fill(path: &Path, files: u64, size_bytes: u64) {
 }
 
 /// Checks that many files; returns the memory that the check took, in bytes.
-#[allow(clippy::disallowed_methods)] // it tells how long it took
+#[allow(clippy::disallowed_methods)] // it reports how long it took
 fn memory_to_check(files: u64, size_bytes: u64) -> u64 {
     let home = tempfile::tempdir().unwrap();
     let image = home.path().join("disk.img");

@@ -1,5 +1,5 @@
-//! What the cleaner reads: of sparse victims on a device without a head only the summaries and what is live, in few rounds of
-//! requests, and with no less care than it takes with whole segments.
+//! What the cleaner reads: of sparse victims on a device without a head it reads only the summaries and the live blocks, in few
+//! rounds of requests, and checks them as carefully as whole segments.
 
 mod common;
 
@@ -25,10 +25,10 @@ const MIB: u64 = 1 << 20;
 const VOLUME_BYTES: u64 = 96 * MIB;
 const FILE_BYTES: u64 = 64 << 10;
 const FILES: u64 = 480;
-/// Files of which one stays: about a tenth of each victim is live.
+/// One file in this many is kept: about a tenth of each victim is live.
 const OF: u64 = 10;
 
-/// Counts rounds: reads that are submitted before anybody waits are one round. Reads of some bytes fail.
+/// Counts rounds: reads that are submitted before the next wait are one round. Reads of some bytes fail.
 struct Watched {
     inner: MemDevice,
     is_submitting: AtomicBool,
@@ -92,7 +92,7 @@ fn content(n: u64) -> Vec<u8> {
     pattern(n + 1, FILE_BYTES as usize)
 }
 
-/// A volume of files of which one in [`OF`] is left, and those.
+/// A volume of files of which one in [`OF`] is left, and the files that are left.
 fn sparse() -> (MemDevice, Vec<(u64, InodeNo)>) {
     let device = Arc::new(MemDevice::new(VOLUME_BYTES));
     format(&*device, &mkfs()).unwrap();
@@ -112,7 +112,7 @@ fn sparse() -> (MemDevice, Vec<(u64, InodeNo)>) {
     (Arc::into_inner(device).expect("nobody else has it"), files)
 }
 
-/// Cleans until so many segments were emptied by the cleaner; returns what was counted.
+/// Cleans until the cleaner has emptied this many segments; returns the counters.
 fn clean(volume: &Volume<Lfs>, segments: u64) -> Counters {
     let counters = || volume.run_quietly(|vfs, _| Ok(*vfs.store().counters())).unwrap();
     let before = counters();
@@ -158,10 +158,10 @@ fn sparse_victims_are_read_in_part_without_a_head_and_whole_with_one() {
         println!("{medium:?}: {counted:?}, {read_bytes} bytes read in all");
         assert!(counted.segments_cleaned >= 20, "{counted:?}");
         assert!(counted.cleaner_moved_bytes < counted.segments_cleaned * MIB / 5, "{counted:?}");
-        // Metadata is read beside it.
+        // Metadata is read as well.
         assert!(counted.cleaner_read_bytes <= read_bytes, "{counted:?}");
         if in_part {
-            // One that holds metadata may be short of dead space, or of long partial segments.
+            // A segment that holds metadata may have too little dead space, or too short partial segments, to be read in part.
             assert!(counted.segments_read_in_part + 2 >= counted.segments_cleaned, "{counted:?}");
             assert!(counted.cleaner_read_bytes * 2 < counted.cleaner_moved_bytes * 5, "{counted:?}");
         } else {
@@ -175,7 +175,7 @@ fn sparse_victims_are_read_in_part_without_a_head_and_whole_with_one() {
 
 /// Sixteen victims: the first summaries, the ends of the walks, the live runs; the inode map and records in between.
 #[test]
-fn what_a_pass_reads_of_all_its_victims_is_under_way_together() {
+fn a_pass_reads_all_its_victims_at_once() {
     let (device, files) = sparse();
     let device = Watched::new(device, 0..0);
     let volume = mounted(device.clone(), Medium::HEADLESS);
@@ -207,7 +207,7 @@ fn sectors_that_cannot_be_read_matter_only_where_something_is_live() {
         let (device, files) = sparse();
         let device = Arc::new(device);
         let live = places(&device, files[20].1);
-        // A file of 64 KiB lies behind it whose blocks are dead: far enough from it that the gap is not read.
+        // After it lies a file of 64 KiB whose blocks are dead; the place is so far from the live block that the gap is not read.
         let bad = if is_live { live[5] } else { live[15] + 5 * FILE_BYTES };
         let device = Watched::new(Arc::into_inner(device).unwrap(), bad..bad + 4096);
         let volume = mounted(device.clone(), medium);
@@ -229,7 +229,7 @@ fn sectors_that_cannot_be_read_matter_only_where_something_is_live() {
 }
 
 #[test]
-fn a_live_block_that_rotted_is_left_where_it_is_and_its_segment_with_it() {
+fn a_damaged_live_block_stays_in_place_and_so_does_its_segment() {
     let (device, files) = sparse();
     let device = Arc::new(device);
     let rotten = places(&device, files[20].1)[7];
@@ -245,7 +245,7 @@ fn a_live_block_that_rotted_is_left_where_it_is_and_its_segment_with_it() {
     assert!(block[..] == content(files[20].0)[8 * 4096..9 * 4096]);
 }
 
-/// The core without a driver: whoever carries out its requests may do other things in between.
+/// The core without a driver: the test carries out its requests, and can do other things in between.
 struct Hand {
     vfs: Vfs<Lfs>,
     device: Arc<MemDevice>,
@@ -281,12 +281,12 @@ impl Hand {
                 Err(stop) => self.supply(stop),
             }
         }
-        panic!("no end in sight");
+        panic!("the core does not finish");
     }
 }
 
 #[test]
-fn a_victim_that_was_emptied_and_written_again_meanwhile_is_not_called_damaged() {
+fn a_victim_that_was_emptied_and_rewritten_during_the_pass_is_not_reported_as_damaged() {
     let (device, files) = sparse();
     let device = Arc::new(device);
     let vfs = mounted(device.clone(), Medium::HEADLESS).into_vfs();
@@ -303,12 +303,12 @@ fn a_victim_that_was_emptied_and_written_again_meanwhile_is_not_called_damaged()
     for fetch in &under_way {
         come.push(hand.device.read(fetch.at_bytes, fetch.len_bytes).unwrap());
     }
-    // Everything that was live is deleted, checkpoints free the victims, and others write over them.
+    // All live files are deleted, checkpoints free the victims, and other data is written over them.
     for (n, _) in &files {
         hand.run(|vfs, now| vfs.unlink(now, InodeNo::ROOT, format!("f{n}").as_bytes()));
     }
     while hand.run(|vfs, now| {
-        // Somebody uses the volume: what is idle work waits.
+        // A user's request: idle work waits.
         vfs.store_mut().note_request(now);
         vfs.store_mut().step(now, false)
     }) == Step::Worked
@@ -324,7 +324,7 @@ fn a_victim_that_was_emptied_and_written_again_meanwhile_is_not_called_damaged()
         assert_eq!(written, MIB as usize);
         hand.run(|vfs, now| vfs.commit(now, Scope::All));
     }
-    // What was read comes, and the pass goes on.
+    // The data read arrives, and the pass goes on.
     for (fetch, data) in under_way.iter().zip(&come) {
         hand.vfs.store_mut().supply(&fetch.token, data).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Coalescing: which blocks it moves, when, and which it leaves alone. (How much faster reading gets:
-//! `firnfs_lab::coalescing`.)
+//! Coalescing: which blocks it moves and when, and which it does not move. (`firnfs_lab::coalescing` measures how much faster
+//! reading becomes.)
 
 use firnfs_manage::LogVolume;
 mod common;
@@ -132,7 +132,7 @@ impl Bench {
             let step = self.volume.coalesce(ino, at).unwrap();
             sum.bytes += step.bytes;
             steps += 1;
-            assert!(steps < 10_000, "no end in sight: {sum:?}");
+            assert!(steps < 10_000, "coalescing does not finish: {sum:?}");
             sum.seams_before += step.seams_before;
             sum.seams_after += step.seams_after;
             sum.moved_bytes += step.moved_bytes;
@@ -149,7 +149,7 @@ impl Bench {
 }
 
 #[test]
-fn a_file_overwritten_at_random_is_put_in_order_once_it_was_left_alone() {
+fn a_file_overwritten_at_random_is_put_in_order_after_a_time_without_changes() {
     let bench = Bench::new(64 * MIB, options());
     let (ino, content) = bench.scattered("file", 1);
     let (attr, births) = (bench.attr(ino), bench.births(ino));
@@ -171,7 +171,7 @@ fn a_file_overwritten_at_random_is_put_in_order_once_it_was_left_alone() {
 }
 
 #[test]
-fn what_was_put_in_order_is_there_after_a_crash_and_in_order() {
+fn a_file_that_was_put_in_order_is_intact_and_in_order_after_a_crash() {
     let mut bench = Bench::new(64 * MIB, options());
     let (ino, content) = bench.scattered("file", 2);
     bench.idle(2 * AGE_MS);
@@ -184,7 +184,7 @@ fn what_was_put_in_order_is_there_after_a_crash_and_in_order() {
 }
 
 #[test]
-fn what_was_scattered_before_an_unmount_is_found_and_put_in_order_after_it() {
+fn a_file_scattered_before_an_unmount_is_found_and_put_in_order_after_it() {
     let mut bench = Bench::new(64 * MIB, options());
     let (ino, content) = bench.scattered("file", 20);
     let fresh = create(&bench.volume, InodeNo::ROOT, "fresh", Kind::Regular);
@@ -209,7 +209,7 @@ fn what_was_scattered_before_an_unmount_is_found_and_put_in_order_after_it() {
     assert!(bench.volume.background().unwrap() >= 10_000);
 }
 
-/// Two of them: whoever asks for both again and again gets one error at a time, and never both.
+/// Two of them: each request that needs both gets one error at a time, never both.
 #[test]
 fn files_that_were_damaged_do_not_end_the_search_for_others() {
     common::within_two_minutes(|| {
@@ -249,7 +249,7 @@ fn small_files_that_were_damaged_leave_the_others_of_their_directory_to_be_put_i
 }
 
 #[test]
-fn nothing_is_moved_while_somebody_asks_for_something() {
+fn nothing_is_moved_while_users_make_requests() {
     let bench = Bench::new(64 * MIB, options());
     let (ino, _) = bench.scattered("file", 3);
     for _ in 0..300 {
@@ -270,7 +270,7 @@ fn an_option_turns_it_off() {
 }
 
 #[test]
-fn a_file_that_is_overwritten_again_and_again_rests_longer_each_time() {
+fn a_file_that_is_overwritten_over_and_over_waits_longer_each_time() {
     let bench = Bench::new(64 * MIB, options());
     let (ino, mut content) = bench.scattered("file", 5);
     for round in 0..12 {
@@ -285,7 +285,7 @@ fn a_file_that_is_overwritten_again_and_again_rests_longer_each_time() {
 }
 
 #[test]
-fn a_file_that_nobody_reads_is_left_with_long_runs_until_it_is_read_through() {
+fn a_file_that_is_not_read_keeps_long_runs_until_it_is_read_through() {
     let mut bench = Bench::new(64 * MIB, options());
     let ino = create(&bench.volume, InodeNo::ROOT, "file", Kind::Regular);
     // Runs of 184 KiB, alternating between two files, backwards.
@@ -349,7 +349,7 @@ fn small_files_of_a_directory_are_put_in_its_order_after_it_was_walked() {
 }
 
 #[test]
-fn a_volume_without_room_to_spare_is_left_as_it_is() {
+fn a_volume_without_room_to_spare_is_not_changed() {
     let bench = Bench::new(32 * MIB, options());
     let (ino, content) = bench.scattered("file", 6);
     let filler = create(&bench.volume, InodeNo::ROOT, "filler", Kind::Regular);
@@ -372,7 +372,7 @@ fn a_volume_without_room_to_spare_is_left_as_it_is() {
 }
 
 #[test]
-fn somebody_who_asks_is_told_of_the_seams_and_need_not_wait() {
+fn a_request_reports_the_seams_and_does_not_wait_for_idle_time() {
     let bench = Bench::new(64 * MIB, options());
     let (ino, content) = bench.scattered("file", 8);
     let asked = bench.coalesce(ino);
@@ -403,7 +403,7 @@ fn scatter_large(bench: &Bench, ino: InodeNo, bytes: u64, seed: u64) {
 
 /// Volumes of 96 MiB, full of files that are scattered all over them: coalescing takes more segments than are clean.
 #[test]
-fn one_request_puts_all_in_order_however_full_the_volume_is() {
+fn one_request_puts_everything_in_order_however_full_the_volume_is() {
     for (percent, is_full) in [(45, false), (85, false), (93, true)] {
         let options = Options { coalesce_age_ms: None, write_threshold_bytes: 4 * MIB, ..options() };
         let bench = Bench::new(96 * MIB, options);
@@ -461,7 +461,7 @@ fn holes_and_reserved_room_stay_what_they_are() {
 }
 
 #[test]
-fn damage_costs_a_file_its_order_and_nothing_else() {
+fn a_damaged_file_is_not_put_in_order_but_others_are() {
     let bench = Bench::new(64 * MIB, options());
     let (damaged, content) = bench.scattered("damaged", 9);
     let (sound, sound_content) = bench.scattered("sound", 10);
@@ -480,13 +480,13 @@ fn damage_costs_a_file_its_order_and_nothing_else() {
     bench.volume.read(damaged, behind, &mut rest).unwrap();
     assert_eq!(rest, content[behind as usize..]);
     assert!(matches!(bench.volume.read(damaged, before, &mut [0; 10]), Err(FsError::Corrupt { .. })));
-    // The read marked it again; idle work does not read it again and again.
+    // The read has noted the file again; idle work must not read it over and over.
     bench.idle(3_600_000);
     assert!(bench.moved() < 2 * FILE_BYTES);
 }
 
 #[test]
-fn a_volume_with_hardly_any_memory_does_it_too() {
+fn a_volume_with_hardly_any_memory_puts_files_in_order_too() {
     let bench = Bench::new(64 * MIB, Options { cache_bytes: 4 << 20, ..options() });
     let (ino, content) = bench.scattered("file", 11);
     bench.idle(2 * AGE_MS);
@@ -497,12 +497,12 @@ fn a_volume_with_hardly_any_memory_does_it_too() {
 }
 
 #[test]
-fn users_who_come_in_between_find_and_leave_what_is_right() {
+fn users_who_work_during_coalescing_find_and_leave_the_right_content() {
     let bench = Bench::new(64 * MIB, Options { coalesce_age_ms: Some(0), ..options() });
     let mut rng = seeded(12, "users");
     let mut files: Vec<(InodeNo, Vec<u8>)> = (0..4).map(|n| bench.scattered(&format!("f{n}"), n)).collect();
     for round in 0..200 {
-        // Sometimes not even until it is idle.
+        // Sometimes the pause is too short for the volume to become idle.
         bench.idle(rng.random_range(500..6_000));
         let at_file = rng.random_range(0..files.len());
         let (ino, content) = &mut files[at_file];

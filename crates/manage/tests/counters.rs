@@ -1,4 +1,4 @@
-//! Counters since mkfs survive a crash as far as the log's summaries contain them.
+//! Counters since mkfs survive a crash if the log's summaries contain them.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn checkpoint(volume: &Volume<Lfs>, clock: &VirtualClock) {
 }
 
 #[test]
-fn a_crash_loses_no_count_that_the_summaries_say() {
+fn a_crash_loses_no_count_that_the_summaries_contain() {
     for discarded_checkpoints in 0..3 {
         let device = new_device(64 << 20, 200);
         let (volume, clock) = mount(&device, Options::default());
@@ -80,7 +80,7 @@ fn a_crash_loses_no_count_that_the_summaries_say() {
 }
 
 #[test]
-fn what_the_cleaner_moved_before_a_crash_counts_as_log() {
+fn blocks_that_the_cleaner_moved_before_a_crash_count_as_log() {
     let device = new_device(16 << 20, 0);
     let options = Options { write_threshold_bytes: 1 << 20, ..Options::default() };
     let (volume, clock) = mount(&device, options);

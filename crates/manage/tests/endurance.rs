@@ -138,7 +138,7 @@ fn a_volume_filled_to_99_percent_is_overwritten_for_hours_without_a_refusal() {
 
 /// More logs than mkfs would choose for such a volume: each of them holds clean segments, and dirty blocks go to all.
 #[test]
-fn so_is_one_with_as_many_logs_as_there_can_be() {
+fn a_volume_with_the_most_logs_is_overwritten_for_hours_without_a_refusal() {
     for shape in SHAPES {
         wear(shape, 64 << 20, 256 << 10, Some(5), 16 << 20);
     }

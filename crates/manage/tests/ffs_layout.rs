@@ -1,4 +1,4 @@
-//! Where the Fast File System puts the blocks of files, as its variants say; and which requests it makes for them.
+//! Where the variants of the Fast File System place the blocks of files, and which requests they make for them.
 
 use firnfs::ffs::{Ffs, MkfsOptions, Options, Run, Variant};
 use firnfs::inode::Kind;
@@ -68,7 +68,7 @@ impl Made {
     }
 }
 
-/// The share of a file's blocks that lie right behind the one before.
+/// The share of a file's blocks that lie right after the block before them.
 fn score(places: &[Run]) -> f64 {
     let good = places.windows(2).filter(|pair| pair[0].addr + pair[0].frags == pair[1].addr).count();
     good as f64 / (places.len() - 1) as f64
@@ -120,7 +120,7 @@ fn a_tail_has_the_fragments_that_it_needs_and_grows_in_place() {
 }
 
 #[test]
-fn smart_frag_puts_the_tail_behind_the_last_block() {
+fn smart_frag_puts_the_tail_right_after_the_last_block() {
     for (smart_frag, is_behind) in [(false, false), (true, true)] {
         let made = make(Tuning { smart_frag, ..tuning() });
         // A broken block elsewhere attracts fragments.
@@ -134,7 +134,7 @@ fn smart_frag_puts_the_tail_behind_the_last_block() {
 fn reallocation_makes_clusters_where_free_space_is_scattered() {
     let score_of = |reallocates: bool| {
         let made = make(Tuning { reallocates, ..tuning() });
-        // Every second block at the beginning of the group is taken; larger free space lies behind.
+        // Every second block at the beginning of the group is in use; larger free space follows.
         for n in 0..80 {
             made.file(&format!("f{n}"), BLOCK_BYTES);
         }

@@ -1,7 +1,7 @@
 //! FORMAT.md and FORMAT-FFS.md agree with the code: their generated blocks are compared with the code's own declarations.
 //!
 //! A block is between `<!-- generated: NAME -->` and `<!-- end -->`. Setting `FIRNFS_REGENERATE=1` rewrites the blocks
-//! instead of comparing them; the rest of the file is left alone.
+//! instead of comparing them; the rest of the file is not changed.
 
 use firnfs::lfs::{Counters, LIVE_SLOT, LogKind};
 use firnfs::ufs::{index, xattr};

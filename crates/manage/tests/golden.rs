@@ -434,7 +434,7 @@ fn assert_content<S: Engine>(s: &Session<'_, S>) {
 #[test]
 fn an_image_with_the_reserved_bits_of_summaries_set_reads_back_and_is_sound() {
     let image = image("v1-reserved-bits.sectors");
-    assert!(golden_listing() == listing(&image), "what is in it is what is in the golden image");
+    assert!(golden_listing() == listing(&image), "it has the same content as the golden image");
     assert_holds_what_was_written(image.clone());
     let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));
     let clock = Arc::new(VirtualClock::at(1_000_000_002_000_000_000));
@@ -443,7 +443,7 @@ fn an_image_with_the_reserved_bits_of_summaries_set_reads_back_and_is_sound() {
 }
 
 #[test]
-fn an_image_in_whose_indexes_none_wait_opens_reads_back_and_grows() {
+fn an_image_without_waiting_pairs_in_its_indexes_opens_reads_back_and_grows() {
     let image = image("v1-none-wait.sectors");
     assert_holds_what_was_written(image.clone());
     let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(image));

@@ -62,7 +62,7 @@ impl Idle {
         while self.clock.now_ns() < end_ns {
             let sleep_ms = self.volume.background().unwrap();
             calls += 1;
-            assert!(calls < 100_000, "it spins");
+            assert!(calls < 100_000, "the background work never sleeps");
             self.clock.advance_ms(sleep_ms as i64);
         }
         calls
@@ -83,7 +83,7 @@ fn cleaning_alone() -> Options {
 }
 
 #[test]
-fn an_hour_of_idleness_is_used_in_its_first_seconds_and_then_slept_through() {
+fn an_idle_hour_has_work_in_its_first_seconds_and_none_after() {
     let idle = Idle::new(cleaning_alone());
     idle.use_it();
     let (before, ready_before) = (idle.counters(), idle.ready_segments());
@@ -101,7 +101,7 @@ fn an_hour_of_idleness_is_used_in_its_first_seconds_and_then_slept_through() {
 }
 
 #[test]
-fn what_is_emptied_by_itself_is_not_moved() {
+fn blocks_of_a_segment_that_empties_by_itself_are_not_moved() {
     let idle = Idle::new(cleaning_alone());
     for n in 0..40u64 {
         let ino = create(&idle.volume, InodeNo::ROOT, &format!("f{n}"), Kind::Regular);
@@ -116,7 +116,7 @@ fn what_is_emptied_by_itself_is_not_moved() {
 }
 
 #[test]
-fn a_user_who_comes_back_ends_a_pass_before_it_moves_anything() {
+fn a_request_of_a_user_ends_a_pass_before_it_moves_anything() {
     let idle = Idle::new(cleaning_alone());
     idle.use_it();
     idle.clock.advance_ms(1_999);

@@ -33,7 +33,7 @@ const WRITERS: u64 = 2;
 const VERSIONS: u64 = 3;
 /// Two blocks and a bit, more than an inode can hold.
 const CALM_BYTES: usize = 9_000;
-/// So much that writers wait for room again and again.
+/// Large enough that writers wait for room over and over.
 const PRESSED_BYTES: usize = 60_000;
 /// Power cuts in the history of each schedule.
 const CUTS: usize = 4;
@@ -256,37 +256,38 @@ fn check(scheduler: impl Scheduler + 'static, life: impl Fn(&SparseImage) + Send
 }
 
 #[test]
-fn in_random_orders_nobody_waits_for_ever_and_nothing_synced_is_lost() {
+fn in_random_orders_no_thread_waits_for_ever_and_nothing_synced_is_lost() {
     check(RandomScheduler::new(schedules()), |image| live_and_check(image, CALM_BYTES, true));
 }
 
 #[test]
-fn with_few_switches_at_the_worst_moments_neither() {
+fn nor_with_few_switches_at_the_worst_moments() {
     check(PctScheduler::new(3, schedules()), |image| live_and_check(image, CALM_BYTES, true));
 }
 
 #[test]
-fn when_writers_wait_for_room_neither() {
+fn nor_when_writers_wait_for_room() {
     check(RandomScheduler::new(schedules()), |image| {
         live_and_check(image, PRESSED_BYTES, true);
     });
 }
 
 #[test]
-fn when_writers_wait_for_room_and_few_switch_neither() {
+fn nor_when_writers_wait_for_room_and_switches_are_few() {
     check(PctScheduler::new(3, schedules()), |image| {
         live_and_check(image, PRESSED_BYTES, true);
     });
 }
 
-/// A writer that waits for room is told that nobody makes it any more. It is the only user: no other user's requests wake it.
+/// A writer that waits for room must learn that the background thread no longer makes any. It is the only user: no other
+/// user's requests wake it.
 #[test]
-fn when_background_work_ends_while_a_writer_waits_for_it_neither() {
+fn nor_when_background_work_ends_while_a_writer_waits_for_it() {
     check(RandomScheduler::new(schedules()), end_background_work_amid_writes);
 }
 
 #[test]
-fn when_writers_make_room_themselves_neither() {
+fn nor_when_writers_make_room_themselves() {
     check(RandomScheduler::new(schedules()), |image| {
         live_and_check(image, PRESSED_BYTES, false);
     });
@@ -295,7 +296,7 @@ fn when_writers_make_room_themselves_neither() {
 /// The checker works: if notifications are lost from some moment on, a thread waits for ever.
 #[test]
 #[should_panic(expected = "deadlock")]
-fn notifications_that_reach_nobody_are_found() {
+fn lost_notifications_are_found() {
     check(RandomScheduler::new(schedules()), |image| {
         lose_notifications(Some(thread_rng().gen_range(0..40)));
         live(image, CALM_BYTES, true);

@@ -49,7 +49,8 @@ impl Hand {
             if let Request::Write { at_bytes, data } = &request {
                 self.assert_no_discard_under_way(*at_bytes, data.len() as u64);
             }
-            let failure = || DeviceError::of(&request, FailureKind::Io, Arc::from("test"), "no luck");
+            let failure =
+                || DeviceError::of(&request, FailureKind::Io, Arc::from("test"), "the device failed");
             let fails = self.fail_next_flush && matches!(request, Request::Flush);
             self.fail_next_flush &= !fails;
             let result = if fails {
@@ -102,7 +103,7 @@ impl Hand {
             };
             self.overcome(stop)?;
         }
-        panic!("no end in sight");
+        panic!("the core does not finish");
     }
 
     fn overcome(&mut self, stop: Stop) -> Result<(), FsError> {
@@ -188,10 +189,10 @@ fn a_segment_that_a_reader_holds_is_not_discarded() {
     hand.vfs.store_mut().unpin(plan.pin);
 }
 
-/// A volume that is full except for the segments that a reader still holds is not full: a writer that needs
-/// them waits for the reader.
+/// A volume that has room only in segments that a reader holds is not full: a writer that needs them waits for the
+/// reader.
 #[test]
-fn who_needs_the_segments_that_readers_hold_waits_for_them() {
+fn a_writer_that_needs_segments_that_readers_hold_waits_for_the_readers() {
     let options = Options { cache_bytes: 2 << 20, write_threshold_bytes: 256 << 10, ..Options::default() };
     let mut hand = Hand::open(new_device(128 << 20, 0), options);
     let read = hand.create("read");
@@ -240,13 +241,13 @@ fn who_needs_the_segments_that_readers_hold_waits_for_them() {
         hand.overcome(stop).unwrap();
     };
     assert_eq!(last, Step::Waiting, "after {written} bytes");
-    assert!(hand.vfs.store_mut().unpin(pins.remove(0)), "somebody waits for the readers");
+    assert!(hand.vfs.store_mut().unpin(pins.remove(0)), "a writer waits for the readers");
     pins.into_iter().for_each(|pin| _ = hand.vfs.store_mut().unpin(pin));
     hand.write(late, written, &pattern(3, 512 << 10));
 }
 
 #[test]
-fn a_flush_that_failed_is_not_made_good_by_the_next() {
+fn a_later_flush_does_not_make_up_for_a_failed_one() {
     let device = new_device(16 << 20, 0);
     let mut hand = Hand::open(device, Options::default());
     hand.create("file");

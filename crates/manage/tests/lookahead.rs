@@ -1,4 +1,4 @@
-//! Look-ahead is earned: how much is read from the device for a given request, at random and in sequence.
+//! Look-ahead: how much is read from the device for each byte asked for, at random and in sequence.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn cost_of(places: impl Iterator<Item = u64>) -> (f64, u64) {
 }
 
 #[test]
-fn random_reads_fetch_hardly_more_than_they_ask_for() {
+fn random_reads_fetch_little_more_than_they_ask_for() {
     let mut state = 42u64;
     let places = (0..FILE_BYTES / READ_BYTES).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -127,7 +127,7 @@ impl Load {
 }
 
 /// Works on that many files with that cache; returns the additional memory of the process.
-#[allow(clippy::disallowed_methods)] // it tells how long it took
+#[allow(clippy::disallowed_methods)] // it reports how long it took
 fn memory_for(files: u64, cache_bytes: u64, stream_bytes: u64) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let device = volume_of_1_tib(&dir.path().join("disk.img"));

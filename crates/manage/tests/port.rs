@@ -1,4 +1,4 @@
-//! The cleaner's port: whatever a cleaner says or omits, content stays and the volume stays intact.
+//! The cleaner's port: whatever a cleaner sends or omits, no content is lost and the volume stays intact.
 
 use firnfs_manage::LogVolume;
 mod common;
@@ -139,7 +139,7 @@ fn moving_changes_no_times() {
 }
 
 #[test]
-fn what_died_since_the_cleaner_looked_is_not_brought_back() {
+fn blocks_that_died_since_the_cleaner_looked_do_not_come_back() {
     let mut fixture = Fixture::new(64 << 20);
     let looked: Vec<_> = fixture.candidates().into_iter().take(6).map(|s| fixture.blocks(s)).collect();
     fixture.overwrite(77);
@@ -160,7 +160,7 @@ fn what_died_since_the_cleaner_looked_is_not_brought_back() {
 }
 
 #[test]
-fn lies_move_nothing_and_harm_nothing() {
+fn false_requests_move_nothing_and_harm_nothing() {
     let fixture = Fixture::new(64 << 20);
     let victim = fixture.candidates()[0];
     let truth = *fixture.blocks(victim).last().unwrap();
@@ -219,7 +219,7 @@ fn damage(device: &dyn Device, at_bytes: u64) {
 }
 
 #[test]
-fn a_segment_whose_files_have_damaged_records_is_left_alone_and_the_request_ends() {
+fn a_segment_whose_files_have_damaged_records_is_not_cleaned_and_the_request_ends() {
     within_two_minutes(|| {
         let fixture = Fixture::new(64 << 20);
         let segments = fixture.candidates();
@@ -269,7 +269,7 @@ fn a_segment_whose_files_have_damaged_records_is_left_alone_and_the_request_ends
 }
 
 #[test]
-fn moving_a_part_of_every_segment_for_ever_leaves_the_reserve_to_others() {
+fn a_cleaner_that_keeps_moving_parts_of_segments_does_not_use_the_reserve() {
     within_two_minutes(|| {
         let mut fixture = Fixture::new(17 << 20);
         let mut refused = 0;

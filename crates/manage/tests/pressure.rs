@@ -29,7 +29,7 @@ const TINY_CACHE: Options = Options {
 };
 
 #[test]
-fn inodes_dirty_beyond_their_share_of_memory_leave_room_for_the_one_at_work() {
+fn dirty_inodes_beyond_their_share_of_memory_leave_room_for_the_running_operation() {
     within_two_minutes(|| {
         let device = new_device(64 << 20, 0);
         let (volume, _) = mount(&device, TINY_CACHE);
@@ -46,7 +46,7 @@ fn inodes_dirty_beyond_their_share_of_memory_leave_room_for_the_one_at_work() {
 }
 
 #[test]
-fn blocks_dirty_beyond_all_memory_leave_room_for_the_one_at_work() {
+fn dirty_blocks_beyond_all_memory_leave_room_for_the_running_operation() {
     within_two_minutes(|| {
         let device = new_device(64 << 20, 0);
         let (volume, _) = mount(&device, TINY_CACHE);
@@ -201,7 +201,7 @@ fn deletions_in_masses_between_two_commits_fit_the_log() {
 }
 
 #[test]
-fn hot_data_is_overwritten_for_ever_beside_cold_data_of_great_age() {
+fn hot_data_is_overwritten_for_ever_beside_very_old_cold_data() {
     within_two_minutes(|| {
         let device = new_device(32 << 20, 0);
         let options = Options { write_threshold_bytes: 512 << 10, ..Options::default() };
@@ -255,7 +255,7 @@ fn random_blocks_of_one_large_file_are_overwritten_at_80_percent() {
 }
 
 #[test]
-fn what_the_threshold_committed_is_durable_within_the_commit_interval() {
+fn changes_committed_at_the_threshold_are_durable_within_the_commit_interval() {
     let device = new_device(64 << 20, 0);
     let options = Options { write_threshold_bytes: 1 << 20, ..Options::default() };
     let (volume, clock) = mount(&device, options);

@@ -46,7 +46,7 @@ fn data(ino: InodeNo, index: u64) -> BlockKey {
 }
 
 #[test]
-fn what_changes_during_a_scrub_is_no_finding() {
+fn changes_during_a_scrub_are_not_findings() {
     let device = new_device(64 << 20, 2048);
     let (volume, _) = mount(&device, Options { checkpoint_bytes: 1 << 20, ..Options::default() });
     let files = populate(&volume, 120);
@@ -72,7 +72,7 @@ fn what_changes_during_a_scrub_is_no_finding() {
 }
 
 #[test]
-fn damage_is_found_with_its_path_and_what_is_overwritten_meanwhile_is_not() {
+fn damage_is_reported_with_its_path_unless_it_is_overwritten_during_the_scrub() {
     let device = new_device(64 << 20, 2048);
     let (volume, _) = mount(&device, Options::default());
     let files = populate(&volume, 60);
@@ -97,7 +97,7 @@ fn damage_is_found_with_its_path_and_what_is_overwritten_meanwhile_is_not() {
 }
 
 #[test]
-fn a_scrub_holds_up_nobody_on_a_volume_that_is_overwritten_again_and_again() {
+fn a_scrub_delays_no_writer_of_a_volume_that_is_overwritten_over_and_over() {
     let device = new_device(24 << 20, 2048);
     let (volume, _) = mount(&device, Options { checkpoint_bytes: 1 << 20, ..Options::default() });
     let files = populate(&volume, 60);
@@ -120,7 +120,7 @@ fn a_scrub_holds_up_nobody_on_a_volume_that_is_overwritten_again_and_again() {
 }
 
 #[test]
-fn a_stopped_scrub_reads_no_more_and_lets_go() {
+fn a_stopped_scrub_reads_no_more_and_releases_its_segments() {
     let device = new_device(64 << 20, 2048);
     let (volume, _) = mount(&device, Options::default());
     populate(&volume, 60);
@@ -156,10 +156,10 @@ fn assert_all_there(device: &Arc<dyn Device>, files: &[InodeNo]) {
 }
 
 #[test]
-fn a_false_alarm_is_taken_back_and_what_was_waiting_is_written() {
+fn after_a_false_alarm_the_volume_is_writable_again_and_waiting_changes_are_written() {
     let device = new_device(64 << 20, 2048);
     let (volume, _) = mount(&device, Options::default());
-    // Snapshot in memory.
+    // Changes that are only in memory.
     let files = populate(&volume, 60);
     volume.doubt("a test says so");
     assert!(!is_writable(&volume));
@@ -226,7 +226,7 @@ fn after_a_failed_log_write_the_volume_is_writable_again_once_the_device_works()
 }
 
 #[test]
-fn after_a_failed_flush_nobody_knows_what_the_device_holds_and_the_volume_stays_read_only() {
+fn after_a_failed_flush_the_content_of_the_device_is_unknown_and_the_volume_stays_read_only() {
     let disk = Arc::new(FaultyDisk::new(new_device(64 << 20, 2048), 1));
     let device: Arc<dyn Device> = disk.clone();
     let (volume, _) = mount(&device, Options::default());
@@ -240,7 +240,7 @@ fn after_a_failed_flush_nobody_knows_what_the_device_holds_and_the_volume_stays_
 }
 
 #[test]
-fn what_dies_during_a_scrub_is_not_written_over() {
+fn blocks_that_die_during_a_scrub_are_not_overwritten() {
     let device = new_device(64 << 20, 2048);
     let (volume, _) = mount(&device, Options { checkpoint_bytes: 1 << 20, ..Options::default() });
     let rewrite = |ino, bytes: usize| {

@@ -72,7 +72,7 @@ impl Sorted {
 }
 
 #[test]
-fn a_volume_has_as_many_logs_as_its_size_bears_and_they_take_hardly_any_capacity() {
+fn a_volume_has_logs_in_proportion_to_its_size_and_they_take_little_capacity() {
     for (segments, placement) in [
         (28, PlacementName::Split),
         (255, PlacementName::Split),
@@ -90,7 +90,7 @@ fn a_volume_has_as_many_logs_as_its_size_bears_and_they_take_hardly_any_capacity
 }
 
 #[test]
-fn a_placement_asked_for_takes_the_logs_there_are() {
+fn a_requested_placement_uses_the_logs_that_exist() {
     let asked = |placement| Options { placement: Some(placement), ..Options::default() };
     for (data_logs, placement, given) in [
         (2, PlacementName::Dac(6), PlacementName::Dac(2)),
@@ -104,7 +104,7 @@ fn a_placement_asked_for_takes_the_logs_there_are() {
 }
 
 #[test]
-fn what_is_written_again_and_again_lies_apart_from_what_is_not() {
+fn blocks_that_are_rewritten_over_and_over_lie_apart_from_the_others() {
     let sorted = mount(100, Some(5), Options { write_threshold_bytes: 512 << 10, ..Options::default() });
     let file = create(&sorted.volume, InodeNo::ROOT, "f", Kind::Regular);
     for block in (0..1024).step_by(64) {
@@ -119,13 +119,13 @@ fn what_is_written_again_and_again_lies_apart_from_what_is_not() {
         sorted.rest();
     }
     let (hot, cold) = (sorted.logs_of(file, 0..64), sorted.logs_of(file, 64..1280));
-    assert_eq!(cold, new, "what was not written again stays");
+    assert_eq!(cold, new, "blocks that were not rewritten stay in place");
     assert!(hot.is_disjoint(&cold), "{hot:?} and {cold:?}");
     assert!(!new.contains(&META_LOG) && !hot.contains(&META_LOG));
 }
 
 #[test]
-fn what_an_fsync_waits_for_is_one_write_whatever_the_temperatures() {
+fn an_fsync_waits_for_one_write_whatever_the_temperatures() {
     let sorted = mount(100, Some(5), Options { write_threshold_bytes: 512 << 10, ..Options::default() });
     let file = create(&sorted.volume, InodeNo::ROOT, "f", Kind::Regular);
     sorted.write(file, 0, 64);
@@ -200,7 +200,7 @@ struct Pass {
 
 /// BSD-LFS, section 3.5. Partial segments of a pass hold blocks from its victims, and no data that users have written since.
 #[test]
-fn while_cleaned_blocks_are_written_nothing_else_goes_to_their_log() {
+fn while_a_pass_writes_moved_blocks_nothing_else_goes_to_their_log() {
     let passes = cleaned(Options::default());
     for pass in &passes {
         // Data that users wrote for this commit would be born in its epoch; moved blocks were checkpointed before their segment
@@ -214,10 +214,13 @@ fn while_cleaned_blocks_are_written_nothing_else_goes_to_their_log() {
 
 /// Sprite LFS, section 3.5.
 #[test]
-fn age_sort_writes_what_is_moved_oldest_first() {
+fn age_sort_writes_moved_blocks_oldest_first() {
     let with = |placement| cleaned(Options { placement: Some(placement), ..Options::default() });
     let is_sorted = |pass: &Pass| pass.births.is_sorted();
     let sorted = with(PlacementName::AgeSort);
     assert!(sorted.len() > 10 && sorted.iter().all(is_sorted));
-    assert!(!with(PlacementName::Split).iter().all(is_sorted), "in the order of the file they are not");
+    assert!(
+        !with(PlacementName::Split).iter().all(is_sorted),
+        "without age sort the blocks are not sorted by age"
+    );
 }

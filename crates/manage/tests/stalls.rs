@@ -173,7 +173,7 @@ fn hold_at_99_percent(place: Place, habits: Habits, file_bytes: u64) {
         stalls.longest_ns as f64 / place.wait_max_ns() as f64,
         100.0 * stage.disk.work().busy_ns as f64 / (stage.clock.now_ns() - START_NS) as f64,
     );
-    assert!(stalls.count > 0, "nobody had to wait: this tests nothing");
+    assert!(stalls.count > 0, "no writer had to wait, so this tests nothing");
     assert!(
         (stalls.longest_ns as i64) < place.wait_max_ns(),
         "a write waited for {} ns: {} transfers of a segment",
@@ -201,7 +201,7 @@ fn no_writer_on_a_volume_at_99_percent_waits_longer_than_stated() {
 }
 
 #[test]
-fn nor_do_writers_that_never_pause_on_volumes_and_segments_of_two_sizes() {
+fn nor_does_one_that_never_pauses_on_volumes_and_segments_of_two_sizes() {
     for (volume, writes) in [(SMALL, 3_500), (LARGE, 7_000)] {
         for speed in SPEEDS {
             hold_at_99_percent(place(volume, speed), without_pauses(writes, i64::MAX), 64 << 10);

@@ -57,7 +57,7 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_there_after_a_clean_unmount_and_after_a_crash() {
+fn written_data_is_there_after_a_clean_unmount_and_after_a_crash() {
     let device: Arc<dyn Device> = Arc::new(MemDevice::new(64 << 20));
     format(&*device, &mkfs_options(64 << 20)).unwrap();
     let sizes = [0usize, 1, 1000, 2048, 2049, 4096, 5000, 60_000, 3_000_000];

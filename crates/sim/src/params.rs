@@ -171,7 +171,7 @@ impl<'a> Section<'a> {
         value.as_array().map(Vec::as_slice).ok_or_else(|| self.error(key, "allowed: a list"))
     }
 
-    /// Fails if the section has a key that nobody asked for.
+    /// Fails if the section has a key that was not asked for.
     pub fn finish(&self) -> Result<(), ParamError> {
         let seen = self.seen.borrow();
         match self.table.keys().find(|key| !seen.contains(key)) {

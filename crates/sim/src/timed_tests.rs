@@ -154,7 +154,7 @@ fn a_posted_request_proceeds_while_time_passes_for_other_reasons() {
     clock.advance_ms(500);
     disk.wait(tag).unwrap();
     assert_eq!(clock.now_ns(), 500_000_000, "it was complete long before");
-    // A request that arrives while the disk works starts when the disk is free, not when somebody waits.
+    // A request that arrives while the disk works starts when the disk is free, not when a caller waits.
     let first = disk.submit(write(800 << 20));
     clock.advance_ms(1);
     let second = disk.submit(write((800 << 20) + 512));

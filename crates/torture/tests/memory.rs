@@ -203,7 +203,7 @@ fn creating_costs_as_many_looks_in_a_huge_directory_as_in_a_small_one() {
     );
 }
 
-/// Regression: 100,000 orphans after a crash took 100,000 searches of all of them when every stop began anew.
+/// Regression: 100,000 orphans after a crash took 100,000 searches of all of them when every stop began from the start.
 #[test]
 fn releasing_orphans_lists_each_once_however_often_it_is_stopped() {
     const ORPHANS: u64 = 3_000;

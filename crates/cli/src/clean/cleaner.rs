@@ -18,7 +18,7 @@ const SEGMENTS: u64 = 16;
 const SEGMENT_BYTES: u64 = 16 << 20;
 /// Segments written within a second of each other differ only by their utilisation, as in the daemon.
 const AGE_GRAIN_NS: u64 = 1_000_000_000;
-/// Bytes of summaries that moving a segment costs: segments that gain less are left alone.
+/// Bytes of summaries that moving a segment costs; segments that would gain less are not cleaned.
 const OVERHEAD_BYTES: u64 = 8192;
 
 /// What a pass did.
@@ -99,7 +99,7 @@ impl Cleaner {
             moved_blocks: marked.fates.iter().filter(|fate| **fate == WireFate::Moved).count() as u64,
             moved_bytes: marked.moved_bytes,
         };
-        // After a lack of room they may be tried again.
+        // Segments that could not be emptied for lack of room may be tried again.
         if !marked.fates.contains(&WireFate::NoRoom) {
             let left = victims.iter().zip(&cleaned.states).filter(|(_, state)| !is_clean(state));
             self.stubborn.extend(left.map(|(segment, _)| *segment));
@@ -141,7 +141,7 @@ impl Cleaner {
         let answer = self.client.call(op, arguments)?;
         serde_json::from_value(answer).map_err(|e| {
             let message =
-                format!("the daemon answers oddly ({e}); mount the volume with the firn that cleans it");
+                format!("the daemon's answer cannot be understood ({e}); mount the volume with the version of firn that cleans it");
             ClientError::Refused(OpError::new(ErrorKind::Failed, message))
         })
     }

@@ -37,7 +37,7 @@ struct Summary {
     moved_bytes: u64,
     /// Files and directories of which a part was left out for lack of clean segments.
     short: u64,
-    /// Those, with the reason and the seams left in them.
+    /// These files and directories, with the reason and the seams left in them.
     left: Vec<String>,
     /// Files and directories that could not be read, with the reasons.
     failed: Vec<String>,
@@ -58,7 +58,7 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
         let Summary { files, directories, seams_before, seams_after, moved_bytes, .. } = summary;
         writeln!(
             out,
-            "{} files in {} directories, {} written again",
+            "{} files in {} directories, {} rewritten",
             Count(files),
             Count(directories),
             Bytes(moved_bytes)
@@ -78,8 +78,10 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
         )));
     }
     if summary.short > 0 {
-        let message =
-            format!("{} files and directories are not all in order, for lack of room", Count(summary.short));
+        let message = format!(
+            "{} files and directories are not completely in order, for lack of room",
+            Count(summary.short)
+        );
         return Err(Failure::failed(message).advise("delete some files, and run this again"));
     }
     Ok(())
@@ -139,7 +141,9 @@ fn put_in_order(
     while let Some(at) = from {
         let answer = client.call("coalesce", json!({ "ino": found.ino(), "from": at }))?;
         let done: Coalesced = serde_json::from_value(answer).map_err(|e| {
-            let message = format!("the daemon answers oddly ({e}); mount the volume with this firn");
+            let message = format!(
+                "the daemon's answer cannot be understood ({e}); mount the volume with this version of firn"
+            );
             ClientError::Refused(OpError::new(ErrorKind::BadRequest, message))
         })?;
         summary.seams_before += done.seams_before;
@@ -150,7 +154,7 @@ fn put_in_order(
             seams_left += done.seams_after;
         }
         bar.tell(format_args!(
-            "{} files, {} written again, {} of {} seams left",
+            "{} files, {} rewritten, {} of {} seams left",
             Count(summary.files),
             Bytes(summary.moved_bytes),
             Count(summary.seams_after),
@@ -161,7 +165,7 @@ fn put_in_order(
     if let Some(why) = shortage {
         let why = match why {
             Shortage::Full => "more than 90% of the volume is live",
-            Shortage::NoGain => "cleaning gains no more segments",
+            Shortage::NoGain => "cleaning gains no segments any more",
         };
         summary.short += 1;
         summary.left.push(format!("{}: {} seams left, {why}", path.display(), Count(seams_left)));

@@ -37,26 +37,26 @@ Examples:
   firn clean /mnt --once --json                  one pass, for scripts
   firn clean /mnt/db --coalesce                  put the files below /mnt/db in order, for sequential reads
 
-Without a goal it waits for writes and keeps twice as many segments clean as those below which
-the daemon cleans by itself. The daemon checks every request: stopping or killing this command
-at any point is safe. Exit code 1 says that --until could not be reached."))]
+Without a goal it waits for writes and keeps segments clean: twice as many as the daemon's own limit, below
+which the daemon cleans by itself. The daemon checks every request: stopping or killing this command
+at any point is safe. Exit code 1 means that --until could not be reached."))]
 pub struct CleanArgs {
     /// Any path on the mount
     pub path: PathBuf,
-    /// Which segments are cleaned
+    /// How the segments to clean are chosen
     #[arg(long, default_value_t = Policy::default())]
     pub policy: Policy,
-    /// Clean at most so many segments
-    #[arg(long, group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Clean at most N segments
+    #[arg(long, value_name = "N", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
     pub segments: Option<u64>,
-    /// Clean until so many segments are clean
-    #[arg(long, value_name = "CLEAN", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Clean until N segments are clean
+    #[arg(long, value_name = "N", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
     pub until: Option<u64>,
-    /// Make one pass: as many segments as are moved at once
+    /// Make one pass, over as many segments as the daemon moves at once
     #[arg(long, group = "goal")]
     pub once: bool,
-    /// Write scattered files below PATH again in order, instead of cleaning segments (a mount does so by itself when nobody
-    /// uses it and they have not changed for a minute)
+    /// Rewrite scattered files below PATH in order, instead of cleaning segments (an idle mount does so by itself for files
+    /// that have not changed for a minute)
     #[arg(long, group = "goal", conflicts_with = "policy")]
     pub coalesce: bool,
     /// Print JSON for programs
@@ -109,7 +109,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     let cleaned = clean(&mut Cleaner::new(client, args.policy), &goal, &mut summary, &bar);
     drop(bar);
     match cleaned {
-        // Told by the daemon or noticed: the volume is gone, and the cleaner's work is over.
+        // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
         Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
         other => other.map_err(|e| failure_of(&e))?,
     }
@@ -124,7 +124,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     })?;
     match (goal, summary.room) {
         (Goal::Until(clean), Some(room)) if room.clean < clean => {
-            let message = format!("only {} segments are clean; nothing left is worth cleaning", room.clean);
+            let message = format!("only {} segments are clean; cleaning more would gain nothing", room.clean);
             Err(Failure::failed(message).advise("ask for fewer, or delete some files"))
         }
         _ => Ok(()),
@@ -192,7 +192,7 @@ fn failure_of(error: &ClientError) -> Failure {
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
         ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
             Failure::new(Exit::NotAVolume, "this volume has no log to clean")
-                .advise("volumes in memory need no cleaning; mount others with this firn")
+                .advise("volumes in memory need no cleaning; if this one is on a device, mount it with this version of firn")
         }
         _ => Failure::failed(error.to_string()),
     }

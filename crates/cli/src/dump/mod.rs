@@ -23,9 +23,9 @@ use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
   firn dump disk.img --inode 1        the root directory's inode and its blocks
   firn dump disk.img --ifile --json   inode map and segment usage, for scripts
 
-Inodes and segment usage are shown as a mount would find them, with the log behind the newest
-checkpoint taken into account. Of a mounted volume firn shows what is on the device, which may be
-older than what the mount shows: run `firn sync` first.")]
+Inodes and segment usage are shown as a mount would find them: as of the newest checkpoint, rolled
+forward by the log after it. For a mounted volume firn shows the content of the device, which may be
+older than that of the mount: run `firn sync` first.")]
 pub struct DumpArgs {
     /// Image file, block device, or any path on a mount
     pub image: PathBuf,

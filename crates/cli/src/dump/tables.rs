@@ -1,7 +1,7 @@
 //! Inode map and segment usage as a mount would see them now: those of the newest checkpoint, updated by
 //! roll-forward.
 //!
-//! If the volume cannot be opened, which may be why the user looks, the tables are those of the checkpoint alone, and
+//! If the volume cannot be opened (a likely reason to dump it), the tables are those of the checkpoint alone, and
 //! [`Tables::why_checkpoint`] says so.
 
 use crate::failure::{Done, Failure};

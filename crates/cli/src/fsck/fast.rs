@@ -66,7 +66,7 @@ fn check(args: &FsckArgs) -> Done<View> {
 
 fn repair(args: &FsckArgs) -> Done<View> {
     if !args.yes && (args.json || !stdin().is_terminal()) {
-        return Err(Failure::usage("--repair asks about what it found, and nobody is there to answer")
+        return Err(Failure::usage("--repair asks about its findings, but there is no terminal to ask on")
             .advise("add --yes to repair without asking"));
     }
     let device: Arc<dyn Device> = Arc::new(open(&args.image, Access::ReadWrite)?);
@@ -131,7 +131,7 @@ fn describe(out: &mut dyn Write, view: &View) -> std::io::Result<()> {
         Count(view.held_frags)
     )?;
     if !view.clean && view.not_repaired.is_empty() {
-        writeln!(out, "'firn fsck --repair {image}' repairs what can be repaired")?;
+        writeln!(out, "'firn fsck --repair {image}' repairs the errors that can be repaired")?;
     }
     Ok(())
 }

@@ -40,32 +40,32 @@ pub const USAGE: u8 = 16;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   firn fsck disk.img                     check; nothing is written
-  firn fsck disk.img --all-checkpoints   check what each of the two checkpoints leads to
+  firn fsck disk.img --all-checkpoints   check the state of each of the two checkpoints
   firn fsck disk.img --repair            repair what is wrong, asking about each finding
   firn fsck disk.img --repair -y         without asking
-  firn fsck disk.img --salvage new.img   put together what the log still says, in a new image
+  firn fsck disk.img --salvage new.img   rebuild the volume from its log, in a new image
   firn fsck /dev/sdb1 --json             for scripts
 
 Reads everything that is live and verifies every checksum. A volume that was
-not unmounted is checked as a mount would see it. Files and trees that have lost
-their names get one in lost+found. A repair can be interrupted and run again. A
-sound volume is never written to.
+not unmounted is checked as a mount would see it. A repair gives files and trees
+that have lost their names new ones in lost+found; it can be interrupted and run
+again. A sound volume is never written to.
 
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 
 Exit codes, as of fsck(8):
   0   no errors
   1   errors, all repaired
-  4   errors left (5: others were repaired)
+  4   errors left (5: other errors were repaired)
   8   the check could not be done: in use, no volume, I/O
-  16  the command line makes no sense")]
+  16  the command line is invalid")]
 pub struct FsckArgs {
     /// Image file or block device; not mounted
     pub image: PathBuf,
-    /// Check what each retained checkpoint leads to, not only the newest
+    /// Check the state of each retained checkpoint, not only of the newest
     #[arg(long)]
     pub all_checkpoints: bool,
-    /// Repair what can be repaired
+    /// Repair the errors that can be repaired
     #[arg(long, conflicts_with = "all_checkpoints")]
     pub repair: bool,
     /// Do not ask: repair everything
@@ -74,13 +74,13 @@ pub struct FsckArgs {
     /// Rebuild the volume in this new image from its segment summaries alone
     #[arg(long, value_name = "OUT", conflicts_with_all = ["all_checkpoints", "repair"])]
     pub salvage: Option<PathBuf>,
-    /// Segment size, where no superblock is left [default: what the log says]
+    /// Segment size, if no superblock is left [default: as found in the log]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
     pub segment_size: Option<u64>,
-    /// Block size, where no superblock is left [default: what the log says]
+    /// Block size, if no superblock is left [default: as found in the log]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
     pub block_size: Option<u64>,
-    /// Print JSON for programs; repairs need --yes then
+    /// Print JSON for programs; a repair then needs --yes
     #[arg(long)]
     pub json: bool,
 }
@@ -147,7 +147,10 @@ fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()
     view.checks.iter().try_for_each(|check| check.describe(out, &image))?;
     let is_damaged = view.checks.iter().any(|check| !check.clean);
     if is_damaged && view.repairs.is_empty() {
-        writeln!(out, "nothing was changed; 'firn fsck --repair {image}' repairs what can be repaired")?;
+        writeln!(
+            out,
+            "nothing was changed; 'firn fsck --repair {image}' repairs the errors that can be repaired"
+        )?;
     }
     Ok(())
 }
@@ -159,7 +162,7 @@ fn refuse_mounted(image: &Path) -> Done {
         Some(mounted) if !mount::is_dead(&mounted.mountpoint) => {
             let place = mounted.mountpoint.display();
             let message = format!("{} is mounted on {place}", image.display());
-            Err(Failure::new(Exit::Refused, message).advise(format!("'firn umount {place}' first")))
+            Err(Failure::new(Exit::Refused, message).advise(format!("unmount it first: firn umount {place}")))
         }
         _ => Ok(()),
     }
@@ -189,11 +192,11 @@ fn impossible(image: &Path, error: &CheckError) -> Failure {
     let failure = Failure::new(Exit::NotAVolume, format!("{}: {error}", image.display()));
     match error {
         CheckError::NotFirnfs(NotFirnfs::NoSuperblock(_)) => {
-            failure.advise("check the path; if it was one, try --salvage")
+            failure.advise("check the path; if it was a firnfs volume, try --salvage")
         }
         CheckError::NotFirnfs(NotFirnfs::Version(_)) => failure.advise("use a firn that knows this version"),
         CheckError::NotFirnfs(NotFirnfs::Truncated { .. }) => {
-            failure.advise("copy it again from where it is whole, or try --salvage")
+            failure.advise("copy it again from an intact source, or try --salvage")
         }
         CheckError::Fs(FsError::Corrupt { .. }) => failure.advise("try --salvage"),
         CheckError::NotFirnfs(NotFirnfs::Io(_)) | CheckError::Fs(_) => failure,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// There is no terminal to ask on, the volume is in use or is no volume, or a write fails.
 pub fn run(args: &FsckArgs) -> Done<FsckView> {
     if !args.yes && (args.json || !stdin().is_terminal()) {
-        return Err(Failure::usage("--repair asks about each finding, and nobody is there to answer")
+        return Err(Failure::usage("--repair asks about each finding, but there is no terminal to ask on")
             .advise("add --yes to repair without asking"));
     }
     let device: Arc<dyn Device> = Arc::new(open(&args.image, Access::ReadWrite)?);

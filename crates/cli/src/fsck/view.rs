@@ -171,7 +171,7 @@ impl RepairView {
         let said = action.finding.describe();
         let (outcome, done) = match &action.outcome {
             Outcome::Repaired => (said.repair.to_owned(), true),
-            Outcome::Declined => ("left as it is".to_owned(), false),
+            Outcome::Declined => ("not repaired: declined".to_owned(), false),
             Outcome::Impossible(why) => (format!("could not be repaired: {why}"), false),
         };
         Self { code: said.code, place: said.place, outcome, done }
@@ -207,7 +207,7 @@ fn phase_title(phase: u8) -> &'static str {
         0 => "Superblocks and checkpoints",
         1 => "Phase 1: inodes and blocks",
         2 => "Phase 2: directories",
-        3 => "Phase 3: trees and files that nothing leads to",
+        3 => "Phase 3: unreachable trees and files",
         4 => "Phase 4: link counts",
         _ => "Phase 5: inode map, segment usage, counts",
     }

@@ -62,7 +62,7 @@ impl Image {
                     Bytes(device_bytes)
                 ),
             )
-            .advise("copy it again from where it is whole"));
+            .advise("copy it again from an intact source"));
         }
         let slots = superblock.checkpoint_at_bytes.map(|at_bytes| {
             let bytes = read_lossy(&file, at_bytes, CHECKPOINT_SLOT_BYTES as usize);
@@ -80,7 +80,7 @@ impl Image {
             self.slots.iter().filter_map(|slot| slot.as_ref().err()).find(|e| e.what == UNKNOWN_FEATURES)
         {
             let message =
-                format!("{} has features of a newer version of firn ({newer})", self.path.display());
+                format!("{} uses features of a newer version of firn ({newer})", self.path.display());
             return Err(Failure::new(Exit::NotAVolume, message).advise("use that version"));
         }
         self.slots.iter().flatten().max_by_key(|checkpoint| checkpoint.epoch).ok_or_else(|| {

@@ -15,9 +15,9 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes of a cluster where no variant is asked for.
+/// Bytes of a cluster if no variant is asked for.
 const CLUSTER_BYTES: u32 = 64 << 10;
-/// Parts that a block is divided into if nothing is asked for.
+/// Fragments of a block if no fragment size is asked for.
 const FRAGS_PER_BLOCK: u32 = 8;
 
 /// See [`Variant`].
@@ -67,7 +67,7 @@ pub fn refuse_options(args: &MkfsArgs) -> Done {
         || args.realloc
         || args.no_switch
         || args.smart_frag;
-    if any { Err(Failure::usage("that option needs --type ffs".to_owned())) } else { Ok(()) }
+    if any { Err(Failure::usage("one of the options needs --type ffs".to_owned())) } else { Ok(()) }
 }
 
 /// Makes the volume.
@@ -82,7 +82,7 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
     let device = plan.open()?;
     let write = || -> Done {
         wipe_if_needed(&plan, &device)
-            .map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
+            .map_err(|e| Failure::failed(format!("cannot wipe the existing content: {e}")))?;
         firnfs_manage::format_ffs(&device, &options).map_err(|e| impossible(&e))
     };
     write().inspect_err(|_| plan.remove_new())?;

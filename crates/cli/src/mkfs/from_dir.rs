@@ -85,7 +85,7 @@ pub fn copy_tree<S: Engine>(
     let root = std::fs::metadata(tree).map_err(|e| Failure::io("cannot read", tree, &e))?;
     if !root.is_dir() {
         return Err(Failure::usage(format!("{} is not a directory", tree.display()))
-            .advise("--from-dir takes the directory whose content the volume shall have"));
+            .advise("--from-dir takes the directory whose content is copied into the volume"));
     }
     let mut copier = Copier { volume, linked: FxHashMap::default(), totals: Totals::default(), leave_out };
     let mut open = vec![OpenDirectory::new(tree.to_owned(), root, InodeNo::ROOT)?];
@@ -238,7 +238,7 @@ impl<S: Engine> Copier<'_, S> {
                         "{} became shorter while it was copied",
                         path.display()
                     ))
-                    .advise("copy a tree that nobody changes meanwhile"));
+                    .advise("copy a tree that does not change during the copy"));
                 }
                 self.volume
                     .write_all(ino, at_bytes, &buffer[..got], false)

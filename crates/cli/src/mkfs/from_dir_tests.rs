@@ -94,7 +94,7 @@ fn assert_same(volume: &Volume<MemStore>, ino: InodeNo, path: &Path) {
 }
 
 #[test]
-fn a_tree_with_one_of_everything_arrives_as_it_was() {
+fn a_tree_with_one_object_of_each_kind_is_copied_exactly() {
     let tree = tempfile::tempdir().unwrap();
     let at = |name: &str| tree.path().join(name);
     std::fs::create_dir_all(at("deep/er")).unwrap();
@@ -152,7 +152,7 @@ fn holes_stay_holes() {
     volume.read(attr.ino, 5 << 20, &mut found).unwrap();
     assert_eq!(&found, b"middle");
     let hole = volume.run(|vfs, _| vfs.seek(attr.ino, (5 << 20) + 4096, Seek::Hole)).unwrap();
-    assert!(hole < 6 << 20, "the hole behind the data begins at {hole}");
+    assert!(hole < 6 << 20, "the hole after the data begins at {hole}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ const WIPE_STEP_BYTES: u64 = 64 << 10;
 
 Sizes: K, M, G, T count in powers of 1024, KB, MB, GB, TB in powers of 1000.
 Never overwrites a known file system, container or partition table without --force, and never
-what is mounted.")]
+overwrites a mounted volume.")]
 pub struct MkfsArgs {
     /// Image file, made if it does not exist, or block device
     pub image: PathBuf,
@@ -60,19 +60,20 @@ pub struct MkfsArgs {
     /// ffs: fragment size, the block size / 1, 2, 4 or 8, at least 512 [default: an eighth of the block size]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub frag_size: Option<u64>,
-    /// ffs: layout of the Fast File Systems that the papers measured, for their disk [default: clusters of 64 KiB, no gaps]
+    /// ffs: the layout of one of the Fast File Systems measured in the papers, for their disk [default: clusters of 64 KiB, no
+    /// gaps]
     #[arg(long, value_name = "NAME", value_enum)]
     pub variant: Option<fast::VariantArg>,
-    /// ffs: share of the space that is kept free, in percent
+    /// ffs: percentage of the space that is kept free
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=50))]
     pub minfree: Option<u32>,
     /// ffs: move full clusters to contiguous blocks before they are written
     #[arg(long)]
     pub realloc: bool,
-    /// ffs: a file keeps its group until its second indirect block
+    /// ffs: keep a file in its cylinder group until its second indirect block
     #[arg(long)]
     pub no_switch: bool,
-    /// ffs: the tail of a file goes behind its last whole block
+    /// ffs: place the tail of a file right after its last whole block
     #[arg(long)]
     pub smart_frag: bool,
     /// Segment size, a power of two from 256K to 64M
@@ -88,7 +89,7 @@ pub struct MkfsArgs {
     /// [default: one for each 256 segments beside the first two]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=5))]
     pub data_logs: Option<u8>,
-    /// Destroy what is there
+    /// Overwrite existing content
     #[arg(long)]
     pub force: bool,
     /// Print JSON for programs
@@ -151,7 +152,8 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
 }
 
 fn write_volume(plan: &MkfsPlan, device: &FileDevice, options: &MkfsOptions, data_logs: Option<u8>) -> Done {
-    wipe_if_needed(plan, device).map_err(|e| Failure::failed(format!("cannot wipe what is there: {e}")))?;
+    wipe_if_needed(plan, device)
+        .map_err(|e| Failure::failed(format!("cannot wipe the existing content: {e}")))?;
     firnfs_manage::format_with_logs(device, options, data_logs).map_err(|e| impossible(&e))
 }
 
@@ -202,7 +204,7 @@ pub fn narrow(bytes: u64, option: &str) -> Done<u32> {
     u32::try_from(bytes).map_err(|_| Failure::usage(format!("{option} {} is too large", Bytes(bytes))))
 }
 
-/// Random bytes that nobody can guess.
+/// Random bytes that cannot be guessed.
 ///
 /// # Errors
 /// The system provides none.
@@ -223,8 +225,8 @@ fn random_uuid(mut uuid: [u8; 16]) -> [u8; 16] {
 
 fn impossible(error: &FsError) -> Failure {
     match error {
-        FsError::Invalid(why) => Failure::usage(format!("such a volume cannot be made: {why}")),
-        other => Failure::fs("such a volume cannot be made", other),
+        FsError::Invalid(why) => Failure::usage(format!("the volume cannot be made: {why}")),
+        other => Failure::fs("the volume cannot be made", other),
     }
 }
 

@@ -67,21 +67,21 @@ impl MkfsPlan {
     fn new_file(path: PathBuf, size: Option<u64>) -> Done<Self> {
         let Some(size_bytes) = size else {
             return Err(Failure::usage(format!("{} does not exist", path.display()))
-                .advise("say how large the new image shall be: --size 20G"));
+                .advise("give the size of the new image, such as --size 20G"));
         };
         Ok(Self { path, place: Place::NewFile, size_bytes: whole_sectors(size_bytes) })
     }
 
     fn existing_file(path: PathBuf, len_bytes: u64, args: &MkfsArgs) -> Done<Self> {
         let content = look(&path, args.force)?;
-        // A user's file, whatever it contains, deserves the question; a device without a signature does not.
+        // Overwriting a user's file needs --force, whatever the file contains; a device without a signature does not need it.
         if content == Content::Unknown && !args.force {
-            return Err(refuse(&path, "data that firn does not know"));
+            return Err(refuse(&path, "data that firn does not recognise"));
         }
         let size_bytes = whole_sectors(args.size.unwrap_or(len_bytes));
         if size_bytes == 0 {
             return Err(Failure::usage(format!("{} is empty", path.display()))
-                .advise("say how large the volume shall be: --size 20G"));
+                .advise("give the size of the volume, such as --size 20G"));
         }
         let wipe = content != Content::Blank;
         Ok(Self { path, place: Place::ExistingFile { wipe }, size_bytes })
@@ -129,7 +129,7 @@ impl MkfsPlan {
     /// Removes a new file whose volume could not be written.
     pub fn remove_new(&self) {
         if self.place == Place::NewFile {
-            // The failure that led here says more than a second one would.
+            // The failure that led here is reported; a second one would add nothing.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -159,12 +159,12 @@ pub fn open_failed(error: &OpenError) -> Failure {
             Failure::failed(error.to_string()).advise("check its owner and mode, or run as root")
         }
         OpenError::TooLarge { path, size_bytes } => Failure::failed(format!(
-            "the file system that holds {} takes no file of {}",
+            "the file system that holds {} does not support a file of {}",
             path.display(),
             Bytes(*size_bytes)
         ))
         .advise(
-            "ask for less with --size, or put the image on one that takes larger files, such as XFS or Btrfs",
+            "choose a smaller --size, or put the image on a file system that supports larger files, such as XFS or Btrfs",
         ),
         OpenError::NotFound(_) => Failure::failed(error.to_string()).advise("check the path"),
         _ => Failure::failed(error.to_string()),
@@ -206,5 +206,5 @@ fn look(path: &Path, force: bool) -> Done<Content> {
 
 fn refuse(path: &Path, what: &str) -> Failure {
     Failure::new(Exit::Refused, format!("{} holds {what}", path.display()))
-        .advise("--force destroys it; make sure that you mean this path")
+        .advise("--force overwrites it; make sure that this is the right path")
 }

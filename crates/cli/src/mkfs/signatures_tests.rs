@@ -1,5 +1,5 @@
-//! Real tools make the file systems whose tools every Debian has; the tests write the magic numbers of the
-//! others by hand.
+//! The tests make file systems with real tools where every Debian system has the tool; they write the magic numbers of
+//! the others by hand.
 
 use super::*;
 use std::process::Command;

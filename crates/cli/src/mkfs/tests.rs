@@ -91,7 +91,7 @@ fn our_own_volume_and_data_of_unknown_kind_are_not_overwritten_either() {
 }
 
 #[test]
-fn an_image_that_somebody_has_open_as_a_volume_is_left_alone() {
+fn an_image_that_is_open_as_a_volume_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let path = image_in(&directory);
     mkfs(&path, &["--size", "64M"]).unwrap();
@@ -117,7 +117,7 @@ fn what_cannot_be_made_is_refused_before_anything_is_written() {
             "--size",
             "64M",
             "--label",
-            "a label that is longer than the sixty-four bytes that there are for it",
+            "a label that is longer than the sixty-four bytes that are allowed for it",
         ],
         &[],
     ] {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once nobody waits for a report any more.
+/// Set once no process waits for a report any more.
 static DETACHED: AtomicBool = AtomicBool::new(false);
 
 /// What the daemon reports.
@@ -44,7 +44,7 @@ pub fn start() -> Done {
         .map_err(|e| Failure::io("cannot start the daemon from", &program, &e))?;
     let mut line = String::new();
     if let Some(stdout) = child.stdout.take() {
-        // An error counts as silence, which is reported below.
+        // An error is treated like a missing report, which is reported below.
         let _silence = BufReader::new(stdout).read_line(&mut line);
     }
     match serde_json::from_str(&line) {
@@ -86,12 +86,12 @@ pub fn detach(log: Option<&Path>) -> Done {
     let redirected = rustix::stdio::dup2_stdin(&null)
         .and_then(|()| rustix::stdio::dup2_stdout(&null))
         .and_then(|()| rustix::stdio::dup2_stderr(&messages));
-    redirected.map_err(|errno| Failure::failed(format!("cannot let go of the terminal: {errno}")))
+    redirected.map_err(|errno| Failure::failed(format!("cannot detach from the terminal: {errno}")))
 }
 
 /// In the daemon: leaves the terminal's session, so that closing the terminal does not end it.
 pub fn leave_session() {
-    // It fails only for a process that leads its group already, which is as good.
+    // It fails only for a process that leads its group already, which has the same effect.
     let _leader_already = rustix::process::setsid();
 }
 
@@ -112,7 +112,7 @@ fn report(report: &Report) {
     let mut line = serde_json::to_string(report).unwrap_or_default();
     line.push('\n');
     let mut stdout = std::io::stdout();
-    // The process that started the daemon may have gone; the mount has not.
+    // The process that started the daemon may have ended; the mount goes on without it.
     let _nobody_listens = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
 }
 

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_mounts_and_firn_itself_is_left_alone() {
+    fn a_helper_mounts_and_the_words_of_firn_itself_are_unchanged() {
         let helped = line("/sbin/mount.firnfs a.img /mnt -n -s -t firnfs -o ro,noatime -v");
         assert_eq!(helped, "/sbin/mount.firnfs mount a.img /mnt -o ro,noatime -v");
         assert_eq!(line("firnfs a.img /mnt -o rw"), "firnfs mount a.img /mnt -o rw");

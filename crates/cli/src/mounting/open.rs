@@ -87,7 +87,7 @@ fn fast_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Ffs>> {
 /// The log-structured volume on a device.
 fn log_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Lfs>> {
     let read_only = plan.mount_options.read_only;
-    // A program that assumes a head where there is none loses less than one that seeks for each block.
+    // Assuming a head where there is none costs less than assuming none and then seeking for each block.
     let is_rotational = plan.rotational.or_else(|| device.is_rotational()).unwrap_or(true);
     let options = Options {
         // The kernel caches pages.
@@ -143,7 +143,7 @@ fn report_recovery(volume: &Volume<Lfs>) {
         eprintln!("firn: the last unmount was clean");
     } else {
         eprintln!(
-            "firn: recovered {} files from {} of log ({} partial segments; {} belonged to no complete batch)",
+            "firn: recovered {} files from {} of log ({} partial segments; {} were ignored, as their batch is incomplete)",
             done.inodes,
             Bytes(done.bytes),
             done.partials,
@@ -152,11 +152,11 @@ fn report_recovery(volume: &Volume<Lfs>) {
     }
 }
 
-/// Reports why a volume that should be writable is not, and what was left alone because it is damaged.
+/// Reports why a volume that should be writable is not, and which parts are quarantined because they are damaged.
 fn report_damage(volume: &Volume<Lfs>) {
     let told = volume.run(|vfs, _| {
         let why = vfs.store().read_only().map(str::to_owned);
-        let aside = vfs.store().quarantined().map(|(thing, why)| format!("{thing} is left alone: {why}"));
+        let aside = vfs.store().quarantined().map(|(thing, why)| format!("{thing} is quarantined: {why}"));
         Ok((why, aside.take(DAMAGE_LINES).collect::<Vec<_>>()))
     });
     let Ok((read_only, aside)) = told else { return };

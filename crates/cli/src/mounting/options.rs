@@ -28,7 +28,7 @@ const COALESCE_AGE_MAX_S: f64 = 31_536_000.0;
 /// Words for `--rotational`.
 const ROTATIONAL_WORDS: [(&str, Option<bool>); 3] =
     [("auto", None), ("yes", Some(true)), ("no", Some(false))];
-/// A larger number of workers is useless.
+/// Most worker threads; more would be useless.
 const MAX_THREADS: usize = 256;
 
 /// Arguments of `firn mount`.
@@ -40,19 +40,19 @@ const MAX_THREADS: usize = 256;
   firn mount /dev/sdb1 /mnt -o noatime  a block device
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
   firn mount -v disk.img /mnt --checkpoint-bytes 32M
-                                        recover quickly, and tell what was recovered
+                                        recover quickly, and report what was recovered
   firn mount disk.img /mnt --cleaning-policy greedy --placement split
                                         clean as Sprite LFS did
 
-It runs in the background once the volume is served, and ends when that is unmounted: firn umount, umount(8),
-fusermount3 -u, or SIGTERM. Root mounts directly and for everybody, ordinary users through fusermount3 and for
-themselves. The mount that a crashed daemon left behind is cleared. Of what reads hit the kernel's page cache the
-daemon knows nothing: they change no access time.
+It goes to the background once the volume is served, and ends when the volume is unmounted by firn umount, umount(8),
+fusermount3 -u, or SIGTERM. Root mounts directly and gives access to all users; ordinary users mount through
+fusermount3, with access for themselves only. A mount that a crashed daemon left behind is cleared. The daemon does
+not see reads that the kernel's page cache answers, so they change no access time.
 
 Policies:   {AGELESS_POLICIES}, {AGE_THRESHOLD}
 Placements: {PLACEMENTS}
 (firn sim cleaning measures them. A volume was made with two to five logs for data, by its size;
-a placement that wants more takes those. What it has learned is gone with the mount.)")
+a placement that wants more uses those. What it has learned is lost at the unmount.)")
 )]
 pub struct MountArgs {
     /// An image file or block device, and the directory to mount it on
@@ -70,7 +70,7 @@ pub struct MountArgs {
     /// Stay in the foreground
     #[arg(short, long)]
     foreground: bool,
-    /// Tell what was recovered
+    /// Report what was recovered
     #[arg(short, long)]
     verbose: bool,
     /// Memory for cached blocks [default: 256M]
@@ -83,31 +83,32 @@ pub struct MountArgs {
     /// only at close or fsync
     #[arg(long)]
     writeback: bool,
-    /// What is not synced before becomes durable after this many seconds [default: 5]
+    /// Seconds after which unsynced changes become durable [default: 5]
     #[arg(long, value_name = "SECONDS")]
     commit_interval: Option<f64>,
-    /// While there are changes, a checkpoint is written after this many seconds [default: 30]
+    /// Seconds after which a checkpoint is written, if there are changes [default: 30]
     #[arg(long, value_name = "SECONDS")]
     checkpoint_interval: Option<f64>,
-    /// And after this much log: about what a mount after a crash reads at most [default: 256M]
+    /// Bytes of log after which a checkpoint is written: about the most that a mount after a crash reads [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     checkpoint_bytes: Option<u64>,
-    /// Which segments are cleaned [default: cost-benefit]
+    /// How the segments to clean are chosen [default: cost-benefit]
     #[arg(long, value_name = "NAME")]
     cleaning_policy: Option<Policy>,
-    /// Which open log data goes to [default: dac-leap, on small volumes split]
+    /// How the open log for data is chosen [default: dac-leap, on small volumes split]
     #[arg(long, value_name = "NAME")]
     placement: Option<PlacementName>,
-    /// When nobody uses the volume, write scattered files that have not changed for so long again in order [default: 60;
-    /// -o nocoalesce: never]
+    /// While the volume is idle, rewrite scattered files in order if they have not changed for this many seconds [default:
+    /// 60; -o nocoalesce: never]
     #[arg(long, value_name = "SECONDS")]
     coalesce_after: Option<f64>,
-    /// Whether the device has a head that moves: yes, no, or auto (what the kernel says of it or of what holds the image; yes if
-    /// it does not say). Without one the cleaner reads only what is live of sparse segments, and short runs of a file are
-    /// not worth joining. Virtual disks often claim to have one [default: auto]
+    /// Whether the device has a moving head: yes, no, or auto (as the kernel reports for the device or for the one that holds
+    /// the image; yes if it reports nothing). Without a head, the cleaner reads only the live blocks of sparse segments, and
+    /// short runs of a file are not joined. Virtual disks often claim to have a head [default: auto]
     #[arg(long, value_name = "WORD")]
     rotational: Option<String>,
-    /// Append messages to this file [default in the background: root's go to the kernel log, others' are lost]
+    /// Append messages to this file [default in the background: root's messages go to the kernel log, those of others are
+    /// lost]
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Set by the process that starts the daemon
@@ -147,11 +148,11 @@ pub struct MountPlan {
     pub checkpoint_bytes: u64,
     /// Which segments are cleaned.
     pub cleaning_policy: Policy,
-    /// Which log data goes to; `None`: the default for the volume.
+    /// How the open log for data is chosen; `None`: the default for the volume.
     pub placement: Option<PlacementName>,
-    /// How long scattered files must rest before they are put in order, in milliseconds; `None`: they never are.
+    /// How long scattered files must be unchanged before they are put in order, in milliseconds; `None`: they never are.
     pub coalesce_age_ms: Option<u64>,
-    /// Whether the device has a head that moves; `None`: as the kernel says.
+    /// Whether the device has a moving head; `None`: as the kernel reports.
     pub rotational: Option<bool>,
     /// Free segments are discarded.
     pub discard: bool,
@@ -227,7 +228,7 @@ impl MountArgs {
         match (self.memory, self.paths.as_slice()) {
             (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
             (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
-            (Some(_), _) => Err(Failure::usage("--memory takes a mountpoint and no image")),
+            (Some(_), _) => Err(Failure::usage("--memory takes only a mountpoint, without an image")),
             (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
         }
     }
@@ -288,7 +289,7 @@ impl MountPlan {
                 self.settings.writeback_cache = true;
                 Ok(())
             }
-            _ => Err(Failure::usage(format!("-o {word}: no such option")).advise("see 'firn mount --help'")),
+            _ => Err(Failure::usage(format!("-o {word}: unknown option")).advise("see 'firn mount --help'")),
         }
     }
 
@@ -302,7 +303,7 @@ impl MountPlan {
 
     fn set_rotational(&mut self, word: &str) -> Done {
         let found = ROTATIONAL_WORDS.iter().find(|(known, _)| *known == word);
-        let wrong = || Failure::usage(format!("rotational: '{word}' is none of auto, yes, no"));
+        let wrong = || Failure::usage(format!("rotational: '{word}' is not one of auto, yes, no"));
         self.rotational = found.ok_or_else(wrong)?.1;
         Ok(())
     }

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   firn umount /mnt
-  firn umount disk.img        whatever it is mounted on
-  firn umount --lazy /mnt     a busy one")]
+  firn umount disk.img        by its image, wherever it is mounted
+  firn umount --lazy /mnt     a busy mount")]
 pub struct UmountArgs {
     /// The mountpoint, or the image or device mounted there
     path: PathBuf,
-    /// Detach a busy mount now; it is closed when the last user is done (does not wait)
+    /// Detach a busy mount now, without waiting; the volume is closed when its last user is done
     #[arg(short, long)]
     lazy: bool,
 }
@@ -30,7 +30,8 @@ pub struct UmountArgs {
 #[command(after_help = "Example:
   firn sync /mnt
 
-sync(1) and sync(2) reach the daemon only where the mount is fuseblk (a block device mounted by root); this always does.")]
+sync(1) and sync(2) reach the daemon only if the mount is fuseblk (a block device mounted by root); firn sync always
+does.")]
 pub struct SyncArgs {
     /// Any path on the mount
     path: PathBuf,
@@ -54,7 +55,7 @@ pub fn umount(args: &UmountArgs) -> Done {
     let mount = find_mount(&args.path)?;
     let mut client = match Client::for_mount(&mount) {
         Ok(client) => client,
-        // Nobody will close the volume; the remains of the mount can still be cleared.
+        // The daemon is dead and will not close the volume; the remains of the mount can still be cleared.
         Err(ClientError::DeadDaemon(_)) => return unmount(&mount.mountpoint, true),
         Err(error) => return Err(failure_of(&error)),
     };

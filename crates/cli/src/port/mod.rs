@@ -1,6 +1,6 @@
 //! The cleaner's port on the control socket (BSD-LFS, section 3.5): a cleaner is an ordinary process of the mount's owner.
 //!
-//! `wire` declares the messages; `firnfs::lfs::port` says what the requests promise. The daemon trusts no cleaner.
+//! `wire` declares the messages; `firnfs::lfs::port` documents what the requests guarantee. The daemon trusts no cleaner.
 //!
 //! Caller: `mounting::operations`.
 //!
@@ -38,25 +38,31 @@ const WAIT_MS: u64 = 60_000;
 /// Registers the operations for cleaners. The volume is held weakly: it must close after the unmount.
 pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
     let port = Arc::new(Port { volume, turn: Mutex::new(()) });
-    port.register(registry, "segments", "segments from 'from' on, as the ifile has them", segments);
-    port.register(registry, "inodes", "inodes in use from 'from' on, as the ifile has them", inodes);
-    port.register(registry, "segment_read", "blocks that the summaries of 'segment' name", segment_read);
-    port.register(registry, "bmapv", "where 'blocks' are now", bmapv);
+    port.register(registry, "segments", "lists segments from 'from' on, as in the ifile", segments);
+    port.register(registry, "inodes", "lists inodes in use from 'from' on, as in the ifile", inodes);
+    port.register(registry, "segment_read", "lists the blocks in the summaries of 'segment'", segment_read);
+    port.register(registry, "bmapv", "returns the present places of 'blocks'", bmapv);
+    port.register(registry, "markv", "moves those of 'blocks' that are live at the given places", markv);
     port.register(
         registry,
-        "markv",
-        "moves those of 'blocks' that are live where they are said to be",
-        markv,
+        "segclean",
+        "says whether 'segments' are empty; a checkpoint frees them",
+        segclean,
     );
-    port.register(registry, "segclean", "whether 'segments' are empty; a checkpoint frees them", segclean);
     port.register(
         registry,
         "coalesce",
-        "writes a part of 'ino', a file or the small files of a directory, again in order, 'from' on",
+        "rewrites in order a part of 'ino', a file or the small files of a directory, from 'from' on",
         coalesce,
     );
-    port.register(registry, "trim", "discards what is clean in a part of the volume, 'from' on", trim);
-    let help = "waits until a segment's worth was written since 'log_bytes', at most timeout_ms (60000)";
+    port.register(
+        registry,
+        "trim",
+        "discards the clean segments in a part of the volume, from 'from' on",
+        trim,
+    );
+    let help =
+        "waits until a segment's worth of log was written since 'log_bytes', at most timeout_ms (60000)";
     registry.register("segwait", help, move |request| segwait(&port, request));
 }
 

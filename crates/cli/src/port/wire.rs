@@ -23,7 +23,7 @@ pub enum Part {
 /// A block: BSD-LFS's `BLOCK_INFO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Block {
-    /// Inode; 1 and 2 are not files but the tables.
+    /// Inode; 2 and 3 are not files but the two tables.
     pub ino: u64,
     /// Its version when the block was written.
     pub version: u32,
@@ -86,7 +86,7 @@ pub struct Segment {
     pub segment: u64,
     /// In use; otherwise it is clean.
     pub in_use: bool,
-    /// It is being written, or damaged: cleaners leave it alone.
+    /// It is being written, or damaged: cleaners do not touch it.
     pub busy: bool,
     /// Live bytes.
     pub live_bytes: u32,

@@ -27,31 +27,31 @@ const LOOK_EVERY_MS: u64 = 200;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   firn scrub /mnt               verify everything on a mounted volume
-  firn scrub /mnt --rate 20M    reading at most 20 MiB a second
+  firn scrub /mnt --rate 20M    read at most 20 MiB each second
   firn scrub /mnt --json        for scripts
-  firn scrub /mnt --writable    make a mount writable again that turned read-only
+  firn scrub /mnt --writable    make a mount that turned read-only writable again
 
 Reads everything that is live, verifies every checksum, and checks directories, link counts and
-accounting, as 'firn fsck' does, of the volume as it was at one moment; those who use it are not held
-up. Damaged files are listed by path. What is overwritten meanwhile is no finding. Nothing is repaired:
-overwrite or delete what is damaged, or unmount and 'firn fsck --repair'. Ctrl-C stops it. A scrub that
-is under way already is joined.
+accounting, as 'firn fsck' does. It checks the volume as it was at one moment, and delays none of its
+users. It lists damaged files by path, and does not report data that was overwritten during the check.
+It repairs nothing: overwrite or delete the damaged files, or unmount and run 'firn fsck --repair'.
+Ctrl-C stops it. If a scrub is already running, this command joins it.
 
 A mount turns read-only when the log cannot be written, and when the check that follows a crash finds the
-structure damaged. --writable, once the cause is gone, writes what could not be written, checks the structure
-as a mount would find it on the device, and makes the volume writable again if that is sound and what memory
-has. Otherwise it says why not, and nothing is lost by that: unmount, and 'firn fsck'.
+structure damaged. Use --writable once the cause is gone: it writes what could not be written, checks the
+structure that a mount would find on the device, and makes the volume writable again if that structure is
+sound and agrees with memory. Otherwise it says why it did not; no data is lost: unmount and run 'firn fsck'.
 
 Exit codes:
   0    sound
-  1    it could not be done, or too much was written meanwhile to see all of it
+  1    the check could not be done, or missed a part because too much was written meanwhile
   3    damaged
   4    not made writable
   130  stopped")]
 pub struct ScrubArgs {
     /// Any path on the mount
     pub path: PathBuf,
-    /// What it may read a second
+    /// Bytes that it may read each second
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "100M")]
     pub rate: u64,
     /// Make the volume writable again if its structure is sound
@@ -74,9 +74,8 @@ struct Started {
 /// Not a mount, the daemon cannot be reached, or the check could not be done.
 pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
     if args.rate == 0 {
-        return Err(
-            Failure::usage("--rate 0 would never end").advise("give what it may read a second, such as 100M")
-        );
+        return Err(Failure::usage("--rate 0 would never end")
+            .advise("name the bytes that it may read each second, such as 100M"));
     }
     let (mut client, mount) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -84,7 +83,7 @@ pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
     let started: Started =
         answer(&mut client, START_OP, json!({ "rate_bytes": args.rate, "writable": args.writable }))?;
     if started.joined && !args.json {
-        eprintln!("firn: a scrub is under way already: joined; Ctrl-C leaves it alone");
+        eprintln!("firn: joined a scrub that was already running; Ctrl-C does not stop it");
     }
     let view = follow(&mut client, &started, &interrupted).map_err(|failure| refused(failure, args))?;
     let place = mount.mountpoint.display().to_string();
@@ -97,7 +96,7 @@ fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
     if !args.writable {
         return failure;
     }
-    Failure { exit: Exit::Refused, ..failure }.advise("unmount it, and mount it again or 'firn fsck' it")
+    Failure { exit: Exit::Refused, ..failure }.advise("unmount it, then mount it again or run 'firn fsck'")
 }
 
 fn exit_of(view: &ScrubView) -> u8 {
@@ -116,7 +115,7 @@ fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> D
     loop {
         if interrupted.load(Ordering::SeqCst) && !std::mem::replace(&mut is_told, true) {
             if started.joined {
-                return Err(Failure::failed("stopped watching; the scrub goes on"));
+                return Err(Failure::failed("stopped watching; the scrub is still running"));
             }
             answer::<Value>(client, STOP_OP, json!({ "number": started.number }))?;
         }
@@ -128,7 +127,9 @@ fn follow(client: &mut Client, started: &Started, interrupted: &AtomicBool) -> D
         }
         return match status.ended.filter(|ended| ended.number == started.number) {
             Some(ended) => ended.outcome.map_err(|why| Failure::failed(format!("the check ended: {why}"))),
-            None => Err(Failure::failed("another scrub ran since; its outcome is not this one's")),
+            None => {
+                Err(Failure::failed("another scrub has run since, so the outcome of this one is unknown"))
+            }
         };
     }
 }
@@ -140,18 +141,18 @@ fn show(bar: &Bar, progress: &ProgressView) {
 fn answer<T: serde::de::DeserializeOwned>(client: &mut Client, op: &str, arguments: Value) -> Done<T> {
     let value = client.call(op, arguments).map_err(|e| failure_of(&e))?;
     serde_json::from_value(value).map_err(|e| {
-        Failure::failed(format!("the daemon answers oddly: {e}"))
-            .advise("mount the volume with the firn that you ask with")
+        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
+            .advise("mount the volume with this version of firn")
     })
 }
 
 fn failure_of(error: &ClientError) -> Failure {
     match error {
-        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
-            Failure::failed("this mount cannot be checked: it is in memory, or its daemon is an older firn")
-        }
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => Failure::failed(
+            "this mount cannot be checked: it is in memory, or its daemon is an older version",
+        ),
         ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string())
-            .advise("'firn fsck' checks one that is not mounted"),
+            .advise("'firn fsck' checks a volume that is not mounted"),
         _ => Failure::failed(error.to_string()),
     }
 }

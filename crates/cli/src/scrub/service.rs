@@ -58,8 +58,7 @@ impl Service {
     /// Registers the operations for clients.
     pub fn register(self: &Arc<Self>, registry: &mut Registry) {
         let service = Arc::clone(self);
-        let help =
-            "checks the whole volume in the background, at most rate_bytes a second; joins a check under way";
+        let help = "checks the whole volume in the background, reading at most rate_bytes a second; joins a running check";
         registry.register(START_OP, help, move |request| {
             let rate_bytes = request.get("rate_bytes").and_then(Value::as_u64);
             let is_writable = request.get("writable").and_then(Value::as_bool).unwrap_or(false);
@@ -68,7 +67,7 @@ impl Service {
             Ok(json!({ "number": number, "joined": joined }))
         });
         let service = Arc::clone(self);
-        let help = "how far the check 'number' is, or the last; waits for its end, at most wait_ms";
+        let help = "the progress of the check 'number', or of the last; waits for its end, at most wait_ms";
         registry.register(STATUS_OP, help, move |request| {
             let number = request.get("number").and_then(Value::as_u64);
             let wait_ms = request.get("wait_ms").and_then(Value::as_u64).unwrap_or(0).min(WAIT_MAX_MS);
@@ -101,7 +100,7 @@ impl Service {
         match state.status.running {
             Some(running) if running.purpose == purpose => return Ok((running.number, true)),
             Some(_) => {
-                let message = "another check is still under way (after a crash a mount does one); try again when it is done";
+                let message = "another check is still running (a mount checks after a crash); try again when it has ended";
                 return Err(OpError::new(ErrorKind::Failed, message));
             }
             None => {}
@@ -176,7 +175,7 @@ impl Service {
             while !self.stop.load(Ordering::SeqCst) {
                 let now = Instant::now();
                 if next <= now {
-                    // Unused time is not saved up.
+                    // Time that was not used for reading gives no credit for later.
                     let cost = rate_bytes.map_or(0.0, |rate| bytes as f64 / rate.max(1) as f64);
                     next = now + Duration::from_secs_f64(cost.min(3600.0));
                     return true;

@@ -113,7 +113,7 @@ impl AfterCrashView {
             (Err(why), None) => unfinished(why),
             (Ok(view), None) if view.stopped => unfinished("it was stopped"),
             (Ok(view), None) if !view.complete => {
-                unfinished("too much was written meanwhile to see all of it")
+                unfinished("it missed a part because too much was written meanwhile")
             }
             (Ok(view), None) => Self::Passed { inodes: view.inodes, live_bytes: view.live_bytes },
         }
@@ -266,7 +266,9 @@ impl ScrubView {
             (true, ..) => "STOPPED before the end",
             (_, false, _) => "DAMAGED",
             (_, true, true) => "sound",
-            (_, true, false) => "no damage found, but too much was written meanwhile to see all of it",
+            (_, true, false) => {
+                "no damage found, but a part was missed because too much was written meanwhile"
+            }
         };
         let (inodes, live_bytes) = (Count(self.inodes), Bytes(self.live_bytes));
         writeln!(out, "{volume}: {inodes} inodes, {live_bytes} checked: {state}")

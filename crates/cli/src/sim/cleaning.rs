@@ -26,25 +26,26 @@ Examples:
   firn sim cleaning --workload trace:writes.txt  lines \"w BLOCK [COUNT]\" and \"d BLOCK [COUNT]\"
   firn sim cleaning --sprite 20 --batch 10 --age-sort --placement one   as Sprite LFS's simulator
   firn sim cleaning --single-pass --batch 2 --age-sort --placement one --utilisation 0.95
-  firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   its speed
+  firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   measure its speed
 
-Every combination runs until its write cost is steady and known to --precision, or --max-volumes
-are written. All runs with one workload and size see the same writes. The result does not depend
-on --threads. Some segments stay clean and do not count: 8, or two more than logs. To best: over
-the lowest row with the same workload and share.
+Every combination runs until its write cost is steady and known to --precision, or until the volume
+has been written --max-volumes times. All runs with one workload and size see the same writes. The
+result does not depend on --threads. Some segments stay clean and do not count: 8, or two more than
+there are logs. \"To best\" compares a row with the lowest row of the same workload and share.
 
-The cleaner starts when a log needs a segment. Then it cleans batch after batch until a whole
-segment is gained: with one victim at a time some 1/(1-u) in a row. With --single-pass it cleans
-one batch and goes on, and survivors share segments with new blocks. Costs differ: say which.",
+The cleaner starts when a log needs a segment. Then it cleans batch after batch until it has gained a
+whole segment: with one victim at a time, about 1/(1-u) victims in a row. With --single-pass it cleans
+only one batch, and survivors share segments with new blocks. The two give different costs, so state
+which one you used.",
     policies = policies(), placements = placements()))]
 pub struct CleaningArgs {
-    /// What users do; several with commas
+    /// Writes and deletions of users; several with commas
     #[arg(long, value_delimiter = ',', default_value = "hot-cold")]
     workload: Vec<NamedWorkload>,
-    /// Which segments are cleaned; several with commas
+    /// How the segments to clean are chosen; several with commas
     #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()])]
     policy: Vec<PolicyName>,
-    /// Which open log a block goes to; several with commas
+    /// How the open log for a block is chosen; several with commas
     #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()])]
     placement: Vec<PlacementName>,
     /// Live share of the disk; several with commas
@@ -56,16 +57,16 @@ pub struct CleaningArgs {
     /// Blocks of a segment; several with commas
     #[arg(long, value_delimiter = ',', default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     segment_blocks: Vec<u32>,
-    /// Clean only when no segment is clean, then until so many are (one log only)
-    #[arg(long, value_name = "CLEAN", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Clean only when no segment is clean, then until N are (one log only)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sprite: Option<u32>,
-    /// Clean one batch when a log needs a segment, and go on; else until a whole segment is clean
+    /// When a log needs a segment, clean only one batch; otherwise cleaning continues until a whole segment is clean
     #[arg(long, conflicts_with = "sprite")]
     single_pass: bool,
     /// Segments cleaned at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     batch: u32,
-    /// How the victims of a batch follow each other: policy (best first), random or number (which sorts)
+    /// Order of the victims of a batch: policy (best first), random or number (by segment number)
     #[arg(long, value_name = "ORDER", default_value = "policy", value_parser = order)]
     victim_order: VictimOrder,
     /// Write the live blocks of a batch oldest first
@@ -74,14 +75,14 @@ pub struct CleaningArgs {
     /// Write live blocks into the dead places of the oldest segments instead of a log
     #[arg(long)]
     plug: bool,
-    /// Where the random numbers start
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Half width of the 95% confidence interval to stop at, as a share of the cost
+    /// Stop when half the width of the 95% confidence interval is at most this share of the cost
     #[arg(long, default_value_t = 0.005)]
     precision: f64,
-    /// Stop after so many times the volume is written
-    #[arg(long, default_value_t = 200.0)]
+    /// Stop when the volume has been written N times
+    #[arg(long, value_name = "N", default_value_t = 200.0)]
     max_volumes: f64,
     /// Threads [default: one for each core]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -96,7 +97,7 @@ fn order(text: &str) -> Result<VictimOrder, String> {
         "policy" => Ok(VictimOrder::Policy),
         "random" => Ok(VictimOrder::Random),
         "number" => Ok(VictimOrder::Number),
-        _ => Err("there are policy, random and number".to_owned()),
+        _ => Err("use policy, random or number".to_owned()),
     }
 }
 
@@ -188,8 +189,7 @@ fn regime(args: &CleaningArgs) -> Result<Regime, Failure> {
     let steady = Regime::STEADY.for_logs(logs);
     match args.sprite {
         Some(_) if logs > 1 => {
-            Err(Failure::usage("--sprite keeps no clean segments for several logs")
-                .advise("add --placement one"))
+            Err(Failure::usage("--sprite works with one log only").advise("add --placement one"))
         }
         Some(high) => Ok(with_choices(Regime::sprite(high, args.batch, args.age_sort))),
         None if !args.single_pass => Ok(with_choices(steady)),
@@ -234,7 +234,7 @@ fn text(view: &View) -> String {
         view.threads
     );
     if view.rows.iter().any(|row| !row.outcome.is_steady) {
-        text += "! Not steady, or not known to --precision, within --max-volumes.\n";
+        text += "! Not steady, or not known to --precision, when --max-volumes were written.\n";
     }
     text
 }

@@ -21,12 +21,12 @@ Examples:
   firn sim coalescing --disk ssd      on one without a head
 
 Runs the file system itself, in memory, on a simulated disk (constant-hdd: 10 ms to seek, 100 MB/s) in virtual
-time: the same figures on every machine. Takes half a minute.", disks = hardware::disk_names()))]
+time: the figures are the same on every machine. Takes half a minute.", disks = hardware::disk_names()))]
 pub struct CoalescingArgs {
     /// The disk, by name or parameter file
     #[arg(long, value_name = "NAME|FILE", default_value = "constant-hdd")]
     disk: String,
-    /// Where the random numbers start
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON for programs

@@ -24,21 +24,20 @@ Examples:
   firn sim crosscheck --workload zipf:1,shift:2 --placement split,dac-leap:5
   firn sim crosscheck --utilisation 0.75 --segments 256 --segment-size 256K --json
 
-One file on a volume in memory is overwritten block by block, in virtual time, a second
-a block; then the simulator
-gets the writes that reached the log, as much room for data as the volume had on average, and
-segments of as many blocks as fit beside their summaries. \"Nothing fitted\" is the simulator with
-the volume's segments as they are and none of that. Shares are of what the volume offers to users.
-Metadata is bytes in the log for each byte of data written. Fails if the
-first ratio is off by more than --within."))]
+One file on a volume in memory is overwritten block by block, in virtual time, one block a second.
+Then the simulator gets the writes that reached the log, as much room for data as the volume had on
+average, and segments of as many blocks as fit beside their summaries. \"Nothing fitted\" is the
+simulator without these adjustments, with the volume's segments as they are. Shares refer to the
+space that the volume offers to users. Metadata is in bytes of log for each byte of data written.
+The command fails if the first ratio differs from 1 by more than --within."))]
 pub struct CrosscheckArgs {
-    /// What users do; several with commas
+    /// Writes of users; several with commas
     #[arg(long, value_delimiter = ',', default_value = "uniform,hot-cold")]
     workload: Vec<NamedWorkload>,
-    /// Which segments are cleaned; several with commas
+    /// How the segments to clean are chosen; several with commas
     #[arg(long, value_delimiter = ',', default_values_t = [Policy::default()])]
     policy: Vec<Policy>,
-    /// Which open log a block goes to; several with commas
+    /// How the open log for a block is chosen; several with commas
     #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::Split, PlacementName::LeapingDac(5)])]
     placement: Vec<PlacementName>,
     /// Data as a share of what the volume offers; several with commas
@@ -56,13 +55,13 @@ pub struct CrosscheckArgs {
     /// Volumes of data written while measuring
     #[arg(long, default_value_t = 4.0)]
     volumes: f64,
-    /// What is often written lies together in the file; else each block is anywhere
+    /// Put often written blocks side by side in the file; otherwise each block is at a random place
     #[arg(long)]
     in_order: bool,
-    /// Where the random numbers start
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Most that file system and simulator may differ by, as a share
+    /// Largest difference allowed between file system and simulator, as a share
     #[arg(long, default_value_t = 0.05)]
     within: f64,
     /// Print JSON for programs

@@ -1,4 +1,4 @@
-//! `firn sim disk`: what a simulated disk can do, and what requests cost on it.
+//! `firn sim disk`: shows the properties of a simulated disk, and the time of requests on it.
 
 use crate::failure::{Done, Failure};
 use crate::output::Output;
@@ -29,7 +29,7 @@ pub struct DiskArgs {
     /// The disk, by name or parameter file
     #[arg(value_name = "NAME|FILE")]
     disk: String,
-    /// Price requests, one right after the other: r:OFFSET:LENGTH, w:OFFSET:LENGTH or f; several with commas
+    /// Show the time of requests, each sent right after the one before: r:OFFSET:LENGTH, w:OFFSET:LENGTH or f; several with commas
     #[arg(long, value_name = "REQUEST", value_delimiter = ',')]
     request: Vec<Asked>,
     /// Print where each parameter comes from

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 #[command(after_help = "Example:
   firn sim figures --out figures      figures 3 to 7 as SVG, and report.md with published values beside ours
 
-Takes a minute or two. Prints the report, and fails if a row of it holds that is recorded not to, or
-does not that is recorded to.")]
+Takes a minute or two. Prints the report, and fails if a row of it holds although it is recorded as not
+holding, or the reverse.")]
 pub struct FiguresArgs {
     /// Directory for the SVG files and report.md; made if it does not exist
     #[arg(long, value_name = "DIR")]
@@ -34,5 +34,6 @@ pub(super) fn run(args: &FiguresArgs, output: &mut Output) -> Done {
     if is_as_recorded {
         return Ok(());
     }
-    Err(Failure::failed("not every row is as recorded").advise("see those with NO or YES in capitals above"))
+    Err(Failure::failed("some rows differ from what is recorded")
+        .advise("see the rows with NO or YES in capitals above"))
 }

@@ -15,15 +15,15 @@ use clap::Subcommand;
 /// What to simulate.
 #[derive(Subcommand, Debug)]
 pub enum SimCommand {
-    /// Find the write cost of cleaning policies and placements under a workload
+    /// Measure the write cost of cleaning policies and placements under a workload
     Cleaning(cleaning::CleaningArgs),
     /// Compare the simulator with the file system under the same writes
     Crosscheck(crosscheck::CrosscheckArgs),
-    /// Find what putting scattered files in order in idle time is worth, on a simulated disk
+    /// Measure how much faster files are read after idle time has put them in order, on a simulated disk
     Coalescing(coalescing::CoalescingArgs),
-    /// Draw the cleaning figures of the Sprite LFS paper again, and compare them with what was published
+    /// Draw the cleaning figures of the Sprite LFS paper, and compare them with the published values
     Figures(figures::FiguresArgs),
-    /// Show what a simulated disk can do, and what requests cost on it
+    /// Show the properties of a simulated disk, and the time of requests on it
     Disk(disk::DiskArgs),
     /// Run the papers' benchmarks on simulated machines and disks of their time
     Paper(paper::PaperArgs),

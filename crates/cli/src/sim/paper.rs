@@ -27,7 +27,7 @@ enum Figure {
     LargeFile,
 }
 
-/// Who writes the log.
+/// The writer of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LogWriter {
     Thread,
@@ -45,9 +45,9 @@ Examples:
   firn sim paper small-files --profile modern,1993
   firn sim paper large-file --disk ssd --machine pentium-pro --json
 
-Runs the file system itself, in memory and in virtual time: the same figures on every machine. Prints what
-the paper says beside it; a claim in capitals is not as it was when this was written, and then the command
-fails, unless another disk, machine or size was chosen. Docs: docs/internals/simulated-hardware.md.",
+Runs the file system itself, in memory and in virtual time: the figures are the same on every machine. Prints
+the paper's values beside its own. A claim in capitals differs from the recorded outcome, and the command then
+fails, unless another disk, machine or size was chosen. See docs/internals/simulated-hardware.md.",
     disks = hardware::disk_names(), machines = hardware::machine_names()))]
 pub struct PaperArgs {
     /// Which benchmark
@@ -59,10 +59,10 @@ pub struct PaperArgs {
     /// The machine, by name or parameter file [default: the paper's]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
-    /// Who writes the log: a thread of its own, or the program that reaches the threshold [default: as in the paper]
+    /// Writer of the log: a thread of its own, or the program that reaches the threshold [default: as in the paper]
     #[arg(long, value_enum, value_name = "WHO")]
     log_writer: Option<LogWriter>,
-    /// How the file system is set up: 1993 (as the paper's) or modern (as firnfs comes); several with commas
+    /// How the file system is set up: 1993 (as in the paper) or modern (the defaults of firnfs); several with commas
     #[arg(long, value_delimiter = ',', default_value = "1993,modern")]
     profile: Vec<Profile>,
     /// Repetitions of each size (bandwidth)
@@ -74,7 +74,7 @@ pub struct PaperArgs {
     /// Size of the file (large-file) [default: 100 MB]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
-    /// Where the random numbers start (large-file)
+    /// Seed of the random numbers (large-file)
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write the curves as SVG files into a directory (bandwidth): figure-9.svg and figure-12.svg, of the first profile
@@ -124,7 +124,7 @@ struct View {
     cache_bytes: u64,
     write_threshold_bytes: u64,
     parts: Vec<Part>,
-    /// The paper's machine, disk and sizes: claims are to hold.
+    /// The paper's machine, disk and sizes: the claims are expected to hold.
     as_published: bool,
 }
 
@@ -198,7 +198,7 @@ impl PaperArgs {
 pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     let failed = |error: LabError| Failure::failed(error.to_string());
     if args.out.is_some() && args.figure != Figure::Bandwidth {
-        return Err(Failure::usage("--out draws the curves of `firn sim paper bandwidth` only"));
+        return Err(Failure::usage("--out works only with `firn sim paper bandwidth`"));
     }
     let setups: Result<Vec<Setup>, LabError> =
         args.profile.iter().map(|profile| args.setup(*profile)).collect();
@@ -221,7 +221,7 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     let all = view.parts.iter().filter(|part| part.profile == Profile::Of1993).flat_map(|part| &part.claims);
     let others = all.filter(|judged| !judged.claim.is_as_recorded()).count();
     if view.as_published && others > 0 {
-        return Err(Failure::failed(format!("{others} claims are not as recorded")));
+        return Err(Failure::failed(format!("{others} claims differ from what is recorded")));
     }
     Ok(())
 }
@@ -255,7 +255,7 @@ fn text(view: &View) -> String {
             Outcome::SmallFiles(figure) => small_files_text(figure),
             Outcome::LargeFile(figure) => large_file_text(figure),
         };
-        // Only the profile of the papers is held to what was recorded.
+        // Only the results of the papers' profile must be as recorded.
         text += &claims_text(part, view.as_published && part.profile == Profile::Of1993);
     }
     text

@@ -85,7 +85,7 @@ fn work(volume: &Volume<Lfs>, overwrites: u64) {
 }
 
 #[test]
-fn a_volume_under_work_adds_up_and_tells_what_its_cleaning_did() {
+fn the_room_of_a_volume_adds_up_and_its_cleaning_is_counted() {
     let device = new_device();
     let volume = open(&device, false);
     work(&volume, 12_000);
@@ -99,7 +99,7 @@ fn a_volume_under_work_adds_up_and_tells_what_its_cleaning_did() {
         all.write_cost.is_some_and(|cost| cost > 1.0) && all.measured_cost.is_some_and(|c| c > 1.0),
         "{all:?}"
     );
-    // Read whole, for the default is a device with a head: u of a segment is moved for each that is read.
+    // Segments are read whole, as the default is a device with a head: for each segment read, its share u is moved.
     assert_eq!(all.segments_read_in_part, 0);
     assert!(all.read_bytes >= (all.segments_background + all.segments_on_demand) * (256 << 10), "{all:?}");
     assert!(all.read_per_moved.unwrap() * all.utilisation.unwrap() >= 0.99, "{all:?}");
@@ -145,7 +145,7 @@ fn a_writer_that_waits_for_room_has_stalled() {
     let device = new_device();
     let volume = open(&device, false);
     assert_eq!(look(&volume).1.stalls.unwrap().count, 0);
-    // From now on background work is promised, but nobody ever does it.
+    // From now on background work is promised, but never done.
     volume.wait_for_work(0);
     work(&volume, 3000);
     let (_, cleaning) = look(&volume);

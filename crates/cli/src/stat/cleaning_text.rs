@@ -38,7 +38,7 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     line("write cost", &|c| number(c.write_cost, 2))?;
     line("moved per new byte", &|c| number(c.measured_cost, 2))?;
     line("files put in order", &|c| Count(c.coalesced_files).to_string())?;
-    line("written again for it", &|c| Bytes(c.coalesced_bytes).to_string())
+    line("rewritten in order", &|c| Bytes(c.coalesced_bytes).to_string())
 }
 
 fn stalled(out: &mut dyn Write, stalls: &StallsView) -> io::Result<()> {
@@ -68,7 +68,10 @@ fn kinds(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
         writeln!(out, "    {:<14}{live}{}{mount}", words(row), cell(row.log_bytes, log))?;
     }
     if !is_known {
-        writeln!(out, "  what is live was not counted by kind when this volume was made")?;
+        writeln!(
+            out,
+            "  live bytes by kind are unknown: the version that made this volume did not count them"
+        )?;
     }
     Ok(())
 }
@@ -81,7 +84,7 @@ fn words(row: &KindView) -> &str {
         "inode_map" => "inode map",
         "usage_table" => "usage table",
         "summary" => "summaries",
-        "not_told_apart" => "not told apart",
+        "not_told_apart" => "of unknown kind",
         other => other,
     }
 }

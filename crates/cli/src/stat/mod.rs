@@ -26,21 +26,21 @@ use view::{CONTROL_OP, Inspect, StatView};
 #[command(after_help = "Examples:
   firn stat /mnt              a mounted volume, from any path on it
   firn stat disk.img --json   an image, for scripts
-  firn stat /mnt --cleaning   what cleaning costs, and what the log was spent on
-  firn stat /mnt --requests   what the kernel has asked the daemon since the mount
+  firn stat /mnt --cleaning   what cleaning costs, and what was written to the log
+  firn stat /mnt --requests   the requests that the kernel has sent since the mount
 
 --cleaning: segments cleaned, the share of them that was empty and the utilisation of the others give the write cost: bytes
 read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout, 1992, tables 2 and 4).
 
-An image that is not mounted is opened read-only; what a crash left in the log is recovered in
+An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
 pub struct StatArgs {
     /// Any path on a mount, an image file or a block device
     pub path: PathBuf,
-    /// Show the requests that the kernel has sent since the mount instead
+    /// Show instead the requests that the kernel has sent since the mount
     #[arg(long)]
     pub requests: bool,
-    /// Show what cleaning costs and what the log was spent on instead
+    /// Show instead what cleaning costs and what was written to the log
     #[arg(long, conflicts_with = "requests")]
     pub cleaning: bool,
     /// Print JSON for programs
@@ -52,10 +52,10 @@ pub struct StatArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   firn df                     all mounted volumes
-  firn df /mnt disk.img       these
+  firn df /mnt disk.img       only these two
 
-size, used and free are what df(1) shows. The second line says where all bytes of the volume are, and adds up:
-live; reclaimable by cleaning now; pinned (where a log is being written, or empty but waiting for checkpoints);
+size, used and free are what df(1) shows. The second line says where all bytes of the volume are; its numbers add up to the size:
+live; reclaimable by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are empty but wait for checkpoints);
 clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
@@ -114,7 +114,7 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
     if args.requests {
         let Target::Mounted(mount) = target else {
             return Err(Failure::usage(format!("{} is not mounted", args.path.display()))
-                .advise("--requests counts what a mount was asked"));
+                .advise("--requests shows the requests to a mount"));
         };
         let answer = ask(&mount, "requests")?;
         return output.show(args.json, &answer, |out| text::requests(out, &answer));
@@ -130,9 +130,9 @@ fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
     let log = volume.stat.log.as_ref();
     let Some((log, view)) = log.and_then(|log| Some((log, log.cleaning.as_ref()?))) else {
         return Err(Failure::failed(
-            "there is no count of cleaning: the volume has no log, or its daemon is older",
+            "nothing is known about cleaning: the volume has no log, or its daemon is an older version",
         )
-        .advise("ask about an image or device, mounted with this firn"));
+        .advise("name an image or device, or a mount made with this version of firn"));
     };
     let answer = Cleaning { source: &volume.source, utilisation: &log.utilisation, cleaning: view };
     output.show(json, &answer, |out| {
@@ -155,13 +155,13 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
     output.show(args.json, &volumes, |out| text::df(out, &volumes))
 }
 
-/// Every mounted volume that answers. A mount that does not (another user's, or one whose daemon has died) must not hide
-/// the others.
+/// Every mounted volume that answers. A mount that does not answer (another user's, or one whose daemon has died) must not
+/// hide the others.
 fn all_mounted() -> Done<Vec<Volume>> {
     let mounts = table::firnfs_mounts()
         .map_err(|e| Failure::io("cannot read", std::path::Path::new("/proc/self/mountinfo"), &e))?;
     let answer = |mount: Mount| {
-        look(Target::Mounted(mount)).inspect_err(|failure| eprintln!("firn: left out: {failure}")).ok()
+        look(Target::Mounted(mount)).inspect_err(|failure| eprintln!("firn: not shown: {failure}")).ok()
     };
     Ok(mounts.into_iter().filter_map(answer).collect())
 }
@@ -171,8 +171,11 @@ fn look(target: Target) -> Done<Volume> {
         Target::Mounted(mount) => {
             let answer = ask(&mount, CONTROL_OP)?;
             let stat = serde_json::from_value(answer).map_err(|e| {
-                Failure::failed(format!("the daemon of {} answers oddly: {e}", mount.mountpoint.display()))
-                    .advise("mount the volume with the firn that you ask with")
+                Failure::failed(format!(
+                    "the answer of the daemon of {} cannot be understood: {e}",
+                    mount.mountpoint.display()
+                ))
+                .advise("mount the volume with this version of firn")
             })?;
             let check_after_crash = check_after_crash(&mount)?;
             let source = Source::Mounted { mountpoint: mount.mountpoint, image: mount.source };

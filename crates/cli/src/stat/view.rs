@@ -170,7 +170,7 @@ fn count(view: &mut LogView, entry: &UsageEntry, segment_bytes: u64) {
 /// Damage that the volume has met since it was opened.
 fn damage(lfs: &Lfs) -> Vec<String> {
     let lost = lfs.recovered().lost.map(|lost| lost.as_error(&lfs.geometry()).to_string());
-    let aside = lfs.quarantined().map(|(thing, why)| format!("{thing} is left alone: {why}"));
+    let aside = lfs.quarantined().map(|(thing, why)| format!("{thing} is quarantined: {why}"));
     lost.into_iter().chain(aside).collect()
 }
 
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_alone_because_it_is_damaged_is_told() {
+    fn a_quarantined_inode_is_listed_as_damage() {
         let device = Arc::new(MemDevice::new(16 << 20));
         let options = MkfsOptions {
             size_bytes: 16 << 20,
@@ -272,6 +272,6 @@ mod tests {
         volume.background().unwrap();
         let damage = StatView::of(&volume).unwrap().log.unwrap().damage;
         assert_eq!(damage.len(), 1);
-        assert!(damage[0].starts_with(&format!("inode {ino} is left alone: corrupt")), "{damage:?}");
+        assert!(damage[0].starts_with(&format!("inode {ino} is quarantined: corrupt")), "{damage:?}");
     }
 }

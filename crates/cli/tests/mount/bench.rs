@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A benchmark under way; a failing test leaves nothing behind either.
+/// A running benchmark; dropping it removes everything that it has set up, also when the test fails.
 struct Running(Child);
 
 impl Drop for Running {
@@ -58,7 +58,7 @@ fn stopped(signal: Signal, more: &[&str], when: impl Fn(&Path) -> bool) {
     let home = home();
     fs::create_dir(home.path().join("against")).unwrap();
     let mut child = start(home.path(), more);
-    eventually("the benchmark is where it is to be stopped", || when(home.path()));
+    eventually("the benchmark has reached the point where it is to be stopped", || when(home.path()));
     let since = Instant::now();
     kill_process_group(Pid::from_child(&child.0), signal).unwrap();
     let status = child.0.wait().unwrap();

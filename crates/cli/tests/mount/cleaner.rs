@@ -64,7 +64,7 @@ fn start(mount: &Mount, words: &[&str]) -> std::process::Child {
 }
 
 #[test]
-fn firn_clean_reaches_its_goals_and_says_so_where_it_cannot() {
+fn firn_clean_reaches_its_goals_or_says_that_it_cannot() {
     if !can_mount() {
         return;
     }
@@ -84,7 +84,7 @@ fn firn_clean_reaches_its_goals_and_says_so_where_it_cannot() {
     let beyond = firn(&["clean", mnt, "--until", "1000000"]);
     assert_eq!(beyond.status.code(), Some(1));
     let line = String::from_utf8(beyond.stderr).unwrap();
-    assert!(line.contains("nothing left is worth cleaning") && line.lines().count() == 1, "{line}");
+    assert!(line.contains("cleaning more would gain nothing") && line.lines().count() == 1, "{line}");
     firn_ok(&["clean", mnt, "--once", "--policy", "age-threshold:1"]);
     assert_eq!(firn(&["clean", mnt, "--policy", "age-threshold:soon"]).status.code(), Some(2));
     assert_sound(&mount);
@@ -172,7 +172,7 @@ fn a_waiting_cleaner_wakes_for_writes_and_ends_with_the_mount() {
 }
 
 #[test]
-fn the_port_answers_nonsense_with_a_refusal_and_pages_the_ifile() {
+fn the_port_refuses_invalid_requests_and_returns_the_ifile_in_pages() {
     if !can_mount() {
         return;
     }
@@ -205,7 +205,7 @@ fn the_port_answers_nonsense_with_a_refusal_and_pages_the_ifile() {
 }
 
 #[test]
-fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
+fn firn_clean_puts_scattered_files_in_order() {
     if !can_mount() {
         return;
     }
@@ -245,7 +245,7 @@ fn scattered_files_are_put_in_order_when_somebody_asks_for_it() {
     assert!(told["seams_before"].as_u64().unwrap() > 300, "{told}");
     assert!(told["seams_after"].as_u64().unwrap() <= 5, "{told}");
     assert!(told["moved_bytes"].as_u64().unwrap() > 4 << 20, "{told}");
-    // Afterwards there is nothing left to do, for the whole volume either.
+    // Afterwards nothing is left to do, in the whole volume.
     let again = ask(&mount.mnt);
     assert_eq!((&again["moved_bytes"], &again["directories"]), (&json!(0), &json!(2)), "{again}");
     let stat: Value =

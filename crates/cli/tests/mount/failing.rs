@@ -22,7 +22,7 @@ fn errno(result: io::Result<()>) -> Option<Errno> {
 }
 
 #[test]
-fn fsync_on_a_device_that_fails_is_eio_then_all_is_read_only_and_the_end_of_the_mount_says_why() {
+fn fsync_on_a_failing_device_is_eio_then_the_mount_is_read_only_and_its_end_says_why() {
     if !can_mount() {
         return;
     }
@@ -47,7 +47,7 @@ fn fsync_on_a_device_that_fails_is_eio_then_all_is_read_only_and_the_end_of_the_
             said.contains("the log could not be written: write of") && said.contains("(injected)"),
             "{said}"
         );
-        // On the repaired device everything synced is there.
+        // On the repaired device everything that was synced is there.
         disk.clear();
         let served = Served::start(disk, options());
         assert!(fs::read(served.mnt.join("kept")).unwrap() == vec![1; 100_000]);

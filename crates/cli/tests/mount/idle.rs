@@ -63,7 +63,7 @@ fn nearly_all_cleaning_of_a_mount_with_pauses_is_done_in_them() {
     let cleaning = cleaned(&small);
     let large = Mount::with(Kind::Image, "2G", &[]);
     let without = work(&large, PAUSE / 10);
-    assert_eq!(cleaned(&large)["segments_background"], 0, "it is to be a volume that needs no cleaning");
+    assert_eq!(cleaned(&large)["segments_background"], 0, "the larger volume should need no cleaning");
     let p99 = |sorted: &[Duration]| sorted[sorted.len() * 99 / 100];
     println!("p99 with cleaning {:?}, without {:?}; {cleaning}", p99(&with), p99(&without));
     let [background, on_demand] =

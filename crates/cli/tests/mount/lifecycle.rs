@@ -89,7 +89,7 @@ fn a_busy_mount_is_served_to_the_end_after_a_signal() {
     let mut file = File::create(mount.path("f")).unwrap();
     file.write_all(b"before").unwrap();
     kill_process(mount.daemon_pid(), Signal::TERM).unwrap();
-    eventually("nobody new gets in", || !mount.is_mounted());
+    eventually("no new user can enter the mount", || !mount.is_mounted());
     file.write_all(b" and after").unwrap();
     file.sync_all().unwrap();
     drop(file);
@@ -190,7 +190,7 @@ fn opening_reading_and_closing_cost_only_the_requests_they_must() {
     }
     assert_eq!(mount.requests("create"), FILES);
     assert_eq!(mount.requests("write"), FILES);
-    // One probe during the mount taught the kernel to send none of these.
+    // From one probe during the mount, the kernel has learned to send none of these.
     assert_eq!(mount.requests("open"), 1);
     assert_eq!((mount.requests("release"), mount.requests("flush")), (0, 1));
     // One request for the new name, at most one for the directory's attributes, one for security.capability.
@@ -240,7 +240,7 @@ fn opening_reading_and_closing_cost_only_the_requests_they_must() {
 }
 
 #[test]
-fn a_listing_with_attributes_spares_the_lookups() {
+fn a_listing_with_attributes_saves_the_lookups() {
     if !can_mount() {
         return;
     }
@@ -253,7 +253,7 @@ fn a_listing_with_attributes_spares_the_lookups() {
     assert_eq!(sizes, 100);
     assert!(mount.requests("readdirplus") >= 1);
     assert!(mount.requests("lookup") <= 5, "{} lookups", mount.requests("lookup"));
-    // And the second listing needs nothing.
+    // The second listing needs no lookups either.
     let before = mount.requests("readdirplus") + mount.requests("readdir");
     assert_eq!(fs::read_dir(&mount.mnt).unwrap().count(), 100);
     assert_eq!(mount.requests("readdirplus") + mount.requests("readdir"), before);
@@ -326,7 +326,7 @@ fn a_block_device_with_data_that_only_blkid_knows_is_not_overwritten() {
         trap 'losetup -d $loop' EXIT
         sum=$(md5sum < $loop)
         if $firn mkfs $loop 2> said; then echo overwritten; exit 1; fi
-        test \"$(wc -l < said)\" = 1; grep -q 'holds data of type minix, as blkid says; --force destroys it' said
+        test \"$(wc -l < said)\" = 1; grep -q 'holds data of type minix, as blkid says; --force overwrites it' said
         test \"$sum\" = \"$(md5sum < $loop)\"
         $firn mkfs --force $loop",
         env!("CARGO_BIN_EXE_firn")
@@ -343,7 +343,7 @@ fn image_bytes(mount: &Mount) -> u64 {
 }
 
 #[test]
-fn what_was_deleted_just_before_the_unmount_leaves_the_image_where_discard_is_on() {
+fn with_discard_the_unmount_frees_the_space_of_files_deleted_just_before_it_in_the_image() {
     if !can_mount() {
         return;
     }
@@ -356,7 +356,7 @@ fn what_was_deleted_just_before_the_unmount_leaves_the_image_where_discard_is_on
 }
 
 #[test]
-fn trim_gives_back_what_is_clean_on_a_mount_and_on_an_image() {
+fn trim_discards_clean_segments_of_a_mount_and_of_an_image() {
     if !can_mount() {
         return;
     }
@@ -442,7 +442,7 @@ fn fsck_refuses_what_is_mounted_and_says_where() {
 }
 
 #[test]
-fn fsck_waits_for_whoever_holds_the_volume_and_says_who_it_is() {
+fn fsck_waits_for_the_process_that_holds_the_volume_and_names_it() {
     let mount = tempfile::tempdir().unwrap();
     let image = mount.path().join("disk.img");
     let image = image.to_str().unwrap();
@@ -456,7 +456,7 @@ fn fsck_waits_for_whoever_holds_the_volume_and_says_who_it_is() {
 }
 
 #[test]
-fn recovery_reads_no_more_log_than_the_options_allow_and_tells_what_it_found() {
+fn recovery_reads_no_more_log_than_the_options_allow_and_reports_what_it_found() {
     if !can_mount() {
         return;
     }

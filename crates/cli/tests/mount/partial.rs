@@ -20,7 +20,7 @@ fn errno(result: io::Result<usize>) -> Option<Errno> {
 }
 
 #[test]
-fn a_write_that_the_volume_has_room_for_only_in_part_tells_how_much_was_written() {
+fn a_write_with_room_for_only_a_part_returns_how_much_was_written() {
     if !can_mount() {
         return;
     }
@@ -51,7 +51,7 @@ fn a_write_that_the_volume_has_room_for_only_in_part_tells_how_much_was_written(
 }
 
 #[test]
-fn a_write_that_meets_a_block_it_cannot_read_tells_how_much_was_written_before() {
+fn a_write_that_meets_an_unreadable_block_returns_how_much_was_written_before() {
     if !can_mount() {
         return;
     }
@@ -84,7 +84,7 @@ fn a_write_that_meets_a_block_it_cannot_read_tells_how_much_was_written_before()
     served.end().unwrap();
     let served = Served::start(disk, options);
     let found = fs::read(served.mnt.join("file")).unwrap();
-    assert!(found[..2 * REQUEST_BYTES] == new[..2 * REQUEST_BYTES], "what was told to be written");
-    assert!(found[2 * REQUEST_BYTES..] == old[2 * REQUEST_BYTES..], "what was not");
+    assert!(found[..2 * REQUEST_BYTES] == new[..2 * REQUEST_BYTES], "the part that was reported as written");
+    assert!(found[2 * REQUEST_BYTES..] == old[2 * REQUEST_BYTES..], "the part that was not");
     served.end().unwrap();
 }

@@ -203,7 +203,7 @@ fn a_listing_is_complete_while_entries_come_and_go() {
 }
 
 #[test]
-fn an_unlinked_file_lives_until_closed_and_then_gives_its_space_back() {
+fn an_unlinked_file_lives_until_closed_and_then_its_space_is_free() {
     if !can_mount() {
         return;
     }
@@ -223,7 +223,7 @@ fn an_unlinked_file_lives_until_closed_and_then_gives_its_space_back() {
         assert!(back == bytes);
         assert!(free() + 4000 < before, "{kind:?}: still charged");
         drop(file);
-        crate::common::eventually("the space comes back", || free() + 64 > before);
+        crate::common::eventually("the space is free again", || free() + 64 > before);
     }
 }
 
@@ -254,12 +254,12 @@ fn a_file_opened_with_o_tmpfile_has_no_name_until_it_is_given_one() {
         let free = || rustix::fs::statvfs(&mount.mnt).unwrap().f_ffree;
         let before = free();
         drop(hidden);
-        crate::common::eventually("the inode comes back", || free() > before);
+        crate::common::eventually("the inode is free again", || free() > before);
     }
 }
 
 #[test]
-fn with_strictatime_each_reader_is_seen_though_the_file_was_in_the_page_cache() {
+fn with_strictatime_each_read_changes_the_access_time_even_from_the_page_cache() {
     if !can_mount() {
         return;
     }

@@ -9,7 +9,7 @@ fn sources() -> String {
 }
 
 #[test]
-fn git_clones_commits_and_finds_nothing_to_complain_about() {
+fn git_clones_and_commits_and_its_fsck_reports_nothing() {
     if !can_mount() {
         return;
     }
@@ -37,7 +37,7 @@ fn git_clones_commits_and_finds_nothing_to_complain_about() {
 }
 
 #[test]
-fn tar_and_rsync_bring_a_tree_over_unchanged() {
+fn tar_and_rsync_copy_a_tree_unchanged() {
     if !can_mount() {
         return;
     }
@@ -60,7 +60,7 @@ fn tar_and_rsync_bring_a_tree_over_unchanged() {
 }
 
 #[test]
-fn sqlite_keeps_its_promises_in_both_journal_modes() {
+fn sqlite_keeps_its_transactions_in_both_journal_modes() {
     if !can_mount() {
         return;
     }

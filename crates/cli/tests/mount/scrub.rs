@@ -104,7 +104,7 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
     assert_eq!((status.code(), status.signal()), (Some(130), None));
     let second = second.wait_with_output().unwrap();
     assert!(String::from_utf8_lossy(&second.stderr).contains("joined"));
-    assert_eq!(second.status.code(), Some(130), "it was one and the same scrub");
+    assert_eq!(second.status.code(), Some(130), "both commands watched the same scrub");
     let before = Instant::now();
     let third = start();
     mount.umount();
@@ -191,12 +191,12 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 
-    // Snapshot wrong: it stays as it is.
+    // The structure is still wrong: the volume stays read-only.
     let output = firn(&["scrub", &mnt, "--writable"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(text.contains("DAMAGED") && why_read_only(&mount).is_some(), "{text}");
-    // The other bit again, which repairs the damage.
+    // Flipping the bit again repairs the damage.
     let mut wrong = name.to_vec();
     wrong[0] ^= 4;
     assert!(flip(&mount, &wrong) > 0);
@@ -224,7 +224,7 @@ fn write_what_is_accepted(path: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_volume_whose_device_had_no_room_is_writable_again_once_there_is_some() {
+fn a_volume_whose_device_had_no_room_is_writable_again_once_the_device_has_room() {
     if !can_mount() || !is_root() {
         return;
     }

@@ -64,7 +64,7 @@ fn cut_everywhere(name: &str, history: &History, verdict: Verdict<'_>) -> Result
         let volume = volume.map_err(|e| format!("does not mount: {e}"))?;
         let wrong = audit(&volume).map_err(|e| format!("the audit: {e}"))?;
         if !wrong.is_empty() {
-            return Err(format!("the accounts are wrong: {wrong:?}"));
+            return Err(format!("the accounting is wrong: {wrong:?}"));
         }
         let copy = tempfile::tempdir().map_err(|e| e.to_string())?;
         export(&volume, copy.path()).map_err(|e| e.to_string())?;
@@ -183,7 +183,7 @@ fn trees_unpacked_by_tar_and_synced_are_whole_after_any_power_cut() {
 }
 
 #[test]
-fn a_promise_that_nobody_made_is_seen_to_be_broken() {
+fn data_whose_sync_has_not_ended_is_found_missing_in_some_state() {
     if !can_mount() {
         return;
     }

@@ -70,7 +70,7 @@ pub struct FileOptions {
     /// order replaces it.
     pub deep_reads: DeepReads,
     /// Block devices opened for writing: keep the kernel from using the device while it is open. Turn this off if the
-    /// kernel itself takes the device for us afterwards (fuseblk); opening still checks that nobody uses it now.
+    /// kernel itself takes the device for us afterwards (fuseblk); opening still checks that it is not in use now.
     pub hold_claim: bool,
     /// Regular files: set the length to this many bytes (a multiple of 512) once the lock is held.
     pub resize_bytes: Option<u64>,

@@ -32,7 +32,7 @@ struct State {
 }
 
 enum Slot {
-    /// Nobody has begun it: a write in the queue, or any other request before its wait.
+    /// It has not begun: a write in the queue, or any other request before its wait.
     Waiting(Request),
     Running,
     Done(Completion),
@@ -118,7 +118,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes a request that nobody has begun.
+    /// Takes a request that has not begun.
     fn begin(&mut self, tag: u64) -> Option<Request> {
         let slot = self.table.get_mut(&tag)?;
         match std::mem::replace(slot, Slot::Running) {

@@ -1,6 +1,6 @@
 //! The superblock: one sector, the first copy in group 0, one more in each group.
 //!
-//! Only the first copy changes after mkfs: `state` and the fields behind it. A sector is written as a whole or not at all, so its
+//! Only the first copy changes after mkfs: `state` and the fields after it. A sector is written as a whole or not at all, so its
 //! CRC tells a superblock from other bytes and never from a torn one.
 
 use crate::error::{DecodeError, ensure};
@@ -111,7 +111,7 @@ pub struct Tuning {
     pub reallocates: bool,
     /// A file keeps its group until its second indirect block.
     pub no_switch: bool,
-    /// The tail of a file goes behind its last whole block if that place is free.
+    /// The tail of a file is placed right after its last whole block if that place is free.
     pub smart_frag: bool,
 }
 

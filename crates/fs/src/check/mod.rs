@@ -113,7 +113,7 @@ pub enum From {
     Slot(usize),
 }
 
-/// Checks the volume on a device that nobody writes to.
+/// Checks the volume on a device that no process writes to.
 ///
 /// # Errors
 /// [`CheckError`]: there is nothing to check. Everything else that is wrong is a finding.

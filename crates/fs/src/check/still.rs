@@ -62,7 +62,7 @@ pub fn check_still(
     Report { findings, ..report }
 }
 
-/// Checks a device that nobody writes to, as a mount would find it, and returns where its log ends.
+/// Checks a device that no process writes to, as a mount would find it, and returns where its log ends.
 ///
 /// # Errors
 /// If there is nothing to check: neither checkpoint is usable, or the device failed.

@@ -119,7 +119,7 @@ impl<'a> Sweep<'a> {
         let posted = match course.under_way.take(|extent| *extent == stretch) {
             Some(posted) => posted,
             None => {
-                // The plan was wrong: everything from here on is planned anew.
+                // The plan was wrong: everything from here on is planned again.
                 if course.under_way.extents().any(|extent| extent.contains(&target)) {
                     course.under_way.end(self.read);
                     course.planned = at + 1;

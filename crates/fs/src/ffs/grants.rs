@@ -68,7 +68,7 @@ impl Ffs {
         Ok(addr)
     }
 
-    /// *SmartFrag*: the first fragments of the block behind the last one if that is free, else as usual.
+    /// *SmartFrag*: the first fragments of the block after the last one if that is free, else as usual.
     fn take_behind(&mut self, last: u32, frags: u32, wish: Wish) -> Result<u32, Miss> {
         let block = Run { addr: last + self.geo.block_frags(), frags: self.geo.block_frags() };
         if self.groups.take_exactly(block)? {
@@ -119,7 +119,7 @@ impl Ffs {
         self.groups.wish(&new, group)
     }
 
-    /// Takes the larger places of tails that grow: in place if the fragments behind are free, else elsewhere.
+    /// Takes the larger places of tails that grow: in place if the fragments after them are free, else elsewhere.
     pub(super) fn take_tails(&mut self, ino: InodeNo) -> Outcome<()> {
         let found = self.operation.reshapes.iter().find(|reshape| reshape.ino == ino);
         let changes = found.map_or(Vec::new(), |reshape| reshape.changes.clone());

@@ -170,7 +170,7 @@ impl Ffs {
         }
     }
 
-    /// What to read for a block of content that is not in memory: it alone, or, in a sequential run, with the contiguous ones behind
+    /// What to read for a block of content that is not in memory: it alone, or, in a sequential run, with the contiguous ones after
     /// it, at most a cluster. Indirect blocks and fragments are read alone.
     pub(super) fn fetch_run(&mut self, key: &BlockKey, ptr: u32, is_sequential: bool) -> Outcome<Fetch> {
         let (addr, block_frags) = (addr_of(ptr), self.geo.block_frags());

@@ -156,7 +156,7 @@ impl Ffs {
         let number = self.geo.inode_block(ino).0;
         gather_needs(self.load_inode_block(number).map(drop), needs)?;
         match *intent {
-            // A set of attributes is written anew as a whole: nothing of the old one is needed.
+            // A set of attributes is rewritten as a whole: nothing of the old one is needed.
             Intent::Write { fork: Fork::Xattr, at_bytes, len_bytes, .. } => {
                 assert_eq!(at_bytes, 0, "a set is written as a whole");
                 if len_bytes.div_ceil(block_bytes) > self.geo.blocks_max(Fork::Xattr) {

@@ -7,7 +7,7 @@ pub struct Options {
     pub cache_bytes: u64,
     /// If more blocks are dirty, they are written at once; operations wait when four times as much is dirty or queued.
     pub write_threshold_bytes: u64,
-    /// How long changes that nobody waits for stay in memory, in ms (4.4BSD's update daemon: 30 s).
+    /// How long changes that no caller waits for stay in memory, in ms (4.4BSD's update daemon: 30 s).
     pub update_interval_ms: u64,
     /// Nothing is written.
     pub read_only: bool,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 const DIRTY_MAX_FACTOR: u64 = 4;
 
 impl Ffs {
-    /// Queues a write, behind the one that says that the volume is in use.
+    /// Queues a write, after the one that marks the volume as in use.
     pub(super) fn queue(&mut self, mut new: NewWrite) -> WriteId {
         if self.mounted > self.writes.durable() {
             new.after.push(self.mounted);
@@ -290,7 +290,7 @@ impl Ffs {
         }
     }
 
-    /// True if a block lies right behind the one before it.
+    /// True if a block lies right after the one before it.
     fn is_behind(&mut self, key: &BlockKey) -> bool {
         let before = self.known_ptr(&data_key(key.ino, key.fork, key.index.0 - 1));
         before + self.geo.block_frags() == self.known_ptr(key)

@@ -67,7 +67,7 @@ impl<'a> Content<'a> {
 #[must_use]
 pub fn ready_blocks(at_bytes: u64, bytes: &[u8], facts: &StoreFacts) -> Vec<ReadyBlock> {
     let block = facts.block_bytes as usize;
-    // The offset may be any, also one within the last block of 2^64 bytes: nobody has checked it yet.
+    // The offset may be any, also one within the last block of 2^64 bytes: it has not been checked yet.
     let within = (at_bytes % u64::from(facts.block_bytes)) as usize;
     let skip = (block - within) % block;
     let whole = bytes.get(skip..).unwrap_or(&[]).chunks_exact(block);

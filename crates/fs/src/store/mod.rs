@@ -215,7 +215,7 @@ impl Intent {
     }
 }
 
-/// Permission to make the declared changes; see [`Store::begin`]. Must be given back with [`Store::end`].
+/// Permission to make the declared changes; see [`Store::begin`]. Must be returned with [`Store::end`].
 #[derive(Debug)]
 #[must_use = "an operation must be ended"]
 #[non_exhaustive]
@@ -271,7 +271,7 @@ pub struct StoreFacts {
     pub hash_key: [u64; 2],
     /// What a crash leaves of an operation on names.
     pub atomicity: Atomicity,
-    /// Blocks have checksums, so a read detects bytes that changed behind the store's back. Content that is prepared outside
+    /// Blocks have checksums, so a read detects bytes that were changed without the store. Content that is prepared outside
     /// the lock includes them.
     pub has_checksums: bool,
 }
@@ -344,14 +344,14 @@ impl Piece {
     }
 }
 
-/// How to carry out a read. The bytes that it refers to stay in place until `pin` is given back.
+/// How to carry out a read. The bytes that it refers to stay in place until `pin` is released.
 #[derive(Debug, Default)]
 pub struct ReadPlan {
     /// Stretches in file order.
     pub pieces: Vec<Piece>,
     /// The look-ahead to read with the last stored stretch.
     pub ahead: Ahead,
-    /// To be given back with [`Engine::unpin`](crate::engine::Engine::unpin); 0 if nothing is pinned.
+    /// To be released with [`Engine::unpin`](crate::engine::Engine::unpin); 0 if nothing is pinned.
     pub pin: u64,
 }
 

@@ -44,7 +44,7 @@ impl<S: Store> Vfs<S> {
     /// that can stop.
     ///
     /// # Errors
-    /// `Need`, `Room`, `Corrupt`, `ReadOnly`; no hold was given back then.
+    /// `Need`, `Room`, `Corrupt`, `ReadOnly`; no hold was released then.
     pub fn forget(&mut self, now: TimeNs, ino: InodeNo, count: u64) -> Outcome<()> {
         let Some(&held) = self.holds.get(&ino) else { return Ok(()) };
         if count < held {

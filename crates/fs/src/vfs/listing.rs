@@ -49,7 +49,7 @@ impl Listing {
 
 impl<S: Store> Vfs<S> {
     /// Entries from `cookie` on, as long as they are `wanted`, with attributes. It requests all missing blocks at once. Counts
-    /// one hold for each entry that carries attributes (given back with [`Vfs::forget`]).
+    /// one hold for each entry that carries attributes (released with [`Vfs::forget`]).
     ///
     /// # Errors
     /// As [`Vfs::readdir`]; `Need` for inodes. Nothing is held then.

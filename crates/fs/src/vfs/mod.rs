@@ -155,7 +155,7 @@ pub struct Vfs<S> {
     atime_mode: AtimeMode,
     /// Number of lookups and opens of each held inode.
     holds: FxHashMap<InodeNo, u64>,
-    /// Held inodes without names: freed when their last hold is given back.
+    /// Held inodes without names: freed when their last hold is released.
     nameless: FxHashMap<InodeNo, lifetime::Nameless>,
     /// Orphans still to be freed, after [`Vfs::release_orphans`] stopped halfway.
     releasing: Option<VecDeque<InodeNo>>,

@@ -73,7 +73,7 @@ impl Loss {
 }
 
 impl<S: Store> Vfs<S> {
-    /// Finds a name, `.` and `..` included. With `hold`, counts one lookup of the inode (given back with [`Vfs::forget`]).
+    /// Finds a name, `.` and `..` included. With `hold`, counts one lookup of the inode (released with [`Vfs::forget`]).
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `NameTooLong`, `Invalid` (a name with `/` or NUL); `Need`, `Corrupt`.

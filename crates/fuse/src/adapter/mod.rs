@@ -5,7 +5,7 @@
 //! - The kernel caches everything for ever, since nobody else changes the volume. If the daemon changes an inode beyond the
 //!   request (a write that clears set-id bits), it invalidates the cached attributes (`Notifier`).
 //! - Each reply that gives an inode to the kernel (LOOKUP, CREATE, MKNOD, MKDIR, SYMLINK, LINK, and READDIRPLUS entries with
-//!   attributes) counts one hold in `vfs`, which FORGET gives back: an unlinked inode lives until then.
+//!   attributes) counts one hold in `vfs`, which FORGET releases: an unlinked inode lives until then.
 //! - The kernel checks access permissions (`default_permissions`, which POSIX_ACL implies).
 //!
 //! Parts: `handshake` (INIT), `names`, `attributes`, `data`, `listing`, `probe`.

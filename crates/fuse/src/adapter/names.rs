@@ -156,7 +156,7 @@ impl<S: Engine> Adapter<S> {
             .map_err(|e| log_errno("rename", &e))
     }
 
-    /// Takes lookups back. Nobody waits for the outcome; an inode that cannot be freed now is an orphan, which the
+    /// Takes lookups back. No caller waits for the outcome; an inode that cannot be freed now is an orphan, which the
     /// unmount or the next mount frees.
     pub(super) fn forget(&self, nodeid: u64, lookups: u64) {
         if nodeid == InodeNo::ROOT.0 || nodeid == PROBE_NODE {

@@ -80,7 +80,7 @@ impl Server {
     }
 
     /// Accepts no more connections and removes the socket. If another mount has the same device number by now, its
-    /// daemon's socket is left alone.
+    /// daemon's socket is not removed.
     pub fn stop_listening(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_another_daemon_put_in_its_place_is_left_alone() {
+    fn a_socket_that_another_daemon_put_in_its_place_is_not_removed() {
         let (directory, server) = started(Registry::default());
         let uid = rustix::process::geteuid().as_raw();
         let newer = Server::listen(directory.path().join("c.sock"), uid, Registry::default()).unwrap();

@@ -30,7 +30,7 @@ pub(super) fn structures(wanted: impl Fn(&Part) -> bool) -> Vec<Vec<u8>> {
         let image: SparseImage = specimen(left).expect("the specimen can be made");
         let options = Options { read_only: true, ..Options::default() };
         let (volume, _) = mount(&image, options).expect("the specimen mounts");
-        let anatomy = Anatomy::of(&image, &volume).expect("the specimen is well");
+        let anatomy = Anatomy::of(&image, &volume).expect("the specimen is intact");
         for part in anatomy.parts.iter().filter(|part| wanted(part)) {
             let mut bytes = vec![0; (part.range.end - part.range.start) as usize];
             image.read(part.range.start, &mut bytes);
@@ -174,7 +174,7 @@ pub fn dirent(bytes: &[u8]) {
     if let Ok(Some(host)) = dirent::room(&block, 9) {
         let inserted =
             dirent::insert(&mut block, host, (InodeNo(9), Kind::Regular), b"some name", BLOCK_BYTES);
-        assert!(!is_sound || inserted.is_ok(), "room that was found is there");
+        assert!(!is_sound || inserted.is_ok(), "an entry fits into the room that was found");
     }
     let some = starts.len().div_ceil(16).max(1);
     for at in starts.into_iter().step_by(some).chain([0, 8, 12, 4000]) {

@@ -1,7 +1,7 @@
 //! Whole images: the specimen with some of its structures changed. Each is checked and repaired; and, unrepaired,
 //! it is mounted, read completely, written to, closed and mounted again.
 //!
-//! An input is a list of edits, so that it stays small and each mutation of it means something:
+//! An input is a list of edits, so that it stays small and each mutation of it is a meaningful edit:
 //!
 //! ```text
 //! input := flags u8, edit*              (flags: 1 = the crashed specimen, 2 = checksums stay as they were)
@@ -48,7 +48,7 @@ fn base(left: Left) -> &'static Base {
         let image = specimen(left).expect("the specimen can be made");
         let options = Options { read_only: true, ..Options::default() };
         let (volume, _) = mount(&image, options).expect("the specimen mounts");
-        let anatomy = Anatomy::of(&image, &volume).expect("the specimen is well");
+        let anatomy = Anatomy::of(&image, &volume).expect("the specimen is intact");
         let is_directory = |ino: InodeNo| {
             let attr = volume.run(|vfs, _| vfs.getattr(ino));
             attr.is_ok_and(|attr| attr.kind == firnfs::inode::Kind::Directory)
@@ -145,7 +145,7 @@ fn repaired(image: &SparseImage) {
     assert!(!done.before.is_clean() || done.actions.is_empty(), "a sound volume was repaired");
 }
 
-/// Uses a volume as people do.
+/// Uses a volume as programs do.
 fn exercise(image: SparseImage) {
     repaired(&image);
     let device = Arc::new(MemDevice::from_image(image));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_under_right_checksums_reaches_those_who_trust_them() {
+    fn damage_under_right_checksums_reaches_code_that_trusts_checksums() {
         let base = base(Left::Closed);
         let record = |part: &Part| matches!(part.owner, Owner::Record(InodeNo::ROOT));
         let part = base.anatomy.parts.iter().position(record).unwrap() as u16;

@@ -61,7 +61,7 @@ fn message(opcode: u32, nodeid: u64, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A handshake and a day in the life of a mount; each operation alone; all operations with empty bodies.
+/// A handshake and the typical requests of a mount; each operation alone; all operations with empty bodies.
 pub fn request_seeds() -> Vec<Vec<u8>> {
     let words = |words: &[u32], tail: &[u8]| -> Vec<u8> {
         words.iter().flat_map(|word| word.to_le_bytes()).chain(tail.iter().copied()).collect()

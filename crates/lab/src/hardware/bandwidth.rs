@@ -1,6 +1,6 @@
 //! BSD-LFS, figures 9, 10 and 12: how fast a file of a given size is written and read, against the raw disk.
 //!
-//! A file is written as a whole 50 times, each time with an fsync at its end; for reading, the volume is mounted anew before each
+//! A file is written as a whole 50 times, each time with an fsync at its end; for reading, the volume is mounted again before each
 //! time. The raw disk is given one request of 64 KB at a time, with the copy between program and kernel before each;
 //! *clustered* stands for EFS: each 64 KB goes through the file cache and is posted at once, and the program waits at the end.
 //! Caller: `firn sim paper bandwidth`.

@@ -28,7 +28,7 @@ pub struct Speed {
     pub moved: f64,
 }
 
-/// The five phases; the volume is mounted anew before each that reads.
+/// The five phases; the volume is mounted again before each phase that reads.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Figure {
     /// Written in order, with an fsync at the end.

@@ -2,7 +2,7 @@
 //! work runs beside the program, as on a mount, and shares the processor.
 //!
 //! The cost of a call is counted in blocks of the file cache that its algorithm touches (4.4BSD), not measured: see the methods
-//! of [`Program`]. Each [`Rig::run`] mounts the volume anew, so nothing is in memory. Callers: the benchmarks beside this file.
+//! of [`Program`]. Each [`Rig::run`] mounts the volume again, so nothing is in memory. Callers: the benchmarks beside this file.
 
 use super::choose::{ChosenDisk, find_disk, find_machine};
 use super::profile::Profile;

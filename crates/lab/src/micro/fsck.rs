@@ -122,7 +122,7 @@ impl Fsck {
 
 impl Drop for Fsck {
     fn drop(&mut self) {
-        // Nobody could use the error: the run is over or has failed already.
+        // The error would be useless: the run is over or has failed already.
         let _ = std::fs::remove_file(&self.image);
     }
 }

@@ -174,7 +174,7 @@ pub fn fresh_volume(image: &Path) -> Result<Volume<Lfs>, LabError> {
 impl Drop for Library {
     fn drop(&mut self) {
         for path in [&self.image, &self.raw] {
-            // Nobody could use the error: the run is over or has failed already.
+            // The error would be useless: the run is over or has failed already.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -229,7 +229,7 @@ impl Target for FirnMount {
 impl Drop for FirnMount {
     fn drop(&mut self) {
         if self.mounted {
-            // Nobody could use the error: the run is over or has failed already.
+            // The error would be useless: the run is over or has failed already.
             let _ = self.detach();
         }
         let _ = std::fs::remove_dir(&self.mountpoint);

@@ -72,7 +72,7 @@ pub fn within_two_minutes(work: impl FnOnce() + Send + 'static) {
         done.send(()).ok();
     });
     match ended.recv_timeout(Duration::from_secs(120)) {
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("no end in sight"),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("the work did not end within two minutes"),
         _ => worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why)),
     }
 }

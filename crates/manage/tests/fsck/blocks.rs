@@ -19,7 +19,7 @@ fn a_damaged_block_of_a_file_turns_into_zeros_and_nothing_else_does() {
 }
 
 #[test]
-fn a_damaged_indirect_block_costs_what_it_led_to() {
+fn a_damaged_indirect_block_costs_the_blocks_below_it() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.block("dir/sub/large", Fork::Data, 1, 1));
     let tree = fixture.is_repaired(&["block-damaged"], &["dir/sub/large"]);
@@ -61,7 +61,7 @@ fn a_block_that_two_pointers_lead_to_is_given_a_place_of_its_own() {
 }
 
 #[test]
-fn an_indirect_block_that_leads_to_itself_ends_the_check_nowhere() {
+fn an_indirect_block_that_leads_to_itself_does_not_keep_the_check_from_ending() {
     let fixture = Fixture::new();
     // Make the first pointer of the double indirect block's child lead to that child's own place.
     let ptr = fixture.block("dir/sub/large", Fork::Data, 1, 0);
@@ -76,7 +76,7 @@ fn an_indirect_block_that_leads_to_itself_ends_the_check_nowhere() {
 }
 
 #[test]
-fn a_block_behind_the_end_of_its_file_is_dropped() {
+fn a_block_beyond_the_end_of_its_file_is_dropped() {
     let fixture = Fixture::new();
     fixture.edit_inode("dir/blocks", |inode| inode.size_bytes = 5 * BLOCK as u64);
     let tree = fixture.is_repaired(&["block-beyond-end"], &["dir/blocks"]);
@@ -92,14 +92,14 @@ fn a_damaged_record_costs_its_file_alone() {
 }
 
 #[test]
-fn a_record_of_another_inode_is_none() {
+fn a_record_of_another_inode_counts_as_damaged() {
     let fixture = Fixture::new();
     fixture.edit_record("small", |bytes| bytes[8] ^= 1);
     fixture.is_repaired(&["inode-record", "entry-dangling"], &["small"]);
 }
 
 #[test]
-fn what_a_damaged_directory_record_held_goes_to_lost_and_found() {
+fn the_files_of_a_directory_with_a_damaged_record_go_to_lost_and_found() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.record_ptr(fixture.ino("dir/sub")));
     let (large, deep) = (fixture.ino("dir/sub/large"), fixture.ino("dir/sub/deep"));
@@ -128,7 +128,7 @@ fn the_root_record_can_be_cleared_and_everything_is_found_again() {
         let (first, rest) = path.split_once('/').map_or((path.as_str(), None), |(f, r)| (f, Some(r)));
         let home = format!("lost+found/#{}", fixture.ino(first));
         let path = rest.map_or(home.clone(), |rest| format!("{home}/{rest}"));
-        // The directory that is lost holds one name of the file of many names.
+        // The lost directory holds one name of the file with many names.
         if first == "many names" {
             continue;
         }
@@ -175,7 +175,7 @@ fn damaged_attributes_go_and_sound_ones_stay() {
 }
 
 #[test]
-fn a_damaged_block_of_attributes_costs_the_attributes_behind_it() {
+fn a_damaged_block_of_attributes_costs_the_attributes_after_it() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.block("attributed", Fork::Xattr, 0, 2));
     let tree = fixture.is_repaired(&["block-damaged"], &["attributed"]);
@@ -183,14 +183,14 @@ fn a_damaged_block_of_attributes_costs_the_attributes_behind_it() {
 }
 
 #[test]
-fn bytes_charged_to_an_inode_are_counted_anew() {
+fn bytes_charged_to_an_inode_are_recounted() {
     let fixture = Fixture::new();
     fixture.edit_record("dir/blocks", |bytes| bytes[140] = bytes[140].wrapping_add(64));
     fixture.is_repaired(&["inode-charge"], &[]);
 }
 
 #[test]
-fn damage_in_what_the_log_has_replaced_does_not_keep_a_crashed_volume_from_repair() {
+fn damage_in_blocks_that_the_log_has_replaced_does_not_prevent_the_repair_of_a_crashed_volume() {
     let mut fixture = Fixture::new();
     let old = fixture.block("dir/sub/large", Fork::Data, 1, 0);
     let ino = fixture.ino("dir/sub/large");

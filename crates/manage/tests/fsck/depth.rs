@@ -172,7 +172,7 @@ fn a_check_after_a_crash_finds_the_same_however_many_reads_are_under_way() {
 }
 
 #[test]
-fn recovery_reads_at_depth_within_its_bound_and_comes_to_the_same_state() {
+fn recovery_reads_at_depth_within_its_bound_and_reaches_the_same_state() {
     let image = crashed();
     let options = Options { read_only: true, ..Options::default() };
     let deep = Arc::new(Watching::new(disk(&image, &[], 5)));

@@ -12,7 +12,7 @@ use firnfs_format::table::{ImapEntry, TABLE_ENTRY_BYTES, TableEntry, UsageEntry}
 use firnfs_format::{BlockPtr, InodeNo};
 use std::sync::Arc;
 
-/// Which table.
+/// One of the two tables.
 #[derive(Clone, Copy)]
 pub enum Table {
     Imap,

@@ -22,7 +22,7 @@ fn edit_inline(fixture: &Fixture, path: &str, edit: impl FnOnce(&mut Vec<u8>)) {
 }
 
 #[test]
-fn a_name_that_cannot_be_is_removed() {
+fn an_impossible_name_is_removed() {
     let fixture = Fixture::new();
     edit_inline(&fixture, "dir", |content| {
         let at = record_of(content, "pipe");
@@ -34,7 +34,7 @@ fn a_name_that_cannot_be_is_removed() {
 }
 
 #[test]
-fn a_name_that_is_there_twice_is_removed_once() {
+fn of_two_entries_with_one_name_one_is_removed() {
     let fixture = Fixture::new();
     edit_inline(&fixture, "dir/sub", |content| {
         let at = record_of(content, "shared too");
@@ -48,7 +48,7 @@ fn a_name_that_is_there_twice_is_removed_once() {
 }
 
 #[test]
-fn an_entry_that_names_nothing_is_removed() {
+fn an_entry_without_an_inode_is_removed() {
     let fixture = Fixture::new();
     edit_inline(&fixture, "dir", |content| {
         let at = record_of(content, "shared");
@@ -59,7 +59,7 @@ fn an_entry_that_names_nothing_is_removed() {
 }
 
 #[test]
-fn an_entry_in_a_block_of_an_indexed_directory_is_removed_and_the_index_is_built_anew() {
+fn an_entry_in_a_block_of_an_indexed_directory_is_removed_and_the_index_is_rebuilt() {
     let fixture = Fixture::new();
     fixture.edit_block("wide", Fork::Data, 7, |block| {
         let record = dirent::records(block).nth(5).unwrap().unwrap();
@@ -116,14 +116,14 @@ fn a_wrong_parent_is_set_right() {
 }
 
 #[test]
-fn wrong_counts_of_a_directory_are_counted_anew() {
+fn wrong_counts_of_a_directory_are_recounted() {
     let fixture = Fixture::new();
     fixture.edit_inode("medium", |inode| inode.entries += 2);
     fixture.is_repaired(&["directory-counts"], &[]);
 }
 
 #[test]
-fn an_index_that_leads_elsewhere_is_built_anew() {
+fn an_index_with_wrong_places_is_rebuilt() {
     let fixture = Fixture::new();
     fixture.edit_block("wide", Fork::Index, 2, |node| node[8 + 4] ^= 1);
     fixture.is_repaired(&["directory-index"], &[]);
@@ -133,14 +133,14 @@ fn an_index_that_leads_elsewhere_is_built_anew() {
 }
 
 #[test]
-fn an_index_that_nobody_knows_of_is_dropped_and_built_anew() {
+fn an_index_that_its_inode_does_not_count_is_dropped_and_rebuilt() {
     let fixture = Fixture::new();
     fixture.edit_inode("wide", |inode| inode.index_blocks = 0);
     fixture.is_repaired(&["directory-index"], &[]);
 }
 
 #[test]
-fn a_damaged_node_of_an_index_is_built_anew_without_loss() {
+fn an_index_with_a_damaged_node_is_rebuilt_without_loss() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.block("wide", Fork::Index, 0, 3));
     fixture.is_repaired(&["block-damaged"], &[]);
@@ -158,7 +158,7 @@ fn a_damaged_block_of_a_directory_costs_its_entries_alone() {
 }
 
 #[test]
-fn records_behind_one_that_breaks_the_grammar_are_given_up() {
+fn records_after_an_invalid_one_are_given_up() {
     let fixture = Fixture::new();
     fixture.edit_block("medium", Fork::Data, 0, |block| {
         let record = dirent::records(block).nth(20).unwrap().unwrap();
@@ -171,7 +171,7 @@ fn records_behind_one_that_breaks_the_grammar_are_given_up() {
 }
 
 #[test]
-fn broken_inline_content_keeps_what_comes_first() {
+fn invalid_inline_content_keeps_the_entries_before_the_error() {
     let fixture = Fixture::new();
     edit_inline(&fixture, "dir/sub/deep", |content| {
         let at = record_of(content, "link");
@@ -188,7 +188,7 @@ fn a_wrong_link_count_is_set_to_the_number_of_names() {
         fixture.edit_inode(path, |inode| inode.nlink = nlink);
         let before = fixture.tree[path].nlink;
         if nlink == 0 {
-            // Unlike a mount, nothing frees orphans here: that would free the file.
+            // Unlike a mount, the check frees no orphans: that would free the file.
             let codes = fixture.codes();
             assert!(
                 codes.is_empty() || codes.contains("link-count") || codes.contains("entry-dangling"),

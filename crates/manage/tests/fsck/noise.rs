@@ -48,7 +48,7 @@ fn any_flipped_bit_of_a_live_block_is_found_and_repaired() {
 }
 
 #[test]
-fn bytes_that_are_wrong_with_right_checksums_are_judged_without_panic() {
+fn wrong_bytes_under_right_checksums_are_judged_without_panic() {
     let fixture = Fixture::new();
     let mut rng = seeded(2, "lies");
     let paths: Vec<&String> = fixture.tree.keys().filter(|path| !path.contains("name")).collect();
@@ -87,7 +87,7 @@ fn bytes_that_are_wrong_with_right_checksums_are_judged_without_panic() {
     }
 }
 
-/// Changes a number of a checkpoint.
+/// Puts a wrong number into a checkpoint.
 fn lie(rng: &mut impl RngExt, slot: &mut firnfs_format::checkpoint::Checkpoint) {
     let bit = 1u64 << rng.random_range(0..20);
     match rng.random_range(0..7) {
@@ -107,7 +107,7 @@ fn lie(rng: &mut impl RngExt, slot: &mut firnfs_format::checkpoint::Checkpoint) 
 }
 
 #[test]
-fn directory_blocks_that_lie_are_judged_without_panic() {
+fn directory_blocks_with_wrong_values_are_judged_without_panic() {
     let fixture = Fixture::new();
     let mut rng = seeded(3, "lying directories");
     let bytes = fixture.read(0, crate::fixture::SIZE_BYTES as usize);

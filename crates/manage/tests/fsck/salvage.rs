@@ -57,7 +57,7 @@ fn wipe_slots(fixture: &Fixture) {
 }
 
 #[test]
-fn without_checkpoints_all_is_found_through_the_summaries() {
+fn without_checkpoints_everything_is_found_through_the_summaries() {
     let fixture = Fixture::new();
     wipe_slots(&fixture);
     assert_whole(&fixture);
@@ -71,7 +71,7 @@ fn without_superblocks_the_geometry_is_found_as_well() {
 }
 
 #[test]
-fn without_superblocks_checkpoints_and_tables_all_is_found() {
+fn without_superblocks_checkpoints_and_tables_everything_is_found() {
     let fixture = Fixture::new();
     let checkpoint = fixture.checkpoint();
     for ptr in [checkpoint.imap.ptr, checkpoint.usage.ptr] {
@@ -83,7 +83,7 @@ fn without_superblocks_checkpoints_and_tables_all_is_found() {
 }
 
 #[test]
-fn what_was_deleted_stays_deleted_and_what_was_changed_last_counts() {
+fn deleted_files_stay_deleted_and_the_last_change_of_a_file_counts() {
     let mut fixture = Fixture::new();
     fixture.with_volume(|volume| {
         volume.run(|vfs, now| vfs.unlink(now, InodeNo::ROOT, b"small")).unwrap();
@@ -99,7 +99,7 @@ fn what_was_deleted_stays_deleted_and_what_was_changed_last_counts() {
 }
 
 #[test]
-fn of_a_crashed_volume_what_was_synced_is_found() {
+fn synced_files_of_a_crashed_volume_are_found() {
     let fixture = Fixture::new();
     let volume = mount(&fixture.device);
     let ino = file(&volume, InodeNo::ROOT, "synced", &pattern(30, 5 * BLOCK));
@@ -112,7 +112,7 @@ fn of_a_crashed_volume_what_was_synced_is_found() {
 }
 
 #[test]
-fn a_device_cut_short_gives_what_lies_before_the_cut() {
+fn of_a_device_cut_short_everything_before_the_cut_is_found() {
     let fixture = Fixture::new();
     let kept = SIZE_BYTES / 2;
     let cut = MemDevice::new(kept);
@@ -139,7 +139,7 @@ fn a_damaged_block_of_the_inode_map_is_rebuilt_in_place() {
 }
 
 #[test]
-fn a_device_without_a_log_is_told_so() {
+fn a_device_without_a_log_is_reported_as_such() {
     let empty = MemDevice::new(SIZE_BYTES);
     let error = put_together(&empty, &assumed(), &mut |_| {}).err().unwrap();
     assert!(error.to_string().contains("segment summaries"), "{error}");
@@ -156,7 +156,7 @@ fn a_directory_that_lost_its_record_is_found_in_an_older_one_or_in_lost_and_foun
 }
 
 #[test]
-fn of_a_full_volume_that_was_cleaned_all_is_found_and_what_was_deleted_at_most_in_lost_and_found() {
+fn of_a_full_cleaned_volume_everything_is_found_and_deleted_files_only_in_lost_and_found() {
     use firnfs_torture::crash::campaign::prepare;
     use firnfs_torture::crash::scenario::Scenario;
     use firnfs_torture::crash::{Explorer, Firn, Limits, Seen};

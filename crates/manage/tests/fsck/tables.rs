@@ -17,7 +17,7 @@ fn busy_segment(fixture: &Fixture) -> u64 {
 }
 
 #[test]
-fn every_copy_of_the_superblock_is_written_again_from_a_good_one() {
+fn every_bad_copy_of_the_superblock_is_rewritten_from_a_good_one() {
     for copy in 0..3 {
         let fixture = Fixture::new();
         fixture.write(Superblock::places(SIZE_BYTES)[copy], &[0xaa; 4096]);
@@ -59,7 +59,7 @@ fn a_repair_of_a_sound_volume_changes_no_byte_even_after_a_crash() {
 }
 
 #[test]
-fn what_is_declined_is_asked_once_and_stays_as_it_is() {
+fn a_declined_repair_is_asked_for_once_and_not_made() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.block("dir/blocks", firnfs::store::Fork::Data, 0, 3));
     fixture.edit_inode("small", |inode| inode.nlink = 7);
@@ -89,7 +89,7 @@ fn both_checkpoints_lead_to_a_sound_volume() {
 }
 
 #[test]
-fn live_bytes_of_a_segment_are_counted_anew() {
+fn live_bytes_of_a_segment_are_recounted() {
     for change in [4096i64, -4096] {
         let fixture = Fixture::new();
         let segment = busy_segment(&fixture);
@@ -101,7 +101,7 @@ fn live_bytes_of_a_segment_are_counted_anew() {
 }
 
 #[test]
-fn a_segment_called_clean_that_holds_live_blocks_is_not_written_over() {
+fn a_segment_recorded_as_clean_that_holds_live_blocks_is_not_overwritten() {
     let fixture = Fixture::new();
     let segment = busy_segment(&fixture);
     fixture.edit_usage(segment, |entry| (entry.in_use, entry.live_bytes) = (false, 0));
@@ -110,7 +110,7 @@ fn a_segment_called_clean_that_holds_live_blocks_is_not_written_over() {
 }
 
 #[test]
-fn a_clean_segment_of_a_checkpoint_yet_to_come_can_be_written_again() {
+fn a_clean_segment_freed_by_a_future_checkpoint_can_be_written_again() {
     let fixture = Fixture::new();
     let usage = fixture.usage();
     let clean = (0..usage.len() as u64).rev().find(|&n| !usage[n as usize].in_use).unwrap();
@@ -119,7 +119,7 @@ fn a_clean_segment_of_a_checkpoint_yet_to_come_can_be_written_again() {
 }
 
 #[test]
-fn counts_of_the_checkpoint_are_counted_anew() {
+fn counts_in_the_checkpoint_are_corrected() {
     let fixture = Fixture::new();
     fixture.edit_checkpoint(|slot| slot.live_bytes += 512);
     fixture.is_repaired(&["live-bytes"], &[]);
@@ -139,7 +139,7 @@ fn counts_of_the_checkpoint_are_counted_anew() {
 }
 
 #[test]
-fn live_bytes_by_kind_are_counted_anew() {
+fn live_bytes_by_kind_are_recounted() {
     for kind in LogKind::ALL {
         let fixture = Fixture::new();
         fixture.edit_checkpoint(|slot| slot.counters[LIVE_SLOT + kind as usize] += 512);
@@ -168,14 +168,14 @@ fn a_log_does_not_go_on_over_live_blocks() {
 }
 
 #[test]
-fn a_damaged_usage_table_is_counted_anew() {
+fn a_damaged_usage_table_is_rebuilt_by_counting() {
     let fixture = Fixture::new();
     fixture.damage(&fixture.checkpoint().usage.ptr);
     fixture.is_repaired(&["table-block"], &[]);
 }
 
 #[test]
-fn a_log_that_has_lost_a_part_ends_there_and_salvage_finds_what_comes_after() {
+fn a_log_with_a_damaged_part_ends_there_and_salvage_finds_the_rest() {
     let fixture = Fixture::new();
     let volume = crate::fixture::mount(&fixture.device);
     let mut first = None;

@@ -22,7 +22,7 @@ fn patient() -> (Arc<MemDevice>, InodeNo) {
 }
 
 /// Deleting the file reveals the wrong number.
-fn assert_found_out(device: &Arc<MemDevice>, what: &str) -> Volume<Lfs> {
+fn assert_detected(device: &Arc<MemDevice>, what: &str) -> Volume<Lfs> {
     let volume = mount(device);
     unlink(&volume, "big").unwrap();
     volume.background().unwrap();
@@ -37,46 +37,46 @@ fn assert_found_out(device: &Arc<MemDevice>, what: &str) -> Volume<Lfs> {
 }
 
 #[test]
-fn a_usage_table_that_states_less_than_lives_in_a_segment_is_found_out() {
+fn a_usage_entry_with_too_few_live_bytes_is_detected() {
     let (device, ino) = patient();
     let doctor = Doctor::new(&device);
     let segment = doctor.geo.segment_of(doctor.roots(ino).direct[0].addr);
     doctor.edit_usage_entry(segment, |entry| entry.live_bytes = 512);
-    assert_found_out(&device, &format!("live bytes of segment {segment}"));
+    assert_detected(&device, &format!("live bytes of segment {segment}"));
     // Nothing was built on the wrong number: the volume opens as before.
     let volume = mount(&device);
     assert_eq!(get(&volume, find(&volume, "small").unwrap()).unwrap(), pattern(2, 5000));
 }
 
 #[test]
-fn a_usage_table_that_calls_a_full_segment_clean_is_found_out() {
+fn a_usage_table_that_calls_a_full_segment_clean_is_detected() {
     let (device, ino) = patient();
     let doctor = Doctor::new(&device);
     let segment = doctor.geo.segment_of(doctor.roots(ino).direct[0].addr);
     doctor.edit_usage_entry(segment, |entry| *entry = Default::default());
-    assert_found_out(&device, &format!("live bytes of segment {segment}"));
+    assert_detected(&device, &format!("live bytes of segment {segment}"));
 }
 
 #[test]
-fn a_volume_that_states_fewer_live_bytes_than_it_has_is_found_out() {
+fn a_volume_that_states_too_few_live_bytes_is_detected() {
     let (device, _) = patient();
     Doctor::new(&device).edit_checkpoint(|c| c.live_bytes = 0);
-    assert_found_out(&device, "live bytes of the volume");
+    assert_detected(&device, "live bytes of the volume");
 }
 
 #[test]
-fn a_record_that_states_too_small_a_charge_is_found_out() {
+fn a_record_that_states_too_small_a_charge_is_detected() {
     let (device, ino) = patient();
     // Enough for the number of its blocks, so that its tree can be walked.
     Doctor::new(&device).edit_record(ino, |record| put_u64(record, field::CHARGED, 41 * 512));
-    assert_found_out(&device, &format!("charge of inode {ino}"));
+    assert_detected(&device, &format!("charge of inode {ino}"));
 }
 
 #[test]
-fn a_record_that_states_too_large_a_charge_is_found_out() {
+fn a_record_that_states_too_large_a_charge_is_detected() {
     let (device, ino) = patient();
     Doctor::new(&device).edit_record(ino, |record| put_u64(record, field::CHARGED, 1 << 20));
-    assert_found_out(&device, &format!("charge of inode {ino}"));
+    assert_detected(&device, &format!("charge of inode {ino}"));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_charge_beyond_the_volume_and_live_bytes_beyond_the_segment_are_refused() {
 }
 
 #[test]
-fn counts_at_their_end_go_on() {
+fn counters_at_their_largest_value_do_no_harm() {
     let (device, _) = patient();
     Doctor::new(&device).edit_checkpoint(|c| c.counters = [u64::MAX; 64]);
     let volume = mount(&device);

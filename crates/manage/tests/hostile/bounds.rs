@@ -47,7 +47,7 @@ fn plant_bomb(record: &mut [u8], bomb: &BlockPtr) {
 }
 
 #[test]
-fn a_tree_that_leads_into_itself_is_set_aside_when_its_file_is_deleted() {
+fn a_tree_that_leads_into_itself_is_quarantined_when_its_file_is_deleted() {
     let (device, ino) = patient();
     let mut doctor = Doctor::new(&device);
     let bomb = doctor.bomb(5);
@@ -79,7 +79,7 @@ fn roll_forward_refuses_records_with_pointers_outside_the_volume() {
 }
 
 #[test]
-fn summaries_with_numbers_that_cannot_be_are_refused_with_their_place() {
+fn summaries_with_impossible_numbers_are_refused_with_their_place() {
     let (device, _) = crashed_patient();
     let image = device.image();
     let segments = Doctor::new(&device).geo.segments;
@@ -95,7 +95,7 @@ fn summaries_with_numbers_that_cannot_be_are_refused_with_their_place() {
 }
 
 #[test]
-fn checkpoints_with_numbers_that_cannot_be_are_refused() {
+fn checkpoints_with_impossible_numbers_are_refused() {
     let (device, _) = patient();
     let image = device.image();
     type Change = fn(&mut Checkpoint);
@@ -134,7 +134,7 @@ fn map_of_lies(device: &Arc<MemDevice>, height: u32) {
 }
 
 #[test]
-fn a_search_for_orphans_that_the_sums_promise_and_the_map_does_not_have_ends() {
+fn a_search_for_orphans_that_the_sums_count_but_the_map_lacks_ends() {
     for height in [1, 6] {
         let (device, _) = patient();
         map_of_lies(&device, height);
@@ -171,7 +171,7 @@ fn mkfs_refuses_a_physical_block_that_is_no_power_of_two() {
 }
 
 #[test]
-fn features_that_nobody_may_ignore_are_refused_if_unknown_and_set_when_a_volume_is_written() {
+fn unknown_incompatible_features_are_refused_and_known_ones_are_set_by_a_writing_mount() {
     let (device, _) = patient();
     let incompat_at = 200;
     // The state of a volume from before the first such feature: a read-write mount declares that it may use it from
@@ -189,7 +189,7 @@ fn features_that_nobody_may_ignore_are_refused_if_unknown_and_set_when_a_volume_
 }
 
 #[test]
-fn features_that_only_reading_may_ignore_refuse_to_be_written_and_stay() {
+fn unknown_features_that_allow_only_reading_prevent_writing_and_stay_set() {
     let (device, _) = patient();
     let image = device.image();
     let (compat_at, ro_compat_at) = (184, 192);

@@ -15,7 +15,7 @@ use firnfs_volume::Volume;
 use std::sync::Arc;
 
 #[test]
-fn a_deleted_file_with_a_damaged_indirect_block_stays_an_orphan_and_nothing_else_minds() {
+fn a_deleted_file_with_a_damaged_indirect_block_stays_an_orphan_and_harms_nothing_else() {
     let (device, ino) = patient();
     let doctor = Doctor::new(&device);
     doctor.flip(&doctor.roots(ino).indirect[0]);
@@ -65,12 +65,12 @@ fn an_orphan_whose_record_is_damaged_does_not_keep_the_volume_from_being_mounted
     let volume = mount(&device);
     assert_eq!(quarantined(&volume), [Thing::Inode(orphans[1])]);
     let used = volume.run(|vfs, _| Ok(vfs.statfs().inodes_used)).unwrap();
-    assert_eq!(used, 3, "the root, the file that is well, and the damaged orphan");
+    assert_eq!(used, 3, "the root, the intact file, and the damaged orphan");
     assert_in_use(&device, volume, "well", &pattern(2, 5000));
 }
 
 #[test]
-fn what_a_file_was_before_a_crash_may_be_damaged_if_what_it_is_now_is_not() {
+fn damage_in_the_version_of_a_file_before_a_crash_does_no_harm() {
     for damage_record in [true, false] {
         let (device, ino) = patient();
         let doctor = Doctor::new(&device);
@@ -87,7 +87,7 @@ fn what_a_file_was_before_a_crash_may_be_damaged_if_what_it_is_now_is_not() {
         assert_eq!(get(&mount_read_only(&device), ino).unwrap(), expected);
         let volume = mount(&device);
         assert_eq!(quarantined(&volume), [Thing::OldBlocks(ino)]);
-        // The accounting keeps no more than what died: a record, an indirect block, a data block.
+        // The accounting still counts at most the blocks that died: a record, an indirect block, a data block.
         let kept_bytes = live_bytes(&volume) - healthy_bytes;
         assert!((4096..=3 * 4096).contains(&kept_bytes), "{kept_bytes}");
         assert_eq!(get(&volume, ino).unwrap(), expected);
@@ -116,8 +116,8 @@ fn aged() -> (Arc<MemDevice>, Vec<InodeNo>) {
     (device, files)
 }
 
-/// Fills the volume so far that it needs the old segments; the cleaner cleans all of them except `harmed`, some of which it
-/// meets.
+/// Fills the volume until it needs the old segments; asserts that the cleaner quarantines at least one of `harmed`, and no
+/// others.
 fn assert_cleaned_around(device: &Arc<MemDevice>, files: &[InodeNo], ill: usize, harmed: &[SegmentId]) {
     let volume = mount(device);
     let new_content = |n: u64| pattern(1000 + n, 150_000);
@@ -157,7 +157,7 @@ fn segments_below(doctor: &Doctor, volume: &Volume<Lfs>, ino: InodeNo, from: u64
 }
 
 #[test]
-fn on_a_healthy_volume_the_cleaner_sets_nothing_aside() {
+fn on_a_healthy_volume_the_cleaner_quarantines_nothing() {
     let (device, files) = aged();
     assert_cleaned_around(&device, &files, OLD_FILES, &[]);
 }
@@ -165,7 +165,7 @@ fn on_a_healthy_volume_the_cleaner_sets_nothing_aside() {
 /// Overwriting large files empties segments while others are still being written to the device: if the cleaner read those
 /// from the device, they would seem to have lost the blocks that the usage table counts in them.
 #[test]
-fn segments_on_their_way_to_the_device_are_not_taken_for_damaged() {
+fn segments_that_are_still_being_written_are_not_taken_for_damaged() {
     let device = new_device();
     let volume = mount(&device);
     for n in 0..60 {
@@ -189,7 +189,7 @@ fn segments_on_their_way_to_the_device_are_not_taken_for_damaged() {
 }
 
 #[test]
-fn the_cleaner_goes_around_a_damaged_record() {
+fn the_cleaner_works_around_a_damaged_record() {
     let (device, files) = aged();
     let doctor = Doctor::new(&device);
     let harmed = segments_below(&doctor, &mount_read_only(&device), files[31], 0);
@@ -199,7 +199,7 @@ fn the_cleaner_goes_around_a_damaged_record() {
 }
 
 #[test]
-fn the_cleaner_goes_around_a_damaged_indirect_block() {
+fn the_cleaner_works_around_a_damaged_indirect_block() {
     let (device, files) = aged();
     let doctor = Doctor::new(&device);
     let harmed = segments_below(&doctor, &mount_read_only(&device), files[31], 12);
@@ -208,7 +208,7 @@ fn the_cleaner_goes_around_a_damaged_indirect_block() {
 }
 
 #[test]
-fn the_cleaner_goes_around_a_damaged_summary() {
+fn the_cleaner_works_around_a_damaged_summary() {
     let (device, files) = aged();
     let doctor = Doctor::new(&device);
     let block = doctor.roots(files[31]).direct[5];

@@ -91,7 +91,7 @@ impl Doctor {
         self.write(self.sb.checkpoint_at_bytes[slot], &checkpoint.encode(self.sb.write_unit_bytes));
     }
 
-    /// Sets a field of the checkpoint's header that this code only reads.
+    /// Changes the stored bytes of the newest checkpoint, for fields that encoding one does not let a caller choose.
     pub fn edit_checkpoint_bytes(&self, change: impl FnOnce(&mut [u8])) {
         let mut bytes = self.checkpoint_bytes();
         change(&mut bytes);

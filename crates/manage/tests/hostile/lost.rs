@@ -24,8 +24,8 @@ fn crashed(file_bytes: usize) -> Arc<MemDevice> {
     device
 }
 
-/// The volume is read-only, reports where the log is damaged, and shows the state before it.
-fn assert_told(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file_bytes: usize) {
+/// Asserts that the volume is read-only, reports where the log is damaged, and shows the state before that place.
+fn assert_reported(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file_bytes: usize) {
     let image = device.image();
     for asked_read_only in [false, true] {
         let options = Options { read_only: asked_read_only, ..Options::default() };
@@ -51,7 +51,7 @@ fn assert_told(device: &Arc<MemDevice>, segment: SegmentId, survivors: u64, file
 }
 
 #[test]
-fn a_damaged_summary_below_a_later_durable_one_is_told() {
+fn a_damaged_summary_before_a_later_durable_one_is_reported() {
     for file_bytes in [3_000, 100_000, 300_000] {
         for damaged in 0..FILES - 1 {
             let device = crashed(file_bytes);
@@ -59,16 +59,16 @@ fn a_damaged_summary_below_a_later_durable_one_is_told() {
             let batches = doctor.tail_batches();
             assert_eq!(batches.len() as u64, FILES);
             let segment = doctor.flip_summary(batches[damaged as usize]);
-            assert_told(&device, segment, damaged, file_bytes);
+            assert_reported(&device, segment, damaged, file_bytes);
         }
     }
 }
 
 #[test]
-fn a_damaged_block_in_a_durable_part_of_the_log_is_told() {
+fn a_damaged_block_in_a_durable_part_of_the_log_is_reported() {
     let device = crashed(3_000);
     let segment = Doctor::new(&device).flip_block_of(2);
-    assert_told(&device, segment, 2, 3_000);
+    assert_reported(&device, segment, 2, 3_000);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_summary_of_another_mount_proves_nothing() {
 }
 
 #[test]
-fn what_a_crashed_mount_left_behind_the_end_is_no_evidence_against_a_later_mount() {
+fn partial_segments_that_a_crashed_mount_left_after_the_end_do_not_count_against_a_later_mount() {
     let device = crashed(3_000);
     let doctor = Doctor::new(&device);
     doctor.flip_summary(doctor.tail_len() - 1);

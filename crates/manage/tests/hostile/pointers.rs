@@ -16,17 +16,17 @@ fn impossible(doctor: &Doctor) -> Vec<(&'static str, BlockPtr)> {
         ("beyond the volume", BlockPtr { addr: SectorAddr(volume_sectors), ..plain }),
         ("far beyond the volume", BlockPtr { addr: SectorAddr((1 << 48) - 2), ..plain }),
         ("over the end of a segment", BlockPtr { addr: SectorAddr(512 - 4), ..plain }),
-        ("of no length", BlockPtr { len_sectors: 0, ..plain }),
+        ("of zero length", BlockPtr { len_sectors: 0, ..plain }),
         ("longer than a block", BlockPtr { len_sectors: 9, ..plain }),
         ("pending", BlockPtr::PENDING),
         (
-            "of a kind to come, nowhere",
+            "of an unknown kind, without a place",
             BlockPtr { kind: PtrKind::Unknown(5), addr: SectorAddr(1 << 40), ..plain },
         ),
     ]
 }
 
-/// The ill file gives errors and the rest is unharmed, whatever operation runs.
+/// Asserts that operations on the ill file fail and that the rest is unharmed, whatever operation runs.
 fn assert_refused(device: &Arc<MemDevice>, what: &str) {
     let volume = mount(device);
     let ino = find(&volume, "ill").and_then(|ino| get(&volume, ino).map(|_| ino));
@@ -60,7 +60,7 @@ fn impossible_pointers_in_an_indirect_block_are_refused_with_the_block() {
 }
 
 #[test]
-fn room_is_reserved_for_data_alone() {
+fn only_data_blocks_can_be_reserved() {
     let (device, ino) = patient();
     let record = |record: &mut [u8]| put_ptr(record, field::POINTERS + 12 * 16, &BlockPtr::RESERVED);
     Doctor::new(&device).edit_record(ino, record);

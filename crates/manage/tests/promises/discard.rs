@@ -126,7 +126,7 @@ fn emptied_segments_are_discarded_and_none_that_a_mount_could_reach() {
 }
 
 #[test]
-fn what_earlier_mounts_emptied_is_discarded_and_nothing_that_a_mount_could_reach() {
+fn segments_that_earlier_mounts_emptied_are_discarded_and_none_that_a_mount_could_reach() {
     let device = prepared(MemDevice::new(VOLUME_BYTES));
     let mut rng = Rng::new(5);
     for round in 0..8 {
@@ -152,7 +152,7 @@ fn what_earlier_mounts_emptied_is_discarded_and_nothing_that_a_mount_could_reach
 }
 
 #[test]
-fn the_next_mount_gives_back_what_the_last_one_emptied_while_it_ended() {
+fn the_next_mount_discards_segments_that_the_last_one_emptied_while_it_ended() {
     for crashes_between in 0..3 {
         let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
         make_volume(&*device, SEGMENT_BYTES);
@@ -220,7 +220,7 @@ fn with_deleted_file(device: &Arc<MemDevice>, discard: bool) -> Mounted {
 }
 
 #[test]
-fn what_was_deleted_just_before_the_unmount_is_given_back_by_it() {
+fn an_unmount_discards_files_deleted_just_before_it() {
     let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
     with_deleted_file(&device, true).close();
     let left = device.image().pages();
@@ -264,7 +264,7 @@ fn trim(mounted: &Mounted) -> u64 {
 }
 
 #[test]
-fn a_trim_gives_back_all_that_is_clean_on_a_volume_that_never_discarded() {
+fn a_trim_discards_all_clean_segments_of_a_volume_that_never_discarded() {
     let device = Arc::new(MemDevice::new(4 * VOLUME_BYTES));
     let mounted = with_deleted_file(&device, false);
     let kept = device.image().pages();
@@ -272,7 +272,7 @@ fn a_trim_gives_back_all_that_is_clean_on_a_volume_that_never_discarded() {
     let left = device.image().pages();
     assert!(kept > 7_000 && left < 1_000, "{left} of {kept} pages are left");
     let most = 4 * VOLUME_BYTES;
-    assert!((most * 3 / 4..most).contains(&bytes), "{bytes} bytes are said to be given back");
+    assert!((most * 3 / 4..most).contains(&bytes), "the trim reports {bytes} bytes");
     let ino = mounted.create(InodeNo::ROOT, "after");
     mounted.write(ino, 0, &pattern(2, 20 << 20));
     assert!(mounted.content(ino) == pattern(2, 20 << 20));

@@ -1,4 +1,4 @@
-//! Space: a volume at 80% can be overwritten for ever; a full one says so early and correctly, and still allows
+//! Space: a volume at 80% can be overwritten for ever; a full volume refuses writes early and correctly, and still allows
 //! deletions.
 
 use crate::support::{GIB, KIB, MIB, Mounted, TIB, make_volume, pattern};
@@ -72,7 +72,7 @@ fn assert_accounts_are_right(mounted: &Mounted, when: &str) {
 }
 
 #[test]
-fn a_write_with_room_for_a_part_only_tells_how_much_was_written() {
+fn a_write_with_room_for_only_a_part_reports_how_much_was_written() {
     let mounted = Mounted::new(device(), options());
     let mut kept = Accepted::default();
     while mounted.space().free_bytes > 5 * MIB / 2 {
@@ -90,7 +90,7 @@ fn a_write_with_room_for_a_part_only_tells_how_much_was_written() {
 }
 
 #[test]
-fn what_statfs_calls_free_can_be_allocated_to_one_file() {
+fn the_free_space_of_statfs_can_be_allocated_to_one_file() {
     for size_bytes in [256 * MIB, 6 * GIB, 20 * GIB] {
         let device = Arc::new(MemDevice::new(size_bytes));
         make_volume(&*device, MIB);
@@ -240,7 +240,7 @@ fn fill_delete_refill_twenty_times_and_every_accepted_byte_is_there() {
 }
 
 #[test]
-fn what_statfs_calls_free_can_be_filled_with_one_file() {
+fn the_free_space_of_statfs_can_be_filled_with_one_file() {
     let mounted = Mounted::new(device(), options());
     let free_bytes = mounted.space().free_bytes;
     let ino = mounted.create(InodeNo::ROOT, "all");
@@ -250,7 +250,10 @@ fn what_statfs_calls_free_can_be_filled_with_one_file() {
         filled_bytes += unit.len() as u64;
     }
     assert!(filled_bytes <= free_bytes, "{filled_bytes} bytes went into {free_bytes}");
-    assert!(filled_bytes >= free_bytes * 97 / 100, "of {free_bytes} free bytes {filled_bytes} could be used");
+    assert!(
+        filled_bytes >= free_bytes * 97 / 100,
+        "only {filled_bytes} of {free_bytes} free bytes could be used"
+    );
     mounted.sync();
     // The file can still be overwritten in place, and it can shrink.
     for at_bytes in (0..filled_bytes).step_by(unit.len()) {

@@ -43,7 +43,7 @@ fn refused(image: SparseImage) -> OpenError {
 }
 
 #[test]
-fn a_device_that_holds_no_volume_is_called_so() {
+fn a_device_that_holds_no_volume_is_reported_as_such() {
     let mut noise = SparseImage::new(SIZE_BYTES);
     noise.write(0, &pattern(3, 4 << 20));
     for image in [SparseImage::new(SIZE_BYTES), noise, SparseImage::new(0), SparseImage::new(512)] {
@@ -54,7 +54,7 @@ fn a_device_that_holds_no_volume_is_called_so() {
 }
 
 #[test]
-fn another_format_version_is_named_beside_our_own() {
+fn another_format_version_is_named_together_with_our_own() {
     let mut image = volume();
     let places = Superblock::places(SIZE_BYTES);
     places.into_iter().for_each(|at| image.write(at + 8, &(FORMAT_VERSION + 41).to_le_bytes()));
@@ -66,9 +66,9 @@ fn another_format_version_is_named_beside_our_own() {
     assert!(error.to_string().contains("version 42"), "{error}");
 }
 
-/// A rotten bit is not another version: the other copies count.
+/// A damaged version number is not another version: the other copies count.
 #[test]
-fn a_version_that_rotted_in_one_copy_is_read_from_another() {
+fn a_damaged_version_in_one_copy_is_read_from_another() {
     let mut image = volume();
     image.write(SUPERBLOCK_PRIMARY_AT + 8, &(FORMAT_VERSION + 4).to_le_bytes());
     assert!(open_image(image).is_ok());

@@ -1,4 +1,4 @@
-//! Small rights: guarantees of POSIX that people rely on in special cases.
+//! Guarantees of POSIX that programs rely on in special cases.
 
 use crate::support::{GIB, KIB, MIB, Mounted, make_volume, mkfs_options, pattern};
 use firnfs::FsError;
@@ -27,7 +27,7 @@ fn fsync_on_a_read_only_mount_has_nothing_to_do() {
 }
 
 #[test]
-fn a_write_that_runs_out_of_space_tells_how_much_it_stored() {
+fn a_write_that_runs_out_of_space_reports_how_much_it_stored() {
     let mounted = Mounted::new(device(16 * MIB), Options::default());
     let ino = mounted.create(InodeNo::ROOT, "large");
     let bytes = pattern(1, 32 * MIB as usize);
@@ -40,7 +40,7 @@ fn a_write_that_runs_out_of_space_tells_how_much_it_stored() {
 }
 
 #[test]
-fn fallocate_takes_set_id_bits_away_as_a_write_does() {
+fn fallocate_clears_set_id_bits_as_a_write_does() {
     let mounted = Mounted::new(device(16 * MIB), Options::default());
     let ino = mounted.create(InodeNo::ROOT, "program");
     let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };

@@ -20,7 +20,7 @@ struct Inner {
     live: SparseImage,
     discards: DiscardMode,
     history: History,
-    /// Writes, discards and flushes that nobody has waited for yet.
+    /// Writes, discards and flushes that have not been waited for yet.
     under_way: BTreeMap<Tag, UnderWay>,
 }
 

@@ -74,7 +74,7 @@ impl ReadAhead {
         Available { first_ns: first_ns.max(now_ns), last_ns: passage.arm.at_ns.max(now_ns) }
     }
 
-    /// Starts anew after a read that needed the arm.
+    /// Starts again after a read that needed the arm.
     pub fn start(&mut self, media: &Media, lbn: Lbn, sectors: u64) {
         let end = Lbn(lbn.0 + sectors);
         self.first = Lbn(lbn.0.max(end.0.saturating_sub(self.size)));

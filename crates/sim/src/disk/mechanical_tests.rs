@@ -64,7 +64,7 @@ fn a_full_buffer_goes_on_reading_when_there_is_room_and_not_before() {
     assert_eq!((first.is_hit, us(first.end_ns())), (true, 101_500));
     let next = disk.serve(&command(Work::Read, 148, 10), 101_500_000);
     assert_eq!((next.is_hit, us(next.end_ns())), (true, 106_900));
-    // A read that begins in the full buffer and ends behind it: sectors 148 to 160 pass from 105.8 to 107.0 ms.
+    // A read that begins in the full buffer and ends after it: sectors 148 to 160 pass from 105.8 to 107.0 ms.
     let mut disk = MechanicalDisk::new(mechanics());
     disk.serve(&command(Work::Read, 0, 20), 0);
     let across = disk.serve(&command(Work::Read, 140, 20), 100 * MS);
@@ -124,7 +124,7 @@ fn with_write_behind_a_write_ends_on_the_bus_and_a_flush_waits_for_the_platters(
     // 120 of 128 sectors are taken until the first write has reached the platters, at 16 ms.
     let third = disk.serve(&command(Work::Write, 120, 60), second.end_ns());
     assert_eq!((us(third.wait_ns), us(third.end_ns())), (16_000 - 13_500, 16_000 + 6000));
-    // Sectors 0 to 99 pass by 20 ms, the rest of the track behind it from 21.5 ms, a turn later: the settling is not hidden.
+    // Sectors 0 to 99 pass by 20 ms, the rest of the track from 21.5 ms, a turn later: the settling is not hidden.
     let flush = disk.serve(&command(Work::Flush, 0, 0), third.end_ns());
     assert_eq!(us(flush.end_ns()), 39_000);
 }

@@ -1,7 +1,7 @@
 //! Events: how the threads of a volume wait for each other.
 //!
 //! An event is anything that a thread may wait for: a request completed, a background step made progress or found no way to
-//! make any, background work failed, or a promise of background work was given back. The thread that causes an event counts it
+//! make any, background work failed, or a promise of background work was withdrawn. The thread that causes an event counts it
 //! under the lock of the core, and notifies. A thread that looks under that lock, has to wait, and sees no new event since it
 //! looked goes to sleep at once. It releases the lock and begins to sleep in one step, so it cannot miss an event in between.
 //!

@@ -1,7 +1,7 @@
 //! Promises of background work: a thread promises to do it, sleeps while there is none, and is woken when there is.
 //!
 //! While a promise is in force, operations do no background work themselves; an operation that waits for room waits for the
-//! thread that promised. When the promise is given back, the waiting operations are notified, and operations do background work
+//! thread that promised. When the promise is withdrawn, the waiting operations are notified, and operations do background work
 //! themselves again. A flag under a lock of its own says that work is due. It stays set until the next look, so no wake-up is
 //! lost between two looks.
 //!

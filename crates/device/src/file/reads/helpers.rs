@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 /// Threads that help; the waiter is one more.
 const HELPERS: usize = 4;
 
-/// Joined when dropped; reads that nobody has begun by then stay undone.
+/// Joined when dropped; reads that have not begun by then are not carried out.
 pub(super) struct Helpers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

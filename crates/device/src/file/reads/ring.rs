@@ -1,7 +1,7 @@
 //! `Ring`: an io_uring(7) that carries out reads of one file. This file holds the only `unsafe` code of the crate.
 //!
 //! The kernel writes into a buffer from the moment that its read is pushed until its completion is reaped, whatever this
-//! process does. So the ring owns the buffers during that time and lends them to nobody. It gives up a buffer in one of
+//! process does. So the ring owns the buffers during that time and does not lend them. It gives up a buffer in one of
 //! two ways: it returns it after the completion, or it leaks it with the ring. Dropping a ring waits for all reads that
 //! are under way.
 

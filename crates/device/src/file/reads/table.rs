@@ -36,7 +36,7 @@ pub(super) struct Table {
 }
 
 enum Slot {
-    /// Nobody has begun it.
+    /// It has not begun.
     Waiting {
         request: Request,
         owner: ThreadId,
@@ -219,7 +219,7 @@ impl Table {
         started
     }
 
-    /// Takes a read that nobody has begun out of the table: its waiter carries it out.
+    /// Takes a read that has not begun out of the table: its waiter carries it out.
     fn begin_here(&mut self, tag: u64) -> Request {
         let Some(Slot::Waiting { request, owner }) = self.slots.remove(&tag) else {
             unreachable!("looked at just now")
@@ -231,7 +231,7 @@ impl Table {
         request
     }
 
-    /// For a helper thread: takes a queued read that nobody has begun, if there is room for its buffer.
+    /// For a helper thread: takes a queued read that has not begun, if there is room for its buffer.
     pub(super) fn begin_queued(&mut self) -> Option<(u64, Request)> {
         while let Some(&tag) = self.queue.front() {
             let Some(Slot::Waiting { request, .. }) = self.slots.get(&tag) else {
@@ -250,7 +250,7 @@ impl Table {
         None
     }
 
-    /// An upper bound for the queued reads that nobody has begun; 0 if there are none.
+    /// An upper bound for the queued reads that have not begun; 0 if there are none.
     pub(super) fn queued(&mut self) -> usize {
         while let Some(tag) = self.queue.front()
             && !matches!(self.slots.get(tag), Some(Slot::Waiting { .. }))
@@ -310,7 +310,7 @@ impl Table {
         }
     }
 
-    /// A lane's ring is gone, and its reads ended elsewhere: nobody uses the lane again.
+    /// A lane's ring is gone, and its reads ended elsewhere: the lane is not used again.
     pub(super) fn lane_failed(&mut self, lane: &Arc<Lane>) {
         self.rings_failed();
         self.free_lanes.retain(|l| !Arc::ptr_eq(l, lane));

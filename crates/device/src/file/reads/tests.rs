@@ -229,7 +229,7 @@ fn reads_that_end_beyond_a_truncated_file_fail_where_it_ends() {
 }
 
 #[test]
-fn buffers_of_reads_that_nobody_has_fetched_are_bounded() {
+fn buffers_of_reads_not_yet_fetched_are_bounded() {
     const LEN_BYTES: u32 = 1 << 20;
     let file = tempfile::tempfile().unwrap();
     file.set_len(u64::from(LEN_BYTES)).unwrap();

@@ -40,7 +40,7 @@ pub enum FfsProblem {
         /// Why it does not count.
         reason: String,
     },
-    /// A record that cannot be an inode: it is cleared; a root directory is made anew.
+    /// A record that cannot be an inode: it is cleared; a root directory is rebuilt.
     Inode {
         /// Why.
         reason: String,
@@ -70,7 +70,7 @@ pub enum FfsProblem {
     Frags(Versus<u32>),
     /// An inode without a name and without content, or one that was being removed: it is freed.
     Unreferenced,
-    /// A group's descriptor is invalid: it is made anew.
+    /// A group's descriptor is invalid: it is rebuilt.
     Descriptor {
         /// Which group.
         group: u32,
@@ -249,7 +249,7 @@ pub enum FfsCheckError {
     Fs(#[from] FsError),
 }
 
-/// Checks the volume on a device that nobody writes to.
+/// Checks the volume on a device that no process writes to.
 ///
 /// # Errors
 /// [`FfsCheckError`]: there is nothing to check, or tables cannot be read. Everything else that is wrong is a finding.

@@ -164,7 +164,7 @@ impl Group {
         Some(found)
     }
 
-    /// The first free block at or behind a place; from the start if there is none.
+    /// The first free block at or after a place; from the start if there is none.
     fn next_block(&self, from: u32) -> Option<u32> {
         let (from, blocks) = ((from / self.block).min(self.frags / self.block), self.frags / self.block);
         let search = |range| bits::first_set(&self.map.free_blocks, range).map(|block| block * self.block);
@@ -187,7 +187,7 @@ impl Group {
         Some(at)
     }
 
-    /// A free run of exactly that length, at or behind a place, in a block that is not free; from the start if there is none.
+    /// A free run of exactly that length, at or after a place, in a block that is not free; from the start if there is none.
     fn find_run(&self, len: u32, from: u32) -> Option<u32> {
         let (blocks, first) = (self.frags.div_ceil(self.block), from / self.block);
         let first = first.min(blocks);
@@ -201,7 +201,7 @@ impl Group {
         })
     }
 
-    /// Extends `old` fragments at a place to `new` of them, if those behind are free and in the same block.
+    /// Extends `old` fragments at a place to `new` of them, if those after are free and in the same block.
     pub fn extend(&mut self, at: u32, old: u32, new: u32) -> bool {
         let fits = at % self.block + new <= self.block && at + new <= self.frags;
         if !fits || !(at + old..at + new).all(|frag| self.is_free(frag)) {
@@ -221,7 +221,7 @@ impl Group {
         true
     }
 
-    /// Takes `blocks` blocks in a row: at the wanted place if they are free there, else the first such run behind it, else from the start.
+    /// Takes `blocks` blocks in a row: at the wanted place if they are free there, else the first such run after it, else from the start.
     pub fn take_cluster(&mut self, blocks: u32, wanted: Option<u32>) -> Option<u32> {
         let total = self.frags / self.block;
         let from = wanted.map_or(0, |at| at / self.block).min(total);
@@ -256,7 +256,7 @@ impl Group {
         true
     }
 
-    /// Takes an inode: the wanted one, else the next one behind it.
+    /// Takes an inode: the wanted one, else the next one after it.
     pub fn take_inode(&mut self, wanted: Option<u32>, is_dir: bool) -> Option<u32> {
         if self.map.summary.free_inodes == 0 {
             return None;

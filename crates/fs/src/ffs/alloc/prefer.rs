@@ -47,7 +47,7 @@ pub struct NewBlock<'a> {
     pub before: &'a [u32],
     /// True for a block below the inode's direct pointers.
     pub is_direct: bool,
-    /// The first block behind the direct pointers under the policy *NoSwitch*: the block before it, if there is one.
+    /// The first block after the direct pointers under the policy *NoSwitch*: the block before it, if there is one.
     pub follows: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ pub fn place(
     }
 }
 
-/// The fragment behind the last block, with a gap after `maxcontig` contiguous ones.
+/// The fragment after the last block, with a gap after `maxcontig` contiguous ones.
 fn behind(before: &[u32], last: u32, tuning: &Tuning, frags_per_block: u32, gap_frags: u32) -> u32 {
     let next = last.saturating_add(frags_per_block);
     let maxcontig = tuning.maxcontig as usize;

@@ -29,7 +29,7 @@ pub enum Thing {
     Segment(SegmentId),
     /// A part of the inode map: orphans that it may list are not freed.
     InodeMap,
-    /// A part of the segment usage table: the cleaner leaves its segments alone.
+    /// A part of the segment usage table: the cleaner does not clean its segments.
     SegmentUsage,
 }
 

@@ -1,6 +1,6 @@
 //! Admission: metadata from the device is checked once, before memory holds it.
 //!
-//! A correct checksum says that the bytes are as somebody wrote them, not that they make sense: the image may be malicious. So
+//! A correct checksum shows that the bytes are as they were written, not that they are valid: the image may be malicious. So
 //! every record, indirect block and table block is checked before memory holds it.
 //!
 //! Invariants: every pointer in an admitted block or record is a hole, reserved room (data only), or lies within one segment
@@ -89,7 +89,7 @@ pub(in crate::lfs) fn record<'a>(
     Ok(record)
 }
 
-/// Whether a pointer to a block of a file is possible. Room is reserved for data alone.
+/// Whether a pointer to a block of a file is possible. Only data blocks can be reserved.
 fn is_possible(geo: &Geometry, ptr: &BlockPtr, is_data: bool) -> bool {
     match ptr.kind {
         PtrKind::Hole => true,

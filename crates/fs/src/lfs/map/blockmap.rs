@@ -137,7 +137,7 @@ impl Lfs {
             return;
         }
         let old = self.point_parent(key, BlockPtr::PENDING);
-        // Before the old version dies: after that its segment may be written anew.
+        // Before the old version dies: after that its segment may be overwritten.
         let origin = if key.level == 0 { self.origin_of(&old) } else { None };
         self.replace_block(key, &old, charge_bytes);
         let dirty = Dirty { charged_bytes: charge_bytes, birth, origin };

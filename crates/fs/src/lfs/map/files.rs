@@ -202,7 +202,7 @@ impl Files {
         self.reap.front().copied()
     }
 
-    /// Removes the first inode of the queue: it is done, or is left alone.
+    /// Removes the first inode of the queue: it is done, or is given up.
     pub fn reaped(&mut self) {
         self.reap.pop_front();
     }

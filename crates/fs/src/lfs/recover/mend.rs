@@ -24,7 +24,7 @@ use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
 pub(crate) struct Restated {
     /// All entries that are not blank, by number.
     pub imap: Vec<(u64, ImapEntry)>,
-    /// All entries that are not blank, by segment; the tables' own blocks are not counted, they will be written anew.
+    /// All entries that are not blank, by segment; the tables' own blocks are not counted, they will be rewritten.
     pub usage: Vec<(u64, UsageEntry)>,
     /// Live bytes of the volume, the tables' own blocks not counted.
     pub live_bytes: u64,

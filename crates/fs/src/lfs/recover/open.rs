@@ -159,7 +159,7 @@ fn are_sound(tails: &[Option<Tail>], geo: &Geometry) -> bool {
         })
 }
 
-/// A checkpoint with a correct checksum may still have impossible values, if somebody made it on purpose.
+/// A checkpoint with a correct checksum may still have impossible values, if it was made on purpose.
 fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
     let height_max = Table::new(InodeNo::INODE_MAP, base.imap, geo.block_bytes).height_for(INODE_NUMBERS);
     let root_ok = |root: &TableRoot| {

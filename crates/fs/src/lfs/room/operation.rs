@@ -25,7 +25,7 @@ impl OpenOperation {
         }
     }
 
-    /// Ends the operation; returns the inodes that it touched, a vector to be given back with [`Self::give_back`].
+    /// Ends the operation; returns the inodes that it touched, a vector to be returned with [`Self::give_back`].
     pub fn end(&mut self) -> Vec<InodeNo> {
         self.is_names = false;
         std::mem::take(&mut self.touched)

@@ -203,7 +203,7 @@ impl Model {
         victims * SEGMENT_BYTES > live_bytes + live_bytes / 64
     }
 
-    /// Upkeep as in the log while somebody waits, until the largest operation is admitted.
+    /// Upkeep as in the log while an operation waits, until the largest operation is admitted.
     fn bring_users_on(&mut self) {
         for _ in 0..20 * self.segments.len() {
             if self.room().admits(OPERATION_BYTES) {
@@ -256,7 +256,7 @@ proptest! {
         model.noise = seed | 1;
         for request in requests {
             match request {
-                // `write` panics if somebody took segments that were not meant for it.
+                // `write` panics if segments were taken that were not meant for it.
                 Request::Write(bytes) => drop(model.user_writes(bytes)),
                 Request::Kill(bytes) => model.kill(bytes),
                 Request::Commit => model.commit(),

@@ -1,4 +1,4 @@
-//! Holds: they prevent the reuse of emptied segments while somebody still reads an older state.
+//! Holds: they prevent the reuse of emptied segments while a reader still uses an older state.
 //!
 //! A hold is on a checkpoint: segments that later checkpoints find empty are not reused until the hold ends. There may be
 //! several holds, and each has a kind. A *yielding* one (a check of the volume in use) ends when users need the segments; the

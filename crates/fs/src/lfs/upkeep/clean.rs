@@ -428,7 +428,7 @@ pub(in crate::lfs) fn victims_at_once(geo: &Geometry) -> usize {
     VICTIMS.min((VICTIM_BYTES / u64::from(geo.segment_bytes)).max(2) as usize)
 }
 
-/// The reason to leave a segment with damaged blocks or summaries alone.
+/// The reason not to clean a segment with damaged blocks or summaries.
 fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError {
     FsError::Corrupt {
         what: "live blocks".to_owned(),

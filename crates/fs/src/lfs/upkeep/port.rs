@@ -81,7 +81,7 @@ pub enum Fate {
     Unknown,
     /// Its segment is being written, is clean, or does not exist.
     Busy,
-    /// It cannot be moved because of damage in it or in metadata that leads to it; its segment is left alone.
+    /// It cannot be moved because of damage in it or in metadata that leads to it; its segment is not cleaned.
     Damaged,
     /// Clean segments are too short for it now.
     NoRoom,

@@ -2,7 +2,7 @@
 //!
 //! - A read from the device that crosses seams ([`crate::clean::scatter`]) marks its file. If a reader begins again at the same
 //!   place and crosses them, that counts as another reading: seams seen twice go first.
-//! - An overwrite of existing content marks its file, as one that nobody has read yet.
+//! - An overwrite of existing content marks its file as not yet read.
 //! - If small files of a directory are looked up or read one after the other, each at another place, they mark the directory.
 //!
 //! Invariants: these are only hints, coalescing checks the blocks themselves; memory is at most [`MARKS_MAX`] marks and a few

@@ -4,7 +4,7 @@
 //! It examines the inodes by number, [`BATCH`] at a time with a pause in between, [`INODES_MAX`] in all; on a volume with more,
 //! the next mount begins where this one ends. It plans the first window of each file. A file that would be put in order even
 //! without an observed reader gets a hint, as if it had just been overwritten. Hints that only readers can give (long runs are
-//! worth joining, somebody walks a directory) come back when somebody reads.
+//! worth joining, a program walks a directory) come back when programs read.
 //!
 //! Invariants: it moves nothing; it skips damaged files; it ends. Caller: `coalesce`, when there are no hints to follow.
 

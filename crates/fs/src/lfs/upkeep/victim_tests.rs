@@ -173,7 +173,7 @@ fn a_summary_longer_than_the_first_read_is_read_on() {
 }
 
 #[test]
-fn a_damaged_summary_ends_the_walk_and_sectors_nobody_requested_are_ignored() {
+fn a_damaged_summary_ends_the_walk_and_sectors_that_were_not_requested_are_ignored() {
     let (mut bytes, entries) = segment(&[60, 60, 60]);
     let second = (GEO.sector_of(entries[60].ptr.addr) / 8 * 8 - 8) * SECTOR_BYTES;
     bytes[second as usize + 200] ^= 1;

@@ -94,7 +94,7 @@ impl Gathered {
         most.and_then(|most| sectors.iter().position(|s| s == most)).unwrap_or(0) as u8
     }
 
-    /// Lowest birth first. What an item refers to stays before it: a record is written anew with each block that it leads to, so
+    /// Lowest birth first. What an item refers to stays before it: a record is rewritten with each block that it leads to, so
     /// it is never older than they are.
     fn sort_data_by(&mut self, birth: impl Fn(&Item) -> Epoch) {
         let mut order: Vec<usize> = (0..self.data.items.len()).collect();

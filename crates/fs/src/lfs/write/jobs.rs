@@ -92,7 +92,7 @@ pub struct Jobs {
     partials_held: bool,
     /// A write or flush of the log failed.
     stopped: bool,
-    /// A flush failed: data that the device had accepted may be lost, and nobody can tell.
+    /// A flush failed: data that the device had accepted may be lost without a trace.
     flush_failed: bool,
 }
 

@@ -212,7 +212,7 @@ impl Log {
     }
 }
 
-/// True if an item of that length fits behind a sector of a segment.
+/// True if an item of that length fits after a sector of a segment.
 fn has_room(geo: &Geometry, sector: u32, item_sectors: u8) -> bool {
     sector + summary_sectors(1) + u32::from(item_sectors) <= geo.segment_sectors
 }
@@ -225,7 +225,7 @@ struct Part {
 }
 
 impl Part {
-    /// As many of the first items as fit behind a sector of a segment; the first one does.
+    /// As many of the first items as fit after a sector of a segment; the first one does.
     fn that_fits(geo: &Geometry, sector: u32, lens: &[u8]) -> Self {
         let room = geo.segment_sectors - sector;
         let mut part = Self { items: 0, sectors: 0 };

@@ -37,12 +37,12 @@ impl Pins {
         self.is_awaited = is_awaited;
     }
 
-    /// What [`Self::set_awaited`] noted last, unless a pin was given back since.
+    /// What [`Self::set_awaited`] noted last, unless a pin was released since.
     pub fn is_awaited(&self) -> bool {
         self.is_awaited && !self.counts.is_empty()
     }
 
-    /// Gives a pin back; true if somebody waits for that.
+    /// Releases a pin; true if an operation waits for that.
     pub fn unpin(&mut self, pin: u64) -> bool {
         for segment in self.held.remove(&pin).unwrap_or_default() {
             if let Some(count) = self.counts.get_mut(&segment) {
@@ -55,7 +55,7 @@ impl Pins {
         std::mem::take(&mut self.is_awaited)
     }
 
-    /// True while somebody reads that segment.
+    /// True while a reader holds that segment.
     pub fn is_pinned(&self, segment: SegmentId) -> bool {
         self.counts.contains_key(&segment) && !is_on(Mutation::NoPins)
     }

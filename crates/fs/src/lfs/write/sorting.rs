@@ -1,10 +1,10 @@
 //! Which log content goes to: collects the facts of a block that `clean::Placement` needs.
 //!
 //! The old place of a block is known when it turns dirty ([`Origin`]: its old pointer leads to a segment, whose usage entry
-//! names the log, and has its birth); later that segment may be clean, or written anew. An inode record keeps its old pointer
+//! names the log, and has its birth); later that segment may be clean, or overwritten. An inode record keeps its old pointer
 //! until it is laid out. Nothing here stops: where the usage entry is not in memory, the log is not known.
 //!
-//! The state that a placement has learned is in memory only. After a mount it begins anew, from the logs and births on the
+//! The state that a placement has learned is in memory only. After a mount it begins again, from the logs and births on the
 //! device, and has learned enough after a few dozen cleaned segments.
 
 use crate::cache::Origin;

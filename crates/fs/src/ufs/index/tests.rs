@@ -89,7 +89,7 @@ impl Fixture {
         Content::of(&node, at).unwrap()
     }
 
-    /// Changes a block behind the index's back.
+    /// Changes a block without the index.
     fn edit(&mut self, at: u32, change: impl FnOnce(&mut [u8])) {
         let intent = in_place(ROOT, Fork::Index, u64::from(at), BLOCK_BYTES);
         let mut op = self.store.begin(NOW, OpKind::Names, &[intent]).unwrap();
