@@ -8,6 +8,8 @@
 //! - *step*: background work under the lock, most of it laying out batches, as a share of each call;
 //! - *request*: assembling segments for the device, outside the lock.
 //!
+//! With `--quotas` they are on, and everything counts for one user.
+//!
 //! Nothing is written to a device. *longest step* is the longest single hold of the lock by background
 //! work, in microseconds: the most that a write waits for it.
 
@@ -75,9 +77,28 @@ impl<S: Engine> Bench<S> {
         let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
         loop {
             match bench.vfs.make(TimeNs(1), CALLER, InodeNo::ROOT, b"file", node, false) {
-                Ok(made) => return Ok(Self { ino: made.ino, ..bench }),
+                Ok(made) => {
+                    bench.ino = made.ino;
+                    if std::env::args().any(|word| word == "--quotas") {
+                        bench.turn_quotas_on()?;
+                    }
+                    return Ok(bench);
+                }
                 Err(Stop::Need(fetches)) => bench.fetch(&fetches)?,
                 Err(stop) => return Err(format!("a file cannot be made: {stop:?}").into()),
+            }
+        }
+    }
+
+    fn turn_quotas_on(&mut self) -> Result<()> {
+        loop {
+            let vfs = &mut self.vfs;
+            let counted = vfs.turn_quotas(TimeNs(1), true).and_then(|()| vfs.count_quotas(TimeNs(1)));
+            match counted {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => {}
+                Err(Stop::Need(fetches)) => self.fetch(&fetches)?,
+                Err(stop) => return Err(format!("quotas cannot be turned on: {stop:?}").into()),
             }
         }
     }

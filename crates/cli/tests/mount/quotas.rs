@@ -111,7 +111,8 @@ fn usage_is_exact_after_the_daemon_was_killed_and_limits_stay() {
     for kind in [Kind::Image, Kind::Fast] {
         let mount = limited(kind);
         let mnt = &mount.mnt;
-        script(mnt, "cd shared; as 1001 dd if=/dev/zero of=a bs=64K count=20 status=none; sync -f .");
+        script(mnt, "cd shared; as 1001 dd if=/dev/zero of=a bs=64K count=20 status=none");
+        mount.sync();
         script(mnt, "cd shared; as 1001 dd if=/dev/zero of=b bs=64K count=20 status=none; as 1001 rm a");
         rustix::process::kill_process(mount.daemon_pid(), rustix::process::Signal::KILL).unwrap();
         eventually("the daemon is gone", || std::fs::metadata(mnt.join("shared")).is_err());

@@ -11,6 +11,8 @@
 use crate::error::{FsError, Outcome};
 use crate::inode::Xattrs;
 use crate::store::{Fork, Intent, Op, Store, StoreFacts};
+use crate::ufs::quota::Class;
+use crate::ufs::quota::table::{Table, attribute};
 use crate::ufs::{acl, read_whole};
 use firnfs_format::InodeNo;
 
@@ -72,7 +74,13 @@ fn entry(set: &[u8], start: usize) -> Result<Entry<'_>, FsError> {
     Ok(Entry { name, value, start, end })
 }
 
-/// Checks a whole set: entries in order, each name once, ACLs valid. For checkers.
+/// What is wrong with a table of quotas; `None` for any other attribute.
+fn quota_damage(entry: &Entry<'_>) -> Option<String> {
+    let class = Class::ALL.into_iter().find(|class| attribute(*class) == entry.name)?;
+    Table::decode(class, entry.value).err().map(|e| e.to_string())
+}
+
+/// Checks a whole set: entries in order, each name once, ACLs and tables of quotas valid. For checkers.
 ///
 /// # Errors
 /// `Corrupt` for the first error.
@@ -85,7 +93,7 @@ pub fn verify(set: &[u8]) -> Result<(), FsError> {
         } else if matches!(entry.name, acl::ACCESS | acl::DEFAULT) {
             acl::Acl::parse(entry.value).err().map(|e| e.to_string())
         } else {
-            None
+            quota_damage(&entry)
         };
         if let Some(found) = reason {
             let what = "extended attributes".to_owned();
@@ -103,7 +111,8 @@ pub fn sound(set: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     for entry in entries(set).map_while(Result::ok) {
         let is_acl = matches!(entry.name, acl::ACCESS | acl::DEFAULT);
-        if !is_acl || acl::Acl::parse(entry.value).is_ok() {
+        let is_sound = !is_acl || acl::Acl::parse(entry.value).is_ok();
+        if is_sound && quota_damage(&entry).is_none() {
             // A duplicate entry: keep the first, which lookups have found.
             let is_new = find(&kept, entry.name).is_ok_and(|found| found.is_none());
             if is_new && put(&mut kept, entry.name, entry.value).is_err() {

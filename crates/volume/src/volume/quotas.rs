@@ -8,12 +8,19 @@ use firnfs::ufs::quota::Difference;
 
 impl<S: Engine> Volume<S> {
     /// Starts the quotas of a volume that was just opened, if it has them on: counts what everyone has. Returns whether they are on.
+    /// Limits that cannot be read leave them off, so that damage there costs no more than the limits: `Vfs::quota_report` has the error.
     ///
     /// # Errors
-    /// `Io`; `Corrupt` if the limits cannot be read.
+    /// `Io` while counting.
     pub fn start_quotas(&self) -> Result<bool, FsError> {
-        let is_on =
-            self.run_quietly(|vfs, _| if vfs.read_only().is_some() { Ok(false) } else { vfs.load_quotas() })?;
+        let loaded = self.run_quietly(|vfs, _| {
+            let may_write = vfs.read_only().is_none();
+            if may_write { vfs.load_quotas() } else { Ok(false) }
+        });
+        let is_on = match loaded {
+            Err(FsError::Corrupt { .. } | FsError::Io(_)) => false,
+            other => other?,
+        };
         if is_on {
             self.count_quotas()?;
         }

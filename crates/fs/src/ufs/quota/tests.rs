@@ -145,3 +145,24 @@ fn tables_read_back_and_reject_whatever_else_they_are_given() {
     twice.extend_from_slice(&bytes[12..12 + 52]);
     assert!(Table::decode(Class::User, &twice).is_err());
 }
+
+#[test]
+fn a_check_finds_a_damaged_table_and_a_repair_drops_it_alone() {
+    use crate::ufs::xattr;
+    let encoded = |damage: u8| {
+        let mut bytes = Table::default().encode();
+        bytes[0] += damage;
+        bytes
+    };
+    for damage in [0, 1] {
+        let mut set = Vec::new();
+        xattr::put(&mut set, b"user.kept", b"value").unwrap();
+        xattr::put(&mut set, table::attribute(Class::User), &encoded(0)).unwrap();
+        xattr::put(&mut set, table::attribute(Class::Group), &encoded(damage)).unwrap();
+        assert_eq!(xattr::verify(&set).is_ok(), damage == 0);
+        let sound = xattr::sound(&set);
+        assert!(xattr::verify(&sound).is_ok());
+        let kept = xattr::entries(&sound).count();
+        assert_eq!(kept, if damage == 0 { 3 } else { 2 }, "the damaged table is gone, and nothing else");
+    }
+}
