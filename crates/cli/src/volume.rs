@@ -6,20 +6,55 @@ use firnfs::ffs::{self, Ffs};
 use firnfs::lfs::{Lfs, NotFirnfs, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, SystemClock};
-use firnfs_manage::{OpenError, OpenFfsError, open_ffs};
+use firnfs_manage::{OpenError, OpenFfsError, VolumeKind, kind_of, open_ffs};
 use firnfs_volume::Volume;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a volume for reading: takes no lock, writes nothing, and recovers from a crash in memory only.
+/// A volume of either kind.
+pub enum AnyVolume {
+    /// Log-structured.
+    Log(Box<Volume<Lfs>>),
+    /// The Fast File System.
+    Ffs(Box<Volume<Ffs>>),
+}
+
+/// Opens a volume for reading: takes no lock, writes nothing. A log is recovered from a crash in memory only; a Fast File System that was
+/// not unmounted is shown as it is.
 ///
 /// # Errors
 /// It cannot be opened, is no volume, or is damaged.
-pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
+pub fn open_any_read_only(path: &Path) -> Done<AnyVolume> {
     let file = FileOptions { access: Access::ReadOnly, lock: Lock::None, ..FileOptions::default() };
-    let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
-    let options = Options { read_only: true, ..Options::default() };
-    open(Arc::new(device), options, AtimeMode::Noatime)
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open(path, &file).map_err(|e| open_failed(&e))?);
+    match kind_of(&*device) {
+        VolumeKind::Log => {
+            let options = Options { read_only: true, ..Options::default() };
+            open(device, options, AtimeMode::Noatime).map(|volume| AnyVolume::Log(Box::new(volume)))
+        }
+        VolumeKind::Ffs => {
+            let options = ffs::Options { read_only: true, ..ffs::Options::default() };
+            open_fast(device, options, AtimeMode::Noatime).map(|volume| AnyVolume::Ffs(Box::new(volume)))
+        }
+    }
+}
+
+/// The same, of a log.
+///
+/// # Errors
+/// The same; it is a Fast File System.
+pub fn open_read_only(path: &Path) -> Done<Volume<Lfs>> {
+    match open_any_read_only(path)? {
+        AnyVolume::Log(volume) => Ok(*volume),
+        AnyVolume::Ffs(_) => Err(has_no_log(path)),
+    }
+}
+
+/// Refuses to look for a log in a Fast File System.
+#[must_use]
+pub fn has_no_log(path: &Path) -> Failure {
+    Failure::usage(format!("{} is a Fast File System: it has no log", path.display()))
+        .advise("see its groups with `firn stat` and `firn dump`, its files with a mount")
 }
 
 /// Opens the volume on a device.

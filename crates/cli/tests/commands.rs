@@ -332,6 +332,46 @@ fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
 }
 
 #[test]
+fn a_fast_file_system_is_shown_by_its_groups_and_found_by_a_copy_of_its_superblock() {
+    let fixture = Fixture::new(&["--type", "ffs", "--variant", "m8r2", "--smart-frag"]);
+    let image = fixture.image();
+    let (stat, dump) = (json(&["stat", &image, "--json"]), json(&["dump", &image, "--json"]));
+    let fast = &stat["fast"];
+    assert!(stat["log"].is_null() && fast["maxcontig"] == 8 && fast["policies"][0] == "smart-frag", "{fast}");
+    let groups = dump["groups"].as_array().unwrap();
+    assert!(groups.len() >= 2 && fast["groups"] == groups.len());
+    for (sum, of) in
+        [("free_blocks", "free_blocks"), ("free_inodes", "free_inodes"), ("directories", "directories")]
+    {
+        let added: u64 = groups.iter().map(|group| group[of].as_u64().unwrap()).sum();
+        assert_eq!(fast[sum], added, "{sum}");
+    }
+    assert_eq!(json(&["df", &image, "--json"])[0]["space"], stat["space"]);
+    let root = json(&["dump", &image, "--inode", "1", "--json"]);
+    assert_eq!((root["kind"].as_u64(), root["links"].as_u64()), (Some(4), Some(2)));
+    assert!(
+        ok(&["stat", &image]).contains("Fast File System") && ok(&["dump", &image]).contains("free blocks")
+    );
+    assert!(refused(&["dump", &image, "--segment", "0"], 2).contains("no segments"));
+    assert!(refused(&["stat", &image, "--cleaning"], 1).contains("Fast File System"));
+
+    // The first superblock is at 4096.
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 512], 4096).unwrap();
+    assert_eq!(json(&["stat", &image, "--json"])["fast"], *fast);
+    let damaged = json(&["dump", &image, "--json"]);
+    assert!(damaged["clean"].is_null() && damaged["damaged_copies"] == serde_json::json!([0]), "{damaged}");
+    let (exit, view, _) = fsck(&[&image]);
+    assert!(
+        exit == 4 && view["findings"][0]["text"].as_str().unwrap().contains("copy of the superblock"),
+        "{view}"
+    );
+    let (exit, view, _) = fsck(&[&image, "--repair", "--yes"]);
+    assert!(exit == 1 && view["clean"] == true, "{view}");
+    assert_eq!(fsck(&[&image]).0, 0);
+}
+
+#[test]
 fn fsck_salvages_a_volume_that_has_lost_everything_but_its_log() {
     let tree = tempfile::tempdir().unwrap();
     make_tree(tree.path());

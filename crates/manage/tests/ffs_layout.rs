@@ -173,6 +173,34 @@ fn only_full_clusters_are_written_as_one() {
 }
 
 #[test]
+fn a_close_writes_the_inode_once_and_leaves_content_delayed() {
+    let made = make(tuning());
+    let ino = made.file("a", 3 * BLOCK_BYTES);
+    let places = made.places(ino);
+    let writes_of_close = || {
+        made.device.take();
+        made.volume.file_closed(ino).unwrap();
+        let entries = made.device.take();
+        let writes = entries.iter().filter_map(|entry| match *entry {
+            TraceEntry::Write { at_bytes, len_bytes, .. } => Some((at_bytes, len_bytes)),
+            _ => None,
+        });
+        writes.collect::<Vec<_>>()
+    };
+    let written = writes_of_close();
+    let is_content = |at: u64| places.iter().any(|run| u64::from(run.addr) * 1024 == at);
+    assert!(
+        matches!(written[..], [(at, BLOCK_BYTES)] if !is_content(at)),
+        "{written:?}, content at {places:?}"
+    );
+    assert_eq!(writes_of_close(), [], "nothing has changed since");
+    made.write(ino, 0, 100);
+    assert_eq!(writes_of_close(), written);
+    made.remove("a");
+    assert_eq!(writes_of_close(), []);
+}
+
+#[test]
 fn the_second_block_in_sequence_triggers_read_ahead_of_a_cluster_and_a_fragment_is_read_alone() {
     let made = make(tuning());
     let ino = made.file("a", 11 * BLOCK_BYTES + 1024);

@@ -184,6 +184,15 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.commit(now, scope)
     }
 
+    fn hears_of_closes(&self) -> bool {
+        self.inner.hears_of_closes()
+    }
+
+    fn file_closed(&mut self, ino: InodeNo) -> Outcome<Option<Ticket>> {
+        self.pause()?;
+        self.inner.file_closed(ino)
+    }
+
     fn orphans(&mut self) -> Outcome<Vec<InodeNo>> {
         self.pause()?;
         let orphans = self.inner.orphans()?;

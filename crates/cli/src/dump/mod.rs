@@ -1,16 +1,20 @@
 //! `firn dump`: the counterpart of BSD's newfs -N and dumpfs. Shows a volume's structures as they are on the
 //! device.
 
+mod fast;
 mod tables;
 pub mod text;
 pub mod views;
 
 use crate::failure::{Done, Failure};
 use crate::image::Image;
+use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::target::{self, Target};
 use clap::Args;
+use firnfs_device::{Access, FileDevice, FileOptions, Lock};
 use firnfs_format::SegmentId;
+use firnfs_manage::{VolumeKind, kind_of};
 use std::path::{Path, PathBuf};
 use tables::Tables;
 use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
@@ -22,6 +26,8 @@ use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
   firn dump disk.img --segment 3      every partial segment of segment 3, block by block
   firn dump disk.img --inode 1        the root directory's inode and its blocks
   firn dump disk.img --ifile --json   inode map and segment usage, for scripts
+
+Of a Fast File System it shows the superblock and the groups, or one inode (--inode).
 
 Inodes and segment usage are shown as a mount would find them: as of the newest checkpoint, rolled
 forward by the log after it. For a mounted volume firn shows the content of the device, which may be
@@ -66,7 +72,11 @@ struct Overview {
 /// # Errors
 /// The volume cannot be found or read, or the requested structure does not exist.
 pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
-    let image = Image::open(&image_of(&args.image)?)?;
+    let path = image_of(&args.image)?;
+    if is_fast(&path)? {
+        return fast::run(&path, args, output);
+    }
+    let image = Image::open(&path)?;
     let segment_bytes = image.superblock.segment_bytes;
     let part = &args.part;
     if let Some(number) = part.segment {
@@ -88,6 +98,12 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
             text::slots(out, &view.slots)
         })
     }
+}
+
+fn is_fast(path: &Path) -> Done<bool> {
+    let file = FileOptions { access: Access::ReadOnly, lock: Lock::None, ..FileOptions::default() };
+    let device = FileDevice::open(path, &file).map_err(|e| open_failed(&e))?;
+    Ok(kind_of(&device) == VolumeKind::Ffs)
 }
 
 /// The tables; tells people if roll-forward is not included.

@@ -1,9 +1,10 @@
-//! `firn stat` and `firn df`: report the state of a volume and its log, mounted or not.
+//! `firn stat` and `firn df`: report the state of a volume, and of its log or groups, mounted or not.
 
 pub mod cleaning;
 #[cfg(test)]
 mod cleaning_tests;
 pub mod cleaning_text;
+pub mod fast;
 pub mod text;
 pub mod view;
 
@@ -12,7 +13,7 @@ use crate::output::Output;
 use crate::scrub::service::STATUS_OP;
 use crate::scrub::view::{AfterCrashView, StatusView};
 use crate::target::{self, Target};
-use crate::volume::open_read_only;
+use crate::volume::{AnyVolume, open_any_read_only};
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::mount::table::{self, Mount};
@@ -130,7 +131,7 @@ fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
     let log = volume.stat.log.as_ref();
     let Some((log, view)) = log.and_then(|log| Some((log, log.cleaning.as_ref()?))) else {
         return Err(Failure::failed(
-            "nothing is known about cleaning: the volume has no log, or its daemon is an older version",
+            "nothing is known about cleaning: the volume has no log (in memory, Fast File System), or its daemon is an older version",
         )
         .advise("name an image or device, or a mount made with this version of firn"));
     };
@@ -182,8 +183,11 @@ fn look(target: Target) -> Done<Volume> {
             Ok(Volume { source, stat, check_after_crash })
         }
         Target::Image(image) => {
-            let stat = StatView::of(&open_read_only(&image)?)
-                .map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
+            let stat = match open_any_read_only(&image)? {
+                AnyVolume::Log(volume) => StatView::of(&volume),
+                AnyVolume::Ffs(volume) => StatView::of(&volume),
+            };
+            let stat = stat.map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
             Ok(Volume { source: Source::Image { image }, stat, check_after_crash: None })
         }
     }

@@ -26,7 +26,13 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     if let Some(log) = &view.log {
         head(out, log)?;
     }
+    if let Some(fast) = &view.fast {
+        fast.head(out)?;
+    }
     space(out, &view.space)?;
+    if let Some(fast) = &view.fast {
+        fast.groups(out)?;
+    }
     view.log.as_ref().map_or(Ok(()), |log| segments(out, log))
 }
 

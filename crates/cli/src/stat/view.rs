@@ -4,6 +4,7 @@
 //! Field names are part of the command's interface: fields may be added, but existing ones stay.
 
 use super::cleaning::{CleaningView, RoomView};
+use super::fast::FastView;
 use crate::dump::views::uuid_text;
 use firnfs::FsError;
 use firnfs::engine::Engine;
@@ -97,8 +98,11 @@ pub struct StatView {
     pub space: SpaceView,
     /// Why the open volume is not writable, or null.
     pub read_only: Option<String>,
-    /// The log; null for a memory volume, which has none.
+    /// The log; null for a memory volume and a Fast File System, which have none.
     pub log: Option<LogView>,
+    /// The groups of a Fast File System; null for other volumes.
+    #[serde(default)]
+    pub fast: Option<FastView>,
 }
 
 /// A store that can report its state.
@@ -108,6 +112,14 @@ pub trait Inspect: Engine + Sized {
     /// # Errors
     /// `Io`, `Corrupt`.
     fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError>;
+
+    /// Reports the groups of a Fast File System.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn fast_view(_volume: &Volume<Self>) -> Result<Option<FastView>, FsError> {
+        Ok(None)
+    }
 }
 
 impl Inspect for MemStore {
@@ -119,6 +131,10 @@ impl Inspect for MemStore {
 impl Inspect for Ffs {
     fn log_view(_volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
         Ok(None)
+    }
+
+    fn fast_view(volume: &Volume<Self>) -> Result<Option<FastView>, FsError> {
+        volume.run_quietly(|vfs, _: TimeNs| Ok(Some(FastView::of(vfs.store()))))
     }
 }
 
@@ -218,7 +234,7 @@ impl StatView {
             inodes_used: space.inodes_used,
             inodes_free: space.inodes_free,
         };
-        Ok(Self { space, read_only, log: S::log_view(volume)? })
+        Ok(Self { space, read_only, log: S::log_view(volume)?, fast: S::fast_view(volume)? })
     }
 }
 

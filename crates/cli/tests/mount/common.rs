@@ -129,8 +129,10 @@ impl Mount {
         firn_ok(&["umount", self.mnt.to_str().unwrap()]);
     }
 
+    /// Unmounts, checks and mounts again.
     pub fn remount_image(&self) {
         self.umount();
+        firn_ok(&["fsck", self.image.to_str().unwrap()]);
         self.mount_image(&[]);
     }
 

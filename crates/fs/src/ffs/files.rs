@@ -49,7 +49,8 @@ impl Files {
 
     /// Turns an inode dirty.
     pub fn mark(&mut self, ino: InodeNo) {
-        self.core_mut(ino).is_dirty = true;
+        let core = self.core_mut(ino);
+        (core.is_dirty, core.is_closed) = (true, false);
         self.dirty.insert(ino);
     }
 

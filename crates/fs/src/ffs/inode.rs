@@ -70,6 +70,8 @@ pub struct CoreInode {
     pub stable: Map,
     /// Set while memory is newer than the last queued write.
     pub is_dirty: bool,
+    /// A close wrote its attributes, which have not changed since.
+    pub is_closed: bool,
     /// Blocks that are newer in memory than on disk.
     pub dirty_blocks: BTreeSet<BlockPlace>,
     /// See [`Fresh`].
@@ -94,6 +96,7 @@ impl CoreInode {
             map: Map::default(),
             stable: Map::default(),
             is_dirty: false,
+            is_closed: false,
             dirty_blocks: BTreeSet::new(),
             fresh: BTreeMap::new(),
             held: BTreeMap::new(),

@@ -350,6 +350,14 @@ impl Store for Ffs {
         self.commit_scope(now, scope)
     }
 
+    fn hears_of_closes(&self) -> bool {
+        true
+    }
+
+    fn file_closed(&mut self, ino: InodeNo) -> Outcome<Option<Ticket>> {
+        self.write_closed(ino)
+    }
+
     fn orphans(&mut self) -> Outcome<Vec<InodeNo>> {
         Ok(self.nameless.iter().copied().collect())
     }

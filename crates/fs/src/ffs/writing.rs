@@ -6,7 +6,7 @@
 use super::Ffs;
 use super::alloc::{Run, Wish};
 use super::base::{BlockPlace, WriteId, addr_of};
-use super::inode::Sequence;
+use super::inode::{CoreInode, Sequence};
 use super::map::data_key;
 use super::release::Freed;
 use super::writes::{NewWrite, Subject};
@@ -241,6 +241,24 @@ impl Ffs {
         let last = self.writes.last();
         self.writes.want(last);
         Ok(Ticket(last.0))
+    }
+
+    /// Queues the inode of a file that was closed, if it has changed, as 4.4BSD wrote it then. Its content stays delayed, so the inode keeps its old
+    /// pointers if there is any (R4).
+    pub(super) fn write_closed(&mut self, ino: InodeNo) -> Outcome<Option<Ticket>> {
+        let is_due = |core: &CoreInode| {
+            core.is_dirty && !core.is_closed && core.inode.nlink > 0 && core.inode.kind == Kind::Regular
+        };
+        let can_write = self.standing.read_only.is_none() && self.closed.is_none();
+        if !can_write || !self.files.peek(ino).is_some_and(is_due) {
+            return Ok(None);
+        }
+        self.load_inode_blocks(&[ino])?;
+        self.stage(ino, &[]);
+        self.files.core_mut(ino).is_closed = true;
+        let write = self.push_inode_block(self.geo.inode_block(ino).0);
+        self.writes.want(write);
+        Ok(Some(Ticket(write.0)))
     }
 
     /// Content was written as whole blocks: queues the blocks that are to be written at once: without clusters each block; with

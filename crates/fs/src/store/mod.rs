@@ -495,6 +495,19 @@ pub trait Store: Send {
     /// `Need`, `Room`, `ReadOnly`, `Io`.
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket>;
 
+    /// True if the store wants to know when a program closes a file: see [`Store::file_closed`].
+    fn hears_of_closes(&self) -> bool {
+        false
+    }
+
+    /// A program closed a file, which may be open elsewhere. Returns a ticket to wait for if the store wrote something because of it.
+    ///
+    /// # Errors
+    /// `Need`, `Io`.
+    fn file_closed(&mut self, _ino: InodeNo) -> Outcome<Option<Ticket>> {
+        Ok(None)
+    }
+
     /// Inodes that a crash or an unmount may have left without names, ascending; [`Store::is_nameless`] decides for each.
     /// Searches everything known about orphans: call it once, not again for each of them.
     ///

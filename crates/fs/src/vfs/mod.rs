@@ -225,6 +225,14 @@ impl<S: Store> Vfs<S> {
         self.store.commit(now, scope)
     }
 
+    /// close(2): see [`Store::file_closed`].
+    ///
+    /// # Errors
+    /// `Need`, `Io`.
+    pub fn file_closed(&mut self, ino: InodeNo) -> Outcome<Option<Ticket>> {
+        self.store.file_closed(ino)
+    }
+
     /// Begins an operation with the intents that `declare` lists.
     fn begin(&mut self, now: TimeNs, kind: OpKind, declare: impl FnOnce(&mut Vec<Intent>)) -> Outcome<Op> {
         store::refuse_read_only(&self.store)?;

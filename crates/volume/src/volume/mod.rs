@@ -330,6 +330,23 @@ impl<S: Engine> Volume<S> {
         self.wait_durable(ticket)
     }
 
+    /// True if the store wants [`Volume::file_closed`] to be called.
+    #[must_use]
+    pub fn hears_of_closes(&self) -> bool {
+        self.core.lock().store().hears_of_closes()
+    }
+
+    /// A program closed a file; waits for what the store writes then.
+    ///
+    /// # Errors
+    /// `Io` if the device fails meanwhile.
+    pub fn file_closed(&self, ino: InodeNo) -> Result<(), FsError> {
+        match self.run(|vfs, _| vfs.file_closed(ino))? {
+            Some(ticket) => self.wait_durable(ticket),
+            None => Ok(()),
+        }
+    }
+
     /// Waits until a ticket is durable. The waiting thread carries out ready requests; one flush serves all waiters.
     ///
     /// # Errors
