@@ -72,7 +72,9 @@ impl LogScan {
         read.read_in_order(pieces, |read, (segment, piece), answer| {
             match answer {
                 // A segment that is not longer than a piece.
-                Ok(piece) if piece.len() == segment_bytes => scan.segment(&piece, uuid, geo, segment, through),
+                Ok(piece) if piece.len() == segment_bytes => {
+                    scan.segment(&piece, uuid, geo, segment, through)
+                }
                 Ok(piece) => bytes.extend_from_slice(&piece),
                 Err(_) => piecewise(read, piece, geo, &mut bytes),
             }
