@@ -1,6 +1,8 @@
-//! `AlignedBuf`: bytes that start on a page, as O_DIRECT demands. Safe code: it over-allocates and shifts.
+//! `AlignedBuf`: bytes that start on a page, as O_DIRECT demands. Safe code: it over-allocates and shifts. A buffer may show the
+//! bytes of another one, and becomes a copy when it is written to.
 
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Alignment of every buffer, in bytes.
 pub const ALIGN_BYTES: usize = 4096;
@@ -14,6 +16,8 @@ pub struct AlignedBuf {
     class: Option<usize>,
     /// It came from the pool: it still has the content of its previous owner.
     is_used: bool,
+    /// The buffer whose bytes it shows instead of its own, until it is written to.
+    shared: Option<Arc<AlignedBuf>>,
 }
 
 /// Buffers that were dropped, kept for reuse: fresh memory costs a page fault for each page, more than filling it does. The
@@ -104,7 +108,7 @@ impl AlignedBuf {
         let is_used = used.is_some();
         let raw = used.unwrap_or_else(|| vec![0; class.map_or(len + ALIGN_BYTES, raw_bytes)]);
         let start = raw.as_ptr().align_offset(ALIGN_BYTES);
-        Self { raw, start, len, class, is_used }
+        Self { raw, start, len, class, is_used, shared: None }
     }
 
     /// A copy of `bytes`.
@@ -113,6 +117,13 @@ impl AlignedBuf {
         let mut buf = Self::scratch(bytes.len());
         buf.copy_from_slice(bytes);
         buf
+    }
+
+    /// A buffer that shows the bytes of another one, without a copy.
+    #[must_use]
+    pub fn sharing(shared: Arc<Self>) -> Self {
+        let len = shared.len;
+        Self { raw: Vec::new(), start: 0, len, class: None, is_used: false, shared: Some(shared) }
     }
 
     /// Shortens the buffer to `len` bytes; has no effect if it is shorter already.
@@ -124,12 +135,18 @@ impl AlignedBuf {
 impl std::ops::Deref for AlignedBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.raw[self.start..self.start + self.len]
+        match &self.shared {
+            Some(shared) => &shared[..self.len],
+            None => &self.raw[self.start..self.start + self.len],
+        }
     }
 }
 
 impl std::ops::DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
+        if self.shared.is_some() {
+            *self = Self::copy_of(self);
+        }
         &mut self.raw[self.start..self.start + self.len]
     }
 }
@@ -178,6 +195,17 @@ mod tests {
         assert!(pool.take(large).is_some(), "but no more than they need");
         assert!(pool.bytes <= POOL_BYTES_MAX);
         assert_eq!(pool.bytes, pool.classes[large].free.iter().map(Vec::len).sum());
+    }
+
+    #[test]
+    fn a_buffer_that_shares_bytes_becomes_a_copy_when_it_is_written_to() {
+        let original = Arc::new(AlignedBuf::copy_of(&[1; 8192]));
+        let mut buf = AlignedBuf::sharing(original.clone());
+        assert_eq!(buf.as_ptr(), original.as_ptr());
+        buf.truncate(4096);
+        buf[0] = 2;
+        assert!(buf.len() == 4096 && buf[0] == 2 && buf[1..].iter().all(|byte| *byte == 1));
+        assert!(original.len() == 8192 && original.iter().all(|byte| *byte == 1));
     }
 
     #[test]

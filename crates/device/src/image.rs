@@ -79,18 +79,23 @@ impl SparseImage {
         });
     }
 
-    /// Whether both images have the same pages of memory in a range: such pages hold the same bytes as long as both images
-    /// exist. Does not look at the bytes.
+    /// The pages that contain a range.
     ///
     /// # Panics
-    /// If the range is not within both images.
+    /// If the range is not within the image.
     #[must_use]
-    pub fn shares(&self, other: &Self, at_bytes: u64, len_bytes: u64) -> bool {
+    pub fn pages_at(&self, at_bytes: u64, len_bytes: u64) -> Pages {
         self.assert_within(at_bytes, len_bytes as usize);
-        other.assert_within(at_bytes, len_bytes as usize);
-        pages_of(at_bytes, len_bytes).all(|page| match (self.page(page), other.page(page)) {
-            (Some(here), Some(there)) => std::ptr::eq(here, there),
-            (here, there) => here.is_none() && there.is_none(),
+        let range = pages_of(at_bytes, len_bytes);
+        Pages { first: range.start, pages: range.map(|page| self.leaf(page).cloned()).collect() }
+    }
+
+    /// Whether these are still the pages at their place: then the image holds the same bytes there as when they were taken.
+    #[must_use]
+    pub fn has(&self, pages: &Pages) -> bool {
+        pages.pages.iter().zip(pages.first..).all(|(known, page)| match (known, self.leaf(page)) {
+            (Some(known), Some(here)) => Arc::ptr_eq(known, here),
+            (known, here) => known.is_none() && here.is_none(),
         })
     }
 
@@ -207,6 +212,14 @@ impl SparseImage {
     }
 }
 
+/// Pages of an image at consecutive places. They exist as long as this does, and a shared page never changes; so a page with the
+/// same address is the same page.
+#[derive(Clone)]
+pub struct Pages {
+    first: u64,
+    pages: Vec<Option<Arc<Page>>>,
+}
+
 impl std::fmt::Debug for SparseImage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SparseImage({} bytes, {} pages)", self.size_bytes, self.pages())
@@ -309,10 +322,11 @@ mod tests {
             part.read(at * page, &mut bytes);
             assert_eq!(bytes, [*byte; PAGE_BYTES], "page {at}");
         });
-        assert!(part.shares(&image, 4 * page + 1, 6 * page - 1));
-        assert!(!part.shares(&image, 4 * page - 1, 2), "only one of them has page 3");
+        let pages = part.pages_at(4 * page + 1, 6 * page - 1);
+        assert!(part.has(&pages) && image.has(&pages));
+        assert!(!image.has(&part.pages_at(4 * page - 1, 2)), "only one of them has page 3");
         part.write(5 * page, &[1]);
-        assert!(part.shares(&image, 4 * page, page) && !part.shares(&image, 4 * page, page + 1));
+        assert!(!part.has(&pages) && part.has(&image.pages_at(4 * page, page)) && image.has(&pages));
         image.read(5 * page, &mut bytes);
         assert_eq!(bytes, [1; PAGE_BYTES], "equal bytes, and another page");
     }

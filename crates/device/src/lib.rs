@@ -24,7 +24,7 @@ pub use count::{CountingDevice, Counts};
 pub use device::Device;
 pub use error::{DeviceError, FailureKind};
 pub use file::{Access, DeepReads, DirectIo, FileDevice, FileOptions, Lock, OpenError};
-pub use image::{PAGE_BYTES, SparseImage};
+pub use image::{PAGE_BYTES, Pages, SparseImage};
 pub use memory::MemDevice;
 pub use outbox::Outbox;
 pub use readonly::ReadOnlyDevice;

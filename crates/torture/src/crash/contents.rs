@@ -12,7 +12,7 @@
 
 use firnfs::fetch::Token;
 use firnfs::store::{Piece, ReadPlan};
-use firnfs_device::SparseImage;
+use firnfs_device::{Pages, SparseImage};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash as _, Hasher as _};
@@ -52,7 +52,7 @@ enum Place {
 struct Known {
     plan: Plan,
     /// The pages at the places of the plan, as they were when they were read.
-    pages: SparseImage,
+    pages: Vec<Pages>,
     content: Arc<Vec<u8>>,
 }
 
@@ -92,8 +92,7 @@ impl Shared<'_> {
         let known = self.contents.known.borrow();
         let known = known.get(&plan.hash).filter(|known| known.plan == *plan)?;
         let image = (self.image)();
-        let is_same =
-            plan.ranges().all(|(at_bytes, len_bytes)| image.shares(&known.pages, at_bytes, len_bytes));
+        let is_same = known.pages.iter().all(|pages| image.has(pages));
         is_same.then(|| known.content.clone())
     }
 
@@ -106,8 +105,7 @@ impl Shared<'_> {
             bytes.set(content.len());
         }
         let image = (self.image)();
-        let mut pages = SparseImage::new(image.size_bytes());
-        plan.ranges().for_each(|(at_bytes, len_bytes)| pages.share_pages(&image, at_bytes, len_bytes));
+        let pages = plan.ranges().map(|(at_bytes, len_bytes)| image.pages_at(at_bytes, len_bytes)).collect();
         let replaced = known.borrow_mut().insert(plan.hash, Known { plan, pages, content });
         bytes.set(bytes.get() - replaced.map_or(0, |known| known.content.len()));
     }

@@ -6,6 +6,7 @@
 use super::explorer::Explorer;
 use super::generate::random_ops;
 use super::op::Op;
+use super::recall::{READ_ANEW_EVERY, Reads, Recall};
 use super::record::Window;
 use super::runner::PHYSICAL_BLOCK_BYTES;
 use super::seen::{Novelty, Seen};
@@ -28,6 +29,7 @@ struct Case {
     /// The requests to the disk during the repair.
     history: History,
     kept: Tree,
+    reads: Arc<Reads>,
 }
 
 /// Judges the planned states of a repair.
@@ -59,7 +61,7 @@ pub(super) fn explore(
     for (state, hash) in explorer.states_during(&case.history) {
         let Some(novelty) = explorer.is_due(hash, promise) else { continue };
         mended += u64::from(novelty == Novelty::New);
-        if let Err(reason) = case.judge(subject, &state) {
+        if let Err(reason) = case.judge(subject, &state, explorer.totals().judged) {
             verdict = Err(fail(vec![state], reason));
             break;
         }
@@ -75,7 +77,7 @@ pub(super) fn replay(subject: &dyn Subject, seed: u64, cut: Option<&str>) -> Res
     let case = Case::new(subject, seed)?;
     match cut {
         None => Ok(()),
-        Some(text) => case.judge(subject, &text.parse().map_err(|e| format!("{e}"))?),
+        Some(text) => case.judge(subject, &text.parse().map_err(|e| format!("{e}"))?, 0),
     }
 }
 
@@ -98,28 +100,30 @@ impl Case {
         let disk = Arc::new(CrashDisk::new(image, PHYSICAL_BLOCK_BYTES));
         let in_this = |why: String| format!("{damage}: {why}");
         subject.repair(disk.clone()).map_err(in_this)?;
-        let kept = end_of(subject, disk.live_image()).map_err(in_this)?;
-        Ok(Self { history: disk.history(), damage, kept })
+        let kept = end_of(subject, disk.live_image(), None).map_err(in_this)?;
+        Ok(Self { history: disk.history(), damage, kept, reads: Arc::default() })
     }
 
-    fn judge(&self, subject: &dyn Subject, state: &CrashState) -> Result<(), String> {
+    /// Judges a state; `number` counts the judgements.
+    fn judge(&self, subject: &dyn Subject, state: &CrashState, number: u64) -> Result<(), String> {
+        let reads = || (!number.is_multiple_of(READ_ANEW_EVERY)).then(|| self.reads.clone());
         let image =
             self.history.image(state).ok_or("the repair has no such cut: another version of the program")?;
         let in_this = |why: String| format!("{}, its repair cut short: {why}", self.damage);
         // However damaged it is: nothing panics, and nothing is written.
-        let _errors = subject.check(raw(&image));
-        let _told = subject.look(raw(&image));
-        let device = Arc::new(MemDevice::from_image(image));
+        let _errors = subject.check(raw(&image, reads()));
+        let _told = subject.look(raw(&image, reads()));
+        let device = Arc::new(Recall::new(image, reads()));
         subject.repair(device.clone()).map_err(in_this)?;
-        let found = end_of(subject, device.image()).map_err(in_this)?;
+        let found = end_of(subject, device.image(), reads()).map_err(in_this)?;
         self.kept.same_but_for_numbers(&found).map_err(in_this)
     }
 }
 
 /// The tree after a repair; the volume must be intact.
-fn end_of(subject: &dyn Subject, image: SparseImage) -> Result<Tree, String> {
-    let before = subject.inspect(raw(&image)).map_err(|why| format!("after it: {why}"))?;
-    let after = subject.mount(Arc::new(MemDevice::from_image(image)))?.tree()?;
+fn end_of(subject: &dyn Subject, image: SparseImage, reads: Option<Arc<Reads>>) -> Result<Tree, String> {
+    let before = subject.inspect(raw(&image, reads.clone())).map_err(|why| format!("after it: {why}"))?;
+    let after = subject.mount(Arc::new(Recall::new(image, reads)))?.tree()?;
     before.same(&after).map_err(|why| format!("after it a read-write mount finds something else: {why}"))?;
     Ok(before)
 }

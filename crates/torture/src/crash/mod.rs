@@ -29,6 +29,7 @@ pub mod generate;
 mod mending;
 mod op;
 mod plan;
+mod recall;
 mod record;
 pub mod runner;
 pub mod scenario;

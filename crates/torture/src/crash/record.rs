@@ -21,6 +21,7 @@ use siphasher::sip::SipHasher13;
 use siphasher::sip128::Hasher128 as _;
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
 
 /// The progress of a run when the power was cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +41,8 @@ pub struct Record {
     promise: Promise,
     ops: Vec<Op>,
     worlds: Vec<World>,
+    /// [`World::names`] of each world; shared by those that follow each other with the same names.
+    names: Vec<Arc<Vec<(String, FileId)>>>,
     signatures: Vec<u64>,
     /// For each n, a hash of the first n operations and their outcomes.
     prefixes: Vec<u64>,
@@ -67,6 +70,7 @@ impl Record {
             promise,
             ops: Vec::new(),
             signatures: vec![world.signature()],
+            names: vec![Arc::new(world.names())],
             prefixes: vec![0],
             worlds: vec![world],
             names_floor: vec![0],
@@ -121,7 +125,10 @@ impl Record {
         let mut hasher = SipHasher13::new();
         (self.prefixes.last(), format!("{op:?}"), succeeded).hash(&mut hasher);
         self.prefixes.push(hasher.finish());
-        self.signatures.push(world.signature());
+        let names = world.names();
+        self.signatures.push(world.signature_of(&names));
+        let same = self.names.last().filter(|last| ***last == names).cloned();
+        self.names.push(same.unwrap_or_else(|| Arc::new(names)));
         self.worlds.push(world);
         self.ops.push(op);
     }
@@ -191,7 +198,7 @@ impl Record {
     }
 
     fn judge_files(&self, tree: &Tree, k: usize, window: Window) -> Result<(), String> {
-        let names = self.worlds[k].names();
+        let names = &self.names[k];
         debug_assert_eq!(names.len(), tree.entries().len(), "equal signatures");
         for ((path, id), entry) in names.iter().zip(tree.entries()) {
             debug_assert_eq!(*path, entry.path, "equal signatures");
@@ -203,8 +210,10 @@ impl Record {
 
     fn judge_file(&self, entry: &Entry, id: FileId, k: usize, window: Window) -> Result<(), String> {
         let floor = self.file_floor(id, k, window.ended);
-        let versions: Vec<&Node> =
+        let mut versions: Vec<&Node> =
             self.worlds[floor..=window.begun].iter().filter_map(|world| world.node(id)).collect();
+        // Most operations change other files.
+        versions.dedup_by(|next, last| std::ptr::eq(*next, *last));
         let allowed = |what: &str| {
             format!("{what} of {:?} is of no moment from operation {floor} to {}", entry.path, window.begun)
         };
@@ -227,9 +236,14 @@ impl Record {
             Promise::Whole => BLOCK_BYTES,
             Promise::Ordered => SECTOR_BYTES,
         };
+        // Most blocks are of the version that the block before is of.
+        let mut last = versions.len() - 1;
         for (index, block) in entry.content.chunks(unit_bytes).enumerate() {
             let start = index * unit_bytes;
-            if !versions.iter().any(|node| holds(&node.content, start, block)) {
+            let of = |at: &usize| holds(&versions[*at].content, start, block);
+            if let Some(version) = std::iter::once(last).chain(0..versions.len()).find(of) {
+                last = version;
+            } else {
                 return Err(format!(
                     "{}: {}",
                     allowed(&format!("the content at byte {start}")),

@@ -63,7 +63,7 @@ impl Halves {
         mounted.apply(&Op::Sync).map_err(|why| format!("sync: {why:?}"))?;
         drop(mounted);
         let image = device.image();
-        let world = World::of_tree(&subject.look(raw(&image))?);
+        let world = World::of_tree(&subject.look(raw(&image, None))?);
         let half = |name| run(subject, image.clone(), world.clone(), &ops_apart(seed, name));
         Ok(Self { left: half('l')?, right: half('r')? })
     }

@@ -6,20 +6,20 @@
 //!    time (a mount that only writes what is stored twice leaves the log as the first check found it).
 //!
 //! The first check may share the recovery of the read-only mount; every [`CHECK_AGAIN_EVERY`]-th time it also recovers by
-//! itself. So it is with the contents of files: what one view read, another view and a later state may take over if its plan of
-//! the read and the pages of the image are the same ([`Contents`]), except every [`CHECK_AGAIN_EVERY`]-th time.
+//! itself. What was read in one view, another view and a later state may take over if the image has the same pages there, except
+//! every [`READ_ANEW_EVERY`]-th time: the bytes that the device returns ([`Recall`]), and the contents of files whose reads are
+//! planned in the same way ([`Contents`]).
 //!
 //! With a rotten bit in the log, the volume may be older than promised, or unreadable; but every successful read still returns
 //! bytes that were written there.
 
 use super::contents::{Contents, Shared};
+use super::recall::{READ_ANEW_EVERY, Reads, Recall};
 use super::record::{Record, Window};
 use super::subject::{Replica, Subject};
 use super::totals::Rot;
 use super::tree::Tree;
-use firnfs_device::{
-    Completion, Device, DeviceError, Geometry, MemDevice, ReadOnlyDevice, Request, SparseImage, Tag,
-};
+use firnfs_device::{Completion, Device, DeviceError, Geometry, ReadOnlyDevice, Request, SparseImage, Tag};
 use firnfs_sim::crash::{SECTOR_BYTES, range_hash};
 use firnfs_sim::fill_garbage;
 use std::ops::Range;
@@ -36,6 +36,7 @@ pub(super) struct Verdict<'s> {
     log: Range<u64>,
     replicated: Vec<Replica>,
     contents: Contents,
+    reads: Arc<Reads>,
 }
 
 impl<'s> Verdict<'s> {
@@ -46,6 +47,7 @@ impl<'s> Verdict<'s> {
             log: subject.log(),
             replicated: subject.replicated(),
             contents: Contents::default(),
+            reads: Arc::default(),
         }
     }
 
@@ -62,25 +64,27 @@ impl<'s> Verdict<'s> {
         number: u64,
     ) -> Result<(), String> {
         let is_turn = self.check && number.is_multiple_of(CHECK_AGAIN_EVERY);
+        let is_anew = number.is_multiple_of(READ_ANEW_EVERY);
+        let reads = || (!is_anew).then(|| self.reads.clone());
         let in_raw = |why: String| format!("before it is mounted: {why}");
         if is_turn {
-            let checked = self.subject.check(raw(image));
+            let checked = self.subject.check(raw(image, reads()));
             checked.map_err(|why| in_raw(format!("the check finds: {why}")))?;
         }
-        let before = match (self.check, is_turn) {
-            (false, _) => self.subject.look(raw(image)),
-            (true, true) => self.subject.inspect(raw(image)),
+        let before = match (self.check, is_anew) {
+            (false, _) => self.subject.look(raw(image, reads())),
+            (true, true) => self.subject.inspect(raw(image, reads())),
             (true, false) => {
                 let shared = Shared { contents: &self.contents, image: &|| image.clone() };
-                self.subject.inspect_sharing(raw(image), &shared)
+                self.subject.inspect_sharing(raw(image, reads()), &shared)
             }
         };
         let before = before.map_err(in_raw)?;
         record.judge(&before, window)?;
-        let device = Arc::new(Watched::new(image.clone(), self.log.clone()));
+        let device = Arc::new(Watched::new(Recall::new(image.clone(), reads()), self.log.clone()));
         let mut mounted =
             self.subject.mount(device.clone()).map_err(|why| format!("does not mount: {why}"))?;
-        let after = if self.check && !is_turn {
+        let after = if self.check && !is_anew {
             let shared = Shared { contents: &self.contents, image: &|| device.inner.image() };
             mounted.tree_sharing(&shared)
         } else {
@@ -90,7 +94,7 @@ impl<'s> Verdict<'s> {
         drop(mounted);
         before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
         if is_turn || self.check && device.wrote_to_log.load(Relaxed) {
-            let device = Arc::new(MemDevice::from_image(device.inner.image()));
+            let device = Arc::new(Recall::new(device.inner.image(), reads()));
             self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
         }
         Ok(())
@@ -113,7 +117,7 @@ impl<'s> Verdict<'s> {
                 if !self.replicated.get(place).is_some_and(|replica| replica.is_told) {
                     return Ok(());
                 }
-                match self.subject.tells_rot(raw(image), place)? {
+                match self.subject.tells_rot(raw(image, Some(self.reads.clone())), place)? {
                     true => Ok(()),
                     false => Err("damage in a replicated place is not reported".to_owned()),
                 }
@@ -127,7 +131,7 @@ impl<'s> Verdict<'s> {
         image: &SparseImage,
         judge: &mut dyn FnMut(&Tree) -> Result<(), String>,
     ) -> Result<(), String> {
-        match self.subject.look(raw(image)) {
+        match self.subject.look(raw(image, Some(self.reads.clone()))) {
             Ok(tree) => judge(&tree),
             Err(_told) => Ok(()),
         }
@@ -169,21 +173,21 @@ impl<'s> Verdict<'s> {
     }
 }
 
-/// The image on a device that nobody can write to.
-pub(super) fn raw(image: &SparseImage) -> Arc<dyn Device> {
-    Arc::new(ReadOnlyDevice::new(MemDevice::from_image(image.clone())))
+/// The image on a device that nobody can write to, with the reads that it shares.
+pub(super) fn raw(image: &SparseImage, reads: Option<Arc<Reads>>) -> Arc<dyn Device> {
+    Arc::new(ReadOnlyDevice::new(Recall::new(image.clone(), reads)))
 }
 
 /// Notes whether the log was written to.
 struct Watched {
-    inner: MemDevice,
+    inner: Recall,
     log: Range<u64>,
     wrote_to_log: AtomicBool,
 }
 
 impl Watched {
-    fn new(image: SparseImage, log: Range<u64>) -> Self {
-        Self { inner: MemDevice::from_image(image), log, wrote_to_log: AtomicBool::new(false) }
+    fn new(inner: Recall, log: Range<u64>) -> Self {
+        Self { inner, log, wrote_to_log: AtomicBool::new(false) }
     }
 }
 

@@ -247,7 +247,11 @@ impl World {
 
     /// See [`names_signature`].
     pub(super) fn signature(&self) -> u64 {
-        let names = self.names();
+        self.signature_of(&self.names())
+    }
+
+    /// The same, of the names of this world.
+    pub(super) fn signature_of(&self, names: &[(String, FileId)]) -> u64 {
         names_signature(names.iter().map(|(path, id)| {
             let node = &self.nodes[id];
             let target = if node.kind == NodeKind::File { &[] } else { node.content.as_slice() };
