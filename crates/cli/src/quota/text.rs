@@ -57,9 +57,15 @@ fn size(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(' ', "").replace("iB", "").replace('B', "")
 }
 
-/// Up to seven digits, else with a letter.
+/// Up to seven digits, beyond that in thousands, millions and so on.
 fn count(count: u64) -> String {
-    if count < 10_000_000 { count.to_string() } else { format!("{}M", count / 1_000_000) }
+    let (mut count, mut letters) = (count, " KMGTP".chars());
+    let mut letter = letters.next();
+    while count >= 10_000_000 || letter != Some(' ') && count >= 100_000 {
+        count /= 1000;
+        letter = letters.next();
+    }
+    format!("{count}{}", letter.unwrap_or(' ')).trim_end().to_owned()
 }
 
 /// The time left, in its two largest units.
@@ -131,7 +137,7 @@ mod tests {
         report(&mut text, &view).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
-        for part in ["ann ", "6d23h", "over", "4294967294 ", "9.5M", "12345M"] {
+        for part in ["ann ", "6d23h", "over", "4294967294 ", "9.5M", "12345M", "1124T"] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
     }
