@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use firnfs_lab::LabError;
 use firnfs_lab::hardware::bandwidth;
 use firnfs_lab::hardware::claims::Claim;
-use firnfs_lab::hardware::{self, Profile, Setup, large_file, small_files};
+use firnfs_lab::hardware::{self, Profile, Setup, StoreKind, large_file, small_files};
 use firnfs_lab::micro::table::markdown;
 use firnfs_lab::plot;
 use serde::Serialize;
@@ -43,6 +43,7 @@ Machines: {machines}, or a parameter file
 Examples:
   firn sim paper bandwidth                    BSD-LFS's figures on its machine and disk
   firn sim paper small-files --profile modern,1993
+  firn sim paper small-files --store lfs,m1r2,m8r0
   firn sim paper large-file --disk ssd --machine pentium-pro --json
 
 Runs the file system itself, in memory and in virtual time: the figures are the same on every machine. Prints
@@ -65,6 +66,9 @@ pub struct PaperArgs {
     /// How the file system is set up: 1993 (as in the paper) or modern (the defaults of firnfs); several with commas
     #[arg(long, value_delimiter = ',', default_value = "1993,modern")]
     profile: Vec<Profile>,
+    /// Which file system: lfs, or a variant of the Fast File System (m1r2, efs, m8r2, m8r0); several with commas
+    #[arg(long, value_delimiter = ',', default_value = "lfs", value_parser = str::parse::<StoreKind>)]
+    store: Vec<StoreKind>,
     /// Repetitions of each size (bandwidth)
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -94,6 +98,7 @@ fn size(text: &str) -> Result<u64, String> {
 /// The results of a benchmark under one profile.
 #[derive(Serialize)]
 struct Part {
+    store: &'static str,
     profile: Profile,
     has_log_thread: bool,
     #[serde(flatten)]
@@ -147,6 +152,18 @@ impl PaperArgs {
         Ok(setup)
     }
 
+    /// The log in each profile, and each variant of the Fast File System, which the profiles do not concern, once.
+    fn setups(&self) -> Result<Vec<Setup>, LabError> {
+        let mut setups = Vec::new();
+        for &store in &self.store {
+            let profiles = if store == StoreKind::Log { &self.profile[..] } else { &[Profile::Of1993] };
+            for &profile in profiles {
+                setups.push(Setup { store, ..self.setup(profile)? });
+            }
+        }
+        Ok(setups)
+    }
+
     fn is_as_published(&self) -> bool {
         let sizes = self.size.is_none() && self.files == 10_000 && self.runs == 50;
         let hardware = self.disk.is_none() && self.machine.is_none();
@@ -185,9 +202,20 @@ impl PaperArgs {
                 (Outcome::LargeFile(figure), large_file::claims(&figure))
             }
         };
-        let claims = claims.into_iter().map(|claim| Judged { holds: claim.holds(), claim }).collect();
-        let Setup { profile, has_log_thread, .. } = *setup;
-        Ok(Part { profile, has_log_thread, result, claims, differences: profile.differences() })
+        let Setup { store, profile, has_log_thread, .. } = *setup;
+        let is_log = store == StoreKind::Log;
+        // The claims speak of the log.
+        let claims = claims.into_iter().filter(|_| is_log);
+        let claims = claims.map(|claim| Judged { holds: claim.holds(), claim }).collect();
+        let differences = store.differences().unwrap_or_else(|| profile.differences());
+        Ok(Part {
+            store: store.name(),
+            profile,
+            has_log_thread: has_log_thread || !is_log,
+            result,
+            claims,
+            differences,
+        })
     }
 }
 
@@ -200,9 +228,7 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     if args.out.is_some() && args.figure != Figure::Bandwidth {
         return Err(Failure::usage("--out works only with `firn sim paper bandwidth`"));
     }
-    let setups: Result<Vec<Setup>, LabError> =
-        args.profile.iter().map(|profile| args.setup(*profile)).collect();
-    let setups = setups.map_err(|error| Failure::usage(error.to_string()))?;
+    let setups = args.setups().map_err(|error| Failure::usage(error.to_string()))?;
     let steps = args.steps();
     let parts = with_bar(setups.len() * steps, |done| {
         let numbered = setups.iter().enumerate();
@@ -249,7 +275,10 @@ fn text(view: &View) -> String {
     );
     for part in &view.parts {
         let writer = if part.has_log_thread { "a thread of its own" } else { "the program itself" };
-        text += &format!("\nProfile {}; {writer} writes the log\n\n", part.profile.name());
+        text += &match part.store {
+            "lfs" => format!("\nProfile {}; {writer} writes the log\n\n", part.profile.name()),
+            variant => format!("\nThe Fast File System, variant {variant}\n\n"),
+        };
         text += &match &part.result {
             Outcome::Bandwidth(points) => bandwidth_text(points),
             Outcome::SmallFiles(figure) => small_files_text(figure),
@@ -262,7 +291,7 @@ fn text(view: &View) -> String {
 }
 
 fn bandwidth_text(points: &[bandwidth::Point]) -> String {
-    let header = ["KB", "LFS write", "clustered", "raw", "write ms", "fsync ms", "read", "raw"];
+    let header = ["KB", "write", "clustered", "raw", "write ms", "fsync ms", "read", "raw"];
     let row = |point: &bandwidth::Point| {
         let mb = |mb_per_s: f64| format!("{mb_per_s:.2}");
         vec![
@@ -338,6 +367,9 @@ fn claims_text(part: &Part, is_recorded: bool) -> String {
     let header = ["place", "paper", "ours", "unit", "kind", "holds"];
     let mut text = String::new();
     let mut rows = Vec::new();
+    if part.claims.is_empty() {
+        return differences_text(part);
+    }
     for (n, Judged { claim, .. }) in (1..).zip(&part.claims) {
         let plain = if claim.holds() { "yes" } else { "no" };
         let verdict = if is_recorded { claim.verdict() } else { plain };
@@ -357,8 +389,11 @@ fn claims_text(part: &Part, is_recorded: bool) -> String {
             text += &format!("    known: {why}\n");
         }
     }
-    if !part.differences.is_empty() {
-        text += "\nStill different from the paper's file system:\n";
-    }
-    part.differences.iter().fold(text, |text, difference| text + &format!("- {difference}\n"))
+    text + &differences_text(part)
+}
+
+fn differences_text(part: &Part) -> String {
+    let head =
+        if part.differences.is_empty() { "" } else { "\nStill different from the paper's file system:\n" };
+    part.differences.iter().fold(head.to_owned(), |text, difference| text + &format!("- {difference}\n"))
 }

@@ -14,11 +14,13 @@ pub mod large_file;
 mod profile;
 mod rig;
 pub mod small_files;
+mod store_kind;
 
 pub use choose::{ChosenDisk, disk_names, find_disk, find_machine, machine_names};
 pub use firnfs_sim::CpuModel;
 pub use profile::Profile;
 pub use rig::Setup;
+pub use store_kind::StoreKind;
 
 #[cfg(test)]
 mod tests;

@@ -6,15 +6,17 @@
 
 use super::choose::{ChosenDisk, find_disk, find_machine};
 use super::profile::Profile;
+use super::store_kind::StoreKind;
 use crate::error::LabError;
 use firnfs::FsError;
+use firnfs::engine::Engine;
 use firnfs::inode::Kind;
-use firnfs::lfs::{Counters, Lfs, Options};
+use firnfs::lfs::Counters;
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{Clock, Device, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_manage::{OpenError, format, open};
+use firnfs_manage::{OpenError, OpenFfsError, format, format_ffs, open, open_ffs};
 use firnfs_sim::{CpuModel, DiskWork, Machine, MachineDisk, TimedDisk, Turns, VirtualClock};
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -33,7 +35,9 @@ pub struct Setup {
     pub cpu: CpuModel,
     /// Its disk.
     pub disk: ChosenDisk,
-    /// How the file system is set up.
+    /// Which file system.
+    pub store: StoreKind,
+    /// How the log is set up.
     pub profile: Profile,
     /// Memory for its cache.
     pub cache_bytes: u64,
@@ -55,6 +59,7 @@ impl Setup {
         Ok(Self {
             cpu: find_machine("hp9000-380")?,
             disk: find_disk("hp97560")?,
+            store: StoreKind::Log,
             profile,
             cache_bytes: 8 << 20,
             write_threshold_bytes: 800 << 10,
@@ -128,8 +133,12 @@ impl Rig {
         let disk_bytes = setup.disk.params.kind.size_bytes().unwrap_or(u64::MAX);
         let size_bytes = disk_bytes.min(setup.size_max_bytes) / SEGMENT_BYTES * SEGMENT_BYTES;
         let image = Arc::new(MemDevice::new(size_bytes));
-        let mkfs = setup.profile.mkfs(size_bytes, TimeNs(START_NS));
-        format(&*image, &mkfs).map_err(failed("make a volume"))?;
+        let now = TimeNs(START_NS);
+        let made = match setup.store {
+            StoreKind::Log => format(&*image, &setup.profile.mkfs(size_bytes, now)),
+            StoreKind::Fast(variant) => format_ffs(&*image, &StoreKind::mkfs(variant, size_bytes, now)),
+        };
+        made.map_err(failed("make a volume"))?;
         Ok(Self { setup: setup.clone(), clock: Arc::new(VirtualClock::at(START_NS)), image })
     }
 
@@ -140,11 +149,44 @@ impl Rig {
         let transfer_max_bytes = params.transfer_max_bytes.unwrap_or(u64::MAX);
         let machine = Arc::new(Machine::new(cpu.clone(), self.clock.clone()));
         let timed = Arc::new(TimedDisk::of(self.image.clone(), self.clock.clone(), params, cpu.command_ns()));
-        let device = Arc::new(MachineDisk::new(timed.clone(), machine.clone(), transfer_max_bytes));
-        let options = profile.options(*cache_bytes, *write_threshold_bytes);
-        let volume = self.mount(device, options)?;
-        let context = Program { volume: &volume, machine: &machine, disk: &timed, clock: &self.clock };
-        if !self.setup.has_log_thread {
+        let device: Arc<dyn Device> =
+            Arc::new(MachineDisk::new(timed.clone(), machine.clone(), transfer_max_bytes));
+        let (atime, clock) = (AtimeMode::Noatime, self.clock.clone());
+        match self.setup.store {
+            StoreKind::Log => {
+                let options = profile.options(*cache_bytes, *write_threshold_bytes);
+                let volume = open(device, options, atime, clock).map_err(|error| match error {
+                    OpenError::Fs(source) => LabError::Volume { action: "mount", source },
+                    OpenError::NotFirnfs(other) => LabError::Setup(other.to_string()),
+                })?;
+                let counters = || volume.run_quietly(|vfs, _| Ok(*vfs.store().counters()));
+                self.run_on(&volume, &counters, (&machine, &timed), self.setup.has_log_thread, program)
+            }
+            StoreKind::Fast(_) => {
+                let volume =
+                    open_ffs(device, StoreKind::options(*cache_bytes), atime, clock).map_err(|error| {
+                        match error {
+                            OpenFfsError::Fs(source) => LabError::Volume { action: "mount", source },
+                            OpenFfsError::NotFfs(other) => LabError::Setup(other.to_string()),
+                        }
+                    })?;
+                // Nobody waits for the writes that are delayed or asynchronous.
+                self.run_on(&volume, &|| Ok(Counters::default()), (&machine, &timed), true, program)
+            }
+        }
+    }
+
+    /// Runs a program on a mounted volume, and unmounts it.
+    fn run_on<S: Engine, T>(
+        &self,
+        volume: &Volume<S>,
+        counters: &dyn Fn() -> Result<Counters, FsError>,
+        (machine, timed): (&Arc<Machine>, &Arc<Disk>),
+        has_background: bool,
+        program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        let context = Program { volume, counters, machine, disk: timed, clock: &self.clock };
+        if !has_background {
             let done = program(&context)?;
             volume.close().map_err(failed("unmount"))?;
             return Ok(done);
@@ -155,22 +197,15 @@ impl Rig {
         let (parked, woken) = (turns.clone(), turns.clone());
         let nanoseconds = |wait: Duration| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         volume.park_with(move |wait| parked.wait(nanoseconds(wait)), move || woken.notify());
-        let done = beside_background(&volume, &turns, || program(&context))?;
+        let done = beside_background(volume, &turns, || program(&context))?;
         volume.close().map_err(failed("unmount"))?;
         Ok(done)
-    }
-
-    fn mount(&self, device: Arc<dyn Device>, options: Options) -> Result<Volume<Lfs>, LabError> {
-        open(device, options, AtimeMode::Noatime, self.clock.clone()).map_err(|error| match error {
-            OpenError::Fs(source) => LabError::Volume { action: "mount", source },
-            OpenError::NotFirnfs(other) => LabError::Setup(other.to_string()),
-        })
     }
 }
 
 /// Runs a program on this thread and background work on another; they take turns.
-fn beside_background<T>(
-    volume: &Volume<Lfs>,
+fn beside_background<S: Engine, T>(
+    volume: &Volume<S>,
     turns: &Turns,
     program: impl FnOnce() -> Result<T, LabError>,
 ) -> Result<T, LabError> {
@@ -199,9 +234,54 @@ fn beside_background<T>(
     })
 }
 
+/// The calls of a program, on a volume of any kind.
+trait Calls {
+    fn make(&self, parent: InodeNo, name: &str, node: NewNode<'_>) -> Result<InodeNo, FsError>;
+    fn find(&self, parent: InodeNo, name: &str) -> Result<InodeNo, FsError>;
+    fn unlink(&self, parent: InodeNo, name: &str) -> Result<(), FsError>;
+    fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) -> Result<(), FsError>;
+    fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError>;
+    fn close_file(&self, ino: InodeNo) -> Result<(), FsError>;
+    fn sync(&self, scope: Scope) -> Result<(), FsError>;
+}
+
+impl<S: Engine> Calls for Volume<S> {
+    fn make(&self, parent: InodeNo, name: &str, node: NewNode<'_>) -> Result<InodeNo, FsError> {
+        let caller = Caller { uid: 0, gid: 0, umask: 0 };
+        let made = self.run(|vfs, now| vfs.make(now, caller, parent, name.as_bytes(), node, false));
+        made.map(|attr| attr.ino)
+    }
+
+    fn find(&self, parent: InodeNo, name: &str) -> Result<InodeNo, FsError> {
+        let found = self.run(|vfs, now| vfs.lookup(now, parent, name.as_bytes(), false));
+        found.map(|attr| attr.ino)
+    }
+
+    fn unlink(&self, parent: InodeNo, name: &str) -> Result<(), FsError> {
+        self.run(|vfs, now| vfs.unlink(now, parent, name.as_bytes()))
+    }
+
+    fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) -> Result<(), FsError> {
+        self.write_all(ino, at_bytes, bytes, false)
+    }
+
+    fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        Volume::read(self, ino, at_bytes, out)
+    }
+
+    fn close_file(&self, ino: InodeNo) -> Result<(), FsError> {
+        self.file_closed(ino)
+    }
+
+    fn sync(&self, scope: Scope) -> Result<(), FsError> {
+        Volume::sync(self, scope)
+    }
+}
+
 /// A program on the machine, and the costs of its system calls.
 pub(super) struct Program<'a> {
-    volume: &'a Volume<Lfs>,
+    volume: &'a dyn Calls,
+    counters: &'a dyn Fn() -> Result<Counters, FsError>,
     machine: &'a Machine,
     disk: &'a Disk,
     clock: &'a VirtualClock,
@@ -226,10 +306,9 @@ impl Program<'_> {
         }
     }
 
-    /// Counters of the log.
+    /// Counters of the log; zeros if there is none.
     pub fn counters(&self) -> Result<Counters, LabError> {
-        let counters = self.volume.run_quietly(|vfs, _| Ok(*vfs.store().counters()));
-        counters.map_err(failed("look at the volume"))
+        (self.counters)().map_err(failed("look at the volume"))
     }
 
     fn spend(&self, blocks: u64, more_ns: i64) {
@@ -243,34 +322,32 @@ impl Program<'_> {
         self.spend(2, self.machine.cpu().search_ns(entries));
         let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
         let node = NewNode { kind, mode, rdev: 0, target: b"" };
-        let caller = Caller { uid: 0, gid: 0, umask: 0 };
-        let made = self.volume.run(|vfs, now| vfs.make(now, caller, parent, name.as_bytes(), node, false));
-        Ok(made.map_err(failed("make a file"))?.ino)
+        self.volume.make(parent, name, node).map_err(failed("make a file"))
     }
 
     /// open(2) in a directory of that many entries: searches half of it, and reads a block of inodes.
     pub fn open(&self, parent: InodeNo, name: &str, entries: u64) -> Result<InodeNo, LabError> {
         self.spend(1, self.machine.cpu().search_ns(entries / 2));
-        let found = self.volume.run(|vfs, now| vfs.lookup(now, parent, name.as_bytes(), false));
-        Ok(found.map_err(failed("look up"))?.ino)
+        self.volume.find(parent, name).map_err(failed("look up"))
     }
 
     /// unlink(2) in a directory of that many entries: searches half of it, changes a block of it and of inodes, and drops one
     /// of data.
     pub fn unlink(&self, parent: InodeNo, name: &str, entries: u64) -> Result<(), LabError> {
         self.spend(3, self.machine.cpu().search_ns(entries / 2));
-        self.volume.run(|vfs, now| vfs.unlink(now, parent, name.as_bytes())).map_err(failed("delete"))
+        self.volume.unlink(parent, name).map_err(failed("delete"))
     }
 
     /// close(2).
-    pub fn close(&self) {
+    pub fn close(&self, ino: InodeNo) -> Result<(), LabError> {
         self.spend(0, 0);
+        self.volume.close_file(ino).map_err(failed("close"))
     }
 
     /// write(2): each block is handled and copied.
     pub fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) -> Result<(), LabError> {
         self.spend(0, self.machine.cpu().transfer_ns(bytes.len() as u64));
-        self.volume.write_all(ino, at_bytes, bytes, false).map_err(failed("write"))
+        self.volume.write(ino, at_bytes, bytes).map_err(failed("write"))
     }
 
     /// read(2): each block is handled and copied once it is in memory.

@@ -129,7 +129,7 @@ fn create(program: &Program<'_>, files: u64) -> Result<Phase, LabError> {
             .of(file, |name| program.make(InodeNo::ROOT, name, Kind::Directory, file / DIRECTORY_FILES))?;
         let ino = program.make(parent, &name(file), Kind::Regular, entries)?;
         program.write(ino, 0, &content)?;
-        program.close();
+        program.close(ino)?;
     }
     program.sync()?;
     Ok(program.since(&start))
@@ -144,7 +144,7 @@ fn read(program: &Program<'_>, files: u64) -> Result<Phase, LabError> {
         let parent = directories.of(file, |name| program.open(InodeNo::ROOT, name, count))?;
         let ino = program.open(parent, &name(file), DIRECTORY_FILES)?;
         program.read(ino, 0, &mut content)?;
-        program.close();
+        program.close(ino)?;
         if content != [7; FILE_BYTES] {
             return Err(LabError::WrongData { path: name(file).into(), at_bytes: 0 });
         }
