@@ -226,6 +226,7 @@ impl Ffs {
             after: after.to_vec(),
             subjects: vec![Subject::Block(*key)],
             frees: Vec::new(),
+            is_fenced: false,
         });
         if is_last {
             self.files.core_mut(key.ino).dirty_blocks.remove(&BlockPlace::of(key));

@@ -49,12 +49,15 @@ pub struct NewWrite {
     pub subjects: Vec<Subject>,
     /// Targets that are free once it is durable.
     pub frees: Vec<Freed>,
+    /// The device has to prove first that nobody else writes to it ([`Job::is_fenced`]).
+    pub is_fenced: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Body {
     at_bytes: u64,
     parts: Vec<(Buf, usize)>,
+    is_fenced: bool,
 }
 
 impl Prepare for Body {
@@ -160,7 +163,7 @@ impl Writes {
         self.pending_bytes += len_bytes;
         let entry = Entry {
             state: State::Queued(waits),
-            body: Arc::new(Body { at_bytes: new.at_bytes, parts: new.parts }),
+            body: Arc::new(Body { at_bytes: new.at_bytes, parts: new.parts, is_fenced: new.is_fenced }),
             len_bytes,
             blocks: new.blocks,
             subjects: new.subjects,
@@ -235,7 +238,9 @@ impl Writes {
             let entry = self.entries.get_mut(&id).expect("what is ready is queued");
             entry.state = State::Writing;
             let body = entry.body.clone();
-            return Some(Job::later(self.start(Doing::Write(id)), body));
+            let is_fenced = body.is_fenced;
+            let job = Job::later(self.start(Doing::Write(id)), body);
+            return Some(if is_fenced { job.fenced() } else { job });
         }
         let all_landed = self.not_landed.first().is_none_or(|first| *first > self.wanted);
         let asked = self.wanted > self.durable() && all_landed;
@@ -273,7 +278,7 @@ impl Writes {
         self.pending_bytes -= entry.len_bytes;
         self.not_landed.remove(&id);
         let (at_bytes, len_bytes) = (entry.body.at_bytes, entry.len_bytes);
-        entry.body = Arc::new(Body { at_bytes, parts: Vec::new() });
+        entry.body = Arc::new(Body { at_bytes, parts: Vec::new(), is_fenced: false });
         let subjects = std::mem::take(&mut entry.subjects);
         let (now, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut entry.wakes).into_iter().partition(|wake| wake.1 == Until::Landed);

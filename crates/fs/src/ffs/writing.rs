@@ -178,6 +178,7 @@ impl Ffs {
             after,
             subjects: vec![Subject::InodeBlock(number)],
             frees,
+            is_fenced: false,
         });
         self.inode_blocks.queue(number, id);
         id
@@ -468,6 +469,7 @@ impl Ffs {
             parts: vec![(bytes.into(), len)],
             blocks: self.block_numbers(0, 1),
             after,
+            is_fenced: true,
             ..NewWrite::default()
         })
     }

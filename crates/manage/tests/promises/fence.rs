@@ -1,11 +1,15 @@
 //! The fence: a writer whose device is another program's by now writes no checkpoint, and becomes read-only.
 
 use crate::support::{KIB, MIB, Mounted, make_volume, pattern};
+use firnfs::ffs;
 use firnfs::inode::Kind;
 use firnfs::lfs::Options;
 use firnfs::store::Scope;
+use firnfs::vfs::AtimeMode;
 use firnfs_device::{Completion, Device, DeviceError, Geometry, MemDevice, Request, Tag};
 use firnfs_format::InodeNo;
+use firnfs_manage::{format_ffs, open_ffs};
+use firnfs_sim::VirtualClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -39,14 +43,18 @@ impl Device for Shared {
     }
 }
 
-fn shared() -> Arc<Shared> {
-    let device = Shared {
+fn empty() -> Arc<Shared> {
+    Arc::new(Shared {
         inner: MemDevice::new(VOLUME_BYTES),
         is_replaced: AtomicBool::new(false),
         writes: AtomicU64::new(0),
-    };
+    })
+}
+
+fn shared() -> Arc<Shared> {
+    let device = empty();
     make_volume(&device, 256 * KIB);
-    Arc::new(device)
+    device
 }
 
 fn assert_is_cut_off(mounted: &Mounted) {
@@ -64,6 +72,20 @@ fn a_writer_that_is_not_the_only_one_writes_nothing_at_all() {
     let file = mounted.try_make(InodeNo::ROOT, "file", Kind::Regular);
     file.and_then(|ino| mounted.volume.sync(Scope::File(ino))).unwrap_err();
     assert_is_cut_off(&mounted);
+    assert_eq!(device.writes.load(Ordering::Relaxed), before);
+}
+
+#[test]
+fn the_fast_file_system_writes_nothing_either() {
+    let device = empty();
+    let mkfs = ffs::MkfsOptions::with_size(VOLUME_BYTES);
+    format_ffs(&*device, &mkfs).unwrap();
+    device.is_replaced.store(true, Ordering::Relaxed);
+    let before = device.writes.load(Ordering::Relaxed);
+    let clock = Arc::new(VirtualClock::at(1));
+    let volume = open_ffs(device.clone(), ffs::Options::default(), AtimeMode::Noatime, clock).unwrap();
+    volume.sync(Scope::All).unwrap_err();
+    assert!(volume.broken().unwrap().contains("it is process 7's"), "{:?}", volume.broken());
     assert_eq!(device.writes.load(Ordering::Relaxed), before);
 }
 
