@@ -49,6 +49,9 @@ pub enum FsError {
     /// The user or group who would pay has all that a quota allows.
     #[error("disk quota exceeded")]
     OverQuota,
+    /// The operation would have to wait, and its caller has forbidden that; nothing has changed.
+    #[error("the operation would have to wait")]
+    WouldWait,
     /// No such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
@@ -103,6 +106,7 @@ impl FsError {
             Self::TooManyLinks => "EMLINK",
             Self::NoSpace => "ENOSPC",
             Self::OverQuota => "EDQUOT",
+            Self::WouldWait => "EAGAIN",
             Self::NoAttribute => "ENODATA",
             Self::Range => "ERANGE",
             Self::TooBig => "E2BIG",

@@ -51,6 +51,12 @@ pub enum TransportError {
     /// A worker thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    /// A queue of the io_uring failed.
+    #[error("FUSE over io_uring: {0}")]
+    Ring(std::io::Error),
+    /// The kernel does not offer io_uring for FUSE.
+    #[error("the kernel has FUSE over io_uring switched off, or is older than 6.14")]
+    NoRing,
     /// A worker thread died.
     #[error("a worker thread panicked")]
     Panicked,
@@ -61,6 +67,12 @@ impl DeviceTransport {
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
         Self { fd: Arc::new(fd) }
+    }
+
+    /// The descriptor, for other transports of the same mount.
+    #[must_use]
+    pub fn fd(&self) -> &Arc<OwnedFd> {
+        &self.fd
     }
 
     /// Answers INIT. The mount works once this has returned.

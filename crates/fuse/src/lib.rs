@@ -1,7 +1,7 @@
 //! The FUSE adapter: serves a volume to the kernel, and mounts it.
 //!
 //! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to the
-//! daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport) and [`lead`] (the choice of its
+//! daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of its
 //! reader), [`adapter`] (requests to operations, without a transport), [`wire`] (bytes to requests and back). This crate
 //! contains no file-system logic.
 
@@ -13,9 +13,12 @@ pub mod errno;
 pub mod lead;
 pub mod mount;
 pub mod session;
+pub mod uring;
 pub mod wakeful;
 pub mod wire;
 
 pub use adapter::{Adapter, Handler, Notifier, Settings, Verdict};
 pub use mount::{MountError, MountOptions, MountRequest};
-pub use session::{Session, SessionConfig, SessionError, become_io_flusher, default_threads};
+pub use session::{
+    Session, SessionConfig, SessionError, TransportChoice, become_io_flusher, default_threads,
+};

@@ -5,10 +5,12 @@
 //! background work is done; the volume is closed and dropped, its device lock with it; clients that wait for the release
 //! are told; `serve` returns.
 
-use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings};
+use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
 use crate::control::{ErrorKind, OpError, Registry, Server};
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
+use crate::uring::UringTransport;
+use crate::wire::abi::init;
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::store::Scope;
@@ -25,9 +27,23 @@ use std::time::{Duration, Instant};
 /// Longest sleep of the background thread, in milliseconds.
 const MAX_SLEEP_MS: u64 = 60_000;
 
+/// How requests come from the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TransportChoice {
+    /// Over io_uring where the kernel offers it and the store gains by it, else through `/dev/fuse`.
+    #[default]
+    Auto,
+    /// Over io_uring; no mount without it.
+    Uring,
+    /// Through `/dev/fuse`.
+    Dev,
+}
+
 /// How to serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionConfig {
+    /// See [`TransportChoice`].
+    pub transport: TransportChoice,
     /// Worker threads, at least one; see [`default_threads`].
     pub threads: usize,
     /// See [`Settings`].
@@ -57,6 +73,7 @@ pub enum SessionError {
 pub struct Session<S: Engine + 'static> {
     adapter: Arc<Adapter<S>>,
     transport: DeviceTransport,
+    uring: Option<UringTransport>,
     request: MountRequest,
     config: SessionConfig,
     registry: Registry,
@@ -113,16 +130,16 @@ impl<S: Engine + 'static> Session<S> {
         config: SessionConfig,
     ) -> Result<Self, SessionError> {
         request.mountpoint = mount::prepare_mountpoint(&request.mountpoint)?;
-        let adapter = Arc::new(Adapter::new(volume, config.settings));
         let transport = DeviceTransport::new(mount::mount(&request)?);
-        if let Err(error) = transport.handshake(&*adapter) {
+        let begun = begin(volume, &transport, config).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
-            return Err(error.into());
-        }
+        });
+        let (adapter, uring) = begun?;
         adapter.set_notifier(Arc::new(transport.clone()));
         let mut session = Self {
             adapter,
             transport,
+            uring,
             request,
             config,
             registry: Registry::default(),
@@ -149,11 +166,11 @@ impl<S: Engine + 'static> Session<S> {
     /// # Errors
     /// The transport or the close of the volume failed; the mount is gone in any case.
     pub fn serve(self, ready: impl FnOnce()) -> Result<(), SessionError> {
-        let Self { adapter, transport, request, config, registry, release, before_close } = self;
+        let Self { adapter, transport, uring, request, config, registry, release, before_close } = self;
         let mut server = start_control(&request, registry).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
-        let served = serve_with_helpers(&adapter, &transport, &request, config, ready);
+        let served = serve_with_helpers(&adapter, (&transport, uring), &request, config, ready);
         if served.is_err() {
             // The kernel waits for answers that will not come.
             let _gone_already = mount::unmount(&request.mountpoint, true);
@@ -175,6 +192,7 @@ impl<S: Engine + 'static> Session<S> {
         let started = Instant::now();
         let (source, mountpoint) = (self.request.source.clone(), self.request.mountpoint.clone());
         let config = self.config;
+        let transport = if self.uring.is_some() { "io_uring" } else { "/dev/fuse" };
         self.register("info", "who serves what, and how", move |adapter, _| {
             Ok(json!({
                 "version": env!("CARGO_PKG_VERSION"),
@@ -182,6 +200,7 @@ impl<S: Engine + 'static> Session<S> {
                 "source": source,
                 "mountpoint": mountpoint,
                 "threads": config.threads,
+                "transport": transport,
                 "writeback_cache": config.settings.writeback_cache,
                 "fuse_minor": adapter.agreed().map(|a| a.kernel_minor),
                 "fuse_flags": adapter.agreed().map(|a| a.flags),
@@ -237,6 +256,39 @@ impl<S: Engine + 'static> Session<S> {
     }
 }
 
+/// Makes the adapter and the queues of the transport, and answers INIT.
+#[allow(clippy::type_complexity)] // (adapter, queues if io_uring is used)
+fn begin<S: Engine>(
+    volume: Arc<Volume<S>>,
+    transport: &DeviceTransport,
+    config: SessionConfig,
+) -> Result<(Arc<Adapter<S>>, Option<UringTransport>), TransportError> {
+    let is_tried = match config.transport {
+        TransportChoice::Auto => never_waits_at_its_end(&volume),
+        TransportChoice::Uring => true,
+        TransportChoice::Dev => false,
+    };
+    let is_needed = config.transport == TransportChoice::Uring;
+    // Before INIT: once io_uring is agreed on, the kernel waits for its queues.
+    let uring = match is_tried.then(|| UringTransport::new(transport.fd())) {
+        Some(Err(error)) if is_needed => return Err(TransportError::Ring(error)),
+        Some(Err(error)) => {
+            tracing::debug!("no io_uring: {error}");
+            None
+        }
+        Some(Ok(uring)) => Some(uring),
+        None => None,
+    };
+    let settings = Settings { over_uring: uring.is_some(), ..config.settings };
+    let adapter = Arc::new(Adapter::new(volume, settings));
+    transport.handshake(&*adapter)?;
+    let is_agreed = adapter.agreed().is_some_and(|agreed| agreed.flags & init::OVER_IO_URING != 0);
+    if is_needed && !is_agreed {
+        return Err(TransportError::NoRing);
+    }
+    Ok((adapter, uring.filter(|_| is_agreed)))
+}
+
 /// Finds the mount in the table of mounts (a stat of the mountpoint itself would wait for workers that do not run yet).
 fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, SessionError> {
     let mounts = table::firnfs_mounts().map_err(SessionError::Control)?;
@@ -252,7 +304,7 @@ fn start_control(request: &MountRequest, registry: Registry) -> Result<Server, S
 /// Runs workers, background work and signals; all have ended when it returns.
 fn serve_with_helpers<S: Engine + 'static>(
     adapter: &Arc<Adapter<S>>,
-    transport: &DeviceTransport,
+    (transport, uring): (&DeviceTransport, Option<UringTransport>),
     request: &MountRequest,
     config: SessionConfig,
     ready: impl FnOnce(),
@@ -266,7 +318,10 @@ fn serve_with_helpers<S: Engine + 'static>(
         let mountpoint = request.mountpoint.as_path();
         let on_signals =
             signals.map(|signals| scope.spawn(move || unmount_on_signals(signals, volume, mountpoint)));
-        let serving = scope.spawn(|| transport.serve(&**adapter, config.threads));
+        let serving = scope.spawn(|| match uring {
+            Some(uring) => uring.serve(transport, &**adapter),
+            None => transport.serve(&**adapter, config.threads),
+        });
         probe_open(adapter, mountpoint);
         ready();
         let served = serving.join().unwrap_or(Err(TransportError::Panicked));

@@ -8,11 +8,13 @@
 //! volumes of each kind, through the public methods of [`Volume`].
 
 mod allocate;
+mod never_waiting;
 mod reader;
 mod stalls;
 mod sync;
 mod volume;
 
+pub use never_waiting::never_waiting;
 pub use reader::Reader;
 pub use stalls::Stalls;
 #[cfg(shuttle)]

@@ -8,6 +8,7 @@
 //!
 //! Callers: `volume` and `waiting`; outside this crate, callers that read a volume's device raw ([`Reader::exact`]).
 
+use crate::never_waiting;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use firnfs::FsError;
@@ -115,6 +116,7 @@ impl Reader {
         if spans.is_empty() {
             return Ok(Vec::new());
         }
+        never_waiting::ask()?;
         let device = self.device()?;
         if let Some(hook) = self.before_blocking.get() {
             hook();

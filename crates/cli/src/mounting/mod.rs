@@ -56,7 +56,12 @@ pub fn mount(args: &MountArgs) -> Done {
 fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
-    let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
+    let config = SessionConfig {
+        transport: plan.transport,
+        threads: plan.threads,
+        settings: plan.settings,
+        handle_signals: true,
+    };
     let mut session = Session::mount(Arc::clone(&volume), request, config).map_err(|e| failure_of(&e))?;
     S::register(&volume, &mut session);
     drop(volume);

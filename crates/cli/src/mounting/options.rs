@@ -6,7 +6,7 @@ use clap::Args;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
 use firnfs::vfs::AtimeMode;
-use firnfs_fuse::{MountOptions, Settings, default_threads};
+use firnfs_fuse::{MountOptions, Settings, TransportChoice, default_threads};
 use std::path::PathBuf;
 
 /// Default of `--cache`, in bytes.
@@ -63,7 +63,7 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, writeback, discard (tell
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, transport=auto|uring|dev, writeback, discard (tell
     /// the device which segments are free)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
@@ -79,6 +79,10 @@ pub struct MountArgs {
     /// Threads that answer the kernel [default: processors + 1]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// How requests come from the kernel: uring (a queue for each processor, Linux 6.14 and later if switched on), dev
+    /// (/dev/fuse), or auto: uring where there is one [default: auto]
+    #[arg(long, value_name = "WORD")]
+    transport: Option<String>,
     /// Let the kernel collect writes before the daemon sees them: faster small writes, but a full volume is noticed
     /// only at close or fsync
     #[arg(long)]
@@ -138,6 +142,8 @@ pub struct MountPlan {
     pub cache_bytes: u64,
     /// Worker threads.
     pub threads: usize,
+    /// How requests come from the kernel.
+    pub transport: TransportChoice,
     /// Settings of the adapter.
     pub settings: Settings,
     /// Longest time until an unsynced change becomes durable, in milliseconds.
@@ -179,7 +185,8 @@ impl MountArgs {
             mount_options: MountOptions::default(),
             cache_bytes: DEFAULT_CACHE_BYTES,
             threads: default_threads(),
-            settings: Settings { writeback_cache: self.writeback, exact_atime: false },
+            transport: TransportChoice::default(),
+            settings: Settings { writeback_cache: self.writeback, exact_atime: false, over_uring: false },
             commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
             checkpoint_interval_ms: DEFAULT_CHECKPOINT_INTERVAL_MS,
             checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
@@ -220,6 +227,9 @@ impl MountArgs {
         }
         if let Some(word) = &self.rotational {
             plan.set_rotational(word)?;
+        }
+        if let Some(word) = &self.transport {
+            plan.set_transport(word)?;
         }
         Ok(plan)
     }
@@ -281,6 +291,7 @@ impl MountPlan {
                 Ok(())
             }
             ("rotational", word) => self.set_rotational(word),
+            ("transport", word) => self.set_transport(word),
             ("discard", "") => {
                 self.discard = true;
                 Ok(())
@@ -291,6 +302,16 @@ impl MountPlan {
             }
             _ => Err(Failure::usage(format!("-o {word}: unknown option")).advise("see 'firn mount --help'")),
         }
+    }
+
+    fn set_transport(&mut self, word: &str) -> Done {
+        self.transport = match word {
+            "auto" => TransportChoice::Auto,
+            "uring" => TransportChoice::Uring,
+            "dev" => TransportChoice::Dev,
+            _ => return Err(Failure::usage(format!("transport: {word:?} is not auto, uring or dev"))),
+        };
+        Ok(())
     }
 
     fn set_threads(&mut self, threads: usize) -> Done {

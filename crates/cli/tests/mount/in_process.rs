@@ -51,7 +51,12 @@ impl Served {
             mountpoint: mnt.clone(),
             options: MountOptions::default(),
         };
-        let config = SessionConfig { threads: 2, settings: Settings::default(), handle_signals: false };
+        let config = SessionConfig {
+            transport: TransportChoice::Auto,
+            threads: 2,
+            settings: Settings::default(),
+            handle_signals: false,
+        };
         let session = Session::mount(Arc::new(volume), request, config).unwrap();
         let (ready, is_ready) = mpsc::channel();
         let serving = std::thread::spawn(move || session.serve(move || ready.send(()).unwrap()));

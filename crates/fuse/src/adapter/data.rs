@@ -40,11 +40,12 @@ impl<S: Engine> Adapter<S> {
         let is_exempt = header.uid == 0 && !is_cached;
         let mode_changes = kill_set_id && self.before_change_by_user(header, ino)?;
         let written = self.volume.write_for(is_exempt, ino, offset, data, kill_set_id);
-        let done = written.map_err(|e| log_errno("write", &e))?;
         if mode_changes {
-            // A WRITE reply carries no attributes: without this, exec(2) would still honour the cached mode.
+            // A WRITE reply carries no attributes: without this, exec(2) would still honour the cached mode. Also after an error: it
+            // may be repeated, and then the mode is what it should be already.
             self.attributes_changed(ino);
         }
+        let done = written.map_err(|e| log_errno("write", &e))?;
         reply.put(&abi::WriteOut { size: done as u32, padding: 0 });
         Ok(())
     }

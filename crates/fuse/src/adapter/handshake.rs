@@ -53,7 +53,9 @@ pub struct Agreed {
 
 impl Agreed {
     fn with_kernel(minor: u32, offered: u64, settings: Settings) -> Self {
-        let extra = if settings.writeback_cache { init::WRITEBACK_CACHE } else { 0 };
+        let chosen =
+            [(settings.writeback_cache, init::WRITEBACK_CACHE), (settings.over_uring, init::OVER_IO_URING)];
+        let extra: u64 = chosen.iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, flag)| flag).sum();
         let flags = offered & (WANTED | extra);
         Self {
             kernel_minor: minor,
@@ -128,7 +130,7 @@ impl<S: Engine> Adapter<S> {
 mod tests {
     use super::*;
 
-    const WRITEBACK: Settings = Settings { writeback_cache: true, exact_atime: false };
+    const WRITEBACK: Settings = Settings { writeback_cache: true, exact_atime: false, over_uring: false };
 
     #[test]
     fn nothing_is_taken_that_the_kernel_does_not_offer() {

@@ -26,9 +26,9 @@ use crate::errno::errno_of;
 use crate::wire::{Header, Operation, Reply, Request};
 use firnfs::FsError;
 use firnfs::engine::Engine;
-use firnfs::store::Scope;
+use firnfs::store::{Atomicity, Scope};
 use firnfs_format::InodeNo;
-use firnfs_volume::Volume;
+use firnfs_volume::{Volume, never_waiting};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::AtomicBool;
@@ -54,6 +54,12 @@ pub trait Handler: Send + Sync {
     /// before it waits for anything: until then no worker reads another request.
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict;
 
+    /// The same, without waiting for anything. `None`: the request would have to wait; nothing has been done, and
+    /// [`Handler::handle`] is to be called on a thread that may wait.
+    fn try_handle(&self, _request: &Request<'_>, _reply: &mut Reply) -> Option<Verdict> {
+        None
+    }
+
     /// Whether SETXATTR has its longer form, which decoding must know.
     fn setxattr_ext(&self) -> bool;
 }
@@ -72,6 +78,8 @@ pub struct Settings {
     /// The page cache keeps nothing from one open to the next, so that the daemon sees every reader, and access times are as
     /// exact as strictatime promises. Each open costs a round trip then.
     pub exact_atime: bool,
+    /// Requests come through io_uring, if the kernel offers it.
+    pub over_uring: bool,
 }
 
 /// See the module's head.
@@ -83,6 +91,8 @@ pub struct Adapter<S: Engine> {
     probing: AtomicBool,
     closed: Mutex<Option<Result<(), FsError>>>,
     counters: Counters,
+    /// No operation waits once it has made its changes.
+    never_waits_at_its_end: bool,
 }
 
 /// Result of a handler: the payload is in the reply.
@@ -93,6 +103,7 @@ impl<S: Engine> Adapter<S> {
     #[must_use]
     pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
         volume.call_before_blocking(crate::lead::about_to_block);
+        let never_waits_at_its_end = never_waits_at_its_end(&volume);
         Self {
             volume,
             settings,
@@ -101,6 +112,7 @@ impl<S: Engine> Adapter<S> {
             probing: AtomicBool::new(false),
             closed: Mutex::new(None),
             counters: Counters::default(),
+            never_waits_at_its_end,
         }
     }
 
@@ -232,13 +244,58 @@ impl<S: Engine> Adapter<S> {
     }
 }
 
+impl<S: Engine> Adapter<S> {
+    fn count(&self, request: &Request<'_>, verdict: Verdict, start: Instant) {
+        let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.count(request.header.opcode, matches!(verdict, Verdict::Error(_)), busy_ns);
+    }
+}
+
+/// A store that writes parts of operations in order waits for them at the end of each.
+pub(crate) fn never_waits_at_its_end<S: Engine>(volume: &Volume<S>) -> bool {
+    let facts = volume.run_quietly(|vfs, _| Ok(vfs.facts()));
+    facts.is_ok_and(|facts| facts.atomicity != Atomicity::Ordered)
+}
+
+/// Whether a request may be begun by a thread that gives up where it would have to wait: it consists of one operation of the
+/// volume, or of several that may be done twice, and mostly does not wait.
+fn can_be_repeated(operation: &Operation<'_>) -> bool {
+    !matches!(
+        operation,
+        Operation::Init { .. }
+            | Operation::Destroy
+            | Operation::Forget { .. }
+            | Operation::BatchForget { .. }
+            | Operation::Fsync
+            | Operation::Fsyncdir
+            | Operation::Syncfs
+            | Operation::Fallocate { .. }
+            | Operation::CopyFileRange { .. }
+            // XATTR_CREATE fails the second time.
+            | Operation::Setxattr { kill_set_gid: true, .. }
+    )
+}
+
 impl<S: Engine> Handler for Adapter<S> {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
         let start = Instant::now();
         let verdict = self.handle_untimed(request, reply);
-        let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.counters.count(request.header.opcode, matches!(verdict, Verdict::Error(_)), busy_ns);
+        self.count(request, verdict, start);
         verdict
+    }
+
+    fn try_handle(&self, request: &Request<'_>, reply: &mut Reply) -> Option<Verdict> {
+        if !self.never_waits_at_its_end || !can_be_repeated(&request.operation) {
+            return None;
+        }
+        let start = Instant::now();
+        let verdict = never_waiting(|| self.handle_untimed(request, reply));
+        if verdict == Verdict::Error(Errno::AGAIN) {
+            reply.clear();
+            return None;
+        }
+        self.count(request, verdict, start);
+        Some(verdict)
     }
 
     fn setxattr_ext(&self) -> bool {

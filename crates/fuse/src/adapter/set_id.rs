@@ -7,6 +7,7 @@
 
 use super::{Adapter, log_errno};
 use crate::wire::Header;
+use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::vfs::SetAttr;
 use firnfs_format::InodeNo;
@@ -19,7 +20,11 @@ const GROUP_EXECUTE: u16 = 0o0010;
 impl<S: Engine> Adapter<S> {
     /// Call this before a caller without CAP_FSETID changes content; returns whether the mode changes.
     pub(super) fn before_change_by_user(&self, header: &Header, ino: InodeNo) -> Result<bool, Errno> {
-        let Ok(attr) = self.volume.run(|vfs, _| vfs.getattr(ino)) else { return Ok(false) };
+        let attr = match self.volume.run(|vfs, _| vfs.getattr(ino)) {
+            Ok(attr) => attr,
+            Err(FsError::WouldWait) => return Err(Errno::AGAIN),
+            Err(_) => return Ok(false),
+        };
         if is_locking(attr.mode) && !is_member(header, attr.gid) {
             self.clear_mode_bits(ino, |mode| mode & SET_GID)?;
             return Ok(true);

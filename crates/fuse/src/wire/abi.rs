@@ -107,6 +107,8 @@ pub mod init {
     pub const INIT_EXT: u64 = 1 << 30;
     /// Shared mappings of files open for direct I/O.
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    /// Requests come through io_uring.
+    pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
 /// `fuse_setattr_in.valid`.
@@ -319,3 +321,30 @@ abi_out!(
     /// Part of the reply of that name.
     NotifyInvalInode, 24 { ino: u64, off: i64, len: i64 }
 );
+abi_out!(
+    /// FUSE over io_uring: the fields of an entry beside header and payload.
+    RingFields, 32 { flags: u64, commit_id: u64, payload_sz: u32, padding: u32, reserved: u64 }
+);
+abi_out!(
+    /// FUSE over io_uring: the argument of each command.
+    RingCommand, 24 { flags: u64, commit_id: u64, qid: u16, padding: [u8; 6] }
+);
+
+/// FUSE over io_uring: the header buffer of an entry.
+pub mod ring {
+    use super::RingFields;
+    use std::ops::Range;
+
+    /// Header of the request, and then of the reply.
+    pub const HEAD: Range<usize> = 0..128;
+    /// The operation's struct.
+    pub const ARGS: Range<usize> = 128..256;
+    /// [`RingFields`].
+    pub const FIELDS: Range<usize> = 256..256 + size_of::<RingFields>();
+    /// All of it.
+    pub const HEADER_BYTES: usize = FIELDS.end;
+    /// Command: offers an entry.
+    pub const CMD_REGISTER: u32 = 1;
+    /// Command: has the reply, and wants the next request.
+    pub const CMD_COMMIT_AND_FETCH: u32 = 2;
+}

@@ -18,7 +18,7 @@ pub const PREFERRED_IO_BYTES: u32 = 64 << 10;
 
 /// The payload of one answer.
 pub struct Reply {
-    buf: Box<[u8]>,
+    buf: Vec<u8>,
     len: usize,
 }
 
@@ -26,7 +26,19 @@ impl Reply {
     /// A buffer for answers of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
-        Self { buf: vec![0; capacity_bytes.max(4096)].into_boxed_slice(), len: 0 }
+        Self::over(vec![0; capacity_bytes.max(4096)])
+    }
+
+    /// Answers go into these bytes, as many as there are.
+    #[must_use]
+    pub fn over(buf: Vec<u8>) -> Self {
+        Self { buf, len: 0 }
+    }
+
+    /// Gives the bytes back, with the length of the answer at their beginning.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, usize) {
+        (self.buf, self.len)
     }
 
     /// The content so far.

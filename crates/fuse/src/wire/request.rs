@@ -185,7 +185,19 @@ impl<'a> Request<'a> {
     pub fn decode(message: &'a [u8], setxattr_ext: bool) -> Option<Self> {
         let (head, rest) = abi::InHeader::read_from_prefix(message).ok()?;
         let body_bytes = (head.len as usize).checked_sub(size_of::<abi::InHeader>())?;
-        let mut body = Body(rest.get(..body_bytes)?);
+        let body = Body { args: rest.get(..body_bytes)?, names: None };
+        Some(Self::of(&head, body, setxattr_ext))
+    }
+
+    /// The same of a message in three parts, as it comes through a ring: the header, the operation's struct in a field that may be
+    /// longer, and whatever follows it.
+    #[must_use]
+    pub fn decode_parts(head: &[u8], args: &'a [u8], names: &'a [u8], setxattr_ext: bool) -> Option<Self> {
+        let (head, _) = abi::InHeader::read_from_prefix(head).ok()?;
+        Some(Self::of(&head, Body { args, names: Some(names) }, setxattr_ext))
+    }
+
+    fn of(head: &abi::InHeader, mut body: Body<'a>, setxattr_ext: bool) -> Self {
         let header = Header {
             opcode: head.opcode,
             unique: head.unique,
@@ -195,31 +207,42 @@ impl<'a> Request<'a> {
             pid: head.pid,
         };
         let operation = operation(head.opcode, &mut body, setxattr_ext).unwrap_or(Operation::Unknown);
-        Some(Self { header, operation })
+        Self { header, operation }
     }
 }
 
 /// The rest of a message.
-struct Body<'a>(&'a [u8]);
+struct Body<'a> {
+    /// The operation's struct; what follows it too, unless that is in `names`.
+    args: &'a [u8],
+    names: Option<&'a [u8]>,
+}
 
 impl<'a> Body<'a> {
     fn take<T: FromBytes + KnownLayout>(&mut self) -> Option<T> {
-        let (value, rest) = T::read_from_prefix(self.0).ok()?;
-        self.0 = rest;
+        let (value, rest) = T::read_from_prefix(self.args).ok()?;
+        self.args = rest;
         Some(value)
+    }
+
+    /// What follows the struct.
+    fn rest(&mut self) -> &mut &'a [u8] {
+        self.names.as_mut().unwrap_or(&mut self.args)
     }
 
     /// Bytes up to a NUL, which is skipped.
     fn text(&mut self) -> Option<&'a [u8]> {
-        let end = self.0.iter().position(|&b| b == 0)?;
-        let text = &self.0[..end];
-        self.0 = &self.0[end + 1..];
+        let rest = self.rest();
+        let end = rest.iter().position(|&b| b == 0)?;
+        let text = &rest[..end];
+        *rest = &rest[end + 1..];
         Some(text)
     }
 
     fn bytes(&mut self, len: u32) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(len as usize)?;
-        self.0 = rest;
+        let rest = self.rest();
+        let (bytes, behind) = rest.split_at_checked(len as usize)?;
+        *rest = behind;
         Some(bytes)
     }
 }
@@ -230,7 +253,7 @@ fn operation<'a>(opcode: u32, body: &mut Body<'a>, setxattr_ext: bool) -> Option
         opcode::FORGET => Operation::Forget { lookups: body.take::<abi::ForgetIn>()?.nlookup },
         opcode::BATCH_FORGET => {
             body.take::<abi::BatchForgetIn>()?;
-            Operation::BatchForget { items: Forgets(body.0) }
+            Operation::BatchForget { items: Forgets(body.rest()) }
         }
         opcode::GETATTR => Operation::Getattr,
         opcode::STATX => Operation::Statx,
@@ -265,11 +288,11 @@ fn operation<'a>(opcode: u32, body: &mut Body<'a>, setxattr_ext: bool) -> Option
 fn init<'a>(body: &mut Body<'a>) -> Option<Operation<'a>> {
     // Old kernels send a shorter struct: the missing fields count as zeros.
     let mut padded = [0; size_of::<abi::InitIn>()];
-    let sent = body.0.len().min(padded.len());
+    let sent = body.args.len().min(padded.len());
     if sent < 16 {
         return None;
     }
-    padded[..sent].copy_from_slice(&body.0[..sent]);
+    padded[..sent].copy_from_slice(&body.args[..sent]);
     let init = abi::InitIn::read_from_bytes(&padded).ok()?;
     let upper =
         if u64::from(init.flags) & abi::init::INIT_EXT != 0 { u64::from(init.flags2) << 32 } else { 0 };
@@ -418,6 +441,23 @@ mod tests {
             panic!("{:?}", request.operation)
         };
         assert_eq!((name, new_parent, new_name, flags), (&b"old"[..], 99, &b"new name"[..], 2));
+    }
+
+    #[test]
+    fn a_message_in_parts_decodes_as_in_one_piece() {
+        let mut args = 99_u64.to_ne_bytes().to_vec();
+        args.extend_from_slice(&2_u32.to_ne_bytes());
+        args.extend_from_slice(&[0; 4]);
+        let names = b"old\0new name\0";
+        let whole = message(opcode::RENAME2, &[&args[..], &names[..]].concat());
+        args.resize(128, 0);
+        let parts = Request::decode_parts(&whole[..40], &args, names, true).unwrap();
+        let one = Request::decode(&whole, true).unwrap();
+        assert_eq!(format!("{parts:?}"), format!("{one:?}"));
+        // LOOKUP has no struct.
+        let whole = message(opcode::LOOKUP, b"name\0");
+        let parts = Request::decode_parts(&whole[..40], &[0; 128], b"name\0", true).unwrap();
+        assert!(matches!(parts.operation, Operation::Lookup { name: b"name" }));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use super::Volume;
 use super::events::Seen;
+use crate::never_waiting;
 use crate::sync::atomic::Ordering;
 use firnfs::engine::Engine;
 use firnfs::engine::Step;
@@ -36,6 +37,7 @@ impl<S: Engine> Volume<S> {
             Stop::Fail(e) => Err(e),
             Stop::Need(fetches) => self.fetch_all(&fetches, patience, |_| true),
             Stop::Room => {
+                never_waiting::ask().inspect_err(|_| self.kick())?;
                 patience.stalled_since.get_or_insert_with(|| self.now());
                 self.make_room(patience)
             }
@@ -63,6 +65,9 @@ impl<S: Engine> Volume<S> {
                 supplied.filter_map(|(fetch, put_in)| Some((fetch, put_in.err()?))).collect();
             // One error at a time: the operation meets the next one when it is retried.
             if let Some((fetch, why)) = failed.into_iter().next() {
+                if why == FsError::WouldWait {
+                    return Err(why);
+                }
                 if patience.fetch_failed(fetch) {
                     patience.failed = None;
                     return core.store_mut().fetch_failed(&fetch.token, why);

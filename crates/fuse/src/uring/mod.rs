@@ -1,0 +1,202 @@
+//! The transport over io_uring (Linux 6.14 and later, if the administrator has switched it on): a queue of requests for each
+//! processor.
+//!
+//! The kernel puts a request into the queue of the processor that its caller runs on. The thread of the queue is pinned there: so
+//! the caller and the daemon take turns on one processor, and no other one has to be woken, which takes longer than most
+//! requests (docs/bench/limits.md). That thread only does what needs no waiting ([`Handler::try_handle`]); the rest goes to a
+//! pool. FORGET and INTERRUPT still come through `/dev/fuse`, where [`DeviceTransport`] serves them, and it also
+//! learns of the unmount.
+//!
+//! Parts: `ring` (the queue and its io_uring), `slot` (a request and its answer in memory), `pool`.
+
+mod pool;
+mod ring;
+mod slot;
+
+use crate::adapter::{Handler, MAX_WRITE_BYTES};
+use crate::device::{DeviceTransport, TransportError};
+use crate::wire::Reply;
+use parking_lot::Mutex;
+use pool::{Pool, Waiting};
+use ring::{Arrived, QueueRing, Waker};
+use rustix::fd::OwnedFd;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use slot::{Answered, Slot};
+use std::sync::Arc;
+use std::thread::Scope;
+
+/// Where the kernel lists the processors that it may ever have.
+const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+/// Requests of a queue at the same time: read-ahead and write-back keep several under way.
+const SLOTS: usize = 8;
+/// Answers to requests with a payload: attributes, a name's entry, counts.
+const SMALL_BYTES: usize = 4096;
+
+/// Queues that are made and not offered to the kernel yet.
+pub struct UringTransport {
+    rings: Vec<QueueRing>,
+}
+
+/// What the threads of a mount share.
+struct Shared<'a> {
+    handler: &'a dyn Handler,
+    pool: Pool,
+    queues: Vec<Mailbox>,
+    outcome: Mutex<Result<(), TransportError>>,
+}
+
+/// Slots with answers that the pool gives back to a queue.
+struct Mailbox {
+    answered: Mutex<Vec<(usize, Slot)>>,
+    waker: Arc<Waker>,
+}
+
+impl UringTransport {
+    /// Makes a queue for each processor that the machine may ever have: with one missing, the kernel would use none.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, or does not allow it.
+    pub fn new(fuse: &Arc<OwnedFd>) -> std::io::Result<Self> {
+        let queue = |number| QueueRing::new(fuse.clone(), number, SLOTS, MAX_WRITE_BYTES as usize);
+        Ok(Self { rings: (0..processors()?).map(queue).collect::<Result<_, _>>()? })
+    }
+
+    /// Serves until the file system is unmounted. The handshake has agreed on io_uring.
+    ///
+    /// # Errors
+    /// A queue could not be offered or failed, or a thread panicked; all threads have ended then.
+    pub fn serve(self, device: &DeviceTransport, handler: &dyn Handler) -> Result<(), TransportError> {
+        let mailbox = |ring: &QueueRing| Mailbox { answered: Mutex::default(), waker: ring.waker() };
+        let queues = self.rings.iter().map(mailbox).collect();
+        let shared = Shared { handler, pool: Pool::default(), queues, outcome: Mutex::new(Ok(())) };
+        let shared = &shared;
+        let work = &|waiting: Waiting| shared.carry_out(waiting);
+        let served = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .rings
+                .into_iter()
+                .enumerate()
+                .map(|(number, ring)| {
+                    let body = move || shared.serve_queue(scope, number, ring, work);
+                    std::thread::Builder::new().name(format!("firn-fuse/{number}")).spawn_scoped(scope, body)
+                })
+                .collect();
+            let served = device.serve(handler, 1);
+            for thread in threads {
+                match thread.map(std::thread::ScopedJoinHandle::join) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => shared.failed(TransportError::Panicked),
+                    Err(error) => shared.failed(TransportError::Thread(error)),
+                }
+            }
+            shared.pool.close();
+            served
+        });
+        served.and(std::mem::replace(&mut *shared.outcome.lock(), Ok(())))
+    }
+}
+
+impl Shared<'_> {
+    fn serve_queue<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        number: usize,
+        mut ring: QueueRing,
+        work: &'scope (dyn Fn(Waiting) + Sync),
+    ) {
+        pin_to(number);
+        let mut small = Reply::new(SMALL_BYTES);
+        let mut arrived = Vec::new();
+        let mut outcome = ring.register();
+        while outcome.is_ok() && !ring.has_ended() {
+            outcome = ring.wait(&mut arrived);
+            for what in &arrived {
+                match *what {
+                    Arrived::Request(at) => {
+                        let Some(mut slot) = ring.take(at) else { continue };
+                        if self.answer(&mut slot, &mut small, false) {
+                            ring.commit(at, slot);
+                        } else {
+                            self.pool.give(scope, Waiting { queue: number, at, slot }, work);
+                        }
+                    }
+                    Arrived::Wake => {
+                        for (at, slot) in std::mem::take(&mut *self.queues[number].answered.lock()) {
+                            ring.commit(at, slot);
+                        }
+                    }
+                    Arrived::Gone => {}
+                }
+            }
+        }
+        if let Err(error) = outcome {
+            self.failed(TransportError::Ring(error));
+        }
+    }
+
+    /// On a thread of the pool.
+    fn carry_out(&self, mut waiting: Waiting) {
+        let mut small = Reply::new(SMALL_BYTES);
+        self.answer(&mut waiting.slot, &mut small, true);
+        let mailbox = &self.queues[waiting.queue];
+        mailbox.answered.lock().push((waiting.at, waiting.slot));
+        mailbox.waker.wake();
+    }
+
+    /// A request whose handler panics is answered with EIO, and the mount ends with an error. False: it would have to wait.
+    fn answer(&self, slot: &mut Slot, small: &mut Reply, may_wait: bool) -> bool {
+        let answered = slot.answer(self.handler, small, may_wait);
+        if answered == Answered::Panicked {
+            self.failed(TransportError::Panicked);
+        }
+        answered != Answered::No
+    }
+
+    fn failed(&self, error: TransportError) {
+        tracing::error!("{error}");
+        let mut outcome = self.outcome.lock();
+        if outcome.is_ok() {
+            *outcome = Err(error);
+        }
+    }
+}
+
+/// How many processors there may ever be.
+fn processors() -> std::io::Result<u16> {
+    let listed = std::fs::read_to_string(POSSIBLE)?;
+    count_listed(&listed).ok_or_else(|| std::io::Error::other(format!("{POSSIBLE} says {listed:?}")))
+}
+
+/// The length of a list such as `0-3,8`.
+fn count_listed(list: &str) -> Option<u16> {
+    let parts = list.trim().split(',').map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    });
+    parts.sum::<Option<u16>>().filter(|count| *count > 0)
+}
+
+/// A processor that is offline has nobody to serve; its thread runs wherever it likes.
+fn pin_to(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    if let Err(errno) = sched_setaffinity(None, &set) {
+        tracing::debug!("queue {processor} is not pinned: {errno}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_are_counted() {
+        assert_eq!(count_listed("0-1\n"), Some(2));
+        assert_eq!(count_listed("0"), Some(1));
+        assert_eq!(count_listed("0-3,8,10-11"), Some(7));
+        for bad in ["", "x", "3-1", "0-", "0-99999"] {
+            assert_eq!(count_listed(bad), None, "{bad}");
+        }
+    }
+}

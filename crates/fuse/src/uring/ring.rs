@@ -1,0 +1,225 @@
+//! `QueueRing`: the io_uring(7) of one queue of requests. This file holds the only `unsafe` code of the crate.
+//!
+//! The kernel knows each [`Slot`] by the addresses of its two buffers, which it fills with a request at any moment between the
+//! slot's registration (or the commit of its last answer) and the completion that says so. During that time the ring owns the
+//! slot and does not lend it. The buffers lie on the heap and never move; if a ring ends while the kernel has slots, they leak.
+
+#![allow(
+    unsafe_code,
+    reason = "the kernel fills buffers that it is given by address; see the head of this file"
+)]
+
+use super::slot::Slot;
+use crate::wire::abi::RingCommand;
+use crate::wire::abi::ring::{CMD_COMMIT_AND_FETCH, CMD_REGISTER, HEADER_BYTES};
+use io_uring::squeue::Entry128;
+use io_uring::{IoUring, cqueue, opcode, types};
+use rustix::event::EventfdFlags;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// Completions of anything but a slot.
+const WAKE: u64 = u64::MAX;
+/// Buffers of a slot, as the kernel wants to be told of them.
+const BUFFERS: u32 = 2;
+/// Where the number of buffers is in a submission entry, in units of four bytes (`io_uring_sqe::len`).
+const LEN_AT_WORD: usize = 6;
+
+enum Place {
+    /// The kernel may fill it at any moment.
+    Kernel(Slot),
+    Here(Slot),
+    /// Somebody carries its request out.
+    Away,
+    /// The kernel does not want it any more.
+    Gone,
+}
+
+/// What came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arrived {
+    /// The slot holds a request.
+    Request(usize),
+    /// The slot is not used any more: the connection has ended.
+    Gone,
+    /// [`Waker::wake`] was called.
+    Wake,
+}
+
+/// Wakes the thread that waits in [`QueueRing::wait`].
+pub(super) struct Waker(OwnedFd);
+
+impl Waker {
+    /// It returns from its wait, now or the next time.
+    pub fn wake(&self) {
+        // It can fail only if it was called 2^64 times without anybody waking up.
+        let _counted = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    fn reset(&self) {
+        let _nothing_new = rustix::io::read(&self.0, &mut [0_u8; 8]);
+    }
+}
+
+/// See the module's head.
+pub(super) struct QueueRing {
+    uring: Option<IoUring<Entry128, cqueue::Entry>>,
+    slots: Vec<Place>,
+    number: u16,
+    /// Keeps the connection open as long as the kernel has slots.
+    fuse: Arc<OwnedFd>,
+    waker: Arc<Waker>,
+}
+
+impl QueueRing {
+    /// A queue of so many slots with payloads of at most that many bytes. Nothing is registered yet.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, refuses it, or lacks a resource.
+    pub fn new(fuse: Arc<OwnedFd>, number: u16, slots: usize, payload_bytes: usize) -> io::Result<Self> {
+        let uring = IoUring::<Entry128, cqueue::Entry>::builder().build(slots as u32 + 1)?;
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let slots = (0..slots).map(|_| Place::Here(Slot::new(payload_bytes))).collect();
+        Ok(Self { uring: Some(uring), slots, number, fuse, waker: Arc::new(Waker(event)) })
+    }
+
+    /// For other threads.
+    pub fn waker(&self) -> Arc<Waker> {
+        self.waker.clone()
+    }
+
+    /// Offers all slots to the kernel. The thread that calls it is the one that waits from then on.
+    ///
+    /// # Errors
+    /// The kernel does not take the submissions.
+    pub fn register(&mut self) -> io::Result<()> {
+        self.watch_waker();
+        let mut buffers: Vec<[u64; 4]> = Vec::with_capacity(self.slots.len());
+        for at in 0..self.slots.len() {
+            let Place::Here(mut slot) = std::mem::replace(&mut self.slots[at], Place::Gone) else { continue };
+            // struct iovec, twice.
+            let (header, payload) = slot.buffers();
+            buffers.push([
+                header.as_mut_ptr() as u64,
+                HEADER_BYTES as u64,
+                payload.as_mut_ptr() as u64,
+                payload.len() as u64,
+            ]);
+            self.slots[at] = Place::Kernel(slot);
+            let list = buffers.last().map_or(0, |list| list.as_ptr() as u64);
+            let mut entry = self.command(CMD_REGISTER, 0, Some(list));
+            // SAFETY: an `Entry128` is the kernel's structure of 128 bytes, of which this is a field of four.
+            unsafe { std::ptr::from_mut(&mut entry).cast::<u32>().add(LEN_AT_WORD).write(BUFFERS) };
+            self.push(entry, at as u64);
+        }
+        // The kernel reads the lists during this call.
+        self.uring.as_ref().map_or(Ok(0), IoUring::submit).map(drop)
+    }
+
+    /// The slot of a request that has arrived.
+    pub fn take(&mut self, at: usize) -> Option<Slot> {
+        match std::mem::replace(self.slots.get_mut(at)?, Place::Away) {
+            Place::Here(slot) => Some(slot),
+            other => {
+                self.slots[at] = other;
+                None
+            }
+        }
+    }
+
+    /// The answer is in the slot: gives it to the kernel, which may fill the slot with the next request. It learns of it at the
+    /// next wait.
+    pub fn commit(&mut self, at: usize, slot: Slot) {
+        let commit_id = slot.fields().commit_id;
+        self.slots[at] = Place::Kernel(slot);
+        let entry = self.command(CMD_COMMIT_AND_FETCH, commit_id, None);
+        self.push(entry, at as u64);
+    }
+
+    /// True once no slot is used any more.
+    pub fn has_ended(&self) -> bool {
+        self.slots.iter().all(|place| matches!(place, Place::Gone))
+    }
+
+    /// Hands over what was committed, and waits until something comes.
+    ///
+    /// # Errors
+    /// The ring is unusable.
+    pub fn wait(&mut self, arrived: &mut Vec<Arrived>) -> io::Result<()> {
+        arrived.clear();
+        while arrived.is_empty() {
+            match self.uring.as_ref().map_or(Ok(0), |uring| uring.submit_and_wait(1)) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+            let mut must_watch = false;
+            for entry in self.uring.iter_mut().flat_map(IoUring::completion) {
+                if entry.user_data() == WAKE {
+                    self.waker.reset();
+                    must_watch |= !cqueue::more(entry.flags());
+                    arrived.push(Arrived::Wake);
+                    continue;
+                }
+                let at = entry.user_data() as usize;
+                let Some(place) = self.slots.get_mut(at) else { continue };
+                let Place::Kernel(slot) = std::mem::replace(place, Place::Gone) else { continue };
+                if entry.result() < 0 {
+                    // ENOTCONN: unmounted.
+                    if entry.result() != -Errno::NOTCONN.raw_os_error() {
+                        tracing::warn!(
+                            "queue {}: the kernel refused a slot: {}",
+                            self.number,
+                            entry.result()
+                        );
+                    }
+                    arrived.push(Arrived::Gone);
+                } else {
+                    *place = Place::Here(slot);
+                    arrived.push(Arrived::Request(at));
+                }
+            }
+            if must_watch {
+                self.watch_waker();
+            }
+        }
+        Ok(())
+    }
+
+    fn watch_waker(&mut self) {
+        let fd = types::Fd(self.waker.0.as_raw_fd());
+        // POLLIN.
+        let entry = opcode::PollAdd::new(fd, 1).multi(true).build();
+        self.push(entry.into(), WAKE);
+    }
+
+    fn command(&self, command: u32, commit_id: u64, list: Option<u64>) -> Entry128 {
+        let mut bytes = [0; 80];
+        let fields = RingCommand { flags: 0, commit_id, qid: self.number, padding: [0; 6] };
+        bytes[..size_of::<RingCommand>()].copy_from_slice(fields.as_bytes());
+        opcode::UringCmd80::new(types::Fd(self.fuse.as_raw_fd()), command).cmd(bytes).addr(list).build()
+    }
+
+    fn push(&mut self, mut entry: Entry128, user_data: u64) {
+        io_uring::squeue::EntryMarker::set_user_data(&mut entry, user_data);
+        let Some(uring) = &mut self.uring else { return };
+        // SAFETY: the descriptors are open as long as `fuse` and `waker` are. The memory that a registration names belongs to
+        // a slot in `Place::Kernel`: it does not move, has the length that was given, and nobody touches it before the
+        // completion; if that never comes, it leaks (see `drop`).
+        let pushed = unsafe { uring.submission().push(&entry) };
+        pushed.expect("the submission queue has a place for each slot and the waker");
+    }
+}
+
+impl Drop for QueueRing {
+    fn drop(&mut self) {
+        let is_used = self.slots.iter().any(|place| matches!(place, Place::Kernel(_)));
+        if is_used {
+            std::mem::forget(self.uring.take());
+            std::mem::forget(std::mem::take(&mut self.slots));
+        }
+    }
+}
