@@ -15,6 +15,7 @@ mod slot;
 
 use crate::adapter::{Handler, MAX_WRITE_BYTES};
 use crate::device::{DeviceTransport, TransportError};
+use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::Reply;
 use parking_lot::Mutex;
 use pool::{Pool, Waiting};
@@ -42,6 +43,7 @@ struct Shared<'a> {
     handler: &'a dyn Handler,
     pool: Pool,
     queues: Vec<Mailbox>,
+    wakeful: Wakeful,
     outcome: Mutex<Result<(), TransportError>>,
 }
 
@@ -68,7 +70,13 @@ impl UringTransport {
     pub fn serve(self, device: &DeviceTransport, handler: &dyn Handler) -> Result<(), TransportError> {
         let mailbox = |ring: &QueueRing| Mailbox { answered: Mutex::default(), waker: ring.waker() };
         let queues = self.rings.iter().map(mailbox).collect();
-        let shared = Shared { handler, pool: Pool::default(), queues, outcome: Mutex::new(Ok(())) };
+        let shared = Shared {
+            handler,
+            pool: Pool::default(),
+            queues,
+            wakeful: Wakeful::default(),
+            outcome: Mutex::new(Ok(())),
+        };
         let shared = &shared;
         let work = &|waiting: Waiting| shared.carry_out(waiting);
         let served = std::thread::scope(|scope| {
@@ -109,10 +117,14 @@ impl Shared<'_> {
         let mut arrived = Vec::new();
         let mut outcome = ring.register();
         while outcome.is_ok() && !ring.has_ended() {
-            outcome = ring.wait(&mut arrived);
+            outcome = ring.wait(&mut arrived, self.wakeful.is_held().then_some(PAUSE));
+            if arrived.is_empty() {
+                self.wakeful.rest();
+            }
             for what in &arrived {
                 match *what {
                     Arrived::Request(at) => {
+                        self.wakeful.request();
                         let Some(mut slot) = ring.take(at) else { continue };
                         if self.answer(&mut slot, &mut small, false) {
                             ring.commit(at, slot);

@@ -19,6 +19,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// Completions of anything but a slot.
@@ -144,16 +145,24 @@ impl QueueRing {
         self.slots.iter().all(|place| matches!(place, Place::Gone))
     }
 
-    /// Hands over what was committed, and waits until something comes.
+    /// Hands over what was committed, and waits until something comes, or for so long: then nothing has arrived.
     ///
     /// # Errors
     /// The ring is unusable.
-    pub fn wait(&mut self, arrived: &mut Vec<Arrived>) -> io::Result<()> {
+    pub fn wait(&mut self, arrived: &mut Vec<Arrived>, longest: Option<Duration>) -> io::Result<()> {
         arrived.clear();
+        let until = longest.map(|longest| types::Timespec::new().nsec(longest.subsec_nanos()));
         while arrived.is_empty() {
-            match self.uring.as_ref().map_or(Ok(0), |uring| uring.submit_and_wait(1)) {
+            let waited = self.uring.as_ref().map_or(Ok(0), |uring| match &until {
+                None => uring.submit_and_wait(1),
+                Some(until) => {
+                    uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(until))
+                }
+            });
+            match waited {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.raw_os_error() == Some(Errno::TIME.raw_os_error()) => return Ok(()),
                 Err(e) => return Err(e),
             }
             let mut must_watch = false;
