@@ -154,6 +154,14 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.abandon(op);
     }
 
+    fn may_have_quotas(&self) -> bool {
+        self.inner.may_have_quotas()
+    }
+
+    fn note_quotas(&mut self) {
+        self.inner.note_quotas();
+    }
+
     fn follow_charges(&mut self, follow: bool) {
         self.inner.follow_charges(follow);
     }

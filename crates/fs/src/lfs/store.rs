@@ -19,6 +19,7 @@ use crate::store::{
     Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Recharge, Scope, Space,
     Store, StoreFacts, Ticket, padded, zero_buf,
 };
+use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, TimeNs};
 use std::ops::Range;
@@ -367,6 +368,15 @@ impl Store for Lfs {
                 matches!(core.inode.body, crate::inode::Body::Inline(_)) && core.inode.size_bytes > 0;
             core.charged_bytes + if inline { core.inode.size_bytes.next_multiple_of(512) } else { 0 }
         })
+    }
+
+    fn may_have_quotas(&self) -> bool {
+        // After a crash they may have been turned on since the checkpoint.
+        self.tables.features.compat & FEATURE_QUOTAS != 0 || !self.recovered.was_clean
+    }
+
+    fn note_quotas(&mut self) {
+        self.tables.features.compat |= FEATURE_QUOTAS;
     }
 
     fn follow_charges(&mut self, follow: bool) {

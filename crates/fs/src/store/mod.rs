@@ -472,6 +472,14 @@ pub trait Store: Send {
     /// Bytes of live space charged to the inode (st_blocks * 512). The caller has just looked at the inode.
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
 
+    /// False if the store knows, without reading anything, that quotas have not been turned on.
+    fn may_have_quotas(&self) -> bool {
+        true
+    }
+
+    /// Quotas are on, so that [`Store::may_have_quotas`] says so at the next mount too.
+    fn note_quotas(&mut self) {}
+
     /// From now on, notes each change of [`Store::allocated_bytes`] of inodes in use, or stops that. A store that changes them only
     /// in operations, between [`Store::begin`] and [`Store::end`], has nothing to note.
     fn follow_charges(&mut self, _follow: bool) {}

@@ -60,6 +60,9 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub fn load_quotas(&mut self) -> Outcome<bool> {
+        if !self.store.may_have_quotas() {
+            return Ok(false);
+        }
         let tables = self.stored_tables()?;
         let is_on = tables[0].is_on;
         self.switch(is_on.then_some(tables));
@@ -84,6 +87,9 @@ impl<S: Store> Vfs<S> {
 
     fn switch(&mut self, tables: Option<[Table; 2]>) {
         self.store.follow_charges(tables.is_some());
+        if tables.is_some() {
+            self.store.note_quotas();
+        }
         self.quotas = tables.map(|tables| Box::new(Quotas::new(tables)));
     }
 
