@@ -11,13 +11,15 @@
 //! With `--quotas` they are on, and everything counts for one user.
 //!
 //! Nothing is written to a device. *longest step* is the longest single hold of the lock by background
-//! work, in microseconds: the most that a write waits for it.
+//! work, in microseconds: the most that a write waits for it. A second table has the holds of a sync of what is dirty just before
+//! a commit is due.
 
 use firnfs::engine::{Engine, Pressure, Step};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options, mkfs, read_superblock};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::store::content::{Content, ReadyBlock, ready_blocks};
+use firnfs::store::{Preparation, Scope};
 use firnfs::vfs::{AtimeMode, Caller, NewNode, Vfs};
 use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::{AlignedBuf, Device, MemDevice};
@@ -33,6 +35,9 @@ const FILES: u64 = 20_000;
 /// Reading the clock of the processor time is a system call.
 const CALLS_AT_A_TIME: usize = 64;
 const ROUNDS: usize = 9;
+/// Calls, and files, whose bytes are less than those from which a commit is due.
+const CALLS_BEFORE_SYNC: usize = 1_900;
+const FILES_BEFORE_SYNC: u64 = 5_000;
 const CALLER: Caller = Caller { uid: 0, gid: 0, umask: 0 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -133,25 +138,61 @@ impl<S: Engine> Bench<S> {
     /// Makes that many files of 1 KiB, then removes them; the time of the removal does not count.
     fn create(&mut self, files: u64) -> Result<Cost> {
         let mut cost = Cost::default();
+        self.make_files(files, &mut cost)?;
+        self.remove_files(files)?;
+        Ok(cost)
+    }
+
+    fn make_files(&mut self, files: u64, cost: &mut Cost) -> Result<()> {
         let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: b"" };
         let bytes = [7; 1 << 10];
-        let names: Vec<String> = (0..files).map(|n| format!("small{n}")).collect();
-        for group in names.chunks(CALLS_AT_A_TIME) {
+        let numbers: Vec<u64> = (0..files).collect();
+        for group in numbers.chunks(CALLS_AT_A_TIME) {
             let mut inos = Vec::new();
-            self.carry_out(&mut cost, group.len(), |vfs, now, n| {
-                let made = vfs.make(now, CALLER, InodeNo::ROOT, group[n].as_bytes(), node, false)?;
+            self.carry_out(cost, group.len(), |vfs, now, n| {
+                let made = vfs.make(now, CALLER, InodeNo::ROOT, &small_name(group[n]), node, false)?;
                 inos.push(made.ino);
                 Ok(())
             })?;
-            self.carry_out(&mut cost, group.len(), |vfs, now, n| {
+            self.carry_out(cost, group.len(), |vfs, now, n| {
                 vfs.write(now, inos[n], 0, &bytes, false).map(drop)
             })?;
         }
-        let mut removal = Cost::default();
-        self.carry_out(&mut removal, names.len(), |vfs, now, n| {
-            vfs.unlink(now, InodeNo::ROOT, names[n].as_bytes()).map(drop)
-        })?;
-        Ok(cost)
+        Ok(())
+    }
+
+    fn remove_files(&mut self, files: u64) -> Result<()> {
+        self.carry_out(&mut Cost::default(), files as usize, |vfs, now, n| {
+            vfs.unlink(now, InodeNo::ROOT, &small_name(n as u64)).map(drop)
+        })
+    }
+
+    /// Commits everything as the driver does for a sync. Returns each hold of the lock in nanoseconds.
+    fn sync(&mut self) -> Result<Vec<u64>> {
+        let mut holds_ns = Vec::new();
+        let mut preparation = Preparation::default();
+        let mut is_prepared = false;
+        loop {
+            let (now, vfs) = (TimeNs(self.calls as i64 * 10_000), &mut self.vfs);
+            let (result, took_ns) = timed(&mut 0, || {
+                if is_prepared {
+                    vfs.commit(now, Scope::All).map(|_| false)
+                } else {
+                    vfs.prepare_commit(now, Scope::All, &mut preparation)
+                }
+            });
+            holds_ns.push(took_ns);
+            match result {
+                Ok(true) => {}
+                Ok(false) if is_prepared => break,
+                Ok(false) => is_prepared = true,
+                Err(Stop::Need(fetches)) => self.fetch(&fetches)?,
+                Err(Stop::Room) => self.background(&mut Cost::default(), true)?,
+                Err(Stop::Fail(e)) => return Err(e.into()),
+            }
+            self.complete_jobs(&mut 0);
+        }
+        Ok(holds_ns)
     }
 
     /// Carries out operation 0, 1, ... `count` - 1, with background work as it falls due.
@@ -209,16 +250,25 @@ impl<S: Engine> Bench<S> {
                 Err(Stop::Need(fetches)) => self.fetch(&fetches)?,
                 Err(Stop::Fail(e)) => return Err(e.into()),
             }
-            while let Some(job) = self.vfs.store_mut().next_job() {
-                let (request, _) = timed(&mut cost.request, || job.request());
-                drop(request);
-                self.vfs.store_mut().job_done(job.id, Ok(()));
-            }
+            self.complete_jobs(&mut cost.request);
             if is_idle {
                 return Ok(());
             }
         }
     }
+
+    /// All requests for the device that there are; adds the time of assembling them.
+    fn complete_jobs(&mut self, request_ns: &mut u64) {
+        while let Some(job) = self.vfs.store_mut().next_job() {
+            let (request, _) = timed(request_ns, || job.request());
+            drop(request);
+            self.vfs.store_mut().job_done(job.id, Ok(()));
+        }
+    }
+}
+
+fn small_name(n: u64) -> Vec<u8> {
+    format!("small{n}").into_bytes()
 }
 
 /// A range of any place and length: the device wants whole sectors.
@@ -297,6 +347,21 @@ fn compare(
     Ok(())
 }
 
+/// A row of the table of holds: medians of the rounds.
+fn row_of_holds(name: &str, mut round: impl FnMut() -> Result<Vec<u64>>) -> Result<()> {
+    let rounds: Vec<Vec<u64>> = (0..ROUNDS).map(|_| round()).collect::<Result<_>>()?;
+    let median_us = |part: fn(&Vec<u64>) -> u64| {
+        let mut values: Vec<u64> = rounds.iter().map(part).collect();
+        values.sort_unstable();
+        values[values.len() / 2] / 1000
+    };
+    let longest_us = median_us(|holds| holds.iter().copied().max().unwrap_or(0));
+    let sum_us = median_us(|holds| holds.iter().sum());
+    let holds = rounds.iter().map(Vec::len).max().unwrap_or(0);
+    println!("{name:<24}{holds:>7}{sum_us:>9} us{longest_us:>9} us");
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let calls = FILE_BYTES / CALL_BYTES as u64;
     let sequence: Vec<u64> = (0..calls).collect();
@@ -311,5 +376,20 @@ fn main() -> Result<()> {
     let random = shuffled(calls);
     compare("sequential", calls, || log.overwrite(&sequence), || memory.overwrite(&sequence))?;
     compare("random", calls, || log.overwrite(&random), || memory.overwrite(&random))?;
-    compare("small files", FILES, || log.create(FILES), || memory.create(FILES))
+    compare("small files", FILES, || log.create(FILES), || memory.create(FILES))?;
+    println!("\n{:<24}{:>7}{:>12}{:>12}", "sync of", "holds", "sum", "longest");
+    let few = CALLS_BEFORE_SYNC;
+    for (name, order) in [("15 MiB in sequence", &sequence), ("15 MiB at random", &random)] {
+        row_of_holds(name, || {
+            log.overwrite(&order[..few])?;
+            log.sync()
+        })?;
+    }
+    row_of_holds("5,000 files of 1 KiB", || {
+        log.sync()?;
+        log.make_files(FILES_BEFORE_SYNC, &mut Cost::default())?;
+        let holds_ns = log.sync();
+        log.remove_files(FILES_BEFORE_SYNC)?;
+        holds_ns
+    })
 }

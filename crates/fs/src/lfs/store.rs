@@ -16,8 +16,8 @@ use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
-    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Recharge, Scope, Space,
-    Store, StoreFacts, Ticket, padded, zero_buf,
+    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared, ReadPlan,
+    Recharge, Scope, Space, Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::ImapEntry;
@@ -389,6 +389,22 @@ impl Store for Lfs {
 
     fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>> {
         self.list_inodes(from, found)
+    }
+
+    fn prepare_commit(
+        &mut self,
+        now: TimeNs,
+        scope: Scope,
+        preparation: &mut Preparation,
+    ) -> Outcome<Prepared> {
+        if self.options.read_only {
+            return Ok(Prepared::Rest);
+        }
+        let prepared = self.prepare(now, scope, Cause::Wanted, preparation)?;
+        if let Prepared::Whole(_) = prepared {
+            self.writer.jobs.want(self.writer.log.serial);
+        }
+        Ok(prepared)
     }
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {

@@ -188,6 +188,8 @@ pub enum Op {
         /// How much, in milliseconds.
         ms: u64,
     },
+    /// Does the next part of an fsync of a file or directory and goes on: nothing is promised yet.
+    PartOfFsync(String),
     /// Unmounts cleanly and mounts again.
     Remount,
 }
@@ -266,6 +268,7 @@ impl fmt::Display for Op {
             Self::Sync => f.write_str("sync"),
             Self::Idle { ms } => write!(f, "idle {ms} ms"),
             Self::Step { ms } => write!(f, "step {ms} ms"),
+            Self::PartOfFsync(path) => write!(f, "part-of-fsync {path}"),
             Self::Remount => f.write_str("remount"),
         }
     }

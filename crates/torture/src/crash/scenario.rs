@@ -335,7 +335,9 @@ fn with_tag(mut op: Op, new: u64) -> Op {
 /// The target of an fsync after the operation.
 fn target(op: &Op) -> &str {
     match op {
-        Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) => path,
+        Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) | Op::PartOfFsync(path) => {
+            path
+        }
         // A removed file cannot be synced, but its directory can.
         Op::Unlink(path) | Op::UnlinkOpen(path) | Op::Rmdir(path) => {
             path.rsplit_once('/').map_or("", |(parent, _)| parent)

@@ -223,6 +223,15 @@ fn stepped(seed: u64) -> Vec<Op> {
             stepped_op(&mut history, &mut rng, seed);
             history.push(Op::Step { ms: rng.random_range(0..3) });
         }
+        // The same with batches of single files, which others fill.
+        let synced = history.files("D/").choose(&mut rng).cloned();
+        if let Some(path) = synced {
+            for _ in 0..rng.random_range(2..12) {
+                stepped_op(&mut history, &mut rng, seed);
+                history.push(Op::PartOfFsync(path.clone()));
+            }
+            history.push(Op::Fsync(path));
+        }
         if rng.random_bool(0.3) {
             history.push(Op::Sync);
         }

@@ -122,7 +122,7 @@ impl World {
             Op::SetAcl { path, default, acl } => self.set_acl(path, *default, acl),
             Op::RemoveAcl { path, default } => self.remove_acl(path, *default),
             Op::BeginRead(path) => self.file_mut(path).map(drop),
-            Op::Fsync(path) => self.find(path).map(drop).ok_or("no such file"),
+            Op::Fsync(path) | Op::PartOfFsync(path) => self.find(path).map(drop).ok_or("no such file"),
             Op::MakeUnnamed { len_bytes, tag } => {
                 let mut node = Node::new(NodeKind::File, pattern(*tag, 0, *len_bytes));
                 node.inherit(&self.nodes[&ROOT]);

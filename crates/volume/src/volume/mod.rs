@@ -17,7 +17,7 @@ use events::Events;
 use firnfs::engine::Engine;
 use firnfs::engine::Pressure;
 use firnfs::store::content::{Content, ready_blocks};
-use firnfs::store::{Scope, StoreFacts, Ticket};
+use firnfs::store::{Preparation, Prepared, Scope, StoreFacts, Ticket};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome};
 use firnfs_device::{Clock, Device};
@@ -326,7 +326,15 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Io` if the device fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
-        let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
+        // The others go on in between.
+        let mut preparation = Preparation::default();
+        let ticket = loop {
+            match self.run(|vfs, now| vfs.prepare_commit(now, scope, &mut preparation))? {
+                Prepared::Part => {}
+                Prepared::Rest => break self.run(|vfs, now| vfs.commit(now, scope))?,
+                Prepared::Whole(ticket) => break ticket,
+            }
+        };
         self.wait_durable(ticket)
     }
 

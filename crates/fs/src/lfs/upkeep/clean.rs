@@ -55,6 +55,11 @@ pub(in crate::lfs) struct Cleaning {
 }
 
 impl Cleaning {
+    /// True between the choice of victims and the end of the pass.
+    pub fn has_victims(&self) -> bool {
+        !self.victims.is_empty()
+    }
+
     /// Drops a pass that has not moved anything.
     pub(in crate::lfs) fn forget_victims(&mut self) {
         self.victims.clear();

@@ -4,7 +4,7 @@ use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::write::commit::Cause;
-use crate::store::Scope;
+use crate::store::{Preparation, Prepared, Scope};
 use firnfs_format::TimeNs;
 
 /// Inode map entries kept beside the tree before a checkpoint merges them.
@@ -154,16 +154,29 @@ impl Lfs {
 
     /// The next part of a commit that is due, or all of it if it is small.
     fn commit_part(&mut self, now: TimeNs) -> Outcome<()> {
-        if self.has_frozen() {
-            return self.frozen_step(now);
-        }
-        if self.write_ahead(now)? || self.freeze(now)? {
+        if self.prepare(now, Scope::All, Cause::Due, &mut Preparation::default())? == Prepared::Part {
             return Ok(());
         }
         self.commit_scope(now, Scope::All, Cause::Due).map(drop)
     }
 
+    /// Before background work that needs everything committed: does the next part of that. False if what is left is short, or if
+    /// clean segments are too short for steps.
+    pub(in crate::lfs) fn prepare_background(&mut self, now: TimeNs) -> Outcome<bool> {
+        let mut preparation = self.upkeep.preparation;
+        let result = self.prepare(now, Scope::All, Cause::Due, &mut preparation);
+        let is_over = matches!(result, Ok(Prepared::Rest | Prepared::Whole(_)) | Err(Stop::Room));
+        self.upkeep.preparation = if is_over { Preparation::default() } else { preparation };
+        match result {
+            Err(Stop::Room) => Ok(false),
+            other => Ok(other? == Prepared::Part),
+        }
+    }
+
     pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
+        if !self.writer.jobs.checkpoint_under_way() && self.prepare_background(now)? {
+            return Ok(Step::Worked);
+        }
         match self.checkpoint(now, false) {
             Ok(()) => {
                 self.upkeep.cleaning.wants_checkpoint = false;
@@ -199,6 +212,9 @@ impl Lfs {
             return Ok(None);
         }
         self.upkeep.cleaning.is_idle_pass = false;
+        if !self.upkeep.cleaning.has_victims() && self.prepare_background(now)? {
+            return Ok(Some(Step::Worked));
+        }
         match self.clean_step(now) {
             Ok(true) => {
                 self.note_pass();

@@ -156,6 +156,12 @@ impl Cause {
     }
 }
 
+/// Whether a commit of that scope has to lay out a dirty inode: an fsync of one file also what has to do with names.
+pub(super) fn is_in_scope(scope: Scope, ino: InodeNo, core: &CoreInode) -> bool {
+    let Scope::File(only) = scope else { return true };
+    only == ino || core.dirty.is_some_and(|dirty| dirty.names) && !is_on(Mutation::FsyncWithoutNames)
+}
+
 /// A volume that sorts content into logs writes a commit to all of them if it has this many write units for each log: what
 /// summaries and padding take is a tenth then.
 const UNITS_PER_LOG: u64 = 4;
@@ -236,8 +242,7 @@ impl Lfs {
     fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {
         let mut gathered = Gathered::default();
         for (ino, core) in self.files.dirty() {
-            let names = core.dirty.is_some_and(|d| d.names) && !is_on(Mutation::FsyncWithoutNames);
-            if !names && matches!(scope, Scope::File(only) if only != ino) {
+            if !is_in_scope(scope, ino, core) {
                 continue;
             }
             self.gather_inode(now, ino, core, cause, &mut gathered);
