@@ -19,7 +19,7 @@ use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options, mkfs, read_superblock};
 use firnfs::mem::{MemOptions, MemStore};
 use firnfs::store::content::{Content, ReadyBlock, ready_blocks};
-use firnfs::store::{Preparation, Scope};
+use firnfs::store::{Preparation, Prepared, Scope};
 use firnfs::vfs::{AtimeMode, Caller, NewNode, Vfs};
 use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::{AlignedBuf, Device, MemDevice};
@@ -171,21 +171,16 @@ impl<S: Engine> Bench<S> {
     fn sync(&mut self) -> Result<Vec<u64>> {
         let mut holds_ns = Vec::new();
         let mut preparation = Preparation::default();
-        let mut is_prepared = false;
-        loop {
+        let mut prepared = Prepared::Part;
+        while !matches!(prepared, Prepared::Whole(_)) {
             let (now, vfs) = (TimeNs(self.calls as i64 * 10_000), &mut self.vfs);
-            let (result, took_ns) = timed(&mut 0, || {
-                if is_prepared {
-                    vfs.commit(now, Scope::All).map(|_| false)
-                } else {
-                    vfs.prepare_commit(now, Scope::All, &mut preparation)
-                }
+            let (result, took_ns) = timed(&mut 0, || match prepared {
+                Prepared::Rest => vfs.commit(now, Scope::All).map(Prepared::Whole),
+                _ => vfs.prepare_commit(now, Scope::All, &mut preparation),
             });
             holds_ns.push(took_ns);
             match result {
-                Ok(true) => {}
-                Ok(false) if is_prepared => break,
-                Ok(false) => is_prepared = true,
+                Ok(next) => prepared = next,
                 Err(Stop::Need(fetches)) => self.fetch(&fetches)?,
                 Err(Stop::Room) => self.background(&mut Cost::default(), true)?,
                 Err(Stop::Fail(e)) => return Err(e.into()),
