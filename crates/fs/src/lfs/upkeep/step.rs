@@ -3,6 +3,7 @@
 use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
+use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::write::commit::Cause;
 use crate::store::{Preparation, Prepared, Scope};
 use firnfs_format::TimeNs;
@@ -212,28 +213,26 @@ impl Lfs {
             return Ok(None);
         }
         self.upkeep.cleaning.is_idle_pass = false;
-        if !self.upkeep.cleaning.has_victims() && self.prepare_background(now)? {
-            return Ok(Some(Step::Worked));
-        }
         match self.clean_step(now) {
-            Ok(true) => {
+            Ok(Cleaned::Part) => Ok(Some(Step::Worked)),
+            Ok(Cleaned::Pass) => {
                 self.note_pass();
                 Ok(Some(Step::Worked))
             }
             // A checkpoint finds emptied segments. If an operation waits for room, a checkpoint is written even if only table
             // blocks died.
-            Ok(false) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
+            Ok(Cleaned::Nothing) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
                 self.upkeep.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
             }
-            Ok(false) if !pressed => {
+            Ok(Cleaned::Nothing) if !pressed => {
                 self.upkeep.throttle.rests_since = self.rest();
                 Ok(None)
             }
             Err(Stop::Room) if self.tables.usage.changed_len() > 0 => {
                 self.background_checkpoint(now).map(Some)
             }
-            Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
+            Ok(Cleaned::Nothing) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
     }
