@@ -113,6 +113,8 @@ impl Firn {
                 firn.mkfs.size_bytes = TINY_BYTES + 2 * more_logs * u64::from(firn.mkfs.segment_bytes);
                 // It is cleaned again and again, and its victims are read in part.
                 firn.options.medium = Medium::HEADLESS;
+                // A pass takes many steps.
+                firn.options.commit_step_items = 4;
             }
             // Operations find batches half laid out.
             Made::ShortSteps => firn.options.commit_step_items = 2,

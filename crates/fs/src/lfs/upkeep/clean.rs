@@ -387,7 +387,9 @@ impl Lfs {
         }
         self.upkeep.cleaning.wants_checkpoint = true;
         // If clean segments are short after all, the blocks stay dirty and the next commit writes them.
-        self.commit_scope(now, Scope::All, Cause::Cleaning)?;
+        if !self.freeze(now, Scope::All, Cause::Cleaning)? {
+            self.commit_scope(now, Scope::All, Cause::Cleaning)?;
+        }
         self.accounts.counters.segments_cleaned += cleaned;
         self.accounts.counters.cleaner_passes += u64::from(cleaned > 0);
         self.accounts.counters.cleaner_passes_emptiest +=

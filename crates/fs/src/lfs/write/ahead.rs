@@ -13,7 +13,7 @@
 //!
 //! Caller: `prepare`.
 
-use super::commit::{Batch, Gathered};
+use super::commit::{Batch, Cause, Gathered};
 use crate::error::Outcome;
 use crate::inode::Kind;
 use crate::lfs::Lfs;
@@ -54,7 +54,7 @@ impl Lfs {
         self.writer.ahead = (ahead.has_begun || chunk.is_some()).then_some(ahead);
         let Some((ino, places)) = chunk else { return Ok(0) };
         let parts = self.gather_content(now, ino, &places).apart(self.writer.log.meta_log());
-        self.lay_out_content(now, ino, &places, parts)?;
+        self.lay_out_content(now, ino, &places, parts, Cause::Due)?;
         if let Some(ahead) = &mut self.writer.ahead {
             ahead.blocks -= places.len();
             ahead.has_begun = true;
@@ -72,7 +72,7 @@ impl Lfs {
         if most < 2 * step || self.files.peek(ino).is_none_or(|core| !self.is_long(core)) {
             return Ok(0);
         }
-        self.lay_out_some_content(now, ino, false)?;
+        self.lay_out_some_content(now, ino, false, Cause::Wanted)?;
         Ok(step)
     }
 
@@ -85,11 +85,17 @@ impl Lfs {
     ///
     /// # Errors
     /// As [`Self::write_ahead`].
-    pub(super) fn lay_out_some_content(&mut self, now: TimeNs, ino: InodeNo, is_apart: bool) -> Outcome<()> {
+    pub(super) fn lay_out_some_content(
+        &mut self,
+        now: TimeNs,
+        ino: InodeNo,
+        is_apart: bool,
+        cause: Cause,
+    ) -> Outcome<()> {
         let places: Vec<BlockPlace> = content(self.core(ino)).take(self.options.commit_step_items).collect();
         let gathered = self.gather_content(now, ino, &places);
         let parts = if is_apart { gathered.apart(self.writer.log.meta_log()) } else { gathered.together() };
-        self.lay_out_content(now, ino, &places, parts)
+        self.lay_out_content(now, ino, &places, parts, cause)
     }
 
     fn gather_content(&self, now: TimeNs, ino: InodeNo, places: &[BlockPlace]) -> Gathered {
@@ -111,8 +117,9 @@ impl Lfs {
         ino: InodeNo,
         places: &[BlockPlace],
         parts: Vec<(u8, Batch)>,
+        cause: Cause,
     ) -> Outcome<()> {
-        self.write_parts(now, parts, 0, 0)?;
+        self.write_parts(now, parts, cause.flags(), 0)?;
         let core = self.core_mut(ino);
         for place in places {
             core.dirty_blocks.remove(place);

@@ -151,8 +151,13 @@ pub(in crate::lfs) enum Cause {
 
 impl Cause {
     /// Nothing that users wrote is in it.
-    fn is_move(self) -> bool {
+    pub(super) fn is_move(self) -> bool {
         matches!(self, Self::Cleaning | Self::Ordering | Self::OrderingInline)
+    }
+
+    /// Flags of its partial segments.
+    pub(super) fn flags(self) -> u16 {
+        if self.is_move() { FLAG_CLEANER } else { 0 }
     }
 }
 
@@ -194,8 +199,7 @@ impl Lfs {
         } else {
             gathered.together()
         };
-        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
-        self.write_parts(now, parts, flags, FLAG_END)?;
+        self.write_parts(now, parts, cause.flags(), FLAG_END)?;
         if scope == Scope::All {
             self.writer.ahead = None;
         }

@@ -6,6 +6,9 @@
 //! are before the mark are laid out first, as they were at the freeze; when the operation then changes them, they are younger.
 //! (Those outside the scope as well: the operation may bring them into it.)
 //!
+//! A pass of the cleaner is such a batch, too, but its blocks are what they were wherever they are: an operation need not wait for
+//! them. It takes its inodes out of the batch, and what the cleaner moved of them goes with the next one.
+//!
 //! Invariants:
 //! - an inode in the batch is as it was at the freeze until it is laid out; nothing else changes inodes: background work that
 //!   would, and any other commit, comes after the batch;
@@ -32,6 +35,7 @@ pub(in crate::lfs) struct Frozen {
     /// Content and metadata go to different logs.
     is_apart: bool,
     scope: Scope,
+    cause: Cause,
 }
 
 impl Lfs {
@@ -50,15 +54,19 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`.
-    pub(super) fn freeze(&mut self, now: TimeNs, scope: Scope, cause: Cause) -> Outcome<bool> {
+    pub(in crate::lfs) fn freeze(&mut self, now: TimeNs, scope: Scope, cause: Cause) -> Outcome<bool> {
         let blocks = self.shelf.cache.dirty_bytes() / u64::from(self.geo.block_bytes);
         let items = self.files.dirty_len() + blocks as usize + self.files.freed_len();
+        // Sorting takes the whole batch at once.
+        if cause == Cause::Cleaning && self.sorts_by_age() {
+            return Ok(false);
+        }
         if !self.is_worth_steps(scope) || !self.has_pool(self.segments_for_frozen(items))? {
             return Ok(false);
         }
         let sectors = (self.dirty_bytes() / u64::from(SECTOR_BYTES)).max(1);
         let is_apart = self.is_worth_several(sectors, scope, cause);
-        self.writer.frozen = Some(Frozen { before: self.files.next_order(), is_apart, scope });
+        self.writer.frozen = Some(Frozen { before: self.files.next_order(), is_apart, scope, cause });
         self.files.freeze_freed();
         self.lay_out_frozen(now, &BTreeSet::new())?;
         Ok(true)
@@ -108,6 +116,10 @@ impl Lfs {
         let in_batch = |ino: &InodeNo| self.files.is_dirty_before(*ino, frozen.before);
         // More than one intent may be about an inode.
         let declared: BTreeSet<InodeNo> = intents.iter().filter_map(Intent::ino).filter(in_batch).collect();
+        if frozen.cause.is_move() {
+            declared.iter().for_each(|ino| self.files.postpone(*ino));
+            return Ok(());
+        }
         if declared.is_empty() { Ok(()) } else { self.lay_out_frozen(now, &declared) }
     }
 
@@ -128,11 +140,11 @@ impl Lfs {
         let next =
             self.files.dirty_before(frozen.before).find(|(ino, core)| is_in_scope(frozen.scope, *ino, core));
         if let Some((ino, _)) = next.filter(|(_, core)| first.is_empty() && self.is_long(core)) {
-            return self.lay_out_some_content(now, ino, frozen.is_apart);
+            return self.lay_out_some_content(now, ino, frozen.is_apart, frozen.cause);
         }
         let mut gathered = Gathered::default();
         for &ino in first {
-            self.gather_inode(now, ino, self.core(ino), Cause::Due, &mut gathered);
+            self.gather_inode(now, ino, self.core(ino), frozen.cause, &mut gathered);
         }
         for (ino, version) in self.files.freed_frozen().take(most) {
             gathered.push_freed(ino, version);
@@ -147,7 +159,7 @@ impl Lfs {
                 is_last = false;
                 break;
             }
-            self.gather_inode(now, ino, core, Cause::Due, &mut gathered);
+            self.gather_inode(now, ino, core, frozen.cause, &mut gathered);
         }
         // After a crash a batch without its end does not count.
         debug_assert!(
@@ -156,7 +168,7 @@ impl Lfs {
         );
         let parts =
             if frozen.is_apart { gathered.apart(self.writer.log.meta_log()) } else { gathered.together() };
-        self.write_parts(now, parts, 0, if is_last { FLAG_END } else { 0 })?;
+        self.write_parts(now, parts, frozen.cause.flags(), if is_last { FLAG_END } else { 0 })?;
         if is_last {
             self.writer.frozen = None;
             if frozen.scope == Scope::All {
