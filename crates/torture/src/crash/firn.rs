@@ -114,7 +114,7 @@ impl Firn {
                 // It is cleaned again and again, and its victims are read in part.
                 firn.options.medium = Medium::HEADLESS;
                 // A pass takes many steps.
-                firn.options.commit_step_items = 4;
+                firn.options.commit_step_items = 8;
             }
             // Operations find batches half laid out.
             Made::ShortSteps => firn.options.commit_step_items = 2,
