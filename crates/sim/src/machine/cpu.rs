@@ -157,12 +157,9 @@ mod tests {
         let machine = machine("sparcstation2");
         let ns = machine.system_call_ns() + machine.transfer_ns(4096);
         assert!((ns - 900_000).abs() < 2000, "{ns}");
-        let both = machine.transfer_in_ns(8192, 8192);
-        assert_eq!(
-            2 * machine.transfer_ns(4096) - both,
-            machine.blocks_ns(1),
-            "one path for a block of 8 KB"
-        );
+        // A block of 8 KB takes one path instead of two; the terms are rounded to nanoseconds.
+        let saved_ns = 2 * machine.transfer_ns(4096) - machine.transfer_in_ns(8192, 8192);
+        assert!((saved_ns - machine.blocks_ns(1)).abs() <= 2, "{saved_ns}");
     }
 
     #[test]
