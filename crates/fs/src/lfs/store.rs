@@ -219,7 +219,7 @@ impl Store for Lfs {
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
         self.standing.refuse()?;
         self.lay_out_declared(now, intents)?;
-        self.operation.chosen_ino = None;
+        self.operation.clear();
         let mut demand = Demand::default();
         for intent in intents {
             let looked = self.look_and_charge(intent, &mut demand);
@@ -338,6 +338,7 @@ impl Store for Lfs {
         self.operation
             .declared
             .finish(|ino| files.peek(ino).filter(|core| !core.freed).map(|core| &core.inode));
+        self.charge_tails();
         let touched = self.operation.end();
         for &ino in &touched {
             self.settle_record(ino);

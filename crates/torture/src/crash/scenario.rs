@@ -9,7 +9,7 @@
 //! * `stale-N.1`: overwrites the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `mend-N`: a random history from seed N, then damage, then interrupted repairs, see the module `mending`.
 //! * `split-N`: a mirror whose halves were used separately, see the module `split`.
-//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`: histories with a focus, see [`Shape`].
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`, `quotas-N`: histories with a focus, see [`Shape`].
 
 use super::generate::random_ops;
 use super::mending;
@@ -195,7 +195,7 @@ impl fmt::Display for Scenario {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, \
-         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED or clean-SEED)"
+         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED, stepped-SEED, clean-SEED or quotas-SEED)"
 )]
 pub struct UnknownScenario(String);
 
@@ -350,6 +350,8 @@ fn target(op: &Op) -> &str {
         | Op::SetAcl { path, .. }
         | Op::RemoveAcl { path, .. }
         | Op::BeginRead(path)
+        | Op::CreateFor { path, .. }
+        | Op::Chown { path, .. }
         | Op::Write { path, .. }
         | Op::Truncate { path, .. }
         | Op::Punch { path, .. }
@@ -360,6 +362,8 @@ fn target(op: &Op) -> &str {
         | Op::FinishRead
         | Op::CloseOpen
         | Op::MakeUnnamed { .. }
+        | Op::TurnQuotas(_)
+        | Op::SetLimits { .. }
         | Op::FsyncUnnamed
         | Op::Sync
         | Op::Idle { .. }
@@ -422,6 +426,7 @@ mod tests {
             "tight-3",
             "clean-4",
             "split-2",
+            "quotas-3",
         ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);

@@ -58,6 +58,9 @@ impl<S: Engine> OpenVolume<S> {
                 self.volume.background()?;
                 self.when_idle.map_or(Ok(()), |work| work(&self.volume))
             }
+            Op::CreateFor { .. } | Op::Chown { .. } | Op::TurnQuotas(_) | Op::SetLimits { .. } => {
+                self.change_quotas(op)
+            }
             _ => self.change_names(op),
         }
     }
