@@ -326,16 +326,24 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Io` if the device fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
-        // The others go on in between.
-        let mut preparation = Preparation::default();
-        let ticket = loop {
-            match self.run(|vfs, now| vfs.prepare_commit(now, scope, &mut preparation))? {
-                Prepared::Part => {}
-                Prepared::Rest => break self.run(|vfs, now| vfs.commit(now, scope))?,
-                Prepared::Whole(ticket) => break ticket,
-            }
-        };
+        let mut has_begun = false;
+        let ticket = self.commit_in_parts(scope, &mut has_begun).map_err(|e| match e {
+            FsError::ReadOnly(why) if has_begun => FsError::Io(why),
+            other => other,
+        })?;
         self.wait_durable(ticket)
+    }
+
+    /// Others go on between the parts.
+    fn commit_in_parts(&self, scope: Scope, has_begun: &mut bool) -> Result<Ticket, FsError> {
+        let mut preparation = Preparation::default();
+        loop {
+            match self.run(|vfs, now| vfs.prepare_commit(now, scope, &mut preparation))? {
+                Prepared::Part => *has_begun = true,
+                Prepared::Rest => return self.run(|vfs, now| vfs.commit(now, scope)),
+                Prepared::Whole(ticket) => return Ok(ticket),
+            }
+        }
     }
 
     /// True if the store wants [`Volume::file_closed`] to be called.
