@@ -68,7 +68,7 @@ done
 
 # Minutes that each step may take on two cores from a bare clone. They add up to 50.
 declare -A BUDGET_MIN=(
-    [format]=1 [lint]=4 [unit]=16 [interleavings]=4 [crash]=9 [docs]=2 [fuzz]=5 [conformance]=9
+    [format]=1 [lint]=4 [unit]=16 [interleavings]=4 [crash]=5 [docs]=2 [fuzz]=6 [conformance]=12
 )
 
 steps=("$@")

@@ -115,6 +115,9 @@ layout! {
 /// has it set, so a read-write mount sets it before it writes anything else.
 pub const FEATURE_WAITING_PAIRS: u64 = 1;
 
+/// Compatible feature: quotas may be on; the root directory's attributes say whether. Without it no mount looks for them.
+pub const FEATURE_QUOTAS: u64 = 1;
+
 /// [`DecodeError::what`] of an intact checkpoint with incompatible features that this code does not know.
 pub const UNKNOWN_FEATURES: &str = "incompatible features";
 

@@ -54,6 +54,12 @@ log {
     ThawedBatch,
     /// fsync leaves out earlier changes of names.
     FsyncWithoutNames,
+    /// Limits of users and groups are not ordered with names.
+    LimitsApart,
+    /// A mount takes it that nobody has anything yet, instead of counting.
+    UncountedUsage,
+    /// What a store charges more or less between operations is left out of usage.
+    ForgottenRecharges,
 }
 ffs {
     /// Writes do not wait for those that must be durable before them.

@@ -177,7 +177,7 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
     ("cache", &["digest", "store"]),
     ("clean", &["mutation"]),
     ("ufs", &["digest", "dirent", "error", "inode", "store"]),
-    ("vfs", &["dirent", "error", "inode", "store", "ufs"]),
+    ("vfs", &["dirent", "error", "inode", "mutation", "store", "ufs"]),
     (
         "lfs",
         &[

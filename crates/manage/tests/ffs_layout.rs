@@ -236,3 +236,42 @@ fn random_reads_fetch_no_more_than_they_ask_for() {
     }
     assert_eq!(requests(&made, &places, false), [1; 5]);
 }
+
+#[test]
+fn a_block_is_written_once_the_program_writes_elsewhere_in_the_file() {
+    let made = make(tuning());
+    let ino = made.file("a", 12 * BLOCK_BYTES);
+    made.sync();
+    let places = made.places(ino);
+    made.device.take();
+    for block in [3, 9, 10, 1] {
+        made.write(ino, block * BLOCK_BYTES, BLOCK_BYTES);
+    }
+    made.volume.pump();
+    assert_eq!(requests(&made, &places, true), [1, 2], "block 3, then 9 and 10; 1 is delayed");
+}
+
+#[test]
+fn overwritten_blocks_are_written_although_their_indirect_blocks_have_left_memory() {
+    let made = make(tuning());
+    let ino = made.file("a", 40 * BLOCK_BYTES);
+    let other = made.file("b", 1500 * BLOCK_BYTES);
+    let Made { volume, device } = made;
+    volume.close().unwrap();
+    let (clock, small) = (Arc::new(VirtualClock::at(2_000_000_000)), 64 << 10);
+    let options = Options { cache_bytes: small, ..Options::default() };
+    let volume = open_ffs(device.clone(), options, AtimeMode::Noatime, clock).unwrap();
+    let made = Made { volume, device };
+    made.write(ino, 30 * BLOCK_BYTES, BLOCK_BYTES);
+    let mut content = vec![0; 50 * BLOCK_BYTES as usize];
+    for n in 0..120 {
+        made.volume.read(other, n % 30 * 50 * BLOCK_BYTES, &mut content).unwrap();
+        made.volume.file_closed(other).unwrap();
+    }
+    made.create(InodeNo::ROOT, "c", Kind::Regular);
+    made.device.take();
+    made.sync();
+    let places = made.places(ino);
+    assert_eq!(requests(&made, &places[30..31], true), [1]);
+    made.volume.close().unwrap();
+}

@@ -3,12 +3,12 @@
 use firnfs::engine::Engine;
 mod common;
 
-use common::{CALLER, START_NS, new_device, pattern};
+use common::{CALLER, START_NS, mount, new_device, pattern};
 use firnfs::engine::{Job, Step};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options, read_superblock};
 use firnfs::store::{Scope, Store, Ticket};
-use firnfs::vfs::{AtimeMode, NewNode, Vfs};
+use firnfs::vfs::{Allocate, AtimeMode, NewNode, Vfs};
 use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::{Device, DeviceError, FailureKind, Request};
 use firnfs_format::{InodeNo, TimeNs};
@@ -129,6 +129,11 @@ impl Hand {
         self.run(|vfs| vfs.make(NOW, CALLER, InodeNo::ROOT, name.as_bytes(), node, false)).unwrap().ino
     }
 
+    /// Reserves a block.
+    fn reserve(&mut self, ino: InodeNo, at_bytes: u64) -> Result<Option<u64>, FsError> {
+        self.run(|vfs| vfs.fallocate(NOW, ino, Allocate::Grow, at_bytes, 4096, false))
+    }
+
     fn write(&mut self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
@@ -244,6 +249,35 @@ fn a_writer_that_needs_segments_that_readers_hold_waits_for_the_readers() {
     assert!(hand.vfs.store_mut().unpin(pins.remove(0)), "a writer waits for the readers");
     pins.into_iter().for_each(|pin| _ = hand.vfs.store_mut().unpin(pin));
     hand.write(late, written, &pattern(3, 512 << 10));
+}
+
+/// A batch ends with a mark; after a crash one without it does not count.
+#[test]
+fn a_batch_whose_last_inodes_an_operation_declares_ends_though_that_operation_fails() {
+    let device = new_device(16 << 20, 0);
+    let options = Options { commit_step_items: 2, ..Options::default() };
+    let mut hand = Hand::open(device.clone(), options);
+    let (first, last, filler) = (hand.create("first"), hand.create("last"), hand.create("filler"));
+    hand.write(first, 0, &pattern(1, 4096));
+    hand.write(last, 0, &pattern(2, 4 * 4096));
+    let full = (0..).find_map(|n| hand.reserve(filler, n << 12).err());
+    assert!(matches!(full, Some(FsError::NoSpace)), "{full:?}");
+    hand.checkpoint();
+
+    let bytes = pattern(3, 4 * 4096);
+    hand.run(|vfs| vfs.write(NOW, first, 0, &bytes[..4096], false)).unwrap();
+    hand.run(|vfs| vfs.write(NOW, last, 0, &bytes, false)).unwrap();
+    let due = TimeNs(NOW.0 + 6_000_000_000);
+    hand.run(|vfs| vfs.store_mut().step(due, false)).unwrap();
+    hand.reserve(last, 1 << 20).unwrap_err();
+    let ticket = hand.run(|vfs| vfs.commit(due, Scope::All)).unwrap();
+    assert!(hand.vfs.store().durable() >= ticket);
+    drop(hand);
+
+    let (volume, _) = mount(&device, options);
+    let mut found = vec![0; bytes.len()];
+    volume.read(last, 0, &mut found).unwrap();
+    assert!(found == bytes, "what was synced survives a crash");
 }
 
 #[test]

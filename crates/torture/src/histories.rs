@@ -235,7 +235,9 @@ impl History {
         })
     }
 
-    pub(crate) fn volume_bytes(self) -> u64 {
+    /// Size of its volume, in bytes.
+    #[must_use]
+    pub fn volume_bytes(self) -> u64 {
         VOLUME_BYTES[(self.seed % 3) as usize]
     }
 }

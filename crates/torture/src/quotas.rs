@@ -38,6 +38,8 @@ const LIMITED: [(Class, u32); 7] = [
 ];
 /// Limits change after so many operations.
 const LIMITS_EVERY: usize = 150;
+/// Everything is written after so many operations.
+const SYNC_EVERY: usize = 5;
 
 type Id = (Class, u32);
 
@@ -201,6 +203,9 @@ impl<K: Kind> Run<K> {
         if step % 23 == 22 {
             self.runner.target.volume.background().map_err(|e| e.to_string())?;
         }
+        if step % SYNC_EVERY == 1 {
+            self.sync(now, step % (2 * SYNC_EVERY) == 1)?;
+        }
         let op = self.generator.next_op(&self.model);
         let before = self.compare(now)?;
         let reply = self.judged(now, &op)?;
@@ -211,6 +216,21 @@ impl<K: Kind> Run<K> {
         for (id, usage) in &after {
             self.check_growth(now, *id, before.get(id).copied().unwrap_or_default(), *usage)
                 .map_err(|why| format!("{op:?}: answered {reply:?}: {why}"))?;
+        }
+        self.settle(now, &after);
+        Ok(())
+    }
+
+    /// Writes everything, after work in the background or without it. Nobody has more by that: operations have paid for it.
+    fn sync(&mut self, now: TimeNs, works: bool) -> Result<(), String> {
+        let before = self.compare(now)?;
+        let volume = &self.runner.target.volume;
+        let worked = if works { volume.background().map(drop) } else { Ok(()) };
+        worked.and_then(|()| volume.sync(Scope::All)).map_err(|e| e.to_string())?;
+        let after = self.compare(now)?;
+        let more = after.iter().find(|(id, usage)| usage.bytes > before.get(id).map_or(0, |had| had.bytes));
+        if let Some((id, usage)) = more {
+            return Err(format!("a sync takes {id:?} from {:?} to {usage:?}", before.get(id)));
         }
         self.settle(now, &after);
         Ok(())

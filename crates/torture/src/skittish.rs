@@ -9,7 +9,8 @@ use firnfs::digest::Digest;
 use firnfs::inode::Inode;
 use firnfs::store::content::Content;
 use firnfs::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, ReadPlan, Recharge, Scope, Space, Store, StoreFacts, Ticket,
+    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, Store,
+    StoreFacts, Ticket,
 };
 use firnfs::{Outcome, Stop};
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
@@ -154,6 +155,14 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.abandon(op);
     }
 
+    fn may_have_quotas(&self) -> bool {
+        self.inner.may_have_quotas()
+    }
+
+    fn note_quotas(&mut self) {
+        self.inner.note_quotas();
+    }
+
     fn follow_charges(&mut self, follow: bool) {
         self.inner.follow_charges(follow);
     }
@@ -177,6 +186,16 @@ impl<S: Store> Store for Skittish<S> {
 
     fn allocated_bytes(&self, ino: InodeNo) -> u64 {
         self.inner.allocated_bytes(ino)
+    }
+
+    fn prepare_commit(
+        &mut self,
+        now: TimeNs,
+        scope: Scope,
+        preparation: &mut Preparation,
+    ) -> Outcome<Prepared> {
+        self.pause()?;
+        self.inner.prepare_commit(now, scope, preparation)
     }
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {

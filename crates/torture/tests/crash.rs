@@ -53,6 +53,13 @@ fn no_cut_of_histories_with_a_shape_breaks_a_promise() {
     assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 12_000);
 }
 
+/// Usage is what the files add up to, durable limits hold, and quotas that were turned on are on.
+#[test]
+fn no_cut_of_histories_with_quotas_breaks_a_promise() {
+    let all = (0..16).map(|seed| Scenario::Shaped { shape: Shape::Quotas, seed });
+    assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 8_000);
+}
+
 #[test]
 fn full_volumes_are_cleaned_while_they_are_explored() {
     let tight = |seed| Scenario::Shaped { shape: Shape::Tight, seed };

@@ -289,7 +289,7 @@ fn decode(mut bytes: &[u8]) -> Option<Tree> {
         for _ in 0..count {
             xattrs.insert(text(take()?)?, take()?.to_vec());
         }
-        entries.push(Entry { path, kind, ino, nlink, mode, content, xattrs });
+        entries.push(Entry { path, kind, ino, nlink, mode, owner: (0, 0), content, xattrs });
     }
     Some(Tree::new(entries))
 }

@@ -80,6 +80,9 @@ each_is_caught! {
     segments_written_while_they_are_read_are_caught: Flaw::Core(Mutation::NoPins);
     a_batch_that_is_changed_while_it_is_laid_out_is_caught: Flaw::Core(Mutation::ThawedBatch);
     an_fsync_that_leaves_out_names_is_caught: Flaw::Core(Mutation::FsyncWithoutNames);
+    limits_apart_from_names_are_caught: Flaw::Core(Mutation::LimitsApart);
+    usage_that_a_mount_does_not_count_is_caught: Flaw::Core(Mutation::UncountedUsage);
+    usage_without_what_changes_between_operations_is_caught: Flaw::Core(Mutation::ForgottenRecharges);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod cleaning;
 mod coalescing;
+mod comparison;
 mod crosscheck;
 mod disk;
 mod figures;
@@ -27,6 +28,8 @@ pub enum SimCommand {
     Disk(disk::DiskArgs),
     /// Run the papers' benchmarks on simulated machines and disks of their time
     Paper(paper::PaperArgs),
+    /// Compare the log with the Fast File System as the papers do, and the results with theirs
+    Comparison(comparison::ComparisonArgs),
 }
 
 /// Runs the command.
@@ -41,6 +44,7 @@ pub fn run(command: SimCommand, output: &mut Output) -> Done {
         SimCommand::Figures(args) => figures::run(&args, output),
         SimCommand::Disk(args) => disk::run(&args, output),
         SimCommand::Paper(args) => paper::run(&args, output),
+        SimCommand::Comparison(args) => comparison::run(&args, output),
     }
 }
 

@@ -14,6 +14,8 @@ use firnfs_format::InodeNo;
 
 /// Sets of attributes that are read together.
 const SETS: usize = 32;
+/// Directories up to the root that are followed to judge a name.
+const CLIMB_MAX: usize = 4096;
 
 impl Namespace {
     /// Takes a stored block of a directory's content.
@@ -76,6 +78,7 @@ impl Namespace {
         }
         self.check_root();
         self.entries.sort_unstable_by_key(|entry| (entry.dir, entry.hash, entry.place));
+        self.name_directories();
         for at in 0..self.entries.len() {
             self.entry(at);
         }
@@ -99,10 +102,42 @@ impl Namespace {
         self.report(Some(InodeNo::ROOT), Problem::Root { found });
     }
 
+    /// Chooses the name of each directory: the one that its `..` confirms, else the first.
+    fn name_directories(&mut self) {
+        for at in 0..self.entries.len() {
+            let entry = self.entries[at];
+            let Some(dir) = self.dir_at(entry.target).filter(|_| entry.target != InodeNo::ROOT) else {
+                continue;
+            };
+            let is_better = match self.dirs[dir].named_at {
+                None => true,
+                Some((first, _)) => {
+                    !self.is_confirmed(first, entry.target) && self.is_confirmed(entry.dir, entry.target)
+                }
+            };
+            if is_better && !self.is_twin(at) {
+                self.dirs[dir].named_at = Some((entry.dir, entry.place));
+            }
+        }
+    }
+
+    /// Whether the `..` of a directory leads to its parent, and from there to the root. A parent below the directory itself
+    /// confirms nothing: both would be lost.
+    fn is_confirmed(&self, parent: InodeNo, dir: InodeNo) -> bool {
+        let dot_dot = |ino| self.inode_at(ino).map(|at| self.inodes[at].parent);
+        let up = std::iter::successors(Some(dir), |ino| dot_dot(*ino).filter(|_| *ino != InodeNo::ROOT));
+        dot_dot(dir) == Some(parent) && up.take(CLIMB_MAX).any(|ino| ino == InodeNo::ROOT)
+    }
+
+    /// Whether the entry before it has the same name.
+    fn is_twin(&self, at: usize) -> bool {
+        let name = |at: usize| (self.entries[at].dir, self.entries[at].hash);
+        at > 0 && name(at - 1) == name(at)
+    }
+
     fn entry(&mut self, at: usize) {
         let entry = self.entries[at];
-        let twin = at.checked_sub(1).map(|before| self.entries[before]);
-        if twin.is_some_and(|twin| (twin.dir, twin.hash) == (entry.dir, entry.hash)) {
+        if self.is_twin(at) {
             self.report(Some(entry.dir), Problem::EntryTwice { at: place_of(entry.dir, entry.place) });
             return;
         }
@@ -129,15 +164,14 @@ impl Namespace {
         }
     }
 
-    /// Checks an entry that names a directory: a directory may have only one, and `..` must lead back to it.
+    /// Checks an entry that names a directory: it may have only the chosen one, and `..` must lead back to it.
     fn subdirectory(&mut self, number: usize, entry: &EntryFacts) {
         let (at, target) = (place_of(entry.dir, entry.place), entry.target);
         let Some(dir) = self.dir_at(target) else { return };
-        if self.dirs[dir].named_at.is_some() || target == InodeNo::ROOT {
+        if self.dirs[dir].named_at != Some((entry.dir, entry.place)) {
             self.report(Some(entry.dir), Problem::EntrySecond { at, target });
             return;
         }
-        self.dirs[dir].named_at = Some((entry.dir, entry.place));
         self.inodes[number].names = 1;
         if let Some(parent) = self.dir_at(entry.dir) {
             self.dirs[parent].subdirectories = self.dirs[parent].subdirectories.saturating_add(1);

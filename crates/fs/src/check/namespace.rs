@@ -44,7 +44,7 @@ pub struct DirFacts {
     pub found_entries: u64,
     pub found_bytes: u64,
     pub subdirectories: u32,
-    /// The first entry that names it.
+    /// The entry that names it: the one that `..` confirms, else the first.
     pub named_at: Option<(InodeNo, u32)>,
     /// A part of its content or index could not be read, or is impossible: a repair recounts it and rebuilds its
     /// index.

@@ -57,6 +57,11 @@ impl Cache {
         self.map.peek(key).is_some_and(|block| block.addr == addr)
     }
 
+    /// The place of a block in memory. That of a dirty block is the one that its pointer has.
+    pub fn place_of(&self, key: &BlockKey) -> Option<u32> {
+        self.map.peek(key).map(|block| block.addr)
+    }
+
     /// The digest kept with a block.
     pub fn digest(&mut self, key: &BlockKey) -> Option<(u32, &Digest)> {
         let block = self.map.get(key)?;

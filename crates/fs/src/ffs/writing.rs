@@ -5,7 +5,7 @@
 
 use super::Ffs;
 use super::alloc::{Run, Wish};
-use super::base::{BlockPlace, WriteId, addr_of};
+use super::base::{BlockPlace, WriteId};
 use super::inode::{CoreInode, Sequence};
 use super::map::data_key;
 use super::release::Freed;
@@ -43,7 +43,8 @@ impl Ffs {
         let mut new = NewWrite { after: after.to_vec(), ..NewWrite::default() };
         let (mut first, mut total) = (None, 0);
         for key in keys {
-            let addr = addr_of(self.known_ptr(key));
+            // Not by the pointers: an indirect block that has not changed may have left memory.
+            let addr = self.cache.place_of(key).expect("dirty blocks are in memory");
             let frags = self.files.core(key.ino).frags_of(&self.geo, key);
             first.get_or_insert(addr);
             total += frags;
@@ -263,7 +264,7 @@ impl Ffs {
     }
 
     /// Content was written as whole blocks: queues the blocks that are to be written at once: without clusters each block; with
-    /// them each full cluster, and a shorter one that cannot grow.
+    /// them each full cluster, and a shorter one that cannot grow or that the program has left (4.4BSD's `cluster_write`).
     pub(super) fn write_behind(&mut self) {
         let written = std::mem::take(&mut self.operation.written);
         for &(ino, index) in &written {
@@ -297,7 +298,12 @@ impl Ffs {
                     alone
                 }
             }
-            _ => alone,
+            Some(run) => {
+                // The program has moved on; the blocks behind it are written now.
+                self.queue_sequence(ino, run);
+                alone
+            }
+            None => alone,
         };
         let is_full = next.len >= self.sb.tuning.maxcontig.into();
         self.files.core_mut(ino).sequence = (!is_full).then_some(next);
@@ -309,10 +315,10 @@ impl Ffs {
         }
     }
 
-    /// True if a block lies right after the one before it.
-    fn is_behind(&mut self, key: &BlockKey) -> bool {
-        let before = self.known_ptr(&data_key(key.ino, key.fork, key.index.0 - 1));
-        before + self.geo.block_frags() == self.known_ptr(key)
+    /// True if a block lies right after the one before it; both are in memory.
+    fn is_behind(&self, key: &BlockKey) -> bool {
+        let before = self.cache.place_of(&data_key(key.ino, key.fork, key.index.0 - 1));
+        before.is_some_and(|before| Some(before + self.geo.block_frags()) == self.cache.place_of(key))
     }
 
     fn keys_of(ino: InodeNo, run: Sequence) -> Vec<BlockKey> {

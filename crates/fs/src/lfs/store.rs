@@ -16,9 +16,10 @@ use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
-    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, ReadPlan, Recharge, Scope, Space,
-    Store, StoreFacts, Ticket, padded, zero_buf,
+    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared, ReadPlan,
+    Recharge, Scope, Space, Store, StoreFacts, Ticket, padded, zero_buf,
 };
+use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, TimeNs};
 use std::ops::Range;
@@ -218,7 +219,7 @@ impl Store for Lfs {
     fn begin(&mut self, now: TimeNs, kind: OpKind, intents: &[Intent]) -> Outcome<Op> {
         self.standing.refuse()?;
         self.lay_out_declared(now, intents)?;
-        self.operation.chosen_ino = None;
+        self.operation.clear();
         let mut demand = Demand::default();
         for intent in intents {
             let looked = self.look_and_charge(intent, &mut demand);
@@ -337,6 +338,7 @@ impl Store for Lfs {
         self.operation
             .declared
             .finish(|ino| files.peek(ino).filter(|core| !core.freed).map(|core| &core.inode));
+        self.charge_tails();
         let touched = self.operation.end();
         for &ino in &touched {
             self.settle_record(ino);
@@ -369,6 +371,15 @@ impl Store for Lfs {
         })
     }
 
+    fn may_have_quotas(&self) -> bool {
+        // After a crash they may have been turned on since the checkpoint.
+        self.tables.features.compat & FEATURE_QUOTAS != 0 || !self.recovered.was_clean
+    }
+
+    fn note_quotas(&mut self) {
+        self.tables.features.compat |= FEATURE_QUOTAS;
+    }
+
     fn follow_charges(&mut self, follow: bool) {
         self.recharges.follow(follow);
     }
@@ -379,6 +390,22 @@ impl Store for Lfs {
 
     fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>> {
         self.list_inodes(from, found)
+    }
+
+    fn prepare_commit(
+        &mut self,
+        now: TimeNs,
+        scope: Scope,
+        preparation: &mut Preparation,
+    ) -> Outcome<Prepared> {
+        if self.options.read_only {
+            return Ok(Prepared::Rest);
+        }
+        let prepared = self.prepare(now, scope, Cause::Wanted, preparation)?;
+        if let Prepared::Whole(_) = prepared {
+            self.writer.jobs.want(self.writer.log.serial);
+        }
+        Ok(prepared)
     }
 
     fn commit(&mut self, now: TimeNs, scope: Scope) -> Outcome<Ticket> {

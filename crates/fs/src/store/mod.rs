@@ -372,6 +372,28 @@ pub enum Scope {
     All,
 }
 
+/// How far a caller of [`Store::prepare_commit`] has come; the store's own business.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Preparation {
+    /// The place in the order of changes where it began.
+    pub(crate) start: Option<u64>,
+    /// The batch that has everything up to there.
+    pub(crate) batch: Option<u64>,
+    /// Dirty blocks of content that it may still take.
+    pub(crate) content_blocks: Option<usize>,
+}
+
+/// The result of [`Store::prepare_commit`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prepared {
+    /// A part was done, and there may be more.
+    Part,
+    /// What is left is short: [`Store::commit`] does it.
+    Rest,
+    /// Everything that the scope had when the preparation began is on its way; durable as after a commit.
+    Whole(Ticket),
+}
+
 /// A point in the order of changes; a commit returns it, and it becomes durable later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub struct Ticket(pub u64);
@@ -472,6 +494,14 @@ pub trait Store: Send {
     /// Bytes of live space charged to the inode (st_blocks * 512). The caller has just looked at the inode.
     fn allocated_bytes(&self, ino: InodeNo) -> u64;
 
+    /// False if the store knows, without reading anything, that quotas have not been turned on.
+    fn may_have_quotas(&self) -> bool {
+        true
+    }
+
+    /// Quotas are on, so that [`Store::may_have_quotas`] says so at the next mount too.
+    fn note_quotas(&mut self) {}
+
     /// From now on, notes each change of [`Store::allocated_bytes`] of inodes in use, or stops that. A store that changes them only
     /// in operations, between [`Store::begin`] and [`Store::end`], has nothing to note.
     fn follow_charges(&mut self, _follow: bool) {}
@@ -487,6 +517,21 @@ pub trait Store: Send {
     /// # Errors
     /// `Need`.
     fn inodes_from(&mut self, from: InodeNo, found: &mut Vec<InodeNo>) -> Outcome<Option<InodeNo>>;
+
+    /// Does a short part of what [`Store::commit`] of that scope would do at once. A caller whom others wait for calls it as
+    /// long as it returns [`Prepared::Part`] and lets them in between. It ends however fast others write: `preparation`, new
+    /// at the beginning, says how far it has come.
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `ReadOnly`, `Io`.
+    fn prepare_commit(
+        &mut self,
+        _now: TimeNs,
+        _scope: Scope,
+        _preparation: &mut Preparation,
+    ) -> Outcome<Prepared> {
+        Ok(Prepared::Rest)
+    }
 
     /// Starts to make a scope durable: freezes the dirty blocks and queues them for writing. The scope is durable once
     /// [`Engine::durable`](crate::engine::Engine::durable) reaches the ticket.

@@ -34,7 +34,9 @@ pub use quotas::{LimitChange, QuotaLine, QuotaReport};
 
 use crate::error::Outcome;
 use crate::inode::{Inode, Kind};
-use crate::store::{self, Intent, Op, OpKind, Scope, Space, Store, StoreFacts, Ticket};
+use crate::store::{
+    self, Intent, Op, OpKind, Preparation, Prepared, Scope, Space, Store, StoreFacts, Ticket,
+};
 use crate::ufs::dir::Hints;
 use crate::ufs::quota::Quotas;
 use firnfs_format::{InodeNo, TimeNs};
@@ -215,6 +217,19 @@ impl<S: Store> Vfs<S> {
     /// Why the volume is read-only; `None` if it is writable.
     pub fn read_only(&self) -> Option<&str> {
         self.store.read_only()
+    }
+
+    /// A short part of a commit ahead of it; see [`Store::prepare_commit`].
+    ///
+    /// # Errors
+    /// `Need`, `Room`, `ReadOnly`, `Io`.
+    pub fn prepare_commit(
+        &mut self,
+        now: TimeNs,
+        scope: Scope,
+        preparation: &mut Preparation,
+    ) -> Outcome<Prepared> {
+        self.store.prepare_commit(now, scope, preparation)
     }
 
     /// Starts to make a scope durable; see [`Store::commit`].

@@ -8,6 +8,7 @@
 use super::{SetAttr, Vfs};
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::inode::Inode;
+use crate::mutation::{self, Mutation};
 use crate::store::{self, Intent, Op, OpKind, Owner, Store};
 use crate::ufs::quota::table::{Limits, Table, attribute};
 use crate::ufs::quota::{Class, Difference, Quotas, Usage};
@@ -60,9 +61,17 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub fn load_quotas(&mut self) -> Outcome<bool> {
+        if !self.store.may_have_quotas() {
+            return Ok(false);
+        }
         let tables = self.stored_tables()?;
         let is_on = tables[0].is_on;
         self.switch(is_on.then_some(tables));
+        if mutation::is_on(Mutation::UncountedUsage)
+            && let Some(quotas) = &mut self.quotas
+        {
+            quotas.count(TimeNs(0), &[], None);
+        }
         Ok(is_on)
     }
 
@@ -84,6 +93,9 @@ impl<S: Store> Vfs<S> {
 
     fn switch(&mut self, tables: Option<[Table; 2]>) {
         self.store.follow_charges(tables.is_some());
+        if tables.is_some() {
+            self.store.note_quotas();
+        }
         self.quotas = tables.map(|tables| Box::new(Quotas::new(tables)));
     }
 
@@ -264,7 +276,8 @@ impl<S: Store> Vfs<S> {
         Ok(())
     }
 
-    /// One operation, ordered with all on names: it is there after a crash if anything later is.
+    /// One operation, ordered with all on names: where a store keeps that order, it is there after a crash if anything later is. Other stores
+    /// write it with the next sync of the root directory, as a whole.
     fn store_tables(&mut self, now: TimeNs, tables: &[Table; 2]) -> Outcome<()> {
         let mut set = xattr::load(&mut self.store, InodeNo::ROOT)?;
         for class in Class::ALL {
@@ -272,7 +285,8 @@ impl<S: Store> Vfs<S> {
         }
         let replace = xattr::plan_replace(&mut self.store, InodeNo::ROOT, set)?;
         self.exempt(true, |vfs| {
-            let mut op = vfs.begin(now, OpKind::Names, |intents| replace.declare(intents))?;
+            let kind = if mutation::is_on(Mutation::LimitsApart) { OpKind::File } else { OpKind::Names };
+            let mut op = vfs.begin(now, kind, |intents| replace.declare(intents))?;
             replace.apply(&mut vfs.store, &mut op);
             vfs.end(op);
             Ok(())
@@ -343,7 +357,8 @@ impl<S: Store> Vfs<S> {
     fn take_recharges(&mut self, now: TimeNs, ended: Option<Option<InodeNo>>) {
         let Some(quotas) = &mut self.quotas else { return };
         for change in self.store.take_recharges() {
-            if !ended.is_some_and(|made| quotas.is_open(change.ino, made)) {
+            let is_known = ended.is_some_and(|made| quotas.is_open(change.ino, made));
+            if !is_known && !mutation::is_on(Mutation::ForgottenRecharges) {
                 quotas.recharge(now, &change);
             }
         }

@@ -68,7 +68,7 @@ pub fn run(setup: &Setup, runs: u32, progress: &mut dyn FnMut(f64)) -> Result<Ve
     numbered.map(measure).collect()
 }
 
-fn point(setup: &Setup, bytes: u64, runs: u32) -> Result<Point, LabError> {
+pub(super) fn point(setup: &Setup, bytes: u64, runs: u32) -> Result<Point, LabError> {
     let rig = Rig::new(setup)?;
     let written = rig.run(|program| write_runs(program, bytes, runs))?;
     let read = read_runs(&rig, bytes, runs)?;

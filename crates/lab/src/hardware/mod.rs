@@ -2,12 +2,13 @@
 //!
 //! `choose` finds disks and machines by name or file. [`disk_view`] describes a disk. `rig` runs the file system on a machine;
 //! [`bandwidth`], [`small_files`] and [`large_file`] are the papers' benchmarks on it, and `claims` compares them with the
-//! published results. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`. Page:
+//! published results; [`comparison`] compares the log with the Fast File System. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`. Page:
 //! docs/internals/simulated-hardware.md.
 
 pub mod bandwidth;
 mod choose;
 pub mod claims;
+pub mod comparison;
 pub mod disk_view;
 
 pub mod large_file;
@@ -20,7 +21,7 @@ pub use choose::{ChosenDisk, disk_names, find_disk, find_machine, machine_names}
 pub use firnfs_sim::CpuModel;
 pub use profile::Profile;
 pub use rig::Setup;
-pub use store_kind::StoreKind;
+pub use store_kind::{FastLayout, StoreKind};
 
 #[cfg(test)]
 mod tests;

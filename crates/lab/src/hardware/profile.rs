@@ -43,14 +43,14 @@ impl Profile {
         }
     }
 
-    pub(super) fn mkfs(self, size_bytes: u64, now: TimeNs) -> MkfsOptions {
+    pub(super) fn mkfs(self, block_bytes: u32, size_bytes: u64, now: TimeNs) -> MkfsOptions {
         let inline_max_bytes = match self {
             Self::Of1993 => 0,
             Self::Modern => 1024,
         };
         MkfsOptions {
             size_bytes,
-            block_bytes: 4096,
+            block_bytes,
             segment_bytes: 1 << 20,
             physical_block_bytes: 4096,
             inline_max_bytes,

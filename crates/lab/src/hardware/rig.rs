@@ -6,7 +6,7 @@
 
 use super::choose::{ChosenDisk, find_disk, find_machine};
 use super::profile::Profile;
-use super::store_kind::StoreKind;
+use super::store_kind::{FastLayout, StoreKind};
 use crate::error::LabError;
 use firnfs::FsError;
 use firnfs::engine::Engine;
@@ -25,6 +25,8 @@ use std::time::Duration;
 
 const START_NS: i64 = 700_000_000_000_000_000;
 const SEGMENT_BYTES: u64 = 1 << 20;
+/// Part of a call that is handled at a time: the papers' largest transfer.
+const PART_BYTES: usize = 64 << 10;
 
 type Disk = TimedDisk<Arc<MemDevice>>;
 
@@ -39,6 +41,10 @@ pub struct Setup {
     pub store: StoreKind,
     /// How the log is set up.
     pub profile: Profile,
+    /// Size of the log's blocks in bytes.
+    pub log_block_bytes: u32,
+    /// How the Fast File System is made.
+    pub fast: FastLayout,
     /// Memory for its cache.
     pub cache_bytes: u64,
     /// Dirty bytes at which it begins to write.
@@ -61,6 +67,8 @@ impl Setup {
             disk: find_disk("hp97560")?,
             store: StoreKind::Log,
             profile,
+            log_block_bytes: 4096,
+            fast: FastLayout::of_blocks(4096),
             cache_bytes: 8 << 20,
             write_threshold_bytes: 800 << 10,
             size_max_bytes: 4 << 30,
@@ -68,7 +76,8 @@ impl Setup {
         })
     }
 
-    /// Those of Sprite LFS, section 5.1: 32 MB of memory; it writes segments of 1 MB. Kernel processes write the log: the text says
+    /// Those of Sprite LFS, section 5.1: 32 MB of memory; it writes segments of 1 MB; SunOS has
+    /// blocks of 8 KB. Kernel processes write the log: the text says
     /// that the processor is saturated.
     ///
     /// # Errors
@@ -77,6 +86,7 @@ impl Setup {
         Ok(Self {
             cpu: find_machine("sun4-260")?,
             disk: find_disk("wren4")?,
+            fast: FastLayout::of_blocks(8192),
             cache_bytes: 16 << 20,
             write_threshold_bytes: 1 << 20,
             has_log_thread: true,
@@ -84,7 +94,7 @@ impl Setup {
         })
     }
 
-    /// Those of USENIX'95, section 2: BSD-LFS; it writes at 115 blocks (section 4).
+    /// Those of USENIX'95, section 2: BSD-LFS; it writes at 115 blocks (section 4); FFS has blocks of 8 KB.
     ///
     /// # Errors
     /// None with the files that come along.
@@ -92,6 +102,7 @@ impl Setup {
         Ok(Self {
             cpu: find_machine("sparcstation2")?,
             disk: find_disk("dsp3105")?,
+            fast: FastLayout::of_blocks(8192),
             cache_bytes: 16 << 20,
             write_threshold_bytes: 115 * 4096,
             ..Self::bsd_lfs(profile)?
@@ -135,8 +146,10 @@ impl Rig {
         let image = Arc::new(MemDevice::new(size_bytes));
         let now = TimeNs(START_NS);
         let made = match setup.store {
-            StoreKind::Log => format(&*image, &setup.profile.mkfs(size_bytes, now)),
-            StoreKind::Fast(variant) => format_ffs(&*image, &StoreKind::mkfs(variant, size_bytes, now)),
+            StoreKind::Log => format(&*image, &setup.profile.mkfs(setup.log_block_bytes, size_bytes, now)),
+            StoreKind::Fast(variant) => {
+                format_ffs(&*image, &StoreKind::mkfs(variant, &setup.fast, size_bytes, now))
+            }
         };
         made.map_err(failed("make a volume"))?;
         Ok(Self { setup: setup.clone(), clock: Arc::new(VirtualClock::at(START_NS)), image })
@@ -149,8 +162,11 @@ impl Rig {
         let transfer_max_bytes = params.transfer_max_bytes.unwrap_or(u64::MAX);
         let machine = Arc::new(Machine::new(cpu.clone(), self.clock.clone()));
         let timed = Arc::new(TimedDisk::of(self.image.clone(), self.clock.clone(), params, cpu.command_ns()));
-        let device: Arc<dyn Device> =
-            Arc::new(MachineDisk::new(timed.clone(), machine.clone(), transfer_max_bytes));
+        let hosted = MachineDisk::new(timed.clone(), machine.clone(), transfer_max_bytes);
+        let device: Arc<dyn Device> = match self.setup.store {
+            StoreKind::Log => Arc::new(hosted),
+            StoreKind::Fast(_) => Arc::new(hosted.without_segments()),
+        };
         let (atime, clock) = (AtimeMode::Noatime, self.clock.clone());
         match self.setup.store {
             StoreKind::Log => {
@@ -185,7 +201,18 @@ impl Rig {
         has_background: bool,
         program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
-        let context = Program { volume, counters, machine, disk: timed, clock: &self.clock };
+        let block_bytes = match self.setup.store {
+            StoreKind::Log => self.setup.log_block_bytes,
+            StoreKind::Fast(_) => self.setup.fast.block_bytes,
+        };
+        let context = Program {
+            volume,
+            counters,
+            machine,
+            disk: timed,
+            clock: &self.clock,
+            block_bytes: u64::from(block_bytes),
+        };
         if !has_background {
             let done = program(&context)?;
             volume.close().map_err(failed("unmount"))?;
@@ -285,6 +312,7 @@ pub(super) struct Program<'a> {
     machine: &'a Machine,
     disk: &'a Disk,
     clock: &'a VirtualClock,
+    block_bytes: u64,
 }
 
 impl Program<'_> {
@@ -316,6 +344,10 @@ impl Program<'_> {
         self.machine.spend_ns(cpu.system_call_ns() + cpu.blocks_ns(blocks) + more_ns);
     }
 
+    fn transfer_ns(&self, bytes: usize) -> i64 {
+        self.machine.cpu().transfer_in_ns(bytes as u64, self.block_bytes)
+    }
+
     /// creat(2) or mkdir(2) in a directory of that many entries: searches it, then changes a block of it and a block of
     /// inodes.
     pub fn make(&self, parent: InodeNo, name: &str, kind: Kind, entries: u64) -> Result<InodeNo, LabError> {
@@ -344,19 +376,26 @@ impl Program<'_> {
         self.volume.close_file(ino).map_err(failed("close"))
     }
 
-    /// write(2): each block is handled and copied.
+    /// write(2): each block is handled and copied; a long call by parts, so that the disk may begin with the first ones.
     pub fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) -> Result<(), LabError> {
-        self.spend(0, self.machine.cpu().transfer_ns(bytes.len() as u64));
-        self.volume.write(ino, at_bytes, bytes).map_err(failed("write"))
+        self.spend(0, 0);
+        for (at_bytes, part) in (at_bytes..).step_by(PART_BYTES).zip(bytes.chunks(PART_BYTES)) {
+            self.machine.spend_ns(self.transfer_ns(part.len()));
+            self.volume.write(ino, at_bytes, part).map_err(failed("write"))?;
+        }
+        Ok(())
     }
 
-    /// read(2): each block is handled and copied once it is in memory.
+    /// read(2): each block is handled and copied once it is in memory; a long call by parts.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<(), LabError> {
-        let len = self.volume.read(ino, at_bytes, out).map_err(failed("read"))?;
-        if len != out.len() {
-            return Err(LabError::WrongData { path: "file".into(), at_bytes: at_bytes + len as u64 });
+        for (at_bytes, part) in (at_bytes..).step_by(PART_BYTES).zip(out.chunks_mut(PART_BYTES)) {
+            let len = self.volume.read(ino, at_bytes, part).map_err(failed("read"))?;
+            if len != part.len() {
+                return Err(LabError::WrongData { path: "file".into(), at_bytes: at_bytes + len as u64 });
+            }
+            self.machine.spend_ns(self.transfer_ns(len));
         }
-        self.spend(0, self.machine.cpu().transfer_ns(len as u64));
+        self.spend(0, 0);
         Ok(())
     }
 

@@ -57,14 +57,19 @@ pub fn run(setup: &Setup, files: u64, progress: &mut dyn FnMut(f64)) -> Result<F
     let mut faster = vec![(1.0, rates.create.files_per_s)];
     for times in [2.0, 4.0] {
         let setup = Setup { cpu: setup.cpu.faster(times), ..setup.clone() };
-        let phase = Rig::new(&setup)?.run(|program| create(program, files))?;
-        faster.push((times, rate(&phase, files).files_per_s));
+        faster.push((times, create_rate(&setup, files)?));
         progress(faster.len() as f64);
     }
     Ok(Figure { rates, faster })
 }
 
-fn rates(setup: &Setup, files: u64) -> Result<Rates, LabError> {
+/// Files created a second, and nothing else.
+pub(super) fn create_rate(setup: &Setup, files: u64) -> Result<f64, LabError> {
+    let phase = Rig::new(setup)?.run(|program| create(program, files))?;
+    Ok(rate(&phase, files).files_per_s)
+}
+
+pub(super) fn rates(setup: &Setup, files: u64) -> Result<Rates, LabError> {
     let rig = Rig::new(setup)?;
     let created = rig.run(|program| create(program, files))?;
     let read = rig.run(|program| read(program, files))?;

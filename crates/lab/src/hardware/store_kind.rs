@@ -1,4 +1,4 @@
-//! `StoreKind`: which file system a benchmark runs, the log or a variant of the Fast File System.
+//! `StoreKind`: which file system a benchmark runs, the log or a variant of the Fast File System; `FastLayout`: how that one is made.
 
 use firnfs::ffs::{MkfsOptions, Options, Variant};
 use firnfs_format::TimeNs;
@@ -11,6 +11,52 @@ pub enum StoreKind {
     Log,
     /// The Fast File System.
     Fast(Variant),
+}
+
+/// How a paper made its Fast File System, where that differs from the variant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FastLayout {
+    /// Size of a block in bytes; fragments have 1 KiB.
+    pub block_bytes: u32,
+    /// Blocks of gap after a contiguous run; `None`: as the variant.
+    pub gap_blocks: Option<u32>,
+    /// Length of a cylinder group in bytes; `None`: as long as can be.
+    pub group_bytes: Option<u64>,
+    /// Contiguous blocks at most; `None`: as the variant.
+    pub cluster_blocks: Option<u32>,
+    /// A full cluster moves to where it is contiguous before it is written.
+    pub reallocates: bool,
+    /// The first indirect block stays in the inode's group (NoSwitch).
+    pub no_switch: bool,
+}
+
+impl FastLayout {
+    /// A variant as it is, with blocks of that size.
+    #[must_use]
+    pub fn of_blocks(block_bytes: u32) -> Self {
+        Self {
+            block_bytes,
+            gap_blocks: None,
+            group_bytes: None,
+            cluster_blocks: None,
+            reallocates: false,
+            no_switch: false,
+        }
+    }
+
+    fn tuning(&self, variant: Variant) -> Tuning {
+        let tuning = variant.tuning(self.block_bytes);
+        let sectors_per_s = tuning.track_sectors * tuning.rps;
+        let rotdelay = |blocks: u32| blocks * (self.block_bytes / 512) * 1000 / sectors_per_s;
+        Tuning {
+            cpc: 0,
+            rotdelay_ms: self.gap_blocks.map_or(tuning.rotdelay_ms, rotdelay),
+            maxcontig: self.cluster_blocks.unwrap_or(tuning.maxcontig),
+            reallocates: self.reallocates,
+            no_switch: self.no_switch,
+            ..tuning
+        }
+    }
 }
 
 impl std::str::FromStr for StoreKind {
@@ -44,13 +90,13 @@ impl StoreKind {
         }
     }
 
-    /// Blocks of 4 KiB and fragments of 1 KiB (BSD-LFS 5); gaps, but no tables of rotational positions (`cpc` = 0, USENIX'95 3).
-    pub(super) fn mkfs(variant: Variant, size_bytes: u64, now: TimeNs) -> MkfsOptions {
-        let block_bytes = 4096;
+    /// Fragments of 1 KiB (BSD-LFS 5); gaps, but no tables of rotational positions (`cpc` = 0, USENIX'95 3).
+    pub(super) fn mkfs(variant: Variant, layout: &FastLayout, size_bytes: u64, now: TimeNs) -> MkfsOptions {
         MkfsOptions {
-            block_bytes,
+            block_bytes: layout.block_bytes,
             frag_bytes: 1024,
-            tuning: Tuning { cpc: 0, ..variant.tuning(block_bytes) },
+            group_bytes: layout.group_bytes,
+            tuning: layout.tuning(variant),
             uuid: *b"firnfs: machines",
             hash_key: [19, 93],
             now,
@@ -71,8 +117,8 @@ impl StoreKind {
             Self::Fast(_) => Some(&[
                 "inodes have 256 bytes instead of 128, and directories come in whole blocks",
                 "the reader waits for the cluster that is read ahead",
-                "a write that has to be durable ends with a flush; segments' copies and checksums are charged for all writes",
-                "gaps are those of the HP 97560; one block size for all papers: 4 KiB, SunOS and USENIX'95 section 3 had 8",
+                "a write that has to be durable ends with a flush",
+                "gaps are whole blocks, counted with the sectors and the speed of the HP 97560 on every disk",
             ]),
         }
     }

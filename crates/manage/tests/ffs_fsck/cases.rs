@@ -212,6 +212,31 @@ pub fn cases() -> Vec<Case> {
             lost: &["wide/a name in the wide directory 3"],
         },
         Case {
+            name: "a second name of a directory, in a directory before the one that `..` names",
+            damage: |f| {
+                let deep = f.ino("dir/sub/deep").0;
+                f.edit_entry("", "small", |record| {
+                    record[..8].copy_from_slice(&deep.to_le_bytes());
+                    record[11] = Kind::Directory as u8;
+                });
+            },
+            kinds: &["EntrySecond", "LostFile"],
+            lost: &["small"],
+        },
+        Case {
+            name: "a directory's second name, and its parent is itself below it",
+            damage: |f| {
+                let (sub, deep) = (f.ino("dir/sub").0, f.ino("dir/sub/deep").0);
+                f.edit_inode("dir/sub", |inode| inode.node = deep);
+                f.edit_entry("dir/sub/deep", "link", |record| {
+                    record[..8].copy_from_slice(&sub.to_le_bytes());
+                    record[11] = Kind::Directory as u8;
+                });
+            },
+            kinds: &["EntrySecond", "DotDot", "LostFile"],
+            lost: &["dir/sub/deep/link"],
+        },
+        Case {
             name: "a directory with another parent",
             damage: |f| f.edit_inode("dir/sub/deep", |inode| inode.node = InodeNo::ROOT.0),
             kinds: &["DotDot"],

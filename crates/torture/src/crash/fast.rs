@@ -74,7 +74,11 @@ impl Mounted for FastVolume {
             let is_parent = has_home && entry.path.is_empty();
             Entry { nlink: entry.nlink - u32::from(is_parent), ..entry.clone() }
         });
-        Ok(Tree::new(entries.collect()))
+        Ok(Tree::new(entries.collect()).with_quotas(tree.quotas().clone()))
+    }
+
+    fn enforce_quotas(&mut self) -> Result<(), String> {
+        self.0.enforce_quotas()
     }
 
     fn unmount(self: Box<Self>) -> Result<(), String> {

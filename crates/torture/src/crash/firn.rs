@@ -4,6 +4,7 @@ use firnfs_manage::LogVolume;
 mod damage;
 mod nameless;
 mod operations;
+mod quotas;
 mod readers;
 
 use super::contents::{Plan, Shared};
@@ -113,6 +114,8 @@ impl Firn {
                 firn.mkfs.size_bytes = TINY_BYTES + 2 * more_logs * u64::from(firn.mkfs.segment_bytes);
                 // It is cleaned again and again, and its victims are read in part.
                 firn.options.medium = Medium::HEADLESS;
+                // A pass takes many steps.
+                firn.options.commit_step_items = 8;
             }
             // Operations find batches half laid out.
             Made::ShortSteps => firn.options.commit_step_items = 2,
@@ -261,7 +264,7 @@ impl<S: Engine> Mounted for OpenVolume<S> {
     fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
         self.clock.advance_ns(OP_NS);
         self.carry_out(op).map_err(|e| match e {
-            FsError::NoSpace => Refusal::NoSpace,
+            FsError::NoSpace | FsError::OverQuota => Refusal::NoSpace,
             FsError::NotFound
             | FsError::Exists
             | FsError::NotDirectory
@@ -282,6 +285,10 @@ impl<S: Engine> Mounted for OpenVolume<S> {
 
     fn tree_sharing(&mut self, shared: &Shared<'_>) -> Result<Tree, String> {
         self.walk(Some(shared))
+    }
+
+    fn enforce_quotas(&mut self) -> Result<(), String> {
+        OpenVolume::enforce_quotas(self)
     }
 
     fn unmount(mut self: Box<Self>) -> Result<(), String> {
@@ -338,7 +345,8 @@ impl<S: Engine> OpenVolume<S> {
             }
             entries.push(self.entry(path.clone(), &attr, shared).map_err(place)?);
         }
-        Ok(Tree::new(entries))
+        let quotas = self.quotas(&entries)?;
+        Ok(Tree::new(entries).with_quotas(quotas))
     }
 
     /// All names in a directory: a call ends early if blocks must be read first, so the end is reached when a call finds
@@ -382,8 +390,8 @@ impl<S: Engine> OpenVolume<S> {
             (NodeKind::File, None) => Arc::new(self.content(attr.ino)?),
             _ => Arc::new(content),
         };
-        let (ino, nlink, mode) = (attr.ino.0, attr.nlink, attr.mode);
-        Ok(Entry { path, kind, ino, nlink, mode, content, xattrs: self.xattrs(attr.ino)? })
+        let (ino, nlink, mode, owner) = (attr.ino.0, attr.nlink, attr.mode, (attr.uid, attr.gid));
+        Ok(Entry { path, kind, ino, nlink, mode, owner, content, xattrs: self.xattrs(attr.ino)? })
     }
 
     /// The content of a file: read, unless it is known.

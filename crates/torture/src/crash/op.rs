@@ -1,7 +1,9 @@
 //! Operations of the crash explorer: changes of a file system, and syncs.
 
+use super::quota::Bounds;
 use super::tree::NodeKind;
 use super::world::AclSpec;
+use firnfs::ufs::quota::Class;
 use std::fmt;
 
 /// One operation. Paths are relative to the root, without a leading slash; the root itself is "".
@@ -170,6 +172,35 @@ pub enum Op {
         /// As in `SetAcl`.
         default: bool,
     },
+    /// Makes an empty regular file that belongs to a user and a group.
+    CreateFor {
+        /// Its name.
+        path: String,
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
+    /// Gives a file to another user and group.
+    Chown {
+        /// The file or directory.
+        path: String,
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
+    /// Turns quotas on or off.
+    TurnQuotas(bool),
+    /// Sets what a user or group may have.
+    SetLimits {
+        /// User or group.
+        class: Class,
+        /// Which; never the superuser.
+        id: u32,
+        /// The limits.
+        bounds: Bounds,
+    },
     /// Opens a regular file and plans to read all of it; [`Op::FinishRead`] later reads the blocks from the disk.
     BeginRead(String),
     /// Carries out the planned reads: they must return the content at the time when they were planned.
@@ -188,6 +219,8 @@ pub enum Op {
         /// How much, in milliseconds.
         ms: u64,
     },
+    /// Does the next part of an fsync of a file or directory and goes on: nothing is promised yet.
+    PartOfFsync(String),
     /// Unmounts cleanly and mounts again.
     Remount,
 }
@@ -259,6 +292,15 @@ impl fmt::Display for Op {
             Self::RemoveXattr { path, name } => write!(f, "removexattr {path} {name}"),
             Self::SetAcl { path, default, acl } => write!(f, "set-acl{} {path} {acl}", inherited(*default)),
             Self::RemoveAcl { path, default } => write!(f, "remove-acl{} {path}", inherited(*default)),
+            Self::CreateFor { path, uid, gid } => write!(f, "create {path} for {uid}:{gid}"),
+            Self::Chown { path, uid, gid } => write!(f, "chown {uid}:{gid} {path}"),
+            Self::TurnQuotas(true) => f.write_str("quotas-on"),
+            Self::TurnQuotas(false) => f.write_str("quotas-off"),
+            Self::SetLimits { class, id, bounds } => write!(
+                f,
+                "set-limits {class:?} {id} {}:{} bytes, {}:{} inodes",
+                bounds.bytes_soft, bounds.bytes_hard, bounds.inodes_soft, bounds.inodes_hard
+            ),
             Self::BeginRead(path) => write!(f, "begin-read {path}"),
             Self::FinishRead => f.write_str("finish-read"),
             Self::Fsync(path) if path.is_empty() => f.write_str("fsync ."),
@@ -266,6 +308,7 @@ impl fmt::Display for Op {
             Self::Sync => f.write_str("sync"),
             Self::Idle { ms } => write!(f, "idle {ms} ms"),
             Self::Step { ms } => write!(f, "step {ms} ms"),
+            Self::PartOfFsync(path) => write!(f, "part-of-fsync {path}"),
             Self::Remount => f.write_str("remount"),
         }
     }

@@ -5,8 +5,11 @@
 //!
 //! 1. names(k) = names of the tree, `names_floor <= k <= begun`, where `names_floor` is the end of the last operation
 //!    among the `ended` ones that makes names durable (any sync; an fsync flushes every earlier name operation);
-//! 2. for each name, its file f in `worlds[k]` and some floor(f, k): mode and attributes are those of one version of f
-//!    in `worlds[floor..=begun]`; the size is that of a version; and each block, cut at that size, is that of a version.
+//! 2. for each name, its file f in `worlds[k]` and some floor(f, k): owner, mode and attributes are those of one version of f
+//!    in `worlds[floor..=begun]` (where names are only ordered, owner and mode are of one version, attributes of another); the size is
+//!    that of a version; and each block, cut at that size, is that of a version;
+//! 3. limits, and whether quotas are on, are those of `worlds[k]`: they change with the names. Where names are only ordered, they are those of
+//!    a world since the last sync of the root directory or of everything.
 //!
 //! floor(f, k) is the end of the last sync of f (or of everything), or of the last rename of f among the first k operations
 //! if that is later: a rename never appears before data that was accepted earlier, and neither does the first name of a
@@ -16,7 +19,7 @@ use super::BLOCK_BYTES;
 use super::op::Op;
 use super::subject::Promise;
 use super::tree::{Entry, NodeKind, Tree};
-use super::world::{FileId, Node, World};
+use super::world::{FileId, Node, ROOT, World};
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::Hasher128 as _;
 use std::collections::BTreeMap;
@@ -84,6 +87,12 @@ impl Record {
     #[must_use]
     pub fn world(&self) -> &World {
         self.worlds.last().expect("never empty")
+    }
+
+    /// Whether quotas were ever on.
+    #[must_use]
+    pub fn has_quotas(&self) -> bool {
+        self.worlds.iter().any(|world| world.quotas().are_on == Some(true))
     }
 
     /// Operations so far.
@@ -162,13 +171,13 @@ impl Record {
         let mut reason = None;
         // The newest first, which is usually the one.
         for k in (floor..=window.begun).rev().filter(|k| self.signatures[*k] == signature) {
-            match self.judge_files(tree, k, window) {
+            match self.judge_quotas(tree, k, window).and_then(|()| self.judge_files(tree, k, window)) {
                 Ok(()) => return Ok(()),
                 Err(why) => reason = reason.or(Some(why)),
             }
         }
         if self.half_done(window).is_some_and(|half| half.signature() == signature) {
-            return Ok(());
+            return self.judge_quotas(tree, window.begun - 1, window);
         }
         Err(reason.unwrap_or_else(|| self.explain_names(tree, signature, window)))
     }
@@ -197,6 +206,19 @@ impl Record {
         )
     }
 
+    fn judge_quotas(&self, tree: &Tree, k: usize, window: Window) -> Result<(), String> {
+        let versions = match self.promise {
+            Promise::Whole => k..=k,
+            Promise::Ordered => self.file_floor(ROOT, k, window.ended)..=window.begun,
+        };
+        let mut reasons = versions.clone().rev().map(|n| self.worlds[n].quotas().same(tree.quotas()));
+        let last = reasons.next().expect("a range with an end");
+        if last.is_ok() || reasons.any(|same| same.is_ok()) {
+            return Ok(());
+        }
+        last.map_err(|why| format!("{why} (as after operations {versions:?})"))
+    }
+
     fn judge_files(&self, tree: &Tree, k: usize, window: Window) -> Result<(), String> {
         let names = &self.names[k];
         debug_assert_eq!(names.len(), tree.entries().len(), "equal signatures");
@@ -217,12 +239,21 @@ impl Record {
         let allowed = |what: &str| {
             format!("{what} of {:?} is of no moment from operation {floor} to {}", entry.path, window.begun)
         };
-        let same_attributes = |node: &&Node| node.mode == entry.mode && node.xattrs == entry.xattrs;
-        if !versions.iter().any(same_attributes) {
+        let same_inode = |node: &Node| (node.mode, node.owner) == (entry.mode, entry.owner);
+        let same_xattrs = |node: &Node| node.xattrs == entry.xattrs;
+        let is_known = match self.promise {
+            Promise::Whole => versions.iter().any(|node| same_inode(node) && same_xattrs(node)),
+            // An inode that is written before its new blocks has the old set.
+            Promise::Ordered => {
+                versions.iter().any(|node| same_inode(node)) && versions.iter().any(|node| same_xattrs(node))
+            }
+        };
+        if !is_known {
             return Err(format!(
-                "{}: mode {:o}, {} xattrs",
+                "{}: mode {:o}, owner {:?}, {} xattrs",
                 allowed("the set of attributes"),
                 entry.mode,
+                entry.owner,
                 entry.xattrs.len()
             ));
         }

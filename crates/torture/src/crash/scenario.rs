@@ -9,7 +9,7 @@
 //! * `stale-N.1`: overwrites the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `mend-N`: a random history from seed N, then damage, then interrupted repairs, see the module `mending`.
 //! * `split-N`: a mirror whose halves were used separately, see the module `split`.
-//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`: histories with a focus, see [`Shape`].
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`, `quotas-N`: histories with a focus, see [`Shape`].
 
 use super::generate::random_ops;
 use super::mending;
@@ -195,7 +195,7 @@ impl fmt::Display for Scenario {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, \
-         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED or clean-SEED)"
+         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED, stepped-SEED, clean-SEED or quotas-SEED)"
 )]
 pub struct UnknownScenario(String);
 
@@ -335,7 +335,9 @@ fn with_tag(mut op: Op, new: u64) -> Op {
 /// The target of an fsync after the operation.
 fn target(op: &Op) -> &str {
     match op {
-        Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) => path,
+        Op::Create(path) | Op::Mkdir(path) | Op::Mkfifo(path) | Op::Fsync(path) | Op::PartOfFsync(path) => {
+            path
+        }
         // A removed file cannot be synced, but its directory can.
         Op::Unlink(path) | Op::UnlinkOpen(path) | Op::Rmdir(path) => {
             path.rsplit_once('/').map_or("", |(parent, _)| parent)
@@ -348,6 +350,8 @@ fn target(op: &Op) -> &str {
         | Op::SetAcl { path, .. }
         | Op::RemoveAcl { path, .. }
         | Op::BeginRead(path)
+        | Op::CreateFor { path, .. }
+        | Op::Chown { path, .. }
         | Op::Write { path, .. }
         | Op::Truncate { path, .. }
         | Op::Punch { path, .. }
@@ -358,6 +362,8 @@ fn target(op: &Op) -> &str {
         | Op::FinishRead
         | Op::CloseOpen
         | Op::MakeUnnamed { .. }
+        | Op::TurnQuotas(_)
+        | Op::SetLimits { .. }
         | Op::FsyncUnnamed
         | Op::Sync
         | Op::Idle { .. }
@@ -420,6 +426,7 @@ mod tests {
             "tight-3",
             "clean-4",
             "split-2",
+            "quotas-3",
         ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);

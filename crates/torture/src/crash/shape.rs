@@ -1,9 +1,10 @@
 //! Histories with a focus that neither bounded enumeration nor an even mixture reaches: directories of many blocks and of many
 //! names, open files without names, volumes with hardly any room while all logs are written, files that are put in order in
-//! idle time.
+//! idle time, quotas.
 
 use super::generate::random_op;
 use super::op::Op;
+use super::quota_ops;
 use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;
@@ -34,10 +35,12 @@ pub enum Shape {
     /// A tiny volume whose segments are either nearly empty or needed: the cleaner moves the little live data, and its victims
     /// are rewritten at once, while readers are slow.
     Clean,
+    /// Users and groups with quotas: files change their owners and sizes, limits are set, and met.
+    Quotas,
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 7] = [
+const NAMES: [(&str, Shape); 8] = [
     ("wide", Shape::Wide),
     ("crowded", Shape::Crowded),
     ("open", Shape::Open),
@@ -45,6 +48,7 @@ const NAMES: [(&str, Shape); 7] = [
     ("scattered", Shape::Scattered),
     ("stepped", Shape::Stepped),
     ("clean", Shape::Clean),
+    ("quotas", Shape::Quotas),
 ];
 
 impl Shape {
@@ -69,6 +73,7 @@ impl Shape {
             Self::Scattered => scattered(seed),
             Self::Stepped => stepped(seed),
             Self::Clean => clean(seed),
+            Self::Quotas => quota_ops::ops(seed),
         }
     }
 
@@ -81,26 +86,27 @@ impl Shape {
             Self::Scattered => 2000,
             Self::Stepped => 3000,
             Self::Clean => 4000,
+            Self::Quotas => 2000,
         }
     }
 }
 
 /// Operations with the resulting world.
 #[derive(Default)]
-struct History {
-    ops: Vec<Op>,
-    world: World,
+pub(super) struct History {
+    pub ops: Vec<Op>,
+    pub world: World,
 }
 
 impl History {
     /// Adds an operation; leaves out invalid ones.
-    fn push(&mut self, op: Op) {
+    pub fn push(&mut self, op: Op) {
         if self.world.apply(&op).is_ok() {
             self.ops.push(op);
         }
     }
 
-    fn files(&self, under: &str) -> Vec<String> {
+    pub fn files(&self, under: &str) -> Vec<String> {
         let files = self
             .world
             .list()
@@ -222,6 +228,15 @@ fn stepped(seed: u64) -> Vec<Op> {
         for _ in 0..rng.random_range(4..24) {
             stepped_op(&mut history, &mut rng, seed);
             history.push(Op::Step { ms: rng.random_range(0..3) });
+        }
+        // The same with batches of single files, which others fill.
+        let synced = history.files("D/").choose(&mut rng).cloned();
+        if let Some(path) = synced {
+            for _ in 0..rng.random_range(2..12) {
+                stepped_op(&mut history, &mut rng, seed);
+                history.push(Op::PartOfFsync(path.clone()));
+            }
+            history.push(Op::Fsync(path));
         }
         if rng.random_bool(0.3) {
             history.push(Op::Sync);

@@ -165,6 +165,14 @@ pub trait Mounted {
         self.tree()
     }
 
+    /// Requires that quotas, if they are on, are enforced, and that usage stays right. It changes the volume.
+    ///
+    /// # Errors
+    /// What is not enforced, as text.
+    fn enforce_quotas(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Unmounts cleanly. Dropping it instead simulates a crash of the program.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! `Tree`: everything visible on a mounted volume.
 
+use super::quota::Quotas;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct Entry {
     pub nlink: u32,
     /// Permission bits.
     pub mode: u16,
+    /// User and group.
+    pub owner: (u32, u32),
     /// Content of a file, target of a symbolic link, number of a device (little endian), else empty. Shared by the trees in
     /// which it was found to be the same.
     pub content: Arc<Vec<u8>>,
@@ -47,6 +50,7 @@ pub struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tree {
     entries: Vec<Entry>,
+    quotas: Quotas,
 }
 
 impl Tree {
@@ -54,7 +58,19 @@ impl Tree {
     #[must_use]
     pub fn new(mut entries: Vec<Entry>) -> Self {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { entries }
+        Self { entries, quotas: Quotas::default() }
+    }
+
+    /// With quotas as the volume says.
+    #[must_use]
+    pub fn with_quotas(self, quotas: Quotas) -> Self {
+        Self { quotas, ..self }
+    }
+
+    /// Limits, and whether quotas are on.
+    #[must_use]
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// Compares with another tree: the same names with the same types, permissions, link counts, content and attributes. Inode
@@ -86,7 +102,7 @@ impl Tree {
     /// The first difference, as text.
     pub fn same(&self, other: &Self) -> Result<(), String> {
         if self.entries == other.entries {
-            return Ok(());
+            return self.quotas.same(&other.quotas);
         }
         let pair = self.entries.iter().zip(&other.entries).find(|(here, there)| here != there);
         let path = pair.map_or("a name at the end", |(here, _)| here.path.as_str());

@@ -1,7 +1,8 @@
 //! The rules by which one image is judged.
 //!
 //! 1. Before anything writes to it, fsck finds no damage, and a read-only mount finds a state that a crash may leave.
-//! 2. A read-write mount finds the same, to the last byte.
+//! 2. A read-write mount finds the same, to the last byte. If the history had quotas, they are on if they should be, usage is what the files
+//!    add up to, and hard limits hold.
 //! 3. After it fsck finds no damage. This is checked always if the mount wrote to the log, else every [`CHECK_AGAIN_EVERY`]-th
 //!    time (a mount that only writes what is stored twice leaves the log as the first check found it).
 //!
@@ -91,7 +92,14 @@ impl<'s> Verdict<'s> {
             mounted.tree()
         };
         let after = after.map_err(|why| format!("cannot be walked: {why}"))?;
+        let enforced = if record.has_quotas() {
+            // A read-only mount does not say whether quotas are on.
+            record.judge(&after, window).and_then(|()| mounted.enforce_quotas())
+        } else {
+            Ok(())
+        };
         drop(mounted);
+        enforced.map_err(|why| format!("mounted read-write: {why}"))?;
         before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
         if is_turn || self.check && device.wrote_to_log.load(Relaxed) {
             let device = Arc::new(Recall::new(device.inner.image(), reads()));

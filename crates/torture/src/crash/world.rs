@@ -8,6 +8,7 @@ mod acl;
 pub use acl::{AclSpec, acl_name};
 
 use super::op::{Op, pattern};
+use super::quota::Quotas;
 use super::tree::{Entry, NodeKind, Tree, names_signature};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub type FileId = u64;
 pub(super) struct Node {
     pub kind: NodeKind,
     pub mode: u16,
+    /// User and group.
+    pub owner: (u32, u32),
     /// Content of a file, target of a symbolic link, number of a device (little endian).
     pub content: Vec<u8>,
     /// As in [`Entry::xattrs`].
@@ -35,9 +38,11 @@ pub struct World {
     next: FileId,
     /// Files that never had a name and may still get one, the oldest first.
     unnamed: Vec<FileId>,
+    quotas: Quotas,
 }
 
-const ROOT: FileId = 0;
+/// The root directory.
+pub(super) const ROOT: FileId = 0;
 
 /// Permission bits of files, links and FIFOs as the explorer makes them.
 pub const FILE_MODE: u16 = 0o644;
@@ -51,18 +56,25 @@ impl World {
     #[must_use]
     pub fn new() -> Self {
         let root = Node::new(NodeKind::Directory, Vec::new());
-        Self { nodes: BTreeMap::from([(ROOT, Arc::new(root))]), next: ROOT + 1, unnamed: Vec::new() }
+        Self {
+            nodes: BTreeMap::from([(ROOT, Arc::new(root))]),
+            next: ROOT + 1,
+            unnamed: Vec::new(),
+            quotas: Quotas::off(),
+        }
     }
 
     /// The world that a walk found: the start of the next round of a history.
     #[must_use]
     pub fn of_tree(tree: &Tree) -> Self {
-        let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new() };
+        let quotas = tree.quotas().clone();
+        let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new(), quotas };
         let mut by_ino: BTreeMap<u64, FileId> = BTreeMap::new();
         for entry in tree.entries() {
             let id = *by_ino.entry(entry.ino).or_insert_with(|| {
                 let node = Node {
                     mode: entry.mode,
+                    owner: entry.owner,
                     xattrs: entry.xattrs.clone(),
                     ..Node::new(entry.kind, entry.content.to_vec())
                 };
@@ -121,8 +133,25 @@ impl World {
             }
             Op::SetAcl { path, default, acl } => self.set_acl(path, *default, acl),
             Op::RemoveAcl { path, default } => self.remove_acl(path, *default),
+            Op::CreateFor { path, uid, gid } => {
+                let node = Node { owner: (*uid, *gid), ..Node::new(NodeKind::File, Vec::new()) };
+                self.make(path, node)
+            }
+            Op::Chown { path, uid, gid } => {
+                let id = self.find(path).ok_or("no such file")?;
+                self.node_mut(id).owner = (*uid, *gid);
+                Ok(())
+            }
+            Op::TurnQuotas(are_on) => {
+                self.quotas.are_on = Some(*are_on);
+                Ok(())
+            }
+            Op::SetLimits { class, id, bounds } => {
+                self.quotas.set(*class, *id, *bounds);
+                Ok(())
+            }
             Op::BeginRead(path) => self.file_mut(path).map(drop),
-            Op::Fsync(path) => self.find(path).map(drop).ok_or("no such file"),
+            Op::Fsync(path) | Op::PartOfFsync(path) => self.find(path).map(drop).ok_or("no such file"),
             Op::MakeUnnamed { len_bytes, tag } => {
                 let mut node = Node::new(NodeKind::File, pattern(*tag, 0, *len_bytes));
                 node.inherit(&self.nodes[&ROOT]);
@@ -189,11 +218,18 @@ impl World {
                 ino: id + 1,
                 nlink: nlink as u32,
                 mode: node.mode,
+                owner: node.owner,
                 content: Arc::new(node.content.clone()),
                 xattrs: node.xattrs.clone(),
             }
         };
-        Tree::new(names.iter().map(entry).collect())
+        Tree::new(names.iter().map(entry).collect()).with_quotas(self.quotas.clone())
+    }
+
+    /// Limits, and whether quotas are on.
+    #[must_use]
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// Adopts the content of one file that a walk found: after a write that was refused half way.
@@ -415,6 +451,6 @@ impl Node {
             NodeKind::Symlink => 0o777,
             _ => FILE_MODE,
         };
-        Self { kind, mode, content, xattrs: BTreeMap::new(), children: BTreeMap::new() }
+        Self { kind, mode, owner: (0, 0), content, xattrs: BTreeMap::new(), children: BTreeMap::new() }
     }
 }

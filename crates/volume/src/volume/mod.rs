@@ -17,7 +17,7 @@ use events::Events;
 use firnfs::engine::Engine;
 use firnfs::engine::Pressure;
 use firnfs::store::content::{Content, ready_blocks};
-use firnfs::store::{Scope, StoreFacts, Ticket};
+use firnfs::store::{Preparation, Prepared, Scope, StoreFacts, Ticket};
 use firnfs::vfs::Vfs;
 use firnfs::{FsError, Outcome};
 use firnfs_device::{Clock, Device};
@@ -326,8 +326,24 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Io` if the device fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
-        let ticket = self.run(|vfs, now| vfs.commit(now, scope))?;
+        let mut has_begun = false;
+        let ticket = self.commit_in_parts(scope, &mut has_begun).map_err(|e| match e {
+            FsError::ReadOnly(why) if has_begun => FsError::Io(why),
+            other => other,
+        })?;
         self.wait_durable(ticket)
+    }
+
+    /// Others go on between the parts.
+    fn commit_in_parts(&self, scope: Scope, has_begun: &mut bool) -> Result<Ticket, FsError> {
+        let mut preparation = Preparation::default();
+        loop {
+            match self.run(|vfs, now| vfs.prepare_commit(now, scope, &mut preparation))? {
+                Prepared::Part => *has_begun = true,
+                Prepared::Rest => return self.run(|vfs, now| vfs.commit(now, scope)),
+                Prepared::Whole(ticket) => return Ok(ticket),
+            }
+        }
     }
 
     /// True if the store wants [`Volume::file_closed`] to be called.

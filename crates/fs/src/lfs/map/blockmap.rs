@@ -234,6 +234,16 @@ impl Lfs {
         }
     }
 
+    /// The operation ends: last blocks that wait to be laid out are charged up to the new ends of their files, as was admitted. After an
+    /// operation that was abandoned the ends are the old ones.
+    pub(in crate::lfs) fn charge_tails(&mut self) {
+        while let Some((key, paid_bytes)) = self.operation.next_tail() {
+            let Some(dirty) = self.shelf.cache.dirty(&key) else { continue };
+            let charge_bytes = self.tariff(key.ino, Fork::Data, 0).of(key.index.0).min(paid_bytes);
+            self.redirty(key, dirty, None, charge_bytes);
+        }
+    }
+
     pub(in crate::lfs) fn charge(&mut self, ino: InodeNo, bytes: u32) {
         self.recount(0, u64::from(bytes));
         let core = self.core_mut(ino);
@@ -405,14 +415,17 @@ impl Lfs {
         false
     }
 
-    /// Sectors that a block takes when it is stored now: a file's data up to its end, metadata up to its last byte that
-    /// is not zero, at least one sector.
+    /// Sectors that a block takes when it is stored now: a file's data up to its end, but no more than it is charged (beyond
+    /// that are zeros: the file was extended while the block was stored, and now the block moves); metadata up to its last byte that is not zero. At least
+    /// one sector.
     pub(in crate::lfs) fn stored_sectors(&self, key: &BlockKey, is_data: bool, size_bytes: u64) -> u8 {
         let block_bytes = u64::from(self.geo.block_bytes);
+        let block = self.shelf.cache.peek(key).expect("only blocks in memory are stored");
         let len = if is_data {
-            size_bytes.saturating_sub(key.index.0 * block_bytes).min(block_bytes)
+            let charged_bytes = block.dirty().map_or(block_bytes, |dirty| u64::from(dirty.charged_bytes));
+            debug_assert!(used_bytes(&block.buf) as u64 <= charged_bytes, "content that nobody has paid for");
+            size_bytes.saturating_sub(key.index.0 * block_bytes).min(charged_bytes)
         } else {
-            let block = self.shelf.cache.peek(key).expect("only blocks in memory are stored");
             used_bytes(&block.buf) as u64
         };
         len.div_ceil(u64::from(SECTOR_BYTES)).max(1) as u8

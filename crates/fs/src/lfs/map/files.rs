@@ -100,6 +100,15 @@ impl Files {
         true
     }
 
+    /// Makes a dirty inode the last in the order.
+    pub fn postpone(&mut self, ino: InodeNo) {
+        let Some(dirty) = self.inodes.get(&ino).and_then(|core| core.dirty.as_mut()) else { return };
+        self.dirty_order.remove(&dirty.order);
+        dirty.order = self.next_order;
+        self.dirty_order.insert(self.next_order, ino);
+        self.next_order += 1;
+    }
+
     /// Notes that the record of an inode in memory is laid out: the inode is clean.
     pub fn clean(&mut self, ino: InodeNo) {
         let core = self.inodes.get(&ino).expect("the inode is in memory");

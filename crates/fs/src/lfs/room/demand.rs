@@ -6,7 +6,7 @@
 use crate::bmap::Parent;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
-use crate::inode::{Body, Inode};
+use crate::inode::{Body, Inode, Kind};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::map::blockmap::{Pruning, ptr_in};
@@ -92,6 +92,7 @@ impl Lfs {
                 Some(dirty) => u64::from(dirty.charged_bytes),
                 None => u64::from(self.charge_of(&ptr)),
             };
+            let had = had.max(u64::from(self.operation.paid_for_tail(&key)));
             if had == 0 || !is_metadata {
                 demand.growth_bytes += charge.saturating_sub(had);
             }
@@ -106,6 +107,29 @@ impl Lfs {
             }
         }
         Ok(())
+    }
+
+    /// The last block of a file that grows, if it waits to be laid out: it will be stored up to the new end. One that is stored stays as it
+    /// is, and so does its charge.
+    fn look_tail(&mut self, ino: InodeNo, size_bytes: u64, demand: &mut Demand) {
+        let inode = &self.core(ino).inode;
+        if inode.kind == Kind::Directory || inode.size_bytes == 0 || size_bytes <= inode.size_bytes {
+            return;
+        }
+        let key = Self::data_key(ino, Fork::Data, (inode.size_bytes - 1) / u64::from(self.geo.block_bytes));
+        let had = match (&inode.body, self.shelf.cache.dirty(&key)) {
+            // Its move into a block is declared as a write, up to its end.
+            (Body::Inline(_), _) => self.tariff(ino, Fork::Data, 0).of(key.index.0),
+            (Body::Blocks, Some(dirty)) => dirty.charged_bytes,
+            (Body::Blocks, None) => return,
+        };
+        let charge_bytes = self.tariff(ino, Fork::Data, size_bytes).of(key.index.0);
+        let more_bytes = u64::from(charge_bytes.saturating_sub(had));
+        if more_bytes > 0 {
+            demand.growth_bytes += more_bytes;
+            demand.allocated_bytes += more_bytes;
+            self.operation.note_tail(key, charge_bytes);
+        }
     }
 
     /// The pointer to a block that will be written; brings the blocks above it that turn dirty into memory. `above` is the
@@ -290,8 +314,11 @@ impl Lfs {
                 demand.log_bytes += 1024 + grow;
                 Ok(())
             }
-            // A block is charged whole while it is dirty, whatever the file's size.
-            Intent::Resize { ino, .. } => self.look_inode(ino),
+            Intent::Resize { ino, size_bytes } => {
+                self.look_inode(ino)?;
+                self.look_tail(ino, size_bytes, demand);
+                Ok(())
+            }
             Intent::Write { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
                 self.look_write(ino, fork, at_bytes..at_bytes.saturating_add(len_bytes), demand)

@@ -34,6 +34,17 @@ pub(in crate::lfs) struct Rest {
     log_bytes: u64,
 }
 
+/// The result of a step of the cleaner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) enum Cleaned {
+    /// No segment is worth cleaning.
+    Nothing,
+    /// A part of a pass.
+    Part,
+    /// The rest of a pass: its blocks are in the log, or in the frozen batch.
+    Pass,
+}
+
 /// The present use of idle time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
@@ -236,8 +247,8 @@ impl Lfs {
         }
         self.upkeep.cleaning.is_idle_pass = true;
         match self.clean_step(now) {
-            Ok(true) => {}
-            Ok(false) | Err(Stop::Room) => {
+            Ok(Cleaned::Part | Cleaned::Pass) => {}
+            Ok(Cleaned::Nothing) | Err(Stop::Room) => {
                 self.upkeep.cleaning.forget_victims();
                 if self.upkeep.cleaning.cleaned.is_empty() {
                     self.upkeep.throttle.idle_rests_since = self.rest();

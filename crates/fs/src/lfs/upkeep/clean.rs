@@ -5,6 +5,9 @@
 //! blocks through the summaries, and commits those to the logs that the placement chooses, with times unchanged. It commits
 //! users' changes first, so they are never in its batch. The victims are empty then; the next checkpoint finds that out, and
 //! after the one that follows they may be written again.
+//!
+//! All of it is done in short steps, and operations go on in between. Between two steps the volume is in an ordinary state: blocks
+//! are checked and copied before any of them turns dirty, and what turned dirty is a frozen batch.
 
 use crate::cache::Fresh;
 use crate::clean::reading::Run;
@@ -17,11 +20,12 @@ use crate::lfs::base::geometry::Geometry;
 use crate::lfs::map::inode::BlockPlace;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::room::space::usable_bytes;
+use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
-use crate::store::{BlockKey, Fork, Scope, padded};
+use crate::store::{BlockKey, Buf, Fork, Scope, padded};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::BTreeSet;
@@ -63,29 +67,33 @@ impl Cleaning {
 }
 
 impl Lfs {
-    /// One pass, resumed after each `Need`. Returns false if no segment is worth cleaning.
-    pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<bool> {
+    /// The next step of a pass, resumed after each `Need`.
+    pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<Cleaned> {
         let result = self.try_clean(now);
-        self.upkeep.gathering = matches!(result, Err(Stop::Need(_)));
+        self.upkeep.gathering = matches!(result, Err(Stop::Need(_)) | Ok(Cleaned::Part));
         result
     }
 
-    fn try_clean(&mut self, now: TimeNs) -> Outcome<bool> {
+    fn try_clean(&mut self, now: TimeNs) -> Outcome<Cleaned> {
         if self.upkeep.cleaning.victims.is_empty() {
             self.choose_victims(now)?;
             if self.upkeep.cleaning.victims.is_empty() {
-                return Ok(false);
+                return Ok(Cleaned::Nothing);
             }
         }
         self.fetch_victims()?;
         if self.upkeep.cleaning.victims.is_empty() {
-            return Ok(true);
+            return Ok(Cleaned::Pass);
         }
         self.ensure_pool(CHECKPOINT_SEGMENTS)?;
+        if self.cut_victims()? || self.prepare_background(now)? {
+            return Ok(Cleaned::Part);
+        }
         // Users' changes first; then memory and log agree, and a pass can take its blocks from the segments.
         self.commit_scope(now, Scope::All, Cause::Due)?;
         let live = self.find_live()?;
-        self.move_live(now, &live)
+        self.move_live(now, &live)?;
+        Ok(Cleaned::Pass)
     }
 
     fn choose_victims(&mut self, now: TimeNs) -> Outcome<()> {
@@ -237,6 +245,26 @@ impl Lfs {
         Ok(Some(()))
     }
 
+    /// Checks and copies the next live blocks. False if all are there.
+    fn cut_victims(&mut self) -> Outcome<bool> {
+        let most = self.options.commit_step_items;
+        let mut left = most;
+        self.for_victims(|lfs, victim, needs| {
+            if victim.is_cut() || left == 0 {
+                return Ok(Some(()));
+            }
+            let needs_before = needs.len();
+            let Some(live) = lfs.live_in(victim, needs)? else { return Ok(None) };
+            if needs.len() == needs_before {
+                let block_bytes = lfs.geo.block_bytes;
+                left -=
+                    victim.cut(&lfs.geo, &live, left, |entry, stored| checked(entry, stored, block_bytes));
+            }
+            Ok(Some(()))
+        })?;
+        Ok(left < most)
+    }
+
     /// Supplies sectors of a victim.
     pub(in crate::lfs) fn supply_victim(
         &mut self,
@@ -338,9 +366,8 @@ impl Lfs {
         self.ptr(block_key(ino, fork, level, index))
     }
 
-    /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else. Returns
-    /// true.
-    fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<bool> {
+    /// Turns the live blocks dirty, victim after victim as long as there is room, and commits them, with nothing else.
+    fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<()> {
         // As the commit will count: blocks that it cannot lay out would stay dirty and block every later commit.
         let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
         let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
@@ -360,7 +387,9 @@ impl Lfs {
         }
         self.upkeep.cleaning.wants_checkpoint = true;
         // If clean segments are short after all, the blocks stay dirty and the next commit writes them.
-        self.commit_scope(now, Scope::All, Cause::Cleaning)?;
+        if !self.freeze(now, Scope::All, Cause::Cleaning)? {
+            self.commit_scope(now, Scope::All, Cause::Cleaning)?;
+        }
         self.accounts.counters.segments_cleaned += cleaned;
         self.accounts.counters.cleaner_passes += u64::from(cleaned > 0);
         self.accounts.counters.cleaner_passes_emptiest +=
@@ -371,29 +400,29 @@ impl Lfs {
         self.accounts.counters.cleaner_moved_bytes += moved_bytes;
         self.accounts.counters.cleaner_read_bytes += std::mem::take(&mut self.upkeep.cleaning.read_bytes);
         self.accounts.counters.segments_read_in_part += in_part;
-        Ok(true)
+        Ok(())
     }
 
     /// Turns the live blocks of one victim dirty; returns how many bytes they are.
     fn move_segment(&mut self, victim: &Victim, live: &[(SegmentId, Entry)]) -> u64 {
         let mut moved_bytes = 0;
         for (_, entry) in live.iter().filter(|(s, _)| *s == victim.segment()) {
-            if self.move_entry(victim.segment(), victim.stored(&self.geo, entry), entry) {
+            if self.move_entry(victim.segment(), victim.block(&self.geo, entry), entry) {
                 moved_bytes += u64::from(entry.ptr.stored_bytes());
             }
         }
         moved_bytes
     }
 
-    /// Turns one live block dirty, given its stored bytes. If they are damaged or missing, the block stays, its segment
-    /// is quarantined, and the result is false.
+    /// Turns one live block dirty, given what [`checked`] returned for it. If that is nothing, the block stays, its segment is
+    /// quarantined, and the result is false.
     pub(in crate::lfs) fn move_entry(
         &mut self,
         segment: SegmentId,
-        stored: Option<&[u8]>,
+        block: Option<Buf>,
         entry: &Entry,
     ) -> bool {
-        let Some(stored) = stored.filter(|s| firnfs_format::crc32c(s) == entry.ptr.crc) else {
+        let Some(block) = block else {
             let expected_bytes = u64::from(entry.ptr.stored_bytes());
             self.put_in_quarantine(Thing::Segment(segment), damaged(segment, expected_bytes, 0));
             return false;
@@ -411,9 +440,9 @@ impl Lfs {
                 let place = BlockPlace { level, fork: key.fork, index: key.index };
                 // An indirect block above a moved one is dirty already.
                 if !self.core(ino).dirty_blocks.contains(&place) {
-                    let content = padded(stored, self.geo.block_bytes);
                     let charge = entry.ptr.stored_bytes();
-                    let fresh = Fresh { buf: content, crc: None };
+                    let crc = (charge == self.geo.block_bytes).then_some(entry.ptr.crc);
+                    let fresh = Fresh { buf: block, crc };
                     self.make_dirty(key, Some(fresh), charge, Some(entry.ptr.birth));
                     self.settle_record(ino);
                 }
@@ -436,6 +465,16 @@ fn damaged(segment: SegmentId, expected_bytes: u64, found_bytes: u64) -> FsError
         expected: format!("{expected_bytes} bytes"),
         found: format!("{found_bytes} that can be read and found"),
     }
+}
+
+/// A live block in the form in which the cache has it, if its stored bytes match its pointer; empty if it is a record or belongs
+/// to a table: those are rebuilt from memory.
+pub(in crate::lfs) fn checked(entry: &Entry, stored: &[u8], block_bytes: u32) -> Option<Buf> {
+    if firnfs_format::crc32c(stored) != entry.ptr.crc {
+        return None;
+    }
+    let is_copied = matches!(entry.kind, EntryKind::Block { .. }) && !is_table(entry.ino);
+    Some(if is_copied { padded(stored, block_bytes) } else { Buf::from([]) })
 }
 
 fn is_table(ino: InodeNo) -> bool {

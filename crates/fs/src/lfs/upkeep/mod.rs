@@ -18,6 +18,7 @@ mod victim;
 
 use crate::lfs::base::damage::Quarantine;
 use crate::lfs::room::throttle::Throttle;
+use crate::store::Preparation;
 use clean::Cleaning;
 use coalesce::Coalescing;
 use discard::Discard;
@@ -37,6 +38,8 @@ pub(in crate::lfs) struct Upkeep {
     pub gathering: bool,
     /// The same for a cleaner outside, whose requests come between background steps.
     pub port_gathering: bool,
+    /// How far the commit before the next checkpoint or pass of the cleaner is prepared.
+    pub preparation: Preparation,
 }
 
 impl Upkeep {
@@ -51,6 +54,7 @@ impl Upkeep {
             last_request: now,
             gathering: false,
             port_gathering: false,
+            preparation: Preparation::default(),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::scan::{partials, stored_bytes};
 use crate::lfs::room::space::usable_bytes;
-use crate::lfs::upkeep::clean::victims_at_once;
+use crate::lfs::upkeep::clean::{checked, victims_at_once};
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
 use crate::store::Scope;
@@ -320,7 +320,8 @@ impl Lfs {
                     continue;
                 };
                 let stored = stored_bytes(&segments[&segment], &self.geo, entry);
-                let is_moved = self.move_entry(segment, stored, entry);
+                let block = stored.and_then(|stored| checked(entry, stored, self.geo.block_bytes));
+                let is_moved = self.move_entry(segment, block, entry);
                 *fate = if is_moved { Fate::Moved } else { Fate::Damaged };
                 marked.moved_bytes += if is_moved { u64::from(entry.ptr.stored_bytes()) } else { 0 };
             }

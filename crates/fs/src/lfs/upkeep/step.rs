@@ -3,8 +3,9 @@
 use crate::engine::{Pressure, Step};
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
+use crate::lfs::room::throttle::Cleaned;
 use crate::lfs::write::commit::Cause;
-use crate::store::Scope;
+use crate::store::{Preparation, Prepared, Scope};
 use firnfs_format::TimeNs;
 
 /// Inode map entries kept beside the tree before a checkpoint merges them.
@@ -154,16 +155,29 @@ impl Lfs {
 
     /// The next part of a commit that is due, or all of it if it is small.
     fn commit_part(&mut self, now: TimeNs) -> Outcome<()> {
-        if self.has_frozen() {
-            return self.frozen_step(now);
-        }
-        if self.write_ahead(now)? || self.freeze(now)? {
+        if self.prepare(now, Scope::All, Cause::Due, &mut Preparation::default())? == Prepared::Part {
             return Ok(());
         }
         self.commit_scope(now, Scope::All, Cause::Due).map(drop)
     }
 
+    /// Before background work that needs everything committed: does the next part of that. False if what is left is short, or if
+    /// clean segments are too short for steps.
+    pub(in crate::lfs) fn prepare_background(&mut self, now: TimeNs) -> Outcome<bool> {
+        let mut preparation = self.upkeep.preparation;
+        let result = self.prepare(now, Scope::All, Cause::Due, &mut preparation);
+        let is_over = matches!(result, Ok(Prepared::Rest | Prepared::Whole(_)) | Err(Stop::Room));
+        self.upkeep.preparation = if is_over { Preparation::default() } else { preparation };
+        match result {
+            Err(Stop::Room) => Ok(false),
+            other => Ok(other? == Prepared::Part),
+        }
+    }
+
     pub(in crate::lfs) fn background_checkpoint(&mut self, now: TimeNs) -> Outcome<Step> {
+        if !self.writer.jobs.checkpoint_under_way() && self.prepare_background(now)? {
+            return Ok(Step::Worked);
+        }
         match self.checkpoint(now, false) {
             Ok(()) => {
                 self.upkeep.cleaning.wants_checkpoint = false;
@@ -200,24 +214,25 @@ impl Lfs {
         }
         self.upkeep.cleaning.is_idle_pass = false;
         match self.clean_step(now) {
-            Ok(true) => {
+            Ok(Cleaned::Part) => Ok(Some(Step::Worked)),
+            Ok(Cleaned::Pass) => {
                 self.note_pass();
                 Ok(Some(Step::Worked))
             }
             // A checkpoint finds emptied segments. If an operation waits for room, a checkpoint is written even if only table
             // blocks died.
-            Ok(false) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
+            Ok(Cleaned::Nothing) if self.upkeep.cleaning.finds_empty || pressed && self.due.has_changed() => {
                 self.upkeep.cleaning.finds_empty = false;
                 self.background_checkpoint(now).map(Some)
             }
-            Ok(false) if !pressed => {
+            Ok(Cleaned::Nothing) if !pressed => {
                 self.upkeep.throttle.rests_since = self.rest();
                 Ok(None)
             }
             Err(Stop::Room) if self.tables.usage.changed_len() > 0 => {
                 self.background_checkpoint(now).map(Some)
             }
-            Ok(false) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
+            Ok(Cleaned::Nothing) | Err(Stop::Room) => Ok(pressed.then(|| self.no_way())),
             Err(stop) => Err(stop),
         }
     }

@@ -2,16 +2,18 @@
 //! segments are known. [`crate::clean::reading`] decides what is read, and in which order.
 //!
 //! ```text
-//!  Fresh --> Walking (summaries; or all at once) --> Chosen (live blocks are looked for) --> Here
+//!  Fresh --> Walking (summaries; or all at once) --> Chosen (live blocks are looked for) --> Here --> Cut (blocks)
 //! ```
-//! Invariants: pieces neither overlap nor touch; requested sectors are not here yet; memory is at most the segment. These bytes
-//! are not trusted: a summary and each block have their CRC, which the cleaner checks. Caller: `clean`.
+//! Invariants: pieces neither overlap nor touch; requested sectors are not here yet; memory is at most the segment, and twice
+//! that while it is cut. These bytes are not trusted: a summary and each block have their CRC, which the cleaner checks.
+//! Caller: `clean`.
 
 use crate::clean::reading::{Run, SUMMARY_READ_BYTES, goes_on, merged, summaries_first};
 use crate::clean::{Candidate, Medium};
 use crate::error::FsError;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::scan::{Chain, Partial};
+use crate::store::Buf;
 use firnfs_format::summary::{Entry, SUMMARY_HEADER_BYTES, Summary};
 use firnfs_format::{SECTOR_BYTES, SegmentId};
 use std::collections::BTreeMap;
@@ -27,6 +29,8 @@ enum Stage {
     Chosen,
     /// All live blocks are here.
     Here,
+    /// They are blocks of the cache's form, and the bytes are gone.
+    Cut,
 }
 
 /// See the module's head.
@@ -39,6 +43,10 @@ pub(in crate::lfs) struct Victim {
     chain: Chain,
     partials: Vec<Partial>,
     stage: Stage,
+    was_read_whole: bool,
+    /// Checked live blocks, by first sector: `None` if its bytes are damaged or missing, empty for one that is rebuilt from
+    /// memory.
+    blocks: BTreeMap<u32, Option<Buf>>,
 }
 
 impl Victim {
@@ -51,6 +59,8 @@ impl Victim {
             chain: Chain::new(candidate.segment),
             partials: Vec::new(),
             stage: Stage::Fresh,
+            was_read_whole: false,
+            blocks: BTreeMap::new(),
         }
     }
 
@@ -71,7 +81,8 @@ impl Victim {
 
     /// True if all of it was read.
     pub fn is_whole(&self, geo: &Geometry) -> bool {
-        self.pieces.get(&0).is_some_and(|piece| piece.len() >= geo.segment_bytes as usize)
+        self.was_read_whole
+            || self.pieces.get(&0).is_some_and(|piece| piece.len() >= geo.segment_bytes as usize)
     }
 
     /// Entries of the partial segments that are known, in the order of the log.
@@ -82,6 +93,40 @@ impl Victim {
     /// The stored bytes of an entry, if they are here.
     pub fn stored(&self, geo: &Geometry, entry: &Entry) -> Option<&[u8]> {
         self.bytes_from(geo.sector_of(entry.ptr.addr))?.get(..entry.ptr.stored_bytes() as usize)
+    }
+
+    /// True if [`Self::block`] knows its live blocks.
+    pub fn is_cut(&self) -> bool {
+        self.stage == Stage::Cut
+    }
+
+    /// Cuts the next `most` live blocks out of the bytes that were read; `form` checks one and brings it into the form that
+    /// [`Self::block`] returns. Returns how many there were; fewer than `most` were the last.
+    pub fn cut(
+        &mut self,
+        geo: &Geometry,
+        live: &[Entry],
+        most: usize,
+        form: impl Fn(&Entry, &[u8]) -> Option<Buf>,
+    ) -> usize {
+        let sector = |entry: &Entry| geo.sector_of(entry.ptr.addr);
+        let next: Vec<&Entry> =
+            live.iter().filter(|entry| !self.blocks.contains_key(&sector(entry))).take(most).collect();
+        for entry in &next {
+            let block = self.stored(geo, entry).and_then(|stored| form(entry, stored));
+            self.blocks.insert(sector(entry), block);
+        }
+        if next.len() < most {
+            self.was_read_whole = self.is_whole(geo);
+            self.pieces.clear();
+            self.stage = Stage::Cut;
+        }
+        next.len()
+    }
+
+    /// A live block that was cut; `None` if its bytes are damaged or missing.
+    pub fn block(&self, geo: &Geometry, entry: &Entry) -> Option<Buf> {
+        self.blocks.get(&geo.sector_of(entry.ptr.addr)).cloned().flatten()
     }
 
     /// Supplies requested sectors; others are ignored.

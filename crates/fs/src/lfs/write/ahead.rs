@@ -1,4 +1,4 @@
-//! Content ahead of its batch: before a commit that is due, most of the content of large files is laid out, some at a time.
+//! Content ahead of its batch: before a commit, most of the content of large files is laid out, some at a time.
 //!
 //! No operation runs while a batch is laid out, so a long batch makes a writer wait. File content need not be in the batch:
 //! nobody finds it before the batch has written the inode that leads to it, and after a crash each block may have any version
@@ -11,9 +11,9 @@
 //! - its partial segments do not end a batch: recovery treats their entries as part of the batch that follows;
 //! - it ends, however fast users write: it takes no more blocks than were dirty when it began.
 //!
-//! Caller: `step`, when a commit is due.
+//! Caller: `prepare`.
 
-use super::commit::Gathered;
+use super::commit::{Batch, Cause, Gathered};
 use crate::error::Outcome;
 use crate::inode::Kind;
 use crate::lfs::Lfs;
@@ -43,35 +43,89 @@ fn content(core: &CoreInode) -> impl Iterator<Item = BlockPlace> {
 }
 
 impl Lfs {
-    /// Lays out the next chunk. False if there is no more: the commit comes now.
+    /// Lays out the next chunk, of `most` blocks at most. Returns how many it has; 0 if there is no more: the commit comes now.
     ///
     /// # Errors
     /// `Need`; `Room` if clean segments are short; `ReadOnly`.
-    pub(in crate::lfs) fn write_ahead(&mut self, now: TimeNs) -> Outcome<bool> {
+    pub(super) fn write_ahead(&mut self, now: TimeNs, most: usize) -> Outcome<usize> {
         self.standing.refuse()?;
         let mut ahead = self.writer.ahead.take().unwrap_or_else(|| self.plan_ahead());
-        let chunk = self.next_chunk(&mut ahead);
+        let chunk = self.next_chunk(&mut ahead, most);
         self.writer.ahead = (ahead.has_begun || chunk.is_some()).then_some(ahead);
-        let Some((ino, places)) = chunk else { return Ok(false) };
-        let mut gathered = Gathered::default();
-        let mut last = None;
-        let size_bytes = self.core(ino).inode.size_bytes;
-        for &place in &places {
-            let key = place.key(ino);
-            let log = self.block_log(now, &key, &mut last);
-            gathered.push_content(ino, place, self.stored_sectors(&key, true, size_bytes), log);
-        }
-        self.write_parts(now, gathered.apart(self.writer.log.meta_log()), 0, 0)?;
-        let core = self.core_mut(ino);
-        for place in &places {
-            core.dirty_blocks.remove(place);
-        }
-        self.settle_record(ino);
+        let Some((ino, places)) = chunk else { return Ok(0) };
+        let parts = self.gather_content(now, ino, &places).apart(self.writer.log.meta_log());
+        self.lay_out_content(now, ino, &places, parts, Cause::Due)?;
         if let Some(ahead) = &mut self.writer.ahead {
             ahead.blocks -= places.len();
             ahead.has_begun = true;
         }
-        Ok(true)
+        Ok(places.len())
+    }
+
+    /// The same before an fsync of one file, as long as it has more than fits a step. Its blocks stay together, as those of any
+    /// fsync.
+    ///
+    /// # Errors
+    /// As [`Self::write_ahead`].
+    pub(super) fn write_ahead_of(&mut self, now: TimeNs, ino: InodeNo, most: usize) -> Outcome<usize> {
+        let step = self.options.commit_step_items;
+        if most < 2 * step || self.files.peek(ino).is_none_or(|core| !self.is_long(core)) {
+            return Ok(0);
+        }
+        self.lay_out_some_content(now, ino, false, Cause::Wanted)?;
+        Ok(step)
+    }
+
+    /// More content than two steps lay out.
+    pub(super) fn is_long(&self, core: &CoreInode) -> bool {
+        content(core).nth(2 * self.options.commit_step_items - 1).is_some()
+    }
+
+    /// A step of the content of one file.
+    ///
+    /// # Errors
+    /// As [`Self::write_ahead`].
+    pub(super) fn lay_out_some_content(
+        &mut self,
+        now: TimeNs,
+        ino: InodeNo,
+        is_apart: bool,
+        cause: Cause,
+    ) -> Outcome<()> {
+        let places: Vec<BlockPlace> = content(self.core(ino)).take(self.options.commit_step_items).collect();
+        let gathered = self.gather_content(now, ino, &places);
+        let parts = if is_apart { gathered.apart(self.writer.log.meta_log()) } else { gathered.together() };
+        self.lay_out_content(now, ino, &places, parts, cause)
+    }
+
+    fn gather_content(&self, now: TimeNs, ino: InodeNo, places: &[BlockPlace]) -> Gathered {
+        let mut gathered = Gathered::default();
+        let mut last = None;
+        let size_bytes = self.core(ino).inode.size_bytes;
+        for &place in places {
+            let key = place.key(ino);
+            let log = self.block_log(now, &key, &mut last);
+            gathered.push_content(ino, place, self.stored_sectors(&key, true, size_bytes), log);
+        }
+        gathered
+    }
+
+    /// Writes the content of a file without ending a batch; its blocks are clean then.
+    fn lay_out_content(
+        &mut self,
+        now: TimeNs,
+        ino: InodeNo,
+        places: &[BlockPlace],
+        parts: Vec<(u8, Batch)>,
+        cause: Cause,
+    ) -> Outcome<()> {
+        self.write_parts(now, parts, cause.flags(), 0)?;
+        let core = self.core_mut(ino);
+        for place in places {
+            core.dirty_blocks.remove(place);
+        }
+        self.settle_record(ino);
+        Ok(())
     }
 
     fn file_blocks_min(&self) -> usize {
@@ -89,8 +143,8 @@ impl Lfs {
     }
 
     /// The next blocks, all of one file.
-    fn next_chunk(&self, ahead: &mut Ahead) -> Option<(InodeNo, Vec<BlockPlace>)> {
-        let most = ahead.blocks.min(self.options.commit_step_items);
+    fn next_chunk(&self, ahead: &mut Ahead, most: usize) -> Option<(InodeNo, Vec<BlockPlace>)> {
+        let most = most.min(ahead.blocks).min(self.options.commit_step_items);
         while let Some(&ino) = ahead.inos.front() {
             if let Some(core) = self.files.peek(ino) {
                 let places: Vec<BlockPlace> = content(core).take(most).collect();

@@ -151,9 +151,20 @@ pub(in crate::lfs) enum Cause {
 
 impl Cause {
     /// Nothing that users wrote is in it.
-    fn is_move(self) -> bool {
+    pub(super) fn is_move(self) -> bool {
         matches!(self, Self::Cleaning | Self::Ordering | Self::OrderingInline)
     }
+
+    /// Flags of its partial segments.
+    pub(super) fn flags(self) -> u16 {
+        if self.is_move() { FLAG_CLEANER } else { 0 }
+    }
+}
+
+/// Whether a commit of that scope has to lay out a dirty inode: an fsync of one file also what has to do with names.
+pub(super) fn is_in_scope(scope: Scope, ino: InodeNo, core: &CoreInode) -> bool {
+    let Scope::File(only) = scope else { return true };
+    only == ino || core.dirty.is_some_and(|dirty| dirty.names) && !is_on(Mutation::FsyncWithoutNames)
 }
 
 /// A volume that sorts content into logs writes a commit to all of them if it has this many write units for each log: what
@@ -188,8 +199,7 @@ impl Lfs {
         } else {
             gathered.together()
         };
-        let flags = if cause.is_move() { FLAG_CLEANER } else { 0 };
-        self.write_parts(now, parts, flags, FLAG_END)?;
+        self.write_parts(now, parts, cause.flags(), FLAG_END)?;
         if scope == Scope::All {
             self.writer.ahead = None;
         }
@@ -236,8 +246,7 @@ impl Lfs {
     fn gather(&self, now: TimeNs, scope: Scope, cause: Cause) -> Gathered {
         let mut gathered = Gathered::default();
         for (ino, core) in self.files.dirty() {
-            let names = core.dirty.is_some_and(|d| d.names) && !is_on(Mutation::FsyncWithoutNames);
-            if !names && matches!(scope, Scope::File(only) if only != ino) {
+            if !is_in_scope(scope, ino, core) {
                 continue;
             }
             self.gather_inode(now, ino, core, cause, &mut gathered);

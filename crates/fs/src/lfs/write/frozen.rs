@@ -1,9 +1,13 @@
 //! A frozen batch: many inodes are laid out some at a time, and operations go on in between.
 //!
-//! A batch is the state at one moment: after a crash all of it is there or nothing. When a commit of many inodes is due, that
-//! moment is the freeze. It costs nothing: dirty inodes have an order, so the batch is all inodes before a mark in that order.
-//! Each step lays the next of them out. An operation declares its changes before it begins, so those inodes that are in the
-//! batch are laid out first, as they were at the freeze; when the operation then changes them, they are younger than the mark.
+//! A batch is the state at one moment: after a crash all of it is there or nothing. For a commit of many inodes that
+//! moment is the freeze. It costs nothing: dirty inodes have an order, so the batch is all inodes of its scope before a mark in
+//! that order. Each step lays the next of them out. An operation declares its changes before it begins, so those inodes that
+//! are before the mark are laid out first, as they were at the freeze; when the operation then changes them, they are younger.
+//! (Those outside the scope as well: the operation may bring them into it.)
+//!
+//! A pass of the cleaner is such a batch, too, but its blocks are what they were wherever they are: an operation need not wait for
+//! them. It takes its inodes out of the batch, and what the cleaner moved of them goes with the next one.
 //!
 //! Invariants:
 //! - an inode in the batch is as it was at the freeze until it is laid out; nothing else changes inodes: background work that
@@ -11,9 +15,9 @@
 //! - inodes freed after the freeze are not in the batch;
 //! - the clean segments for all of it are in the pool before it begins, so that it need not stop half-way.
 //!
-//! Callers: `step`; `commit` and an operation that begins, while there is one.
+//! Callers: `prepare`; `commit` and an operation that begins, while there is one.
 
-use super::commit::{Cause, Gathered};
+use super::commit::{Cause, Gathered, is_in_scope};
 use crate::error::Outcome;
 use crate::lfs::Lfs;
 use crate::lfs::write::log::Log;
@@ -30,6 +34,8 @@ pub(in crate::lfs) struct Frozen {
     before: u64,
     /// Content and metadata go to different logs.
     is_apart: bool,
+    scope: Scope,
+    cause: Cause,
 }
 
 impl Lfs {
@@ -38,24 +44,46 @@ impl Lfs {
         self.writer.frozen.is_some()
     }
 
-    /// Freezes all that is dirty and lays out the first of it. False if there is little, or if clean segments are too short
-    /// to begin: a commit at once does it.
+    /// The batch that is laid out: its mark and its scope.
+    pub(super) fn frozen(&self) -> Option<(u64, Scope)> {
+        self.writer.frozen.map(|frozen| (frozen.before, frozen.scope))
+    }
+
+    /// Freezes what is dirty in a scope and lays out the first of it. False if there is little, or if clean segments are too
+    /// short to begin: a commit at once does it.
     ///
     /// # Errors
     /// `Need`.
-    pub(in crate::lfs) fn freeze(&mut self, now: TimeNs) -> Outcome<bool> {
+    pub(in crate::lfs) fn freeze(&mut self, now: TimeNs, scope: Scope, cause: Cause) -> Outcome<bool> {
         let blocks = self.shelf.cache.dirty_bytes() / u64::from(self.geo.block_bytes);
         let items = self.files.dirty_len() + blocks as usize + self.files.freed_len();
-        let is_small = self.files.dirty_len() < 2 || items <= 2 * self.options.commit_step_items;
-        if is_small || !self.has_pool(self.segments_for_frozen(items))? {
+        // Sorting takes the whole batch at once.
+        if cause == Cause::Cleaning && self.sorts_by_age() {
+            return Ok(false);
+        }
+        if !self.is_worth_steps(scope) || !self.has_pool(self.segments_for_frozen(items))? {
             return Ok(false);
         }
         let sectors = (self.dirty_bytes() / u64::from(SECTOR_BYTES)).max(1);
-        let is_apart = self.is_worth_several(sectors, Scope::All, Cause::Due);
-        self.writer.frozen = Some(Frozen { before: self.files.next_order(), is_apart });
+        let is_apart = self.is_worth_several(sectors, scope, cause);
+        self.writer.frozen = Some(Frozen { before: self.files.next_order(), is_apart, scope, cause });
         self.files.freeze_freed();
         self.lay_out_frozen(now, &BTreeSet::new())?;
         Ok(true)
+    }
+
+    /// True if a scope has more than two steps to lay out, in several inodes.
+    fn is_worth_steps(&self, scope: Scope) -> bool {
+        let few = 2 * self.options.commit_step_items;
+        let (mut inodes, mut items) = (0, self.files.freed_len());
+        for (_, core) in self.files.dirty().filter(|(ino, core)| is_in_scope(scope, *ino, core)) {
+            inodes += 1;
+            items += 1 + core.dirty_blocks.len();
+            if inodes > 1 && items > few {
+                return true;
+            }
+        }
+        false
     }
 
     /// Segments that a batch of that many items takes at most, however it is cut.
@@ -72,8 +100,7 @@ impl Lfs {
     ///
     /// # Errors
     /// As [`Self::commit_scope`].
-    pub(in crate::lfs) fn frozen_step(&mut self, now: TimeNs) -> Outcome<()> {
-        self.standing.refuse()?;
+    pub(super) fn lay_out_frozen_step(&mut self, now: TimeNs) -> Outcome<()> {
         self.lay_out_frozen(now, &BTreeSet::new())
     }
 
@@ -89,6 +116,10 @@ impl Lfs {
         let in_batch = |ino: &InodeNo| self.files.is_dirty_before(*ino, frozen.before);
         // More than one intent may be about an inode.
         let declared: BTreeSet<InodeNo> = intents.iter().filter_map(Intent::ino).filter(in_batch).collect();
+        if frozen.cause.is_move() {
+            declared.iter().for_each(|ino| self.files.postpone(*ino));
+            return Ok(());
+        }
         if declared.is_empty() { Ok(()) } else { self.lay_out_frozen(now, &declared) }
     }
 
@@ -106,29 +137,43 @@ impl Lfs {
     fn lay_out_frozen(&mut self, now: TimeNs, first: &BTreeSet<InodeNo>) -> Outcome<()> {
         let Some(frozen) = self.writer.frozen else { return Ok(()) };
         let most = self.options.commit_step_items;
+        let next =
+            self.files.dirty_before(frozen.before).find(|(ino, core)| is_in_scope(frozen.scope, *ino, core));
+        if let Some((ino, _)) = next.filter(|(_, core)| first.is_empty() && self.is_long(core)) {
+            return self.lay_out_some_content(now, ino, frozen.is_apart, frozen.cause);
+        }
         let mut gathered = Gathered::default();
         for &ino in first {
-            self.gather_inode(now, ino, self.core(ino), Cause::Due, &mut gathered);
+            self.gather_inode(now, ino, self.core(ino), frozen.cause, &mut gathered);
         }
         for (ino, version) in self.files.freed_frozen().take(most) {
             gathered.push_freed(ino, version);
         }
         let mut is_last = self.files.freed_frozen().nth(most).is_none();
-        for (ino, core) in self.files.dirty_before(frozen.before) {
-            if gathered.items() >= most {
+        let in_scope = self
+            .files
+            .dirty_before(frozen.before)
+            .filter(|(ino, core)| !first.contains(ino) && is_in_scope(frozen.scope, *ino, core));
+        for (ino, core) in in_scope {
+            if gathered.items() >= most || self.is_long(core) {
                 is_last = false;
                 break;
             }
-            if !first.contains(&ino) {
-                self.gather_inode(now, ino, core, Cause::Due, &mut gathered);
-            }
+            self.gather_inode(now, ino, core, frozen.cause, &mut gathered);
         }
+        // After a crash a batch without its end does not count.
+        debug_assert!(
+            gathered.items() > 0,
+            "each step has something to lay out, so the last one can mark the end"
+        );
         let parts =
             if frozen.is_apart { gathered.apart(self.writer.log.meta_log()) } else { gathered.together() };
-        self.write_parts(now, parts, 0, if is_last { FLAG_END } else { 0 })?;
+        self.write_parts(now, parts, frozen.cause.flags(), if is_last { FLAG_END } else { 0 })?;
         if is_last {
             self.writer.frozen = None;
-            self.writer.ahead = None;
+            if frozen.scope == Scope::All {
+                self.writer.ahead = None;
+            }
         }
         Ok(())
     }

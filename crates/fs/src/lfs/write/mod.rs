@@ -1,6 +1,6 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
-//! (`commit`, after large content in `ahead`, in steps if there is much: `frozen`) and of the tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device
-//! (`jobs`), and the segments that readers keep from being written (`pins`).
+//! (`commit`; if there is much, most of it in steps before: `prepare`, large content by `ahead` and the rest by `frozen`) and of the
+//! tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device (`jobs`), and the segments that readers keep from being written (`pins`).
 
 pub(in crate::lfs) mod ahead;
 pub(in crate::lfs) mod checkpoint;
@@ -12,6 +12,7 @@ pub(in crate::lfs) mod jobs;
 pub(in crate::lfs) mod log;
 pub(in crate::lfs) mod partial;
 pub(in crate::lfs) mod pins;
+pub(in crate::lfs) mod prepare;
 pub(in crate::lfs) mod sorting;
 
 use ahead::Ahead;

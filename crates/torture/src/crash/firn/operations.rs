@@ -7,7 +7,7 @@ use crate::crash::world::{DIRECTORY_MODE, FILE_MODE, acl_name};
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
-use firnfs::store::Scope;
+use firnfs::store::{Preparation, Scope};
 use firnfs::vfs::{Allocate, NewNode, RenameMode, SetAttr, XattrMode};
 use firnfs_format::InodeNo;
 
@@ -25,6 +25,14 @@ impl<S: Engine> OpenVolume<S> {
                 // A promise to do background work: operations leave it to the next step from now on.
                 self.volume.wait_for_work(0);
                 self.volume.run_quietly(|vfs, now| vfs.store_mut().step(now, false))?;
+                self.volume.pump();
+                return Ok(());
+            }
+            Op::PartOfFsync(path) => {
+                self.volume.wait_for_work(0);
+                let scope = Scope::File(self.find(path)?);
+                self.volume
+                    .run_quietly(|vfs, now| vfs.prepare_commit(now, scope, &mut Preparation::default()))?;
                 self.volume.pump();
                 return Ok(());
             }
@@ -49,6 +57,9 @@ impl<S: Engine> OpenVolume<S> {
                 self.clock.advance_ms(*ms as i64);
                 self.volume.background()?;
                 self.when_idle.map_or(Ok(()), |work| work(&self.volume))
+            }
+            Op::CreateFor { .. } | Op::Chown { .. } | Op::TurnQuotas(_) | Op::SetLimits { .. } => {
+                self.change_quotas(op)
             }
             _ => self.change_names(op),
         }

@@ -1,0 +1,59 @@
+//! What comes before a commit, some at a time, so that nobody waits for all of it: the rest of an older batch, most of the content
+//! of large files (`ahead`), and a batch of many inodes (`frozen`). What is left is short.
+//!
+//! It ends, however fast users write: it takes no more content than was dirty when it began, and begins one batch.
+//!
+//! Callers: the driver, before it has a scope committed ([`Store::prepare_commit`](crate::store::Store::prepare_commit)); `step`,
+//! for commits that are due and before checkpoints and passes of the cleaner.
+
+use crate::error::Outcome;
+use crate::lfs::Lfs;
+use crate::lfs::write::commit::Cause;
+use crate::store::{Preparation, Prepared, Scope, Ticket};
+use firnfs_format::TimeNs;
+
+impl Lfs {
+    /// Does the next part.
+    ///
+    /// # Errors
+    /// As [`Self::commit_scope`].
+    pub(in crate::lfs) fn prepare(
+        &mut self,
+        now: TimeNs,
+        scope: Scope,
+        cause: Cause,
+        preparation: &mut Preparation,
+    ) -> Outcome<Prepared> {
+        self.standing.refuse()?;
+        let start = *preparation.start.get_or_insert(self.files.next_order());
+        if let Some((before, frozen_scope)) =
+            self.frozen().filter(|(before, _)| preparation.batch.unwrap_or(*before) == *before)
+        {
+            self.lay_out_frozen_step(now)?;
+            // A batch that began later serves as well, whoever began it.
+            if before >= start && (frozen_scope == Scope::All || frozen_scope == scope) {
+                preparation.batch = Some(before);
+            }
+            return Ok(Prepared::Part);
+        }
+        if preparation.batch.is_some() {
+            return Ok(Prepared::Whole(Ticket(self.writer.log.serial.0)));
+        }
+        let dirty_blocks = self.shelf.cache.dirty_bytes() / u64::from(self.geo.block_bytes);
+        let left = *preparation.content_blocks.get_or_insert(dirty_blocks as usize);
+        let taken = match scope {
+            Scope::All => self.write_ahead(now, left)?,
+            Scope::File(ino) => self.write_ahead_of(now, ino, left)?,
+        };
+        if taken > 0 {
+            preparation.content_blocks = Some(left - taken);
+            return Ok(Prepared::Part);
+        }
+        if !self.freeze(now, scope, cause)? {
+            return Ok(Prepared::Rest);
+        }
+        // One step may have been all of it.
+        preparation.batch = Some(self.frozen().map_or(start, |(before, _)| before));
+        Ok(Prepared::Part)
+    }
+}
