@@ -81,7 +81,12 @@ impl QueueRing {
     /// # Errors
     /// The kernel has no io_uring, refuses it, or lacks a resource.
     pub fn new(fuse: Arc<OwnedFd>, number: u16, slots: usize, payload_bytes: usize) -> io::Result<Self> {
-        let uring = IoUring::<Entry128, cqueue::Entry>::builder().build(slots as u32 + 1)?;
+        // One thread alone uses it, and takes what has come when it waits: nobody interrupts it, or another processor.
+        let uring = IoUring::<Entry128, cqueue::Entry>::builder()
+            .setup_r_disabled()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(slots as u32 + 1)?;
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let slots = (0..slots).map(|_| Place::Here(Slot::new(payload_bytes))).collect();
         Ok(Self { uring: Some(uring), slots, number, fuse, waker: Arc::new(Waker(event)) })
@@ -97,6 +102,9 @@ impl QueueRing {
     /// # Errors
     /// The kernel does not take the submissions.
     pub fn register(&mut self) -> io::Result<()> {
+        if let Some(uring) = &self.uring {
+            uring.submitter().register_enable_rings()?;
+        }
         self.watch_waker();
         let mut buffers: Vec<[u64; 4]> = Vec::with_capacity(self.slots.len());
         for at in 0..self.slots.len() {
