@@ -6,7 +6,7 @@ use common::{create, mount, new_device, pattern};
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
-use firnfs::store::{Preparation, Prepared, Scope, Store, Ticket};
+use firnfs::store::{Preparation, Prepared, Scope, Ticket};
 use firnfs_device::Device;
 use firnfs_format::InodeNo;
 use firnfs_volume::Volume;

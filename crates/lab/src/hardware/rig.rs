@@ -25,6 +25,8 @@ use std::time::Duration;
 
 const START_NS: i64 = 700_000_000_000_000_000;
 const SEGMENT_BYTES: u64 = 1 << 20;
+/// A block of every file system here.
+const BLOCK_BYTES: usize = 4096;
 
 type Disk = TimedDisk<Arc<MemDevice>>;
 
@@ -350,13 +352,18 @@ impl Program<'_> {
         self.volume.write(ino, at_bytes, bytes).map_err(failed("write"))
     }
 
-    /// read(2): each block is handled and copied once it is in memory.
+    /// read(2): one block after the other is handled and copied once it is in memory.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<(), LabError> {
-        let len = self.volume.read(ino, at_bytes, out).map_err(failed("read"))?;
-        if len != out.len() {
-            return Err(LabError::WrongData { path: "file".into(), at_bytes: at_bytes + len as u64 });
+        self.spend(0, 0);
+        let mut at_bytes = at_bytes;
+        for block in out.chunks_mut(BLOCK_BYTES) {
+            let len = self.volume.read(ino, at_bytes, block).map_err(failed("read"))?;
+            at_bytes += len as u64;
+            if len != block.len() {
+                return Err(LabError::WrongData { path: "file".into(), at_bytes });
+            }
+            self.machine.spend_ns(self.machine.cpu().transfer_ns(len as u64));
         }
-        self.spend(0, self.machine.cpu().transfer_ns(len as u64));
         Ok(())
     }
 

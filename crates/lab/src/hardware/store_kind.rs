@@ -70,7 +70,6 @@ impl StoreKind {
             Self::Log => None,
             Self::Fast(_) => Some(&[
                 "inodes have 256 bytes instead of 128, and directories come in whole blocks",
-                "the reader waits for the cluster that is read ahead",
                 "a write that has to be durable ends with a flush; segments' copies and checksums are charged for all writes",
                 "gaps are those of the HP 97560; one block size for all papers: 4 KiB, SunOS and USENIX'95 section 3 had 8",
             ]),
