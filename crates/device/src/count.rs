@@ -93,6 +93,9 @@ impl<D: Device> Device for CountingDevice<D> {
         self.counts.lock().add(&request);
         self.inner.submit(request)
     }
+    fn start_reads(&self) {
+        self.inner.start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         self.inner.wait(tag)
     }

@@ -11,13 +11,18 @@ use std::sync::Arc;
 /// before it; a device may cover more, but callers must not rely on that.
 ///
 /// A thread that needs several reads submits all of them before it waits for the first: a device may start reads only in
-/// [`Device::wait`], and then starts every read that this thread has submitted.
+/// [`Device::wait`], and then starts every read that this thread has submitted. A thread that has nothing to wait for calls
+/// [`Device::start_reads`].
 pub trait Device: Send + Sync {
     /// Sizes. They do not change while the device is open.
     fn geometry(&self) -> Geometry;
 
     /// Hands over one request. It may run at once, on another thread, or in [`Device::wait`].
     fn submit(&self, request: Request) -> Tag;
+
+    /// Starts the reads that this thread has submitted, without waiting for any of them. Only a head start: reads that cannot be
+    /// started now begin when they are waited for.
+    fn start_reads(&self) {}
 
     /// Waits until that request is complete. Each tag is waited for exactly once.
     fn wait(&self, tag: Tag) -> Completion;
@@ -113,6 +118,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn submit(&self, request: Request) -> Tag {
         (**self).submit(request)
+    }
+    fn start_reads(&self) {
+        (**self).start_reads();
     }
     fn wait(&self, tag: Tag) -> Completion {
         (**self).wait(tag)

@@ -7,6 +7,7 @@
 //! It drives any [`Engine`](firnfs::engine::Engine) and names none. The crate `firnfs-manage` makes, opens, checks and repairs
 //! volumes of each kind, through the public methods of [`Volume`].
 
+mod ahead;
 mod allocate;
 mod reader;
 mod stalls;

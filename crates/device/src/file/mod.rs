@@ -111,6 +111,9 @@ impl Device for FileDevice {
             _ => Tag(self.writers.submit(request).0 << 1),
         }
     }
+    fn start_reads(&self) {
+        self.reads.start();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         let lower = Tag(tag.0 >> 1);
         if tag.0 & 1 == 1 { self.reads.wait(lower) } else { self.writers.wait(lower) }

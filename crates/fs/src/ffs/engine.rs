@@ -32,6 +32,14 @@ impl Engine for Ffs {
         Ok(())
     }
 
+    /// A block that was fetched with the ones after it is fetched alone before its error counts: one of the others may be bad.
+    fn fetch_failed(&mut self, token: &Token, error: FsError) -> Result<(), FsError> {
+        match Wanted::of(token).0 {
+            Wanted::Blocks { key, .. } if self.is_first_failure(&key) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
     fn next_job(&mut self) -> Option<Job> {
         self.writes.next()
     }

@@ -7,7 +7,7 @@ use super::room::space::OP_MAX_BYTES;
 use crate::cache::Fresh;
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
-use crate::fetch::Ahead;
+use crate::fetch::Soon;
 use crate::inode::Inode;
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::blockmap::Tariff;
@@ -90,25 +90,22 @@ impl Lfs {
         Ok((Piece::Stored { token, at_bytes, stored_bytes, start, len_bytes }, Some(ptr)))
     }
 
-    /// What to read beyond the last place of a read.
-    fn read_ahead(&mut self, places: &[Option<BlockPtr>]) -> Ahead {
-        let mut ahead = Ahead::NONE;
+    /// What to start reading beyond the last place of a read.
+    fn read_ahead(&mut self, places: &[Option<BlockPtr>]) -> Option<Soon> {
         let mut run: Option<(u64, u64)> = None;
         for ptr in places.iter().flatten() {
             let (at_bytes, len_bytes) = (self.geo.device_bytes(ptr.addr), u64::from(ptr.stored_bytes()));
             run = match run {
                 Some((start, end)) if end == at_bytes => Some((start, end + len_bytes)),
                 Some((start, end)) => {
-                    self.shelf.streams.note(start, end - start);
+                    self.shelf.streams.pass(start, end - start);
                     Some((at_bytes, at_bytes + len_bytes))
                 }
                 None => Some((at_bytes, at_bytes + len_bytes)),
             };
         }
-        if let Some((start, end)) = run {
-            ahead = self.shelf.streams.note(start, end - start);
-        }
-        ahead
+        let (start, end) = run?;
+        self.shelf.streams.note(start, end - start)
     }
 }
 
@@ -179,8 +176,8 @@ impl Store for Lfs {
         let stored = places.iter().flatten();
         let pin = self.writer.pins.pin(stored.map(|ptr| self.geo.segment_of(ptr.addr)).collect());
         self.note_read(ino, at_bytes / block_bytes, &places);
-        let ahead = self.read_ahead(&places);
-        Ok(ReadPlan { pieces, ahead, pin })
+        let soon = self.read_ahead(&places).into_iter().collect();
+        Ok(ReadPlan { pieces, soon, pin })
     }
 
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo) {

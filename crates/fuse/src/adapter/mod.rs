@@ -93,6 +93,8 @@ impl<S: Engine> Adapter<S> {
     #[must_use]
     pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
         volume.call_before_blocking(crate::lead::about_to_block);
+        // The kernel does it, and sends such reads side by side.
+        volume.leave_long_reads_alone();
         Self {
             volume,
             settings,

@@ -185,9 +185,8 @@ fn raw(setup: &Setup, bytes: u64, runs: u32, raw: Raw) -> f64 {
     mb_per_s(bytes * u64::from(runs), clock.now_ns() as f64 / 1e9)
 }
 
-const NO_OVERLAP: &str = "the reader waits for each window before the program gets its bytes, so copying and reading do not overlap \
-                          (BSD-LFS reads ahead without waiting), and a cold file's metadata is read with 320 KiB of neighbours, \
-                          0.2 s on this bus";
+const COLD_START: &str = "a cold file's metadata is read with 320 KiB of neighbours, 0.2 s on this bus, and the first two reads of a file \
+                          start no others";
 
 /// The claims of section 5.2.1 that need no FFS.
 #[must_use]
@@ -257,7 +256,7 @@ fn read_claims(large: &Point) -> Vec<Claim> {
     let (lfs, raw) = (large.lfs_read_mb_per_s, large.raw_read_mb_per_s);
     vec![
         Claim::new("figure 12", bus, within(1.6, 0.15), raw, "MB/s"),
-        ratio("figure 12", three_percent, within(1.0, 0.03), lfs, raw).missed(NO_OVERLAP),
+        ratio("figure 12", three_percent, within(1.0, 0.03), lfs, raw).missed(COLD_START),
     ]
 }
 

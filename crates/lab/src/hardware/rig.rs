@@ -386,16 +386,18 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// read(2): each block is handled and copied once it is in memory; a long call by parts.
+    /// read(2): one block after the other is handled and copied once it is in memory.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<(), LabError> {
-        for (at_bytes, part) in (at_bytes..).step_by(PART_BYTES).zip(out.chunks_mut(PART_BYTES)) {
-            let len = self.volume.read(ino, at_bytes, part).map_err(failed("read"))?;
-            if len != part.len() {
-                return Err(LabError::WrongData { path: "file".into(), at_bytes: at_bytes + len as u64 });
+        self.spend(0, 0);
+        let mut at_bytes = at_bytes;
+        for block in out.chunks_mut(self.block_bytes as usize) {
+            let len = self.volume.read(ino, at_bytes, block).map_err(failed("read"))?;
+            at_bytes += len as u64;
+            if len != block.len() {
+                return Err(LabError::WrongData { path: "file".into(), at_bytes });
             }
             self.machine.spend_ns(self.transfer_ns(len));
         }
-        self.spend(0, 0);
         Ok(())
     }
 

@@ -110,6 +110,11 @@ impl<S: Engine> Volume<S> {
         self.reader.limit_ahead(ahead_max_bytes);
     }
 
+    /// The caller reads ahead by itself, as a kernel does above a mount: reads of 64 KiB or more start no others.
+    pub fn leave_long_reads_alone(&self) {
+        self.reader.leave_long_reads_alone();
+    }
+
     fn about_to_block(&self) {
         if let Some(hook) = self.before_blocking.get() {
             hook();

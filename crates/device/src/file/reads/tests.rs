@@ -72,6 +72,46 @@ fn reads_are_right_in_any_order_of_waiting() {
 }
 
 #[test]
+fn started_reads_are_carried_out_although_nobody_waits() {
+    let target = numbered(120);
+    for deep in WAYS {
+        let reads = Reads::new(target.clone(), deep);
+        let tags: Vec<(u64, Tag)> = (0..3).map(|i| (i, reads.submit(block(i)))).collect();
+        assert_eq!(reads.shared.table.lock().not_begun(), 3);
+        reads.start();
+        reads.start();
+        // One by one is what the waiter does.
+        let expected = if reads.deep() == DeepReads::OneByOne { 3 } else { 0 };
+        while reads.shared.table.lock().not_begun() > expected {
+            std::thread::yield_now();
+        }
+        check_numbered(&reads, 100, |_| {});
+        for (i, tag) in tags {
+            assert_eq!(reads.wait(tag).unwrap().unwrap()[0], i as u8);
+        }
+        assert_empty(&reads);
+    }
+}
+
+#[test]
+fn reads_started_by_a_thread_that_has_ended_are_still_served() {
+    let target = numbered(120);
+    for deep in WAYS {
+        let reads = Reads::new(target.clone(), deep);
+        let submit = || {
+            let tags: Vec<(u64, Tag)> = (0..20).map(|i| (i, reads.submit(block(i)))).collect();
+            reads.start();
+            tags
+        };
+        let tags = std::thread::scope(|scope| scope.spawn(submit).join().unwrap());
+        for (i, tag) in tags.into_iter().rev() {
+            assert_eq!(reads.wait(tag).unwrap().unwrap()[0], i as u8);
+        }
+        assert_empty(&reads);
+    }
+}
+
+#[test]
 fn a_window_of_reads_that_moves_along_is_served() {
     let target = numbered(300);
     for deep in WAYS {
