@@ -172,6 +172,23 @@ fn only_full_clusters_are_written_as_one() {
     assert_eq!(requests(&made, &places, true), [1; 11]);
 }
 
+/// 4.4BSD's `cluster_write`: the device works while the program goes on writing.
+#[test]
+fn a_full_cluster_is_started_at_once_and_a_shorter_one_is_not() {
+    let made = make(tuning());
+    let ino = made.create(InodeNo::ROOT, "a", Kind::Regular);
+    made.sync();
+    made.device.take();
+    let written = || {
+        let places = made.places(ino);
+        requests(&made, &places, true)
+    };
+    made.write(ino, 0, 7 * BLOCK_BYTES);
+    assert_eq!(written(), [], "seven of eight blocks");
+    made.write(ino, 7 * BLOCK_BYTES, BLOCK_BYTES);
+    assert_eq!(written(), [8]);
+}
+
 #[test]
 fn a_close_writes_the_inode_once_and_leaves_content_delayed() {
     let made = make(tuning());

@@ -78,7 +78,9 @@ impl Engine for Ffs {
     }
 
     fn pressure(&self) -> Pressure {
-        if self.is_work_due() { Pressure::Due } else { Pressure::None }
+        // 4.4BSD started the write of a full cluster at once (`cluster_write`).
+        let is_due = self.is_work_due() || self.writes.wants_start();
+        if is_due { Pressure::Due } else { Pressure::None }
     }
 
     fn due_in_ms(&self, now: TimeNs) -> u64 {
