@@ -110,7 +110,9 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     drop(bar);
     match cleaned {
         // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
-        Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
+        Err(e) if matches!(goal, Goal::Forever) && (is_closing(&e) || !is_mounted(&mount)) => {
+            summary.room = None;
+        }
         other => other.map_err(|e| failure_of(&e))?,
     }
     output.show(args.json, &summary, |out| {
@@ -170,6 +172,11 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
             _ => {}
         }
     }
+}
+
+/// Whether the daemon is closing the volume: its socket and its mount may outlast that by a moment.
+fn is_closing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refused) if refused.kind == ErrorKind::Closing)
 }
 
 /// Whether the mount still exists and its daemon is alive.
