@@ -125,7 +125,7 @@ impl Superblock {
             hash_key: self.hash_key.map(Into::into),
             reserved: [0; 3920],
         };
-        raw.crc = crc32c::crc32c(raw.as_bytes()).into();
+        raw.crc = crate::crc32c(raw.as_bytes()).into();
         raw.as_bytes().to_vec()
     }
 
@@ -134,7 +134,7 @@ impl Superblock {
     pub fn is_sealed(bytes: &[u8]) -> bool {
         SuperblockRaw::read_from_prefix(bytes).is_ok_and(|(raw, _)| {
             let zeroed = SuperblockRaw { crc: 0.into(), ..raw };
-            crc32c::crc32c(zeroed.as_bytes()) == raw.crc.get()
+            crate::crc32c(zeroed.as_bytes()) == raw.crc.get()
         })
     }
 
@@ -155,7 +155,7 @@ impl Superblock {
         ensure(version == FORMAT_VERSION, "format version", FORMAT_VERSION, version)?;
         let mut zeroed = raw;
         zeroed.crc = 0.into();
-        let crc = crc32c::crc32c(zeroed.as_bytes());
+        let crc = crate::crc32c(zeroed.as_bytes());
         ensure(crc == raw.crc.get(), "superblock checksum", raw.crc.get(), crc)?;
         let sb = Self {
             uuid: raw.uuid,
