@@ -166,6 +166,9 @@ pub struct ScrubView {
     pub inodes: u64,
     /// Live bytes checked.
     pub live_bytes: u64,
+    /// Live bytes of the volume.
+    #[serde(default)]
+    pub volume_live_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Paths of damaged files, each once, from the volume's root.
@@ -224,11 +227,12 @@ impl From<&Scrubbed> for ScrubView {
         let findings: Vec<_> = wrong.iter().take(FINDINGS_MAX).map(|finding| (*finding).into()).collect();
         let paths: BTreeSet<String> = findings.iter().filter_map(|f: &DamageView| f.path.clone()).collect();
         Self {
-            clean: wrong.is_empty(),
+            clean: wrong.is_empty() && report.more_findings == 0,
             complete: done.is_complete,
             stopped: done.is_stopped,
             inodes: report.totals.inodes,
             live_bytes: report.totals.live_bytes,
+            volume_live_bytes: done.volume_live_bytes,
             read_bytes: report.totals.read_bytes,
             damaged: paths.into_iter().collect(),
             more_findings: report.more_findings + (wrong.len() - findings.len()) as u64,
@@ -262,15 +266,17 @@ impl ScrubView {
             writeln!(out, "damaged:")?;
             self.damaged.iter().try_for_each(|path| writeln!(out, "  {}", path.escape_debug()))?;
         }
-        let state = match (self.stopped, self.clean, self.complete) {
-            (true, ..) => "STOPPED before the end",
-            (_, false, _) => "DAMAGED",
-            (_, true, true) => "sound",
-            (_, true, false) => {
-                "no damage found, but a part was missed because too much was written meanwhile"
-            }
-        };
         let (inodes, live_bytes) = (Count(self.inodes), Bytes(self.live_bytes));
+        if self.stopped {
+            let found = if self.clean { "no damage found so far" } else { "DAMAGED" };
+            let all = Bytes(self.volume_live_bytes);
+            return writeln!(out, "{volume}: stopped after {inodes} inodes, {live_bytes} of {all}: {found}");
+        }
+        let state = match (self.clean, self.complete) {
+            (false, _) => "DAMAGED",
+            (true, true) => "sound",
+            (true, false) => "no damage found, but a part was missed because too much was written meanwhile",
+        };
         writeln!(out, "{volume}: {inodes} inodes, {live_bytes} checked: {state}")
     }
 }

@@ -90,7 +90,7 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
         });
         child
     };
-    let mut first = start();
+    let first = start();
     let second = Command::new(env!("CARGO_BIN_EXE_firn"))
         .args(["scrub", &mnt])
         .stderr(Stdio::piped())
@@ -100,11 +100,19 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
     let pid = rustix::process::Pid::from_child(&first);
     std::thread::sleep(Duration::from_millis(500));
     kill_process(pid, Signal::INT).unwrap();
-    let status = first.wait().unwrap();
-    assert_eq!((status.code(), status.signal()), (Some(130), None));
+    let first = first.wait_with_output().unwrap();
+    assert_eq!((first.status.code(), first.status.signal()), (Some(130), None));
+    // What it did not read is no damage.
+    let view: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!((view["findings"].as_array().unwrap().len(), &view["more_findings"]), (0, &0.into()), "{view}");
+    let (done, all) = (view["live_bytes"].as_u64().unwrap(), view["volume_live_bytes"].as_u64().unwrap());
+    assert!(done < all && all > 20 << 20, "{view}");
     let second = second.wait_with_output().unwrap();
     assert!(String::from_utf8_lossy(&second.stderr).contains("joined"));
     assert_eq!(second.status.code(), Some(130), "both commands watched the same scrub");
+    let text = String::from_utf8_lossy(&second.stdout);
+    assert!(text.contains("stopped after") && text.ends_with("no damage found so far\n"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
     let before = Instant::now();
     let third = start();
     mount.umount();

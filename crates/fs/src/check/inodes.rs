@@ -55,6 +55,9 @@ impl Check<'_> {
         let mut pending = Pending::default();
         let mut course = Course::default();
         for at in 0..order.len() {
+            if self.is_stopped() {
+                break;
+            }
             self.record((&order, at), &mut course, &mut pending);
             if pending.nodes.len() >= EXPAND_MAX || pending.leaves.len() >= GATHER_MAX {
                 // One pass at a time has reads under way.
@@ -67,7 +70,12 @@ impl Check<'_> {
         }
         self.sweep.end(course);
         self.settle(&mut pending);
-        self.charges();
+        let unread = pending.nodes.iter().chain(&pending.leaves);
+        let unread_bytes: u64 = unread.map(|todo| u64::from(todo.ptr.stored_bytes())).sum();
+        self.totals.live_bytes = self.claims.live_bytes.saturating_sub(unread_bytes);
+        if !self.is_stopped() {
+            self.charges();
+        }
         self.names.sort();
     }
 
@@ -256,9 +264,9 @@ impl Check<'_> {
         }
     }
 
-    /// Examines everything queued, in device order as far as memory allows.
+    /// Examines everything queued, in device order as far as memory allows. After a stop the rest stays queued.
     fn settle(&mut self, pending: &mut Pending) {
-        while !pending.nodes.is_empty() || !pending.leaves.is_empty() {
+        while !(pending.nodes.is_empty() && pending.leaves.is_empty() || self.is_stopped()) {
             if pending.nodes.is_empty() || pending.leaves.len() >= GATHER_MAX {
                 self.leaves(&mut pending.leaves);
                 continue;
@@ -276,18 +284,23 @@ impl Check<'_> {
     }
 
     fn leaves(&mut self, leaves: &mut Vec<Todo>) {
-        let mut leaves = std::mem::take(leaves);
         leaves.sort_unstable_by_key(|todo| todo.ptr.addr);
         let list = |at: usize| leaves.get(at).map(|todo| todo.ptr);
         let mut course = Course::default();
+        let mut done = 0;
         for (at, todo) in leaves.iter().enumerate() {
             let bytes = self.target(todo, &mut course, (&list, at));
+            if self.is_stopped() {
+                break;
+            }
             self.leaf(todo, bytes);
+            done = at + 1;
             if at % TELL_EVERY == 0 {
                 self.tell(1);
             }
         }
         self.sweep.end(course);
+        leaves.drain(..done);
     }
 
     /// The verified bytes of a block in a list of them.

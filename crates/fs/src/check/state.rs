@@ -103,9 +103,16 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Keeps a finding.
+    /// Keeps a finding. After a stop reads fail, and what follows from that says nothing about the volume.
     pub fn report(&mut self, ino: Option<InodeNo>, problem: Problem) {
-        self.names.report(ino, problem);
+        if !self.is_stopped() {
+            self.names.report(ino, problem);
+        }
+    }
+
+    /// True once the caller wants no more.
+    pub fn is_stopped(&self) -> bool {
+        self.sweep.read.is_stopped()
     }
 
     /// Reports the progress of the check.
