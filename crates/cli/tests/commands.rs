@@ -324,11 +324,70 @@ fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
     let unasked = refused(&["fsck", "--repair", &image], 16);
     assert!(unasked.contains("--yes"), "{unasked}");
     let (exit, view, said) = fsck(&[&image, "--repair", "--yes"]);
-    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!((exit, said.as_str()), (4, ""), "{view:#}");
     assert_eq!(view["repairs"][0]["code"], "block-damaged");
-    assert_eq!(view["repairs"][0]["done"], true);
-    assert_eq!(view["checks"][0]["clean"], true);
+    assert_eq!(view["repairs"][0]["done"], false);
+    assert!(std::fs::read(&image).unwrap() == bytes, "lost data is not zeros: it stays an error");
+    let lost = |state: &str| serde_json::json!([{ "inode": view["lost"][0]["inode"], "path": "/sub/large", "state": state, "bytes": 4096, "at_most": false }]);
+    assert_eq!(view["lost"], lost("unreadable"));
+
+    assert!(
+        firn(&["fsck", &image, "--zero-lost"]).status.code() == Some(16),
+        "without a repair it means nothing"
+    );
+    let (exit, view, said) = fsck(&[&image, "--repair", "--zero-lost", "--yes"]);
+    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!((&view["repairs"][0]["done"], &view["checks"][0]["clean"]), (&true.into(), &true.into()));
+    assert_eq!(view["lost"], lost("zeros"));
     assert_eq!(fsck(&[&image]).0, 0);
+}
+
+#[test]
+fn fsck_names_the_files_that_lost_data_in_lines_of_80_columns() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let large: Vec<u8> =
+        (0..3_000_000u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[..1].to_vec()).collect();
+    for name in ["sub/large", "other"] {
+        std::fs::write(tree.path().join(name), &large).unwrap();
+    }
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let mut bytes = std::fs::read(fixture.image()).unwrap();
+    for n in [100, 101, 300] {
+        let block = &large[n * 4096..n * 4096 + 512];
+        let places: Vec<usize> =
+            (0..bytes.len()).step_by(512).filter(|at| &bytes[*at..at + 512] == block).collect();
+        assert_eq!(places.len(), 2, "one for each of the files");
+        places[..if n == 300 { 1 } else { 2 }].iter().for_each(|at| bytes[at + 77] ^= 1);
+    }
+    // A relative path, as short as people type it.
+    std::fs::write(fixture.path("d.img"), &bytes).unwrap();
+    let run = |args: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_firn")).args(args).current_dir(fixture.home.path()).output();
+        let output = output.unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    let names = "2 files lost data: /other 12 KiB, /sub/large 8 KiB\n";
+    for (args, exit, line, other) in [
+        (&["fsck", "d.img"][..], 4, names, "/sub/large: inode "),
+        (&["fsck", "d.img", "--repair", "-y"], 4, names, "/sub/large: inode "),
+        (
+            &["fsck", "d.img", "--repair", "-y", "--zero-lost"],
+            1,
+            "2 files lost data, now zeros: /other 12 KiB, /sub/large 8 KiB\n",
+            "repaired: /other: inode ",
+        ),
+    ] {
+        let (code, said) = run(args);
+        assert!(
+            code == Some(exit) && said.contains(line) && said.contains(other),
+            "{args:?}: {code:?} {said}"
+        );
+        let long: Vec<&str> = said.lines().filter(|line| line.len() > 80).collect();
+        assert!(long.is_empty(), "{long:#?}");
+        assert_eq!(said.contains("--zero-lost d.img"), exit == 4, "{said}");
+    }
 }
 
 #[test]
