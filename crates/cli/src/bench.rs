@@ -1,7 +1,7 @@
 //! `firn bench micro`: sets up the lab's benchmark, shows progress, prints and keeps the report.
 
 use crate::args::size;
-use crate::failure::{Done, Exit, Failure};
+use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
@@ -124,7 +124,7 @@ pub fn run(command: BenchCommand, output: &mut Output) -> Done {
 
 fn failed(error: LabError) -> Failure {
     match error {
-        LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()),
+        LabError::Interrupted => Failure::new(interrupt::exit(), error.to_string()),
         _ => Failure::failed(error.to_string()),
     }
 }

@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod beneath;
 mod clean;
 mod dump;
 mod failure;

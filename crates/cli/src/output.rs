@@ -12,10 +12,29 @@ pub const WIDTH: usize = 80;
 /// # Errors
 /// As writing fails.
 pub fn write_list(out: &mut dyn Write, head: &str, items: &[String], width: usize) -> io::Result<()> {
+    fill(out, head, items.iter().map(String::as_str), ",", width)
+}
+
+/// Writes a heading and a text after it, in lines of at most [`WIDTH`] columns if no word is longer.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_words(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
+    fill(out, head, text.split(' '), "", WIDTH)
+}
+
+fn fill<'a>(
+    out: &mut dyn Write,
+    head: &str,
+    items: impl Iterator<Item = &'a str>,
+    separator: &str,
+    width: usize,
+) -> io::Result<()> {
     let mut column = head.chars().count();
     write!(out, "{head}")?;
-    for (n, item) in items.iter().enumerate() {
-        let comma = if n + 1 < items.len() { "," } else { "" };
+    let mut items = items.peekable();
+    while let Some(item) = items.next() {
+        let comma = if items.peek().is_some() { separator } else { "" };
         let columns = 1 + item.chars().count() + comma.len();
         if column + columns > width {
             write!(out, "\n ")?;

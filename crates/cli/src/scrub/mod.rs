@@ -101,7 +101,7 @@ fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
 
 fn exit_of(view: &ScrubView) -> u8 {
     match (view.stopped, view.clean, view.complete) {
-        (true, ..) => Exit::Interrupted as u8,
+        (true, ..) => interrupt::exit() as u8,
         (_, false, _) => Exit::NotAVolume as u8,
         (_, true, true) => 0,
         (_, true, false) => Exit::Failed as u8,
