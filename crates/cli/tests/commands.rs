@@ -291,6 +291,82 @@ fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
 }
 
 #[test]
+fn a_volume_that_is_too_small_is_refused_with_the_smallest_size_which_is_enough() {
+    let home = tempfile::tempdir().unwrap();
+    let image = home.path().join("x.img");
+    let image = image.to_str().unwrap();
+    for more in [
+        &["--size", "1M"][..],
+        &["--size", "20M", "--segment-size", "4M"],
+        &["--size", "8K", "--type", "ffs"],
+    ] {
+        let line = refused(&[&["mkfs", image], more].concat(), 2);
+        assert!(line.contains("is too small: ") && !Path::new(image).exists(), "{line}");
+        let least = line.split("--size ").nth(1).unwrap().split([' ', ',']).next().unwrap().trim_end();
+        let (least, unit) = least.split_at(least.len() - 1);
+        let with = |number: u64| {
+            let size = format!("{number}{unit}");
+            let output = firn(&[&["mkfs", image, "--size", &size][..], &more[2..]].concat());
+            let made = output.status.success();
+            if made {
+                ok(&["fsck", image]);
+                std::fs::remove_file(image).unwrap();
+            }
+            made
+        };
+        let least: u64 = least.parse().unwrap();
+        assert!(with(least), "{line}");
+        assert!(!with(least - 1), "{line}");
+    }
+}
+
+#[test]
+fn a_mount_with_its_paths_swapped_or_one_missing_says_how_it_is_right() {
+    let fixture = Fixture::new(&[]);
+    let directory = fixture.path("mnt");
+    std::fs::create_dir(&directory).unwrap();
+    let (image, mnt) = (fixture.image(), directory.to_str().unwrap().to_owned());
+    let line = refused(&["mount", &mnt, &image], 2);
+    assert!(line.contains("swapped?") && line.contains(&format!("firn mount {image} {mnt}")), "{line}");
+    assert!(refused(&["mount", &image], 2).contains(&format!("firn mount {image} DIRECTORY")));
+    assert!(refused(&["mount", &mnt], 2).contains(&format!("firn mount IMAGE {mnt}")));
+}
+
+#[test]
+fn dump_finds_an_inode_by_its_path() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    for kind in ["log", "ffs"] {
+        let fixture = Fixture::new(&["--type", kind, "--from-dir", tree.path().to_str().unwrap()]);
+        let image = fixture.image();
+        let by = |inode: &str| json(&["dump", &image, "--inode", inode, "--json"]);
+        let large = by("/sub/large");
+        assert_eq!(large["size_bytes"], 3_000_000, "{large:#}");
+        assert_eq!(
+            by(&large[if kind == "log" { "ino" } else { "inode" }].to_string()),
+            large,
+            "the number leads to the same"
+        );
+        assert_eq!(by("sub/deeper/../large"), large);
+        assert_eq!(by("/"), by("1"));
+        for wrong in ["/sub/none", "small/below a file"] {
+            assert!(refused(&["dump", &image, "--inode", wrong], 1).contains("has no file"), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_not_taken_for_one_that_does_something_else() {
+    let said = |word: &str| {
+        let output = firn(&[word, "/mnt"]);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(said("unmount").contains("'umount'") && !said("unmount").contains("'mount'"));
+    assert!(!said("lfs").contains("mkfs"));
+}
+
+#[test]
 fn mkfs_refuses_a_tree_that_does_not_fit_before_it_writes_and_names_a_size_that_is_enough() {
     let (tree, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for n in 0..24 {

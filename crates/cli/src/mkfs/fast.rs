@@ -3,8 +3,8 @@
 use super::fit::Room;
 use super::plan::MkfsPlan;
 use super::{
-    MkfsArgs, Totals, Tree, fill, fill_random, from_dir, impossible, narrow, random_uuid, warn_of_full_disk,
-    wipe_if_needed,
+    MkfsArgs, Totals, Tree, fill, fill_random, from_dir, impossible, least, narrow, random_uuid,
+    warn_of_full_disk, wipe_if_needed,
 };
 use crate::failure::{Done, Failure};
 use crate::interrupt;
@@ -85,6 +85,7 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
         return Err(Failure::usage("--data-logs needs --type log".to_owned()));
     }
     let options = options(args, &plan)?;
+    least::check_fast(&options)?;
     let tree = args.from_dir.as_ref().map(|tree| look_at(tree, &plan, from_dir::Measure::Allocated));
     let tree = tree.transpose()?;
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -164,7 +165,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
     let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
     writeln!(
         out,
-        "{}: a Fast File System{label} of {}, blocks of {}, fragments of {}, uuid {}",
+        "{}: a Fast File System{label} of {}, blocks of {}, fragments of {}\n  uuid {}",
         made.image.display(),
         Bytes(made.size_bytes),
         Bytes(made.block_bytes.into()),

@@ -1,11 +1,12 @@
 //! `firn mkfs`: makes a volume on an image file or block device, and fills it from a directory tree if asked.
 //!
 //! [`fast`] makes volumes of the Fast File System; [`plan`] decides and refuses, [`signatures`] recognises existing content, [`from_dir`] copies a tree,
-//! and [`fit`] decides before whether it fits.
+//! and [`fit`] decides before whether it fits; [`least`] knows the smallest size.
 
 mod fast;
 mod fit;
 mod from_dir;
+mod least;
 mod plan;
 mod signatures;
 
@@ -138,7 +139,7 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     fast::refuse_options(args)?;
     let options = options(args, &plan)?;
     // Before making a file: refuse options that make no volume.
-    firnfs::lfs::mkfs_with_logs(&options, args.data_logs).map_err(|e| impossible(&e))?;
+    least::check_log(&options, args.data_logs)?;
     let tree =
         args.from_dir.as_ref().map(|tree| look_at(tree, &plan, &options, args.data_logs)).transpose()?;
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -303,7 +304,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
     let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
     writeln!(
         out,
-        "{}: a volume{label} of {}, segments of {}, blocks of {}, uuid {}",
+        "{}: a volume{label} of {}, segments of {}, blocks of {}\n  uuid {}",
         made.image.display(),
         Bytes(made.size_bytes),
         Bytes(u64::from(made.segment_bytes)),

@@ -47,7 +47,7 @@ Exit codes:
   1    the check could not be done, or missed a part because too much was written meanwhile
   3    damaged
   4    not made writable
-  130  stopped")]
+  130  stopped by Ctrl-C (143: by SIGTERM)")]
 pub struct ScrubArgs {
     /// Any path on the mount
     pub path: PathBuf,
