@@ -40,7 +40,8 @@ Exit codes:
   2    the command line is invalid
   3    not a firnfs volume, or of another version, or damaged
   4    refused for safety: in use, or existing content would be overwritten
-  130  ended by Ctrl-C or SIGTERM, after cleaning up
+  130  ended by Ctrl-C, after cleaning up
+  143  ended by SIGTERM, after cleaning up
 `firn fsck` uses the exit codes of fsck(8) instead."
 )]
 pub struct Cli {

@@ -1,7 +1,7 @@
 //! `firn bench micro`: sets up the lab's benchmark, shows progress, prints and keeps the report.
 
 use crate::args::size;
-use crate::failure::{Done, Exit, Failure};
+use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
@@ -32,11 +32,12 @@ pub enum BenchCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   firn bench micro --against /mnt/ext4 --image /disk/bench.img --size 8G
-  firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9 --report docs/bench/micro
+  firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9
+  firn bench micro --against /mnt/ext4 --report docs/bench/micro
   firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, without making a firnfs volume
 
 Makes a firnfs volume on the image, mounts it and a memory volume during the run, and removes both, also when it is
-interrupted (exit code 130).
+interrupted (exit code 130, or 143 after SIGTERM).
 Cold reads need root: before each, the volume is unmounted, the kernel's caches are dropped, and it is mounted again.
 `scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
 pub struct MicroArgs {
@@ -124,7 +125,7 @@ pub fn run(command: BenchCommand, output: &mut Output) -> Done {
 
 fn failed(error: LabError) -> Failure {
     match error {
-        LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()),
+        LabError::Interrupted => Failure::new(interrupt::exit(), error.to_string()),
         _ => Failure::failed(error.to_string()),
     }
 }

@@ -5,10 +5,12 @@
 
 mod args;
 mod bench;
+mod beneath;
 mod clean;
 mod dump;
 mod failure;
 mod fsck;
+mod help;
 mod image;
 mod interrupt;
 mod manual;
@@ -27,14 +29,18 @@ mod trim;
 mod volume;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::FromArgMatches;
 use failure::{Done, Exit};
 use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<_> = mounting::command_line(std::env::args_os()).into_iter().collect();
-    let cli = match Cli::try_parse_from(&words) {
+    let mut command = help::command();
+    let parsed = command.try_get_matches_from_mut(&words).map_err(help::suggest);
+    let parsed =
+        parsed.and_then(|matches| Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command)));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let is_fsck = words.get(1).is_some_and(|word| word == "fsck");

@@ -2,7 +2,7 @@
 
 use crate::failure::{Done, Failure};
 use crate::output::Output;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub struct ManArgs {
 /// Writing fails.
 pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Done {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::args::Cli::command(), "firn", &mut script);
+    clap_complete::generate(args.shell, &mut crate::help::command(), "firn", &mut script);
     output.text(|out| out.write_all(&script))
 }
 
@@ -43,7 +43,7 @@ pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Done {
 pub fn man(args: &ManArgs, output: &mut Output) -> Done {
     let directory = &args.directory;
     std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
-    let mut command = crate::args::Cli::command();
+    let mut command = crate::help::command();
     command.build();
     let count = write_pages(&command, "firn", directory)?;
     output.text(|out| writeln!(out, "{count} man pages written to {}", directory.display()))
@@ -72,7 +72,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let args = ManArgs { directory: directory.path().to_owned() };
         man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
-        let mut command = crate::args::Cli::command();
+        let mut command = crate::help::command();
         command.build();
         for inner in command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()) {
             let path = directory.path().join(format!("firn-{}.1", inner.get_name()));
@@ -88,9 +88,9 @@ mod tests {
     fn every_shell_gets_completions_with_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut crate::args::Cli::command(), "firn", &mut script);
+            clap_complete::generate(shell, &mut crate::help::command(), "firn", &mut script);
             let script = String::from_utf8(script).unwrap();
-            for inner in crate::args::Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            for inner in crate::help::command().get_subcommands().filter(|c| !c.is_hide_set()) {
                 assert!(script.contains(inner.get_name()), "{shell}: {}", inner.get_name());
             }
         }

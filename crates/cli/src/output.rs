@@ -4,6 +4,48 @@ use crate::failure::{Done, Failure};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 
+/// Columns of the terminal for which text is laid out.
+pub const WIDTH: usize = 80;
+
+/// Writes a heading and items after it, separated by commas, in lines of at most `width` columns if no item is longer.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_list(out: &mut dyn Write, head: &str, items: &[String], width: usize) -> io::Result<()> {
+    fill(out, head, items.iter().map(String::as_str), ",", width)
+}
+
+/// Writes a heading and a text after it, in lines of at most [`WIDTH`] columns if no word is longer.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_words(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
+    fill(out, head, text.split(' '), "", WIDTH)
+}
+
+fn fill<'a>(
+    out: &mut dyn Write,
+    head: &str,
+    items: impl Iterator<Item = &'a str>,
+    separator: &str,
+    width: usize,
+) -> io::Result<()> {
+    let mut column = head.chars().count();
+    write!(out, "{head}")?;
+    let mut items = items.peekable();
+    while let Some(item) = items.next() {
+        let comma = if items.peek().is_some() { separator } else { "" };
+        let columns = 1 + item.chars().count() + comma.len();
+        if column + columns > width {
+            write!(out, "\n ")?;
+            column = 1;
+        }
+        write!(out, " {item}{comma}")?;
+        column += columns;
+    }
+    writeln!(out)
+}
+
 /// Where commands write their results.
 pub struct Output {
     out: BufWriter<Box<dyn Write>>,
@@ -56,5 +98,27 @@ fn finish(written: io::Result<()>) -> Done {
             Err(Failure::failed(format!("cannot write the result: {e}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_breaks_between_items_and_no_line_is_too_long() {
+        let shown = |items: &[&str]| {
+            let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
+            let mut out = Vec::new();
+            write_list(&mut out, "2 lost:", &items, 20).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(shown(&["/a 4 KiB"]), "2 lost: /a 4 KiB\n");
+        assert_eq!(
+            shown(&["/ab 4 KiB", "/b 8 KiB", "/c 1 KiB"]),
+            "2 lost: /ab 4 KiB,\n  /b 8 KiB, /c 1 KiB\n"
+        );
+        assert_eq!(shown(&["/ab 44 KiB", "/b"]), "2 lost: /ab 44 KiB,\n  /b\n");
+        assert_eq!(shown(&["/longer than that"]), "2 lost:\n  /longer than that\n");
     }
 }

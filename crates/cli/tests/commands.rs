@@ -291,6 +291,158 @@ fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
 }
 
 #[test]
+fn a_volume_that_is_too_small_is_refused_with_the_smallest_size_which_is_enough() {
+    let home = tempfile::tempdir().unwrap();
+    let image = home.path().join("x.img");
+    let image = image.to_str().unwrap();
+    for more in [
+        &["--size", "1M"][..],
+        &["--size", "20M", "--segment-size", "4M"],
+        &["--size", "8K", "--type", "ffs"],
+    ] {
+        let line = refused(&[&["mkfs", image], more].concat(), 2);
+        assert!(line.contains("is too small: ") && !Path::new(image).exists(), "{line}");
+        let least = line.split("--size ").nth(1).unwrap().split([' ', ',']).next().unwrap().trim_end();
+        let (least, unit) = least.split_at(least.len() - 1);
+        let with = |number: u64| {
+            let size = format!("{number}{unit}");
+            let output = firn(&[&["mkfs", image, "--size", &size][..], &more[2..]].concat());
+            let made = output.status.success();
+            if made {
+                ok(&["fsck", image]);
+                std::fs::remove_file(image).unwrap();
+            }
+            made
+        };
+        let least: u64 = least.parse().unwrap();
+        assert!(with(least), "{line}");
+        assert!(!with(least - 1), "{line}");
+    }
+}
+
+#[test]
+fn a_mount_with_its_paths_swapped_or_one_missing_says_how_it_is_right() {
+    let fixture = Fixture::new(&[]);
+    let directory = fixture.path("mnt");
+    std::fs::create_dir(&directory).unwrap();
+    let (image, mnt) = (fixture.image(), directory.to_str().unwrap().to_owned());
+    let line = refused(&["mount", &mnt, &image], 2);
+    assert!(line.contains("swapped?") && line.contains(&format!("firn mount {image} {mnt}")), "{line}");
+    assert!(refused(&["mount", &image], 2).contains(&format!("firn mount {image} DIRECTORY")));
+    assert!(refused(&["mount", &mnt], 2).contains(&format!("firn mount IMAGE {mnt}")));
+}
+
+#[test]
+fn dump_finds_an_inode_by_its_path() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    for kind in ["log", "ffs"] {
+        let fixture = Fixture::new(&["--type", kind, "--from-dir", tree.path().to_str().unwrap()]);
+        let image = fixture.image();
+        let by = |inode: &str| json(&["dump", &image, "--inode", inode, "--json"]);
+        let large = by("/sub/large");
+        assert_eq!(large["size_bytes"], 3_000_000, "{large:#}");
+        assert_eq!(
+            by(&large[if kind == "log" { "ino" } else { "inode" }].to_string()),
+            large,
+            "the number leads to the same"
+        );
+        assert_eq!(by("sub/deeper/../large"), large);
+        assert_eq!(by("/"), by("1"));
+        for wrong in ["/sub/none", "small/below a file"] {
+            assert!(refused(&["dump", &image, "--inode", wrong], 1).contains("has no file"), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_not_taken_for_one_that_does_something_else() {
+    let said = |word: &str| {
+        let output = firn(&[word, "/mnt"]);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(said("unmount").contains("'umount'") && !said("unmount").contains("'mount'"));
+    assert!(!said("lfs").contains("mkfs"));
+}
+
+#[test]
+fn mkfs_refuses_a_tree_that_does_not_fit_before_it_writes_and_names_a_size_that_is_enough() {
+    let (tree, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for n in 0..24 {
+        std::fs::write(tree.path().join(format!("file {n}")), vec![n as u8; 1_000_000 + n * 1000]).unwrap();
+    }
+    let (new, old) = (home.path().join("new.img"), home.path().join("old.img"));
+    let [new_path, old_path, from] = [new.as_path(), &old, tree.path()].map(|path| path.to_str().unwrap());
+    let line = refused(&["mkfs", new_path, "--size", "32M", "--from-dir", from], 1);
+    assert!(line.contains("does not fit: it needs 2"), "{line}");
+    assert!(!new.exists());
+    let fast = ["mkfs", new_path, "--size", "16M", "--from-dir", from, "--type", "ffs"];
+    assert!(refused(&fast, 1).contains("does not fit"));
+    assert!(!new.exists());
+
+    // What an existing image holds is still there.
+    ok(&["mkfs", old_path, "--size", "32M", "--label", "kept"]);
+    refused(&["mkfs", old_path, "--force", "--from-dir", from], 1);
+    assert_eq!(json(&["stat", old_path, "--json"])["log"]["label"], "kept");
+
+    let size = line.split("--size ").nth(1).unwrap().split(' ').next().unwrap();
+    let made = json(&["mkfs", new_path, "--size", size, "--from-dir", from, "--json"]);
+    assert_eq!(made["copied"]["files"], 24);
+    assert!(
+        made["size_bytes"].as_u64().unwrap() < 64 << 20,
+        "the size is not just any that is enough: {line}"
+    );
+}
+
+#[test]
+fn a_copy_that_fails_half_way_leaves_no_image() {
+    let (tree, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Targets of symbolic links are not counted before.
+    for n in 0..4000 {
+        std::os::unix::fs::symlink("x".repeat(4000), tree.path().join(n.to_string())).unwrap();
+    }
+    let image = home.path().join("new.img");
+    let args =
+        ["mkfs", image.to_str().unwrap(), "--size", "32M", "--from-dir", tree.path().to_str().unwrap()];
+    let line = refused(&args, 1);
+    assert!(line.contains("no space left on the volume"), "{line}");
+    assert!(!image.exists());
+}
+
+#[test]
+fn a_signal_ends_the_copy_of_a_tree_and_the_new_image_is_gone() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::os::unix::fs::MetadataExt;
+    let (tree, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(tree.path().join("large"), vec![1; 300 << 20]).unwrap();
+    let image = home.path().join("new.img");
+    for (signal, exit) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args([
+                "mkfs",
+                image.to_str().unwrap(),
+                "--size",
+                "1G",
+                "--from-dir",
+                tree.path().to_str().unwrap(),
+            ])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !std::fs::metadata(&image).is_ok_and(|meta| meta.blocks() * 512 > 4 << 20) {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it copied anything");
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let line = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(exit), "{line}");
+        assert!(line.contains("interrupted") && !image.exists(), "{line}");
+    }
+}
+
+#[test]
 fn fsck_of_a_file_that_is_no_volume_prints_one_line_and_exits_with_8() {
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
@@ -324,11 +476,70 @@ fn fsck_repairs_what_it_finds_and_says_so_with_its_exit_code() {
     let unasked = refused(&["fsck", "--repair", &image], 16);
     assert!(unasked.contains("--yes"), "{unasked}");
     let (exit, view, said) = fsck(&[&image, "--repair", "--yes"]);
-    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!((exit, said.as_str()), (4, ""), "{view:#}");
     assert_eq!(view["repairs"][0]["code"], "block-damaged");
-    assert_eq!(view["repairs"][0]["done"], true);
-    assert_eq!(view["checks"][0]["clean"], true);
+    assert_eq!(view["repairs"][0]["done"], false);
+    assert!(std::fs::read(&image).unwrap() == bytes, "lost data is not zeros: it stays an error");
+    let lost = |state: &str| serde_json::json!([{ "inode": view["lost"][0]["inode"], "path": "/sub/large", "state": state, "bytes": 4096, "at_most": false }]);
+    assert_eq!(view["lost"], lost("unreadable"));
+
+    assert!(
+        firn(&["fsck", &image, "--zero-lost"]).status.code() == Some(16),
+        "without a repair it means nothing"
+    );
+    let (exit, view, said) = fsck(&[&image, "--repair", "--zero-lost", "--yes"]);
+    assert_eq!((exit, said.as_str()), (1, ""), "{view:#}");
+    assert_eq!((&view["repairs"][0]["done"], &view["checks"][0]["clean"]), (&true.into(), &true.into()));
+    assert_eq!(view["lost"], lost("zeros"));
     assert_eq!(fsck(&[&image]).0, 0);
+}
+
+#[test]
+fn fsck_names_the_files_that_lost_data_in_lines_of_80_columns() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let large: Vec<u8> =
+        (0..3_000_000u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[..1].to_vec()).collect();
+    for name in ["sub/large", "other"] {
+        std::fs::write(tree.path().join(name), &large).unwrap();
+    }
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let mut bytes = std::fs::read(fixture.image()).unwrap();
+    for n in [100, 101, 300] {
+        let block = &large[n * 4096..n * 4096 + 512];
+        let places: Vec<usize> =
+            (0..bytes.len()).step_by(512).filter(|at| &bytes[*at..at + 512] == block).collect();
+        assert_eq!(places.len(), 2, "one for each of the files");
+        places[..if n == 300 { 1 } else { 2 }].iter().for_each(|at| bytes[at + 77] ^= 1);
+    }
+    // A relative path, as short as people type it.
+    std::fs::write(fixture.path("d.img"), &bytes).unwrap();
+    let run = |args: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_firn")).args(args).current_dir(fixture.home.path()).output();
+        let output = output.unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    let names = "2 files lost data: /other 12 KiB, /sub/large 8 KiB\n";
+    for (args, exit, line, other) in [
+        (&["fsck", "d.img"][..], 4, names, "/sub/large: inode "),
+        (&["fsck", "d.img", "--repair", "-y"], 4, names, "/sub/large: inode "),
+        (
+            &["fsck", "d.img", "--repair", "-y", "--zero-lost"],
+            1,
+            "2 files lost data, now zeros: /other 12 KiB, /sub/large 8 KiB\n",
+            "repaired: /other: inode ",
+        ),
+    ] {
+        let (code, said) = run(args);
+        assert!(
+            code == Some(exit) && said.contains(line) && said.contains(other),
+            "{args:?}: {code:?} {said}"
+        );
+        let long: Vec<&str> = said.lines().filter(|line| line.len() > 80).collect();
+        assert!(long.is_empty(), "{long:#?}");
+        assert_eq!(said.contains("--zero-lost d.img"), exit == 4, "{said}");
+    }
 }
 
 #[test]

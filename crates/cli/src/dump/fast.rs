@@ -98,14 +98,14 @@ struct Volume {
 ///
 /// # Errors
 /// It cannot be read; the part belongs to a log.
-pub fn run(path: &Path, args: &DumpArgs, output: &mut Output) -> Done {
+pub fn run(path: &Path, args: &DumpArgs, inode: Option<u64>, output: &mut Output) -> Done {
     let part = &args.part;
     if part.segment.is_some() || part.checkpoint || part.ifile {
         return Err(Failure::usage("a Fast File System has no segments, checkpoints or ifile")
             .advise("without options, dump shows its groups; --inode N shows an inode"));
     }
     let volume = Volume::open(path)?;
-    match part.inode {
+    match inode {
         Some(number) => {
             let view = volume.inode(number)?;
             output.show(args.json, &view, |out| inode_text(out, &view))

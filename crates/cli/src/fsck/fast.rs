@@ -52,6 +52,9 @@ pub fn run(args: &FsckArgs, output: &mut Output) -> Done<ExitCode> {
     if args.all_checkpoints {
         return Err(Failure::usage("a Fast File System has no checkpoints"));
     }
+    if args.zero_lost {
+        return Err(Failure::usage("a Fast File System has no checksums: it does not know what is lost"));
+    }
     let view = if args.repair { repair(args)? } else { check(args)? };
     output.show(args.json, &view, |out| describe(out, &view))?;
     Ok(ExitCode::from(view.exit))

@@ -227,7 +227,21 @@ impl MountArgs {
     fn what_and_where(&self) -> Done<(Source, PathBuf)> {
         match (self.memory, self.paths.as_slice()) {
             (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
+            (None, [image, mountpoint]) if image.is_dir() && mountpoint.exists() && !mountpoint.is_dir() => {
+                let (dir, image) = (image.display(), mountpoint.display());
+                let message = format!("{dir} is a directory and {image} is none: are they swapped?");
+                Err(Failure::usage(message).advise(format!("firn mount {image} {dir}")))
+            }
             (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
+            (None, [path]) if path.is_dir() => {
+                Err(Failure::usage(format!("there is no image to mount on {}", path.display()))
+                    .advise(format!("firn mount IMAGE {}", path.display())))
+            }
+            (None, [path]) => Err(Failure::usage(format!(
+                "the mountpoint is missing: the directory to mount {} on",
+                path.display()
+            ))
+            .advise(format!("firn mount {} DIRECTORY", path.display()))),
             (Some(_), _) => Err(Failure::usage("--memory takes only a mountpoint, without an image")),
             (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
         }

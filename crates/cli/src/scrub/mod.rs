@@ -47,7 +47,7 @@ Exit codes:
   1    the check could not be done, or missed a part because too much was written meanwhile
   3    damaged
   4    not made writable
-  130  stopped: says how far it came, and what it found until then")]
+  130  stopped by Ctrl-C (143: by SIGTERM): says how far it came, and what it found until then")]
 pub struct ScrubArgs {
     /// Any path on the mount
     pub path: PathBuf,
@@ -101,7 +101,7 @@ fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
 
 fn exit_of(view: &ScrubView) -> u8 {
     match (view.stopped, view.clean, view.complete) {
-        (true, ..) => Exit::Interrupted as u8,
+        (true, ..) => interrupt::exit() as u8,
         (_, false, _) => Exit::NotAVolume as u8,
         (_, true, true) => 0,
         (_, true, false) => Exit::Failed as u8,

@@ -8,6 +8,7 @@ pub mod fast;
 pub mod text;
 pub mod view;
 
+use crate::beneath::{self, Beneath};
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::scrub::service::STATUS_OP;
@@ -32,6 +33,9 @@ use view::{CONTROL_OP, Inspect, StatView};
 
 --cleaning: segments cleaned, the share of them that was empty and the utilisation of the others give the write cost: bytes
 read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout, 1992, tables 2 and 4).
+
+A sparse image takes space only as it is written. If the disk that holds it has
+less left than the image can grow by, stat and df say so.
 
 An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
@@ -94,6 +98,8 @@ pub struct Volume {
     pub stat: StatView,
     /// The state of the check after a crash; null if the mount did not follow one, and for a volume that is not mounted.
     pub check_after_crash: Option<AfterCrashView>,
+    /// The disk beneath the image, if it may become full before the volume is.
+    pub beneath: Option<Beneath>,
 }
 
 /// The output of `firn stat --cleaning`.
@@ -179,8 +185,9 @@ fn look(target: Target) -> Done<Volume> {
                 .advise("mount the volume with this version of firn")
             })?;
             let check_after_crash = check_after_crash(&mount)?;
+            let beneath = beneath::of(&mount.source);
             let source = Source::Mounted { mountpoint: mount.mountpoint, image: mount.source };
-            Ok(Volume { source, stat, check_after_crash })
+            Ok(Volume { source, stat, check_after_crash, beneath })
         }
         Target::Image(image) => {
             let stat = match open_any_read_only(&image)? {
@@ -188,7 +195,8 @@ fn look(target: Target) -> Done<Volume> {
                 AnyVolume::Ffs(volume) => StatView::of(&volume),
             };
             let stat = stat.map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
-            Ok(Volume { source: Source::Image { image }, stat, check_after_crash: None })
+            let beneath = beneath::of(&image);
+            Ok(Volume { source: Source::Image { image }, stat, check_after_crash: None, beneath })
         }
     }
 }

@@ -23,6 +23,7 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     if let Some(check) = &volume.check_after_crash {
         writeln!(out, "  check       after the crash: {}", check.line())?;
     }
+    beneath(out, volume)?;
     if let Some(log) = &view.log {
         head(out, log)?;
     }
@@ -34,6 +35,15 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
         fast.groups(out)?;
     }
     view.log.as_ref().map_or(Ok(()), |log| segments(out, log))
+}
+
+/// Says that the disk beneath an image may become full before the volume is.
+fn beneath(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+    let place = match &volume.source {
+        Source::Mounted { mountpoint, .. } => (mountpoint.as_path(), true),
+        Source::Image { image } => (image.as_path(), false),
+    };
+    volume.beneath.as_ref().map_or(Ok(()), |beneath| beneath.describe(out, "  disk       ", place))
 }
 
 /// Where a volume was found.
@@ -151,7 +161,8 @@ fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
         percent(used_bytes, space.total_bytes),
         Count(space.inodes_used)
     )?;
-    log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| room_line(out, room))
+    log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| room_line(out, room))?;
+    beneath(out, volume)
 }
 
 fn room_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {

@@ -5,6 +5,7 @@ mod bench;
 mod cleaner;
 mod common;
 mod failing;
+mod full_disk;
 mod idle;
 mod in_process;
 mod lifecycle;

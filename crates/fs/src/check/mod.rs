@@ -59,7 +59,7 @@ use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{InodeNo, SegmentId, TimeNs};
 use log_scan::LogScan;
-use state::Check;
+use state::{Check, Torn};
 
 /// Memory for data that is read a second time: attributes in blocks, names for findings. In bytes.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -142,7 +142,7 @@ pub fn examine(
     let slots = read_slots(read, &sb);
     for (slot, reason) in slots.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.as_ref().err()?))) {
         let problem = Problem::CheckpointSlot { slot: slot as u8, reason: reason.to_string() };
-        findings.push(Finding { problem, ino: None, path: None });
+        findings.push(Finding::new(None, problem));
     }
     let base = match from {
         From::Newest => newest(&slots)?,
@@ -157,7 +157,7 @@ pub fn examine(
     let (mut lfs, noted) = open(read, sb, base)?;
     if let Some(lost) = lfs.recovered().lost {
         let problem = Problem::LostLog { reason: lost.as_error(&lfs.geometry()) };
-        findings.push(Finding { problem, ino: None, path: None });
+        findings.push(Finding::new(None, problem));
     }
     let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
     if !facts.lost_inodes.is_empty() {
@@ -270,7 +270,7 @@ fn copies(read: &mut dyn DeviceReader, sb: &Superblock, device_bytes: u64) -> Ve
             Err(reason) => reason,
         };
         let problem = Problem::SuperblockCopy { copy: copy as u8, at_bytes, reason };
-        findings.push(Finding { problem, ino: None, path: None });
+        findings.push(Finding::new(None, problem));
     }
     findings
 }
@@ -298,7 +298,9 @@ impl Check<'_> {
             merge(&mut self.imap, found.into_iter(), true);
             self.is_stale = true;
         }
-        self.is_torn |= !self.lost_inodes.is_empty();
+        if !self.lost_inodes.is_empty() {
+            self.torn = Torn::Structure;
+        }
         merge(&mut self.imap, newer.into_iter().map(|(ino, entry)| (ino.0, entry)), false);
     }
 
