@@ -15,6 +15,7 @@ use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
 use crate::trim::TrimArgs;
+use crate::workload::WorkloadCommand;
 use clap::{Parser, Subcommand};
 
 /// A log-structured file system on an image file or block device, without a kernel module
@@ -83,6 +84,9 @@ pub enum Command {
     /// Simulate cleaning
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Show workloads: what programs asked of a file system; convert traces of other programs
+    #[command(subcommand)]
+    Workload(WorkloadCommand),
     /// Write the completion script of a shell to standard output
     Completions(CompletionsArgs),
     /// Write the man pages

@@ -27,6 +27,7 @@ mod stat;
 mod target;
 mod trim;
 mod volume;
+mod workload;
 
 use args::{Cli, Command};
 use clap::FromArgMatches;
@@ -76,6 +77,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
+        Command::Workload(command) => workload::run(&command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
         Command::Man(args) => manual::man(&args, &mut output),
     }?;

@@ -19,7 +19,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "firnfs-torture",
         &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
     ),
-    ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
+    // What programs asked of a file system: it knows none.
+    ("firnfs-workload", &[]),
+    ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume", "firnfs-workload"]),
     (
         "firnfs-lab",
         &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
@@ -35,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-sim",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-workload",
         ],
     ),
     (
@@ -48,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-manage",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-workload",
         ],
     ),
 ];

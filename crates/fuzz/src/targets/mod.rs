@@ -6,6 +6,7 @@ mod decoders;
 mod fast;
 mod image;
 mod wire;
+mod workload;
 
 /// A function that takes bytes from outside.
 #[derive(Debug)]
@@ -54,6 +55,13 @@ pub static ALL: &[Target] = &[
         fast::superblock_seeds,
     ),
     decoder("ffs-tables", "descriptors and inodes of the Fast File System", fast::tables, fast::tables_seeds),
+    decoder(
+        "workload",
+        "workload files, mostly under right checksums",
+        workload::files,
+        workload::file_seeds,
+    ),
+    decoder("traces", "texts of nfsdump and strace, tables", workload::traces, workload::trace_seeds),
     Target {
         name: "wire",
         about: "requests of the kernel, decoded and served",
