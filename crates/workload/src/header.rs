@@ -1,7 +1,7 @@
 //! The header of a workload file: where it comes from, and with which options it was made.
 
 use crate::error::Error;
-use crate::layout::{HeaderRaw, MAGIC, TEXT_MAX_BYTES, VERSION};
+use crate::layout::{HeaderRaw, crc32c_of, MAGIC, TEXT_MAX_BYTES, VERSION};
 use crate::names::Naming;
 use std::io::Read;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -152,7 +152,7 @@ impl Header {
 
 fn crc_of(mut raw: HeaderRaw, text: &[u8]) -> u32 {
     raw.crc = 0.into();
-    crc32c::crc32c_append(crc32c::crc32c(raw.as_bytes()), text)
+    crc32c_of(raw.as_bytes(), text)
 }
 
 /// Reads until the buffer is full or the input ends; returns how many bytes there were.

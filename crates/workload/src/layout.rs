@@ -86,3 +86,11 @@ pub struct FrameRaw {
     pub stored_bytes: U32,
 }
 const _: () = assert!(size_of::<FrameRaw>() == 48);
+
+/// CRC-32C (Castagnoli) of a header and of what follows it.
+pub(crate) fn crc32c_of(header: &[u8], rest: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(header);
+    digest.update(rest);
+    digest.finalize() as u32
+}

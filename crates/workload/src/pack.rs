@@ -4,7 +4,7 @@
 //! refuses and go on.
 
 use crate::block::Block;
-use crate::layout::{
+use crate::layout::{crc32c_of,
     BLOCK_MAX_BYTES, FORM_CONTINUED, FORM_LAST, FORM_PLAIN, FORM_ZSTD, FRAME_MAGIC, FrameRaw, KIND_BLOCK,
     KIND_END,
 };
@@ -109,5 +109,5 @@ fn seal(frame: &mut Vec<u8>, mut raw: FrameRaw, stored: &[u8]) {
 /// The checksum that belongs into a frame.
 pub(crate) fn crc_of(mut raw: FrameRaw, stored: &[u8]) -> u32 {
     raw.crc = 0.into();
-    crc32c::crc32c_append(crc32c::crc32c(raw.as_bytes()), stored)
+    crc32c_of(raw.as_bytes(), stored)
 }
