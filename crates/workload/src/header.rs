@@ -1,7 +1,7 @@
 //! The header of a workload file: where it comes from, and with which options it was made.
 
 use crate::error::Error;
-use crate::layout::{HeaderRaw, crc32c_of, MAGIC, TEXT_MAX_BYTES, VERSION};
+use crate::layout::{HeaderRaw, MAGIC, TEXT_MAX_BYTES, VERSION, crc32c_of};
 use crate::names::Naming;
 use std::io::Read;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};

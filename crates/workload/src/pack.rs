@@ -4,9 +4,9 @@
 //! refuses and go on.
 
 use crate::block::Block;
-use crate::layout::{crc32c_of,
+use crate::layout::{
     BLOCK_MAX_BYTES, FORM_CONTINUED, FORM_LAST, FORM_PLAIN, FORM_ZSTD, FRAME_MAGIC, FrameRaw, KIND_BLOCK,
-    KIND_END,
+    KIND_END, crc32c_of,
 };
 use std::io;
 use zerocopy::{FromZeros, IntoBytes};

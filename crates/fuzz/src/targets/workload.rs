@@ -50,7 +50,7 @@ fn corrected(bytes: &[u8]) -> Vec<u8> {
     while let Some(len) = part_bytes(&bytes[at..], form) {
         let part = &mut bytes[at..at + len];
         part[form.1..form.1 + 4].fill(0);
-        let crc = crc32c::crc32c(part).to_le_bytes();
+        let crc = firnfs_format::crc32c(part).to_le_bytes();
         part[form.1..form.1 + 4].copy_from_slice(&crc);
         at += len;
         form = FRAME;
