@@ -15,6 +15,7 @@ use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
 use crate::trim::TrimArgs;
+use crate::tune::TuneArgs;
 use clap::{Parser, Subcommand};
 
 /// A log-structured file system on an image file or block device, without a kernel module
@@ -76,6 +77,8 @@ pub enum Command {
     Quota(QuotaArgs),
     /// Discard the clean segments of a volume, so that the device can use their space
     Trim(TrimArgs),
+    /// Show and change the settings of a mounted volume
+    Tune(TuneArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

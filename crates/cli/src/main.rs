@@ -24,6 +24,7 @@ mod sizes;
 mod stat;
 mod target;
 mod trim;
+mod tune;
 mod volume;
 
 use args::{Cli, Command};
@@ -68,6 +69,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
+        Command::Tune(args) => tune::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

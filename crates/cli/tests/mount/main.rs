@@ -16,3 +16,4 @@ mod programs;
 mod quotas;
 mod scrub;
 mod traces;
+mod tune;

@@ -104,7 +104,11 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
     assert_eq!((first.status.code(), first.status.signal()), (Some(130), None));
     // What it did not read is no damage.
     let view: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
-    assert_eq!((view["findings"].as_array().unwrap().len(), &view["more_findings"]), (0, &0.into()), "{view}");
+    assert_eq!(
+        (view["findings"].as_array().unwrap().len(), &view["more_findings"]),
+        (0, &0.into()),
+        "{view}"
+    );
     let (done, all) = (view["live_bytes"].as_u64().unwrap(), view["volume_live_bytes"].as_u64().unwrap());
     assert!(done < all && all > 20 << 20, "{view}");
     let second = second.wait_with_output().unwrap();
