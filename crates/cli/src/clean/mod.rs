@@ -121,7 +121,9 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     drop(bar);
     match cleaned {
         // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
-        Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
+        Err(error) if matches!(goal, Goal::Forever) && (is_closing(&error) || !is_mounted(&mount)) => {
+            summary.room = None;
+        }
         other => other.map_err(|e| failure_of(&e))?,
     }
     output.show(args.json, &summary, |out| {
@@ -221,6 +223,11 @@ fn refuse_unreachable(cleaner: &mut Cleaner, wanted: u64) -> Done {
         Count(room.clean)
     );
     Err(Failure::failed(message).advise("ask for fewer, or delete some files"))
+}
+
+/// Whether the daemon says that the volume is being closed. Its socket may still be there then.
+fn is_closing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refused) if refused.kind == ErrorKind::Closing)
 }
 
 /// Whether the mount still exists and its daemon is alive.

@@ -33,6 +33,10 @@ use view::{CONTROL_OP, Inspect, StatView};
 --cleaning: segments cleaned, the share of them that was empty and the utilisation of the others give the write cost: bytes
 read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout, 1992, tables 2 and 4).
 
+Cost per new byte: what was written to the log and read by the cleaner so far, for each byte that was
+not moved. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
+cleaner write counts as cost there.
+
 An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
 pub struct StatArgs {
@@ -57,7 +61,10 @@ pub struct StatArgs {
 
 size, used and free are what df(1) shows. The second line says where all bytes of the volume are; its numbers add up to the size:
 live; reclaimable by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are empty but wait for checkpoints);
-clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).")]
+clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).
+
+The third line says why size is less than that: what is withheld from files, however full the volume is. A volume
+with no free space left has all of it: writes fail with ENOSPC although segments are clean. Only deleting files helps then.")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
     pub paths: Vec<PathBuf>,

@@ -53,6 +53,7 @@ pub use recover::open::{NotFirnfs, read_superblock};
 pub(crate) use recover::open::{newest, read_slots};
 pub use recover::recovery::RollForward;
 use room::operation::OpenOperation;
+pub use room::space::Withheld;
 use tables::Tables;
 pub use tables::holds::{HoldId, HoldKind};
 use upkeep::Upkeep;
