@@ -15,6 +15,7 @@ use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
 use crate::trim::TrimArgs;
+use crate::tune::TuneArgs;
 use crate::workload::WorkloadCommand;
 use clap::{Parser, Subcommand};
 
@@ -78,6 +79,8 @@ pub enum Command {
     Quota(QuotaArgs),
     /// Discard the clean segments of a volume, so that the device can use their space
     Trim(TrimArgs),
+    /// Show and change the settings of a mounted volume
+    Tune(TuneArgs),
     /// Measure file systems
     #[command(subcommand)]
     Bench(BenchCommand),

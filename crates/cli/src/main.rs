@@ -26,6 +26,7 @@ mod sizes;
 mod stat;
 mod target;
 mod trim;
+mod tune;
 mod volume;
 mod workload;
 
@@ -75,6 +76,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
+        Command::Tune(args) => tune::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Workload(command) => workload::run(&command, &mut output),

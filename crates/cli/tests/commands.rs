@@ -88,9 +88,21 @@ fn a_volume_made_from_a_tree_shows_it_in_stat_and_dump() {
     assert_eq!((&cleaning["since_mount"], &cleaning["stalls"]), (&Value::Null, &Value::Null));
     let shown = ok(&["stat", &image, "--cleaning"]);
     assert!(shown.contains("write cost") && shown.contains("usage table"), "{shown}");
-    assert!(ok(&["df", &image]).contains(" reclaimable + "));
+    let df = ok(&["df", &image]);
+    assert!(df.contains(" reclaimable + ") && df.contains(" withheld = "), "{df}");
+    // The parts explain the whole difference between the volume and what df calls its size.
+    let room = &stat["log"]["room"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    let withheld: u64 = room["withheld"].as_object().unwrap().values().map(number).sum();
+    let missing = number(&room["size_bytes"]) - number(&stat["space"]["total_bytes"]);
+    assert_eq!(withheld + number(&room["fixed_bytes"]), missing, "{room}");
 
     let ifile = json(&["dump", &image, "--ifile", "--json"]);
+    let untouched = ok(&["dump", &image, "--ifile"]);
+    assert!(!untouched.contains("1970"), "{untouched}");
+    let last = (number(&stat["log"]["segments"]) - 1).to_string();
+    let last = ok(&["dump", &image, "--segment", &last]);
+    assert!(last.contains("never written"), "{last}");
     let listed = ifile["inodes"].as_array().unwrap();
     assert_eq!(listed.len() as u64, inodes);
     let live = sum(&ifile["segments"], |segment| segment["live_bytes"].as_u64());

@@ -121,7 +121,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     drop(bar);
     match cleaned {
         // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
-        Err(e) if matches!(goal, Goal::Forever) && (is_closing(&e) || !is_mounted(&mount)) => {
+        Err(error) if matches!(goal, Goal::Forever) && (is_closing(&error) || !is_mounted(&mount)) => {
             summary.room = None;
         }
         other => other.map_err(|e| failure_of(&e))?,
@@ -225,7 +225,7 @@ fn refuse_unreachable(cleaner: &mut Cleaner, wanted: u64) -> Done {
     Err(Failure::failed(message).advise("ask for fewer, or delete some files"))
 }
 
-/// Whether the daemon is closing the volume: its socket and its mount may outlast that by a moment.
+/// Whether the daemon says that the volume is being closed. Its socket may still be there then.
 fn is_closing(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refused) if refused.kind == ErrorKind::Closing)
 }

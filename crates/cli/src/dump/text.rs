@@ -103,6 +103,9 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
 fn usage_line(out: &mut dyn Write, view: &UsageView, segment_bytes: u32) -> io::Result<()> {
     let share = f64::from(view.live_bytes) / f64::from(segment_bytes.max(1));
     let state = if view.in_use { "in use" } else { "clean" };
+    let (Some(written), Some(youngest)) = (&view.written, &view.youngest) else {
+        return writeln!(out, "segment {:<8} {state:<7} never written", view.segment);
+    };
     writeln!(
         out,
         "segment {:<8} {state:<7} {:>9} live ({:>5.1}%)  log {}  written {}  youngest {}",
@@ -110,8 +113,8 @@ fn usage_line(out: &mut dyn Write, view: &UsageView, segment_bytes: u32) -> io::
         Bytes(u64::from(view.live_bytes)),
         share * 100.0,
         view.log,
-        view.written,
-        view.youngest
+        written,
+        youngest
     )
 }
 

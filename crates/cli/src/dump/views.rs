@@ -243,10 +243,10 @@ pub struct UsageView {
     pub live_bytes: u32,
     /// Whether it holds data, or did until the last checkpoint.
     pub in_use: bool,
-    /// Youngest modification time of its blocks.
-    pub youngest: String,
-    /// Last log write into it.
-    pub written: String,
+    /// Youngest modification time of its blocks; null if nothing was ever written into it.
+    pub youngest: Option<String>,
+    /// Last log write into it; null if there was none.
+    pub written: Option<String>,
     /// Clean segments: the checkpoint that found it empty.
     pub epoch: u32,
     /// Log that wrote it.
@@ -259,8 +259,8 @@ impl UsageView {
             segment,
             live_bytes: entry.live_bytes,
             in_use: entry.in_use,
-            youngest: rfc3339(entry.youngest.0),
-            written: rfc3339(entry.written.0),
+            youngest: (entry.written.0 != 0).then(|| rfc3339(entry.youngest.0)),
+            written: (entry.written.0 != 0).then(|| rfc3339(entry.written.0)),
             epoch: entry.epoch.0,
             log: entry.log,
         }

@@ -10,16 +10,16 @@ mod open;
 mod operations;
 mod options;
 mod release;
+mod remount;
 
 pub use helper::command_line;
-pub use options::MountArgs;
+pub use options::{MountArgs, MountPlan};
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
 use firnfs_volume::Volume;
 use operations::Operations;
-use options::MountPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,8 +30,7 @@ use std::sync::Arc;
 pub fn mount(args: &MountArgs) -> Done {
     let plan = args.resolve()?;
     if plan.mount_options.remount {
-        return firnfs_fuse::mount::remount(&plan.mountpoint, &plan.mount_options)
-            .map_err(|e| failure_of(&SessionError::Mount(e)));
+        return remount::remount(args, &plan);
     }
     if !plan.foreground && !plan.daemon {
         return daemon::start();
@@ -58,7 +57,7 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
     let mut session = Session::mount(Arc::clone(&volume), request, config).map_err(|e| failure_of(&e))?;
-    S::register(&volume, &mut session);
+    S::register(&volume, &mut session, plan);
     drop(volume);
     // A daemon must not keep a directory busy. By now the session has absolute paths.
     std::env::set_current_dir("/")

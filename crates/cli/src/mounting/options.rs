@@ -224,6 +224,26 @@ impl MountArgs {
         Ok(plan)
     }
 
+    /// The given options as words of `-o`: those that all file systems share, and those of firnfs itself.
+    pub fn words(&self) -> (Vec<String>, Vec<String>) {
+        let mut ignored = MountOptions::default();
+        let words = self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty());
+        let (shared, mut own): (Vec<String>, Vec<String>) =
+            words.map(str::to_owned).partition(|word| ignored.apply(word));
+        let mut long = |name: &str, value: Option<String>| own.extend(value.map(|v| format!("{name}={v}")));
+        long("cache", self.cache.map(|bytes| bytes.to_string()));
+        long("threads", self.threads.map(|threads| threads.to_string()));
+        long("commit", self.commit_interval.map(|seconds| seconds.to_string()));
+        long("checkpoint", self.checkpoint_interval.map(|seconds| seconds.to_string()));
+        long("checkpoint_bytes", self.checkpoint_bytes.map(|bytes| bytes.to_string()));
+        long("cleaning_policy", self.cleaning_policy.map(|policy| policy.to_string()));
+        long("placement", self.placement.map(|placement| placement.to_string()));
+        long("coalesce", self.coalesce_after.map(|seconds| seconds.to_string()));
+        long("rotational", self.rotational.clone());
+        own.extend(self.writeback.then(|| "writeback".to_owned()));
+        (shared, own)
+    }
+
     fn what_and_where(&self) -> Done<(Source, PathBuf)> {
         match (self.memory, self.paths.as_slice()) {
             (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
@@ -249,7 +269,11 @@ impl MountArgs {
 }
 
 impl MountPlan {
-    fn apply(&mut self, word: &str) -> Done {
+    /// Applies one word of `-o`.
+    ///
+    /// # Errors
+    /// A usage failure that names the option.
+    pub fn apply(&mut self, word: &str) -> Done {
         if self.mount_options.apply(word) {
             return Ok(());
         }
@@ -283,6 +307,10 @@ impl MountPlan {
             ("placement", name) => {
                 let placement = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 self.placement = Some(placement);
+                Ok(())
+            }
+            ("coalesce", "off") => {
+                self.coalesce_age_ms = None;
                 Ok(())
             }
             ("coalesce", seconds) => {

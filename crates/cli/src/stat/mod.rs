@@ -37,6 +37,10 @@ read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout,
 A sparse image takes space only as it is written. If the disk that holds it has
 less left than the image can grow by, stat and df say so.
 
+Cost per new byte: what was written to the log and read by the cleaner so far, for each byte that was
+not moved. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
+cleaner write counts as cost there.
+
 An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
 pub struct StatArgs {
@@ -61,7 +65,10 @@ pub struct StatArgs {
 
 size, used and free are what df(1) shows. The second line says where all bytes of the volume are; its numbers add up to the size:
 live; reclaimable by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are empty but wait for checkpoints);
-clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).")]
+clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).
+
+The third line says why size is less than that: what is withheld from files, however full the volume is. A volume
+with no free space left has all of it: writes fail with ENOSPC although segments are clean. Only deleting files helps then.")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
     pub paths: Vec<PathBuf>,

@@ -1,6 +1,6 @@
 //! `firn stat` and `firn df` as text for people.
 
-use super::cleaning::RoomView;
+use super::cleaning::{RoomView, WithheldView};
 use super::view::{BUCKETS, LogView, SpaceView, StatView};
 use super::{Source, Volume};
 use crate::sizes::{Bytes, Count};
@@ -161,8 +161,36 @@ fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
         percent(used_bytes, space.total_bytes),
         Count(space.inodes_used)
     )?;
-    log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| room_line(out, room))?;
+    log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| -> io::Result<()> {
+        room_line(out, room)?;
+        withheld_line(out, room)?;
+        // In the last hundredth the next write may get ENOSPC.
+        if space.free_bytes < space.total_bytes / 100 {
+            let advice = "full: delete files, or copy to a larger volume; cleaning gains no more for files";
+            writeln!(out, "{:>10}   {advice}", "")?;
+        }
+        Ok(())
+    })?;
     beneath(out, volume)
+}
+
+/// Why the size is smaller than the volume.
+fn withheld_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
+    let Some(WithheldView { reserve_bytes, cleaning_bytes, summary_bytes, metadata_bytes }) = room.withheld
+    else {
+        return Ok(());
+    };
+    let all_bytes = room.fixed_bytes + reserve_bytes + cleaning_bytes + summary_bytes + metadata_bytes;
+    writeln!(
+        out,
+        "{:>10} withheld = {} reserve + {} cleaning + {} summaries + {} metadata + {} fixed",
+        Bytes(all_bytes),
+        Bytes(reserve_bytes),
+        Bytes(cleaning_bytes),
+        Bytes(summary_bytes),
+        Bytes(metadata_bytes),
+        Bytes(room.fixed_bytes)
+    )
 }
 
 fn room_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {

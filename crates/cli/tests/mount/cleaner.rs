@@ -120,6 +120,15 @@ fn on_a_nearly_full_volume_no_goal_rewrites_the_log_without_end() {
     assert!(told.status.success() || line.contains("gain nothing"), "{line}");
     assert!(clean_segments(&mount) + 4 >= reachable, "{} of {reachable}", clean_segments(&mount));
     firn_ok(&["clean", mnt, "--segments", "100000", "--policy", "greedy"]);
+    // Segments that this cleaner emptied did not die by themselves: otherwise more than a segment would be live in each.
+    let stat = firn_ok(&["stat", mnt, "--cleaning", "--json"]);
+    let counted = serde_json::from_str::<Value>(&stat).unwrap()["since_mount"].clone();
+    assert!(counted["utilisation"].as_f64().unwrap() <= 1.0, "{counted}");
+    let parts = ["segments_empty", "segments_background", "segments_on_demand"];
+    let sum: u64 = parts.iter().map(|part| counted[part].as_u64().unwrap()).sum();
+    assert_eq!(counted["segments_cleaned"], sum, "{counted}");
+    let cost = counted["cost_per_user_byte"].as_f64().unwrap();
+    assert!(cost > counted["measured_cost"].as_f64().unwrap(), "metadata is cost: {counted}");
     let log_bytes = log_bytes() - before;
     assert!(log_bytes < 8 * (128 << 20), "{log_bytes}");
 }

@@ -17,3 +17,4 @@ mod programs;
 mod quotas;
 mod scrub;
 mod traces;
+mod tune;

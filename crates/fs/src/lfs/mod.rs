@@ -45,7 +45,7 @@ use map::files::{Files, Recharge};
 use map::shelf::Shelf;
 pub(crate) use map::shelf::describe;
 pub use map::wanted::{Wanted, verify_stored};
-pub use options::Options;
+pub use options::{Options, Tuning};
 pub use recover::evidence::LostLog;
 pub(crate) use recover::mend::Restated;
 pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
@@ -53,6 +53,7 @@ pub use recover::open::{NotFirnfs, read_superblock};
 pub(crate) use recover::open::{newest, read_slots};
 pub use recover::recovery::RollForward;
 use room::operation::OpenOperation;
+pub use room::space::Withheld;
 use tables::Tables;
 pub use tables::holds::{HoldId, HoldKind};
 use upkeep::Upkeep;
@@ -76,6 +77,8 @@ pub struct Lfs {
     sb: Superblock,
     geo: Geometry,
     options: Options,
+    /// The write threshold that was asked for; `options` has the one that the memory allows.
+    wanted_threshold_bytes: u64,
     size_bytes: u64,
     /// Whether the volume may be written.
     standing: Standing,

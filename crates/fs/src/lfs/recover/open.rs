@@ -299,6 +299,7 @@ impl Lfs {
             recovered: RollForward::default(),
             sb,
             geo,
+            wanted_threshold_bytes: options.write_threshold_bytes,
             options: options.within_bounds(),
         };
         lfs.begin_era(base.time);
