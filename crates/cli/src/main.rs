@@ -13,6 +13,7 @@ mod fsck;
 mod help;
 mod image;
 mod interrupt;
+mod man_page;
 mod manual;
 mod mkfs;
 mod mounting;

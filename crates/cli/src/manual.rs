@@ -1,6 +1,7 @@
 //! Man pages and shell completions, generated from the one command-line definition so that they cannot drift from it.
 
 use crate::failure::{Done, Failure};
+use crate::man_page;
 use crate::output::Output;
 use clap::Args;
 use clap_complete::Shell;
@@ -43,23 +44,24 @@ pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Done {
 pub fn man(args: &ManArgs, output: &mut Output) -> Done {
     let directory = &args.directory;
     std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
-    let mut command = crate::help::command();
+    // The subcommand `help` has no page.
+    let mut command = crate::help::command().disable_help_subcommand(true);
     command.build();
-    let count = write_pages(&command, "firn", directory)?;
+    let common = man_page::common_exit_codes(&command);
+    let count = write_pages(&command, "firn", &common, directory)?;
     output.text(|out| writeln!(out, "{count} man pages written to {}", directory.display()))
 }
 
-fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> Done<usize> {
+fn write_pages(command: &clap::Command, name: &str, common: &str, directory: &Path) -> Done<usize> {
     let mut page = Vec::new();
     let path = directory.join(format!("{name}.1"));
-    clap_mangen::Man::new(command.clone())
-        .render(&mut page)
+    man_page::render(command, name, common, &mut page)
         .and_then(|()| std::fs::write(&path, &page))
         .map_err(|e| Failure::io("cannot write", &path, &e))?;
     let mut inner =
         command.get_subcommands().filter(|inner| inner.get_name() != "help" && !inner.is_hide_set());
     inner.try_fold(1, |count, inner| {
-        Ok(count + write_pages(inner, &format!("{name}-{}", inner.get_name()), directory)?)
+        Ok(count + write_pages(inner, &format!("{name}-{}", inner.get_name()), common, directory)?)
     })
 }
 
@@ -82,6 +84,41 @@ mod tests {
                 assert!(page.contains(&escaped), "{} lacks --{option}", path.display());
             }
         }
+    }
+
+    #[test]
+    fn every_page_has_examples_exit_codes_and_pages_that_exist_to_see_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let args = ManArgs { directory: directory.path().to_owned() };
+        man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-");
+            let is_group = page.contains(".SH SUBCOMMANDS") && !path.ends_with("firn.1");
+            for section in [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", ".SH EXAMPLES"] {
+                let is_there = page.contains(section);
+                assert!(
+                    is_there || is_group && section.ends_with("EXAMPLES"),
+                    "{} {section}",
+                    path.display()
+                );
+            }
+            assert!(!page.contains(".SH EXTRA"), "{}", path.display());
+            let has_own_codes = path.ends_with("firn-fsck.1") || path.ends_with("firn-scrub.1");
+            assert_eq!(page.contains("143  ended by SIGTERM"), !has_own_codes, "{}", path.display());
+            assert!(!page.contains("firn-help"), "{}", path.display());
+            let related = page.split(".SH \"SEE ALSO\"").nth(1).unwrap().lines().nth(1).unwrap();
+            for ours in related.split(", ").filter_map(|page| page.strip_suffix("(1)")) {
+                let is_ours = ours == "firn" || ours.starts_with("firn-");
+                assert!(
+                    !is_ours || directory.path().join(format!("{ours}.1")).exists(),
+                    "{}: {ours}",
+                    path.display()
+                );
+            }
+        }
+        let fsck = std::fs::read_to_string(directory.path().join("firn-fsck.1")).unwrap();
+        assert!(fsck.contains("lost+found") && fsck.contains(".SH FILES"), "{fsck}");
     }
 
     #[test]
