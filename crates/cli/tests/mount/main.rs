@@ -14,5 +14,6 @@ mod partial;
 mod posix;
 mod programs;
 mod quotas;
+mod record;
 mod scrub;
 mod traces;
