@@ -10,6 +10,7 @@ use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
 use crate::quota::QuotaArgs;
+use crate::record::RecordArgs;
 use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
@@ -87,6 +88,8 @@ pub enum Command {
     /// Simulate cleaning
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Record what programs ask of a mounted volume
+    Record(RecordArgs),
     /// Show workloads: what programs asked of a file system; convert traces of other programs
     #[command(subcommand)]
     Workload(WorkloadCommand),

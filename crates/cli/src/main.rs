@@ -21,6 +21,7 @@ mod output;
 mod port;
 mod progress;
 mod quota;
+mod record;
 mod scrub;
 mod sim;
 mod sizes;
@@ -81,6 +82,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Bench(command) => bench::run(command, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Workload(command) => workload::run(&command, &mut output),
+        Command::Record(args) => record::run(&args, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
         Command::Man(args) => manual::man(&args, &mut output),
     }?;

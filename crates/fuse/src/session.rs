@@ -9,6 +9,7 @@ use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings};
 use crate::control::{ErrorKind, OpError, Registry, Server};
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
+use crate::record::{self, RecordError, RecordPlan};
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::store::Scope;
@@ -48,6 +49,9 @@ pub enum SessionError {
     /// The control socket could not be made.
     #[error("cannot make the control socket: {0}")]
     Control(std::io::Error),
+    /// The recording could not be started.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The volume could not be closed: changes that were not synced may be lost.
     #[error("closing the volume failed: {0}")]
     Close(FsError),
@@ -109,11 +113,41 @@ impl<S: Engine + 'static> Session<S> {
     /// The mountpoint is unusable, mounting is not possible or not allowed, or the kernel's protocol is too old.
     pub fn mount(
         volume: Arc<Volume<S>>,
+        request: MountRequest,
+        config: SessionConfig,
+    ) -> Result<Self, SessionError> {
+        Self::mount_recorded(volume, request, config, None)
+    }
+
+    /// As [`Session::mount`], and records all operations from the first one on.
+    ///
+    /// # Errors
+    /// As [`Session::mount`], or the recording cannot be started.
+    pub fn mount_recorded(
+        volume: Arc<Volume<S>>,
         mut request: MountRequest,
         config: SessionConfig,
+        record: Option<&RecordPlan>,
     ) -> Result<Self, SessionError> {
         request.mountpoint = mount::prepare_mountpoint(&request.mountpoint)?;
         let adapter = Arc::new(Adapter::new(volume, config.settings));
+        // Before the mount: its path may lead to what the mount is about to cover, where nobody answers yet.
+        if let Some(plan) = record {
+            record::operations::start_before_mount(&adapter, plan, config, &request.mountpoint)?;
+        }
+        Self::mount_adapter(Arc::clone(&adapter), request, config).inspect_err(|_| {
+            if let Some(plan) = record {
+                adapter.recorder().end();
+                let _gone_already = std::fs::remove_file(&plan.path);
+            }
+        })
+    }
+
+    fn mount_adapter(
+        adapter: Arc<Adapter<S>>,
+        request: MountRequest,
+        config: SessionConfig,
+    ) -> Result<Self, SessionError> {
         let transport = DeviceTransport::new(mount::mount(&request)?);
         if let Err(error) = transport.handshake(&*adapter) {
             let _gone_already = mount::unmount(&request.mountpoint, true);
@@ -162,6 +196,7 @@ impl<S: Engine + 'static> Session<S> {
         // From now on the kernel may give the device number, and with it the socket's name, to the next mount.
         server.stop_listening();
         before_close.into_iter().for_each(|hook| hook());
+        adapter.recorder().end();
         let closed = adapter.close();
         // Dropping the last reference drops the volume and its device lock; only then is the volume released.
         drop(adapter);
@@ -210,6 +245,12 @@ impl<S: Engine + 'static> Session<S> {
         self.register("requests", "counts and times of FUSE requests since the mount", |adapter, _| {
             Ok(json!(adapter.counters().list()))
         });
+        record::operations::register(
+            &mut self.registry,
+            Arc::downgrade(&self.adapter),
+            config,
+            &self.request.mountpoint,
+        );
         let release = Arc::clone(&self.release);
         let help = "waits until the volume is closed after an unmount, at most timeout_ms (60000); tells whether it is";
         self.registry.register("await_release", help, move |request| {

@@ -17,6 +17,7 @@ pub use options::{MountArgs, MountPlan};
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
+use firnfs_fuse::record::RecordError;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
 use firnfs_volume::Volume;
 use operations::Operations;
@@ -56,7 +57,8 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
     let config = SessionConfig { threads: plan.threads, settings: plan.settings, handle_signals: true };
-    let mut session = Session::mount(Arc::clone(&volume), request, config).map_err(|e| failure_of(&e))?;
+    let mut session = Session::mount_recorded(Arc::clone(&volume), request, config, plan.record.as_ref())
+        .map_err(|e| failure_of(&e))?;
     S::register(&volume, &mut session, plan);
     drop(volume);
     // A daemon must not keep a directory busy. By now the session has absolute paths.
@@ -75,6 +77,7 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
 fn failure_of(error: &SessionError) -> Failure {
     let exit = match error {
         SessionError::Mount(MountError::ForeignDeadMount(_) | MountError::Busy(_)) => Exit::Refused,
+        SessionError::Record(RecordError::Exists(_) | RecordError::OnItself(_)) => Exit::Refused,
         SessionError::Mount(MountError::Mountpoint { .. }) => Exit::Usage,
         _ => Exit::Failed,
     };

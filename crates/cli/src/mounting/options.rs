@@ -1,12 +1,13 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
 use crate::failure::{Done, Failure};
+use crate::record::{absolute, checked_part_bytes};
 use crate::sizes::parse_size;
 use clap::Args;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
 use firnfs::vfs::AtimeMode;
-use firnfs_fuse::{MountOptions, Settings, default_threads};
+use firnfs_fuse::{MountOptions, RecordPlan, Settings, default_threads};
 use std::path::PathBuf;
 
 /// Default of `--cache`, in bytes.
@@ -41,6 +42,8 @@ const MAX_THREADS: usize = 256;
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
   firn mount -v disk.img /mnt --checkpoint-bytes 32M
                                         recover quickly, and report what was recovered
+  firn mount disk.img /mnt --record day.fwl
+                                        record what programs ask of it
   firn mount disk.img /mnt --cleaning-policy greedy --placement split
                                         clean as Sprite LFS did
 
@@ -107,6 +110,15 @@ pub struct MountArgs {
     /// short runs of a file are not joined. Virtual disks often claim to have a head [default: auto]
     #[arg(long, value_name = "WORD")]
     rotational: Option<String>,
+    /// Record all operations into this file, which must not exist (firn record, firn workload)
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Begin another part of the recording once one has this size [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size, requires = "record")]
+    record_part_size: Option<u64>,
+    /// Record hashes instead of names
+    #[arg(long, requires = "record")]
+    record_hash_names: bool,
     /// Append messages to this file [default in the background: root's messages go to the kernel log, those of others are
     /// lost]
     #[arg(long, value_name = "FILE")]
@@ -156,6 +168,8 @@ pub struct MountPlan {
     pub rotational: Option<bool>,
     /// Free segments are discarded.
     pub discard: bool,
+    /// What to record from the first operation on.
+    pub record: Option<RecordPlan>,
     /// Messages go here.
     pub log: Option<PathBuf>,
     /// Stay in the foreground.
@@ -188,6 +202,7 @@ impl MountArgs {
             coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
             rotational: None,
             discard: false,
+            record: self.record_plan()?,
             log: self.log.clone(),
             foreground: self.foreground,
             verbose: self.verbose,
@@ -242,6 +257,16 @@ impl MountArgs {
         long("rotational", self.rotational.clone());
         own.extend(self.writeback.then(|| "writeback".to_owned()));
         (shared, own)
+    }
+
+    fn record_plan(&self) -> Done<Option<RecordPlan>> {
+        let Some(file) = &self.record else { return Ok(None) };
+        let part_bytes = self.record_part_size.map(checked_part_bytes).transpose()?;
+        Ok(Some(RecordPlan {
+            path: absolute(file)?,
+            part_bytes: part_bytes.unwrap_or(RecordPlan::DEFAULT_PART_BYTES),
+            hash_names: self.record_hash_names,
+        }))
     }
 
     fn what_and_where(&self) -> Done<(Source, PathBuf)> {
@@ -438,6 +463,8 @@ mod tests {
             ("a.img /mnt --cache lots", "cache"),
             ("a.img /mnt --commit-interval 0", "commit interval"),
             ("a.img /mnt --checkpoint-interval 0.5", "checkpoint interval"),
+            ("a.img /mnt --record f --record-part-size 4K", "size of a part"),
+            ("a.img /mnt --record-hash-names", "--record"),
             ("a.img /mnt --checkpoint-bytes 4K", "checkpoint bytes"),
             ("a.img /mnt -o checkpoint=soon", "checkpoint=soon"),
             ("a.img /mnt -o cleaning_policy=lru", "cleaning_policy=lru"),

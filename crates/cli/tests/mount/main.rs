@@ -15,6 +15,7 @@ mod partial;
 mod posix;
 mod programs;
 mod quotas;
+mod record;
 mod scrub;
 mod traces;
 mod tune;

@@ -20,9 +20,11 @@ mod set_id;
 
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
 pub use probe::PROBE_NAME;
+pub(crate) use probe::PROBE_NODE;
 
 use crate::counters::Counters;
 use crate::errno::errno_of;
+use crate::record::Recorder;
 use crate::wire::{Header, Operation, Reply, Request};
 use firnfs::FsError;
 use firnfs::engine::Engine;
@@ -83,6 +85,7 @@ pub struct Adapter<S: Engine> {
     probing: AtomicBool,
     closed: Mutex<Option<Result<(), FsError>>>,
     counters: Counters,
+    recorder: Recorder,
 }
 
 /// Result of a handler: the payload is in the reply.
@@ -103,6 +106,7 @@ impl<S: Engine> Adapter<S> {
             probing: AtomicBool::new(false),
             closed: Mutex::new(None),
             counters: Counters::default(),
+            recorder: Recorder::default(),
         }
     }
 
@@ -122,6 +126,12 @@ impl<S: Engine> Adapter<S> {
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Records the requests, while asked to.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Sets the notifier; later calls have no effect.
@@ -240,6 +250,7 @@ impl<S: Engine> Handler for Adapter<S> {
         let verdict = self.handle_untimed(request, reply);
         let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.count(request.header.opcode, matches!(verdict, Verdict::Error(_)), busy_ns);
+        self.recorder.note(request, reply, verdict, start, busy_ns);
         verdict
     }
 
