@@ -147,7 +147,8 @@ fn a_mount_that_records_from_its_beginning_misses_no_request() {
     for (op, count) in counted {
         assert_eq!(records.iter().filter(|record| record.op == op).count() as u64, count, "{op:?}");
     }
-    assert!(records.iter().all(|record| !record.name.starts_with(b"f1")), "names are hashed");
+    let clear: Vec<Vec<u8>> = (1..=200).map(|n| format!("f{n}").into_bytes()).collect();
+    assert!(records.iter().all(|record| !clear.contains(&record.name.to_vec())), "names are hashed");
     let info: serde_json::Value =
         serde_json::from_str(&firn_ok(&["workload", "info", file.to_str().unwrap(), "--json"])).unwrap();
     assert_eq!((&info[0]["is_whole"], &info[0]["naming"]), (&true.into(), &"hashed".into()));
