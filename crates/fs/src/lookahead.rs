@@ -95,6 +95,19 @@ impl Streams {
         Some(Soon { at_bytes: start, len_bytes: step as u32, token: None })
     }
 
+    /// How many bytes of the stream used last have been asked for.
+    #[must_use]
+    pub fn asked_bytes(&self) -> u64 {
+        self.streams.back().map_or(0, |stream| stream.asked_bytes)
+    }
+
+    /// Takes back what [`Self::note`] returned last, from that place on: it is not started.
+    pub fn cut(&mut self, at_bytes: u64) {
+        if let Some(stream) = self.streams.back_mut() {
+            stream.covered = stream.covered.min(at_bytes.max(stream.end));
+        }
+    }
+
     /// Notes a read of content after which others follow at once: nothing is worth starting beside them.
     pub fn pass(&mut self, at_bytes: u64, len_bytes: u64) {
         self.go_on(at_bytes, at_bytes + len_bytes);
@@ -200,6 +213,19 @@ mod tests {
         assert_eq!(started, [None, None, soon(3 << 20), soon(4 << 20)]);
         (4..8).for_each(|n| streams.pass(n << 20, 1 << 20));
         assert_eq!(streams.note(8 << 20, 4 * KIB), soon((8 << 20) + 4 * KIB));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_started_once_the_stream_gets_there() {
+        let mut streams = Streams::default();
+        (0..8).for_each(|n| _ = streams.note(n * 128 * KIB, 128 * KIB));
+        let soon = streams.note(1024 * KIB, 128 * KIB).unwrap();
+        assert_eq!(soon.at_bytes + u64::from(soon.len_bytes), 1664 * KIB, "512 KiB ahead");
+        streams.cut(1600 * KIB);
+        assert_eq!(streams.note(1152 * KIB, 128 * KIB).unwrap().at_bytes, 1600 * KIB);
+        streams.cut(100 * KIB);
+        assert_eq!(streams.note(1280 * KIB, 128 * KIB).unwrap().at_bytes, 1408 * KIB, "not what was read");
+        assert_eq!(streams.asked_bytes(), 11 * 128 * KIB);
     }
 
     #[test]

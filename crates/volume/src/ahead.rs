@@ -3,8 +3,9 @@
 //! A *window* is a stretch of the device in memory. A *started* read ([`Soon`]) is under way; nobody has waited for it. One with a
 //! token is the store's: its bytes go to the store. One without becomes a window when it is waited for.
 //!
-//! Bounds: windows of [`KEPT_MAX_BYTES`] together, started reads of [`STARTED_MAX_BYTES`]. Both lists drop the entries that were not
-//! used for longest. Bookkeeping only: the reader submits, waits and verifies.
+//! Bounds: windows of [`BESIDE_MAX_BYTES`] and [`STREAMED_MAX_BYTES`], started reads of [`STARTED_MAX_BYTES`]. The lists drop the entries that were not
+//! used for longest. What was read beside a fetch, mostly metadata, has a list of its own: a file's content comes once and goes, and would
+//! push it out. Bookkeeping only: the reader submits, waits and verifies.
 //!
 //! Invariant: a started read is in the list from its submission until somebody takes it out in order to wait for it.
 //!
@@ -16,8 +17,10 @@ use firnfs_device::{AlignedBuf, Tag};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of windows.
-const KEPT_MAX_BYTES: u64 = 8 << 20;
+/// Bytes of windows that were read beside a fetch.
+const BESIDE_MAX_BYTES: u64 = 6 << 20;
+/// Bytes of windows that were started by themselves: each is used soon, and once.
+const STREAMED_MAX_BYTES: u64 = 4 << 20;
 /// Bytes of started reads.
 const STARTED_MAX_BYTES: u64 = 4 << 20;
 /// Longest read that is started for the store.
@@ -69,12 +72,43 @@ impl Started {
     }
 }
 
+/// Windows, the most recently used last: a directory's window outlives those of its files, which come and go.
+#[derive(Default)]
+struct Kept(VecDeque<Window>);
+
+impl Kept {
+    fn take_at(&mut self, at_bytes: u64) -> Option<Window> {
+        let found = self.0.iter().rposition(|window| window.holds(at_bytes))?;
+        let window = self.0.remove(found)?;
+        self.0.push_back(window.clone());
+        Some(window)
+    }
+
+    fn add(&mut self, window: Window, most_bytes: u64) {
+        self.0.push_back(window);
+        let mut bytes: u64 = self.0.iter().map(|window| window.data.len() as u64).sum();
+        while bytes > most_bytes
+            && let Some(oldest) = self.0.pop_front()
+        {
+            bytes -= oldest.data.len() as u64;
+        }
+    }
+}
+
 #[derive(Default)]
 struct Lists {
-    /// The most recently used is last: a directory's window outlives those of its files, which come and go.
-    windows: VecDeque<Window>,
+    /// What was read beside a fetch.
+    beside: Kept,
+    /// What was started by itself.
+    streamed: Kept,
     /// In the order in which they were started.
     started: VecDeque<Started>,
+}
+
+impl Lists {
+    fn windows(&self) -> impl DoubleEndedIterator<Item = &Window> {
+        self.beside.0.iter().chain(&self.streamed.0)
+    }
 }
 
 /// See the module's head.
@@ -87,7 +121,7 @@ impl ReadAhead {
         let lists = self.0.lock();
         let (mut at, end) = (at_bytes, at_bytes + len_bytes);
         while at < end {
-            let window = lists.windows.iter().find(|window| window.holds(at)).map(Window::end);
+            let window = lists.windows().find(|window| window.holds(at)).map(Window::end);
             let coming = || lists.started.iter().find(|read| read.soon.token.is_none() && read.holds(at));
             match window.or_else(|| coming().map(Started::end)) {
                 Some(held_to) => at = held_to,
@@ -100,28 +134,23 @@ impl ReadAhead {
     /// The window that holds that byte; it becomes the most recently used.
     pub fn window_at(&self, at_bytes: u64) -> Option<Window> {
         let mut lists = self.0.lock();
-        let found = lists.windows.iter().rposition(|window| window.holds(at_bytes))?;
-        let window = lists.windows.remove(found)?;
-        lists.windows.push_back(window.clone());
-        Some(window)
+        lists.beside.take_at(at_bytes).or_else(|| lists.streamed.take_at(at_bytes))
     }
 
     /// The latest window that holds that byte and ends before `end`.
     pub fn window_before(&self, at_bytes: u64, end: u64) -> Option<Window> {
         let lists = self.0.lock();
-        lists.windows.iter().rev().find(|window| window.holds(at_bytes) && window.end() < end).cloned()
+        lists.windows().rev().find(|window| window.holds(at_bytes) && window.end() < end).cloned()
     }
 
-    /// Keeps a window, for which another one may have to go.
-    pub fn keep(&self, window: Window) {
-        let mut lists = self.0.lock();
-        lists.windows.push_back(window);
-        let mut bytes: u64 = lists.windows.iter().map(|window| window.data.len() as u64).sum();
-        while bytes > KEPT_MAX_BYTES
-            && let Some(oldest) = lists.windows.pop_front()
-        {
-            bytes -= oldest.data.len() as u64;
-        }
+    /// Keeps what was read beside a fetch; another window of that kind may have to go.
+    pub fn keep_beside(&self, window: Window) {
+        self.0.lock().beside.add(window, BESIDE_MAX_BYTES);
+    }
+
+    /// The same for what was started by itself.
+    pub fn keep_streamed(&self, window: Window) {
+        self.0.lock().streamed.add(window, STREAMED_MAX_BYTES);
     }
 
     /// Takes out the started read that will make a window with that byte.
@@ -159,5 +188,27 @@ impl ReadAhead {
     /// Takes out all started reads.
     pub fn take_all(&self) -> VecDeque<Started> {
         std::mem::take(&mut self.0.lock().started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(at_bytes: u64) -> Window {
+        Window { at_bytes, data: Arc::new(AlignedBuf::zeroed(PIECE_MAX_BYTES as usize)) }
+    }
+
+    #[test]
+    fn content_does_not_push_out_what_was_read_beside_a_fetch() {
+        let ahead = ReadAhead::default();
+        ahead.keep_beside(window(0));
+        let places = (1..100).map(|n| n * PIECE_MAX_BYTES);
+        places.clone().for_each(|at_bytes| ahead.keep_streamed(window(at_bytes)));
+        assert!(ahead.window_at(0).is_some() && ahead.holds(98 * PIECE_MAX_BYTES, 2 * PIECE_MAX_BYTES));
+        let kept = places.clone().filter(|at_bytes| ahead.window_at(*at_bytes).is_some()).count();
+        assert_eq!(kept as u64 * PIECE_MAX_BYTES, STREAMED_MAX_BYTES);
+        places.for_each(|at_bytes| ahead.keep_beside(window((1 << 40) + at_bytes)));
+        assert!(ahead.window_at(0).is_none(), "but its own kind does");
     }
 }

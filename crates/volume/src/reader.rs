@@ -198,7 +198,7 @@ impl Reader {
             }));
         }
         let ahead = read.into_iter().filter(|(span, _)| span.has_ahead);
-        ahead.filter_map(|(_, window)| window.ok()).for_each(|window| self.ahead.keep(window));
+        ahead.filter_map(|(_, window)| window.ok()).for_each(|window| self.ahead.keep_beside(window));
         let never = || Err(FsError::Io("a fetch was not answered".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
     }
@@ -281,7 +281,7 @@ impl Reader {
         if let Ok(window) = self.land(started)
             && !is_for_store
         {
-            self.ahead.keep(window);
+            self.ahead.keep_streamed(window);
         }
     }
 
@@ -339,7 +339,7 @@ impl Reader {
             return Some(window);
         }
         let window = self.land(self.ahead.take_at(at_bytes)?).ok()?;
-        self.ahead.keep(window.clone());
+        self.ahead.keep_streamed(window.clone());
         Some(window)
     }
 

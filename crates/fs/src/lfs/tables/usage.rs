@@ -174,15 +174,18 @@ impl Usage {
         Ok(self.apply(segment.0, stored))
     }
 
+    /// [`Self::get`], if that is known without I/O.
+    pub fn peek(&self, shelf: &Shelf, segment: SegmentId) -> Option<UsageEntry> {
+        let stored = match self.changes.get(&segment.0) {
+            Some(change) if change.activated => UsageEntry::default(),
+            _ => self.restated.get(&segment.0).copied().or_else(|| self.table.peek(shelf, segment.0))?,
+        };
+        Some(self.apply(segment.0, stored))
+    }
+
     /// The log that wrote a segment, if that is known without I/O.
     pub fn peek_log(&self, shelf: &Shelf, segment: SegmentId) -> Option<u8> {
-        match self.changes.get(&segment.0) {
-            Some(change) if change.activated => Some(change.log),
-            _ => {
-                let restated = self.restated.get(&segment.0).copied();
-                restated.or_else(|| self.table.peek(shelf, segment.0)).map(|entry: UsageEntry| entry.log)
-            }
-        }
+        self.peek(shelf, segment).map(|entry| entry.log)
     }
 
     /// True if the present state of a segment is possible.
