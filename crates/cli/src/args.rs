@@ -11,6 +11,7 @@ use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
 use crate::quota::QuotaArgs;
 use crate::record::RecordArgs;
+use crate::resize::ResizeArgs;
 use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
@@ -78,6 +79,8 @@ pub enum Command {
     Clean(CleanArgs),
     /// Show and set quotas of users and groups on a mounted volume
     Quota(QuotaArgs),
+    /// Make a volume larger, mounted or not
+    Resize(ResizeArgs),
     /// Discard the clean segments of a volume, so that the device can use their space
     Trim(TrimArgs),
     /// Show and change the settings of a mounted volume

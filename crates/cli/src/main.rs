@@ -22,6 +22,7 @@ mod port;
 mod progress;
 mod quota;
 mod record;
+mod resize;
 mod scrub;
 mod sim;
 mod sizes;
@@ -77,6 +78,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
+        Command::Resize(args) => resize::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),

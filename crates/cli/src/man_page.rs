@@ -104,7 +104,7 @@ fn files(name: &str) -> &'static [(&'static str, &'static str)] {
         "firn-mkfs" => &[SIGNATURES, MOUNTINFO],
         "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
         "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
-        | "firn-quota" | "firn-trim" | "firn-remount" | "firn-tune" => &[SOCKETS, MOUNTINFO],
+        | "firn-quota" | "firn-resize" | "firn-trim" | "firn-remount" | "firn-tune" => &[SOCKETS, MOUNTINFO],
         _ => &[],
     }
 }
@@ -126,6 +126,7 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-scrub" => (&["fsck", "stat"], &["btrfs-scrub(8)"]),
         "firn-clean" => (&["stat", "trim", "sim-cleaning"], &[]),
         "firn-quota" => (&["df"], &["quota(1)", "edquota(8)", "repquota(8)"]),
+        "firn-resize" => (&["df", "mkfs"], &["resize2fs(8)", "lvextend(8)"]),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
         _ => (&[], &[]),
     };

@@ -105,6 +105,9 @@ impl<D: Device> Device for CountingDevice<D> {
     fn fence(&self) -> Result<(), DeviceError> {
         self.inner.fence()
     }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.grow(size_bytes)
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,23 @@ use std::sync::Arc;
 /// [`Device::wait`], and then starts every read that this thread has submitted. A thread that has nothing to wait for calls
 /// [`Device::start_reads`].
 pub trait Device: Send + Sync {
-    /// Sizes. They do not change while the device is open.
+    /// Sizes. They do not change while the device is open, unless [`Device::grow`] makes it larger.
     fn geometry(&self) -> Geometry;
+
+    /// Makes the device at least `size_bytes` large, durably, or finds that it is: an image file can grow, and a block device may
+    /// have grown since it was opened. The new bytes may hold anything.
+    ///
+    /// # Errors
+    /// [`FailureKind::Unsupported`] if this device is smaller and cannot grow; as the system reports.
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let has_bytes = self.geometry().size_bytes;
+        let reason = || format!("it has {has_bytes} bytes and cannot grow");
+        if size_bytes <= has_bytes {
+            Ok(())
+        } else {
+            Err(DeviceError::of_growth(size_bytes, self.describe(), reason()))
+        }
+    }
 
     /// Hands over one request. It may run at once, on another thread, or in [`Device::wait`].
     fn submit(&self, request: Request) -> Tag;
@@ -130,6 +145,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn fence(&self) -> Result<(), DeviceError> {
         (**self).fence()
+    }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        (**self).grow(size_bytes)
     }
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         (**self).read(at_bytes, len_bytes)

@@ -112,6 +112,9 @@ impl<D: Device> Device for TraceDevice<D> {
     fn fence(&self) -> Result<(), DeviceError> {
         self.inner.fence()
     }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.grow(size_bytes)
+    }
 }
 
 #[cfg(test)]

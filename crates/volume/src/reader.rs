@@ -61,7 +61,6 @@ pub struct Reader {
     device: Option<Arc<dyn Device>>,
     verifier: Arc<dyn Verify>,
     unit_bytes: u64,
-    size_bytes: u64,
     ahead: ReadAhead,
     ahead_max_bytes: AtomicU32,
     /// The caller reads ahead by itself.
@@ -82,7 +81,6 @@ impl Reader {
             device,
             verifier,
             unit_bytes: shape.map_or(512, |shape| u64::from(shape.logical_block_bytes.max(512))),
-            size_bytes: shape.map_or(0, |shape| shape.size_bytes),
             ahead: ReadAhead::default(),
             ahead_max_bytes: AtomicU32::new(u32::MAX),
             is_read_ahead_above: AtomicBool::new(false),
@@ -151,7 +149,8 @@ impl Reader {
     }
 
     fn whole_units(&self) -> u64 {
-        self.size_bytes / self.unit_bytes * self.unit_bytes
+        let size_bytes = self.device.as_ref().map_or(0, |device| device.geometry().size_bytes);
+        size_bytes / self.unit_bytes * self.unit_bytes
     }
 
     /// The same for the next read of a stream, whose beginning may be in a window.

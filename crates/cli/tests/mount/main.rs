@@ -16,6 +16,7 @@ mod posix;
 mod programs;
 mod quotas;
 mod record;
+mod resize;
 mod scrub;
 mod traces;
 mod tune;

@@ -75,7 +75,7 @@ impl Reads {
     }
 
     pub(super) fn submit(&self, request: Request) -> Tag {
-        let refused = self.shared.target.geometry.check(&request, &self.shared.target.name).err();
+        let refused = self.shared.target.geometry().check(&request, &self.shared.target.name).err();
         let mut table = self.shared.table.lock();
         Tag(match refused {
             Some(error) => table.refuse(error),

@@ -104,6 +104,12 @@ impl Usage {
         self.emptied = emptied.into_iter().map(|(epoch, count)| (Epoch(epoch), count)).collect();
     }
 
+    /// The volume has more segments now; the new ones are clean.
+    pub fn grow(&mut self, segments: u64) {
+        self.clean += segments.saturating_sub(self.segments);
+        self.segments = self.segments.max(segments);
+    }
+
     fn change(&mut self, segment: SegmentId) -> &mut Change {
         self.changes.entry(segment.0).or_insert_with(|| {
             self.changed_leaves.insert(segment.0 / self.table.fan());
