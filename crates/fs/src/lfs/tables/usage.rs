@@ -104,9 +104,11 @@ impl Usage {
         self.emptied = emptied.into_iter().map(|(epoch, count)| (Epoch(epoch), count)).collect();
     }
 
-    /// The volume has more segments now; the new ones are clean.
+    /// The volume has more segments now; the new ones are clean. The search for clean segments goes on with them: a volume that
+    /// grows is mostly full, and has few others.
     pub fn grow(&mut self, segments: u64) {
         self.clean += segments.saturating_sub(self.segments);
+        self.cursor = self.segments;
         self.segments = self.segments.max(segments);
     }
 
