@@ -117,7 +117,7 @@ pub fn run(command: BenchCommand, output: &mut Output) -> Done {
     interrupt::sets(&stop.flag())?;
     let report = micro(&args, stop).map_err(failed)?;
     if let Some(stem) = &args.report {
-        keep(&report, stem)?;
+        keep(&report, stem, output)?;
     }
     let text = report.to_markdown();
     output.show(args.json, &report, |out| out.write_all(text.as_bytes()))
@@ -262,7 +262,7 @@ fn shrunk(by: u32) -> Workload {
     }
 }
 
-fn keep(report: &Report, stem: &Path) -> Done {
+fn keep(report: &Report, stem: &Path, output: &Output) -> Done {
     if let Some(directory) = stem.parent() {
         std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
     }
@@ -272,8 +272,9 @@ fn keep(report: &Report, stem: &Path) -> Done {
         let path = PathBuf::from(path);
         std::fs::write(&path, text).map_err(|e| Failure::io("cannot write", &path, &e))
     };
-    let json = serde_json::to_string_pretty(report)
+    let json = output
+        .document(report)
         .map_err(|e| Failure::failed(format!("cannot turn the report into JSON: {e}")))?;
     write(".md", format!("# Micro benchmark\n\n{}", report.to_markdown()))?;
-    write(".json", json + "\n")
+    write(".json", json)
 }

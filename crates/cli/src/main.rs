@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod beneath;
 mod clean;
+mod completion;
 mod dump;
 mod failure;
 mod fsck;
@@ -26,6 +27,7 @@ mod resize;
 mod scrub;
 mod sim;
 mod sizes;
+mod socket;
 mod stat;
 mod target;
 mod trim;
@@ -34,19 +36,22 @@ mod volume;
 mod workload;
 
 use args::{Cli, Command};
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use failure::{Done, Exit};
 use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    completion::answer_shell();
     let words: Vec<_> = mounting::command_line(std::env::args_os()).into_iter().collect();
     let mut command = help::command();
     let parsed = command.try_get_matches_from_mut(&words).map_err(help::suggest);
-    let parsed =
-        parsed.and_then(|matches| Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command)));
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let parsed = parsed.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        Ok((cli, name_of(&matches)))
+    });
+    let (cli, name) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
             // If this cannot be printed either, there is no way to report it.
@@ -55,7 +60,7 @@ fn main() -> ExitCode {
             return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };
         }
     };
-    match run(cli) {
+    match run(cli, name) {
         Ok(exit) => exit,
         Err(failure) => {
             eprintln!("firn: {failure}");
@@ -64,8 +69,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Done<ExitCode> {
-    let mut output = Output::stdout();
+/// The words that choose a command, such as `sim disk`.
+fn name_of(matches: &ArgMatches) -> String {
+    let all = std::iter::successors(Some(matches), |matches| matches.subcommand().map(|(_, inner)| inner));
+    all.filter_map(ArgMatches::subcommand_name).collect::<Vec<_>>().join(" ")
+}
+
+fn run(cli: Cli, name: String) -> Done<ExitCode> {
+    let mut output = Output::stdout().of(name);
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &mut output),
         Command::Mount(args) => mounting::mount(&args),

@@ -1,6 +1,7 @@
 //! `firn record`: starts and stops the recording of a live mount. The daemon records (`firnfs_fuse::record`); this is its client.
 
 use crate::args::size;
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use crate::sizes::{Bytes, Count};
@@ -31,6 +32,7 @@ too slow, records are lost, which the file says, and the mount goes on. Only roo
 Nothing replays a recording yet.")]
 pub struct RecordArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// What to do
     #[command(subcommand)]
@@ -81,12 +83,21 @@ struct StatusView {
     path: PathBuf,
     records: u64,
     /// Operations that were not recorded, because the disk was full or too slow.
-    lost: u64,
+    #[serde(rename(deserialize = "lost"))]
+    lost_records: u64,
     file_bytes: u64,
     parts: u32,
     age_ms: u64,
     /// Why the last write failed; `null` if it did not.
-    trouble: Option<String>,
+    #[serde(rename(deserialize = "trouble"))]
+    error: Option<String>,
+}
+
+/// The output of `stop` and `status`.
+#[derive(Serialize)]
+struct RecordingView {
+    /// What was recorded; null if nothing is being recorded.
+    recording: Option<StatusView>,
 }
 
 /// Runs the command.
@@ -108,12 +119,12 @@ pub fn run(args: &RecordArgs, output: &mut Output) -> Done {
             ask("record_start", arguments).map(drop)
         }
         What::Stop(show) => {
-            let status = parse(ask("record_stop", json!({}))?)?;
-            output.show(show.json, &status, |out| write_status(out, status.as_ref()))
+            let view = parse(ask("record_stop", json!({}))?)?;
+            output.show(show.json, &view, |out| write_status(out, view.recording.as_ref()))
         }
         What::Status(show) => {
-            let status = parse(ask("record_status", json!({}))?)?;
-            output.show(show.json, &status, |out| write_status(out, status.as_ref()))
+            let view = parse(ask("record_status", json!({}))?)?;
+            output.show(show.json, &view, |out| write_status(out, view.recording.as_ref()))
         }
     }
 }
@@ -137,8 +148,8 @@ pub fn checked_part_bytes(bytes: u64) -> Done<u64> {
     Ok(bytes)
 }
 
-fn parse(answer: Value) -> Done<Option<StatusView>> {
-    serde_json::from_value(answer).map_err(|e| {
+fn parse(answer: Value) -> Done<RecordingView> {
+    serde_json::from_value(answer).map(|recording| RecordingView { recording }).map_err(|e| {
         Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
             .advise("mount the volume with this version of firn")
     })
@@ -156,11 +167,15 @@ fn write_status(out: &mut dyn Write, status: Option<&StatusView>) -> io::Result<
         status.parts,
         if status.parts == 1 { "" } else { "s" }
     )?;
-    if status.lost > 0 {
-        writeln!(out, "{} records were lost, because the disk was full or too slow", Count(status.lost))?;
+    if status.lost_records > 0 {
+        writeln!(
+            out,
+            "{} records were lost, because the disk was full or too slow",
+            Count(status.lost_records)
+        )?;
     }
-    match &status.trouble {
-        Some(trouble) => writeln!(out, "the last write failed: {trouble}"),
+    match &status.error {
+        Some(error) => writeln!(out, "the last write failed: {error}"),
         None => Ok(()),
     }
 }

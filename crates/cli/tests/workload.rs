@@ -1,5 +1,7 @@
 //! `firn workload` as users run it.
 
+mod schema;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,7 +25,7 @@ fn refused(words: &[&str], code: i32) -> String {
 }
 
 fn json(words: &[&str]) -> Value {
-    serde_json::from_str(&ok(words)).unwrap()
+    schema::parse(&ok(words))
 }
 
 fn sample(name: &str) -> String {
@@ -52,19 +54,20 @@ fn a_trace_is_converted_shown_and_exported_without_a_difference() {
     let scratch = Scratch::new();
     let (workload, table, again) = (scratch.name("a.fwl"), scratch.name("a.csv"), scratch.name("b.fwl"));
     ok(&["workload", "convert", &sample("strace.txt"), &workload, "--from", "strace"]);
-    let info = &json(&["workload", "info", &workload, "--json"])[0];
+    let info = &json(&["workload", "info", &workload, "--json"])["workloads"][0];
     assert_eq!(
-        (&info["origin"], &info["is_whole"], &info["records"]),
+        (&info["origin"], &info["whole"], &info["records"]),
         (&"strace".into(), &true.into(), &12.into())
     );
-    assert_eq!(info["start_unix_ns"], 1_700_000_000_000_000_000_u64);
-    let writes = info["operations"].as_array().unwrap().iter().find(|line| line["name"] == "write").unwrap();
-    assert_eq!((&writes["operations"], &writes["bytes"]), (&3.into(), &4102.into()));
+    assert_eq!(info["start"], "2023-11-14T22:13:20Z");
+    let writes =
+        info["by_operation"].as_array().unwrap().iter().find(|line| line["operation"] == "write").unwrap();
+    assert_eq!((&writes["operations"], &writes["transferred_bytes"]), (&3.into(), &4102.into()));
     assert!(ok(&["workload", "info", &workload]).lines().all(|line| line.len() <= 80));
 
     let records = json(&["workload", "head", &workload, "-n", "100", "--json"]);
-    assert_eq!(records.as_array().unwrap().len(), 12);
-    assert_eq!(records[0]["errno"], 2);
+    assert_eq!(records["first_records"].as_array().unwrap().len(), 12);
+    assert_eq!(records["first_records"][0]["errno"], 2);
     assert_eq!(ok(&["workload", "head", &workload, "-n", "2"]).lines().count(), 2);
 
     ok(&["workload", "convert", &workload, &table, "--to", "csv"]);
@@ -86,7 +89,7 @@ fn hashed_names_hide_the_names_and_a_key_makes_them_the_same_again() {
         ok(&words);
         let shown = ok(&["workload", "head", &target, "-n", "100"]);
         assert!(!shown.contains("home") && !shown.contains("ann"), "{shown}");
-        assert_eq!(json(&["workload", "info", &target, "--json"])[0]["naming"], "hashed");
+        assert_eq!(json(&["workload", "info", &target, "--json"])["workloads"][0]["naming"], "hashed");
         shown
     };
     let key = scratch.name("key");
@@ -107,12 +110,13 @@ fn what_is_wrong_is_one_line_and_leaves_no_output() {
     assert!(refused(&["workload", "convert", &trace, &workload, "--from", "nfsdump"], 4).contains("exists"));
     assert!(refused(&["workload", "info", &trace], 2).contains("--from"));
     assert!(refused(&["workload", "info", &cut], 1).contains("record 8 (byte "));
-    let info: Value = serde_json::from_slice(&firn(&["workload", "info", &cut, "--json"]).stdout).unwrap();
-    assert_eq!((&info[0]["is_whole"], &info[0]["records"]), (&false.into(), &7.into()));
+    let said = String::from_utf8(firn(&["workload", "info", &cut, "--json"]).stdout).unwrap();
+    let info = &schema::parse(&said)["workloads"][0];
+    assert_eq!((&info["whole"], &info["records"]), (&false.into(), &7.into()));
     assert!(refused(&["workload", "convert", &cut, &out], 1).contains("--partial"));
     assert!(!Path::new(&out).exists());
     assert!(ok(&["workload", "convert", &cut, &out, "--partial"]).contains("7 records; the rest is damaged"));
-    assert_eq!(json(&["workload", "info", &out, "--json"])[0]["is_whole"], true);
+    assert_eq!(json(&["workload", "info", &out, "--json"])["workloads"][0]["whole"], true);
     assert!(
         refused(&["workload", "convert", &trace, &scratch.name("x"), "--from", "strace"], 1)
             .contains("line 1:")
@@ -135,7 +139,7 @@ fn a_trace_that_strace_writes_here_and_now_is_read_to_its_end() {
     }
     let workload = scratch.name("a.fwl");
     ok(&["workload", "convert", &trace, &workload, "--from", "strace"]);
-    let records = json(&["workload", "head", &workload, "-n", "100000", "--json"]);
+    let records = json(&["workload", "head", &workload, "-n", "100000", "--json"])["first_records"].clone();
     let directory = scratch
         .path("d")
         .canonicalize()
@@ -146,7 +150,7 @@ fn a_trace_that_strace_writes_here_and_now_is_read_to_its_end() {
         .iter()
         .filter(|record| record["errno"].is_null())
         .filter(|record| record["name"].as_str().is_some_and(|name| Path::new(name).starts_with(&directory)))
-        .map(|record| record["op"].as_str().unwrap().to_owned())
+        .map(|record| record["operation"].as_str().unwrap().to_owned())
         .collect();
     for (op, times) in [("mkdir", 1), ("create", 1), ("rename", 1), ("unlink", 1), ("rmdir", 1)] {
         let found = of_directory.iter().filter(|found| *found == op).count();

@@ -10,6 +10,7 @@ use crate::error::{Error, TooLong};
 use crate::layout::NAME_MAX_BYTES;
 use crate::lines::{Lines, Start, parse_seconds};
 use crate::record::{FileId, Op, Outcome, Record};
+use crate::records;
 use std::io::{self, BufRead, Write};
 
 /// Columns, in the order in which they are written.
@@ -208,9 +209,7 @@ impl<R: BufRead> Iterator for Reader<R> {
         if self.has_failed {
             return None;
         }
-        let next = self.advance();
-        self.has_failed = next.is_err();
-        next.transpose()
+        records::item(self.advance(), &mut self.has_failed)
     }
 }
 

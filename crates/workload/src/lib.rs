@@ -18,6 +18,7 @@ pub mod nfsdump;
 pub mod pack;
 pub mod reader;
 pub mod record;
+mod records;
 pub mod strace;
 pub mod summary;
 mod varint;

@@ -1,6 +1,6 @@
 //! Names, as given or as keyed hashes.
 //!
-//! Whoever gives a workload away may not want to give the names of the files away. A hashed name is the SipHash-2-4 of the name
+//! The owner of a workload may want to give it away without the names of the files. A hashed name is the SipHash-2-4 of the name
 //! under a secret key of 128 bits, as 16 hexadecimal digits: the same name is the same hash throughout a workload, and without the
 //! key names cannot be tried out. Each component of a path is hashed on its own, so that directories stay directories. `.`, `..`,
 //! and the separators stay. The key is never stored.

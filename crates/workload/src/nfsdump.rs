@@ -23,7 +23,7 @@ pub const WAIT_NS: u64 = 60_000_000_000;
 /// Calls that wait for replies at a time.
 pub const PENDING_MAX: usize = 4096;
 
-/// Who called (host and port), and the number of the transaction.
+/// Host and port of the caller, and the number of the transaction.
 type Call = (u32, u16, u32);
 
 /// An iterator of records.

@@ -13,6 +13,7 @@ use crate::layout::{
 };
 use crate::pack::{End, Position, crc_of};
 use crate::record::Record;
+use crate::records;
 use std::io::Read;
 use zerocopy::FromBytes;
 
@@ -212,8 +213,6 @@ impl<R: Read> Iterator for Reader<R> {
         if self.has_failed {
             return None;
         }
-        let next = self.advance();
-        self.has_failed = next.is_err();
-        next.transpose()
+        records::item(self.advance(), &mut self.has_failed)
     }
 }

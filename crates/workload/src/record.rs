@@ -149,7 +149,7 @@ pub struct Record<N = Vec<u8>> {
     pub time_ns: u64,
     /// How long it took, in nanoseconds, if the origin says.
     pub duration_ns: Option<u64>,
-    /// Who asked, if known: a thread, a process, or a machine. 0 is unknown.
+    /// The client, if known: a thread, a process, or a machine. 0 is unknown.
     pub client: u32,
     /// What was asked.
     pub op: Op,

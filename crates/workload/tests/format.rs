@@ -38,23 +38,21 @@ fn any_record() -> impl Strategy<Value = Record> {
     let files = (file(), name(), file(), name(), file());
     let places = (number(), number(), number(), proptest::option::of(any::<u32>()));
     (times, proptest::sample::select(Op::ALL), files, places, outcome).prop_map(
-        |((time_ns, duration_ns, client), op, (file, name, to_file, to_name, made), places, outcome)| {
-            Record {
-                time_ns,
-                duration_ns,
-                client,
-                op,
-                file,
-                name,
-                to_file,
-                to_name,
-                made,
-                offset: places.0,
-                to_offset: places.1,
-                length: places.2,
-                argument: places.3,
-                outcome,
-            }
+        |(times, op, files, places, outcome)| Record {
+            time_ns: times.0,
+            duration_ns: times.1,
+            client: times.2,
+            op,
+            file: files.0,
+            name: files.1,
+            to_file: files.2,
+            to_name: files.3,
+            made: files.4,
+            offset: places.0,
+            to_offset: places.1,
+            length: places.2,
+            argument: places.3,
+            outcome,
         },
     )
 }

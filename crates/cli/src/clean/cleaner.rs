@@ -25,7 +25,7 @@ const OVERHEAD_BYTES: u64 = 8192;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Pass {
     /// Segments that became clean.
-    pub segments: u64,
+    pub segments_cleaned: u64,
     /// Blocks moved.
     pub moved_blocks: u64,
     /// Bytes of them, as stored.
@@ -41,7 +41,7 @@ impl Pass {
 
 impl AddAssign for Pass {
     fn add_assign(&mut self, other: Self) {
-        self.segments += other.segments;
+        self.segments_cleaned += other.segments_cleaned;
         self.moved_blocks += other.moved_blocks;
         self.moved_bytes += other.moved_bytes;
     }
@@ -104,7 +104,7 @@ impl Cleaner {
         let cleaned: Cleaned = self.ask("segclean", json!({ "segments": victims }))?;
         let is_clean = |state: &State| matches!(state, State::Clean | State::Empty);
         let pass = Pass {
-            segments: cleaned.states.iter().filter(|state| **state == State::Clean).count() as u64,
+            segments_cleaned: cleaned.states.iter().filter(|state| **state == State::Clean).count() as u64,
             moved_blocks: marked.fates.iter().filter(|fate| **fate == WireFate::Moved).count() as u64,
             moved_bytes: marked.moved_bytes,
         };

@@ -7,6 +7,7 @@
 mod cleaner;
 mod coalesce;
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use crate::port::wire::Room;
@@ -17,7 +18,7 @@ use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,9 +50,10 @@ that cannot be reached, and says which can. Cleaning ends when passes gain no cl
 Exit code 1 means that --until could not be reached."))]
 pub struct CleanArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// How the segments to clean are chosen
-    #[arg(long, default_value_t = Policy::default())]
+    #[arg(long, default_value_t = Policy::default(), add = values::policies())]
     pub policy: Policy,
     /// Clean at most N segments
     #[arg(long, value_name = "N", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
@@ -81,7 +83,34 @@ struct Summary {
     #[serde(flatten)]
     total: Pass,
     /// How much room there is now; null if the volume was unmounted.
+    #[serde(serialize_with = "room_view")]
     room: Option<Room>,
+}
+
+/// The room in the words of the other commands; the words of the port are older.
+#[derive(Serialize)]
+struct RoomView {
+    /// Bytes written to the log since mkfs.
+    log_bytes: u64,
+    /// Segments of the volume.
+    segments: u64,
+    /// Clean segments.
+    segments_clean: u64,
+    /// Those of them that can be written now; the others wait for a checkpoint.
+    segments_ready: u64,
+    /// The daemon cleans by itself below this many.
+    segments_low: u64,
+}
+
+fn room_view<S: Serializer>(room: &Option<Room>, serializer: S) -> Result<S::Ok, S::Error> {
+    let view = room.map(|Room { log_bytes, segments, clean, ready, low }| RoomView {
+        log_bytes,
+        segments,
+        segments_clean: clean,
+        segments_ready: ready,
+        segments_low: low,
+    });
+    view.serialize(serializer)
 }
 
 /// When to stop.
@@ -128,7 +157,7 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     }
     output.show(args.json, &summary, |out| {
         let total = &summary.total;
-        writeln!(out, "{} segments cleaned with {}", total.segments, summary.policy)?;
+        writeln!(out, "{} segments cleaned with {}", total.segments_cleaned, summary.policy)?;
         writeln!(out, "{} blocks moved, {}", total.moved_blocks, Bytes(total.moved_bytes))?;
         match summary.room {
             Some(room) => writeln!(out, "{} of {} segments are clean", room.clean, room.segments),
@@ -150,7 +179,7 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
     let mut gain = Gain::default();
     loop {
         let at_most = match goal {
-            Goal::Segments(count) => count.saturating_sub(summary.total.segments),
+            Goal::Segments(count) => count.saturating_sub(summary.total.segments_cleaned),
             _ => u64::MAX,
         };
         let room = cleaner.room()?;
@@ -236,7 +265,7 @@ fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
 }
 
 fn show(bar: &Bar, goal: &Goal, summary: &Summary, room: Room) {
-    let cleaned = summary.total.segments;
+    let cleaned = summary.total.segments_cleaned;
     let moved = Bytes(summary.total.moved_bytes);
     let message = format_args!("{cleaned} emptied, {moved} moved, {} of {} clean", room.clean, room.segments);
     match goal {

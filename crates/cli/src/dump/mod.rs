@@ -70,6 +70,12 @@ struct Overview {
     slots: Vec<SlotView>,
 }
 
+/// The output of `--checkpoint`.
+#[derive(serde::Serialize)]
+struct Checkpoints {
+    slots: Vec<SlotView>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -91,8 +97,8 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
         let view = InodeView::new(&image, &tables(&image), number)?;
         output.show(args.json, &view, |out| text::inode(out, &view))
     } else if part.checkpoint {
-        let slots = views::slots(&image);
-        output.show(args.json, &slots, |out| text::slots(out, &slots))
+        let view = Checkpoints { slots: views::slots(&image) };
+        output.show(args.json, &view, |out| text::slots(out, &view.slots))
     } else if part.ifile {
         let view = IfileView::new(&image, &tables(&image))?;
         output.show(args.json, &view, |out| text::ifile(out, &view, segment_bytes))

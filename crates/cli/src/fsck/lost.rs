@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 12;
 
 /// What became of the lost content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum LostState {
     /// Reading it fails.
     Unreadable,
@@ -36,7 +36,7 @@ pub struct LostView {
     /// What became of the content.
     pub state: LostState,
     /// Bytes that were lost; null if everything was, and nothing tells how much that is.
-    pub bytes: Option<u64>,
+    pub lost_bytes: Option<u64>,
     /// True if blocks with pointers were lost: holes below them count as lost bytes.
     pub at_most: bool,
 }
@@ -66,9 +66,10 @@ fn gather<'a>(findings: impl Iterator<Item = (&'a Finding, LostState, LostState)
         }
         let state = if is_record { record } else { content };
         let path = finding.path.as_ref().map(|path| String::from_utf8_lossy(path).into_owned());
-        let new = LostView { inode: ino.0, path, state, bytes: (!is_record).then_some(0), at_most: false };
+        let new =
+            LostView { inode: ino.0, path, state, lost_bytes: (!is_record).then_some(0), at_most: false };
         let file = files.entry((state, ino)).or_insert(new);
-        file.bytes = file.bytes.map(|bytes| bytes + finding.lost_bytes);
+        file.lost_bytes = file.lost_bytes.map(|bytes| bytes + finding.lost_bytes);
         file.at_most |= matches!(
             &finding.problem,
             Problem::Block { key, .. } | Problem::Pointer { key, .. } if key.level > 0
@@ -114,7 +115,7 @@ impl LostView {
             Some(path) => path.escape_debug().to_string(),
             None => format!("inode {}", self.inode),
         };
-        match self.bytes {
+        match self.lost_bytes {
             Some(bytes) if self.at_most => format!("{name} up to {}", Bytes(bytes)),
             Some(bytes) => format!("{name} {}", Bytes(bytes)),
             None => name,

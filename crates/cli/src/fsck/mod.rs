@@ -143,7 +143,7 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
         match check(&device, &args.image, *slot) {
             Ok(report) => {
                 // Of two checkpoints, the older one is a state of the past.
-                if checks.iter().all(|check: &CheckView| check.checkpoint < report.epoch) {
+                if checks.iter().all(|check: &CheckView| check.epoch < report.epoch) {
                     lost = lost::of_check(&report);
                 }
                 checks.push(CheckView::new(&report, *slot));
@@ -155,7 +155,7 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
     if let Some(why) = failure.filter(|_| checks.is_empty()) {
         return Err(why);
     }
-    let exit = if checks.iter().all(|check| check.clean) { 0 } else { UNCORRECTED };
+    let exit = if checks.iter().all(|check| check.sound) { 0 } else { UNCORRECTED };
     Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), lost, exit })
 }
 

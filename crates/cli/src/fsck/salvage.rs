@@ -35,7 +35,11 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     let watch = &mut |progress| show(&bar, progress);
     let written = write_salvaged(&source, together, &device, &clock, &mut decide, watch);
     drop(bar);
-    let repaired = written.map_err(|e| impossible(out, &e))?;
+    let repaired = written.map_err(|e| {
+        // Half a volume is of no use, and the next attempt wants a new file. An error of its own would hide the first one.
+        let _ = std::fs::remove_file(out);
+        impossible(out, &e)
+    })?;
     let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
     Ok(FsckView {
         image: out.to_owned(),

@@ -30,11 +30,11 @@ pub struct CheckView {
     /// Slot of the checkpoint, if one was named.
     pub slot: Option<usize>,
     /// Number of the checkpoint.
-    pub checkpoint: u32,
+    pub epoch: u32,
     /// Partial segments after it that count.
-    pub rolled_forward: u64,
+    pub rolled_forward_partials: u64,
     /// True if a crash alone explains all findings.
-    pub clean: bool,
+    pub sound: bool,
     /// How much was checked.
     pub totals: TotalsView,
     /// The findings.
@@ -128,9 +128,9 @@ impl CheckView {
         let totals = report.totals;
         Self {
             slot,
-            checkpoint: report.epoch,
-            rolled_forward: report.rolled_forward,
-            clean: report.is_clean(),
+            epoch: report.epoch,
+            rolled_forward_partials: report.rolled_forward,
+            sound: report.is_clean(),
             totals: TotalsView {
                 inodes: totals.inodes,
                 directories: totals.directories,
@@ -162,14 +162,14 @@ impl CheckView {
             writeln!(out, "  and {} more", Count(self.more_findings))?;
         }
         let slot = self.slot.map_or(String::new(), |slot| format!(" (slot {slot})"));
-        let state = if self.clean { "clean" } else { "DAMAGED" };
+        let state = if self.sound { "clean" } else { "DAMAGED" };
         let totals = &self.totals;
         let (inodes, directories) = (Count(totals.inodes), Count(totals.directories));
         let parts = [
             format!("{inodes} inodes ({directories} directories, {} entries)", Count(totals.entries)),
             format!("{} in {} segments", Bytes(totals.live_bytes), Count(totals.segments)),
         ];
-        write_list(out, &format!("{image}: {state}: checkpoint {}{slot}:", self.checkpoint), &parts, WIDTH)
+        write_list(out, &format!("{image}: {state}: checkpoint {}{slot}:", self.epoch), &parts, WIDTH)
     }
 }
 

@@ -54,6 +54,9 @@ impl From<VariantArg> for Variant {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Made {
     image: PathBuf,
+    /// As `--type` takes it.
+    #[serde(rename = "type")]
+    kind: &'static str,
     uuid: String,
     label: String,
     size_bytes: u64,
@@ -109,6 +112,7 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
     warn_of_full_disk(&plan);
     let made = Made {
         image: plan.path,
+        kind: "ffs",
         uuid: crate::dump::views::uuid_text(&options.uuid),
         label: options.label,
         size_bytes: options.size_bytes,
@@ -173,7 +177,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
         made.uuid
     )?;
     match &made.copied {
-        Some(copied) => writeln!(out, "copied {} files with {}", copied.files, Bytes(copied.bytes)),
+        Some(copied) => writeln!(out, "copied {} files with {}", copied.files, Bytes(copied.content_bytes)),
         None => Ok(()),
     }
 }

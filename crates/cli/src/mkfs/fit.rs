@@ -28,7 +28,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// That of an open volume.
+    /// The room of an open volume.
     ///
     /// # Errors
     /// As reading it fails.
@@ -38,7 +38,7 @@ impl Room {
         Ok(Self { bytes: space.free_bytes, inodes: space.inodes_free })
     }
 
-    /// That of a log made with these options, found out by making one in memory.
+    /// The room of a log made with these options, found out by making one in memory.
     fn of_log(options: &MkfsOptions, data_logs: Option<u8>) -> Done<Self> {
         let device: Arc<dyn Device> = Arc::new(MemDevice::new(options.size_bytes));
         firnfs_manage::format_with_logs(&*device, options, data_logs).map_err(|e| super::impossible(&e))?;

@@ -36,7 +36,7 @@ pub struct Totals {
     /// Further names of files already counted.
     pub hard_links: u64,
     /// Bytes of file content, holes not counted (as far as the source reports them).
-    pub bytes: u64,
+    pub content_bytes: u64,
 }
 
 /// Identity of a source file: device and inode number.
@@ -101,7 +101,7 @@ pub fn survey(
                     Measure::Data => data_bytes(&path, meta.len())?,
                 };
                 totals.files += 1;
-                totals.bytes += bytes;
+                totals.content_bytes += bytes;
                 if meta.len() > inline_max_bytes {
                     least_bytes += bytes;
                 }
@@ -295,7 +295,7 @@ impl<S: Engine> Copier<'_, S> {
                     .write_all(ino, at_bytes, &buffer[..got], false)
                     .map_err(|e| copy_failed(path, &e))?;
                 at_bytes += got as u64;
-                self.totals.bytes += got as u64;
+                self.totals.content_bytes += got as u64;
                 (self.progress)(&self.totals)?;
             }
         }

@@ -119,6 +119,9 @@ pub enum KindArg {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Made {
     image: PathBuf,
+    /// As `--type` takes it.
+    #[serde(rename = "type")]
+    kind: &'static str,
     uuid: String,
     label: String,
     size_bytes: u64,
@@ -158,6 +161,7 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     warn_of_full_disk(&plan);
     let made = Made {
         image: plan.path,
+        kind: "log",
         uuid: crate::dump::views::uuid_text(&options.uuid),
         label: options.label,
         size_bytes: options.size_bytes,
@@ -211,7 +215,7 @@ fn fill<S: Engine>(
             return Err(Failure::new(interrupt::exit(), format!("interrupted; {}", plan.remains())));
         }
         let files = format_args!("{} of {} files", Count(totals.files), Count(expected.files));
-        bar.show(totals.bytes, expected.bytes, files);
+        bar.show(totals.content_bytes, expected.content_bytes, files);
         Ok(())
     });
     drop(bar);
@@ -316,7 +320,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
             out,
             "copied {} files with {}, {} directories, {} other entries, {} hard links",
             Count(totals.files),
-            Bytes(totals.bytes),
+            Bytes(totals.content_bytes),
             Count(totals.directories),
             Count(totals.others),
             Count(totals.hard_links)

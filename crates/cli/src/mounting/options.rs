@@ -1,5 +1,6 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::record::{absolute, checked_part_bytes};
 use crate::sizes::parse_size;
@@ -68,7 +69,7 @@ pub struct MountArgs {
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
     /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, writeback, discard (tell
     /// the device which segments are free)
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
     /// Stay in the foreground
     #[arg(short, long)]
@@ -96,10 +97,10 @@ pub struct MountArgs {
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     checkpoint_bytes: Option<u64>,
     /// How the segments to clean are chosen [default: cost-benefit]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = values::policies())]
     cleaning_policy: Option<Policy>,
     /// How the open log for data is chosen [default: dac-leap, on small volumes split]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = values::placements())]
     placement: Option<PlacementName>,
     /// While the volume is idle, rewrite scattered files in order if they have not changed for this many seconds [default:
     /// 60; -o nocoalesce: never]

@@ -1,6 +1,7 @@
 //! `firn sim cleaning`: every combination of the given workloads, policies, placements and utilisations.
 
 use super::{combinations, threads, with_bar};
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -43,10 +44,10 @@ pub struct CleaningArgs {
     #[arg(long, value_delimiter = ',', default_value = "hot-cold")]
     workload: Vec<NamedWorkload>,
     /// How the segments to clean are chosen; several with commas
-    #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()])]
+    #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()], add = values::listed(policies))]
     policy: Vec<PolicyName>,
     /// How the open log for a block is chosen; several with commas
-    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()])]
+    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()], add = values::listed(placements))]
     placement: Vec<PlacementName>,
     /// Live share of the disk; several with commas
     #[arg(long, value_delimiter = ',', value_parser = utilisation, default_value = "0.75")]

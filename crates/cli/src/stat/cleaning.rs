@@ -193,14 +193,14 @@ pub struct KindView {
 }
 
 /// How long operations waited for room since the mount.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StallsView {
     /// Operations that waited.
     pub count: u64,
-    /// Their total waiting time, in microseconds.
-    pub total_us: u64,
-    /// The longest wait, in microseconds.
-    pub longest_us: u64,
+    /// Their total waiting time, in milliseconds.
+    pub total_ms: f64,
+    /// The longest wait, in milliseconds.
+    pub longest_ms: f64,
 }
 
 /// Everything about cleaning.
@@ -228,8 +228,8 @@ impl CleaningView {
             kinds: kinds(lfs.counters(), mount.as_ref(), lfs.live_kinds()),
             stalls: is_written.then_some(StallsView {
                 count: stalls.count,
-                total_us: stalls.total_ns / 1000,
-                longest_us: stalls.longest_ns / 1000,
+                total_ms: stalls.total_ns as f64 / 1e6,
+                longest_ms: stalls.longest_ns as f64 / 1e6,
             }),
         }
     }

@@ -45,7 +45,7 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
 }
 
 fn stalled(out: &mut dyn Write, stalls: &StallsView) -> io::Result<()> {
-    let [total, longest] = [stalls.total_us, stalls.longest_us].map(Duration::from_micros);
+    let [total, longest] = [stalls.total_ms, stalls.longest_ms].map(|ms| Duration::from_secs_f64(ms / 1e3));
     match stalls.count {
         0 => writeln!(out, "  stalls      none since mount"),
         1 => writeln!(out, "  stalls      1 operation waited for room since mount: {total:.1?}"),

@@ -3,6 +3,7 @@
 pub mod service;
 mod settings;
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -24,9 +25,10 @@ name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Eithe
 given settings change or none. Settings that only a mount or mkfs sets are refused by name.")]
 pub struct TuneArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Settings to change
-    #[arg(value_name = "SETTING=VALUE")]
+    #[arg(value_name = "SETTING=VALUE", add = values::settings())]
     pub words: Vec<String>,
     /// List the settings (so does a command line that changes none)
     #[arg(long, conflicts_with = "words")]
@@ -34,6 +36,12 @@ pub struct TuneArgs {
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
+}
+
+/// The names of the settings that can change while a volume is mounted.
+pub fn live_settings() -> impl Iterator<Item = &'static str> {
+    let live = settings::SETTINGS.iter().filter(|setting| setting.lasts == settings::Lasts::UntilUnmount);
+    live.map(|setting| setting.name)
 }
 
 /// Runs the command.

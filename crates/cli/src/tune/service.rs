@@ -5,13 +5,14 @@
 
 use super::settings::{Lasts, SETTINGS, Setting, setting_of};
 use crate::mounting::MountPlan;
+use crate::socket;
 use firnfs::lfs::{Lfs, Tuning};
 use firnfs::vfs::Vfs;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
 use firnfs_volume::Volume;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// Sets what `words` say, and answers with a [`TuneView`].
 pub const TUNE_OP: &str = "tune";
@@ -59,12 +60,8 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>, plan: &Mount
     let plan = Mutex::new(plan.clone());
     let help = "lists the settings of the mount, and changes those that 'words' name (as 'firn mount -o' takes them)";
     registry.register(TUNE_OP, help, move |request| {
-        let closing = || OpError::new(ErrorKind::Closing, "the volume is being closed");
-        let volume: Arc<Volume<Lfs>> = volume.upgrade().ok_or_else(closing)?;
-        let request = Request::deserialize(request)
-            .map_err(|e| OpError::new(ErrorKind::InvalidArgument, e.to_string()))?;
-        let view = tune(&volume, &mut plan.lock(), &request.words)?;
-        serde_json::to_value(view).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
+        let request: Request = socket::arguments(request)?;
+        socket::answer(&tune(&*socket::open(&volume)?, &mut plan.lock(), &request.words)?)
     });
 }
 

@@ -68,9 +68,9 @@ struct ConvertView {
     output: PathBuf,
     records: u64,
     /// Records that the recorder of the input had lost.
-    lost: u64,
+    lost_records: u64,
     /// With --partial: the damage after the last record.
-    damage: Option<String>,
+    error: Option<String>,
 }
 
 /// Runs the command.
@@ -96,10 +96,10 @@ pub fn run(args: &ConvertArgs, output: &mut Output) -> Done {
     }
     output.show(args.json, &view, |out| {
         write!(out, "{}: {} records", view.output.display(), Count(view.records))?;
-        if view.lost > 0 {
-            write!(out, ", {} were lost when it was recorded", Count(view.lost))?;
+        if view.lost_records > 0 {
+            write!(out, ", {} were lost when it was recorded", Count(view.lost_records))?;
         }
-        match &view.damage {
+        match &view.error {
             Some(damage) => writeln!(out, "; the rest is damaged: {damage}"),
             None => writeln!(out),
         }
@@ -203,7 +203,7 @@ fn convert(
         input: args.input.clone(),
         output: args.output.clone(),
         records,
-        lost: source.lost(),
-        damage,
+        lost_records: source.lost(),
+        error: damage,
     })
 }

@@ -14,6 +14,7 @@ use crate::sizes::Count;
 use clap::{Args, Subcommand};
 use convert::ConvertArgs;
 use firnfs_workload::{Error, Summary};
+use serde::Serialize;
 use source::{Form, Source};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -72,6 +73,18 @@ pub struct HeadArgs {
     pub json: bool,
 }
 
+/// The output of `info`.
+#[derive(Serialize)]
+struct InfosView {
+    workloads: Vec<InfoView>,
+}
+
+/// The output of `head`.
+#[derive(Serialize)]
+struct HeadView {
+    first_records: Vec<RecordView>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -102,7 +115,8 @@ fn info(args: &InfoArgs, output: &mut Output) -> Done {
         views.push(InfoView::of(path, &source, &summary, error.as_ref()));
         damage = damage.or(error.map(|error| failure_of(path, &error)));
     }
-    output.show(args.json, &views, |out| views.iter().try_for_each(|view| view.write(out)))?;
+    let view = InfosView { workloads: views };
+    output.show(args.json, &view, |out| view.workloads.iter().try_for_each(|view| view.write(out)))?;
     damage.map_or(Ok(()), Err)
 }
 
@@ -113,7 +127,7 @@ fn head(args: &HeadArgs, output: &mut Output) -> Done {
         for next in source.by_ref().take(usize::try_from(args.records).unwrap_or(usize::MAX)) {
             views.push(RecordView::of(&next.map_err(|error| failure_of(&args.file, &error))?));
         }
-        return output.show(true, &views, |_| Ok(()));
+        return output.show(true, &HeadView { first_records: views }, |_| Ok(()));
     }
     for _ in 0..args.records {
         match source.next() {

@@ -2,6 +2,7 @@
 
 use super::source::Source;
 use crate::sizes::{Bytes, Count};
+use firnfs_lab::calendar::rfc3339;
 use firnfs_workload::{End, Error, FileId, Outcome, Record, Summary};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -12,39 +13,39 @@ use std::path::{Path, PathBuf};
 pub struct InfoView {
     path: PathBuf,
     /// Everything was read, up to the mark of the end.
-    is_whole: bool,
+    whole: bool,
     /// Why not.
     error: Option<String>,
     origin: &'static str,
     naming: &'static str,
-    /// Nanoseconds since 1970; `null` if not known.
-    start_unix_ns: Option<u64>,
+    /// When its times begin; `null` if not known.
+    start: Option<String>,
     /// Hexadecimal; `null` if the file stands alone.
-    recording: Option<String>,
+    recording_id: Option<String>,
     part: u32,
     /// Whether the recording goes on in the next part; `null` if the end was not reached, and for texts.
-    is_continued: Option<bool>,
+    continued: Option<bool>,
     options: Vec<(String, String)>,
     /// Bytes that were read.
     file_bytes: u64,
     records: u64,
     /// Records that the recorder lost since its beginning.
-    lost: u64,
-    span_ns: u64,
+    lost_records: u64,
+    span_ms: f64,
     /// Records that began before the one before them.
     out_of_order: u64,
-    operations: Vec<OperationView>,
+    by_operation: Vec<OperationView>,
 }
 
 #[derive(Serialize)]
 struct OperationView {
-    name: &'static str,
+    operation: &'static str,
     operations: u64,
     failed: u64,
     unknown_outcome: u64,
-    bytes: u64,
+    transferred_bytes: u64,
     /// Mean over those that say how long they took; `null` if none does.
-    mean_ns: Option<u64>,
+    mean_ms: Option<f64>,
 }
 
 impl InfoView {
@@ -54,29 +55,30 @@ impl InfoView {
         let has_recording = header.recording != [0; 16];
         let hex = || header.recording.iter().map(|byte| format!("{byte:02x}")).collect();
         let operations = summary.counts().map(|(op, count)| OperationView {
-            name: op.name(),
+            operation: op.name(),
             operations: count.operations,
             failed: count.failed,
             unknown_outcome: count.unknown,
-            bytes: count.bytes,
-            mean_ns: count.duration_ns.checked_div(count.timed),
+            transferred_bytes: count.bytes,
+            mean_ms: (count.timed > 0).then(|| count.duration_ns as f64 / count.timed as f64 / 1e6),
         });
         Self {
             path: path.to_owned(),
-            is_whole: error.is_none(),
+            whole: error.is_none(),
             error: error.map(ToString::to_string),
             origin: header.origin.name(),
             naming: header.naming.name(),
-            start_unix_ns: (header.start_ns != 0).then_some(header.start_ns),
-            recording: has_recording.then(hex),
+            start: (header.start_ns != 0)
+                .then(|| rfc3339(i64::try_from(header.start_ns).unwrap_or(i64::MAX))),
+            recording_id: has_recording.then(hex),
             part: header.part,
-            is_continued: source.end().map(|end| end == End::Continued),
+            continued: source.end().map(|end| end == End::Continued),
             file_bytes: source.read_bytes(),
             records: summary.operations(),
-            lost: source.lost(),
-            span_ns: summary.span_ns(),
+            lost_records: source.lost(),
+            span_ms: summary.span_ns() as f64 / 1e6,
             out_of_order: summary.out_of_order,
-            operations: operations.collect(),
+            by_operation: operations.collect(),
             options: header.options,
         }
     }
@@ -91,19 +93,19 @@ impl InfoView {
             Count(self.records),
             Bytes(self.file_bytes)
         )?;
-        let continued = match self.is_continued {
+        let continued = match self.continued {
             Some(true) => ", continued in the next part",
             Some(false) if self.part > 0 => ", the last one",
             _ => "",
         };
         writeln!(out, "  from {}, names {}, part {}{continued}", self.origin, self.naming, self.part)?;
-        let seconds = self.span_ns as f64 / 1e9;
+        let seconds = self.span_ms / 1e3;
         let rate = self.records as f64 / seconds.max(1e-9);
-        writeln!(out, "  {seconds:.3} s, {rate:.1} operations a second, {} lost", Count(self.lost))?;
+        writeln!(out, "  {seconds:.3} s, {rate:.1} operations a second, {} lost", Count(self.lost_records))?;
         for (name, value) in &self.options {
             writeln!(out, "  {name}: {value}")?;
         }
-        if !self.is_whole {
+        if !self.whole {
             writeln!(out, "  NOT WHOLE: only the records before the damage are counted")?;
         }
         writeln!(
@@ -111,13 +113,17 @@ impl InfoView {
             "  {:<12}{:>12}{:>10}{:>10}{:>12}{:>12}",
             "operation", "count", "failed", "unknown", "moved", "mean us"
         )?;
-        for line in &self.operations {
-            let moved = if line.bytes == 0 { "-".to_owned() } else { Bytes(line.bytes).to_string() };
-            let mean = line.mean_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        for line in &self.by_operation {
+            let moved = if line.transferred_bytes == 0 {
+                "-".to_owned()
+            } else {
+                Bytes(line.transferred_bytes).to_string()
+            };
+            let mean = line.mean_ms.map_or_else(|| "-".to_owned(), |ms| format!("{:.1}", ms * 1e3));
             writeln!(
                 out,
                 "  {:<12}{:>12}{:>10}{:>10}{moved:>12}{mean:>12}",
-                line.name,
+                line.operation,
                 Count(line.operations),
                 Count(line.failed),
                 Count(line.unknown_outcome)
@@ -133,7 +139,7 @@ pub struct RecordView {
     time_ns: u64,
     duration_ns: Option<u64>,
     client: Option<u32>,
-    op: &'static str,
+    operation: &'static str,
     file: Option<u64>,
     name: Option<String>,
     to_file: Option<u64>,
@@ -162,7 +168,7 @@ impl RecordView {
             time_ns: record.time_ns,
             duration_ns: record.duration_ns,
             client: (record.client != 0).then_some(record.client),
-            op: record.op.name(),
+            operation: record.op.name(),
             file: file(record.file),
             name: name(&record.name),
             to_file: file(record.to_file),

@@ -1,6 +1,6 @@
 //! Cleaners outside the daemon: `firn clean`, the example, and the port as any program can use it.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, pattern};
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, pattern};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -71,10 +71,8 @@ fn firn_clean_reaches_its_goals_or_says_that_it_cannot() {
     let mount = half_dead();
     let mnt = mount.mnt.to_str().unwrap();
     let before = clean_segments(&mount);
-    let told: Value =
-        serde_json::from_str(&firn_ok(&["clean", mnt, "--segments", "6", "--policy", "fifo", "--json"]))
-            .unwrap();
-    assert_eq!((&told["segments"], &told["policy"]), (&json!(6), &json!("fifo")), "{told}");
+    let told: Value = firn_json(&["clean", mnt, "--segments", "6", "--policy", "fifo", "--json"]);
+    assert_eq!((&told["segments_cleaned"], &told["policy"]), (&json!(6), &json!("fifo")), "{told}");
     assert!(told["moved_bytes"].as_u64().unwrap() > 1 << 20, "{told}");
     assert!(clean_segments(&mount) > before, "{told}");
     let goal = clean_segments(&mount) + 8;
@@ -121,8 +119,7 @@ fn on_a_nearly_full_volume_no_goal_rewrites_the_log_without_end() {
     assert!(clean_segments(&mount) + 4 >= reachable, "{} of {reachable}", clean_segments(&mount));
     firn_ok(&["clean", mnt, "--segments", "100000", "--policy", "greedy"]);
     // Segments that this cleaner emptied did not die by themselves: otherwise more than a segment would be live in each.
-    let stat = firn_ok(&["stat", mnt, "--cleaning", "--json"]);
-    let counted = serde_json::from_str::<Value>(&stat).unwrap()["since_mount"].clone();
+    let counted = firn_json(&["stat", mnt, "--cleaning", "--json"])["since_mount"].clone();
     assert!(counted["utilisation"].as_f64().unwrap() <= 1.0, "{counted}");
     let parts = ["segments_empty", "segments_background", "segments_on_demand"];
     let sum: u64 = parts.iter().map(|part| counted[part].as_u64().unwrap()).sum();
@@ -276,9 +273,8 @@ fn firn_clean_puts_scattered_files_in_order() {
     }
     let dir = mount.path("dir");
     let modified = fs::metadata(mount.path("dir/large")).unwrap().modified().unwrap();
-    let ask = |path: &Path| -> Value {
-        serde_json::from_str(&firn_ok(&["clean", path.to_str().unwrap(), "--coalesce", "--json"])).unwrap()
-    };
+    let ask =
+        |path: &Path| -> Value { firn_json(&["clean", path.to_str().unwrap(), "--coalesce", "--json"]) };
     let told = ask(&dir);
     assert_eq!(
         (&told["files"], &told["directories"], &told["short"]),
@@ -291,9 +287,7 @@ fn firn_clean_puts_scattered_files_in_order() {
     // Afterwards nothing is left to do, in the whole volume.
     let again = ask(&mount.mnt);
     assert_eq!((&again["moved_bytes"], &again["directories"]), (&json!(0), &json!(2)), "{again}");
-    let stat: Value =
-        serde_json::from_str(&firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--cleaning", "--json"]))
-            .unwrap();
+    let stat: Value = firn_json(&["stat", mount.mnt.to_str().unwrap(), "--cleaning", "--json"]);
     let counted = &stat["since_mount"];
     assert_eq!(counted["coalesced_bytes"], told["moved_bytes"], "{counted}");
     assert!(counted["coalesced_files"].as_u64().unwrap() > 1, "{counted}");

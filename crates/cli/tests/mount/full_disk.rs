@@ -1,6 +1,6 @@
 //! A sparse image on a disk that is smaller than the image.
 
-use crate::common::{can_mount, eventually, firn, firn_ok, is_root, shell};
+use crate::common::{can_mount, eventually, firn, firn_json, firn_ok, is_root, shell};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ impl Drop for Disk {
 }
 
 fn stat(path: &Path) -> Value {
-    serde_json::from_str(&firn_ok(&["stat", path.to_str().unwrap(), "--json"])).unwrap()
+    firn_json(&["stat", path.to_str().unwrap(), "--json"])
 }
 
 fn df(path: &Path) -> Value {
-    let volumes: Value = serde_json::from_str(&firn_ok(&["df", path.to_str().unwrap(), "--json"])).unwrap();
-    volumes[0].clone()
+    let volumes: Value = firn_json(&["df", path.to_str().unwrap(), "--json"]);
+    volumes["volumes"][0].clone()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_disk_that_is_too_small_for_its_image_is_told_of_at_once_and_as_long_as_it_i
             break;
         }
     }
-    eventually("the volume is read-only", || !stat(&mnt)["read_only"].is_null());
+    eventually("the volume is read-only", || !stat(&mnt)["read_only_reason"].is_null());
     assert_eq!(stat(&mnt)["beneath"]["full"], true);
     let told = firn_ok(&["stat", mnt.to_str().unwrap()]).replace("\n ", "");
     assert!(told.contains("is full") && told.contains("--writable"), "{told}");
@@ -78,5 +78,27 @@ fn a_disk_that_is_too_small_for_its_image_is_told_of_at_once_and_as_long_as_it_i
     firn_ok(&["scrub", mnt.to_str().unwrap(), "--writable"]);
     fs::write(mnt.join("after"), "that").unwrap();
     let view = stat(&mnt);
-    assert!(view["read_only"].is_null() && view["beneath"].is_null(), "{view:#}");
+    assert!(view["read_only_reason"].is_null() && view["beneath"].is_null(), "{view:#}");
+}
+
+#[test]
+fn a_salvage_that_fails_leaves_no_image_behind() {
+    if !is_root() {
+        return;
+    }
+    let disk = Disk::new("1M");
+    let (image, out) = (disk.path("volume.img"), disk.path("disk/salvaged.img"));
+    let tree = disk.path("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("file"), vec![1; 4 << 20]).unwrap();
+    let (image, tree) = (image.to_str().unwrap(), tree.to_str().unwrap());
+    firn_ok(&["mkfs", image, "--size", "32M", "--from-dir", tree]);
+    let failed = firn(&["fsck", image, "--salvage", out.to_str().unwrap()]);
+    let said = String::from_utf8(failed.stderr).unwrap();
+    assert!(failed.status.code() == Some(8) && said.contains("No space"), "{said}");
+    assert!(!out.exists());
+    disk.resize("64M");
+    let salvaged = firn(&["fsck", image, "--salvage", out.to_str().unwrap()]);
+    assert_eq!(salvaged.status.code(), Some(1), "{salvaged:?}");
+    assert!(out.exists());
 }

@@ -4,10 +4,12 @@
 mod bench;
 mod cleaner;
 mod common;
+mod completion;
 mod failing;
 mod full_disk;
 mod idle;
 mod in_process;
+mod json;
 mod lifecycle;
 mod live;
 mod memory;
@@ -17,6 +19,8 @@ mod programs;
 mod quotas;
 mod record;
 mod resize;
+#[path = "../schema/mod.rs"]
+mod schema;
 mod scrub;
 mod traces;
 mod tune;

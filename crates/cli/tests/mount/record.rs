@@ -1,6 +1,9 @@
 //! Recording a live mount: what programs do is what the file says.
 
-use crate::common::{ALL, Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern, shell};
+use crate::common::{
+    ALL, Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, pattern, shell,
+};
+use crate::schema;
 use firnfs_workload::{End, Error, FileId, Op, Outcome, Reader, Record};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -149,9 +152,11 @@ fn a_mount_that_records_from_its_beginning_misses_no_request() {
     }
     let clear: Vec<Vec<u8>> = (1..=200).map(|n| format!("f{n}").into_bytes()).collect();
     assert!(records.iter().all(|record| !clear.contains(&record.name.to_vec())), "names are hashed");
-    let info: serde_json::Value =
-        serde_json::from_str(&firn_ok(&["workload", "info", file.to_str().unwrap(), "--json"])).unwrap();
-    assert_eq!((&info[0]["is_whole"], &info[0]["naming"]), (&true.into(), &"hashed".into()));
+    let info: serde_json::Value = firn_json(&["workload", "info", file.to_str().unwrap(), "--json"]);
+    assert_eq!(
+        (&info["workloads"][0]["whole"], &info["workloads"][0]["naming"]),
+        (&true.into(), &"hashed".into())
+    );
 }
 
 #[test]
@@ -167,8 +172,12 @@ fn recording_starts_and_stops_on_a_live_mount_and_refuses_what_makes_no_sense() 
     record(&mount, &["start", &file("one")]);
     fs::create_dir(mount.path("first")).unwrap();
     assert!(refused(&mount, &["start", &file("two")]).contains("already recording to"));
-    let status: serde_json::Value = serde_json::from_str(&record(&mount, &["status", "--json"])).unwrap();
-    assert!(status["records"].as_u64() >= Some(1) && status["lost"] == 0 && status["parts"] == 1, "{status}");
+    let status: serde_json::Value =
+        schema::parse(&record(&mount, &["status", "--json"]))["recording"].clone();
+    assert!(
+        status["records"].as_u64() >= Some(1) && status["lost_records"] == 0 && status["parts"] == 1,
+        "{status}"
+    );
     record(&mount, &["stop"]);
     fs::create_dir(mount.path("between")).unwrap();
     record(&mount, &["start", &file("two")]);
@@ -232,8 +241,9 @@ fn a_full_disk_under_the_file_loses_records_counted_and_never_the_mount() {
     let filler = disk.0.path().join("filler");
     fs::write(&filler, vec![0; 128 << 10]).unwrap();
     record(&mount, &["start", file.to_str().unwrap()]);
-    let status =
-        || -> serde_json::Value { serde_json::from_str(&record(&mount, &["status", "--json"])).unwrap() };
+    let status = || -> serde_json::Value {
+        schema::parse(&record(&mount, &["status", "--json"]))["recording"].clone()
+    };
     let mut asked = 0;
     let mut ask = |count: u64| {
         for _ in 0..count {
@@ -243,18 +253,18 @@ fn a_full_disk_under_the_file_loses_records_counted_and_never_the_mount() {
         }
     };
     ask(6000);
-    eventually("the disk is full", || status()["lost"].as_u64() > Some(0));
-    assert!(status()["trouble"].as_str().unwrap().contains("No space"));
+    eventually("the disk is full", || status()["lost_records"].as_u64() > Some(0));
+    assert!(status()["error"].as_str().unwrap().contains("No space"));
     // The mount is as well as before, and goes on with its recording once there is room.
     fs::write(mount.path("kept"), "content").unwrap();
     mount.sync();
     fs::remove_file(&filler).unwrap();
     ask(1000);
-    eventually("the disk has room again", || status()["trouble"].is_null());
-    let stopped: serde_json::Value = serde_json::from_str(&record(&mount, &["stop", "--json"])).unwrap();
+    eventually("the disk has room again", || status()["error"].is_null());
+    let stopped: serde_json::Value = schema::parse(&record(&mount, &["stop", "--json"]))["recording"].clone();
     let (records, lost) = read(&file);
     assert_eq!(
-        (stopped["records"].as_u64(), stopped["lost"].as_u64()),
+        (stopped["records"].as_u64(), stopped["lost_records"].as_u64()),
         (Some(records.len() as u64), Some(lost))
     );
     let kept =

@@ -1,14 +1,12 @@
 //! `firn tune` and `firn mount -o remount`: settings of a mount that is being served.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern};
-use serde_json::Value;
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, pattern};
 use std::fs;
 
 fn setting(mount: &Mount, name: &str) -> String {
-    let told = firn_ok(&["tune", mount.mnt.to_str().unwrap(), "--json"]);
-    let view: Value = serde_json::from_str(&told).unwrap();
+    let view = firn_json(&["tune", mount.mnt.to_str().unwrap(), "--json"]);
     let found = view["settings"].as_array().unwrap().iter().find(|s| s["name"] == name);
-    found.unwrap_or_else(|| panic!("{name}: {told}"))["value"].as_str().unwrap().to_owned()
+    found.unwrap_or_else(|| panic!("{name}: {view}"))["value"].as_str().unwrap().to_owned()
 }
 
 /// The exit code and the line on standard error.

@@ -27,6 +27,7 @@ const FILE: &str = "file";
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
     /// Size of the file, in bytes.
+    #[serde(rename = "file_bytes")]
     pub bytes: u64,
     /// Writing it and fsync, in MB/s.
     pub lfs_write_mb_per_s: f64,

@@ -15,6 +15,7 @@ mod syntax;
 use crate::error::Error;
 use crate::lines::{Lines, Start};
 use crate::record::Record;
+use crate::records;
 use calls::Tracer;
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
@@ -128,8 +129,6 @@ impl<R: BufRead> Iterator for Reader<R> {
         if self.has_failed {
             return None;
         }
-        let next = self.advance();
-        self.has_failed = next.is_err();
-        next.transpose()
+        records::item(self.advance(), &mut self.has_failed)
     }
 }
