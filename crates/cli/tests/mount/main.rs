@@ -11,6 +11,7 @@ mod in_process;
 mod lifecycle;
 mod live;
 mod memory;
+mod metrics;
 mod partial;
 mod posix;
 mod programs;
