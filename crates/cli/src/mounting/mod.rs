@@ -6,11 +6,13 @@
 mod daemon;
 mod helper;
 mod log;
+mod notify;
 mod open;
 mod operations;
 mod options;
 mod release;
 mod remount;
+mod tags;
 
 pub use helper::command_line;
 pub use options::{MountArgs, MountPlan};
@@ -64,6 +66,9 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     let mut session = Session::mount_recorded(Arc::clone(&volume), request, config, plan.record.as_ref())
         .map_err(|e| failure_of(&e))?;
     S::register(&volume, &mut session, plan);
+    if !plan.daemon {
+        session.before_close(notify::stopping);
+    }
     if let Some(listener) = metrics {
         metrics::serve(listener, &volume, &mut session, &source)?;
     }
@@ -75,6 +80,8 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     let served = session.serve(|| {
         if plan.daemon {
             detached = daemon::detach(plan.log.as_deref());
+        } else {
+            notify::ready(&plan.mountpoint);
         }
     });
     served.map_err(|e| failure_of(&e))?;

@@ -60,7 +60,7 @@ Placements: {PLACEMENTS}
 a placement that wants more uses those. What it has learned is lost at the unmount.)")
 )]
 pub struct MountArgs {
-    /// An image file or block device, and the directory to mount it on
+    /// An image file or block device (also LABEL=NAME or UUID=ID), and the directory to mount it on
     #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
@@ -355,7 +355,8 @@ impl MountPlan {
             }
             ("rotational", word) => self.set_rotational(word),
             ("metrics", address) => {
-                let address = parse_address(address).map_err(|e| Failure::usage(format!("-o metrics: {e}")))?;
+                let address =
+                    parse_address(address).map_err(|e| Failure::usage(format!("-o metrics: {e}")))?;
                 self.metrics = Some(address);
                 Ok(())
             }

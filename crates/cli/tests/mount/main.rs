@@ -2,6 +2,7 @@
 //! helpers.
 
 mod bench;
+mod boot;
 mod cleaner;
 mod common;
 mod failing;
