@@ -16,6 +16,7 @@ mod image;
 mod interrupt;
 mod man_page;
 mod manual;
+mod metrics;
 mod mkfs;
 mod mounting;
 mod output;

@@ -7,6 +7,7 @@
 
 use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings};
 use crate::control::{ErrorKind, OpError, Registry, Server};
+use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
 use crate::record::{self, RecordError, RecordPlan};
@@ -170,6 +171,12 @@ impl<S: Engine + 'static> Session<S> {
     /// The operations of the control socket; the caller may add more. An added operation must hold the volume weakly.
     pub fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
+    }
+
+    /// Reads the counts of requests, also while the session is served; `None` once the volume is being closed.
+    pub fn request_counts(&self) -> impl Fn() -> Option<Vec<RequestCount>> + Send + Sync + use<S> {
+        let adapter = Arc::downgrade(&self.adapter);
+        move || adapter.upgrade().map(|adapter| adapter.counters().list())
     }
 
     /// Calls `hook` after the unmount, before the volume is closed: for threads that use the volume. By the time that the

@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firnfs", &["firnfs-device", "firnfs-format"]),
     ("firnfs-volume", &["firnfs", "firnfs-device", "firnfs-format"]),
     ("firnfs-manage", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
+    ("firnfs-files", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-volume"]),
     ("firnfs-sim", &["firnfs-device"]),
     (
         "firnfs-torture",

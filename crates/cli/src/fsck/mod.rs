@@ -91,6 +91,12 @@ pub struct FsckArgs {
     /// Block size, if no superblock is left [default: as found in the log]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
     pub block_size: Option<u64>,
+    /// For boot scripts (fsck.firnfs -a): check nothing, because a mount recovers by itself
+    #[arg(long, conflicts_with_all = ["repair", "salvage", "all_checkpoints"])]
+    pub at_boot: bool,
+    /// With --at-boot: check nevertheless
+    #[arg(long)]
+    pub full: bool,
     /// Print JSON for programs; a repair then needs --yes
     #[arg(long)]
     pub json: bool,
@@ -98,6 +104,9 @@ pub struct FsckArgs {
 
 /// Runs the command; its exit code.
 pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
+    if args.at_boot && !args.full {
+        return leave_to_mount(args, output).unwrap_or_else(|failure| fail(&failure));
+    }
     match is_fast(args) {
         Ok(true) => return fast::run(args, output).unwrap_or_else(|failure| fail(&failure)),
         Ok(false) => {}
@@ -110,6 +119,19 @@ pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
         },
         Err(failure) => fail(&failure),
     }
+}
+
+/// For boot scripts: only looks whether there is something to mount.
+fn leave_to_mount(args: &FsckArgs, output: &mut Output) -> Done<ExitCode> {
+    std::fs::File::open(&args.image).map_err(|e| Failure::io("cannot open", &args.image, &e))?;
+    output.text(|out| {
+        writeln!(
+            out,
+            "{}: not checked: a mount recovers by itself. 'firn fsck' checks.",
+            args.image.display()
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether the volume is a Fast File System. A salvage wants a log.

@@ -2,6 +2,7 @@
 
 use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::metrics::parse_address;
 use crate::record::{absolute, checked_part_bytes};
 use crate::sizes::parse_size;
 use clap::Args;
@@ -9,6 +10,7 @@ use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
 use firnfs::vfs::AtimeMode;
 use firnfs_fuse::{MountOptions, RecordPlan, Settings, default_threads};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Default of `--cache`, in bytes.
@@ -59,7 +61,7 @@ Placements: {PLACEMENTS}
 a placement that wants more uses those. What it has learned is lost at the unmount.)")
 )]
 pub struct MountArgs {
-    /// An image file or block device, and the directory to mount it on
+    /// An image file or block device (also LABEL=NAME or UUID=ID), and the directory to mount it on
     #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
@@ -68,7 +70,8 @@ pub struct MountArgs {
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
     /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, writeback, discard (tell
-    /// the device which segments are free)
+    /// the device which segments are free), metrics=ADDRESS (serve OpenMetrics at http://ADDRESS/metrics; a port
+    /// alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
     /// Stay in the foreground
@@ -171,6 +174,8 @@ pub struct MountPlan {
     pub discard: bool,
     /// What to record from the first operation on.
     pub record: Option<RecordPlan>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// Messages go here.
     pub log: Option<PathBuf>,
     /// Stay in the foreground.
@@ -204,6 +209,7 @@ impl MountArgs {
             rotational: None,
             discard: false,
             record: self.record_plan()?,
+            metrics: None,
             log: self.log.clone(),
             foreground: self.foreground,
             verbose: self.verbose,
@@ -349,6 +355,12 @@ impl MountPlan {
                 Ok(())
             }
             ("rotational", word) => self.set_rotational(word),
+            ("metrics", address) => {
+                let address =
+                    parse_address(address).map_err(|e| Failure::usage(format!("-o metrics: {e}")))?;
+                self.metrics = Some(address);
+                Ok(())
+            }
             ("discard", "") => {
                 self.discard = true;
                 Ok(())
@@ -473,6 +485,7 @@ mod tests {
             ("a.img /mnt -o coalesce=-1", "coalesce"),
             ("a.img /mnt --coalesce-after nan", "coalesce"),
             ("a.img /mnt -o rotational=fast", "rotational"),
+            ("a.img /mnt -o metrics=somewhere", "metrics"),
             ("a.img", "mountpoint"),
             ("--memory 1G a.img /mnt", "--memory"),
             ("--memory many /mnt", "--memory"),

@@ -11,6 +11,7 @@ pub mod view;
 use crate::beneath::{self, Beneath};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::metrics::Snapshot;
 use crate::output::Output;
 use crate::scrub::service::STATUS_OP;
 use crate::scrub::view::{AfterCrashView, StatusView};
@@ -33,6 +34,8 @@ use view::{CONTROL_OP, Inspect, StatView};
   firn stat /mnt              a mounted volume, from any path on it
   firn stat disk.img --json   an image, for scripts
   firn stat /mnt --cleaning   what cleaning costs, and what was written to the log
+  firn stat /mnt --openmetrics > /var/lib/node_exporter/firnfs.prom
+                              for a textfile collector
   firn stat /mnt --requests   the requests that the kernel has sent since the mount
 
 --cleaning: segments cleaned, the share of them that was empty and the utilisation of the others give the write cost: bytes
@@ -57,6 +60,9 @@ pub struct StatArgs {
     /// Show instead what cleaning costs and what was written to the log
     #[arg(long, conflicts_with = "requests")]
     pub cleaning: bool,
+    /// Show instead everything as OpenMetrics, for the textfile collector of a node exporter
+    #[arg(long, conflicts_with_all = ["requests", "cleaning", "json"])]
+    pub openmetrics: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -166,6 +172,9 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
         };
         return requests(mount, args.json, output);
     }
+    if args.openmetrics {
+        return openmetrics(target, output);
+    }
     let volume = look(target)?;
     if args.cleaning {
         return cleaning(&volume, args.json, output);
@@ -183,6 +192,17 @@ fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
         text::place(out, &view.source)?;
         text::requests(out, &view.by_request)
     })
+}
+
+/// The same text as `firn mount -o metrics=` serves.
+fn openmetrics(target: Target, output: &mut Output) -> Done {
+    let requests = match &target {
+        Target::Mounted(mount) => serde_json::from_value(ask(mount, "requests")?).unwrap_or_default(),
+        Target::Image(_) => Vec::new(),
+    };
+    let Volume { source, stat, .. } = look(target)?;
+    let text = Snapshot { source: source.image.display().to_string(), stat, requests }.render();
+    output.text(|out| out.write_all(text.as_bytes()))
 }
 
 fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {

@@ -40,7 +40,7 @@ pub struct Setting {
 }
 
 /// The settings of a log-structured volume that a mount sets.
-pub const SETTINGS: [Setting; 11] = [
+pub const SETTINGS: [Setting; 12] = [
     live("cache", |plan| size(plan.cache_bytes)),
     live("commit", |plan| seconds(plan.commit_interval_ms)),
     live("checkpoint", |plan| seconds(plan.checkpoint_interval_ms)),
@@ -51,6 +51,7 @@ pub const SETTINGS: [Setting; 11] = [
     fixed("rotational", |plan| plan.rotational.map_or("auto", yes_no).to_owned()),
     fixed("discard", |plan| yes_no(plan.discard).to_owned()),
     fixed("threads", |plan| plan.threads.to_string()),
+    fixed("metrics", |plan| plan.metrics.map_or_else(|| "off".to_owned(), |address| address.to_string())),
     fixed("writeback", |plan| yes_no(plan.settings.writeback_cache).to_owned()),
 ];
 

@@ -2,6 +2,7 @@
 //! helpers.
 
 mod bench;
+mod boot;
 mod cleaner;
 mod common;
 mod completion;
@@ -13,6 +14,7 @@ mod json;
 mod lifecycle;
 mod live;
 mod memory;
+mod metrics;
 mod partial;
 mod posix;
 mod programs;
