@@ -30,6 +30,7 @@ mod target;
 mod trim;
 mod tune;
 mod volume;
+mod watch;
 mod workload;
 
 use args::{Cli, Command};
@@ -77,6 +78,7 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
+        Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),

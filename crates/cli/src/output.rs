@@ -86,6 +86,16 @@ impl Output {
         finish(human(&mut self.out).and_then(|()| self.out.flush()))
     }
 
+    /// Writes a part of a result that goes on; false if its reader has gone.
+    ///
+    /// # Errors
+    /// As [`Output::show`].
+    pub fn line(&mut self, human: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Done<bool> {
+        let written = human(&mut self.out).and_then(|()| self.out.flush());
+        let is_open = !written.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
+        finish(written).map(|()| is_open)
+    }
+
     fn write_json(&mut self, view: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.out, view).map_err(io::Error::from)?;
         writeln!(self.out)

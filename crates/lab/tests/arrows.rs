@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // What programs asked of a file system: it knows none.
     ("firnfs-workload", &[]),
+    // Shows what it is sent: it knows no file system either.
+    ("firnfs-watch", &[]),
     ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume", "firnfs-workload"]),
     (
         "firnfs-lab",
@@ -37,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-sim",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-watch",
             "firnfs-workload",
         ],
     ),
@@ -51,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-manage",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-watch",
             "firnfs-workload",
         ],
     ),

@@ -19,3 +19,4 @@ mod record;
 mod scrub;
 mod traces;
 mod tune;
+mod watch;
