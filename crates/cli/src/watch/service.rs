@@ -1,6 +1,7 @@
 //! The daemon's side of `firn watch`: one operation of the control socket that answers with a [`Tick`].
 //!
-//! All watchers of a mount share one look at its segments, at most one each [`LOOK_LEAST`]; the daemon remembers no watcher. It
+//! All watchers of a mount share one look at its segments, at most one each [`LOOK_LEAST`] and never more than a hundredth of the
+//! time; in between they get the segments of the last look, and present counts. The daemon remembers no watcher. It
 //! reads the segments a leaf of the usage table at a time, so operations of users go on in between, and it runs the policies
 //! that are asked what they would take without holding the volume. Caller: `mounting::operations`.
 
@@ -26,12 +27,15 @@ pub const WATCH_OP: &str = "watch";
 
 /// However many watch, and however often.
 const LOOK_LEAST: Duration = Duration::from_millis(100);
+/// After a look, this many times as long passes without one.
+const REST_FACTOR: u32 = 100;
 const NS_PER_S: i64 = 1_000_000_000;
 
 /// What the last look at the segments found.
 #[derive(Default)]
 struct Look {
-    at: Option<Instant>,
+    /// When the next one may be, if there was one.
+    next: Option<Instant>,
     tracker: Tracker,
     segments_in_use: u64,
     live_bytes: u64,
@@ -69,9 +73,10 @@ fn policies(request: &Request) -> Result<Vec<Policy>, String> {
 impl Service {
     fn tick(&self, volume: &Volume<Lfs>, request: &Request, policies: &[Policy]) -> Result<Tick, FsError> {
         let mut look = self.look.lock();
-        if look.at.is_none_or(|at| at.elapsed() >= LOOK_LEAST) {
+        let begin = Instant::now();
+        if look.next.is_none_or(|next| begin >= next) {
             look.look(volume)?;
-            look.at = Some(Instant::now());
+            look.next = Some(next_look(begin, begin.elapsed()));
         }
         let stalls = volume.stalls();
         let (tick, now, terms) = volume.run_quietly(|vfs, now| {
@@ -109,6 +114,10 @@ impl Service {
             ..tick
         })
     }
+}
+
+fn next_look(begin: Instant, took: Duration) -> Instant {
+    begin + LOOK_LEAST.max(took.saturating_mul(REST_FACTOR))
 }
 
 /// As many as a pass takes: 16, but no more than 16 MiB of segments.

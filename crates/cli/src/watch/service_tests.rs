@@ -59,7 +59,7 @@ fn service(volume: &Arc<Volume<Lfs>>) -> Service {
 fn ask(service: &Service, volume: &Volume<Lfs>, watched: &mut Watched, policies: &[Policy]) -> Tick {
     let (revision, taken) = watched.position();
     let request = Request { revision, taken, policies: Vec::new() };
-    service.look.lock().at = None;
+    service.look.lock().next = None;
     let tick = service.tick(volume, &request, policies).unwrap();
     watched.add(tick.clone()).unwrap();
     tick
@@ -138,6 +138,24 @@ fn the_second_tick_brings_only_what_changed_and_a_quiet_volume_nothing() {
     volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
     let busy = ask(&service, &volume, &mut watched, &[]);
     assert!(!busy.map.changes.is_empty() && busy.map.changes.len() < first.map.changes.len() / 2);
+}
+
+#[test]
+fn looks_take_at_most_a_hundredth_of_the_time_however_large_the_volume_is() {
+    let begin = Instant::now();
+    for (took_ms, rest_ms) in [(0, 100), (1, 100), (5, 500), (300, 30_000)] {
+        let next = next_look(begin, Duration::from_millis(took_ms));
+        assert_eq!(next - begin, Duration::from_millis(rest_ms));
+    }
+    let volume = volume();
+    let (service, mut watched) = (service(&volume), Watched::default());
+    ask(&service, &volume, &mut watched, &[]);
+    service.look.lock().next = Some(Instant::now() + Duration::from_secs(60));
+    scatter(&volume);
+    let request = Request { revision: watched.position().0, ..Request::default() };
+    let tick = service.tick(&volume, &request, &[]).unwrap();
+    assert!(tick.counters.user_bytes >= 24 << 20, "counts are those of now");
+    assert_eq!(tick.map.changes, "", "segments those of the last look");
 }
 
 #[test]
