@@ -18,6 +18,7 @@ use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
 use crate::trim::TrimArgs;
 use crate::tune::TuneArgs;
+use crate::watch::WatchArgs;
 use crate::workload::WorkloadCommand;
 use clap::{Parser, Subcommand};
 
@@ -67,6 +68,8 @@ pub enum Command {
     Sync(SyncArgs),
     /// Show the state of a volume and its log
     Stat(StatArgs),
+    /// Watch a mounted volume in use: rates, segments, the cleaner's choices
+    Watch(WatchArgs),
     /// Show the space of volumes
     Df(DfArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume

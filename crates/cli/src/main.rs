@@ -34,6 +34,7 @@ mod target;
 mod trim;
 mod tune;
 mod volume;
+mod watch;
 mod workload;
 
 use args::{Cli, Command};
@@ -91,6 +92,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
         Command::Resize(args) => resize::run(&args, &mut output),
+        Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
         Command::Bench(command) => bench::run(command, &mut output),

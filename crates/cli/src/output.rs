@@ -131,6 +131,16 @@ impl Output {
     pub fn text(&mut self, human: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Done {
         finish(human(&mut self.out).and_then(|()| self.out.flush()))
     }
+
+    /// Writes a part of a result that goes on; false if its reader has gone.
+    ///
+    /// # Errors
+    /// As [`Output::show`].
+    pub fn line(&mut self, human: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Done<bool> {
+        let written = human(&mut self.out).and_then(|()| self.out.flush());
+        let is_open = !written.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
+        finish(written).map(|()| is_open)
+    }
 }
 
 fn finish(written: io::Result<()>) -> Done {

@@ -22,6 +22,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // What programs asked of a file system: it knows none.
     ("firnfs-workload", &[]),
+    // Shows what it is sent: it knows no file system either.
+    ("firnfs-watch", &[]),
     ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume", "firnfs-workload"]),
     (
         "firnfs-lab",
@@ -38,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-sim",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-watch",
             "firnfs-workload",
         ],
     ),
@@ -52,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-manage",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-watch",
             "firnfs-workload",
         ],
     ),

@@ -5,7 +5,7 @@ use super::options::MountPlan;
 use crate::quota;
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
-use crate::{port, resize, stat, tune};
+use crate::{port, resize, stat, tune, watch};
 use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
@@ -41,6 +41,7 @@ impl Operations for Lfs {
         quota::service::register(session.registry_mut(), weak.clone());
         tune::service::register(session.registry_mut(), weak.clone(), plan);
         resize::service::register(session.registry_mut(), weak.clone());
+        watch::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());
         let has_crashed = volume

@@ -26,3 +26,4 @@ mod schema;
 mod scrub;
 mod traces;
 mod tune;
+mod watch;

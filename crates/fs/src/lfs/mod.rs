@@ -1,7 +1,7 @@
 //! The log-structured storage manager.
 //!
-//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` shows the volume to tools. The folders
-//! are the mechanisms; each uses only those before it:
+//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` and `watch` show the volume to tools.
+//! The folders are the mechanisms; each uses only those before it:
 //! - [`base`]: addresses, kinds of bytes, counters, damaged things;
 //! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;
 //! - [`tables`]: the inode map and the segment usage table;
@@ -27,6 +27,7 @@ mod store;
 mod tables;
 mod upkeep;
 pub mod view;
+pub mod watch;
 mod write;
 
 use crate::store::recharges::Recharges;
@@ -61,6 +62,7 @@ pub use upkeep::coalesce::{Coalesced, Shortage};
 pub use upkeep::discard::Trimmed;
 pub use upkeep::port;
 pub use upkeep::snapshot::Snapshot;
+pub use upkeep::taken::{Taken, WhyTaken};
 use write::LogWriter;
 use write::due::Due;
 pub use write::log::{LogEnd, META_LOG};

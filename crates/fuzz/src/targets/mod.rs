@@ -5,6 +5,7 @@ mod canary;
 mod decoders;
 mod fast;
 mod image;
+mod watch;
 mod wire;
 mod workload;
 
@@ -62,6 +63,13 @@ pub static ALL: &[Target] = &[
         workload::file_seeds,
     ),
     decoder("traces", "texts of nfsdump and strace, tables", workload::traces, workload::trace_seeds),
+    decoder(
+        "recording",
+        "recordings of firn watch, mostly under right checksums",
+        watch::recordings,
+        watch::recording_seeds,
+    ),
+    decoder("watch-map", "changes of a map of segments", watch::maps, watch::map_seeds),
     Target {
         name: "wire",
         about: "requests of the kernel, decoded and served",
