@@ -18,6 +18,7 @@ mod manual;
 mod mkfs;
 mod mounting;
 mod output;
+mod paper;
 mod port;
 mod progress;
 mod quota;
@@ -79,8 +80,9 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Quota(args) => quota::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
-        Command::Bench(command) => bench::run(command, &mut output),
+        Command::Bench(args) => bench::run(args, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
+        Command::Paper(args) => paper::run(&args, &mut output),
         Command::Workload(command) => workload::run(&command, &mut output),
         Command::Record(args) => record::run(&args, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
