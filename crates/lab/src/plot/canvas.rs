@@ -37,6 +37,9 @@ const COLOURS: [RGBColor; 7] = [
 const DASHES: [Option<(u32, u32)>; 7] =
     [None, Some((9, 4)), Some((3, 3)), Some((16, 5)), Some((1, 4)), Some((6, 8)), Some((24, 4))];
 
+/// Circle, square, triangle, or cross: different for the styles that drawings show together.
+const MARKERS: [u8; 7] = [0, 1, 2, 3, 0, 1, 3];
+
 impl Style {
     pub(super) fn colour(self) -> RGBColor {
         COLOURS[usize::from(self.0) % COLOURS.len()]
@@ -57,7 +60,7 @@ impl Style {
     pub(super) fn mark(self, canvas: &Canvas<'_>, (x, y): (i32, i32), hollow: bool) -> Result<(), DrawError> {
         let size = if hollow { 6 } else { 4 };
         let style: ShapeStyle = if hollow { self.colour().stroke_width(2) } else { self.colour().filled() };
-        match self.0 % 4 {
+        match MARKERS[usize::from(self.0) % MARKERS.len()] {
             0 => canvas.draw(&Circle::new((x, y), size, style))?,
             1 => canvas.draw(&Rectangle::new([(x - size, y - size), (x + size, y + size)], style))?,
             2 if hollow => {

@@ -38,8 +38,8 @@ fn table_6(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     for scheme in SCHEMES {
         all.push((scheme, *runs.andrew(scheme)?));
     }
-    let header = ["file system", "phase", "paper s", "ours s", "reads", "writes", "KB written"];
-    let mut table = Table::new("Seconds and requests, means of the passes", &header);
+    let header = ["file system", "phase", "paper s", "ours s", "reads", "writes", "KB"];
+    let mut table = Table::new("Seconds, requests and KB written, means of the passes", &header);
     for (scheme, means) in &all {
         for (n, phase) in PHASES.into_iter().enumerate() {
             let Mean { seconds, reads, writes, write_bytes } = means[n];
@@ -91,6 +91,10 @@ fn table_6(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     })
 }
 
+const MKDIR: &str = "our FFS makes a directory with three synchronous writes, the paper's with five";
+const INODES: &str = "our FFS knows from the bitmap that an inode is free, and has the block of inodes in memory; 4.4BSD reads it at every create";
+const DELAYED: &str = "delayed writes of the phases before, half a minute old by then, fall into this one and are counted with it";
+
 fn claims(ffs: &[Mean; 5], efs: &[Mean; 5], lfs: &[Mean; 5]) -> Vec<Claim> {
     let within = |value, share| Expected::Within { value, share };
     let value = |what, expected, ours, unit| Claim::new("004 table 6", what, expected, ours, unit);
@@ -98,8 +102,9 @@ fn claims(ffs: &[Mean; 5], efs: &[Mean; 5], lfs: &[Mean; 5]) -> Vec<Claim> {
     vec![
         value("total, LFS over FFS (9% better)", within(0.91, 0.05), total(lfs) / total(ffs), "ratio"),
         value("total, EFS over FFS (comparable)", within(1.0, 0.03), total(efs) / total(ffs), "ratio"),
-        value("phase 1, FFS", within(2.10, 0.3), ffs[0].seconds, "s"),
-        value("phase 1, FFS: writes (100, all synchronous)", within(100.0, 0.3), ffs[0].writes, "requests"),
+        value("phase 1, FFS", within(2.10, 0.3), ffs[0].seconds, "s").missed(MKDIR),
+        value("phase 1, FFS: writes (100, all synchronous)", within(100.0, 0.3), ffs[0].writes, "requests")
+            .missed(MKDIR),
         value(
             "phase 2, LFS over FFS (37% better)",
             within(0.63, 0.15),
@@ -125,8 +130,8 @@ fn claims(ffs: &[Mean; 5], efs: &[Mean; 5], lfs: &[Mean; 5]) -> Vec<Claim> {
             ffs[4].seconds / lfs[4].seconds,
             "ratio",
         ),
-        value("phase 5, FFS: reads (46)", within(46.0, 0.3), ffs[4].reads, "requests"),
-        value("phase 5, FFS: writes (48)", within(48.0, 0.3), ffs[4].writes, "requests"),
+        value("phase 5, FFS: reads (46)", within(46.0, 0.3), ffs[4].reads, "requests").missed(INODES),
+        value("phase 5, FFS: writes (48)", within(48.0, 0.3), ffs[4].writes, "requests").missed(DELAYED),
         value("phase 5, LFS: reads (a single one)", Expected::AtMost(1.0), lfs[4].reads, "requests"),
     ]
 }

@@ -65,7 +65,7 @@ impl Figure {
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n{}\n", self.id, self.title, "-".repeat(self.id.len()));
         for table in &self.tables {
-            text += &format!("\n{}\n\n{}", table.title, table.markdown());
+            text += &format!("\n{}\n{}", wrapped(&table.title, ""), table.markdown());
         }
         if !self.claims.is_empty() {
             text += &format!("\n{}", claims_text(&self.claims));

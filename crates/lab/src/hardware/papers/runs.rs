@@ -34,7 +34,7 @@ pub(super) enum Job {
     Sized(Scheme, u64),
     /// Transactions on a large, empty disk without a cleaner.
     Uncleaned(Host, Scheme),
-    /// The same on the disk of [`Job::Load`], before it has been written once.
+    /// The same on a disk of 512 MB, before it has been written once.
     Before(Host, Scheme),
     /// Large files read again after random writes and idle time, on a disk of this name.
     Reread(&'static str),
@@ -72,16 +72,20 @@ impl Job {
         let scale = &size.scale;
         Ok(match self {
             Self::Small(host, scheme) => {
-                Outcome::Small(small_files::rates(&scheme.setup(host)?, scale.small_files)?)
+                let files = size.on(host).small_files;
+                Outcome::Small(small_files::rates(&scheme.setup(host)?, files)?)
             }
             Self::Faster(host, scheme, times) => {
                 let setup = scheme.setup(host)?;
                 let setup = Setup { cpu: setup.cpu.faster(f64::from(times)), ..setup };
                 Outcome::Rate(small_files::create_rate(&setup, scale.small_files)?)
             }
-            Self::Large(host, scheme) => {
-                Outcome::Large(large_file::run(&scheme.setup(host)?, scale.large_bytes, 1, &mut |_| ())?)
-            }
+            Self::Large(host, scheme) => Outcome::Large(large_file::run(
+                &scheme.setup(host)?,
+                size.on(host).large_bytes,
+                1,
+                &mut |_| (),
+            )?),
             Self::Point(scheme, kib) => {
                 Outcome::Point(bandwidth::point(&scheme.setup(Host::Hp)?, kib * KIB, scale.runs)?)
             }
@@ -94,7 +98,7 @@ impl Job {
                 Outcome::Rate(run_transactions(&setup, scale.account_bytes, scale.transactions)?)
             }
             Self::Before(host, scheme) => {
-                let load = if host == Host::Hp { size.load_alone(80) } else { size.load(48) };
+                let load = size.load(48);
                 let setup = Setup { size_max_bytes: load.volume_bytes, ..scheme.setup(host)? };
                 Outcome::Rate(run_transactions(&setup, load.account_bytes, load.transactions)?)
             }

@@ -1,6 +1,7 @@
 //! How much is run: as the papers did, or less.
 
 use super::load::Load;
+use super::scheme::Host;
 use crate::hardware::comparison::Scale;
 
 /// Sizes of files in KiB for USENIX'95's figures 3 to 6: 1 KB to 32 MB.
@@ -24,6 +25,11 @@ impl Size {
     #[must_use]
     pub fn is_paper(&self) -> bool {
         *self == Self::PAPER
+    }
+
+    /// Numbers and sizes of files on a host: no paper gives any for the solid-state disk, and fewer show the same.
+    pub(super) fn on(&self, host: Host) -> Scale {
+        if host == Host::Ssd { Scale::SHORT } else { self.scale }
     }
 
     /// TPC-B on a disk that is full to so many percent; "call the database 256 MB and the disk system 512 MB" (USENIX'95 4).

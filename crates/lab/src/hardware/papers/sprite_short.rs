@@ -119,7 +119,8 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         claims.push(of(more, Expected::AtLeast(1.1), last[0], last[1]));
         let (ten, fifty) = (runs.recovery(1, 10)?.0, runs.recovery(1, 50)?.0);
         let linear = "files of 1 KB: 50 MB over 10 MB (132 over 21 s)";
-        claims.push(of(linear, Expected::Within { value: 132.0 / 21.0, share: 0.3 }, fifty, ten));
+        claims
+            .push(of(linear, Expected::Within { value: 132.0 / 21.0, share: 0.3 }, fifty, ten).missed(FIXED));
     }
     Ok(Figure {
         id: "001/table3",
@@ -156,4 +157,5 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     })
 }
 
+const FIXED: &str = "some 9 s of each recovery do not depend on the data; without them the ratio is 5";
 const PROCESSOR: &str = "only the disk's time and its commands are charged: what a Sun-4 computes for each file recovered is not in the papers";

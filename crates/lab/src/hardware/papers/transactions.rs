@@ -31,6 +31,11 @@ const DISK: &str =
 const ALONE: &str =
     "the paper does not say how large its disk was: here the account file alone fills it to 80%";
 const DATABASE: &str = "the database's own work takes no time here: the paper's FFS takes 70 ms for a transaction, ours 40 or less";
+const SINGLE: &str = "both read and write single blocks at random here, so clusters change nothing; the paper does not say why its EFS is faster";
+const POINTERS: &str = "with pointers of 16 bytes 115 random blocks dirty nearly as many indirect blocks, in the paper half as many: the log grows faster";
+const SEEKS: &str = "the model takes the average seek of the whole disk, 9.5 ms; on a disk of 512 MB seeks are shorter, for FFS too: 34 a second";
+const NOT_REACHED: &str = "not reached: pointers of 16 bytes dirty an indirect block for nearly each block of data, so the log and its cleaning are \
+                           nearly twice the paper's; from 70% on, moving live blocks costs what sequential writing saves, or more";
 const CLEANER: &str = "the cleaner of 1993 reads whole segments and writes what lives to the one log of data; it runs in the program's time, when segments \
                        are needed, not as a process of its own";
 const WARM: &str = "counting begins once the log has been written 1.3 times over the free space, so that each further segment has to be cleaned, and \
@@ -104,23 +109,28 @@ fn table_7(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
                 within(1.15, 0.15),
                 uncleaned,
                 efs.per_s,
-            ),
-            ratio(place, "EFS over FFS (16.8 over 14.2)", within(16.8 / 14.2, 0.15), efs.per_s, ffs.per_s),
+            )
+            .missed(DATABASE),
+            ratio(place, "EFS over FFS (16.8 over 14.2)", within(16.8 / 14.2, 0.15), efs.per_s, ffs.per_s)
+                .missed(SINGLE),
             ratio(
                 place,
                 "cleaner, segments of 1 MB, over none (-40%)",
                 within(0.6, 0.15),
                 large.per_s,
                 uncleaned,
-            ),
+            )
+            .missed(DATABASE),
             ratio(
                 place,
                 "cleaner, segments of 256 KB, over none (-35%)",
                 within(0.65, 0.15),
                 small.per_s,
                 uncleaned,
-            ),
-            ratio(place, "segments of 256 KB over 1 MB (6%)", within(1.06, 0.1), small.per_s, large.per_s),
+            )
+            .missed(DATABASE),
+            ratio(place, "segments of 256 KB over 1 MB (6%)", within(1.06, 0.1), small.per_s, large.per_s)
+                .missed(DATABASE),
         ];
         claims.extend(cleaner_claims(large));
     }
@@ -168,21 +178,17 @@ fn cleaner_claims(served: &Served) -> Vec<Claim> {
             within(50.0, 0.3),
             served.transactions_per_segment(),
             "transactions",
-        ),
+        )
+        .missed(POINTERS),
     ]
 }
 
+const CLEANED: &str = "The cleaner: utilisation of what it cleans, its share of the bytes written and transferred, transactions per segment";
+
 /// What the cleaner did while transactions were counted.
 fn cleaner_table(all: &[(&str, &Served, u32)]) -> Table {
-    let header = [
-        "log",
-        "cleaned at",
-        "written by cleaner",
-        "of all transfers",
-        "transactions/segment",
-        "segments cleaned",
-    ];
-    let mut table = Table::new("The cleaner", &header);
+    let header = ["log", "cleaned at", "written", "transferred", "per segment", "segments"];
+    let mut table = Table::new(CLEANED, &header);
     for (name, served, segment_kib) in all {
         table.rows.push(vec![
             (*name).to_owned(),
@@ -233,8 +239,9 @@ fn plot(file: &'static str, title: &'static str, curves: Vec<Curve>) -> Drawing 
 }
 
 fn rate_table(curves: &[Curve]) -> Table {
-    let names: Vec<&str> =
-        std::iter::once("% full").chain(curves.iter().map(|curve| curve.label.as_ref())).collect();
+    let short = |curve: &Curve| curve.label.replace("LFS (1993), ", "");
+    let names: Vec<String> = std::iter::once("% full".to_owned()).chain(curves.iter().map(short)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut table = Table::new("Transactions a second", &names);
     for (n, percent) in PERCENTS.into_iter().enumerate() {
         let values = curves.iter().map(|curve| number(curve.points[n].1));
@@ -345,7 +352,7 @@ fn models(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     if size.is_paper() {
         claims.extend(parts::rows(runs, size, |row| row.claim.place == "000 s.4"));
         let steadily = "cleaned steadily, 48% full (its model; measured within 10%)";
-        claims.push(Claim::new("000 s.4", steadily, within(30.0, 0.15), cleaned, "1/s"));
+        claims.push(Claim::new("000 s.4", steadily, within(30.0, 0.15), cleaned, "1/s").missed(SEEKS));
     }
     let series = |label: &'static str, style, values: Vec<f64>| Series {
         label: label.into(),
@@ -393,7 +400,7 @@ fn beyond(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         table.rows[n].push(number(log / fast));
         if size.is_paper() {
             let what = format!("{percent}% full: LFS with today's cleaner over FFS");
-            claims.push(ratio("beyond", &what, Expected::AtLeast(1.3), log, fast));
+            claims.push(ratio("beyond", &what, Expected::AtLeast(1.3), log, fast).missed(NOT_REACHED));
         }
     }
     Ok(Figure {
