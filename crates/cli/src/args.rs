@@ -2,13 +2,14 @@
 //!
 //! Each command's own arguments are declared next to its code; this file only combines them.
 
-use crate::bench::BenchCommand;
+use crate::bench::BenchArgs;
 use crate::clean::CleanArgs;
 use crate::dump::DumpArgs;
 use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::paper::PaperArgs;
 use crate::quota::QuotaArgs;
 use crate::record::RecordArgs;
 use crate::resize::ResizeArgs;
@@ -89,11 +90,12 @@ pub enum Command {
     /// Show and change the settings of a mounted volume
     Tune(TuneArgs),
     /// Measure file systems
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(BenchArgs),
     /// Simulate cleaning
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Make the figures and tables of the papers, and compare them with theirs
+    Paper(PaperArgs),
     /// Record what programs ask of a mounted volume
     Record(RecordArgs),
     /// Show workloads: what programs asked of a file system; convert traces of other programs

@@ -1,4 +1,7 @@
-//! `firn bench micro`: sets up the lab's benchmark, shows progress, prints and keeps the report.
+//! `firn bench`: workloads on mounted directories (`mounted`), or `firn bench micro`, whose setup is here: it shows progress, prints and
+//! keeps the report.
+
+mod mounted;
 
 use crate::args::size;
 use crate::failure::{Done, Failure};
@@ -16,10 +19,22 @@ use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::stop::Stop;
 use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
+use mounted::MountedArgs;
 use std::path::{Path, PathBuf};
 
 /// Bytes written to measure bandwidth.
 const SEQUENTIAL_BYTES: u64 = 512 << 20;
+
+/// Arguments of `firn bench`: those of the workloads on directories, or a command.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = mounted::HELP)]
+pub struct BenchArgs {
+    /// What to measure instead
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
+    #[command(flatten)]
+    mounted: MountedArgs,
+}
 
 /// What to measure.
 #[derive(Subcommand, Debug)]
@@ -111,8 +126,8 @@ impl From<ScenarioArg> for Scenario {
 ///
 /// # Errors
 /// If the setup or a measurement fails.
-pub fn run(command: BenchCommand, output: &mut Output) -> Done {
-    let BenchCommand::Micro(args) = command;
+pub fn run(args: BenchArgs, output: &mut Output) -> Done {
+    let Some(BenchCommand::Micro(args)) = args.command else { return mounted::run(&args.mounted, output) };
     let stop = Stop::default();
     interrupt::sets(&stop.flag())?;
     let report = micro(&args, stop).map_err(failed)?;

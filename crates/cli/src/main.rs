@@ -20,6 +20,7 @@ mod metrics;
 mod mkfs;
 mod mounting;
 mod output;
+mod paper;
 mod port;
 mod progress;
 mod quota;
@@ -95,8 +96,9 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
-        Command::Bench(command) => bench::run(command, &mut output),
+        Command::Bench(args) => bench::run(args, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
+        Command::Paper(args) => paper::run(&args, &mut output),
         Command::Workload(command) => workload::run(&command, &mut output),
         Command::Record(args) => record::run(&args, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),

@@ -8,7 +8,7 @@
 use super::claims::{Claim, Expected};
 use super::rig::{Program, Rig, Setup};
 use crate::error::LabError;
-use crate::plot::{Corner, Curve, Plot};
+use crate::plot::{Curve, Plot, Style, XScale};
 use firnfs::inode::Kind;
 use firnfs_device::{AlignedBuf, Clock, Device, MemDevice, Request};
 use firnfs_format::InodeNo;
@@ -261,35 +261,45 @@ fn read_claims(large: &Point) -> Vec<Claim> {
     ]
 }
 
+const LFS: Style = Style(0);
+const EFS: Style = Style(2);
+const RAW: Style = Style(4);
+
 /// Figures 9 and 12.
 #[must_use]
 pub fn plots(setup: &Setup, points: &[Point]) -> Vec<Plot> {
     let conditions =
         format!("{}, {}, profile {}", setup.cpu.title, setup.disk.params.title, setup.profile.name());
-    let curve = |label, of: fn(&Point) -> f64| {
-        Curve::new(label, points.iter().map(|point| (point.bytes as f64 / 1024.0, of(point))).collect())
+    let curve = |label, style, of: fn(&Point) -> f64| {
+        Curve::new(
+            label,
+            style,
+            points.iter().map(|point| (point.bytes as f64 / 1024.0, of(point))).collect(),
+        )
     };
-    let plot = |file, title: &'static str, curves: Vec<Curve>| {
+    let plot = |file: &'static str, title: &'static str, curves: Vec<Curve>| {
         let ordinates = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
         Plot {
-            file,
+            file: file.into(),
             title: title.into(),
             conditions: conditions.clone().into(),
             x: "kilobytes",
             y: "MB/s",
+            x_scale: XScale::Log2,
             x_max: 4096.0,
             y_max: ordinates.fold(0.0, f64::max) * 1.2,
-            legend: Corner::LowerRight,
             curves,
         }
     };
     let written = vec![
-        curve("clustered, for EFS", |point| point.clustered_write_mb_per_s),
-        curve("raw", |point| point.raw_write_mb_per_s),
-        curve("LFS", |point| point.lfs_write_mb_per_s),
+        curve("clustered, for EFS", EFS, |point| point.clustered_write_mb_per_s),
+        curve("raw", RAW, |point| point.raw_write_mb_per_s),
+        curve("LFS", LFS, |point| point.lfs_write_mb_per_s),
     ];
-    let read =
-        vec![curve("raw", |point| point.raw_read_mb_per_s), curve("LFS", |point| point.lfs_read_mb_per_s)];
+    let read = vec![
+        curve("raw", RAW, |point| point.raw_read_mb_per_s),
+        curve("LFS", LFS, |point| point.lfs_read_mb_per_s),
+    ];
     vec![
         plot("figure-9", "Figure 9: write bandwidth by size", written),
         plot("figure-12", "Figure 12: read bandwidth by size", read),
