@@ -6,6 +6,7 @@ mod boot;
 mod cleaner;
 mod common;
 mod failing;
+mod freeze;
 mod full_disk;
 mod idle;
 mod in_process;
