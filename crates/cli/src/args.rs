@@ -5,6 +5,7 @@
 use crate::bench::BenchArgs;
 use crate::clean::CleanArgs;
 use crate::dump::DumpArgs;
+use crate::freeze::{FreezeArgs, ThawArgs};
 use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
@@ -67,6 +68,10 @@ pub enum Command {
     Umount(UmountArgs),
     /// Make everything on a mounted volume durable
     Sync(SyncArgs),
+    /// Hold changes, so that the image of a mounted volume can be copied
+    Freeze(FreezeArgs),
+    /// End a freeze
+    Thaw(ThawArgs),
     /// Show the state of a volume and its log
     Stat(StatArgs),
     /// Watch a mounted volume in use: rates, segments, the cleaner's choices

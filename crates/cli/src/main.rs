@@ -10,6 +10,7 @@ mod clean;
 mod completion;
 mod dump;
 mod failure;
+mod freeze;
 mod fsck;
 mod help;
 mod image;
@@ -85,6 +86,8 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Mount(args) => mounting::mount(&args),
         Command::Umount(args) => mounting::umount(&args),
         Command::Sync(args) => mounting::sync(&args),
+        Command::Freeze(args) => freeze::freeze(&args, &mut output),
+        Command::Thaw(args) => freeze::thaw(&args, &mut output),
         Command::Stat(args) => stat::stat(&args, &mut output),
         Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),

@@ -104,7 +104,8 @@ fn files(name: &str) -> &'static [(&'static str, &'static str)] {
         "firn-mkfs" => &[SIGNATURES, MOUNTINFO],
         "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
         "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
-        | "firn-quota" | "firn-resize" | "firn-trim" | "firn-remount" | "firn-tune" => &[SOCKETS, MOUNTINFO],
+        | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-remount"
+        | "firn-tune" => &[SOCKETS, MOUNTINFO],
         _ => &[],
     }
 }
@@ -119,6 +120,8 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-mount" => (&["umount", "mkfs", "stat", "clean"], &["mount(8)", "fstab(5)", "fuse(4)"]),
         "firn-umount" => (&["mount", "sync"], &["umount(8)", "fuser(1)"]),
         "firn-sync" => (&["umount"], &["sync(1)", "fsync(2)"]),
+        "firn-freeze" => (&["thaw", "sync"], &["fsfreeze(8)"]),
+        "firn-thaw" => (&["freeze"], &["fsfreeze(8)"]),
         "firn-stat" => (&["df", "dump", "clean"], &["statvfs(3)"]),
         "firn-df" => (&["stat", "quota", "trim"], &["df(1)"]),
         "firn-dump" => (&["stat", "fsck"], &["dumpe2fs(8)"]),

@@ -19,6 +19,7 @@ pub use options::{MountArgs, MountPlan};
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
+use crate::freeze;
 use crate::metrics;
 use firnfs_fuse::record::RecordError;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
@@ -69,6 +70,7 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     if !plan.daemon {
         session.before_close(notify::stopping);
     }
+    freeze::service::register(&volume, &mut session);
     if let Some(listener) = metrics {
         metrics::serve(listener, &volume, &mut session, &source)?;
     }

@@ -7,6 +7,7 @@ mod cleaner;
 mod common;
 mod completion;
 mod failing;
+mod freeze;
 mod full_disk;
 mod idle;
 mod in_process;

@@ -35,6 +35,11 @@ impl<S: Engine> Volume<S> {
         match stop {
             Stop::Fail(e) => Err(e),
             Stop::Need(fetches) => self.fetch_all(&fetches, patience, |_| true),
+            // Making room needs the device.
+            Stop::Room if Self::is_device_frozen(&self.core.lock()) => {
+                self.wait_for_thaw();
+                Ok(())
+            }
             Stop::Room => {
                 patience.stalled_since.get_or_insert_with(|| self.now());
                 self.make_room(patience)
