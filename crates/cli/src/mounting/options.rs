@@ -68,7 +68,7 @@ pub struct MountArgs {
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
     /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, writeback, discard (tell
-    /// the device which segments are free)
+    /// the device which segments are free), nodiscard
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
     /// Stay in the foreground
@@ -330,6 +330,10 @@ impl MountPlan {
                 self.cleaning_policy = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 Ok(())
             }
+            ("placement", "default") => {
+                self.placement = None;
+                Ok(())
+            }
             ("placement", name) => {
                 let placement = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 self.placement = Some(placement);
@@ -349,8 +353,12 @@ impl MountPlan {
                 Ok(())
             }
             ("rotational", word) => self.set_rotational(word),
-            ("discard", "") => {
+            ("discard", "" | "yes") => {
                 self.discard = true;
+                Ok(())
+            }
+            ("nodiscard", "") | ("discard", "no") => {
+                self.discard = false;
                 Ok(())
             }
             ("writeback", "") => {
