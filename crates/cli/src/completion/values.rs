@@ -71,7 +71,6 @@ pub fn mount_words() -> ArgValueCompleter {
         let (before, word) =
             text.rsplit_once(',').map_or(("", &*text), |(_, word)| text.split_at(text.len() - word.len()));
         let mut words: Vec<String> = MOUNT_WORDS.map(str::to_owned).to_vec();
-        words.extend(names(PLACEMENTS).iter().map(|name| format!("placement={name}")));
         words.extend(setting_words(OsStr::new(word)));
         let found = words.iter().filter(|known| known.starts_with(word));
         found.map(|known| CompletionCandidate::new(format!("{before}{known}"))).collect()
@@ -84,6 +83,8 @@ fn setting_words(current: &OsStr) -> Vec<String> {
     let values = match text.split_once('=') {
         Some(("cleaning_policy", _)) => policy_names(),
         Some(("coalesce", _)) => vec!["off".to_owned()],
+        Some(("discard", _)) => ["yes", "no"].map(str::to_owned).to_vec(),
+        Some(("placement", _)) => [names(PLACEMENTS), vec!["default".to_owned()]].concat(),
         _ => return live_settings().map(|name| format!("{name}=")).collect(),
     };
     let name = text.split('=').next().unwrap_or_default();
@@ -162,7 +163,8 @@ mod tests {
         };
         assert_eq!(of(settings(), "ca"), ["cache="]);
         assert_eq!(of(settings(), "cleaning_policy=gr"), ["cleaning_policy=greedy"]);
-        assert_eq!(of(settings(), "placement"), [""; 0], "it cannot change");
+        assert_eq!(of(settings(), "placement=def"), ["placement=default"]);
+        assert_eq!(of(settings(), "threads"), [""; 0], "they cannot change");
         assert_eq!(of(mount_words(), "ro,cleaning_policy=fi"), ["ro,cleaning_policy=fifo"]);
         assert_eq!(of(mount_words(), "noat"), ["noatime"]);
         assert_eq!(of(mount_words(), "placement=dac-"), ["placement=dac-leap"]);

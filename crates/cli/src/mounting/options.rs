@@ -70,8 +70,8 @@ pub struct MountArgs {
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
     /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, writeback, discard (tell
-    /// the device which segments are free), metrics=ADDRESS (serve OpenMetrics at http://ADDRESS/metrics; a port
-    /// alone is one of 127.0.0.1)
+    /// the device which segments are free), nodiscard, metrics=ADDRESS (serve OpenMetrics at
+    /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
     /// Stay in the foreground
@@ -336,6 +336,10 @@ impl MountPlan {
                 self.cleaning_policy = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 Ok(())
             }
+            ("placement", "default") => {
+                self.placement = None;
+                Ok(())
+            }
             ("placement", name) => {
                 let placement = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 self.placement = Some(placement);
@@ -361,8 +365,12 @@ impl MountPlan {
                 self.metrics = Some(address);
                 Ok(())
             }
-            ("discard", "") => {
+            ("discard", "" | "yes") => {
                 self.discard = true;
+                Ok(())
+            }
+            ("nodiscard", "") | ("discard", "no") => {
+                self.discard = false;
                 Ok(())
             }
             ("writeback", "") => {

@@ -22,7 +22,10 @@ use std::path::PathBuf;
 
 Settings and values are those of 'firn mount -o'. A change holds from now on until the unmount;
 name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Either all of the
-given settings change or none. Settings that only a mount or mkfs sets are refused by name.")]
+given settings change or none. Settings that only a mount or mkfs sets are refused by name, with the way to set them.
+
+Only the label is stored in the volume. At which number of clean segments cleaning starts and stops follows from the
+size of the volume.")]
 pub struct TuneArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]

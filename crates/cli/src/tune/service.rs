@@ -98,6 +98,7 @@ fn resolve(plan: &MountPlan, words: &[String]) -> Result<MountPlan, OpError> {
         let Some(setting) = setting_of(word) else {
             return Err(refuse(match word.split_once('=') {
                 Some(("label", _)) => "label: the volume keeps what 'firn mkfs --label' gave it".to_owned(),
+                Some(("rate", _)) => "rate: the limit of one scrub; see 'firn scrub --rate'".to_owned(),
                 _ => format!("{word}: no setting of this mount has that name; 'firn tune --list' shows all"),
             }));
         };
@@ -135,6 +136,8 @@ impl MountPlan {
             checkpoint_bytes: self.checkpoint_bytes,
             cleaning_policy: self.cleaning_policy,
             coalesce_age_ms: self.coalesce_age_ms,
+            placement: self.placement,
+            discard: self.discard,
         }
     }
 }

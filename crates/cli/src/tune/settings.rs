@@ -47,9 +47,9 @@ pub const SETTINGS: [Setting; 12] = [
     live("checkpoint_bytes", |plan| size(plan.checkpoint_bytes)),
     live("cleaning_policy", |plan| plan.cleaning_policy.to_string()),
     live("coalesce", |plan| plan.coalesce_age_ms.map_or_else(|| "off".to_owned(), seconds)),
-    fixed("placement", |plan| plan.placement.map_or_else(|| "default".to_owned(), |name| name.to_string())),
+    live("placement", |plan| plan.placement.map_or_else(|| "default".to_owned(), |name| name.to_string())),
     fixed("rotational", |plan| plan.rotational.map_or("auto", yes_no).to_owned()),
-    fixed("discard", |plan| yes_no(plan.discard).to_owned()),
+    live("discard", |plan| yes_no(plan.discard).to_owned()),
     fixed("threads", |plan| plan.threads.to_string()),
     fixed("metrics", |plan| plan.metrics.map_or_else(|| "off".to_owned(), |address| address.to_string())),
     fixed("writeback", |plan| yes_no(plan.settings.writeback_cache).to_owned()),
@@ -63,10 +63,10 @@ const fn fixed(name: &'static str, value: fn(&MountPlan) -> String) -> Setting {
     Setting { name, lasts: Lasts::SetByMount, value }
 }
 
-/// The setting that a word such as `cache=1G` or `nocoalesce` concerns.
+/// The setting that a word such as `cache=1G`, `nocoalesce` or `nodiscard` concerns.
 pub fn setting_of(word: &str) -> Option<&'static Setting> {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
-    let name = if name == "nocoalesce" { "coalesce" } else { name };
+    let name = name.strip_prefix("no").filter(|name| ["coalesce", "discard"].contains(name)).unwrap_or(name);
     SETTINGS.iter().find(|setting| setting.name == name)
 }
 

@@ -41,6 +41,10 @@ fn a_setting_changes_while_the_volume_is_mounted_and_takes_effect() {
     {
         assert_eq!(setting(&mount, name), value, "{name}");
     }
+    let told = firn_ok(&["tune", mnt, "placement=one", "discard=yes"]);
+    assert!(told.contains("placement: default -> one") && told.contains("discard: no -> yes"), "{told}");
+    firn_ok(&["tune", mnt, "nodiscard", "placement=default"]);
+    assert_eq!((setting(&mount, "placement"), setting(&mount, "discard")), ("default".into(), "no".into()));
     let list = firn_ok(&["tune", mnt, "--list"]);
     assert!(list.lines().all(|line| line.len() <= 80), "{list}");
     assert!(list.contains("label") && list.contains("in the volume"), "{list}");
@@ -59,7 +63,8 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
     for (word, named) in [
         ("threads=7", "threads cannot change from 3 to 7"),
         ("writeback", "writeback"),
-        ("placement=split", "placement"),
+        ("rotational=no", "rotational cannot change from auto to no"),
+        ("rate=20M", "firn scrub --rate"),
         ("label=other", "label"),
         ("nosuch=1", "nosuch=1"),
         ("ro", "ro"),
@@ -96,7 +101,7 @@ fn a_remount_changes_what_it_names_and_nothing_else() {
     assert_eq!(remount(&mount, "rw"), (0, String::new()));
     fs::write(mount.path("file"), b"2").unwrap();
     for (options, named) in
-        [("threads=99", "threads"), ("noatime", "access times"), ("ro,discard", "discard")]
+        [("threads=99", "threads"), ("noatime", "access times"), ("ro,rotational=no", "rotational")]
     {
         let (code, line) = remount(&mount, options);
         assert!(code != 0 && line.contains(named), "{options}: {code} {line}");

@@ -52,13 +52,21 @@ pub struct Tuning {
     pub cleaning_policy: Policy,
     /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
+    /// Which log content goes to from the next batch on. Another placement than now begins without what the present one has
+    /// learned.
+    pub placement: Option<PlacementName>,
+    /// Segments that become empty from now on are discarded.
+    pub discard: bool,
 }
 
 impl Lfs {
     /// Changes how the volume is run from now on. The driver wakes its background work, whose next time may be sooner.
     pub fn tune(&mut self, tuning: &Tuning) {
         let Tuning { cache_bytes, commit_interval_ms, checkpoint_interval_ms, .. } = *tuning;
-        let Tuning { checkpoint_bytes, cleaning_policy, coalesce_age_ms, .. } = *tuning;
+        let Tuning { checkpoint_bytes, cleaning_policy, coalesce_age_ms, placement, discard, .. } = *tuning;
+        if placement != self.options.placement {
+            self.sorting.change(placement, self.writer.log.data_logs());
+        }
         let options = Options {
             cache_bytes,
             // Less memory may have lowered it.
@@ -68,6 +76,8 @@ impl Lfs {
             checkpoint_bytes,
             cleaning_policy,
             coalesce_age_ms,
+            placement,
+            discard,
             ..self.options
         };
         self.options = options.within_bounds();
