@@ -36,14 +36,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  firn watch /mnt                          a display that fills the terminal; ? explains its keys
-  firn watch /mnt --interval 5 --count 12 | cat   a line every 5 s for a minute
-  firn watch /mnt --json                   one JSON object a line
-  firn watch /mnt --policy greedy --json   what greedy would take now, beside what was taken
-  firn watch /mnt --record day.fww         also keep it in a file
-  firn watch day.fww                       show it again: Space pauses, [ ] seek, < > change the speed
-  firn watch day.fww --html day.html       one page with all of it, to be mailed
-  firn watch /mnt --web                    a page for a browser; prints its address
+  firn watch /mnt                        a display; ? explains its keys
+  firn watch /mnt --interval 5 | cat     a line every 5 s
+  firn watch /mnt --json --count 60      one JSON object a line, for a minute
+  firn watch /mnt --json --policy greedy also what greedy would take now
+  firn watch /mnt --record day.fww       also keep it in a file
+  firn watch day.fww                     show it again: pause, seek, speed
+  firn watch day.fww --html day.html     one page with all of it, to be mailed
+  firn watch /mnt --web                  a page for a browser: its address
 
 The display needs 80 by 24. Each cell of the map is a segment, or as many as fit: its shade is the share
 of live bytes, its hue the age (key a: as a digit), a digit is the log that writes there, X a segment
