@@ -46,8 +46,6 @@ log {
     DiscardAtOnce,
     /// A segment that a checkpoint found empty is written again without waiting for the next one.
     ReuseAtOnce,
-    /// New segments of a volume that grows are written before checkpoints know of them.
-    GrowAtOnce,
     /// Bytes read are not compared with the checksum in their pointer.
     UncheckedReads,
     /// Segments are written again while a read of them is under way.

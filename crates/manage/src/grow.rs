@@ -4,6 +4,7 @@
 use crate::trim::checkpoint_and_wait;
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
+use firnfs::vfs::Frozen;
 use firnfs_device::AlignedBuf;
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -40,7 +41,10 @@ pub(crate) fn grow(volume: &Volume<Lfs>, size_bytes: u64) -> Result<Grown, FsErr
 pub(crate) fn begin(volume: &Volume<Lfs>, size_bytes: u64) -> Result<(), FsError> {
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     let device = volume.device().ok_or(FsError::Invalid("a volume in memory has the size of its mount"))?;
-    let copies = volume.run_quietly(|vfs, _| Ok(vfs.store().superblock_copies_for(size_bytes)?))?;
+    let copies = volume.run_quietly(|vfs, _| match vfs.frozen() {
+        Frozen::No => Ok(vfs.store().superblock_copies_for(size_bytes)?),
+        _ => Err(FsError::Invalid("the volume is frozen; thaw it first").into()),
+    })?;
     device.fence().map_err(failed)?;
     device.grow(size_bytes).map_err(failed)?;
     for (at_bytes, bytes) in copies {

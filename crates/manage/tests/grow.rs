@@ -6,9 +6,10 @@ use common::{mkfs_options, mount, pattern, try_create};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
+use firnfs::store::{Scope, Store};
 use firnfs_device::{AlignedBuf, Device, FileDevice, FileOptions, Geometry, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
-use firnfs_format::superblock::Superblock;
+use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, Superblock};
 use firnfs_manage::{LogVolume, check, format};
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -123,6 +124,76 @@ fn sizes_that_are_not_larger_or_not_there_are_refused_and_change_nothing() {
     assert!(matches!(volume.grow(64 * MIB), Err(FsError::ReadOnly(_))), "closed");
     assert_eq!(device.geometry().size_bytes, 24 * MIB);
     assert_clean(&device);
+}
+
+/// An image of the device as it is now.
+fn copy_of(device: &Arc<dyn Device>) -> Arc<dyn Device> {
+    let size_bytes = device.geometry().size_bytes;
+    let mut image = SparseImage::new(size_bytes);
+    for at_bytes in (0..size_bytes).step_by(1 << 20) {
+        let len_bytes = (size_bytes - at_bytes).min(1 << 20) as u32;
+        image.write(at_bytes, &device.read(at_bytes, len_bytes).unwrap());
+    }
+    Arc::new(MemDevice::from_image(image))
+}
+
+/// After a crash at that moment, from either slot if `slots` is 2, everything is there.
+fn assert_survives(device: &Arc<dyn Device>, slots: usize, files: &[(u64, InodeNo)]) {
+    let lost = [None, Some(CHECKPOINT_SLOTS_AT[0]), Some(CHECKPOINT_SLOTS_AT[1])];
+    for slot in &lost[..if slots == 2 { 3 } else { 1 }] {
+        let copy = copy_of(device);
+        if let Some(at_bytes) = slot {
+            copy.write(*at_bytes, Arc::new(AlignedBuf::zeroed(64 << 10))).unwrap();
+        }
+        assert_content(&mount(&copy, Options::default()).0, files);
+    }
+}
+
+#[test]
+fn whatever_was_synced_while_a_volume_grows_is_found_from_either_checkpoint_slot() {
+    let device = growing_device(24 * MIB);
+    // Checkpoints are written only where the test says so.
+    let rare = Options { checkpoint_bytes: 1 << 30, checkpoint_interval_ms: 1 << 40, ..Options::default() };
+    let (volume, _) = mount(&device, rare);
+    let mut files = Vec::new();
+    let mut write_some = |from: u64, count: u64| {
+        for n in from..from + count {
+            let ino = try_create(&volume, InodeNo::ROOT, &format!("file {n}"), Kind::Regular).unwrap();
+            volume.write_all(ino, 0, &pattern(n, MIB as usize), false).unwrap();
+            volume.sync(Scope::All).unwrap();
+            files.push((n, ino));
+        }
+        files.clone()
+    };
+    let checkpoint = || {
+        volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+        volume.until(|vfs| Ok((!vfs.store().is_checkpointing()).then_some(()))).unwrap();
+    };
+    let segments = || volume.run(|vfs, _| Ok(vfs.store().size().1)).unwrap();
+    let (was, _) = (segments(), write_some(0, 1));
+    checkpoint();
+    volume.begin_growing(64 * MIB).unwrap();
+    // The log would come past the new segments now if it knew of them.
+    assert_survives(&device, 2, &write_some(10, 4));
+    checkpoint();
+    assert_eq!(segments(), was, "one slot does not know of them yet");
+    assert_survives(&device, 2, &write_some(20, 4));
+    checkpoint();
+    assert!(segments() > was);
+    assert_survives(&device, 2, &write_some(30, 20));
+    volume.close().unwrap();
+    assert_clean(&device);
+}
+
+#[test]
+fn a_frozen_volume_does_not_grow() {
+    let device = growing_device(24 * MIB);
+    let volume = Arc::new(mount(&device, Options::default()).0);
+    let frozen = volume.freeze().unwrap();
+    assert!(matches!(volume.grow(64 * MIB), Err(FsError::Invalid(_))));
+    assert_eq!(device.geometry().size_bytes, 24 * MIB);
+    drop(frozen);
+    assert_eq!(volume.grow(64 * MIB).unwrap().size_bytes, 64 * MIB);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_tick_has_the_numbers_of_stat() {
     let stat = crate::stat::view::StatView::of(&*volume).unwrap();
     let log = stat.log.unwrap();
     assert_eq!((tick.segments_in_use, tick.live_bytes), (log.segments_in_use, log.live_bytes));
-    assert_eq!(tick.utilisation, log.utilisation);
+    assert_eq!(tick.utilisation, log.utilisation_histogram);
     assert_eq!(tick.space.free_bytes, stat.space.free_bytes);
     assert_eq!(tick.volume.segments, log.segments);
     let cleaned = log.cleaning.unwrap().since_mkfs;

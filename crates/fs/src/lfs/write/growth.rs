@@ -15,7 +15,6 @@
 use crate::error::FsError;
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
-use crate::mutation::{Mutation, is_on};
 use firnfs_format::Epoch;
 use firnfs_format::superblock::{SIZE_LIMIT_BYTES, Superblock};
 
@@ -58,9 +57,6 @@ impl Lfs {
         let geo = Geometry::new(&self.sb, size_bytes);
         self.writer.growth = Some(Growth { geo, size_bytes, since: self.tables.epoch });
         self.due.note_change();
-        if is_on(Mutation::GrowAtOnce) {
-            self.settle_growth(Epoch(u32::MAX));
-        }
         Ok(())
     }
 
