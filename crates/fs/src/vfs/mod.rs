@@ -1,6 +1,6 @@
 //! POSIX operations on inode numbers, over any [`Store`].
 //!
-//! Each operation either completes without I/O or stops without having changed anything (see [`Stop`](crate::Stop)); the
+//! Each operation either completes without I/O or stops without having changed anything (see [`Stop`]); the
 //! driver then does the necessary work and calls it again. The adapter checks access permissions (the kernel does, with
 //! `default_permissions`). This module handles the rules that depend on the file system: set-id clearing, ACL inheritance,
 //! umask; but not sticky bits. Names are bytes, 1 to 255 of them, without `/` and NUL.
