@@ -6,7 +6,7 @@ use common::{mkfs_options, mount, pattern, try_create};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
-use firnfs::store::{Scope, Store};
+use firnfs::store::Scope;
 use firnfs_device::{AlignedBuf, Device, FileDevice, FileOptions, Geometry, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
 use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, Superblock};
