@@ -230,7 +230,7 @@ mod tests {
         ] {
             assert_eq!(told(typed).as_deref(), Some(right), "{typed}");
         }
-        for typed in ["lfs", "ls", "resize", "snapshot", "list"] {
+        for typed in ["lfs", "ls", "shrink", "snapshot", "list"] {
             assert_eq!(told(typed), None, "{typed}");
         }
         let commands = command();

@@ -124,6 +124,16 @@ impl Output {
         serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(io::Error::from)
     }
 
+    /// Writes one of many results, each in a line of its own; false if its reader has gone.
+    ///
+    /// # Errors
+    /// As [`Output::show`].
+    pub fn document_line(&mut self, view: &impl Serialize) -> Done<bool> {
+        let document = Document { schema: SCHEMA, version: SCHEMA_VERSION, command: &self.command, view };
+        let text = serde_json::to_string(&document).map_err(|e| Failure::failed(e.to_string()))?;
+        self.line(|out| writeln!(out, "{text}"))
+    }
+
     /// Writes text.
     ///
     /// # Errors

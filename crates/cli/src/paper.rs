@@ -53,6 +53,11 @@ struct Listed {
 }
 
 #[derive(Serialize)]
+struct List {
+    figures: Vec<Listed>,
+}
+
+#[derive(Serialize)]
 struct View<'a> {
     figures: Vec<FigureView<'a>>,
 }
@@ -111,8 +116,9 @@ pub fn run(args: &PaperArgs, output: &mut Output) -> Done {
 
 fn list(json: bool, output: &mut Output) -> Done {
     let all: Vec<Listed> = papers::list().into_iter().map(|(name, title)| Listed { name, title }).collect();
-    output.show(json, &all, |out| {
-        all.iter().try_for_each(|Listed { name, title }| writeln!(out, "{name:<15} {title}"))
+    let list = List { figures: all };
+    output.show(json, &list, |out| {
+        list.figures.iter().try_for_each(|Listed { name, title }| writeln!(out, "{name:<15} {title}"))
     })
 }
 

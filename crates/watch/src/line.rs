@@ -1,9 +1,7 @@
 //! One line an interval, as zpool-iostat(8) prints, and one JSON object a line.
 
-use crate::state::{Rates, State};
-use crate::tick::Tick;
+use crate::state::State;
 use crate::units::{Megabytes, Millis, Seconds};
-use serde::Serialize;
 
 /// Lines after which the heading is printed again.
 pub const HEADING_EVERY: u64 = 20;
@@ -38,33 +36,4 @@ pub fn line(state: &State) -> String {
         rates.cleaned,
     );
     line.trim_end().to_owned()
-}
-
-/// A tick with its rates for programs: the segments' changes are left out, their totals are in it.
-#[derive(Serialize)]
-struct Object<'a> {
-    #[serde(flatten)]
-    tick: Tick,
-    rates: Rates,
-    fullness: f64,
-    seconds_to_full: Option<f64>,
-    latency: &'a [crate::state::Latency],
-}
-
-/// The newest tick and its rates as one JSON object; empty before the first tick.
-#[must_use]
-pub fn json(state: &State) -> String {
-    let Some(tick) = &state.last else { return String::new() };
-    let object = Object {
-        tick: Tick { map: crate::tick::MapUpdate::default(), ..tick.clone() },
-        rates: state.rates(),
-        fullness: state.fullness(),
-        seconds_to_full: state.seconds_to_full(),
-        latency: &state.latency,
-    };
-    let mut value = serde_json::to_value(&object).unwrap_or_default();
-    if let Some(members) = value.as_object_mut() {
-        members.remove("map");
-    }
-    value.to_string()
 }

@@ -56,7 +56,7 @@ pub struct ThawArgs {
 pub fn freeze(args: &FreezeArgs, output: &mut Output) -> Done {
     let view: FrozenView = call(&args.path, FREEZE_OP, json!({ "timeout_s": args.timeout }))?;
     output.show(args.json, &view, |out| {
-        writeln!(out, "{}: frozen; thaws by itself in {} s", args.path.display(), view.timeout_s)
+        writeln!(out, "{}: frozen; thaws by itself in {} s", args.path.display(), view.timeout_ms / 1000)
     })
 }
 

@@ -29,8 +29,8 @@ struct Request {
 /// Answer of `freeze`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FrozenView {
-    /// It thaws by itself after so many seconds.
-    pub timeout_s: u64,
+    /// It thaws by itself after this long, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 /// Answer of `thaw`.
@@ -103,7 +103,7 @@ impl<S: Engine + 'static> Freezer<S> {
             .map_err(|e| OpError::new(ErrorKind::Failed, format!("cannot start a thread: {e}")))?;
         *state = State::Frozen { since, until: since + Duration::from_secs(timeout_s), freeze };
         tracing::info!("frozen, for {timeout_s} s at most");
-        Ok(FrozenView { timeout_s })
+        Ok(FrozenView { timeout_ms: timeout_s * 1000 })
     }
 
     fn thaw(&self) -> Result<ThawedView, OpError> {

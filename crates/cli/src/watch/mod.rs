@@ -5,6 +5,7 @@ mod live;
 mod owners;
 mod recorded;
 pub mod service;
+mod view;
 
 use crate::failure::{Done, Failure};
 use crate::interrupt;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use view::WatchView;
 
 /// A signal is noticed after this long at the latest.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -231,10 +233,10 @@ fn lines(
 
 /// One line, after the heading if it is due; false if nobody reads it.
 fn print(output: &mut Output, json: bool, state: &State, number: u64) -> Done<bool> {
+    if json {
+        return WatchView::of(state).map_or(Ok(true), |view| output.document_line(&view));
+    }
     output.line(|out| {
-        if json {
-            return writeln!(out, "{}", line::json(state));
-        }
         if number.is_multiple_of(line::HEADING_EVERY) {
             writeln!(out, "{}", line::HEADING)?;
         }

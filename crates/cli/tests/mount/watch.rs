@@ -1,6 +1,7 @@
 //! `firn watch` on a real mount: its numbers, its recording, its page, and the terminal after it.
 
 use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, pattern, shell};
+use crate::schema;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn objects(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines().map(schema::parse).collect()
 }
 
 fn start(words: &[&str]) -> Child {
@@ -51,20 +52,23 @@ fn ticks_follow_what_is_written_and_at_rest_they_say_what_stat_says() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let ticks = objects(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(ticks.len(), 6);
-    let user = |tick: &Value| tick["counters"]["user_bytes"].as_u64().unwrap();
+    let user = |tick: &Value| tick["user_bytes"].as_u64().unwrap();
     assert_eq!(user(&ticks[5]) - user(&ticks[0]), 5 << 20);
     let by_rates: f64 = ticks
         .iter()
-        .map(|t| t["rates"]["user"].as_f64().unwrap() * t["rates"]["seconds"].as_f64().unwrap())
+        .map(|t| {
+            t["rates"]["user_bytes_per_s"].as_f64().unwrap() * t["rates"]["interval_ms"].as_f64().unwrap()
+                / 1e3
+        })
         .sum();
     assert!((by_rates - f64::from(5 << 20)).abs() < 1.0, "{by_rates}");
     assert!(ticks.iter().any(|tick| !tick["latency"].as_array().unwrap().is_empty()));
-    assert_eq!(ticks[0]["would"][0]["policy"], "greedy");
+    assert_eq!(ticks[0]["would_take"][0]["policy"], "greedy");
     let (last, stat) = (&ticks[5], stat(&mount));
-    for name in ["segments_in_use", "live_bytes", "utilisation"] {
+    for name in ["segments_in_use", "live_bytes", "utilisation_histogram"] {
         assert_eq!(last[name], stat["log"][name], "{name}");
     }
-    assert_eq!(last["space"]["free_bytes"], stat["space"]["free_bytes"]);
+    assert_eq!(last["free_bytes"], stat["space"]["free_bytes"]);
     let lines = firn_ok(&["watch", mnt, "--interval", "0.1", "--count", "2"]);
     assert_eq!(lines.lines().count(), 4, "{lines}");
     assert!(lines.lines().all(|line| line.len() <= 79), "{lines}");
@@ -165,13 +169,13 @@ fn the_page_shows_the_numbers_of_stat_in_a_browser_too() {
     let frames = || serde_json::from_str::<Value>(&get(url, "frames")).unwrap();
     eventually("a frame is there", || frames().as_array().is_some_and(|frames| !frames.is_empty()));
     let stat = stat(&mount);
-    assert_eq!(frames()[0]["utilisation"], stat["log"]["utilisation"]);
+    assert_eq!(frames()[0]["utilisation"], stat["log"]["utilisation_histogram"]);
     let shown = in_browser(url);
     server.kill().unwrap();
     server.wait().unwrap();
     let Some(shown) = shown else { return };
     let counts: Vec<String> =
-        stat["log"]["utilisation"].as_array().unwrap().iter().map(ToString::to_string).collect();
+        stat["log"]["utilisation_histogram"].as_array().unwrap().iter().map(ToString::to_string).collect();
     assert!(shown.contains(&format!("<p id=\"utilisation-text\">{}</p>", counts.join(" "))), "{shown}");
     let title = format!("{} segments, {} in use", stat["log"]["segments"], stat["log"]["segments_in_use"]);
     assert!(shown.contains(&title), "{title}: {shown}");
