@@ -69,7 +69,7 @@ struct FigureView<'a> {
     condition: &'a str,
     inputs: &'static str,
     claims: Vec<ClaimView<'a>>,
-    files: Vec<&'a str>,
+    drawings: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ fn figure_view(figure: &Figure) -> FigureView<'_> {
         condition: &figure.condition,
         inputs: figure.inputs,
         claims: claims.collect(),
-        files: figure.drawings.iter().map(|drawing| drawing.file()).collect(),
+        drawings: figure.drawings.iter().map(|drawing| drawing.file()).collect(),
     }
 }
 

@@ -143,11 +143,29 @@ fn what_commands_say_of_images_is_as_documented() {
         &["fsck", &ffs],
         &["fsck", &log, "--salvage", &name("salvaged.img")],
         &["trim", &log],
+        &["resize", &log, "+64M"],
         &["man", &name("man")],
     ] {
         let said = firn_any(&[words, &["--json"]].concat());
         assert_eq!(said["command"], words[0]);
     }
+}
+
+#[test]
+fn what_benchmarks_and_figures_say_is_as_documented() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let amounts = ["--shrink", "500", "--rounds", "1", "--workloads", "small-files", "--json"];
+    let (one, two) = (format!("one={}", path("one")), format!("two={}", path("two")));
+    let said = firn(&[&["bench", &one, &two], &amounts[..]].concat());
+    assert_eq!(said["targets"].as_array().unwrap().len(), 2);
+    assert!(firn(&["paper", "--list", "--json"])["figures"].as_array().unwrap().len() > 10);
+    let made = firn(&["paper", "001/fig1", "--out", &path("figures"), "--json"]);
+    assert_eq!(made["figures"][0]["claims"][0]["holds"], true);
 }
 
 /// A salvage exits with a code of its own.

@@ -160,12 +160,12 @@ fn the_metrics_of_a_mount_are_the_numbers_of_stat_and_counters_never_fall() {
     for (name, more, pointer) in [
         ("firnfs_size_bytes", "", "/space/total_bytes"),
         ("firnfs_free_bytes", "", "/space/free_bytes"),
-        ("firnfs_inodes_used", "", "/space/inodes_used"),
+        ("firnfs_inodes_used", "", "/space/used_inodes"),
         ("firnfs_segments", "", "/log/segments"),
         ("firnfs_segments_in_use", "", "/log/segments_in_use"),
         ("firnfs_room_bytes", ",place=\"live\"", "/log/room/live_bytes"),
         ("firnfs_room_bytes", ",place=\"clean\"", "/log/room/clean_bytes"),
-        ("firnfs_segments_by_utilisation", ",below=\"1.0\"", "/log/utilisation/9"),
+        ("firnfs_segments_by_utilisation", ",below=\"1.0\"", "/log/utilisation_histogram/9"),
         ("firnfs_stalls_total", "", "/log/cleaning/stalls/count"),
     ] {
         assert_eq!(page.value(&image, name, more), number(pointer), "{name}{more}");

@@ -19,7 +19,7 @@ pub struct Value {
     /// Median of the times, in milliseconds.
     pub median_ms: f64,
     /// Operations a second, of the median.
-    pub per_s: f64,
+    pub operations_per_s: f64,
     /// Median over the rounds of the first directory's time over this one's: above 1, this one is faster.
     pub times_as_fast: f64,
     /// The times of all rounds, in milliseconds.
@@ -80,7 +80,7 @@ fn row(samples: &[Sample], first: &Sample, targets: usize) -> Row {
         let median_ms = median(&all_ms);
         Value {
             median_ms,
-            per_s: first.measured.operations as f64 / median_ms * 1e3,
+            operations_per_s: first.measured.operations as f64 / median_ms * 1e3,
             times_as_fast: median(&base.iter().zip(&all_ms).map(|(base, ms)| base / ms).collect::<Vec<_>>()),
             all_ms,
         }
@@ -107,7 +107,7 @@ impl Report {
         let mut header = vec!["workload", "phase"];
         header.extend(self.targets.iter().map(String::as_str));
         let cell = |n: usize, value: &Value| {
-            let rate = rate(value.per_s);
+            let rate = rate(value.operations_per_s);
             if n == 0 { format!("{rate}/s") } else { format!("{rate}/s {:.2}x", value.times_as_fast) }
         };
         let rows: Vec<Vec<String>> = self
@@ -141,7 +141,7 @@ impl Report {
     fn drawing(&self, workload: Workload) -> Drawing {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.workload == workload).collect();
         let is_single = self.targets.len() == 1;
-        let of = |value: &Value| if is_single { value.per_s } else { value.times_as_fast };
+        let of = |value: &Value| if is_single { value.operations_per_s } else { value.times_as_fast };
         let series = |(n, name): (usize, &String)| Series {
             label: name.clone().into(),
             style: Style(n as u8),
@@ -166,8 +166,8 @@ impl Report {
     }
 }
 
-fn rate(per_s: f64) -> String {
-    match per_s {
+fn rate(operations_per_s: f64) -> String {
+    match operations_per_s {
         rate if rate >= 100.0 => format!("{rate:.0}"),
         rate => format!("{rate:.1}"),
     }
@@ -193,7 +193,7 @@ mod tests {
         let row = row(&samples, &samples[0], 2);
         assert_eq!((row.values[0].median_ms, row.values[1].median_ms), (20.0, 20.0));
         assert_eq!((row.values[0].times_as_fast, row.values[1].times_as_fast), (1.0, 2.0));
-        assert_eq!(row.values[1].per_s, 5000.0);
+        assert_eq!(row.values[1].operations_per_s, 5000.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
     }
 }
