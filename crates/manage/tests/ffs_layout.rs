@@ -7,9 +7,11 @@ use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{MemDevice, TraceDevice, TraceEntry};
 use firnfs_format::InodeNo;
 use firnfs_format::ffs::Tuning;
+use firnfs_format::ffs::inode::DINODE_BYTES;
 use firnfs_manage::{format_ffs, open_ffs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 8192;
@@ -291,4 +293,25 @@ fn overwritten_blocks_are_written_although_their_indirect_blocks_have_left_memor
     let places = made.places(ino);
     assert_eq!(requests(&made, &places[30..31], true), [1]);
     made.volume.close().unwrap();
+}
+
+/// 4.4BSD reads the block of the inode table in which a new inode lies, since it changes a part of it; later inodes of that block find
+/// it in memory.
+#[test]
+fn a_create_reads_the_block_of_its_inode_if_that_is_not_in_memory() {
+    let made = make(tuning());
+    let inodes_per_block = BLOCK_BYTES / DINODE_BYTES as u64;
+    // The first create also reads the directory.
+    let first = made.create(InodeNo::ROOT, "first", Kind::Regular);
+    let mut seen = BTreeSet::from([first.0 / inodes_per_block]);
+    let mut read = 0;
+    for n in 0..3 * inodes_per_block {
+        made.device.take();
+        let ino = made.create(InodeNo::ROOT, &format!("f{n}"), Kind::Regular);
+        let reads = made.device.take().into_iter().filter(|entry| matches!(entry, TraceEntry::Read { .. }));
+        let is_new = seen.insert(ino.0 / inodes_per_block);
+        assert_eq!(reads.count(), usize::from(is_new), "file {n}, inode {ino}");
+        read += u64::from(is_new);
+    }
+    assert_eq!(read, 3);
 }

@@ -21,9 +21,9 @@ pub const RESIZE_OP: &str = "resize";
 pub enum Wanted {
     /// As large as its device.
     Device,
-    /// That many bytes.
+    /// The given number of bytes.
     To(u64),
-    /// That many bytes more.
+    /// The given number of bytes more than now.
     More(u64),
 }
 
