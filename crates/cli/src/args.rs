@@ -2,19 +2,26 @@
 //!
 //! Each command's own arguments are declared next to its code; this file only combines them.
 
-use crate::bench::BenchCommand;
+use crate::bench::BenchArgs;
 use crate::clean::CleanArgs;
 use crate::dump::DumpArgs;
+use crate::freeze::{FreezeArgs, ThawArgs};
 use crate::fsck::FsckArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
+use crate::paper::PaperArgs;
 use crate::quota::QuotaArgs;
+use crate::record::RecordArgs;
+use crate::resize::ResizeArgs;
 use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
 use crate::stat::{DfArgs, StatArgs};
 use crate::trim::TrimArgs;
+use crate::tune::TuneArgs;
+use crate::watch::WatchArgs;
+use crate::workload::WorkloadCommand;
 use clap::{Parser, Subcommand};
 
 /// A log-structured file system on an image file or block device, without a kernel module
@@ -40,7 +47,8 @@ Exit codes:
   2    the command line is invalid
   3    not a firnfs volume, or of another version, or damaged
   4    refused for safety: in use, or existing content would be overwritten
-  130  ended by Ctrl-C or SIGTERM, after cleaning up
+  130  ended by Ctrl-C, after cleaning up
+  143  ended by SIGTERM, after cleaning up
 `firn fsck` uses the exit codes of fsck(8) instead."
 )]
 pub struct Cli {
@@ -60,8 +68,14 @@ pub enum Command {
     Umount(UmountArgs),
     /// Make everything on a mounted volume durable
     Sync(SyncArgs),
+    /// Hold changes, so that the image of a mounted volume can be copied
+    Freeze(FreezeArgs),
+    /// End a freeze
+    Thaw(ThawArgs),
     /// Show the state of a volume and its log
     Stat(StatArgs),
+    /// Watch a mounted volume in use: rates, segments, the cleaner's choices
+    Watch(WatchArgs),
     /// Show the space of volumes
     Df(DfArgs),
     /// Show superblock, checkpoints, segments, inodes or the ifile of a volume
@@ -74,14 +88,24 @@ pub enum Command {
     Clean(CleanArgs),
     /// Show and set quotas of users and groups on a mounted volume
     Quota(QuotaArgs),
+    /// Make a volume larger, mounted or not
+    Resize(ResizeArgs),
     /// Discard the clean segments of a volume, so that the device can use their space
     Trim(TrimArgs),
+    /// Show and change the settings of a mounted volume
+    Tune(TuneArgs),
     /// Measure file systems
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(BenchArgs),
     /// Simulate cleaning
     #[command(subcommand)]
     Sim(SimCommand),
+    /// Make the figures and tables of the papers, and compare them with theirs
+    Paper(PaperArgs),
+    /// Record what programs ask of a mounted volume
+    Record(RecordArgs),
+    /// Show workloads: what programs asked of a file system; convert traces of other programs
+    #[command(subcommand)]
+    Workload(WorkloadCommand),
     /// Write the completion script of a shell to standard output
     Completions(CompletionsArgs),
     /// Write the man pages

@@ -1,7 +1,10 @@
-//! `firn bench micro`: sets up the lab's benchmark, shows progress, prints and keeps the report.
+//! `firn bench`: workloads on mounted directories (`mounted`), or `firn bench micro`, whose setup is here: it shows progress, prints and
+//! keeps the report.
+
+mod mounted;
 
 use crate::args::size;
-use crate::failure::{Done, Exit, Failure};
+use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
@@ -16,10 +19,22 @@ use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::stop::Stop;
 use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
+use mounted::MountedArgs;
 use std::path::{Path, PathBuf};
 
 /// Bytes written to measure bandwidth.
 const SEQUENTIAL_BYTES: u64 = 512 << 20;
+
+/// Arguments of `firn bench`: those of the workloads on directories, or a command.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = mounted::HELP)]
+pub struct BenchArgs {
+    /// What to measure instead
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
+    #[command(flatten)]
+    mounted: MountedArgs,
+}
 
 /// What to measure.
 #[derive(Subcommand, Debug)]
@@ -32,11 +47,12 @@ pub enum BenchCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   firn bench micro --against /mnt/ext4 --image /disk/bench.img --size 8G
-  firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9 --report docs/bench/micro
+  firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9
+  firn bench micro --against /mnt/ext4 --report docs/bench/micro
   firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, without making a firnfs volume
 
 Makes a firnfs volume on the image, mounts it and a memory volume during the run, and removes both, also when it is
-interrupted (exit code 130).
+interrupted (exit code 130, or 143 after SIGTERM).
 Cold reads need root: before each, the volume is unmounted, the kernel's caches are dropped, and it is mounted again.
 `scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
 pub struct MicroArgs {
@@ -110,13 +126,13 @@ impl From<ScenarioArg> for Scenario {
 ///
 /// # Errors
 /// If the setup or a measurement fails.
-pub fn run(command: BenchCommand, output: &mut Output) -> Done {
-    let BenchCommand::Micro(args) = command;
+pub fn run(args: BenchArgs, output: &mut Output) -> Done {
+    let Some(BenchCommand::Micro(args)) = args.command else { return mounted::run(&args.mounted, output) };
     let stop = Stop::default();
     interrupt::sets(&stop.flag())?;
     let report = micro(&args, stop).map_err(failed)?;
     if let Some(stem) = &args.report {
-        keep(&report, stem)?;
+        keep(&report, stem, output)?;
     }
     let text = report.to_markdown();
     output.show(args.json, &report, |out| out.write_all(text.as_bytes()))
@@ -124,7 +140,7 @@ pub fn run(command: BenchCommand, output: &mut Output) -> Done {
 
 fn failed(error: LabError) -> Failure {
     match error {
-        LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()),
+        LabError::Interrupted => Failure::new(interrupt::exit(), error.to_string()),
         _ => Failure::failed(error.to_string()),
     }
 }
@@ -261,7 +277,7 @@ fn shrunk(by: u32) -> Workload {
     }
 }
 
-fn keep(report: &Report, stem: &Path) -> Done {
+fn keep(report: &Report, stem: &Path, output: &Output) -> Done {
     if let Some(directory) = stem.parent() {
         std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
     }
@@ -271,8 +287,9 @@ fn keep(report: &Report, stem: &Path) -> Done {
         let path = PathBuf::from(path);
         std::fs::write(&path, text).map_err(|e| Failure::io("cannot write", &path, &e))
     };
-    let json = serde_json::to_string_pretty(report)
+    let json = output
+        .document(report)
         .map_err(|e| Failure::failed(format!("cannot turn the report into JSON: {e}")))?;
     write(".md", format!("# Micro benchmark\n\n{}", report.to_markdown()))?;
-    write(".json", json + "\n")
+    write(".json", json)
 }

@@ -20,8 +20,10 @@ pub enum Exit {
     NotAVolume = 3,
     /// Refused for safety: the volume is in use, or its content would be destroyed.
     Refused = 4,
-    /// Ended by Ctrl-C or SIGTERM, after cleaning up (as in shells: 128 and SIGINT).
+    /// Ended by Ctrl-C, after cleaning up (as in shells: 128 and SIGINT).
     Interrupted = 130,
+    /// Ended by SIGTERM, after cleaning up (as in shells: 128 and SIGTERM).
+    Terminated = 143,
 }
 
 /// One line for people, one number for scripts.

@@ -5,37 +5,57 @@
 
 mod args;
 mod bench;
+mod beneath;
 mod clean;
+mod completion;
 mod dump;
 mod failure;
+mod freeze;
 mod fsck;
+mod help;
 mod image;
 mod interrupt;
+mod man_page;
 mod manual;
+mod metrics;
 mod mkfs;
 mod mounting;
 mod output;
+mod paper;
 mod port;
 mod progress;
 mod quota;
+mod record;
+mod resize;
 mod scrub;
 mod sim;
 mod sizes;
+mod socket;
 mod stat;
 mod target;
 mod trim;
+mod tune;
 mod volume;
+mod watch;
+mod workload;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{ArgMatches, FromArgMatches};
 use failure::{Done, Exit};
 use output::Output;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    completion::answer_shell();
     let words: Vec<_> = mounting::command_line(std::env::args_os()).into_iter().collect();
-    let cli = match Cli::try_parse_from(&words) {
-        Ok(cli) => cli,
+    let mut command = help::command();
+    let parsed = command.try_get_matches_from_mut(&words).map_err(help::suggest);
+    let parsed = parsed.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        Ok((cli, name_of(&matches)))
+    });
+    let (cli, name) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
             // If this cannot be printed either, there is no way to report it.
@@ -44,7 +64,7 @@ fn main() -> ExitCode {
             return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };
         }
     };
-    match run(cli) {
+    match run(cli, name) {
         Ok(exit) => exit,
         Err(failure) => {
             eprintln!("firn: {failure}");
@@ -53,13 +73,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Done<ExitCode> {
-    let mut output = Output::stdout();
+/// The words that choose a command, such as `sim disk`.
+fn name_of(matches: &ArgMatches) -> String {
+    let all = std::iter::successors(Some(matches), |matches| matches.subcommand().map(|(_, inner)| inner));
+    all.filter_map(ArgMatches::subcommand_name).collect::<Vec<_>>().join(" ")
+}
+
+fn run(cli: Cli, name: String) -> Done<ExitCode> {
+    let mut output = Output::stdout().of(name);
     match cli.command {
         Command::Mkfs(args) => mkfs::run(&args, &mut output),
         Command::Mount(args) => mounting::mount(&args),
         Command::Umount(args) => mounting::umount(&args),
         Command::Sync(args) => mounting::sync(&args),
+        Command::Freeze(args) => freeze::freeze(&args, &mut output),
+        Command::Thaw(args) => freeze::thaw(&args, &mut output),
         Command::Stat(args) => stat::stat(&args, &mut output),
         Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),
@@ -67,9 +95,15 @@ fn run(cli: Cli) -> Done<ExitCode> {
         Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
+        Command::Resize(args) => resize::run(&args, &mut output),
+        Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
-        Command::Bench(command) => bench::run(command, &mut output),
+        Command::Tune(args) => tune::run(&args, &mut output),
+        Command::Bench(args) => bench::run(args, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
+        Command::Paper(args) => paper::run(&args, &mut output),
+        Command::Workload(command) => workload::run(&command, &mut output),
+        Command::Record(args) => record::run(&args, &mut output),
         Command::Completions(args) => manual::completions(&args, &mut output),
         Command::Man(args) => manual::man(&args, &mut output),
     }?;

@@ -1,9 +1,12 @@
 //! Man pages and shell completions, generated from the one command-line definition so that they cannot drift from it.
 
+use crate::completion;
 use crate::failure::{Done, Failure};
+use crate::man_page;
 use crate::output::Output;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `firn completions`.
@@ -11,7 +14,9 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   firn completions bash > /etc/bash_completion.d/firn
   firn completions zsh  > ~/.zfunc/_firn
-  firn completions fish > ~/.config/fish/completions/firn.fish")]
+  firn completions fish > ~/.config/fish/completions/firn.fish
+
+The script asks firn what can follow: commands, options, policies, placements, settings, mounts and files.")]
 pub struct CompletionsArgs {
     /// Shell to write completions for
     pub shell: Shell,
@@ -24,15 +29,26 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// Directory to write firn.1, firn-mkfs.1, ... to; made if it does not exist
     pub directory: PathBuf,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `firn man` did.
+#[derive(Serialize)]
+struct Written {
+    /// The directory.
+    directory: PathBuf,
+    /// Number of pages.
+    pages: usize,
 }
 
 /// Writes the completions of a shell to standard output.
 ///
 /// # Errors
-/// Writing fails.
+/// Writing fails, or there is no script for the shell.
 pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Done {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::args::Cli::command(), "firn", &mut script);
+    let script = completion::script(args.shell)?;
     output.text(|out| out.write_all(&script))
 }
 
@@ -43,23 +59,27 @@ pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Done {
 pub fn man(args: &ManArgs, output: &mut Output) -> Done {
     let directory = &args.directory;
     std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
-    let mut command = crate::args::Cli::command();
+    // The subcommand `help` has no page.
+    let mut command = crate::help::command().disable_help_subcommand(true);
     command.build();
-    let count = write_pages(&command, "firn", directory)?;
-    output.text(|out| writeln!(out, "{count} man pages written to {}", directory.display()))
+    let common = man_page::common_exit_codes(&command);
+    let count = write_pages(&command, "firn", &common, directory)?;
+    let written = Written { directory: directory.clone(), pages: count };
+    output.show(args.json, &written, |out| {
+        writeln!(out, "{} man pages written to {}", written.pages, written.directory.display())
+    })
 }
 
-fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> Done<usize> {
+fn write_pages(command: &clap::Command, name: &str, common: &str, directory: &Path) -> Done<usize> {
     let mut page = Vec::new();
     let path = directory.join(format!("{name}.1"));
-    clap_mangen::Man::new(command.clone())
-        .render(&mut page)
+    man_page::render(command, name, common, &mut page)
         .and_then(|()| std::fs::write(&path, &page))
         .map_err(|e| Failure::io("cannot write", &path, &e))?;
     let mut inner =
         command.get_subcommands().filter(|inner| inner.get_name() != "help" && !inner.is_hide_set());
     inner.try_fold(1, |count, inner| {
-        Ok(count + write_pages(inner, &format!("{name}-{}", inner.get_name()), directory)?)
+        Ok(count + write_pages(inner, &format!("{name}-{}", inner.get_name()), common, directory)?)
     })
 }
 
@@ -70,9 +90,9 @@ mod tests {
     #[test]
     fn every_command_has_a_page_that_names_it_and_its_options() {
         let directory = tempfile::tempdir().unwrap();
-        let args = ManArgs { directory: directory.path().to_owned() };
+        let args = ManArgs { directory: directory.path().to_owned(), json: false };
         man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
-        let mut command = crate::args::Cli::command();
+        let mut command = crate::help::command();
         command.build();
         for inner in command.get_subcommands().filter(|c| c.get_name() != "help" && !c.is_hide_set()) {
             let path = directory.path().join(format!("firn-{}.1", inner.get_name()));
@@ -85,14 +105,46 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_gets_completions_with_every_command() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut crate::args::Cli::command(), "firn", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            for inner in crate::args::Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
-                assert!(script.contains(inner.get_name()), "{shell}: {}", inner.get_name());
+    fn every_page_has_examples_exit_codes_and_pages_that_exist_to_see_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let args = ManArgs { directory: directory.path().to_owned(), json: false };
+        man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-");
+            let is_group = page.contains(".SH SUBCOMMANDS") && !path.ends_with("firn.1");
+            for section in [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", ".SH EXAMPLES"] {
+                let is_there = page.contains(section);
+                assert!(
+                    is_there || is_group && section.ends_with("EXAMPLES"),
+                    "{} {section}",
+                    path.display()
+                );
             }
+            assert!(!page.contains(".SH EXTRA"), "{}", path.display());
+            let has_own_codes = path.ends_with("firn-fsck.1") || path.ends_with("firn-scrub.1");
+            assert_eq!(page.contains("143  ended by SIGTERM"), !has_own_codes, "{}", path.display());
+            assert!(!page.contains("firn-help"), "{}", path.display());
+            let related = page.split(".SH \"SEE ALSO\"").nth(1).unwrap().lines().nth(1).unwrap();
+            for ours in related.split(", ").filter_map(|page| page.strip_suffix("(1)")) {
+                let is_ours = ours == "firn" || ours.starts_with("firn-");
+                assert!(
+                    !is_ours || directory.path().join(format!("{ours}.1")).exists(),
+                    "{}: {ours}",
+                    path.display()
+                );
+            }
+        }
+        let fsck = std::fs::read_to_string(directory.path().join("firn-fsck.1")).unwrap();
+        assert!(fsck.contains("lost+found") && fsck.contains(".SH FILES"), "{fsck}");
+    }
+
+    #[test]
+    fn every_shell_gets_a_script_that_asks_firn() {
+        use clap::ValueEnum;
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(completion::script(*shell).unwrap()).unwrap();
+            assert!(script.contains("FIRN_COMPLETE"), "{shell}: {script}");
         }
     }
 }

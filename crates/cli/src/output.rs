@@ -1,12 +1,81 @@
 //! Standard output: text for people or JSON for programs; a reader that closes the pipe is no error.
+//!
+//! Every JSON output is one object that begins with the same three members ([`Document`]). `main` names the command once, so
+//! that no command can leave them out. docs/json.md describes the members, docs/json-schema.json declares them all.
 
 use crate::failure::{Done, Failure};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 
+/// Columns of the terminal for which text is laid out.
+pub const WIDTH: usize = 80;
+
+/// Writes a heading and items after it, separated by commas, in lines of at most `width` columns if no item is longer.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_list(out: &mut dyn Write, head: &str, items: &[String], width: usize) -> io::Result<()> {
+    fill(out, head, items.iter().map(String::as_str), (",", width, 1))
+}
+
+/// Writes a heading and the terms of a sum after it, in lines of at most [`WIDTH`] columns if no term is longer. Further lines begin
+/// where the terms do.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_sum(out: &mut dyn Write, head: &str, terms: &[String]) -> io::Result<()> {
+    fill(out, head, terms.iter().map(String::as_str), (" +", WIDTH, head.chars().count()))
+}
+
+/// Writes a heading and a text after it, in lines of at most [`WIDTH`] columns if no word is longer.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_words(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
+    fill(out, head, text.split(' '), ("", WIDTH, 1))
+}
+
+fn fill<'a>(
+    out: &mut dyn Write,
+    head: &str,
+    items: impl Iterator<Item = &'a str>,
+    (separator, width, indent): (&str, usize, usize),
+) -> io::Result<()> {
+    let mut column = head.chars().count();
+    write!(out, "{head}")?;
+    let mut items = items.peekable();
+    while let Some(item) = items.next() {
+        let comma = if items.peek().is_some() { separator } else { "" };
+        let columns = 1 + item.chars().count() + comma.len();
+        if column + columns > width {
+            write!(out, "\n{:indent$}", "")?;
+            column = indent;
+        }
+        write!(out, " {item}{comma}")?;
+        column += columns;
+    }
+    writeln!(out)
+}
+
+/// The name of the schema, in every document.
+const SCHEMA: &str = "firnfs";
+/// The version of the schema. A new member leaves it as it is; a member that is renamed, removed or changes its meaning does not.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A JSON output: the members that all outputs begin with, then those of the command.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: &'static str,
+    version: u32,
+    command: &'a str,
+    #[serde(flatten)]
+    view: &'a T,
+}
+
 /// Where commands write their results.
 pub struct Output {
     out: BufWriter<Box<dyn Write>>,
+    command: String,
 }
 
 impl Output {
@@ -19,10 +88,17 @@ impl Output {
     /// An output to any writer.
     #[must_use]
     pub fn to(out: Box<dyn Write>) -> Self {
-        Self { out: BufWriter::new(out) }
+        Self { out: BufWriter::new(out), command: String::new() }
     }
 
-    /// Shows a result: as JSON, or as the text that `human` writes.
+    /// The output of a command, named by its words after `firn`, such as `sim disk`.
+    #[must_use]
+    pub fn of(self, command: String) -> Self {
+        Self { command, ..self }
+    }
+
+    /// Shows a result: as JSON, or as the text that `human` writes. The view must be a struct or a map: its members follow those
+    /// of the envelope.
     ///
     /// # Errors
     /// Writing fails, except on a closed pipe.
@@ -32,8 +108,30 @@ impl Output {
         view: &impl Serialize,
         human: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Done {
-        let written = if json { self.write_json(view) } else { human(&mut self.out) };
+        let written = match json {
+            true => self.document(view).and_then(|text| self.out.write_all(text.as_bytes())),
+            false => human(&mut self.out),
+        };
         finish(written.and_then(|()| self.out.flush()))
+    }
+
+    /// A result as JSON text, for a file.
+    ///
+    /// # Errors
+    /// The view is neither a struct nor a map.
+    pub fn document(&self, view: &impl Serialize) -> io::Result<String> {
+        let document = Document { schema: SCHEMA, version: SCHEMA_VERSION, command: &self.command, view };
+        serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(io::Error::from)
+    }
+
+    /// Writes one of many results, each in a line of its own; false if its reader has gone.
+    ///
+    /// # Errors
+    /// As [`Output::show`].
+    pub fn document_line(&mut self, view: &impl Serialize) -> Done<bool> {
+        let document = Document { schema: SCHEMA, version: SCHEMA_VERSION, command: &self.command, view };
+        let text = serde_json::to_string(&document).map_err(|e| Failure::failed(e.to_string()))?;
+        self.line(|out| writeln!(out, "{text}"))
     }
 
     /// Writes text.
@@ -44,9 +142,14 @@ impl Output {
         finish(human(&mut self.out).and_then(|()| self.out.flush()))
     }
 
-    fn write_json(&mut self, view: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.out, view).map_err(io::Error::from)?;
-        writeln!(self.out)
+    /// Writes a part of a result that goes on; false if its reader has gone.
+    ///
+    /// # Errors
+    /// As [`Output::show`].
+    pub fn line(&mut self, human: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Done<bool> {
+        let written = human(&mut self.out).and_then(|()| self.out.flush());
+        let is_open = !written.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
+        finish(written).map(|()| is_open)
     }
 }
 
@@ -56,5 +159,63 @@ fn finish(written: io::Result<()>) -> Done {
             Err(Failure::failed(format!("cannot write the result: {e}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_list_breaks_between_items_and_no_line_is_too_long() {
+        let shown = |items: &[&str]| {
+            let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
+            let mut out = Vec::new();
+            write_list(&mut out, "2 lost:", &items, 20).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(shown(&["/a 4 KiB"]), "2 lost: /a 4 KiB\n");
+        assert_eq!(
+            shown(&["/ab 4 KiB", "/b 8 KiB", "/c 1 KiB"]),
+            "2 lost: /ab 4 KiB,\n  /b 8 KiB, /c 1 KiB\n"
+        );
+        assert_eq!(shown(&["/ab 44 KiB", "/b"]), "2 lost: /ab 44 KiB,\n  /b\n");
+        assert_eq!(shown(&["/longer than that"]), "2 lost:\n  /longer than that\n");
+    }
+
+    #[test]
+    fn every_command_with_json_is_in_the_schema_and_nothing_else_is() {
+        fn with_json(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+            if command.get_arguments().any(|argument| argument.get_long() == Some("json")) {
+                found.insert(path.trim().to_owned());
+            }
+            for inner in command.get_subcommands() {
+                with_json(inner, &format!("{path} {}", inner.get_name()), found);
+            }
+        }
+        let mut commands = BTreeSet::new();
+        with_json(&crate::help::command(), "", &mut commands);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json-schema.json");
+        let schema: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let members =
+            schema["$defs"].as_object().unwrap().values().map(|rule| &rule["properties"]["command"]["const"]);
+        let declared: BTreeSet<String> =
+            members.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        assert_eq!(declared, commands);
+        let version = &schema["$defs"]["df"]["properties"]["version"]["const"];
+        assert_eq!(*version, SCHEMA_VERSION);
+    }
+
+    #[test]
+    fn a_document_begins_with_its_schema_and_its_command() {
+        let output = Output::to(Box::new(io::sink())).of("sim disk".to_owned());
+        let text = output.document(&std::collections::BTreeMap::from([("a", 1)])).unwrap();
+        assert_eq!(
+            text,
+            "{\n  \"schema\": \"firnfs\",\n  \"version\": 1,\n  \"command\": \"sim disk\",\n  \"a\": 1\n}\n"
+        );
+        assert!(output.document(&[1, 2]).is_err(), "a list has no members");
     }
 }

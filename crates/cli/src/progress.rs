@@ -8,10 +8,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
 use std::time::Duration;
 
-const BYTES: &str = "{bar:30} {bytes}/{total_bytes} [{elapsed} + {eta}] {msg}";
-const SHARE: &str = "{bar:30} {percent}% of {msg} [{elapsed} + {eta}]";
-const STEPS: &str = "{bar:30} {pos}/{len} [{elapsed} + {eta}] {msg}";
-const ENDLESS: &str = "{spinner} {msg}";
+const BYTES: &str =
+    "{bar:12} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left {wide_msg}";
+const SHARE: &str = "{bar:12} {percent}%, {eta} left, of {wide_msg}";
+const STEPS: &str = "{bar:12} {pos}/{len}, {eta} left {wide_msg}";
+const ENDLESS: &str = "{spinner} {wide_msg}";
 
 /// See the module's head.
 pub struct Bar {
@@ -81,6 +82,27 @@ mod tests {
         for template in [BYTES, SHARE, STEPS, ENDLESS] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
+    }
+
+    #[test]
+    fn a_bar_has_its_rate_and_the_time_that_is_left_in_one_line_of_80_columns() {
+        let terminal = indicatif::InMemoryTerm::new(4, 80);
+        let mut bar = Bar::of_bytes();
+        let target = indicatif::ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        bar.bar = bar.bar.clone().with_elapsed(Duration::from_secs(100));
+        bar.bar.set_draw_target(target);
+        bar.show(
+            1_234 << 30,
+            12_345 << 30,
+            "123,456,789 of 1,234,567,890 files, and a text that does not fit",
+        );
+        bar.bar.tick();
+        let shown = terminal.contents();
+        assert_eq!(shown.lines().count(), 1, "{shown}");
+        assert!(
+            shown.contains("/12.06 TiB, ") && shown.contains("/s, ") && shown.contains(" left 123,"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It asks the daemon of a mounted volume, part by part, so that stopping between two parts is always safe and progress can
 //! be shown; any other volume it opens itself.
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::output::Output;
@@ -35,6 +36,7 @@ crash could need. Stopping this command at any point is safe. A mount with -o di
 does so by itself as segments become clean.")]
 pub struct TrimArgs {
     /// Any path on a mount, an image file or a block device
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Print JSON for programs
     #[arg(long)]

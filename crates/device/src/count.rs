@@ -93,6 +93,9 @@ impl<D: Device> Device for CountingDevice<D> {
         self.counts.lock().add(&request);
         self.inner.submit(request)
     }
+    fn start_reads(&self) {
+        self.inner.start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         self.inner.wait(tag)
     }
@@ -101,6 +104,9 @@ impl<D: Device> Device for CountingDevice<D> {
     }
     fn fence(&self) -> Result<(), DeviceError> {
         self.inner.fence()
+    }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.grow(size_bytes)
     }
 }
 

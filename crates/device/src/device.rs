@@ -11,13 +11,33 @@ use std::sync::Arc;
 /// before it; a device may cover more, but callers must not rely on that.
 ///
 /// A thread that needs several reads submits all of them before it waits for the first: a device may start reads only in
-/// [`Device::wait`], and then starts every read that this thread has submitted.
+/// [`Device::wait`], and then starts every read that this thread has submitted. A thread that has nothing to wait for calls
+/// [`Device::start_reads`].
 pub trait Device: Send + Sync {
-    /// Sizes. They do not change while the device is open.
+    /// Sizes. They do not change while the device is open, unless [`Device::grow`] makes it larger.
     fn geometry(&self) -> Geometry;
+
+    /// Makes the device at least `size_bytes` large, durably, or finds that it is: an image file can grow, and a block device may
+    /// have grown since it was opened. The new bytes may hold anything.
+    ///
+    /// # Errors
+    /// [`FailureKind::Unsupported`] if this device is smaller and cannot grow; as the system reports.
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let has_bytes = self.geometry().size_bytes;
+        let reason = || format!("it has {has_bytes} bytes and cannot grow");
+        if size_bytes <= has_bytes {
+            Ok(())
+        } else {
+            Err(DeviceError::of_growth(size_bytes, self.describe(), reason()))
+        }
+    }
 
     /// Hands over one request. It may run at once, on another thread, or in [`Device::wait`].
     fn submit(&self, request: Request) -> Tag;
+
+    /// Starts the reads that this thread has submitted, without waiting for any of them. Only a head start: reads that cannot be
+    /// started now begin when they are waited for.
+    fn start_reads(&self) {}
 
     /// Waits until that request is complete. Each tag is waited for exactly once.
     fn wait(&self, tag: Tag) -> Completion;
@@ -114,6 +134,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn submit(&self, request: Request) -> Tag {
         (**self).submit(request)
     }
+    fn start_reads(&self) {
+        (**self).start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         (**self).wait(tag)
     }
@@ -122,6 +145,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn fence(&self) -> Result<(), DeviceError> {
         (**self).fence()
+    }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        (**self).grow(size_bytes)
     }
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         (**self).read(at_bytes, len_bytes)

@@ -26,7 +26,7 @@ pub enum FailureKind {
 pub struct DeviceError {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// "read", "write", "flush", "discard", or "claim" of a device that another program writes to.
+    /// "read", "write", "flush", "discard", "growth", or "claim" of a device that another program writes to.
     pub action: &'static str,
     /// Offset in bytes (0 for a flush).
     pub at_bytes: u64,
@@ -53,15 +53,31 @@ impl DeviceError {
         Self { kind, action: "claim", at_bytes: 0, len_bytes: 0, device, reason }
     }
 
+    /// The device cannot become that large.
+    #[must_use]
+    pub fn of_growth(size_bytes: u64, device: Arc<str>, reason: impl Into<String>) -> Self {
+        let (kind, reason) = (FailureKind::Unsupported, reason.into());
+        Self { kind, action: "growth", at_bytes: 0, len_bytes: size_bytes, device, reason }
+    }
+
     /// The failure of `request` that the operating system reported.
     #[must_use]
     pub fn system(request: &Request, device: Arc<str>, error: &std::io::Error) -> Self {
-        let kind = match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
-            std::io::ErrorKind::Unsupported => FailureKind::Unsupported,
-            std::io::ErrorKind::ReadOnlyFilesystem => FailureKind::ReadOnly,
-            _ => FailureKind::Io,
-        };
-        Self::of(request, kind, device, error.to_string())
+        Self::of(request, kind_of(error), device, error.to_string())
+    }
+
+    /// The operating system reported why the device cannot become that large.
+    #[must_use]
+    pub fn growth_refused(size_bytes: u64, device: Arc<str>, error: &std::io::Error) -> Self {
+        Self { kind: kind_of(error), ..Self::of_growth(size_bytes, device, error.to_string()) }
+    }
+}
+
+fn kind_of(error: &std::io::Error) -> FailureKind {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => FailureKind::NoSpace,
+        std::io::ErrorKind::Unsupported => FailureKind::Unsupported,
+        std::io::ErrorKind::ReadOnlyFilesystem => FailureKind::ReadOnly,
+        _ => FailureKind::Io,
     }
 }

@@ -10,10 +10,13 @@ use crate::outbox::Outbox;
 use crate::request::{Completion, Geometry, Request, Tag};
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module's head.
 pub struct MemDevice {
     geometry: Geometry,
+    /// The size now: from that of `geometry` to the image's.
+    size_bytes: AtomicU64,
     name: Arc<str>,
     image: RwLock<SparseImage>,
     outbox: Outbox,
@@ -35,14 +38,16 @@ impl MemDevice {
         Self::with_geometry(image, geometry)
     }
 
-    /// As [`MemDevice::from_image`], with block sizes of the caller's choice.
+    /// As [`MemDevice::from_image`], with block sizes of the caller's choice, and a size from which it can grow to the image's.
     ///
     /// # Panics
     /// If the geometry is larger than the image.
     #[must_use]
     pub fn with_geometry(image: SparseImage, geometry: Geometry) -> Self {
         assert!(geometry.size_bytes <= image.size_bytes(), "the image holds the whole device");
-        Self { geometry, name: Arc::from("memory"), image: RwLock::new(image), outbox: Outbox::default() }
+        let size_bytes = AtomicU64::new(geometry.size_bytes);
+        let (name, image) = (Arc::from("memory"), RwLock::new(image));
+        Self { geometry, size_bytes, name, image, outbox: Outbox::default() }
     }
 
     /// The current content. Takes constant time; later writes do not change it.
@@ -52,7 +57,7 @@ impl MemDevice {
     }
 
     fn run(&self, request: &Request) -> Completion {
-        self.geometry.check(request, &self.name)?;
+        self.geometry().check(request, &self.name)?;
         match request {
             Request::Read { at_bytes, len_bytes } => {
                 let mut buf = AlignedBuf::scratch(*len_bytes as usize);
@@ -74,7 +79,16 @@ impl MemDevice {
 
 impl Device for MemDevice {
     fn geometry(&self) -> Geometry {
-        self.geometry
+        Geometry { size_bytes: self.size_bytes.load(Ordering::Relaxed), ..self.geometry }
+    }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let most_bytes = self.image.read().size_bytes();
+        if size_bytes > most_bytes {
+            let reason = format!("it has {most_bytes} bytes and cannot grow");
+            return Err(DeviceError::of_growth(size_bytes, self.name.clone(), reason));
+        }
+        self.size_bytes.fetch_max(size_bytes.next_multiple_of(512).min(most_bytes), Ordering::Relaxed);
+        Ok(())
     }
     fn submit(&self, request: Request) -> Tag {
         self.outbox.put(self.run(&request))
@@ -86,7 +100,7 @@ impl Device for MemDevice {
         self.name.clone()
     }
     fn read_into(&self, at_bytes: u64, out: &mut [u8]) -> Result<(), DeviceError> {
-        self.geometry.check(&Request::Read { at_bytes, len_bytes: out.len() as u32 }, &self.name)?;
+        self.geometry().check(&Request::Read { at_bytes, len_bytes: out.len() as u32 }, &self.name)?;
         self.image.read().read(at_bytes, out);
         Ok(())
     }

@@ -39,6 +39,9 @@ impl<D: Device> Device for ReadOnlyDevice<D> {
         };
         Tag(self.ended_here.put(completion).0 << 1 | 1)
     }
+    fn start_reads(&self) {
+        self.inner.start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         let lower = Tag(tag.0 >> 1);
         if tag.0 & 1 == 1 { self.ended_here.take(lower) } else { self.inner.wait(lower) }

@@ -100,6 +100,9 @@ impl<D: Device> Device for TraceDevice<D> {
         entries.push(entry);
         self.inner.submit(request)
     }
+    fn start_reads(&self) {
+        self.inner.start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         self.inner.wait(tag)
     }
@@ -108,6 +111,9 @@ impl<D: Device> Device for TraceDevice<D> {
     }
     fn fence(&self) -> Result<(), DeviceError> {
         self.inner.fence()
+    }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.grow(size_bytes)
     }
 }
 

@@ -245,7 +245,7 @@ impl Checkpoint {
         }
         let header = self.header(out.len());
         out[..HEADER].copy_from_slice(header.as_bytes());
-        let crc = crc32c::crc32c(&out);
+        let crc = crate::crc32c(&out);
         out[8..12].copy_from_slice(&crc.to_le_bytes());
         out.resize(out.len().next_multiple_of(unit_bytes as usize), 0);
         out
@@ -304,7 +304,7 @@ impl Checkpoint {
         ensure(len_ok, "checkpoint length", "512 to 65536", len)?;
         let mut zeroed = bytes[..len].to_vec();
         zeroed[8..12].fill(0);
-        let crc = crc32c::crc32c(&zeroed);
+        let crc = crate::crc32c(&zeroed);
         ensure(crc == raw.crc.get(), "checkpoint checksum", raw.crc.get(), crc)?;
         ensure(raw.uuid == *uuid, "checkpoint volume", "this volume's uuid", "another")?;
         let unknown = raw.features_incompat.get() & !FEATURE_WAITING_PAIRS;

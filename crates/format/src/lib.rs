@@ -18,8 +18,18 @@ pub use error::DecodeError;
 pub use pointer::{BlockPtr, PtrKind};
 pub use units::*;
 
+use crc_fast::CrcAlgorithm;
+
 /// CRC-32C (Castagnoli), the checksum of all on-disk structures.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// [`crc32c`] of bytes that lie in several places.
+#[must_use]
+pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
+    let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
 }

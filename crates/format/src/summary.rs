@@ -258,7 +258,7 @@ impl Summary {
             out[at..at + SUMMARY_ENTRY_BYTES].copy_from_slice(&entry.encode());
             at += SUMMARY_ENTRY_BYTES;
         }
-        self.crc = crc32c::crc32c(&out[..at]);
+        self.crc = crate::crc32c(&out[..at]);
         out[4..8].copy_from_slice(&self.crc.to_le_bytes());
     }
 
@@ -314,10 +314,7 @@ impl Summary {
         let summary = Self::decode_header(bytes)?;
         let end = SUMMARY_HEADER_BYTES + summary.entries as usize * SUMMARY_ENTRY_BYTES;
         ensure(end <= bytes.len(), "summary bytes", end, bytes.len())?;
-        let crc = crc32c::crc32c_append(
-            crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), &[0; 4]),
-            &bytes[8..end],
-        );
+        let crc = crate::crc32c_of(&[&bytes[..4], &[0; 4], &bytes[8..end]]);
         ensure(crc == summary.crc, "summary checksum", summary.crc, crc)?;
         let entries = bytes[SUMMARY_HEADER_BYTES..end]
             .as_chunks::<SUMMARY_ENTRY_BYTES>()

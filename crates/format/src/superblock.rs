@@ -21,6 +21,8 @@ pub const CHECKPOINT_SLOTS_AT: [u64; 2] = [64 << 10, (1 << 20) + (256 << 10)];
 pub const CHECKPOINT_SLOT_BYTES: u32 = 64 << 10;
 /// Start of the first segment, in bytes.
 pub const LOG_START_BYTES: u64 = 2 << 20;
+/// A volume has less than this many bytes: 128 PiB.
+pub const SIZE_LIMIT_BYTES: u64 = 1 << 57;
 /// Segment sizes that mkfs may choose, in bytes.
 pub const SEGMENT_BYTES_RANGE: std::ops::RangeInclusive<u32> = (256 << 10)..=(64 << 20);
 
@@ -39,7 +41,7 @@ layout! {
         label: [u8; 64],
         /// Time of mkfs, ns since 1970
         created_ns: I64,
-        /// Volume size at mkfs in bytes (a checkpoint has the current one)
+        /// Upper bound of the volume size in bytes (a checkpoint has the current one)
         size_bytes: U64,
         /// Block size in bytes, a power of two from 4096 to 65536
         block_bytes: U32,
@@ -73,7 +75,7 @@ pub struct Superblock {
     pub label: String,
     /// Time of mkfs, ns since 1970.
     pub created_ns: i64,
-    /// Volume size at mkfs in bytes.
+    /// Upper bound of the volume size in bytes: a checkpoint has the current one, which is less only while the volume grows.
     pub size_bytes: u64,
     /// Block size in bytes.
     pub block_bytes: u32,
@@ -125,7 +127,7 @@ impl Superblock {
             hash_key: self.hash_key.map(Into::into),
             reserved: [0; 3920],
         };
-        raw.crc = crc32c::crc32c(raw.as_bytes()).into();
+        raw.crc = crate::crc32c(raw.as_bytes()).into();
         raw.as_bytes().to_vec()
     }
 
@@ -134,7 +136,7 @@ impl Superblock {
     pub fn is_sealed(bytes: &[u8]) -> bool {
         SuperblockRaw::read_from_prefix(bytes).is_ok_and(|(raw, _)| {
             let zeroed = SuperblockRaw { crc: 0.into(), ..raw };
-            crc32c::crc32c(zeroed.as_bytes()) == raw.crc.get()
+            crate::crc32c(zeroed.as_bytes()) == raw.crc.get()
         })
     }
 
@@ -155,7 +157,7 @@ impl Superblock {
         ensure(version == FORMAT_VERSION, "format version", FORMAT_VERSION, version)?;
         let mut zeroed = raw;
         zeroed.crc = 0.into();
-        let crc = crc32c::crc32c(zeroed.as_bytes());
+        let crc = crate::crc32c(zeroed.as_bytes());
         ensure(crc == raw.crc.get(), "superblock checksum", raw.crc.get(), crc)?;
         let sb = Self {
             uuid: raw.uuid,
@@ -195,7 +197,7 @@ impl Superblock {
             format_args!("{:?}", self.checkpoint_at_bytes),
         )?;
         ensure(self.inline_max_bytes <= 2048, "inline limit", "at most 2048", self.inline_max_bytes)?;
-        let size_ok = (LOG_START_BYTES..1 << 57).contains(&self.size_bytes);
+        let size_ok = (LOG_START_BYTES..SIZE_LIMIT_BYTES).contains(&self.size_bytes);
         ensure(size_ok, "volume size", "2 MiB to 128 PiB", self.size_bytes)
     }
 }

@@ -86,6 +86,15 @@ pub trait DeviceReader {
 
     /// Bytes that are worth having under way together; 0 if reads are carried out one by one.
     fn depth_bytes(&self) -> u64;
+
+    /// True once the caller wants no more: all reads fail, and whoever reads ends as soon as possible. No such failure says
+    /// anything about the device.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// After a stop: reads succeed again, for the few that tell what was found until then. [`Self::is_stopped`] stays true.
+    fn allow_last_reads(&mut self) {}
 }
 
 impl<F: FnMut(u64, u32) -> Result<Vec<u8>, FsError>> DeviceReader for F {

@@ -13,6 +13,8 @@
 //! - Changes get durable as jobs complete: [`Engine::durable`] rises to the [`Ticket`]s that
 //!   [`Store::commit`] and [`Store::end`] returned.
 //!
+//! What a store expects to be read soon, it says with the plan of a read ([`Soon`]): the driver starts these reads and goes on.
+//!
 //! Nothing here knows how a store lays out its bytes: whether blocks have fixed addresses, whether they have checksums, how far
 //! to read ahead. The defaults suit a store without a device.
 //!
@@ -26,7 +28,7 @@ use firnfs_format::TimeNs;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-pub use crate::fetch::{Ahead, Fetch};
+pub use crate::fetch::{Ahead, Fetch, Soon};
 
 /// Judges bytes that were read, without the store and outside its lock.
 pub trait Verify: Send + Sync {
@@ -137,7 +139,8 @@ pub trait Engine: Store {
         Arc::new(Unverified)
     }
 
-    /// Supplies bytes that were fetched and verified.
+    /// Supplies bytes that were fetched and verified. They may be late: the store drops those that a write has made stale since
+    /// it made the token.
     ///
     /// # Errors
     /// `Corrupt` if they are not what they should be.

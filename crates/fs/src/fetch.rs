@@ -40,6 +40,20 @@ impl Ahead {
     pub const NONE: Self = Self { before_bytes: 0, behind_bytes: 0 };
 }
 
+/// A range that later reads are likely to need. The driver may start reading it now; nobody waits for it before something in it
+/// is needed. It may come late, or never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Soon {
+    /// Where, in bytes on the device.
+    pub at_bytes: u64,
+    /// How much, in bytes.
+    pub len_bytes: u32,
+    /// What it is, if the store wants it as it wants a fetch: once an operation needs the first bytes of a fetch that lies in it, the
+    /// driver supplies the whole range, and the store drops what is stale by then. Without a token the driver keeps the bytes,
+    /// and serves reads whose tokens reveal stale bytes ([`Verify::notices_stale`](crate::engine::Verify::notices_stale)).
+    pub token: Option<Token>,
+}
+
 /// A range that a store needs from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {

@@ -1,9 +1,13 @@
-//! Look-ahead: how much to read in addition to a request (4.4BSD's clustered read-ahead; USENIX'95, section 2).
+//! Look-ahead: how much to read in addition to a request (4.4BSD's clustered read-ahead; USENIX'95, section 2), and when to start.
 //!
 //! A *stream* is a run of reads of content each of which begins near the place where the last one ended. The first reads of a
-//! stream are read alone. After [`HITS_TO_START`] further reads, a window is read with each read that goes to the device, and
-//! each time a stream has passed through its window the next one is twice as long. Reads at random places begin streams that no
-//! read continues, so they cause no look-ahead: of random reads in a file, only one in hundreds begins near the end of another.
+//! stream are read alone. After [`HITS_TO_START`] further reads, the bytes after the stream are read as well, half as far as it has
+//! come by itself: in steps that are started and that nobody waits for ([`Soon`]), so that the disk works while the program does.
+//! Reads at random places begin streams that no read continues, so they cause no look-ahead: of random reads in a file, only one
+//! in hundreds begins near the end of another.
+//!
+//! *Records* of inodes form streams too. A window is read together with a record ([`Ahead`]), because it is likely to have the
+//! records that are needed next; each time a stream has passed through its window, the next one is twice as long.
 //!
 //! *Metadata* - records, indirect blocks, nodes - is small, was written together, and leads to the blocks that are read next:
 //! from the second read in a neighbourhood on, the whole neighbourhood is read.
@@ -13,7 +17,7 @@
 //!
 //! Callers: stores, for each of their reads.
 
-use crate::fetch::Ahead;
+use crate::fetch::{Ahead, Soon};
 use std::collections::VecDeque;
 
 /// Streams remembered: the files and tables that are read at the same time.
@@ -23,11 +27,14 @@ const STREAMS: usize = 16;
 const NEAR_BYTES: u64 = 32 << 10;
 /// Reads that have to follow the first one of a stream before anything is read ahead for it.
 const HITS_TO_START: u32 = 2;
-/// First window of a stream.
-const WINDOW_MIN_BYTES: u32 = 64 << 10;
-/// The same for records: they are small, and a disk with a head goes back and forth between them and the content.
-const RECORDS_MIN_BYTES: u32 = 256 << 10;
-/// Longest window of a stream.
+/// Least and longest distance that is read ahead of content.
+const DISTANCE_MIN_BYTES: u64 = 64 << 10;
+const DISTANCE_MAX_BYTES: u64 = 512 << 10;
+/// Longest step by which the distance is made up, once the program has passed as much.
+const STEP_MAX_BYTES: u64 = 128 << 10;
+/// First window with a record: records are small, and a disk with a head goes back and forth between them and the content.
+const WINDOW_MIN_BYTES: u32 = 256 << 10;
+/// Longest window with a record.
 const WINDOW_MAX_BYTES: u32 = 512 << 10;
 /// A neighbourhood of metadata: the indirect blocks of 64 MiB of content, and the blocks between them.
 const NEIGHBOURHOOD_BYTES: u64 = 320 << 10;
@@ -50,8 +57,10 @@ pub enum Neighbours {
 struct Stream {
     /// Where its last read ended.
     end: u64,
-    /// Up to where it has been read ahead.
+    /// Up to where it has been read ahead, or is being.
     covered: u64,
+    /// Bytes that were asked for.
+    asked_bytes: u64,
     window_bytes: u32,
     hits: u32,
 }
@@ -66,36 +75,73 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Notes a read of content, `len_bytes` at a place on the device; returns the look-ahead.
-    pub fn note(&mut self, at_bytes: u64, len_bytes: u64) -> Ahead {
-        self.go_on(at_bytes, len_bytes, WINDOW_MIN_BYTES)
+    /// Notes a read of content, `len_bytes` at a place on the device; returns what to start reading.
+    pub fn note(&mut self, at_bytes: u64, len_bytes: u64) -> Option<Soon> {
+        let end = at_bytes + len_bytes;
+        let stream = self.go_on(at_bytes, end).filter(|stream| stream.hits >= HITS_TO_START)?;
+        let distance = (stream.asked_bytes / 2).clamp(DISTANCE_MIN_BYTES, DISTANCE_MAX_BYTES);
+        let (start, until) = (stream.covered.max(end), end + distance);
+        // Many short streams are none: nothing more is read for them before they have used up what was read.
+        let is_long = stream.asked_bytes >= DISTANCE_MIN_BYTES;
+        let least = if is_long { STEP_MAX_BYTES.min(distance / 2) } else { distance };
+        let mut step = until.saturating_sub(start);
+        if step < least {
+            return None;
+        }
+        if step > STEP_MAX_BYTES {
+            step -= step % STEP_MAX_BYTES;
+        }
+        stream.covered = start + step;
+        Some(Soon { at_bytes: start, len_bytes: step as u32, token: None })
+    }
+
+    /// How many bytes of the stream used last have been asked for.
+    #[must_use]
+    pub fn asked_bytes(&self) -> u64 {
+        self.streams.back().map_or(0, |stream| stream.asked_bytes)
+    }
+
+    /// Takes back what [`Self::note`] returned last, from that place on: it is not started.
+    pub fn cut(&mut self, at_bytes: u64) {
+        if let Some(stream) = self.streams.back_mut() {
+            stream.covered = stream.covered.min(at_bytes.max(stream.end));
+        }
+    }
+
+    /// Notes a read of content after which others follow at once: nothing is worth starting beside them.
+    pub fn pass(&mut self, at_bytes: u64, len_bytes: u64) {
+        self.go_on(at_bytes, at_bytes + len_bytes);
     }
 
     /// Notes a read of an inode's record, which may lie among content or among other records.
     pub fn note_record(&mut self, at_bytes: u64, len_bytes: u64) -> Ahead {
-        self.go_on(at_bytes, len_bytes, RECORDS_MIN_BYTES)
+        let end = at_bytes + len_bytes;
+        let Some(stream) = self.go_on(at_bytes, end) else { return Ahead::NONE };
+        if stream.hits >= HITS_TO_START && end > stream.covered {
+            stream.window_bytes = (stream.window_bytes * 2).clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
+            stream.covered = end + u64::from(stream.window_bytes);
+        }
+        Ahead { before_bytes: 0, behind_bytes: stream.window_bytes }
     }
 
-    fn go_on(&mut self, at_bytes: u64, len_bytes: u64, first_window_bytes: u32) -> Ahead {
-        let end = at_bytes + len_bytes;
+    /// The stream that a read continues; otherwise the read begins one.
+    fn go_on(&mut self, at_bytes: u64, end: u64) -> Option<&mut Stream> {
         let is_near = |s: &Stream| at_bytes.abs_diff(s.end) <= NEAR_BYTES;
         let Some(found) = self.streams.iter().rposition(is_near) else {
             if self.streams.len() >= STREAMS {
                 self.streams.pop_front();
             }
-            self.streams.push_back(Stream { end, covered: end, window_bytes: 0, hits: 0 });
-            return Ahead::NONE;
+            let asked_bytes = end - at_bytes;
+            self.streams.push_back(Stream { end, covered: end, asked_bytes, window_bytes: 0, hits: 0 });
+            return None;
         };
-        let Some(mut stream) = self.streams.remove(found) else { return Ahead::NONE };
+        let mut stream = self.streams.remove(found)?;
         stream.hits += 1;
+        stream.asked_bytes += end - at_bytes;
         // A read that goes back a little does not move the stream back.
         stream.end = stream.end.max(end);
-        if stream.hits >= HITS_TO_START && end > stream.covered {
-            stream.window_bytes = (stream.window_bytes * 2).clamp(first_window_bytes, WINDOW_MAX_BYTES);
-            stream.covered = end + u64::from(stream.window_bytes);
-        }
         self.streams.push_back(stream);
-        Ahead { before_bytes: 0, behind_bytes: stream.window_bytes }
+        self.streams.back_mut()
     }
 
     /// Notes a read of metadata.
@@ -131,19 +177,55 @@ mod tests {
         let (mut streams, mut state) = (Streams::default(), 7);
         let reads = 12_800;
         let ahead: u64 = (0..reads)
-            .map(|_| u64::from(streams.note(noise(&mut state) % 12_800 * 8 * KIB, 8 * KIB).behind_bytes))
+            .filter_map(|_| streams.note(noise(&mut state) % 12_800 * 8 * KIB, 8 * KIB))
+            .map(|soon| u64::from(soon.len_bytes))
             .sum();
         assert!(ahead < reads * 8 * KIB / 10, "{ahead} bytes ahead of {}", reads * 8 * KIB);
     }
 
     #[test]
-    fn a_stream_is_read_in_windows_that_double() {
+    fn a_stream_is_read_ahead_in_steps_half_as_far_as_it_has_come() {
         let mut streams = Streams::default();
-        let mut windows: Vec<u32> =
-            (0..400).map(|n| streams.note(n * 4 * KIB, 4 * KIB).behind_bytes).collect();
-        windows.dedup();
-        assert_eq!(windows, [0, 64 << 10, 128 << 10, 256 << 10, 512 << 10]);
-        assert!(streams.note(1 << 40, 4 * KIB) == Ahead::NONE, "nothing is known of another place");
+        let mut covered = 12 * KIB;
+        for n in 0..400 {
+            let end = (n + 1) * 4 * KIB;
+            let soon = streams.note(n * 4 * KIB, 4 * KIB);
+            assert!(n >= 2 || soon.is_none(), "the first reads are read alone");
+            if let Some(soon) = soon {
+                assert_eq!(soon.at_bytes, covered, "no byte is left out or read twice");
+                covered += u64::from(soon.len_bytes);
+                assert!(soon.len_bytes >= 32 << 10, "no small steps");
+            }
+            if n >= 2 {
+                let distance = (end / 2).clamp(64 * KIB, 512 * KIB);
+                let (ahead, least) = (covered - end, distance - (128 * KIB).min(distance / 2));
+                assert!(ahead <= distance && (ahead > least || end < 64 * KIB), "{ahead} at {end}");
+            }
+        }
+        assert!(streams.note(1 << 40, 4 * KIB).is_none(), "nothing is known of another place");
+    }
+
+    #[test]
+    fn large_reads_start_what_follows_them_and_nothing_between_the_parts_of_one() {
+        let mut streams = Streams::default();
+        let started: Vec<_> = (0..4).map(|n| streams.note(n << 20, 1 << 20)).collect();
+        let soon = |at_bytes: u64| Some(Soon { at_bytes, len_bytes: 512 << 10, token: None });
+        assert_eq!(started, [None, None, soon(3 << 20), soon(4 << 20)]);
+        (4..8).for_each(|n| streams.pass(n << 20, 1 << 20));
+        assert_eq!(streams.note(8 << 20, 4 * KIB), soon((8 << 20) + 4 * KIB));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_started_once_the_stream_gets_there() {
+        let mut streams = Streams::default();
+        (0..8).for_each(|n| _ = streams.note(n * 128 * KIB, 128 * KIB));
+        let soon = streams.note(1024 * KIB, 128 * KIB).unwrap();
+        assert_eq!(soon.at_bytes + u64::from(soon.len_bytes), 1664 * KIB, "512 KiB ahead");
+        streams.cut(1600 * KIB);
+        assert_eq!(streams.note(1152 * KIB, 128 * KIB).unwrap().at_bytes, 1600 * KIB);
+        streams.cut(100 * KIB);
+        assert_eq!(streams.note(1280 * KIB, 128 * KIB).unwrap().at_bytes, 1408 * KIB, "not what was read");
+        assert_eq!(streams.asked_bytes(), 11 * 128 * KIB);
     }
 
     #[test]
@@ -151,20 +233,24 @@ mod tests {
         let mut streams = Streams::default();
         let mut read_ahead = [0u64; 4];
         for n in 0..64 {
-            for (which, window) in read_ahead.iter_mut().enumerate() {
+            for (which, bytes) in read_ahead.iter_mut().enumerate() {
                 let at = (which as u64) << 30;
-                *window = u64::from(streams.note(at + n * 4 * KIB, 4 * KIB).behind_bytes);
+                *bytes += streams.note(at + n * 4 * KIB, 4 * KIB).map_or(0, |soon| u64::from(soon.len_bytes));
             }
         }
-        assert_eq!(read_ahead, [256 * KIB; 4]);
+        // 256 KiB each, 128 KiB ahead.
+        assert!(read_ahead.iter().all(|bytes| (256 * KIB..=384 * KIB).contains(bytes)), "{read_ahead:?}");
     }
 
     #[test]
     fn a_record_behind_its_content_keeps_the_stream_going() {
         let mut streams = Streams::default();
-        let places = (0..100u64).flat_map(|n| [(n * 5 + 4) * KIB, n * 5 * KIB]);
-        let windows: Vec<u32> = places.map(|at| streams.note(at, KIB).behind_bytes).collect();
-        assert!(windows[2..].iter().all(|window| *window > 0), "{windows:?}");
+        for n in 0..100u64 {
+            let with_it = streams.note_record((n * 5 + 4) * KIB, KIB);
+            assert!(n == 0 || with_it.behind_bytes > 0, "record {n}");
+            let _started = streams.note(n * 5 * KIB, 4 * KIB);
+        }
+        assert_eq!(streams.streams.len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Layers, top-down: [`session`] (a mount from beginning to end), [`control`] (the socket through which `firn` talks to the
 //! daemon), [`mount`] (mount(2), fusermount3, options), [`device`] (the `/dev/fuse` transport), [`uring`] (the one over io_uring) and [`lead`] (the choice of its
-//! reader), [`adapter`] (requests to operations, without a transport), [`wire`] (bytes to requests and back). This crate
+//! reader), [`adapter`] (requests to operations, without a transport) and [`record`] (what passes through it, into files), [`wire`] (bytes to requests and back). This crate
 //! contains no file-system logic.
 
 pub mod adapter;
@@ -12,6 +12,7 @@ pub mod device;
 pub mod errno;
 pub mod lead;
 pub mod mount;
+pub mod record;
 pub mod session;
 pub mod uring;
 pub mod wakeful;
@@ -19,6 +20,7 @@ pub mod wire;
 
 pub use adapter::{Adapter, Handler, Notifier, Settings, Verdict};
 pub use mount::{MountError, MountOptions, MountRequest};
+pub use record::{RecordPlan, RecordStatus};
 pub use session::{
     Session, SessionConfig, SessionError, TransportChoice, become_io_flusher, default_threads,
 };

@@ -7,8 +7,10 @@
 
 use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
 use crate::control::{ErrorKind, OpError, Registry, Server};
+use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
+use crate::record::{self, RecordError, RecordPlan};
 use crate::uring::UringTransport;
 use crate::wire::abi::init;
 use firnfs::FsError;
@@ -64,6 +66,9 @@ pub enum SessionError {
     /// The control socket could not be made.
     #[error("cannot make the control socket: {0}")]
     Control(std::io::Error),
+    /// The recording could not be started.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The volume could not be closed: changes that were not synced may be lost.
     #[error("closing the volume failed: {0}")]
     Close(FsError),
@@ -126,15 +131,45 @@ impl<S: Engine + 'static> Session<S> {
     /// The mountpoint is unusable, mounting is not possible or not allowed, or the kernel's protocol is too old.
     pub fn mount(
         volume: Arc<Volume<S>>,
-        mut request: MountRequest,
+        request: MountRequest,
         config: SessionConfig,
     ) -> Result<Self, SessionError> {
+        Self::mount_recorded(volume, request, config, None)
+    }
+
+    /// As [`Session::mount`], and records all operations from the first one on.
+    ///
+    /// # Errors
+    /// As [`Session::mount`], or the recording cannot be started.
+    pub fn mount_recorded(
+        volume: Arc<Volume<S>>,
+        mut request: MountRequest,
+        config: SessionConfig,
+        record: Option<&RecordPlan>,
+    ) -> Result<Self, SessionError> {
         request.mountpoint = mount::prepare_mountpoint(&request.mountpoint)?;
+        let adapter = Arc::new(Adapter::new(volume, config.settings));
+        // Before the mount: its path may lead to what the mount is about to cover, where nobody answers yet.
+        if let Some(plan) = record {
+            record::operations::start_before_mount(&adapter, plan, config, &request.mountpoint)?;
+        }
+        Self::mount_adapter(Arc::clone(&adapter), request, config).inspect_err(|_| {
+            if let Some(plan) = record {
+                adapter.recorder().end();
+                let _gone_already = std::fs::remove_file(&plan.path);
+            }
+        })
+    }
+
+    fn mount_adapter(
+        adapter: Arc<Adapter<S>>,
+        request: MountRequest,
+        config: SessionConfig,
+    ) -> Result<Self, SessionError> {
         let transport = DeviceTransport::new(mount::mount(&request)?);
-        let begun = begin(volume, &transport, config).inspect_err(|_| {
+        let uring = begin(&adapter, &transport, config.transport).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
-        });
-        let (adapter, uring) = begun?;
+        })?;
         adapter.set_notifier(Arc::new(transport.clone()));
         let mut session = Self {
             adapter,
@@ -153,6 +188,12 @@ impl<S: Engine + 'static> Session<S> {
     /// The operations of the control socket; the caller may add more. An added operation must hold the volume weakly.
     pub fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
+    }
+
+    /// Reads the counts of requests, also while the session is served; `None` once the volume is being closed.
+    pub fn request_counts(&self) -> impl Fn() -> Option<Vec<RequestCount>> + Send + Sync + use<S> {
+        let adapter = Arc::downgrade(&self.adapter);
+        move || adapter.upgrade().map(|adapter| adapter.counters().list())
     }
 
     /// Calls `hook` after the unmount, before the volume is closed: for threads that use the volume. By the time that the
@@ -179,6 +220,7 @@ impl<S: Engine + 'static> Session<S> {
         // From now on the kernel may give the device number, and with it the socket's name, to the next mount.
         server.stop_listening();
         before_close.into_iter().for_each(|hook| hook());
+        adapter.recorder().end();
         let closed = adapter.close();
         // Dropping the last reference drops the volume and its device lock; only then is the volume released.
         drop(adapter);
@@ -229,6 +271,12 @@ impl<S: Engine + 'static> Session<S> {
         self.register("requests", "counts and times of FUSE requests since the mount", |adapter, _| {
             Ok(json!(adapter.counters().list()))
         });
+        record::operations::register(
+            &mut self.registry,
+            Arc::downgrade(&self.adapter),
+            config,
+            &self.request.mountpoint,
+        );
         let release = Arc::clone(&self.release);
         let help = "waits until the volume is closed after an unmount, at most timeout_ms (60000); tells whether it is";
         self.registry.register("await_release", help, move |request| {
@@ -256,19 +304,18 @@ impl<S: Engine + 'static> Session<S> {
     }
 }
 
-/// Makes the adapter and the queues of the transport, and answers INIT.
-#[allow(clippy::type_complexity)] // (adapter, queues if io_uring is used)
+/// Makes the queues over io_uring, if they are wanted, and answers INIT. Returns the queues if the kernel agreed on them.
 fn begin<S: Engine>(
-    volume: Arc<Volume<S>>,
+    adapter: &Adapter<S>,
     transport: &DeviceTransport,
-    config: SessionConfig,
-) -> Result<(Arc<Adapter<S>>, Option<UringTransport>), TransportError> {
-    let is_tried = match config.transport {
-        TransportChoice::Auto => never_waits_at_its_end(&volume),
+    choice: TransportChoice,
+) -> Result<Option<UringTransport>, TransportError> {
+    let is_tried = match choice {
+        TransportChoice::Auto => never_waits_at_its_end(adapter.volume()),
         TransportChoice::Uring => true,
         TransportChoice::Dev => false,
     };
-    let is_needed = config.transport == TransportChoice::Uring;
+    let is_needed = choice == TransportChoice::Uring;
     // Before INIT: once io_uring is agreed on, the kernel waits for its queues.
     let uring = match is_tried.then(|| UringTransport::new(transport.fd())) {
         Some(Err(error)) if is_needed => return Err(TransportError::Ring(error)),
@@ -279,14 +326,15 @@ fn begin<S: Engine>(
         Some(Ok(uring)) => Some(uring),
         None => None,
     };
-    let settings = Settings { over_uring: uring.is_some(), ..config.settings };
-    let adapter = Arc::new(Adapter::new(volume, settings));
-    transport.handshake(&*adapter)?;
+    if uring.is_some() {
+        adapter.offer_uring();
+    }
+    transport.handshake(adapter)?;
     let is_agreed = adapter.agreed().is_some_and(|agreed| agreed.flags & init::OVER_IO_URING != 0);
     if is_needed && !is_agreed {
         return Err(TransportError::NoRing);
     }
-    Ok((adapter, uring.filter(|_| is_agreed)))
+    Ok(uring.filter(|_| is_agreed))
 }
 
 /// Finds the mount in the table of mounts (a stat of the mountpoint itself would wait for workers that do not run yet).

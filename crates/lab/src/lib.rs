@@ -3,6 +3,8 @@
 //! [`micro`] is the micro benchmark (`firn bench micro`). It drives any POSIX directory through system calls, and firnfs also
 //! through its library. Unlike the core, the lab reads clocks, because it measures.
 //!
+//! [`mounted`] runs the papers' workloads on mounted directories (`firn bench DIR...`).
+//!
 //! [`hardware`] runs the file system on simulated machines and disks of the papers' time.
 //!
 //! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
@@ -14,6 +16,7 @@ pub mod coalescing;
 pub mod error;
 pub mod hardware;
 pub mod micro;
+pub mod mounted;
 pub mod plot;
 
 pub use error::LabError;

@@ -14,12 +14,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firnfs", &["firnfs-device", "firnfs-format"]),
     ("firnfs-volume", &["firnfs", "firnfs-device", "firnfs-format"]),
     ("firnfs-manage", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
+    ("firnfs-files", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-volume"]),
     ("firnfs-sim", &["firnfs-device"]),
     (
         "firnfs-torture",
         &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
     ),
-    ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume"]),
+    // What programs asked of a file system: it knows none.
+    ("firnfs-workload", &[]),
+    // Shows what it is sent: it knows no file system either.
+    ("firnfs-watch", &[]),
+    ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume", "firnfs-workload"]),
     (
         "firnfs-lab",
         &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
@@ -35,6 +40,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-sim",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-watch",
+            "firnfs-workload",
         ],
     ),
     (
@@ -48,6 +55,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-manage",
             "firnfs-torture",
             "firnfs-volume",
+            "firnfs-watch",
+            "firnfs-workload",
         ],
     ),
 ];

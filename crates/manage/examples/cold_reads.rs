@@ -212,7 +212,7 @@ fn salvage(device: &Arc<dyn Device>, home: Option<&Path>) -> Done {
     let size_bytes = device.geometry().size_bytes;
     let out: Arc<dyn Device> = Arc::new(FileDevice::create(&path, size_bytes, &FileOptions::default())?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    write_salvaged(&**device, salvaged, &out, &clock, &mut |_| {})?;
+    write_salvaged(&**device, salvaged, &out, &clock, &mut |_| true, &mut |_| {})?;
     std::fs::remove_file(path)?;
     Ok(())
 }

@@ -43,7 +43,9 @@ pub fn format_ffs(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsEr
         // leaves neither the old volume nor a new one.
         if !is_erased {
             is_erased = true;
-            for place in LogSuperblock::places(options.size_bytes).into_iter().chain([COPY_AT_BYTES]) {
+            let is_inside = |place: &u64| place + ERASED_BYTES as u64 <= options.size_bytes;
+            let places = LogSuperblock::places(options.size_bytes).into_iter().filter(is_inside);
+            for place in places.chain([COPY_AT_BYTES]) {
                 put(place, &[0; ERASED_BYTES])?;
             }
             device.flush().map_err(failed)?;

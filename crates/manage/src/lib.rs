@@ -6,12 +6,13 @@
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that no other process uses.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
-//! - `scrub`, `coalesce`, `trim`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
+//! - `scrub`, `coalesce`, `trim`, `grow`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
 
 mod check;
 mod coalesce;
 mod ffs_check;
 mod ffs_volume;
+mod grow;
 mod kind;
 mod log_volume;
 mod open;
@@ -25,6 +26,7 @@ mod trim;
 pub use check::check;
 pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
 pub use ffs_volume::{OpenFfsError, format_ffs, open_ffs};
+pub use grow::Grown;
 pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open};

@@ -1,7 +1,8 @@
 //! Services of a log-structured volume in use beyond files: checks, scrubs, and cleaning from outside.
 
+use crate::grow::Grown;
 use crate::scrub::{Scrub, Scrubbed};
-use crate::{check, coalesce, port, scrub, trim};
+use crate::{check, coalesce, grow, port, scrub, trim};
 use firnfs::FsError;
 use firnfs::check::Report;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Marked, Room};
@@ -80,6 +81,21 @@ pub trait LogVolume {
     /// # Errors
     /// `Io` also if the device does not discard; `ReadOnly`, `Corrupt`, `NoSpace` as a checkpoint.
     fn trim(&self, from: u64) -> Result<Trimmed, FsError>;
+
+    /// Begins what [`LogVolume::grow`] does, without waiting for the checkpoints that follow as they are due: the new segments
+    /// become clean then.
+    ///
+    /// # Errors
+    /// As [`LogVolume::grow`].
+    fn begin_growing(&self, size_bytes: u64) -> Result<(), FsError>;
+
+    /// Makes the volume larger while others use it, and its device, if that is an image file. When it returns, the new segments
+    /// are clean; after a crash before that the volume has the old size or the new one.
+    ///
+    /// # Errors
+    /// `Invalid` if the volume would not gain a segment; `Io` if the device cannot be that large; `ReadOnly`, `Corrupt`,
+    /// `NoSpace` as a checkpoint.
+    fn grow(&self, size_bytes: u64) -> Result<Grown, FsError>;
 }
 
 impl LogVolume for Volume<Lfs> {
@@ -112,5 +128,11 @@ impl LogVolume for Volume<Lfs> {
     }
     fn trim(&self, from: u64) -> Result<Trimmed, FsError> {
         trim::trim(self, from)
+    }
+    fn begin_growing(&self, size_bytes: u64) -> Result<(), FsError> {
+        grow::begin(self, size_bytes)
+    }
+    fn grow(&self, size_bytes: u64) -> Result<Grown, FsError> {
+        grow::grow(self, size_bytes)
     }
 }

@@ -26,6 +26,8 @@ struct Pace<'a> {
     /// Called with the number of bytes before each read; may wait. `false` stops all further reads.
     allow: &'a mut dyn FnMut(u64) -> bool,
     is_stopped: &'a Cell<bool>,
+    /// After a stop: the last reads need no permission.
+    is_ending: bool,
 }
 
 impl<'a> DeviceReads<'a> {
@@ -42,12 +44,15 @@ impl<'a> DeviceReads<'a> {
         allow: &'a mut dyn FnMut(u64) -> bool,
         is_stopped: &'a Cell<bool>,
     ) -> Self {
-        let pace = Some(Pace { allow, is_stopped });
+        let pace = Some(Pace { allow, is_stopped, is_ending: false });
         Self { depth_bytes: DEPTH_IN_USE_BYTES, pace, ..Self::new(device) }
     }
 
     fn may_read(&mut self, len_bytes: u32) -> bool {
-        let Some(Pace { allow, is_stopped }) = &mut self.pace else { return true };
+        let Some(Pace { allow, is_stopped, is_ending }) = &mut self.pace else { return true };
+        if *is_ending {
+            return true;
+        }
         if !is_stopped.get() && !allow(u64::from(len_bytes)) {
             is_stopped.set(true);
         }
@@ -84,5 +89,15 @@ impl DeviceReader for DeviceReads<'_> {
 
     fn depth_bytes(&self) -> u64 {
         self.depth_bytes
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.pace.as_ref().is_some_and(|pace| pace.is_stopped.get())
+    }
+
+    fn allow_last_reads(&mut self) {
+        if let Some(pace) = &mut self.pace {
+            pace.is_ending = true;
+        }
     }
 }

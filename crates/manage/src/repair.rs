@@ -50,6 +50,9 @@ pub struct Repaired {
 
 /// Checks the volume on a device and repairs the findings to which `decide` agrees. No other process may use the device.
 ///
+/// The repair of content that cannot be read ([`Finding::lost_bytes`]) fills it with zeros. If `decide` declines, reading that content
+/// goes on to fail, and its space stays on the accounts.
+///
 /// # Errors
 /// If there is nothing to check (see [`crate::check()`]), or if a write fails.
 pub fn repair(
@@ -65,7 +68,7 @@ pub fn repair(
     let mut after = before.clone();
     let mut actions: Vec<Action> = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let mut agreed = Vec::new();
+        let mut agreed: Vec<Finding> = Vec::new();
         for finding in after.findings.iter().filter(|finding| finding.severity() > Severity::Note) {
             let is_declined = |a: &Action| a.outcome == Outcome::Declined && a.finding == *finding;
             if actions.iter().any(is_declined) {
@@ -79,6 +82,9 @@ pub fn repair(
         }
         if agreed.is_empty() {
             break;
+        }
+        if agreed.iter().all(|finding| finding.lost_bytes == 0) {
+            facts.leave_lost();
         }
         actions.extend(round(device, clock, agreed, facts)?);
         let again = examine()?;

@@ -6,7 +6,7 @@ use crate::repair::{Repaired, repair};
 use firnfs::FsError;
 use firnfs::check::repair::Fixer;
 use firnfs::check::salvage::{Assumed, Salvaged, salvage};
-use firnfs::check::{CheckError, Progress};
+use firnfs::check::{CheckError, Finding, Progress};
 use firnfs::device_reader::{DeviceReader, Extent};
 use firnfs::lfs::{Geometry, Options};
 use firnfs::vfs::{AtimeMode, Vfs};
@@ -32,8 +32,8 @@ pub fn put_together(
     salvage(&mut DeviceReads::new(source), source.geometry().size_bytes, assumed, watch)
 }
 
-/// Writes a salvaged volume to a device of the same size, and repairs it there. The target device holds no valid
-/// volume until the end.
+/// Writes a salvaged volume to a device of the same size, and repairs there the findings to which `decide` agrees ([`repair`]). The
+/// target device holds no valid volume until the end.
 ///
 /// # Errors
 /// If live data cannot be read, or if a write fails.
@@ -42,6 +42,7 @@ pub fn write_salvaged(
     mut salvaged: Salvaged,
     out: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
+    decide: &mut dyn FnMut(&Finding) -> bool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Repaired, CheckError> {
     copy_segments(source, &salvaged, &**out)?;
@@ -58,7 +59,7 @@ pub fn write_salvaged(
         out.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes))).map_err(failed)?;
         out.flush().map_err(failed)?;
     }
-    repair(out, clock, &mut |_| true, watch)
+    repair(out, clock, decide, watch)
 }
 
 fn failed(error: DeviceError) -> FsError {

@@ -39,8 +39,10 @@ pub struct Scrubbed {
     pub report: Report,
     /// The scrub checked everything, all in one snapshot.
     pub is_complete: bool,
-    /// The caller stopped the scrub; it then has no findings.
+    /// The caller stopped the scrub: the report covers the part that was checked until then.
     pub is_stopped: bool,
+    /// Live bytes of the volume, of which the report's totals name those that were checked.
+    pub volume_live_bytes: u64,
 }
 
 /// Checks the volume while others use it.
@@ -50,9 +52,9 @@ pub struct Scrubbed {
 pub(crate) fn scrub(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrubbed, FsError> {
     let device = volume.device().ok_or(FsError::Unsupported("a scrub without a device"))?;
     let is_stopped = Cell::new(false);
-    let mut read = DeviceReads::paced(device, &mut *scrub.pace, &is_stopped);
     let mut attempt = 1;
     loop {
+        let mut read = DeviceReads::paced(device, &mut *scrub.pace, &is_stopped);
         let Snapshot { mut lfs, ticket, hold } =
             volume.run_quietly(|vfs, now| vfs.store_mut().hold_snapshot(now))?;
         let durable = volume.wait_durable(ticket);
@@ -61,17 +63,17 @@ pub(crate) fn scrub(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Result<Scrub
         }
         durable?;
         let device_bytes = device.geometry().size_bytes;
+        let volume_live_bytes = lfs.live_bytes();
         let mut report = check_still(&mut lfs, &mut read, device_bytes, scrub.depth, scrub.watch);
         let found = std::mem::take(&mut report.findings);
-        if is_stopped.get() {
-            end_hold(volume, hold)?;
-            return Ok(Scrubbed { report, is_complete: false, is_stopped: true });
-        }
+        // A stop while findings are looked at again must not make them look confirmed.
+        read.allow_last_reads();
         let (was_held, confirmed) = confirm(volume, hold, &mut lfs, &mut read, found)?;
-        let is_complete = was_held && confirmed.is_complete;
-        if is_complete || attempt >= ATTEMPTS {
+        let is_stopped = is_stopped.get();
+        let is_complete = was_held && confirmed.is_complete && !is_stopped;
+        if is_complete || is_stopped || attempt >= ATTEMPTS {
             report.findings = confirmed.findings;
-            return Ok(Scrubbed { report, is_complete, is_stopped: false });
+            return Ok(Scrubbed { report, is_complete, is_stopped, volume_live_bytes });
         }
         attempt += 1;
     }
@@ -108,9 +110,11 @@ pub(crate) fn make_writable(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Resu
     let is_stopped = Cell::new(false);
     let mut read = DeviceReads::paced(device, &mut *scrub.pace, &is_stopped);
     let device_bytes = device.geometry().size_bytes;
+    let volume_live_bytes = volume.run_quietly(|vfs, _| Ok(vfs.store().live_bytes()))?;
     let checked = check_recovered(&mut read, device_bytes, scrub.depth, scrub.watch);
     if is_stopped.get() {
-        return Ok(Scrubbed { report: Report::default(), is_complete: false, is_stopped: true });
+        let report = Report::default();
+        return Ok(Scrubbed { report, is_complete: false, is_stopped: true, volume_live_bytes });
     }
     let (report, end) = checked.map_err(|error| match error {
         CheckError::Fs(error) => error,
@@ -120,7 +124,7 @@ pub(crate) fn make_writable(volume: &Volume<Lfs>, scrub: &mut Scrub<'_>) -> Resu
         volume.run_quietly(|vfs, _| Ok(vfs.store_mut().allow_writes(end)?))?;
         volume.wake();
     }
-    Ok(Scrubbed { report, is_complete: true, is_stopped: false })
+    Ok(Scrubbed { report, is_complete: true, is_stopped: false, volume_live_bytes })
 }
 
 /// Ends the hold on the snapshot; true if it lasted until now.

@@ -31,11 +31,16 @@ pub(crate) fn trim(volume: &Volume<Lfs>, from: u64) -> Result<Trimmed, FsError> 
 fn free_emptied(volume: &Volume<Lfs>) -> Result<(), FsError> {
     volume.background()?;
     for _ in 0..CHECKPOINTS_TO_FREE {
-        volume.run_quietly(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
-        volume.until(|vfs| match vfs.store().read_only() {
-            Some(why) => Err(FsError::ReadOnly(why.to_owned())),
-            None => Ok((!vfs.store().is_checkpointing()).then_some(())),
-        })?;
+        checkpoint_and_wait(volume)?;
     }
     Ok(())
+}
+
+/// Writes a checkpoint and waits until it is durable.
+pub(crate) fn checkpoint_and_wait(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    volume.run_quietly(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
+    volume.until(|vfs| match vfs.store().read_only() {
+        Some(why) => Err(FsError::ReadOnly(why.to_owned())),
+        None => Ok((!vfs.store().is_checkpointing()).then_some(())),
+    })
 }

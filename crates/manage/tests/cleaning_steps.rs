@@ -69,6 +69,15 @@ impl Users {
         volume.write_all(*ino, at as u64, &bytes[at..end], false).unwrap();
     }
 
+    /// Changes a few bytes of every file.
+    fn change_each(&mut self, volume: &Volume<Lfs>) {
+        for (ino, bytes) in self.files.values_mut() {
+            let at = self.rng.random_range(0..bytes.len() - 100);
+            self.rng.fill(&mut bytes[at..at + 100]);
+            volume.write_all(*ino, at as u64, &bytes[at..at + 100], false).unwrap();
+        }
+    }
+
     fn assert_all_there(&self, volume: &Volume<Lfs>) {
         for (name, (ino, bytes)) in &self.files {
             let mut found = vec![0; bytes.len()];
@@ -123,4 +132,23 @@ fn nothing_synced_is_lost_however_users_and_the_cleaner_take_turns() {
         let cleaned = history(seed);
         assert!(cleaned > 500, "seed {seed}: {cleaned} segments cleaned");
     }
+}
+
+/// The batch of a pass is laid out in steps; users change every file in it between two of them.
+#[test]
+fn a_pass_of_the_cleaner_ends_although_users_take_all_that_is_left_of_its_batch() {
+    const FILES: usize = 4;
+    let device = new_device(16 << 20, 2048);
+    let (volume, _) = mount(&device, options());
+    let mut users = Users { rng: seeded(0, "taken away"), files: BTreeMap::new(), made: 0 };
+    (0..FILES).for_each(|n| users.make(&volume, format!("file{n}"), LARGE_BYTES / FILES));
+    volume.sync(Scope::All).unwrap();
+    volume.wait_for_work(0);
+    for _ in 0..3_000 {
+        users.change_each(&volume);
+        step(&volume);
+    }
+    let passes = volume.run_quietly(|vfs, _| Ok(vfs.store().counters().cleaner_passes)).unwrap();
+    assert!(passes > 10, "{passes} passes");
+    mount_after_crash(&device, volume, &users);
 }

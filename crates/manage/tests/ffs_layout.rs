@@ -7,9 +7,11 @@ use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{MemDevice, TraceDevice, TraceEntry};
 use firnfs_format::InodeNo;
 use firnfs_format::ffs::Tuning;
+use firnfs_format::ffs::inode::DINODE_BYTES;
 use firnfs_manage::{format_ffs, open_ffs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 8192;
@@ -172,6 +174,23 @@ fn only_full_clusters_are_written_as_one() {
     assert_eq!(requests(&made, &places, true), [1; 11]);
 }
 
+/// 4.4BSD's `cluster_write`: the device works while the program goes on writing.
+#[test]
+fn a_full_cluster_is_started_at_once_and_a_shorter_one_is_not() {
+    let made = make(tuning());
+    let ino = made.create(InodeNo::ROOT, "a", Kind::Regular);
+    made.sync();
+    made.device.take();
+    let written = || {
+        let places = made.places(ino);
+        requests(&made, &places, true)
+    };
+    made.write(ino, 0, 7 * BLOCK_BYTES);
+    assert_eq!(written(), [], "seven of eight blocks");
+    made.write(ino, 7 * BLOCK_BYTES, BLOCK_BYTES);
+    assert_eq!(written(), [8]);
+}
+
 #[test]
 fn a_close_writes_the_inode_once_and_leaves_content_delayed() {
     let made = make(tuning());
@@ -274,4 +293,25 @@ fn overwritten_blocks_are_written_although_their_indirect_blocks_have_left_memor
     let places = made.places(ino);
     assert_eq!(requests(&made, &places[30..31], true), [1]);
     made.volume.close().unwrap();
+}
+
+/// 4.4BSD reads the block of the inode table in which a new inode lies, since it changes a part of it; later inodes of that block find
+/// it in memory.
+#[test]
+fn a_create_reads_the_block_of_its_inode_if_that_is_not_in_memory() {
+    let made = make(tuning());
+    let inodes_per_block = BLOCK_BYTES / DINODE_BYTES as u64;
+    // The first create also reads the directory.
+    let first = made.create(InodeNo::ROOT, "first", Kind::Regular);
+    let mut seen = BTreeSet::from([first.0 / inodes_per_block]);
+    let mut read = 0;
+    for n in 0..3 * inodes_per_block {
+        made.device.take();
+        let ino = made.create(InodeNo::ROOT, &format!("f{n}"), Kind::Regular);
+        let reads = made.device.take().into_iter().filter(|entry| matches!(entry, TraceEntry::Read { .. }));
+        let is_new = seen.insert(ino.0 / inodes_per_block);
+        assert_eq!(reads.count(), usize::from(is_new), "file {n}, inode {ino}");
+        read += u64::from(is_new);
+    }
+    assert_eq!(read, 3);
 }

@@ -54,7 +54,7 @@ fn random_reads_fetch_little_more_than_they_ask_for() {
     });
     let (cost, _) = cost_of(places);
     println!("{cost:.3} bytes fetched for each asked for at random");
-    assert!(cost <= 1.1, "{cost:.3}");
+    assert!(cost <= 1.02, "{cost:.3}");
 }
 
 #[test]
@@ -62,6 +62,6 @@ fn reads_in_sequence_are_few_and_fetch_everything_once() {
     let (cost, reads) = cost_of((0..FILE_BYTES).step_by(READ_BYTES as usize));
     println!("{cost:.3} bytes fetched for each asked for in sequence, {reads} reads");
     assert!(cost <= 1.05, "{cost:.3}");
-    // Windows of 512 KiB: about 200, and a few for the beginning and for metadata.
-    assert!(reads <= 300, "{reads} reads");
+    // Steps of 128 KiB: about 800, and a few for the beginning and for metadata.
+    assert!(reads <= 850, "{reads} reads");
 }

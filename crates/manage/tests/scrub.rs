@@ -134,6 +134,42 @@ fn a_stopped_scrub_reads_no_more_and_releases_its_segments() {
     assert!(!volume.run(|vfs, _| Ok(vfs.store().is_held())).unwrap());
 }
 
+/// A read that the caller refused is no damage, whichever phase the stop meets; damage found before it is reported.
+#[test]
+fn a_scrub_that_is_stopped_at_any_read_reports_the_damage_found_until_then_and_no_other() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options::default());
+    let files = populate(&volume, 60);
+    let mut reads_in_all = 0;
+    scrub(&volume, Depth::Everything, |_| {
+        reads_in_all += 1;
+        true
+    });
+    assert!(reads_in_all > 10, "{reads_in_all}");
+    let stopped_at = |last: u64| {
+        let mut reads = 0;
+        scrub(&volume, Depth::Everything, |_| {
+            reads += 1;
+            reads <= last
+        })
+    };
+    let mut came_to_bytes = 0;
+    for last in 0..reads_in_all {
+        let done = stopped_at(last);
+        assert_eq!((done.report.findings, done.report.more_findings), (vec![], 0), "after {last} reads");
+        assert!(done.is_stopped && !done.is_complete, "after {last} reads");
+        let live_bytes = done.report.totals.live_bytes;
+        assert!(live_bytes >= came_to_bytes && live_bytes <= done.volume_live_bytes, "after {last} reads");
+        came_to_bytes = live_bytes;
+    }
+    assert!(came_to_bytes > 0);
+    damage(&*device, &volume, data(files[40], 3));
+    let found: Vec<_> = (0..reads_in_all).map(|last| stopped_at(last).report.findings).collect();
+    assert!(found.is_sorted_by_key(Vec::len) && found[0].is_empty(), "{found:?}");
+    let last = found.last().unwrap();
+    assert_eq!((last.len(), last[0].path.as_deref()), (1, Some(&b"/dir/file number 40"[..])), "{last:?}");
+}
+
 fn make_writable(volume: &Volume<Lfs>) -> Result<Scrubbed, FsError> {
     let (mut pace, mut watch) = (|_| true, |_| {});
     volume.make_writable(&mut Scrub { depth: Depth::Structure, pace: &mut pace, watch: &mut watch })

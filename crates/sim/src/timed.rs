@@ -287,6 +287,9 @@ impl<D: Device> Device for TimedDisk<D> {
         tag
     }
 
+    fn start_reads(&self) {
+        self.inner.start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         let request = self.queue.lock().tags.remove(&tag);
         if let Some(request) = request {

@@ -7,6 +7,7 @@
 //! It drives any [`Engine`](firnfs::engine::Engine) and names none. The crate `firnfs-manage` makes, opens, checks and repairs
 //! volumes of each kind, through the public methods of [`Volume`].
 
+mod ahead;
 mod allocate;
 mod never_waiting;
 mod reader;
@@ -19,4 +20,4 @@ pub use reader::Reader;
 pub use stalls::Stalls;
 #[cfg(shuttle)]
 pub use sync::lose_notifications;
-pub use volume::{BackgroundPromise, Volume};
+pub use volume::{BackgroundPromise, Freeze, Volume};

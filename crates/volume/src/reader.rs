@@ -1,52 +1,31 @@
 //! Reads the device: aligned, several reads at once, with the look-ahead that the store asked for.
 //!
 //! A caller with several reads submits them together and waits once: all fetches of one operation ([`Reader::fetch_all`]), all
-//! stretches of one read ([`Reader::carry_out`]). The reader keeps the bytes read beside them ([`Ahead`])
-//! in *windows*, and serves later reads from them. A window may be older than the device, whose blocks may have been rewritten:
-//! the store's verifier detects that, and the reader reads the device again. Bytes that the verifier cannot judge are always
-//! read from the device.
+//! stretches of one read ([`Reader::carry_out`]). What the store expects to be needed soon is submitted after them, and not waited
+//! for ([`Reader::start`]): whoever needs it first waits for it. Bytes read before they are needed are in `ahead`. They may
+//! be older than the device, whose blocks may have been rewritten. The store's verifier detects that, and the reader reads the
+//! device again; bytes that the verifier cannot judge go to the store with the token of their read ([`Reader::take_started`]), and
+//! the store drops what is stale. A read ahead that fails is forgotten: the error shows when the bytes are needed and read again.
 //!
 //! Callers: `volume` and `waiting`; outside this crate, callers that read a volume's device raw ([`Reader::exact`]).
 
+use crate::ahead::{PIECE_MAX_BYTES, ReadAhead, SOON_MAX_BYTES, Started, Window};
 use crate::never_waiting;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use firnfs::FsError;
 use firnfs::engine::Verify;
-use firnfs::fetch::{Ahead, Fetch};
+use firnfs::fetch::{Ahead, Fetch, Soon, Token};
 use firnfs::store::{Piece, ReadPlan};
-use firnfs_device::{AlignedBuf, Device, Request};
+use firnfs_device::{AlignedBuf, Completion, Device, Request, Tag};
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Windows that are kept.
-const WINDOWS: usize = 16;
-/// Stretches at least this long are read without look-ahead: a caller that asks for so much reads ahead by itself.
-const LARGE_BYTES: u64 = 64 << 10;
+/// If the caller reads ahead by itself, nothing is started for reads that are at least this long.
+const LARGE_BYTES: usize = 64 << 10;
 /// Longest single read.
 const READ_MAX_BYTES: u64 = 1 << 20;
 /// Fetches this close to each other become one read: the bytes between them cost less than a request.
 const GAP_BYTES: u64 = 4096;
-
-/// A stretch of the device that was read.
-#[derive(Clone)]
-struct Window {
-    at_bytes: u64,
-    data: Arc<AlignedBuf>,
-}
-
-impl Window {
-    fn end(&self) -> u64 {
-        self.at_bytes + self.data.len() as u64
-    }
-
-    /// The bytes of a range, if it lies inside.
-    fn range(&self, at_bytes: u64, len_bytes: u64) -> Option<&[u8]> {
-        let from = usize::try_from(at_bytes.checked_sub(self.at_bytes)?).ok()?;
-        self.data.get(from..from.checked_add(len_bytes as usize)?)
-    }
-}
 
 /// A read to be submitted: a range of the device. If a window covers its beginning, the read starts at the window's end: a disk
 /// with a head does not seek back.
@@ -75,15 +54,18 @@ impl Span {
     }
 }
 
+/// Reads that were submitted, each to be waited for.
+struct Submitted(Vec<(Span, Tag)>);
+
 /// See the module's head.
 pub struct Reader {
     device: Option<Arc<dyn Device>>,
     verifier: Arc<dyn Verify>,
     unit_bytes: u64,
-    size_bytes: u64,
-    /// The most recently used is last: a directory's window outlives those of its files, which come and go.
-    windows: Mutex<VecDeque<Window>>,
+    ahead: ReadAhead,
     ahead_max_bytes: AtomicU32,
+    /// The caller reads ahead by itself.
+    is_read_ahead_above: AtomicBool,
     before_blocking: Arc<OnceLock<fn()>>,
 }
 
@@ -100,9 +82,9 @@ impl Reader {
             device,
             verifier,
             unit_bytes: shape.map_or(512, |shape| u64::from(shape.logical_block_bytes.max(512))),
-            size_bytes: shape.map_or(0, |shape| shape.size_bytes),
-            windows: Mutex::default(),
+            ahead: ReadAhead::default(),
             ahead_max_bytes: AtomicU32::new(u32::MAX),
+            is_read_ahead_above: AtomicBool::new(false),
             before_blocking,
         }
     }
@@ -111,32 +93,49 @@ impl Reader {
         self.device.as_deref().ok_or_else(|| FsError::Io("the store has no device".to_owned()))
     }
 
-    /// Submits reads of aligned ranges together and waits for all of them; returns one answer for each range.
-    fn read_spans(&self, spans: &[Span]) -> Result<Vec<Result<Window, FsError>>, FsError> {
-        if spans.is_empty() {
-            return Ok(Vec::new());
-        }
-        never_waiting::ask()?;
-        let device = self.device()?;
+    fn about_to_block(&self) {
         if let Some(hook) = self.before_blocking.get() {
             hook();
         }
-        let submit = |span: &Span| {
+    }
+
+    /// Submits reads of aligned ranges together.
+    fn submit(&self, spans: Vec<Span>) -> Result<Submitted, FsError> {
+        if spans.is_empty() {
+            return Ok(Submitted(Vec::new()));
+        }
+        never_waiting::ask()?;
+        let device = self.device()?;
+        let submit = |span: Span| {
             let len_bytes = (span.end - span.start) as u32;
-            device.submit(Request::Read { at_bytes: span.start, len_bytes })
+            let tag = device.submit(Request::Read { at_bytes: span.start, len_bytes });
+            (span, tag)
         };
-        let tags: Vec<_> = spans.iter().map(submit).collect();
-        let answers = spans.iter().zip(tags).map(|(span, tag)| match device.wait(tag) {
-            Ok(Some(data)) => Ok(Window { at_bytes: span.start, data: Arc::new(data) }),
-            Ok(None) => Err(FsError::Io("the device returned no data".to_owned())),
-            Err(e) => Err(FsError::Io(e.to_string())),
-        });
-        Ok(answers.collect())
+        Ok(Submitted(spans.into_iter().map(submit).collect()))
+    }
+
+    /// Waits for reads; returns one answer for each range.
+    fn finish(&self, submitted: Submitted) -> Vec<(Span, Result<Window, FsError>)> {
+        let Some(device) = self.device.as_deref() else { return Vec::new() };
+        if !submitted.0.is_empty() {
+            self.about_to_block();
+        }
+        let answer = |(span, tag): (Span, Tag)| {
+            let window =
+                data_of(device.wait(tag)).map(|data| Window { at_bytes: span.start, data: Arc::new(data) });
+            (span, window)
+        };
+        submitted.0.into_iter().map(answer).collect()
     }
 
     /// Bounds the look-ahead, whatever the store asks for.
     pub fn limit_ahead(&self, ahead_max_bytes: u32) {
         self.ahead_max_bytes.store(ahead_max_bytes, Ordering::Relaxed);
+    }
+
+    /// The caller reads ahead by itself: nothing is started for its long reads.
+    pub fn leave_long_reads_alone(&self) {
+        self.is_read_ahead_above.store(true, Ordering::Relaxed);
     }
 
     /// A range with its look-ahead, aligned outwards and within the device.
@@ -146,52 +145,74 @@ impl Reader {
             (u64::from(ahead.before_bytes.min(most)), u64::from(ahead.behind_bytes.min(most)));
         let start = at_bytes.saturating_sub(before) / self.unit_bytes * self.unit_bytes;
         let needed = (at_bytes + len_bytes).next_multiple_of(self.unit_bytes);
-        let whole_units = self.size_bytes / self.unit_bytes * self.unit_bytes;
         // The range itself is kept even beyond the device's end, so that the device refuses it.
-        let end = (needed + behind.next_multiple_of(self.unit_bytes)).min(whole_units).max(needed);
+        let end = (needed + behind.next_multiple_of(self.unit_bytes)).min(self.whole_units()).max(needed);
         Span { start, end, has_ahead: ahead != Ahead::NONE, goes_on: None }
+    }
+
+    fn whole_units(&self) -> u64 {
+        let size_bytes = self.device.as_ref().map_or(0, |device| device.geometry().size_bytes);
+        size_bytes / self.unit_bytes * self.unit_bytes
     }
 
     /// The same for the next read of a stream, whose beginning may be in a window.
     fn span_in_stream(&self, at_bytes: u64, len_bytes: u64, ahead: Ahead) -> Span {
         let span = self.span(at_bytes, len_bytes, ahead);
-        let windows = self.windows.lock();
-        let contains = |w: &&Window| w.at_bytes <= at_bytes && at_bytes < w.end() && w.end() < span.end;
-        match windows.iter().rev().find(contains) {
-            Some(window) if ahead.before_bytes == 0 => {
-                Span { start: window.end(), goes_on: Some(window.clone()), ..span }
-            }
-            _ => span,
+        if ahead.before_bytes > 0 {
+            return span;
+        }
+        match self.ahead.window_before(at_bytes, span.end) {
+            Some(window) => Span { start: window.end(), goes_on: Some(window), ..span },
+            None => span,
         }
     }
 
     /// Reads everything that a store asked for at once, and verifies it; returns one answer for each fetch.
     pub fn fetch_all(&self, fetches: &[Fetch]) -> Vec<Result<Vec<u8>, FsError>> {
-        let mut answers: Vec<Option<Result<Vec<u8>, FsError>>> =
-            fetches.iter().map(|fetch| self.in_windows(fetch).map(Ok)).collect();
-        let mut missing: Vec<usize> = (0..fetches.len()).filter(|&at| answers[at].is_none()).collect();
+        let is_held = |fetch: &Fetch| {
+            self.verifier.notices_stale(&fetch.token)
+                && self.ahead.holds(fetch.at_bytes, u64::from(fetch.len_bytes))
+        };
+        let (held, mut missing): (Vec<usize>, Vec<usize>) =
+            (0..fetches.len()).partition(|&at| is_held(&fetches[at]));
         missing.sort_by_key(|&at| fetches[at].at_bytes);
         let (spans, span_of) = self.merge(fetches, &missing);
-        let read = match self.read_spans(&spans) {
-            Ok(read) => read,
+        let submitted = match self.submit(spans) {
+            Ok(submitted) => submitted,
             Err(why) => return fetches.iter().map(|_| Err(why.clone())).collect(),
         };
+        let mut answers: Vec<Option<Result<Vec<u8>, FsError>>> = fetches.iter().map(|_| None).collect();
+        for at in held {
+            answers[at] = Some(self.fetch_held(&fetches[at]));
+        }
+        let read = self.finish(submitted);
         for (&at, &span) in missing.iter().zip(&span_of) {
-            let fetch = &fetches[at];
-            answers[at] = Some(read[span].clone().and_then(|window| {
-                let bytes = spans[span].range(&window, fetch.at_bytes, u64::from(fetch.len_bytes));
+            let (fetch, (span, window)) = (&fetches[at], &read[span]);
+            answers[at] = Some(window.clone().and_then(|window| {
+                let bytes = span.range(&window, fetch.at_bytes, u64::from(fetch.len_bytes));
                 match self.verifier.verify(&fetch.token, &bytes) {
                     Ok(()) => Ok(bytes.into_owned()),
                     // The window may be older than the device.
-                    Err(_) if spans[span].goes_on.is_some() => self.again(fetch),
+                    Err(_) if span.goes_on.is_some() => self.again(fetch),
                     Err(why) => Err(why),
                 }
             }));
         }
-        let ahead = spans.iter().zip(&read).filter(|(span, _)| span.has_ahead);
-        self.keep(ahead.filter_map(|(_, window)| window.as_ref().ok().cloned()));
+        let ahead = read.into_iter().filter(|(span, _)| span.has_ahead);
+        ahead.filter_map(|(_, window)| window.ok()).for_each(|window| self.ahead.keep_beside(window));
         let never = || Err(FsError::Io("a fetch was not answered".to_owned()));
         answers.into_iter().map(|answer| answer.unwrap_or_else(never)).collect()
+    }
+
+    /// The bytes of a fetch, from windows if they verify.
+    fn fetch_held(&self, fetch: &Fetch) -> Result<Vec<u8>, FsError> {
+        let held = self.held(fetch.at_bytes, u64::from(fetch.len_bytes));
+        match held {
+            Some(bytes) if self.verifier.verify(&fetch.token, bytes.as_ref()).is_ok() => {
+                Ok(bytes.as_ref().to_vec())
+            }
+            _ => self.again(fetch),
+        }
     }
 
     /// Reads one fetch alone, ignoring the windows.
@@ -227,34 +248,107 @@ impl Reader {
         (spans, span_of)
     }
 
-    /// The bytes of a fetch, if a window holds them and they verify.
-    fn in_windows(&self, fetch: &Fetch) -> Option<Vec<u8>> {
-        if !self.verifier.notices_stale(&fetch.token) {
-            return None;
+    /// Starts reads that nobody waits for now. Those for which there is no room any more are waited for: they are the oldest, so
+    /// they are complete, unless the device is slower than everything that reads ahead.
+    fn start(&self, soon: &[Soon]) {
+        let Some(device) = self.device.as_deref() else { return };
+        if never_waiting::ask().is_err() && !self.ahead.has_room(soon) {
+            return;
         }
-        let window = self.window_with(fetch.at_bytes, u64::from(fetch.len_bytes))?;
-        let bytes = window.range(fetch.at_bytes, u64::from(fetch.len_bytes))?;
-        self.verifier.verify(&fetch.token, bytes).is_ok().then(|| bytes.to_vec())
-    }
-
-    /// The window that holds a range; it becomes the most recently used.
-    fn window_with(&self, at_bytes: u64, len_bytes: u64) -> Option<Window> {
-        let mut windows = self.windows.lock();
-        let inside = |w: &Window| at_bytes >= w.at_bytes && at_bytes + len_bytes <= w.end();
-        let found = windows.iter().rposition(inside)?;
-        let window = windows.remove(found)?;
-        windows.push_back(window.clone());
-        Some(window)
-    }
-
-    fn keep(&self, windows: impl Iterator<Item = Window>) {
-        let mut kept = self.windows.lock();
-        for window in windows {
-            if kept.len() >= WINDOWS {
-                kept.pop_front();
+        let most = self.ahead_max_bytes.load(Ordering::Relaxed).min(SOON_MAX_BYTES);
+        for soon in soon {
+            let len_bytes = u64::from(soon.len_bytes.min(most));
+            let start = soon.at_bytes / self.unit_bytes * self.unit_bytes;
+            let end = (soon.at_bytes + len_bytes).next_multiple_of(self.unit_bytes).min(self.whole_units());
+            let piece_bytes = match soon.token {
+                // The store can use only all of it.
+                Some(_) if soon.len_bytes > most => continue,
+                Some(_) => u64::from(SOON_MAX_BYTES) + 2 * self.unit_bytes,
+                None => PIECE_MAX_BYTES,
+            };
+            let mut at_bytes = start;
+            while at_bytes < end {
+                let len_bytes = piece_bytes.min(end - at_bytes) as u32;
+                if !self.ahead.holds(at_bytes, len_bytes.into()) {
+                    let tag = device.submit(Request::Read { at_bytes, len_bytes });
+                    let excess = self.ahead.add(Started { soon: *soon, at_bytes, len_bytes, tag });
+                    excess.into_iter().for_each(|oldest| self.retire(oldest));
+                }
+                at_bytes += u64::from(len_bytes);
             }
-            kept.push_back(window);
         }
+    }
+
+    /// Waits for a read that nobody has needed so far.
+    fn retire(&self, started: Started) {
+        let is_for_store = started.soon.token.is_some();
+        if let Ok(window) = self.land(started)
+            && !is_for_store
+        {
+            self.ahead.keep_streamed(window);
+        }
+    }
+
+    /// Waits for a read that was started.
+    fn land(&self, started: Started) -> Result<Window, FsError> {
+        let device = self.device()?;
+        self.about_to_block();
+        let data = data_of(device.wait(started.tag))?;
+        Ok(Window { at_bytes: started.at_bytes, data: Arc::new(data) })
+    }
+
+    /// Takes the reads started for the store that have the first byte of one of these fetches; returns the fetches that are left.
+    pub(crate) fn take_started(&self, fetches: &[Fetch]) -> (Vec<(Token, Started)>, Vec<Fetch>) {
+        if never_waiting::ask().is_err() {
+            return (Vec::new(), fetches.to_vec());
+        }
+        let mut taken: Vec<(Token, Started)> = Vec::new();
+        let mut left = Vec::new();
+        for fetch in fetches {
+            if taken.iter().any(|(_, read)| read.holds(fetch.at_bytes)) {
+                continue;
+            }
+            match self.ahead.take_of_store(fetch.at_bytes) {
+                Some(found) => taken.push(found),
+                None => left.push(*fetch),
+            }
+        }
+        (taken, left)
+    }
+
+    /// Waits for a read that was started for the store; `None` if it failed.
+    pub(crate) fn land_for_store(&self, token: &Token, started: Started) -> Option<Vec<u8>> {
+        let Soon { at_bytes, len_bytes, .. } = started.soon;
+        let window = self.land(started).ok()?;
+        let bytes = window.range(at_bytes, u64::from(len_bytes))?;
+        self.verifier.verify(token, bytes).is_ok().then(|| bytes.to_vec())
+    }
+
+    /// The bytes of a range from windows, and from reads that become windows, for which it waits; `None` if a part is missing.
+    fn held(&self, at_bytes: u64, len_bytes: u64) -> Option<Held> {
+        let window = self.window_at(at_bytes)?;
+        if window.range(at_bytes, len_bytes).is_some() {
+            return Some(Held::Inside { window, at_bytes, len_bytes });
+        }
+        let (mut bytes, mut window, end) = (Vec::new(), window, at_bytes + len_bytes);
+        loop {
+            let at = at_bytes + bytes.len() as u64;
+            bytes.extend_from_slice(window.range(at, window.end().min(end) - at)?);
+            if bytes.len() as u64 == len_bytes {
+                return Some(Held::Joined(bytes));
+            }
+            window = self.window_at(at_bytes + bytes.len() as u64)?;
+        }
+    }
+
+    fn window_at(&self, at_bytes: u64) -> Option<Window> {
+        if let Some(window) = self.ahead.window_at(at_bytes) {
+            return Some(window);
+        }
+        never_waiting::ask().ok()?;
+        let window = self.land(self.ahead.take_at(at_bytes)?).ok()?;
+        self.ahead.keep_streamed(window.clone());
+        Some(window)
     }
 
     /// Reads exactly that range, aligned outwards to the device's blocks; does not verify it.
@@ -262,18 +356,18 @@ impl Reader {
     /// # Errors
     /// `Io`.
     pub fn exact(&self, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>, FsError> {
-        let span = self.span(at_bytes, len_bytes, Ahead::NONE);
-        let window = self.read_spans(&[span])?.pop().unwrap_or_else(|| Err(FsError::NoData))?;
-        Ok(window.range(at_bytes, len_bytes).unwrap_or(&[]).to_vec())
+        let submitted = self.submit(vec![self.span(at_bytes, len_bytes, Ahead::NONE)])?;
+        let (_, window) = self.finish(submitted).pop().ok_or(FsError::NoData)?;
+        Ok(window?.range(at_bytes, len_bytes).unwrap_or(&[]).to_vec())
     }
 
-    /// Carries out a read plan: adjacent stretches become one read, and all reads are under way at once. Every block is
-    /// verified.
+    /// Carries out a read plan: adjacent stretches become one read, and all reads are under way at once, before those that are only
+    /// started. Every block is verified.
     ///
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn carry_out(&self, plan: &ReadPlan, out: &mut [u8]) -> Result<(), FsError> {
-        let mut waiting: Vec<(Run<'_>, Span)> = Vec::new();
+        let (mut held, mut missing): (Vec<Run<'_>>, Vec<Run<'_>>) = Default::default();
         let (mut at, mut done) = (0, 0);
         while at < plan.pieces.len() {
             if copy_memory(&plan.pieces[at], &mut out[done..]) {
@@ -281,62 +375,76 @@ impl Reader {
                 at += 1;
                 continue;
             }
-            let is_last = |count: usize| at + count == plan.pieces.len();
-            let mut run = Run { pieces: &plan.pieces[at..at + run_length(&plan.pieces[at..])], at_out: done };
-            let ends_plan = is_last(run.pieces.len());
+            let run = Run { pieces: &plan.pieces[at..at + run_length(&plan.pieces[at..])], at_out: done };
             at += run.pieces.len();
             done += run.len_out();
-            self.begin_in_windows(&mut run, out);
-            if let Some((start, end)) = run.place() {
-                let wants_ahead = ends_plan && end - start < LARGE_BYTES;
-                let ahead = if wants_ahead { plan.ahead } else { Ahead::NONE };
-                let span = match run.notices_stale(&*self.verifier) {
-                    true => self.span_in_stream(start, end - start, ahead),
-                    false => self.span(start, end - start, ahead),
-                };
-                waiting.push((run, span));
+            let count = run.pieces.iter().take_while(|piece| self.is_held(piece)).count();
+            let (first, rest) = run.split(count);
+            held.extend((!first.pieces.is_empty()).then_some(first));
+            missing.extend((!rest.pieces.is_empty()).then_some(rest));
+        }
+        let submitted = self.submit(self.spans(&missing))?;
+        if !self.is_read_ahead_above.load(Ordering::Relaxed) || plan.len_bytes() < LARGE_BYTES {
+            self.start(&plan.soon);
+            if missing.is_empty()
+                && !plan.soon.is_empty()
+                && let Some(device) = &self.device
+            {
+                device.start_reads();
             }
         }
-        let spans: Vec<Span> = waiting.iter().map(|(_, span)| span.clone()).collect();
-        let read = self.read_spans(&spans)?;
+        let stale: Vec<Run<'_>> = held.into_iter().filter_map(|run| self.copy_held(run, out)).collect();
+        let result = self.copy_read(&missing, submitted, out);
+        if stale.is_empty() {
+            return result;
+        }
+        let again = self.submit(self.spans(&stale))?;
+        result.and(self.copy_read(&stale, again, out))
+    }
+
+    fn spans(&self, runs: &[Run<'_>]) -> Vec<Span> {
+        let places = runs.iter().filter_map(Run::place);
+        places.map(|(start, end)| self.span(start, end - start, Ahead::NONE)).collect()
+    }
+
+    /// Whether a stretch can come from windows, now or once they are read.
+    fn is_held(&self, piece: &Piece) -> bool {
+        matches!(piece, Piece::Stored { token, at_bytes, stored_bytes, .. }
+            if self.verifier.notices_stale(token) && self.ahead.holds(*at_bytes, u64::from(*stored_bytes)))
+    }
+
+    /// Serves a run from windows; returns the rest of it from the first block on that is not there any more, or not the right one.
+    fn copy_held<'a>(&self, run: Run<'a>, out: &mut [u8]) -> Option<Run<'a>> {
+        let mut at_out = run.at_out;
+        for (nth, piece) in run.pieces.iter().enumerate() {
+            let (at_bytes, len_bytes) = stored(piece)?;
+            let target = &mut out[at_out..at_out + piece.len_bytes()];
+            let is_copied = self
+                .held(at_bytes, len_bytes)
+                .is_some_and(|bytes| self.copy_stored(piece, bytes.as_ref(), target).is_ok());
+            if !is_copied {
+                return Some(run.split(nth).1);
+            }
+            at_out += piece.len_bytes();
+        }
+        None
+    }
+
+    /// Waits for the reads of runs, and copies what was asked for.
+    fn copy_read(&self, runs: &[Run<'_>], submitted: Submitted, out: &mut [u8]) -> Result<(), FsError> {
         let mut result = Ok(());
-        for ((run, span), window) in waiting.iter().zip(read) {
+        for (run, (span, window)) in runs.iter().zip(self.finish(submitted)) {
             let copied = window.and_then(|window| {
-                if span.has_ahead {
-                    self.keep(std::iter::once(window.clone()));
-                }
                 run.pieces.iter().try_fold(run.at_out, |at_out, piece| {
                     let Some((at_bytes, len_bytes)) = stored(piece) else { return Ok(at_out) };
                     let target = &mut out[at_out..at_out + piece.len_bytes()];
-                    let copied = self.copy_stored(piece, &span.range(&window, at_bytes, len_bytes), target);
-                    if copied.is_err() && span.goes_on.is_some() {
-                        // The window may be older than the device.
-                        self.copy_stored(piece, &self.exact(at_bytes, len_bytes)?, target)?;
-                    } else {
-                        copied?;
-                    }
+                    self.copy_stored(piece, &span.range(&window, at_bytes, len_bytes), target)?;
                     Ok(at_out + piece.len_bytes())
                 })
             });
             result = result.and(copied.map(drop));
         }
         result
-    }
-
-    /// Serves as many of a run's first pieces as possible from windows; the rest stays in the run.
-    fn begin_in_windows(&self, run: &mut Run<'_>, out: &mut [u8]) {
-        while let Some((first, rest)) = run.pieces.split_first()
-            && let Piece::Stored { token, at_bytes, stored_bytes, .. } = first
-            && self.verifier.notices_stale(token)
-            && let Some(window) = self.window_with(*at_bytes, u64::from(*stored_bytes))
-        {
-            let target = &mut out[run.at_out..run.at_out + first.len_bytes()];
-            let block = window.range(*at_bytes, u64::from(*stored_bytes)).unwrap_or(&[]);
-            if self.copy_stored(first, block, target).is_err() {
-                return;
-            }
-            *run = Run { pieces: rest, at_out: run.at_out + first.len_bytes() };
-        }
     }
 
     /// Verifies the bytes of a stored piece, and copies the part that was asked for.
@@ -352,7 +460,43 @@ impl Reader {
     }
 }
 
+impl Drop for Reader {
+    /// Each request is waited for.
+    fn drop(&mut self) {
+        let Some(device) = &self.device else { return };
+        for started in self.ahead.take_all() {
+            let _nobody_needs_it = device.wait(started.tag);
+        }
+    }
+}
+
+/// The bytes of a range, read earlier.
+enum Held {
+    Inside { window: Window, at_bytes: u64, len_bytes: u64 },
+    Joined(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Inside { window, at_bytes, len_bytes } => {
+                window.range(*at_bytes, *len_bytes).unwrap_or(&[])
+            }
+            Self::Joined(bytes) => bytes,
+        }
+    }
+}
+
+fn data_of(completion: Completion) -> Result<AlignedBuf, FsError> {
+    match completion {
+        Ok(Some(data)) => Ok(data),
+        Ok(None) => Err(FsError::Io("the device returned no data".to_owned())),
+        Err(e) => Err(FsError::Io(e.to_string())),
+    }
+}
+
 /// Stored pieces that are adjacent on the device, and where their bytes go.
+#[derive(Clone, Copy)]
 struct Run<'a> {
     pieces: &'a [Piece],
     at_out: usize,
@@ -363,9 +507,12 @@ impl Run<'_> {
         self.pieces.iter().map(Piece::len_bytes).sum()
     }
 
-    /// Whether the first piece may come from a window, as the verifier says.
-    fn notices_stale(&self, verifier: &dyn Verify) -> bool {
-        matches!(self.pieces.first(), Some(Piece::Stored { token, .. }) if verifier.notices_stale(token))
+    /// Its first `count` pieces, and the others.
+    fn split(self, count: usize) -> (Self, Self) {
+        let (first, rest) = self.pieces.split_at(count);
+        let first = Self { pieces: first, at_out: self.at_out };
+        let rest = Self { pieces: rest, at_out: self.at_out + first.len_out() };
+        (first, rest)
     }
 
     /// Start and end on the device; `None` if nothing is left.

@@ -25,7 +25,7 @@ const OVERHEAD_BYTES: u64 = 8192;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Pass {
     /// Segments that became clean.
-    pub segments: u64,
+    pub segments_cleaned: u64,
     /// Blocks moved.
     pub moved_blocks: u64,
     /// Bytes of them, as stored.
@@ -41,7 +41,7 @@ impl Pass {
 
 impl AddAssign for Pass {
     fn add_assign(&mut self, other: Self) {
-        self.segments += other.segments;
+        self.segments_cleaned += other.segments_cleaned;
         self.moved_blocks += other.moved_blocks;
         self.moved_bytes += other.moved_bytes;
     }
@@ -67,11 +67,20 @@ impl Cleaner {
         self.ask("segwait", json!({ "timeout_ms": 0 }))
     }
 
-    /// Waits until a segment has been written since `room` was reported, a minute at most.
+    /// Waits until a segment has been written since `room` was reported, however long that takes.
     pub fn wait(&mut self, room: Room) -> Result<(), ClientError> {
-        let _room: Room = self.ask("segwait", json!({ "log_bytes": room.log_bytes }))?;
+        let segment_bytes = self.segments_page(0)?.segment_bytes;
+        let until_bytes = room.log_bytes.saturating_add(u64::from(segment_bytes));
+        // The daemon answers after a minute, if nothing was written. To clean again then would gain as little as before.
+        while self.ask::<Room>("segwait", json!({ "log_bytes": room.log_bytes }))?.log_bytes < until_bytes {}
         self.stubborn.clear();
         Ok(())
+    }
+
+    /// About how many segments can be clean as long as no file is deleted.
+    pub fn reachable(&mut self) -> Result<u64, ClientError> {
+        let (list, segment_bytes, _) = self.segments()?;
+        Ok(reachable(&list, segment_bytes))
     }
 
     /// Makes one pass, over at most that many segments.
@@ -95,7 +104,7 @@ impl Cleaner {
         let cleaned: Cleaned = self.ask("segclean", json!({ "segments": victims }))?;
         let is_clean = |state: &State| matches!(state, State::Clean | State::Empty);
         let pass = Pass {
-            segments: cleaned.states.iter().filter(|state| **state == State::Clean).count() as u64,
+            segments_cleaned: cleaned.states.iter().filter(|state| **state == State::Clean).count() as u64,
             moved_blocks: marked.fates.iter().filter(|fate| **fate == WireFate::Moved).count() as u64,
             moved_bytes: marked.moved_bytes,
         };
@@ -112,13 +121,17 @@ impl Cleaner {
         let mut list = Vec::new();
         let mut from = 0;
         loop {
-            let page: Segments = self.ask("segments", json!({ "from": from }))?;
+            let page = self.segments_page(from)?;
             list.extend(page.list);
             match page.next {
                 Some(next) => from = next,
                 None => return Ok((list, page.segment_bytes, page.now_ns)),
             }
         }
+    }
+
+    fn segments_page(&mut self, from: u64) -> Result<Segments, ClientError> {
+        self.ask("segments", json!({ "from": from }))
     }
 
     /// The live blocks of a segment, as far as a cleaner can tell.
@@ -153,6 +166,20 @@ fn is_worthwhile(segment: &Segment, segment_bytes: u32) -> bool {
     live_bytes > 0 && dead_bytes > live_bytes / 64 + OVERHEAD_BYTES
 }
 
+/// How many segments are clean once the live bytes of all others that are worth cleaning are packed into as few as possible. The
+/// summaries take their share of those.
+fn reachable(list: &[Segment], segment_bytes: u32) -> u64 {
+    let may_move =
+        |s: &&Segment| s.in_use && !s.busy && (s.live_bytes == 0 || is_worthwhile(s, segment_bytes));
+    let clean = list.iter().filter(|s| !s.in_use).count() as u64;
+    let emptied = list.iter().filter(may_move).count() as u64;
+    let live_bytes: u64 = list.iter().filter(may_move).map(|s| u64::from(s.live_bytes)).sum();
+    let room_bytes = u64::from(segment_bytes)
+        - u64::from(segment_bytes / 64)
+        - OVERHEAD_BYTES.min(u64::from(segment_bytes / 4));
+    clean + emptied.saturating_sub(live_bytes.div_ceil(room_bytes.max(1)))
+}
+
 fn candidate(segment: &Segment) -> Candidate {
     Candidate {
         segment: SegmentId(segment.segment),
@@ -160,5 +187,33 @@ fn candidate(segment: &Segment) -> Candidate {
         written: TimeNs(segment.written_ns),
         youngest: TimeNs(segment.youngest_ns),
         log: segment.log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT_BYTES: u32 = 1 << 20;
+
+    fn segment(live_share: f64, in_use: bool, busy: bool) -> Segment {
+        let live_bytes = (f64::from(SEGMENT_BYTES) * live_share) as u32;
+        Segment { segment: 0, in_use, busy, live_bytes, written_ns: 0, youngest_ns: 0, log: 0 }
+    }
+
+    #[test]
+    fn only_dead_space_outside_busy_and_full_segments_can_become_clean() {
+        let of = |list: &[Segment]| reachable(list, SEGMENT_BYTES);
+        let clean = vec![segment(0.0, false, false); 3];
+        assert_eq!(of(&clean), 3);
+        // Ten that are half full fit into six: five of live data, and the summaries.
+        assert_eq!(of(&[clean.clone(), vec![segment(0.5, true, false); 10]].concat()), 3 + 4);
+        assert_eq!(of(&[clean.clone(), vec![segment(0.0, true, false); 10]].concat()), 3 + 10);
+        assert_eq!(of(&[clean.clone(), vec![segment(0.5, true, true); 10]].concat()), 3, "being written");
+        assert_eq!(
+            of(&[clean, vec![segment(0.99, true, false); 1000]].concat()),
+            3,
+            "no gain in any of them"
+        );
     }
 }

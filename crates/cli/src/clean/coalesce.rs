@@ -40,7 +40,7 @@ struct Summary {
     /// These files and directories, with the reason and the seams left in them.
     left: Vec<String>,
     /// Files and directories that could not be read, with the reasons.
-    failed: Vec<String>,
+    errors: Vec<String>,
 }
 
 /// Runs the command.
@@ -69,12 +69,12 @@ pub(super) fn run(path: &Path, json: bool, output: &mut Output) -> Done {
         if more > 0 {
             writeln!(out, "- and {} more", Count(more as u64))?;
         }
-        summary.failed.iter().try_for_each(|why| writeln!(out, "! {why}"))
+        summary.errors.iter().try_for_each(|why| writeln!(out, "! {why}"))
     })?;
-    if let Some(first) = summary.failed.first() {
+    if let Some(first) = summary.errors.first() {
         return Err(Failure::failed(format!(
             "{} could not be put in order, the first: {first}",
-            summary.failed.len()
+            summary.errors.len()
         )));
     }
     if summary.short > 0 {
@@ -101,7 +101,7 @@ fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> R
             Err(ClientError::Refused(OpError { kind: ErrorKind::Failed, message, errno, .. })) => {
                 // The file was removed during the request.
                 if errno.as_deref() != Some("ENOENT") {
-                    summary.failed.push(format!("{}: {message}", path.display()));
+                    summary.errors.push(format!("{}: {message}", path.display()));
                 }
             }
             other => other?,
@@ -117,7 +117,7 @@ fn walk(client: &mut Client, path: &Path, summary: &mut Summary, bar: &Bar) -> R
 fn children(path: &Path, summary: &mut Summary) -> Vec<PathBuf> {
     let listed = fs::read_dir(path).and_then(|list| list.map(|entry| entry.map(|e| e.path())).collect());
     let mut children: Vec<PathBuf> = listed.unwrap_or_else(|why: std::io::Error| {
-        summary.failed.push(format!("{}: {why}", path.display()));
+        summary.errors.push(format!("{}: {why}", path.display()));
         Vec::new()
     });
     children.reverse();

@@ -7,21 +7,27 @@
 mod cleaner;
 mod coalesce;
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use crate::port::wire::Room;
 use crate::progress::Bar;
+use crate::sizes::{Bytes, Count};
 use clap::{ArgGroup, Args};
 use cleaner::{Cleaner, Pass};
 use firnfs::clean::Policy;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Passes without progress after which a goal counts as unreachable.
+/// Passes that moved nothing after which there is nothing left to clean.
 const IDLE_PASSES: u32 = 3;
+/// Passes without a further clean segment after which more of them would only rewrite the log. A pass over segments that are
+/// 97% live frees half a segment: some passes in a row may gain nothing although the next one does. Where users write as much as
+/// passes clean, these gain nothing either.
+const FRUITLESS_PASSES: u32 = 8;
 /// Pause after a pass without progress: writes and checkpoints may be under way.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -39,12 +45,15 @@ Examples:
 
 Without a goal it waits for writes and keeps segments clean: twice as many as the daemon's own limit, below
 which the daemon cleans by itself. The daemon checks every request: stopping or killing this command
-at any point is safe. Exit code 1 means that --until could not be reached."))]
+at any point is safe. Segments can be clean only as far as files leave space: --until refuses a number
+that cannot be reached, and says which can. Cleaning ends when passes gain no clean segments any more.
+Exit code 1 means that --until could not be reached."))]
 pub struct CleanArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// How the segments to clean are chosen
-    #[arg(long, default_value_t = Policy::default())]
+    #[arg(long, default_value_t = Policy::default(), add = values::policies())]
     pub policy: Policy,
     /// Clean at most N segments
     #[arg(long, value_name = "N", group = "goal", value_parser = clap::value_parser!(u64).range(1..))]
@@ -74,7 +83,34 @@ struct Summary {
     #[serde(flatten)]
     total: Pass,
     /// How much room there is now; null if the volume was unmounted.
+    #[serde(serialize_with = "room_view")]
     room: Option<Room>,
+}
+
+/// The room in the words of the other commands; the words of the port are older.
+#[derive(Serialize)]
+struct RoomView {
+    /// Bytes written to the log since mkfs.
+    log_bytes: u64,
+    /// Segments of the volume.
+    segments: u64,
+    /// Clean segments.
+    segments_clean: u64,
+    /// Those of them that can be written now; the others wait for a checkpoint.
+    segments_ready: u64,
+    /// The daemon cleans by itself below this many.
+    segments_low: u64,
+}
+
+fn room_view<S: Serializer>(room: &Option<Room>, serializer: S) -> Result<S::Ok, S::Error> {
+    let view = room.map(|Room { log_bytes, segments, clean, ready, low }| RoomView {
+        log_bytes,
+        segments,
+        segments_clean: clean,
+        segments_ready: ready,
+        segments_low: low,
+    });
+    view.serialize(serializer)
 }
 
 /// When to stop.
@@ -100,23 +136,29 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
         _ if args.once => Goal::Once,
         _ => Goal::Forever,
     };
+    let mut cleaner = Cleaner::new(client, args.policy);
+    if let Goal::Until(wanted) = goal {
+        refuse_unreachable(&mut cleaner, wanted)?;
+    }
     let mut summary =
         Summary { policy: args.policy.to_string(), passes: 0, total: Pass::default(), room: None };
     let bar = match goal {
         Goal::Segments(_) | Goal::Until(_) => Bar::of_steps(),
         Goal::Once | Goal::Forever => Bar::endless(),
     };
-    let cleaned = clean(&mut Cleaner::new(client, args.policy), &goal, &mut summary, &bar);
+    let cleaned = clean(&mut cleaner, &goal, &mut summary, &bar);
     drop(bar);
     match cleaned {
         // The daemon has said, or the mount table shows, that the volume is unmounted: the cleaner's work is over.
-        Err(_) if matches!(goal, Goal::Forever) && !is_mounted(&mount) => summary.room = None,
+        Err(error) if matches!(goal, Goal::Forever) && (is_closing(&error) || !is_mounted(&mount)) => {
+            summary.room = None;
+        }
         other => other.map_err(|e| failure_of(&e))?,
     }
     output.show(args.json, &summary, |out| {
         let total = &summary.total;
-        writeln!(out, "{} segments cleaned with {}", total.segments, summary.policy)?;
-        writeln!(out, "{} blocks moved, {}", total.moved_blocks, crate::sizes::Bytes(total.moved_bytes))?;
+        writeln!(out, "{} segments cleaned with {}", total.segments_cleaned, summary.policy)?;
+        writeln!(out, "{} blocks moved, {}", total.moved_blocks, Bytes(total.moved_bytes))?;
         match summary.room {
             Some(room) => writeln!(out, "{} of {} segments are clean", room.clean, room.segments),
             None => Ok(()),
@@ -124,18 +166,20 @@ pub fn run(args: &CleanArgs, output: &mut Output) -> Done {
     })?;
     match (goal, summary.room) {
         (Goal::Until(clean), Some(room)) if room.clean < clean => {
-            let message = format!("only {} segments are clean; cleaning more would gain nothing", room.clean);
-            Err(Failure::failed(message).advise("ask for fewer, or delete some files"))
+            let message =
+                format!("only {} segments are clean, and further passes gain nothing", Count(room.clean));
+            Err(Failure::failed(message)
+                .advise("ask for fewer, delete some files, or wait until less is written"))
         }
         _ => Ok(()),
     }
 }
 
 fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -> Result<(), ClientError> {
-    let mut idle_passes = 0;
+    let mut gain = Gain::default();
     loop {
         let at_most = match goal {
-            Goal::Segments(count) => count.saturating_sub(summary.total.segments),
+            Goal::Segments(count) => count.saturating_sub(summary.total.segments_cleaned),
             _ => u64::MAX,
         };
         let room = cleaner.room()?;
@@ -144,32 +188,75 @@ fn clean(cleaner: &mut Cleaner, goal: &Goal, summary: &mut Summary, bar: &Bar) -
         let is_reached = match goal {
             Goal::Until(clean) => room.clean >= *clean,
             Goal::Segments(_) => at_most == 0,
-            Goal::Once => false,
+            Goal::Once => summary.passes > 0 || gain.idle_passes > 0,
             Goal::Forever => room.clean >= 2 * room.low,
         };
+        gain.look(room.clean);
         match goal {
-            Goal::Forever if is_reached => {
+            Goal::Forever if is_reached || gain.is_over() || gain.idle_passes > 0 => {
                 cleaner.wait(room)?;
+                gain = Gain::default();
                 continue;
             }
-            _ if is_reached => return Ok(()),
+            _ if is_reached || gain.is_over() => return Ok(()),
+            _ if gain.idle_passes > 0 => std::thread::sleep(PAUSE),
             _ => {}
         }
         let pass = cleaner.pass(at_most)?;
         summary.passes += u64::from(!pass.is_idle());
         summary.total += pass;
-        idle_passes = if pass.is_idle() { idle_passes + 1 } else { 0 };
-        match goal {
-            Goal::Once => {
-                summary.room = Some(cleaner.room()?);
-                return Ok(());
-            }
-            Goal::Forever if pass.is_idle() => cleaner.wait(room)?,
-            _ if idle_passes >= IDLE_PASSES => return Ok(()),
-            _ if pass.is_idle() => std::thread::sleep(PAUSE),
-            _ => {}
+        gain.count(&pass);
+    }
+}
+
+/// Whether passes still gain clean segments.
+#[derive(Default)]
+struct Gain {
+    /// Most segments that were clean so far.
+    most_clean: u64,
+    /// Passes since there were more than ever before.
+    fruitless_passes: u32,
+    /// Passes in a row that moved nothing.
+    idle_passes: u32,
+}
+
+impl Gain {
+    /// Before each pass: that many are clean.
+    fn look(&mut self, clean: u64) {
+        if clean > self.most_clean {
+            (self.most_clean, self.fruitless_passes) = (clean, 0);
         }
     }
+
+    fn count(&mut self, pass: &Pass) {
+        self.fruitless_passes += 1;
+        self.idle_passes = if pass.is_idle() { self.idle_passes + 1 } else { 0 };
+    }
+
+    fn is_over(&self) -> bool {
+        self.fruitless_passes >= FRUITLESS_PASSES || self.idle_passes >= IDLE_PASSES
+    }
+}
+
+/// Refuses a number of clean segments that no cleaning can reach.
+fn refuse_unreachable(cleaner: &mut Cleaner, wanted: u64) -> Done {
+    let room = cleaner.room().map_err(|e| failure_of(&e))?;
+    let reachable = cleaner.reachable().map_err(|e| failure_of(&e))?.max(room.clean);
+    if wanted <= reachable {
+        return Ok(());
+    }
+    let message = format!(
+        "--until {wanted}: about {} of the {} segments can be clean; {} are now",
+        Count(reachable),
+        Count(room.segments),
+        Count(room.clean)
+    );
+    Err(Failure::failed(message).advise("ask for fewer, or delete some files"))
+}
+
+/// Whether the daemon says that the volume is being closed. Its socket may still be there then.
+fn is_closing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refused) if refused.kind == ErrorKind::Closing)
 }
 
 /// Whether the mount still exists and its daemon is alive.
@@ -178,8 +265,9 @@ fn is_mounted(mount: &firnfs_fuse::mount::table::Mount) -> bool {
 }
 
 fn show(bar: &Bar, goal: &Goal, summary: &Summary, room: Room) {
-    let cleaned = summary.total.segments;
-    let message = format_args!("{cleaned} segments cleaned, {} of {} clean", room.clean, room.segments);
+    let cleaned = summary.total.segments_cleaned;
+    let moved = Bytes(summary.total.moved_bytes);
+    let message = format_args!("{cleaned} emptied, {moved} moved, {} of {} clean", room.clean, room.segments);
     match goal {
         Goal::Segments(count) => bar.show(cleaned, *count, message),
         Goal::Until(count) => bar.show(room.clean, *count, message),

@@ -1,7 +1,7 @@
 //! `firn dump` of a Fast File System: the superblock and its copies, the groups, one inode. As stored: nothing is recovered or repaired.
 
 use super::DumpArgs;
-use super::views::uuid_text;
+use super::views::{kind_name, uuid_text};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::output::Output;
@@ -38,11 +38,11 @@ struct Overview {
     max_blocks_per_group: u32,
     policies: Vec<String>,
     /// The volume was unmounted; null if the first superblock is damaged.
-    clean: Option<bool>,
+    cleanly_unmounted: Option<bool>,
     mounts: u32,
     /// Groups whose copy of the superblock is damaged.
     damaged_copies: Vec<u32>,
-    groups: Vec<GroupView>,
+    descriptors: Vec<GroupView>,
 }
 
 /// A group's descriptor.
@@ -54,7 +54,7 @@ struct GroupView {
     data_frag: u32,
     frags: u32,
     /// Why it has no descriptor, or null.
-    damaged: Option<String>,
+    error: Option<String>,
     directories: u32,
     free_blocks: u32,
     free_frags: u32,
@@ -66,8 +66,8 @@ struct GroupView {
 struct InodeView {
     inode: u64,
     group: u32,
-    /// DT_* number; 0 = free.
-    kind: u8,
+    /// File type, or `free`.
+    kind: &'static str,
     mode: String,
     links: u32,
     uid: u32,
@@ -98,14 +98,14 @@ struct Volume {
 ///
 /// # Errors
 /// It cannot be read; the part belongs to a log.
-pub fn run(path: &Path, args: &DumpArgs, output: &mut Output) -> Done {
+pub fn run(path: &Path, args: &DumpArgs, inode: Option<u64>, output: &mut Output) -> Done {
     let part = &args.part;
     if part.segment.is_some() || part.checkpoint || part.ifile {
         return Err(Failure::usage("a Fast File System has no segments, checkpoints or ifile")
             .advise("without options, dump shows its groups; --inode N shows an inode"));
     }
     let volume = Volume::open(path)?;
-    match part.inode {
+    match inode {
         Some(number) => {
             let view = volume.inode(number)?;
             output.show(args.json, &view, |out| inode_text(out, &view))
@@ -170,10 +170,10 @@ impl Volume {
             rotdelay_ms: tuning.rotdelay_ms,
             max_blocks_per_group: tuning.max_blocks_per_group,
             policies: policies(tuning),
-            clean: (!self.is_first_damaged).then_some(self.sb.state == State::Clean),
+            cleanly_unmounted: (!self.is_first_damaged).then_some(self.sb.state == State::Clean),
             mounts: self.sb.mounts,
             damaged_copies,
-            groups: (0..layout.groups).map(|group| self.group(layout, group)).collect::<Done<_>>()?,
+            descriptors: (0..layout.groups).map(|group| self.group(layout, group)).collect::<Done<_>>()?,
         })
     }
 
@@ -187,7 +187,7 @@ impl Volume {
             first_frag,
             data_frag: first_frag + layout.data_at(group),
             frags: layout.frags_in(group),
-            damaged: decoded.err().map(|why| why.to_string()),
+            error: decoded.err().map(|why| why.to_string()),
             directories: summary.dirs,
             free_blocks: summary.free_blocks,
             free_frags: summary.free_frags,
@@ -211,7 +211,7 @@ impl Volume {
         Ok(InodeView {
             inode: number,
             group,
-            kind: inode.kind,
+            kind: if inode.kind == 0 { "free" } else { kind_name(inode.kind) },
             mode: format!("{:04o}", inode.mode),
             links: inode.nlink,
             uid: inode.uid,
@@ -234,7 +234,7 @@ impl Volume {
 fn overview_text(out: &mut dyn Write, view: &Overview) -> io::Result<()> {
     let label = if view.label.is_empty() { "(none)" } else { &view.label };
     writeln!(out, "superblock: a Fast File System, label {label}, uuid {}", view.uuid)?;
-    let state = match view.clean {
+    let state = match view.cleanly_unmounted {
         Some(true) => "unmounted cleanly",
         Some(false) => "mounted, or not unmounted",
         None => "first superblock damaged",
@@ -262,9 +262,9 @@ fn overview_text(out: &mut dyn Write, view: &Overview) -> io::Result<()> {
         "{:>6} {:>10} {:>10} {:>11} {:>11} {:>11} {:>11}",
         "group", "fragment", "data", "directories", "free blocks", "frags", "inodes"
     )?;
-    for group in &view.groups {
+    for group in &view.descriptors {
         write!(out, "{:>6} {:>10} {:>10} ", group.group, group.first_frag, group.data_frag)?;
-        match &group.damaged {
+        match &group.error {
             Some(why) => writeln!(out, "{why}")?,
             None => writeln!(
                 out,
@@ -277,7 +277,7 @@ fn overview_text(out: &mut dyn Write, view: &Overview) -> io::Result<()> {
 }
 
 fn inode_text(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
-    if view.kind == 0 {
+    if view.kind == "free" {
         return writeln!(
             out,
             "inode {} of group {}: free, generation {}",
@@ -286,7 +286,7 @@ fn inode_text(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
     }
     writeln!(
         out,
-        "inode {} of group {}: type {}, mode {}, {} links, owner {}:{}, {} bytes in {} fragments, generation {}",
+        "inode {} of group {}: {}, mode {}, {} links, owner {}:{}, {} bytes in {} fragments, generation {}",
         view.inode,
         view.group,
         view.kind,

@@ -2,6 +2,7 @@
 //! device.
 
 mod fast;
+mod inode_arg;
 mod tables;
 pub mod text;
 pub mod views;
@@ -15,6 +16,7 @@ use clap::Args;
 use firnfs_device::{Access, FileDevice, FileOptions, Lock};
 use firnfs_format::SegmentId;
 use firnfs_manage::{VolumeKind, kind_of};
+use inode_arg::InodeArg;
 use std::path::{Path, PathBuf};
 use tables::Tables;
 use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
@@ -25,6 +27,7 @@ use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
   firn dump disk.img                  superblock and checkpoints
   firn dump disk.img --segment 3      every partial segment of segment 3, block by block
   firn dump disk.img --inode 1        the root directory's inode and its blocks
+  firn dump disk.img --inode /a/file  the inode of a file, and where its blocks are
   firn dump disk.img --ifile --json   inode map and segment usage, for scripts
 
 Of a Fast File System it shows the superblock and the groups, or one inode (--inode).
@@ -49,9 +52,9 @@ pub struct PartArgs {
     /// One segment: its usage and every partial segment with its blocks
     #[arg(long, value_name = "N")]
     pub segment: Option<u64>,
-    /// One inode: its record and every block
-    #[arg(long, value_name = "N")]
-    pub inode: Option<u64>,
+    /// One inode, by number or by a path from the root of the volume: its record and every block
+    #[arg(long, value_name = "N|PATH", value_parser = inode_arg::parse)]
+    pub inode: Option<InodeArg>,
     /// Both checkpoint slots in full
     #[arg(long)]
     pub checkpoint: bool,
@@ -67,14 +70,22 @@ struct Overview {
     slots: Vec<SlotView>,
 }
 
+/// The output of `--checkpoint`.
+#[derive(serde::Serialize)]
+struct Checkpoints {
+    slots: Vec<SlotView>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// The volume cannot be found or read, or the requested structure does not exist.
 pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
-    let path = image_of(&args.image)?;
+    let (path, mountpoint) = image_of(&args.image)?;
+    let number = |inode: &InodeArg| inode.number(&path, mountpoint.as_deref());
+    let inode = args.part.inode.as_ref().map(number).transpose()?;
     if is_fast(&path)? {
-        return fast::run(&path, args, output);
+        return fast::run(&path, args, inode, output);
     }
     let image = Image::open(&path)?;
     let segment_bytes = image.superblock.segment_bytes;
@@ -82,12 +93,12 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
     if let Some(number) = part.segment {
         let view = SegmentView::new(&image, &tables(&image), SegmentId(number))?;
         output.show(args.json, &view, |out| text::segment(out, &view, segment_bytes))
-    } else if let Some(number) = part.inode {
+    } else if let Some(number) = inode {
         let view = InodeView::new(&image, &tables(&image), number)?;
         output.show(args.json, &view, |out| text::inode(out, &view))
     } else if part.checkpoint {
-        let slots = views::slots(&image);
-        output.show(args.json, &slots, |out| text::slots(out, &slots))
+        let view = Checkpoints { slots: views::slots(&image) };
+        output.show(args.json, &view, |out| text::slots(out, &view.slots))
     } else if part.ifile {
         let view = IfileView::new(&image, &tables(&image))?;
         output.show(args.json, &view, |out| text::ifile(out, &view, segment_bytes))
@@ -115,11 +126,11 @@ fn tables(image: &Image) -> Tables<'_> {
     tables
 }
 
-/// The device to read: a mount's source, or the path itself.
-fn image_of(path: &Path) -> Done<PathBuf> {
+/// The device to read: a mount's source with its mountpoint, or the path itself.
+fn image_of(path: &Path) -> Done<(PathBuf, Option<PathBuf>)> {
     match target::resolve(path)? {
-        Target::Image(image) => Ok(image),
-        Target::Mounted(mount) if mount.source.is_absolute() => Ok(mount.source),
+        Target::Image(image) => Ok((image, None)),
+        Target::Mounted(mount) if mount.source.is_absolute() => Ok((mount.source, Some(mount.mountpoint))),
         Target::Mounted(mount) => Err(Failure::usage(format!(
             "{} is a memory volume: it has no log to show",
             mount.mountpoint.display()

@@ -62,7 +62,7 @@ pub fn slots(out: &mut dyn Write, views: &[SlotView]) -> io::Result<()> {
 
 fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result<()> {
     let newest = if view.newest { ", newest" } else { "" };
-    let state = if view.clean { "clean unmount" } else { "mounted or crashed" };
+    let state = if view.cleanly_unmounted { "clean unmount" } else { "mounted or crashed" };
     writeln!(out, "checkpoint slot {number}: epoch {}{newest}, {state}", view.epoch)?;
     writeln!(out, "  written     {} by mount {}", view.time, view.incarnation)?;
     writeln!(out, "  covers      serial {} (summary crc {})", view.serial, view.serial_crc)?;
@@ -79,7 +79,7 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
         "  inodes      {} in use, {} orphans, first never used {}",
         Count(view.inode_map.used),
         view.inode_map.special,
-        view.next_ino
+        view.next_inode
     )?;
     for (name, table) in [("inode map ", &view.inode_map), ("seg. usage", &view.segment_usage)] {
         writeln!(out, "  {name}  height {}, root {}", table.height, place(&table.root))?;
@@ -88,7 +88,7 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
         writeln!(
             out,
             "  log {}       at segment {} sector {}, then segment {}",
-            tail.log, tail.segment, tail.sector, tail.next_segment
+            tail.log_number, tail.segment, tail.sector, tail.next_segment
         )?;
     }
     for (serial, incarnation) in &view.spans {
@@ -103,15 +103,18 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
 fn usage_line(out: &mut dyn Write, view: &UsageView, segment_bytes: u32) -> io::Result<()> {
     let share = f64::from(view.live_bytes) / f64::from(segment_bytes.max(1));
     let state = if view.in_use { "in use" } else { "clean" };
+    let (Some(written), Some(youngest)) = (&view.written, &view.youngest) else {
+        return writeln!(out, "segment {:<8} {state:<7} never written", view.segment);
+    };
     writeln!(
         out,
         "segment {:<8} {state:<7} {:>9} live ({:>5.1}%)  log {}  written {}  youngest {}",
         view.segment,
         Bytes(u64::from(view.live_bytes)),
         share * 100.0,
-        view.log,
-        view.written,
-        view.youngest
+        view.log_number,
+        written,
+        youngest
     )
 }
 
@@ -138,7 +141,7 @@ fn partial(out: &mut dyn Write, view: &PartialView) -> io::Result<()> {
         view.serial,
         view.incarnation,
         view.epoch,
-        view.log,
+        view.log_number,
         view.flags.join("|"),
         view.time
     )?;
@@ -147,14 +150,14 @@ fn partial(out: &mut dyn Write, view: &PartialView) -> io::Result<()> {
         "  {} sectors, next segment {}, durable through {}, crc {}, previous {}",
         view.len_sectors, view.next_segment, view.durable_through, view.crc, view.prev_crc
     )?;
-    for entry in &view.entries {
+    for entry in &view.summary_entries {
         let block = entry.block.map_or_else(String::new, |block| block.to_string());
         let where_to = entry.ptr.as_ref().map_or_else(String::new, place);
         let mark = if entry.good { "" } else { "  BAD CHECKSUM" };
         writeln!(
             out,
             "  {:<9} inode {:<9} v{:<5} block {block:<9} {where_to}{mark}",
-            entry.what, entry.ino, entry.version
+            entry.what, entry.inode, entry.inode_version
         )?;
     }
     Ok(())
@@ -167,9 +170,9 @@ fn partial(out: &mut dyn Write, view: &PartialView) -> io::Result<()> {
 pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
     let orphan = if view.orphan { ", orphan" } else { "" };
     let reaping = if view.reaping { ", freeing blocks behind its end" } else { "" };
-    writeln!(out, "inode {}  {}, mode {}{orphan}{reaping}", view.ino, view.kind, view.mode)?;
-    writeln!(out, "  generation  {}, version {}", view.generation, view.version)?;
-    writeln!(out, "  owner       {}:{}, {} links", view.uid, view.gid, view.nlink)?;
+    writeln!(out, "inode {}  {}, mode {}{orphan}{reaping}", view.inode, view.kind, view.mode)?;
+    writeln!(out, "  generation  {}, version {}", view.generation, view.inode_version)?;
+    writeln!(out, "  owner       {}:{}, {} links", view.uid, view.gid, view.links)?;
     writeln!(
         out,
         "  size        {} B, {} charged{}",
@@ -189,7 +192,7 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
         writeln!(out, "  {name}       {time}")?;
     }
     writeln!(out, "  record      {}", place(&view.record))?;
-    for block in &view.blocks {
+    for block in &view.block_map {
         writeln!(out, "  {:<5} block {:<9} {}", block.fork, block.block, place(&block.ptr))?;
     }
     Ok(())
@@ -200,16 +203,16 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
 /// # Errors
 /// As writing reports.
 pub fn ifile(out: &mut dyn Write, view: &IfileView, segment_bytes: u32) -> io::Result<()> {
-    writeln!(out, "{} segments in use", Count(view.segments.len() as u64))?;
-    view.segments.iter().try_for_each(|segment| usage_line(out, segment, segment_bytes))?;
-    writeln!(out, "\n{} inodes in use", Count(view.inodes.len() as u64))?;
-    for entry in &view.inodes {
+    writeln!(out, "{} segments in use", Count(view.segment_entries.len() as u64))?;
+    view.segment_entries.iter().try_for_each(|segment| usage_line(out, segment, segment_bytes))?;
+    writeln!(out, "\n{} inodes in use", Count(view.inode_entries.len() as u64))?;
+    for entry in &view.inode_entries {
         let orphan = if entry.orphan { "  orphan" } else { "" };
         writeln!(
             out,
             "inode {:<9} v{:<5} {}  atime {}{orphan}",
-            entry.ino,
-            entry.version,
+            entry.inode,
+            entry.inode_version,
             place(&entry.record),
             entry.atime
         )?;

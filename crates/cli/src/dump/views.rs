@@ -123,7 +123,7 @@ pub struct TableView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TailView {
     /// Number of the log.
-    pub log: usize,
+    pub log_number: usize,
     /// Segment being written.
     pub segment: u64,
     /// First sector not yet written.
@@ -153,7 +153,7 @@ pub struct CheckpointView {
     /// Mount that wrote it.
     pub incarnation: u32,
     /// Whether there is nothing to roll forward.
-    pub clean: bool,
+    pub cleanly_unmounted: bool,
     /// Time of writing.
     pub time: String,
     /// Last serial covered.
@@ -169,7 +169,7 @@ pub struct CheckpointView {
     /// Live bytes in all segments.
     pub live_bytes: u64,
     /// First inode number never used.
-    pub next_ino: u64,
+    pub next_inode: u64,
     /// Inode map.
     pub inode_map: TableView,
     /// Segment usage table.
@@ -192,7 +192,7 @@ impl CheckpointView {
         };
         let open = checkpoint.tails.iter().enumerate().filter_map(|(log, tail)| Some((log, tail.as_ref()?)));
         let tails = open.map(|(log, tail)| TailView {
-            log,
+            log_number: log,
             segment: tail.segment.0,
             sector: tail.sector,
             next_segment: tail.next_segment.0,
@@ -201,7 +201,7 @@ impl CheckpointView {
             epoch: checkpoint.epoch.0,
             newest,
             incarnation: checkpoint.incarnation.0,
-            clean: checkpoint.clean,
+            cleanly_unmounted: checkpoint.clean,
             time: rfc3339(checkpoint.time.0),
             serial: checkpoint.serial.0,
             serial_crc: format!("{:08x}", checkpoint.serial_crc),
@@ -209,7 +209,7 @@ impl CheckpointView {
             segments: checkpoint.segments,
             emptied: checkpoint.emptied,
             live_bytes: checkpoint.live_bytes,
-            next_ino: checkpoint.next_ino.0,
+            next_inode: checkpoint.next_ino.0,
             inode_map: table(&checkpoint.imap),
             segment_usage: table(&checkpoint.usage),
             tails: tails.collect(),
@@ -243,14 +243,14 @@ pub struct UsageView {
     pub live_bytes: u32,
     /// Whether it holds data, or did until the last checkpoint.
     pub in_use: bool,
-    /// Youngest modification time of its blocks.
-    pub youngest: String,
-    /// Last log write into it.
-    pub written: String,
+    /// Youngest modification time of its blocks; null if nothing was ever written into it.
+    pub youngest: Option<String>,
+    /// Last log write into it; null if there was none.
+    pub written: Option<String>,
     /// Clean segments: the checkpoint that found it empty.
     pub epoch: u32,
     /// Log that wrote it.
-    pub log: u8,
+    pub log_number: u8,
 }
 
 impl UsageView {
@@ -259,10 +259,10 @@ impl UsageView {
             segment,
             live_bytes: entry.live_bytes,
             in_use: entry.in_use,
-            youngest: rfc3339(entry.youngest.0),
-            written: rfc3339(entry.written.0),
+            youngest: (entry.written.0 != 0).then(|| rfc3339(entry.youngest.0)),
+            written: (entry.written.0 != 0).then(|| rfc3339(entry.written.0)),
             epoch: entry.epoch.0,
-            log: entry.log,
+            log_number: entry.log,
         }
     }
 }
@@ -271,13 +271,13 @@ impl UsageView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct EntryView {
     /// Inode.
-    pub ino: u64,
+    pub inode: u64,
     /// `data`, `index`, `xattr`, `inode`, `orphan` or `freed`.
     pub what: &'static str,
     /// BSD-LFS's block number: indirect blocks are negative. Null for inodes.
     pub block: Option<i64>,
     /// Version of the inode.
-    pub version: u32,
+    pub inode_version: u32,
     /// Place of the bytes, or null for a freed inode.
     pub ptr: Option<PtrView>,
     /// Whether the stored bytes match the pointer's checksum.
@@ -296,7 +296,7 @@ impl EntryView {
         let (what, block) = match entry.kind {
             // The tables have trees of their own, without the block map's numbering.
             EntryKind::Block { level, index, .. } if is_table => {
-                let name = if entry.ino == InodeNo::INODE_MAP { "inode-map" } else { "usage" };
+                let name = if entry.ino == InodeNo::INODE_MAP { "inode_map" } else { "usage_table" };
                 (name, if level == 0 { i64::try_from(index).ok() } else { None })
             }
             EntryKind::Block { fork, level, index } => {
@@ -309,7 +309,7 @@ impl EntryView {
             EntryKind::Freed => ("freed", None),
         };
         let ptr = (entry.kind != EntryKind::Freed).then(|| PtrView::new(image, &entry.ptr));
-        Self { ino: entry.ino.0, what, block, version: entry.version, ptr, good }
+        Self { inode: entry.ino.0, what, block, inode_version: entry.version, ptr, good }
     }
 }
 
@@ -331,7 +331,7 @@ pub struct PartialView {
     /// Time of writing.
     pub time: String,
     /// Log that it belongs to.
-    pub log: u8,
+    pub log_number: u8,
     /// Segment in which the log continues.
     pub next_segment: u64,
     /// Highest serial known durable when it was written.
@@ -341,7 +341,7 @@ pub struct PartialView {
     /// CRC of the previous serial's summary, in hex.
     pub prev_crc: String,
     /// Blocks, inode records and freed inodes.
-    pub entries: Vec<EntryView>,
+    pub summary_entries: Vec<EntryView>,
 }
 
 /// One segment.
@@ -380,12 +380,12 @@ impl SegmentView {
                 epoch: s.epoch.0,
                 flags: flag_names(s.flags),
                 time: rfc3339(s.time.0),
-                log: s.log,
+                log_number: s.log,
                 next_segment: s.next_segment.0,
                 durable_through: s.durable_through.0,
                 crc: format!("{:08x}", s.crc),
                 prev_crc: format!("{:08x}", s.prev_crc),
-                entries: entries
+                summary_entries: entries
                     .map(|(at, entry)| EntryView::new(image, entry, !partial.bad_blocks.contains(&at)))
                     .collect(),
             }
@@ -415,7 +415,7 @@ pub struct BlockView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct InodeView {
     /// Number.
-    pub ino: u64,
+    pub inode: u64,
     /// Place of the record.
     pub record: PtrView,
     /// File type.
@@ -425,13 +425,13 @@ pub struct InodeView {
     /// Unique for each use of the number.
     pub generation: u64,
     /// Bumped when the inode is freed or truncated to zero.
-    pub version: u32,
+    pub inode_version: u32,
     /// Without names, or with blocks still to be freed.
     pub orphan: bool,
     /// Blocks beyond the end of file are still to be freed.
     pub reaping: bool,
     /// Names.
-    pub nlink: u32,
+    pub links: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
@@ -457,11 +457,12 @@ pub struct InodeView {
     /// Creation.
     pub btime: String,
     /// All stored and reserved blocks.
-    pub blocks: Vec<BlockView>,
+    pub block_map: Vec<BlockView>,
 }
 
 /// Name of a file type by its DT_* number.
-fn kind_name(code: u8) -> &'static str {
+#[must_use]
+pub fn kind_name(code: u8) -> &'static str {
     match code {
         1 => "fifo",
         2 => "character device",
@@ -496,15 +497,15 @@ impl InodeView {
         let raw = &record.raw;
         let directory = raw.kind == 4;
         Ok(Self {
-            ino,
+            inode: ino,
             record: PtrView::new(image, &entry.ptr),
             kind: kind_name(raw.kind),
             mode: format!("{:04o}", raw.mode.get()),
             generation: raw.generation.get(),
-            version: entry.version,
+            inode_version: entry.version,
             orphan: entry.orphan,
             reaping: raw.body & BODY_REAPING != 0,
-            nlink: raw.nlink.get(),
+            links: raw.nlink.get(),
             uid: raw.uid.get(),
             gid: raw.gid.get(),
             size_bytes: raw.size_bytes.get(),
@@ -517,7 +518,7 @@ impl InodeView {
             mtime: rfc3339(raw.mtime_ns.get()),
             ctime: rfc3339(raw.ctime_ns.get()),
             btime: rfc3339(raw.btime_ns.get()),
-            blocks,
+            block_map: blocks,
         })
     }
 }
@@ -526,9 +527,9 @@ impl InodeView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ImapView {
     /// Inode.
-    pub ino: u64,
+    pub inode: u64,
     /// Version.
-    pub version: u32,
+    pub inode_version: u32,
     /// Without names, or with blocks still to be freed.
     pub orphan: bool,
     /// Last access.
@@ -540,8 +541,8 @@ pub struct ImapView {
 impl ImapView {
     fn new(image: &Image, ino: u64, entry: &ImapEntry) -> Self {
         Self {
-            ino,
-            version: entry.version,
+            inode: ino,
+            inode_version: entry.version,
             orphan: entry.orphan,
             atime: rfc3339(entry.atime.0),
             record: PtrView::new(image, &entry.ptr),
@@ -553,9 +554,9 @@ impl ImapView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct IfileView {
     /// Segments in use.
-    pub segments: Vec<UsageView>,
+    pub segment_entries: Vec<UsageView>,
     /// Inodes in use.
-    pub inodes: Vec<ImapView>,
+    pub inode_entries: Vec<ImapView>,
 }
 
 impl IfileView {
@@ -568,6 +569,6 @@ impl IfileView {
         tables.each_segment(&mut |segment, entry| segments.push(UsageView::new(segment, &entry)))?;
         let mut inodes = Vec::new();
         tables.each_inode(&mut |ino, entry| inodes.push(ImapView::new(image, ino, &entry)))?;
-        Ok(Self { segments, inodes })
+        Ok(Self { segment_entries: segments, inode_entries: inodes })
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 struct View {
     image: PathBuf,
     /// True if a crash alone explains all findings.
-    clean: bool,
+    sound: bool,
     inodes: u64,
     directories: u64,
     entries: u64,
@@ -51,6 +51,9 @@ impl From<&FfsFinding> for FindingView {
 pub fn run(args: &FsckArgs, output: &mut Output) -> Done<ExitCode> {
     if args.all_checkpoints {
         return Err(Failure::usage("a Fast File System has no checkpoints"));
+    }
+    if args.zero_lost {
+        return Err(Failure::usage("a Fast File System has no checksums: it does not know what is lost"));
     }
     let view = if args.repair { repair(args)? } else { check(args)? };
     output.show(args.json, &view, |out| describe(out, &view))?;
@@ -99,7 +102,7 @@ fn ask(finding: &FfsFinding, all: &mut bool) -> bool {
 fn view(args: &FsckArgs, report: &FfsReport, not_repaired: Vec<String>, exit: u8) -> View {
     View {
         image: args.image.clone(),
-        clean: report.is_clean(),
+        sound: report.is_clean(),
         inodes: report.totals.inodes,
         directories: report.totals.directories,
         entries: report.totals.entries,
@@ -121,7 +124,7 @@ fn describe(out: &mut dyn Write, view: &View) -> std::io::Result<()> {
     }
     view.not_repaired.iter().try_for_each(|line| writeln!(out, "  NOT repaired: {line}"))?;
     let image = view.image.display();
-    let state = if view.clean { "clean" } else { "DAMAGED" };
+    let state = if view.sound { "clean" } else { "DAMAGED" };
     writeln!(
         out,
         "{image}: {} inodes ({} directories, {} entries), {} fragments: {state}",
@@ -130,7 +133,7 @@ fn describe(out: &mut dyn Write, view: &View) -> std::io::Result<()> {
         Count(view.entries),
         Count(view.held_frags)
     )?;
-    if !view.clean && view.not_repaired.is_empty() {
+    if !view.sound && view.not_repaired.is_empty() {
         writeln!(out, "'firn fsck --repair {image}' repairs the errors that can be repaired")?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! Exit codes are those of fsck(8), not those of the other commands.
 
 mod fast;
+mod lost;
 mod repair;
 mod salvage;
 mod view;
@@ -13,9 +14,9 @@ use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::target::mount_of_image;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use firnfs::FsError;
-use firnfs::check::{CheckError, From, Progress};
+use firnfs::check::{CheckError, From, Progress, Report};
 use firnfs::lfs::NotFirnfs;
 use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, ReadOnlyDevice};
 use firnfs_fuse::mount;
@@ -38,11 +39,13 @@ pub const USAGE: u8 = 16;
 
 /// Arguments of `firn fsck`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(group(ArgGroup::new("writes").args(["repair", "salvage"])), after_help = "Examples:
   firn fsck disk.img                     check; nothing is written
   firn fsck disk.img --all-checkpoints   check the state of each of the two checkpoints
   firn fsck disk.img --repair            repair what is wrong, asking about each finding
   firn fsck disk.img --repair -y         without asking
+  firn fsck disk.img --repair --zero-lost -y
+                                         and fill lost data with zeros
   firn fsck disk.img --salvage new.img   rebuild the volume from its log, in a new image
   firn fsck /dev/sdb1 --json             for scripts
 
@@ -51,12 +54,17 @@ not unmounted is checked as a mount would see it. A repair gives files and trees
 that have lost their names new ones in lost+found; it can be interrupted and run
 again. A sound volume is never written to.
 
+If the content of a file cannot be read, reading that part fails with EIO, after
+a repair as before: programs do not take zeros for data. The summary names these
+files. Copy them from a backup, remove them, write the lost parts anew, or use
+--zero-lost.
+
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
 
 Exit codes, as of fsck(8):
   0   no errors
   1   errors, all repaired
-  4   errors left (5: other errors were repaired)
+  4   errors left, lost data without --zero-lost too (5: others were repaired)
   8   the check could not be done: in use, no volume, I/O
   16  the command line is invalid")]
 pub struct FsckArgs {
@@ -71,6 +79,9 @@ pub struct FsckArgs {
     /// Do not ask: repair everything
     #[arg(short, long, requires = "repair")]
     pub yes: bool,
+    /// Fill file content that cannot be read with zeros, so that reading it no longer fails
+    #[arg(long, requires = "writes")]
+    pub zero_lost: bool,
     /// Rebuild the volume in this new image from its segment summaries alone
     #[arg(long, value_name = "OUT", conflicts_with_all = ["all_checkpoints", "repair"])]
     pub salvage: Option<PathBuf>,
@@ -80,6 +91,12 @@ pub struct FsckArgs {
     /// Block size, if no superblock is left [default: as found in the log]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "salvage")]
     pub block_size: Option<u64>,
+    /// For boot scripts (fsck.firnfs -a): check nothing, because a mount recovers by itself
+    #[arg(long, conflicts_with_all = ["repair", "salvage", "all_checkpoints"])]
+    pub at_boot: bool,
+    /// With --at-boot: check nevertheless
+    #[arg(long)]
+    pub full: bool,
     /// Print JSON for programs; a repair then needs --yes
     #[arg(long)]
     pub json: bool,
@@ -87,6 +104,9 @@ pub struct FsckArgs {
 
 /// Runs the command; its exit code.
 pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
+    if args.at_boot && !args.full {
+        return leave_to_mount(args, output).unwrap_or_else(|failure| fail(&failure));
+    }
     match is_fast(args) {
         Ok(true) => return fast::run(args, output).unwrap_or_else(|failure| fail(&failure)),
         Ok(false) => {}
@@ -99,6 +119,19 @@ pub fn run(args: &FsckArgs, output: &mut Output) -> ExitCode {
         },
         Err(failure) => fail(&failure),
     }
+}
+
+/// For boot scripts: only looks whether there is something to mount.
+fn leave_to_mount(args: &FsckArgs, output: &mut Output) -> Done<ExitCode> {
+    std::fs::File::open(&args.image).map_err(|e| Failure::io("cannot open", &args.image, &e))?;
+    output.text(|out| {
+        writeln!(
+            out,
+            "{}: not checked: a mount recovers by itself. 'firn fsck' checks.",
+            args.image.display()
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether the volume is a Fast File System. A salvage wants a log.
@@ -126,10 +159,17 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
     let device = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
     let slots: &[Option<usize>] = if args.all_checkpoints { &[Some(0), Some(1)] } else { &[None] };
     let mut checks = Vec::new();
+    let mut lost = Vec::new();
     let mut failure = None;
     for slot in slots {
         match check(&device, &args.image, *slot) {
-            Ok(view) => checks.push(view),
+            Ok(report) => {
+                // Of two checkpoints, the older one is a state of the past.
+                if checks.iter().all(|check: &CheckView| check.epoch < report.epoch) {
+                    lost = lost::of_check(&report);
+                }
+                checks.push(CheckView::new(&report, *slot));
+            }
             Err(why) => failure = Some(why),
         }
     }
@@ -137,22 +177,21 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
     if let Some(why) = failure.filter(|_| checks.is_empty()) {
         return Err(why);
     }
-    let exit = if checks.iter().all(|check| check.clean) { 0 } else { UNCORRECTED };
-    Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), exit })
+    let exit = if checks.iter().all(|check| check.sound) { 0 } else { UNCORRECTED };
+    Ok(FsckView { image: args.image.clone(), checks, repairs: Vec::new(), lost, exit })
 }
 
 fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()> {
     let image = view.image.display().to_string();
     view.repairs.iter().try_for_each(|repair| repair.describe(out))?;
     view.checks.iter().try_for_each(|check| check.describe(out, &image))?;
-    let is_damaged = view.checks.iter().any(|check| !check.clean);
-    if is_damaged && view.repairs.is_empty() {
-        writeln!(
-            out,
-            "nothing was changed; 'firn fsck --repair {image}' repairs the errors that can be repaired"
-        )?;
+    let findings = view.checks.iter().flat_map(|check| &check.findings);
+    let can_repair =
+        findings.filter(|finding| finding.severity != "note" && finding.lost_bytes == 0).count() > 0;
+    if can_repair && view.repairs.is_empty() {
+        writeln!(out, "Nothing was changed. 'firn fsck --repair {image}' repairs what can be repaired.")?;
     }
-    Ok(())
+    lost::describe(out, &view.lost, &image)
 }
 
 /// Refuses a mounted volume; the lock would refuse too, but without saying where it is mounted.
@@ -175,12 +214,12 @@ fn open(image: &Path, access: Access) -> Done<FileDevice> {
 }
 
 /// One check, with a progress bar.
-fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<CheckView> {
+fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<Report> {
     let bar = Bar::of_bytes();
     let from = slot.map_or(From::Newest, From::Slot);
     let report = firnfs_manage::check(device, from, &mut |progress| show(&bar, progress));
     drop(bar);
-    report.map(|report| CheckView::new(&report, slot)).map_err(|e| impossible(image, &e))
+    report.map_err(|e| impossible(image, &e))
 }
 
 fn show(bar: &Bar, progress: Progress) {

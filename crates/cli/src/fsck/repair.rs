@@ -1,7 +1,7 @@
 //! `firn fsck --repair`: asks about each finding, repairs, and shows the result of the last check.
 
 use super::view::{CheckView, FindingView, FsckView, RepairView};
-use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, show};
+use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, lost, open, show};
 use crate::failure::{Done, Failure};
 use crate::progress::Bar;
 use firnfs::check::Finding;
@@ -26,7 +26,7 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
     let repaired = firnfs_manage::repair(
         &device,
         &clock,
-        &mut |finding| bar.suspend(|| answer.to(finding)),
+        &mut |finding| (args.zero_lost || finding.lost_bytes == 0) && bar.suspend(|| answer.to(finding)),
         &mut |progress| show(&bar, progress),
     );
     drop(bar);
@@ -37,7 +37,8 @@ pub fn run(args: &FsckArgs) -> Done<FsckView> {
     Ok(FsckView {
         image: args.image.clone(),
         checks: vec![CheckView::new(&repaired.after, None)],
-        repairs: repaired.actions.iter().map(RepairView::new).collect(),
+        repairs: repaired.actions.iter().map(|action| RepairView::new(action, args.zero_lost)).collect(),
+        lost: lost::of_repair(&repaired),
         exit: corrected | left,
     })
 }

@@ -1,10 +1,11 @@
 //! `firn fsck --salvage OUT`: reconstructs a volume from its log, in a new image.
 
 use super::view::{CheckView, FsckView, RepairView};
-use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, open, show};
+use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, lost, open, show};
 use crate::failure::{Done, Failure};
 use crate::mkfs::{fill_random, narrow, open_failed};
 use crate::progress::Bar;
+use firnfs::check::Finding;
 use firnfs::check::salvage::Assumed;
 use firnfs_device::{Access, Clock, Device, FileDevice, FileOptions, ReadOnlyDevice, SystemClock};
 use firnfs_format::TimeNs;
@@ -30,14 +31,21 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     let size_bytes = together.superblock.size_bytes;
     let device = FileDevice::create(out, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
     let device: Arc<dyn Device> = Arc::new(device);
-    let written = write_salvaged(&source, together, &device, &clock, &mut |progress| show(&bar, progress));
+    let mut decide = |finding: &Finding| args.zero_lost || finding.lost_bytes == 0;
+    let watch = &mut |progress| show(&bar, progress);
+    let written = write_salvaged(&source, together, &device, &clock, &mut decide, watch);
     drop(bar);
-    let repaired = written.map_err(|e| impossible(out, &e))?;
+    let repaired = written.map_err(|e| {
+        // Half a volume is of no use, and the next attempt wants a new file. An error of its own would hide the first one.
+        let _ = std::fs::remove_file(out);
+        impossible(out, &e)
+    })?;
     let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
     Ok(FsckView {
         image: out.to_owned(),
         checks: vec![CheckView::new(&repaired.after, None)],
-        repairs: repaired.actions.iter().map(RepairView::new).collect(),
+        repairs: repaired.actions.iter().map(|action| RepairView::new(action, args.zero_lost)).collect(),
+        lost: lost::of_repair(&repaired),
         exit: CORRECTED | left,
     })
 }

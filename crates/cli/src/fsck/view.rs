@@ -1,5 +1,7 @@
 //! The output of `firn fsck`, as JSON and as text.
 
+use super::lost::LostView;
+use crate::output::{WIDTH, write_list};
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
 use firnfs_manage::{Action, Outcome};
@@ -16,6 +18,8 @@ pub struct FsckView {
     pub checks: Vec<CheckView>,
     /// What a repair did, in order.
     pub repairs: Vec<RepairView>,
+    /// Files that lost content.
+    pub lost: Vec<LostView>,
     /// The exit code, as fsck(8) defines it.
     pub exit: u8,
 }
@@ -26,11 +30,11 @@ pub struct CheckView {
     /// Slot of the checkpoint, if one was named.
     pub slot: Option<usize>,
     /// Number of the checkpoint.
-    pub checkpoint: u32,
+    pub epoch: u32,
     /// Partial segments after it that count.
-    pub rolled_forward: u64,
+    pub rolled_forward_partials: u64,
     /// True if a crash alone explains all findings.
-    pub clean: bool,
+    pub sound: bool,
     /// How much was checked.
     pub totals: TotalsView,
     /// The findings.
@@ -70,6 +74,8 @@ pub struct FindingView {
     pub inode: Option<u64>,
     /// A name of that inode, if one is known.
     pub path: Option<String>,
+    /// Bytes of the file's content that it costs; see `lost` for their sum.
+    pub lost_bytes: u64,
     /// What a repair does about it.
     pub repair: &'static str,
 }
@@ -81,10 +87,15 @@ pub struct RepairView {
     pub code: &'static str,
     /// The place.
     pub place: String,
+    /// A name of the inode that it concerns, if one is known.
+    pub path: Option<String>,
     /// The result, or the reason why it failed.
     pub outcome: String,
     /// Whether it succeeded.
     pub done: bool,
+    /// Lost content that the repair is not to touch. The last check shows it, so the text does not show it twice.
+    #[serde(skip)]
+    is_left: bool,
 }
 
 impl From<&Finding> for FindingView {
@@ -104,6 +115,7 @@ impl From<&Finding> for FindingView {
             found: said.found,
             inode: finding.ino.map(|ino| ino.0),
             path: finding.path.as_ref().map(|path| String::from_utf8_lossy(path).into_owned()),
+            lost_bytes: finding.lost_bytes,
             repair: said.repair,
         }
     }
@@ -116,9 +128,9 @@ impl CheckView {
         let totals = report.totals;
         Self {
             slot,
-            checkpoint: report.epoch,
-            rolled_forward: report.rolled_forward,
-            clean: report.is_clean(),
+            epoch: report.epoch,
+            rolled_forward_partials: report.rolled_forward,
+            sound: report.is_clean(),
             totals: TotalsView {
                 inodes: totals.inodes,
                 directories: totals.directories,
@@ -150,55 +162,69 @@ impl CheckView {
             writeln!(out, "  and {} more", Count(self.more_findings))?;
         }
         let slot = self.slot.map_or(String::new(), |slot| format!(" (slot {slot})"));
-        let state = if self.clean { "clean" } else { "DAMAGED" };
-        writeln!(
-            out,
-            "{image}: checkpoint {}{slot}: {} inodes ({} directories, {} entries), {} in {} segments: {state}",
-            self.checkpoint,
-            Count(self.totals.inodes),
-            Count(self.totals.directories),
-            Count(self.totals.entries),
-            Bytes(self.totals.live_bytes),
-            Count(self.totals.segments),
-        )
+        let state = if self.sound { "clean" } else { "DAMAGED" };
+        let totals = &self.totals;
+        let (inodes, directories) = (Count(totals.inodes), Count(totals.directories));
+        let parts = [
+            format!("{inodes} inodes ({directories} directories, {} entries)", Count(totals.entries)),
+            format!("{} in {} segments", Bytes(totals.live_bytes), Count(totals.segments)),
+        ];
+        write_list(out, &format!("{image}: {state}: checkpoint {}{slot}:", self.epoch), &parts, WIDTH)
     }
 }
 
 impl RepairView {
-    /// The view of an action.
+    /// The view of an action of a repair that gives lost content up, or leaves it.
     #[must_use]
-    pub fn new(action: &Action) -> Self {
+    pub fn new(action: &Action, zero_lost: bool) -> Self {
         let said = action.finding.describe();
+        let is_left = action.finding.lost_bytes > 0 && !zero_lost;
         let (outcome, done) = match &action.outcome {
             Outcome::Repaired => (said.repair.to_owned(), true),
-            Outcome::Declined => ("not repaired: declined".to_owned(), false),
+            Outcome::Declined if is_left => ("left as it is: reading it fails".to_owned(), false),
+            Outcome::Declined => ("declined".to_owned(), false),
             Outcome::Impossible(why) => (format!("could not be repaired: {why}"), false),
         };
-        Self { code: said.code, place: said.place, outcome, done }
+        let path = action.finding.path.as_ref().map(|path| String::from_utf8_lossy(path).into_owned());
+        Self { code: said.code, place: said.place, path, outcome, done, is_left }
     }
 
-    /// Writes it as one line.
+    /// Writes it as one line, or as two if it is long.
     ///
     /// # Errors
     /// As writing fails.
     pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.is_left {
+            return Ok(());
+        }
         let mark = if self.done { "repaired" } else { "NOT repaired" };
-        writeln!(out, "  {mark}: {}: {}", self.place, self.outcome)
+        two_parts(out, &format!("  {mark}: {}{}:", name(self.path.as_ref()), self.place), &self.outcome)
     }
 }
 
 impl FindingView {
-    /// Writes it as one line.
+    /// Writes it as one line, or as two if it is long.
     ///
     /// # Errors
     /// As writing fails.
     pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
         let mark = if self.severity == "note" { "note: " } else { "" };
-        write!(out, "  {mark}{}: expected {}, found {}", self.place, self.expected, self.found)?;
-        match &self.path {
-            Some(path) => writeln!(out, " ({})", path.escape_debug()),
-            None => writeln!(out),
-        }
+        let place = format!("  {mark}{}{}:", name(self.path.as_ref()), self.place);
+        two_parts(out, &place, &format!("expected {}, found {}", self.expected, self.found))
+    }
+}
+
+/// The path before the place of a finding.
+fn name(path: Option<&String>) -> String {
+    path.map_or_else(String::new, |path| format!("{}: ", path.escape_debug()))
+}
+
+/// Writes a place and what is to say about it in one line, or the latter in a second line if it does not fit.
+fn two_parts(out: &mut dyn Write, place: &str, text: &str) -> io::Result<()> {
+    if place.chars().count() + 1 + text.chars().count() <= WIDTH {
+        writeln!(out, "{place} {text}")
+    } else {
+        writeln!(out, "{place}\n      {text}")
     }
 }
 

@@ -128,7 +128,7 @@ impl Image {
             PtrKind::Plain => {}
         }
         let stored = self.read_at(self.device_place(ptr.addr), ptr.stored_bytes() as usize)?;
-        let crc = crc32c::crc32c(&stored);
+        let crc = firnfs_format::crc32c(&stored);
         if crc != ptr.crc {
             return Err(self.damaged(format_args!(
                 "{what} at {} has checksum {crc:08x}, its pointer says {:08x}",

@@ -70,7 +70,7 @@ impl Image {
         let is_good = |entry: &Entry| {
             let start = entry.ptr.addr.0.checked_sub(id.0 * sectors)? as usize * SECTOR_BYTES as usize;
             let stored = segment.get(start..start.checked_add(entry.ptr.stored_bytes() as usize)?)?;
-            Some(crc32c::crc32c(stored) == entry.ptr.crc)
+            Some(firnfs_format::crc32c(stored) == entry.ptr.crc)
         };
         let bad_blocks = entries
             .iter()

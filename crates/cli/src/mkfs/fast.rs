@@ -1,8 +1,13 @@
 //! `firn mkfs --type ffs`.
 
+use super::fit::Room;
 use super::plan::MkfsPlan;
-use super::{MkfsArgs, Totals, fill_random, fill_volume, impossible, narrow, random_uuid, wipe_if_needed};
+use super::{
+    MkfsArgs, Totals, Tree, fill, fill_random, from_dir, impossible, least, narrow, random_uuid,
+    warn_of_full_disk, wipe_if_needed,
+};
 use crate::failure::{Done, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::sizes::Bytes;
 use clap::ValueEnum;
@@ -12,8 +17,9 @@ use firnfs_device::{Clock, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_format::ffs::Tuning;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Bytes of a cluster if no variant is asked for.
 const CLUSTER_BYTES: u32 = 64 << 10;
@@ -48,6 +54,9 @@ impl From<VariantArg> for Variant {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Made {
     image: PathBuf,
+    /// As `--type` takes it.
+    #[serde(rename = "type")]
+    kind: &'static str,
     uuid: String,
     label: String,
     size_bytes: u64,
@@ -79,22 +88,31 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
         return Err(Failure::usage("--data-logs needs --type log".to_owned()));
     }
     let options = options(args, &plan)?;
+    least::check_fast(&options)?;
+    let tree = args.from_dir.as_ref().map(|tree| look_at(tree, &plan, from_dir::Measure::Allocated));
+    let tree = tree.transpose()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    interrupt::sets(&interrupted)?;
     let device = plan.open()?;
-    let write = || -> Done {
+    let make = || -> Done<Option<Totals>> {
         wipe_if_needed(&plan, &device)
             .map_err(|e| Failure::failed(format!("cannot wipe the existing content: {e}")))?;
-        firnfs_manage::format_ffs(&device, &options).map_err(|e| impossible(&e))
-    };
-    write().inspect_err(|_| plan.remove_new())?;
-    let copied = match &args.from_dir {
-        Some(tree) => {
-            let volume = crate::volume::open_fast(Arc::new(device), Options::default(), AtimeMode::Noatime)?;
-            Some(fill_volume(&plan, &volume, tree)?)
+        firnfs_manage::format_ffs(&device, &options).map_err(|e| impossible(&e))?;
+        let Some(tree) = tree else { return Ok(None) };
+        let volume = crate::volume::open_fast(Arc::new(device), Options::default(), AtimeMode::Noatime)?;
+        // Making one in memory, to know this before, would take as much memory as all its groups.
+        let room = Room::of(&volume)?;
+        if room.admit(&tree.survey, tree.path).is_err() {
+            room.admit(&look_at(tree.path, &plan, from_dir::Measure::Data)?.survey, tree.path)
+                .map_err(|failure| failure.advise("make the volume larger (--size)"))?;
         }
-        None => None,
+        fill(&plan, &volume, &tree, &interrupted).map(Some)
     };
+    let copied = make().inspect_err(|_| plan.remove_new())?;
+    warn_of_full_disk(&plan);
     let made = Made {
         image: plan.path,
+        kind: "ffs",
         uuid: crate::dump::views::uuid_text(&options.uuid),
         label: options.label,
         size_bytes: options.size_bytes,
@@ -103,6 +121,11 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
         copied,
     };
     output.show(args.json, &made, |out| describe(out, &made))
+}
+
+/// Counts the tree: inodes have space of their own.
+fn look_at<'a>(path: &'a Path, plan: &MkfsPlan, measure: from_dir::Measure) -> Done<Tree<'a>> {
+    from_dir::survey(path, plan.source_id(), (0, 0), measure).map(|survey| Tree { path, survey })
 }
 
 fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
@@ -146,7 +169,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
     let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
     writeln!(
         out,
-        "{}: a Fast File System{label} of {}, blocks of {}, fragments of {}, uuid {}",
+        "{}: a Fast File System{label} of {}, blocks of {}, fragments of {}\n  uuid {}",
         made.image.display(),
         Bytes(made.size_bytes),
         Bytes(made.block_bytes.into()),
@@ -154,7 +177,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
         made.uuid
     )?;
     match &made.copied {
-        Some(copied) => writeln!(out, "copied {} files with {}", copied.files, Bytes(copied.bytes)),
+        Some(copied) => writeln!(out, "copied {} files with {}", copied.files, Bytes(copied.content_bytes)),
         None => Ok(()),
     }
 }

@@ -36,17 +36,52 @@ pub struct Totals {
     /// Further names of files already counted.
     pub hard_links: u64,
     /// Bytes of file content, holes not counted (as far as the source reports them).
-    pub bytes: u64,
+    pub content_bytes: u64,
 }
 
 /// Identity of a source file: device and inode number.
 type SourceId = (u64, u64);
 
-/// Counts a tree before it is copied. `leave_out` is the image itself, which may be inside the tree.
+/// How the content of a file is counted before it is copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// By the space that the source has allocated: fast, but space that was allocated and never written counts too.
+    Allocated,
+    /// By the ranges of data that the source reports, as they will be copied.
+    Data,
+}
+
+/// A tree before it is copied.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Survey {
+    /// What it has.
+    pub totals: Totals,
+    /// Bytes that it takes at least in a volume, whatever the volume's kind: content beyond `inline_max_bytes` of a file, and a
+    /// sector for each inode of a volume that keeps inodes in its space for data.
+    pub least_bytes: u64,
+}
+
+impl Survey {
+    /// Inodes that it takes.
+    #[must_use]
+    pub fn inodes(&self) -> u64 {
+        self.totals.files + self.totals.directories + self.totals.others
+    }
+}
+
+/// Counts a tree before it is copied. `leave_out` is the image itself, which may be inside the tree. Smaller files than
+/// `inline_max_bytes` take no space of their own; an inode takes `inode_bytes`.
 ///
 /// # Errors
-/// Errors of reading the tree, with the path.
-pub fn survey(tree: &Path, leave_out: Option<SourceId>) -> Done<Totals> {
+/// It is no directory; errors of reading the tree, with the path.
+pub fn survey(
+    tree: &Path,
+    leave_out: Option<SourceId>,
+    (inline_max_bytes, inode_bytes): (u64, u64),
+    measure: Measure,
+) -> Done<Survey> {
+    directory(tree)?;
+    let mut least_bytes = 0;
     let mut totals = Totals { directories: 1, ..Totals::default() };
     let mut linked = rustc_hash::FxHashSet::default();
     let mut pending = vec![tree.to_owned()];
@@ -61,33 +96,48 @@ pub fn survey(tree: &Path, leave_out: Option<SourceId>) -> Done<Totals> {
             } else if meta.nlink() > 1 && !linked.insert(source_id(&meta)) {
                 totals.hard_links += 1;
             } else if meta.is_file() {
+                let bytes = match measure {
+                    Measure::Allocated => meta.len().min(meta.blocks() * 512),
+                    Measure::Data => data_bytes(&path, meta.len())?,
+                };
                 totals.files += 1;
-                totals.bytes += meta.len().min(meta.blocks() * 512);
+                totals.content_bytes += bytes;
+                if meta.len() > inline_max_bytes {
+                    least_bytes += bytes;
+                }
             } else {
                 totals.others += 1;
             }
         }
     }
-    Ok(totals)
+    let inodes = totals.files + totals.directories + totals.others;
+    Ok(Survey { totals, least_bytes: least_bytes + inodes * inode_bytes })
 }
 
-/// Copies the content and attributes of `tree` into the root of `volume`, and makes nothing durable: the caller
-/// syncs. `progress` is called after every file.
-///
-/// # Errors
-/// Errors of reading the tree or writing the volume, with the path.
-pub fn copy_tree<S: Engine>(
-    volume: &Volume<S>,
-    tree: &Path,
-    leave_out: Option<SourceId>,
-    progress: &mut dyn FnMut(&Totals),
-) -> Done<Totals> {
+/// The metadata of a directory that is to be copied.
+fn directory(tree: &Path) -> Done<Metadata> {
     let root = std::fs::metadata(tree).map_err(|e| Failure::io("cannot read", tree, &e))?;
     if !root.is_dir() {
         return Err(Failure::usage(format!("{} is not a directory", tree.display()))
             .advise("--from-dir takes the directory whose content is copied into the volume"));
     }
-    let mut copier = Copier { volume, linked: FxHashMap::default(), totals: Totals::default(), leave_out };
+    Ok(root)
+}
+
+/// Copies the content and attributes of `tree` into the root of `volume`, and makes nothing durable: the caller
+/// syncs. `progress` is called after every file and every part of a large one; its failure ends the copying.
+///
+/// # Errors
+/// Errors of reading the tree or writing the volume, with the path; that of `progress`.
+pub fn copy_tree<S: Engine>(
+    volume: &Volume<S>,
+    tree: &Path,
+    leave_out: Option<SourceId>,
+    progress: &mut dyn FnMut(&Totals) -> Done,
+) -> Done<Totals> {
+    let root = directory(tree)?;
+    let (linked, totals) = (FxHashMap::default(), Totals::default());
+    let mut copier = Copier { volume, linked, totals, leave_out, progress };
     let mut open = vec![OpenDirectory::new(tree.to_owned(), root, InodeNo::ROOT)?];
     while let Some(directory) = open.last_mut() {
         match directory.entries.next() {
@@ -103,7 +153,7 @@ pub fn copy_tree<S: Engine>(
                 open.pop();
             }
         }
-        progress(&copier.totals);
+        (copier.progress)(&copier.totals)?;
     }
     Ok(copier.totals)
 }
@@ -169,6 +219,7 @@ struct Copier<'a, S: Engine> {
     linked: FxHashMap<SourceId, InodeNo>,
     totals: Totals,
     leave_out: Option<SourceId>,
+    progress: &'a mut dyn FnMut(&Totals) -> Done,
 }
 
 impl<S: Engine> Copier<'_, S> {
@@ -244,7 +295,8 @@ impl<S: Engine> Copier<'_, S> {
                     .write_all(ino, at_bytes, &buffer[..got], false)
                     .map_err(|e| copy_failed(path, &e))?;
                 at_bytes += got as u64;
-                self.totals.bytes += got as u64;
+                self.totals.content_bytes += got as u64;
+                (self.progress)(&self.totals)?;
             }
         }
         let resize = SetAttr { size_bytes: Some(len_bytes), ..SetAttr::default() };
@@ -278,6 +330,18 @@ impl<S: Engine> Copier<'_, S> {
 
 fn copy_failed(path: &Path, error: &FsError) -> Failure {
     Failure::fs(format_args!("cannot copy {} into the volume", path.display()), error)
+}
+
+/// Bytes of a file that are not in holes.
+fn data_bytes(path: &Path, len_bytes: u64) -> Done<u64> {
+    let unreadable = |e: std::io::Error| Failure::io("cannot read", path, &e);
+    let file = File::open(path).map_err(unreadable)?;
+    let (mut at_bytes, mut bytes) = (0, 0);
+    while let Some((start_bytes, end_bytes)) = next_data(&file, at_bytes, len_bytes).map_err(unreadable)? {
+        bytes += end_bytes - start_bytes;
+        at_bytes = end_bytes;
+    }
+    Ok(bytes)
 }
 
 /// The next range of data at or after `at_bytes`, below `len_bytes`.

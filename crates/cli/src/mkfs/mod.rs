@@ -1,14 +1,19 @@
 //! `firn mkfs`: makes a volume on an image file or block device, and fills it from a directory tree if asked.
 //!
-//! [`fast`] makes volumes of the Fast File System; [`plan`] decides and refuses, [`signatures`] recognises existing content, [`from_dir`] copies a tree.
+//! [`fast`] makes volumes of the Fast File System; [`plan`] decides and refuses, [`signatures`] recognises existing content, [`from_dir`] copies a tree,
+//! and [`fit`] decides before whether it fits; [`least`] knows the smallest size.
 
 mod fast;
+mod fit;
 mod from_dir;
+mod least;
 mod plan;
 mod signatures;
 
 use crate::args::size;
+use crate::beneath;
 use crate::failure::{Done, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, Count};
@@ -20,12 +25,13 @@ use firnfs_device::{AlignedBuf, Clock, Device, FileDevice, SystemClock};
 use firnfs_format::TimeNs;
 use firnfs_format::superblock::LOG_START_BYTES;
 use firnfs_volume::Volume;
-use from_dir::Totals;
+use from_dir::{Survey, Totals};
 use plan::MkfsPlan;
 pub use plan::open_failed;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes wiped at the end of the replaced content: backup partition tables and RAID superblocks are stored there.
 const WIPE_TAIL_BYTES: u64 = 128 << 10;
@@ -40,8 +46,11 @@ const WIPE_STEP_BYTES: u64 = 64 << 10;
   firn mkfs src.img --size 2G --from-dir ~/src     with the content of a directory
 
 Sizes: K, M, G, T count in powers of 1024, KB, MB, GB, TB in powers of 1000.
-Never overwrites a known file system, container or partition table without --force, and never
-overwrites a mounted volume.")]
+Never overwrites a known file system, container or partition table without
+--force, and never overwrites a mounted volume.
+
+--from-dir looks whether the tree fits before anything is written. If copying
+fails, or Ctrl-C ends it, a new image is removed.")]
 pub struct MkfsArgs {
     /// Image file, made if it does not exist, or block device
     pub image: PathBuf,
@@ -110,6 +119,9 @@ pub enum KindArg {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Made {
     image: PathBuf,
+    /// As `--type` takes it.
+    #[serde(rename = "type")]
+    kind: &'static str,
     uuid: String,
     label: String,
     size_bytes: u64,
@@ -130,17 +142,26 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     fast::refuse_options(args)?;
     let options = options(args, &plan)?;
     // Before making a file: refuse options that make no volume.
-    firnfs::lfs::mkfs_with_logs(&options, args.data_logs).map_err(|e| impossible(&e))?;
+    least::check_log(&options, args.data_logs)?;
+    let tree =
+        args.from_dir.as_ref().map(|tree| look_at(tree, &plan, &options, args.data_logs)).transpose()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    interrupt::sets(&interrupted)?;
     let device = plan.open()?;
     let physical_block_bytes = device.geometry().physical_block_bytes;
     let options = MkfsOptions { physical_block_bytes, ..options };
-    write_volume(&plan, &device, &options, args.data_logs).inspect_err(|_| plan.remove_new())?;
-    let copied = match &args.from_dir {
-        Some(tree) => Some(fill(&plan, device, tree)?),
-        None => None,
+    let make = || -> Done<Option<Totals>> {
+        write_volume(&plan, &device, &options, args.data_logs)?;
+        let Some(tree) = &tree else { return Ok(None) };
+        let device: Arc<dyn Device> = Arc::new(device);
+        let volume = crate::volume::open(device, Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
+        fill(&plan, &volume, tree, &interrupted).map(Some)
     };
+    let copied = make().inspect_err(|_| plan.remove_new())?;
+    warn_of_full_disk(&plan);
     let made = Made {
         image: plan.path,
+        kind: "log",
         uuid: crate::dump::views::uuid_text(&options.uuid),
         label: options.label,
         size_bytes: options.size_bytes,
@@ -157,23 +178,57 @@ fn write_volume(plan: &MkfsPlan, device: &FileDevice, options: &MkfsOptions, dat
     firnfs_manage::format_with_logs(device, options, data_logs).map_err(|e| impossible(&e))
 }
 
-/// Copies a tree into the fresh volume, with a progress bar, and closes it.
-fn fill(plan: &MkfsPlan, device: FileDevice, tree: &Path) -> Done<Totals> {
-    let volume = crate::volume::open(Arc::new(device), Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
-    fill_volume(plan, &volume, tree)
+/// A tree to be copied.
+struct Tree<'a> {
+    path: &'a Path,
+    survey: Survey,
 }
 
-fn fill_volume<S: Engine>(plan: &MkfsPlan, volume: &Volume<S>, tree: &Path) -> Done<Totals> {
-    let leave_out = plan.source_id();
-    let expected = from_dir::survey(tree, leave_out)?;
+/// Counts the tree and refuses it if it does not fit into the log that is to be made.
+fn look_at<'a>(
+    path: &'a Path,
+    plan: &MkfsPlan,
+    options: &MkfsOptions,
+    data_logs: Option<u8>,
+) -> Done<Tree<'a>> {
+    let sizes = (u64::from(options.inline_max_bytes), u64::from(firnfs_format::SECTOR_BYTES));
+    let survey = |measure| from_dir::survey(path, plan.source_id(), sizes, measure);
+    let quick = survey(from_dir::Measure::Allocated)?;
+    if fit::admit_to_log(&quick, path, options, data_logs).is_ok() {
+        return Ok(Tree { path, survey: quick });
+    }
+    let survey = survey(from_dir::Measure::Data)?;
+    fit::admit_to_log(&survey, path, options, data_logs).map(|()| Tree { path, survey })
+}
+
+/// Copies a tree into the fresh volume, with a progress bar, and closes it.
+fn fill<S: Engine>(
+    plan: &MkfsPlan,
+    volume: &Volume<S>,
+    tree: &Tree<'_>,
+    interrupted: &AtomicBool,
+) -> Done<Totals> {
+    let expected = &tree.survey.totals;
     let bar = Bar::of_bytes();
-    let copied = from_dir::copy_tree(volume, tree, leave_out, &mut |totals| {
+    let copied = from_dir::copy_tree(volume, tree.path, plan.source_id(), &mut |totals| {
+        if interrupted.load(Ordering::SeqCst) {
+            return Err(Failure::new(interrupt::exit(), format!("interrupted; {}", plan.remains())));
+        }
         let files = format_args!("{} of {} files", Count(totals.files), Count(expected.files));
-        bar.show(totals.bytes, expected.bytes, files);
+        bar.show(totals.content_bytes, expected.content_bytes, files);
+        Ok(())
     });
     drop(bar);
     let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
     copied.and_then(|totals| closed.map(|()| totals))
+}
+
+/// Says that the disk beneath a new image has less space than the image may take.
+fn warn_of_full_disk(plan: &MkfsPlan) {
+    if let Some(beneath) = beneath::of(&plan.path) {
+        // If the warning cannot be shown, the volume is made all the same.
+        let _ = beneath.describe(&mut std::io::stderr(), "firn: warning:", (&plan.path, false));
+    }
 }
 
 fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
@@ -253,7 +308,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
     let label = if made.label.is_empty() { String::new() } else { format!(" \"{}\"", made.label) };
     writeln!(
         out,
-        "{}: a volume{label} of {}, segments of {}, blocks of {}, uuid {}",
+        "{}: a volume{label} of {}, segments of {}, blocks of {}\n  uuid {}",
         made.image.display(),
         Bytes(made.size_bytes),
         Bytes(u64::from(made.segment_bytes)),
@@ -265,7 +320,7 @@ fn describe(out: &mut dyn std::io::Write, made: &Made) -> std::io::Result<()> {
             out,
             "copied {} files with {}, {} directories, {} other entries, {} hard links",
             Count(totals.files),
-            Bytes(totals.bytes),
+            Bytes(totals.content_bytes),
             Count(totals.directories),
             Count(totals.others),
             Count(totals.hard_links)

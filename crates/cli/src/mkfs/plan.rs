@@ -134,6 +134,17 @@ impl MkfsPlan {
         }
     }
 
+    /// What an interrupted copy leaves, in words.
+    #[must_use]
+    pub fn remains(&self) -> String {
+        match self.place {
+            Place::NewFile => format!("{} is removed", self.path.display()),
+            Place::ExistingFile { .. } | Place::BlockDevice { .. } => {
+                format!("{} is a volume with a part of the tree", self.path.display())
+            }
+        }
+    }
+
     /// Whether the present content must be wiped first.
     #[must_use]
     pub fn wipe(&self) -> bool {

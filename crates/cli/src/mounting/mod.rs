@@ -6,20 +6,25 @@
 mod daemon;
 mod helper;
 mod log;
+mod notify;
 mod open;
 mod operations;
 mod options;
 mod release;
+mod remount;
+mod tags;
 
 pub use helper::command_line;
-pub use options::MountArgs;
+pub use options::{MountArgs, MountPlan};
 pub use release::{SyncArgs, UmountArgs, sync, umount};
 
 use crate::failure::{Done, Exit, Failure};
+use crate::freeze;
+use crate::metrics;
+use firnfs_fuse::record::RecordError;
 use firnfs_fuse::{MountError, MountRequest, Session, SessionConfig, SessionError};
 use firnfs_volume::Volume;
 use operations::Operations;
-use options::MountPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,8 +35,7 @@ use std::sync::Arc;
 pub fn mount(args: &MountArgs) -> Done {
     let plan = args.resolve()?;
     if plan.mount_options.remount {
-        return firnfs_fuse::mount::remount(&plan.mountpoint, &plan.mount_options)
-            .map_err(|e| failure_of(&SessionError::Mount(e)));
+        return remount::remount(args, &plan);
     }
     if !plan.foreground && !plan.daemon {
         return daemon::start();
@@ -56,14 +60,25 @@ pub fn mount(args: &MountArgs) -> Done {
 fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPlan) -> Done {
     let request =
         MountRequest { source, mountpoint: plan.mountpoint.clone(), options: plan.mount_options.clone() };
+    // Before the mount: an address that is in use must not leave one behind.
+    let metrics = plan.metrics.map(metrics::Listener::bind).transpose()?;
+    let source = request.source.clone();
     let config = SessionConfig {
         transport: plan.transport,
         threads: plan.threads,
         settings: plan.settings,
         handle_signals: true,
     };
-    let mut session = Session::mount(Arc::clone(&volume), request, config).map_err(|e| failure_of(&e))?;
-    S::register(&volume, &mut session);
+    let mut session = Session::mount_recorded(Arc::clone(&volume), request, config, plan.record.as_ref())
+        .map_err(|e| failure_of(&e))?;
+    S::register(&volume, &mut session, plan);
+    if !plan.daemon {
+        session.before_close(notify::stopping);
+    }
+    freeze::service::register(&volume, &mut session);
+    if let Some(listener) = metrics {
+        metrics::serve(listener, &volume, &mut session, &source)?;
+    }
     drop(volume);
     // A daemon must not keep a directory busy. By now the session has absolute paths.
     std::env::set_current_dir("/")
@@ -72,6 +87,8 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     let served = session.serve(|| {
         if plan.daemon {
             detached = daemon::detach(plan.log.as_deref());
+        } else {
+            notify::ready(&plan.mountpoint);
         }
     });
     served.map_err(|e| failure_of(&e))?;
@@ -81,6 +98,7 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
 fn failure_of(error: &SessionError) -> Failure {
     let exit = match error {
         SessionError::Mount(MountError::ForeignDeadMount(_) | MountError::Busy(_)) => Exit::Refused,
+        SessionError::Record(RecordError::Exists(_) | RecordError::OnItself(_)) => Exit::Refused,
         SessionError::Mount(MountError::Mountpoint { .. }) => Exit::Usage,
         _ => Exit::Failed,
     };

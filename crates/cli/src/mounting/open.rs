@@ -1,7 +1,7 @@
 //! Opens the volume that `firn mount` is about to serve.
 
 use super::options::{MountPlan, Source};
-use super::{failure_of, serve};
+use super::{failure_of, serve, tags};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::sizes::Bytes;
@@ -47,6 +47,7 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
             serve(Arc::new(memory_volume(plan, *size_bytes)), PathBuf::from(MEMORY_SOURCE), plan)
         }
         Source::Image(path) => {
+            let path = &tags::resolve(path)?;
             let path = path.canonicalize().map_err(|e| Failure::io("cannot open", path, &e))?;
             let device = image_device(plan, &path)?;
             match kind_of(&device) {

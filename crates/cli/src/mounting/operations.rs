@@ -1,10 +1,11 @@
 //! Registers the operations that a mounted volume offers on its control socket, beyond those of every mount
 //! (`firnfs_fuse::session`).
 
+use super::options::MountPlan;
 use crate::quota;
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
-use crate::{port, stat};
+use crate::{port, resize, stat, tune, watch};
 use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
@@ -15,29 +16,32 @@ use std::sync::Arc;
 /// A kind of volume, and the control operations that it offers.
 pub trait Operations: Inspect + Sized + 'static {
     /// Adds the operations to a session. The volume is held weakly: it must close after the unmount.
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>);
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan);
 }
 
 impl Operations for MemStore {
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
         quota::service::register(session.registry_mut(), Arc::downgrade(volume));
     }
 }
 
 impl Operations for Ffs {
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
         quota::service::register(session.registry_mut(), Arc::downgrade(volume));
     }
 }
 
 impl Operations for Lfs {
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>) {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan) {
         let weak = Arc::downgrade(volume);
         stat::register(session.registry_mut(), weak.clone());
         port::register(session.registry_mut(), weak.clone());
         quota::service::register(session.registry_mut(), weak.clone());
+        tune::service::register(session.registry_mut(), weak.clone(), plan);
+        resize::service::register(session.registry_mut(), weak.clone());
+        watch::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());
         let has_crashed = volume

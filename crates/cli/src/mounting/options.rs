@@ -1,12 +1,16 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
+use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::metrics::parse_address;
+use crate::record::{absolute, checked_part_bytes};
 use crate::sizes::parse_size;
 use clap::Args;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
 use firnfs::vfs::AtimeMode;
-use firnfs_fuse::{MountOptions, Settings, TransportChoice, default_threads};
+use firnfs_fuse::{MountOptions, RecordPlan, Settings, TransportChoice, default_threads};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Default of `--cache`, in bytes.
@@ -41,6 +45,8 @@ const MAX_THREADS: usize = 256;
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
   firn mount -v disk.img /mnt --checkpoint-bytes 32M
                                         recover quickly, and report what was recovered
+  firn mount disk.img /mnt --record day.fwl
+                                        record what programs ask of it
   firn mount disk.img /mnt --cleaning-policy greedy --placement split
                                         clean as Sprite LFS did
 
@@ -55,7 +61,7 @@ Placements: {PLACEMENTS}
 a placement that wants more uses those. What it has learned is lost at the unmount.)")
 )]
 pub struct MountArgs {
-    /// An image file or block device, and the directory to mount it on
+    /// An image file or block device (also LABEL=NAME or UUID=ID), and the directory to mount it on
     #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
@@ -63,9 +69,10 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no, transport=auto|uring|dev, writeback, discard (tell
-    /// the device which segments are free)
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no,
+    /// transport=auto|uring|dev, writeback, discard (tell the device which segments are free), nodiscard, metrics=ADDRESS (serve OpenMetrics at
+    /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
+    #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
     options: Vec<String>,
     /// Stay in the foreground
     #[arg(short, long)]
@@ -97,10 +104,10 @@ pub struct MountArgs {
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
     checkpoint_bytes: Option<u64>,
     /// How the segments to clean are chosen [default: cost-benefit]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = values::policies())]
     cleaning_policy: Option<Policy>,
     /// How the open log for data is chosen [default: dac-leap, on small volumes split]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = values::placements())]
     placement: Option<PlacementName>,
     /// While the volume is idle, rewrite scattered files in order if they have not changed for this many seconds [default:
     /// 60; -o nocoalesce: never]
@@ -111,6 +118,15 @@ pub struct MountArgs {
     /// short runs of a file are not joined. Virtual disks often claim to have a head [default: auto]
     #[arg(long, value_name = "WORD")]
     rotational: Option<String>,
+    /// Record all operations into this file, which must not exist (firn record, firn workload)
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Begin another part of the recording once one has this size [default: 256M]
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size, requires = "record")]
+    record_part_size: Option<u64>,
+    /// Record hashes instead of names
+    #[arg(long, requires = "record")]
+    record_hash_names: bool,
     /// Append messages to this file [default in the background: root's messages go to the kernel log, those of others are
     /// lost]
     #[arg(long, value_name = "FILE")]
@@ -162,6 +178,10 @@ pub struct MountPlan {
     pub rotational: Option<bool>,
     /// Free segments are discarded.
     pub discard: bool,
+    /// What to record from the first operation on.
+    pub record: Option<RecordPlan>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
     /// Messages go here.
     pub log: Option<PathBuf>,
     /// Stay in the foreground.
@@ -186,7 +206,7 @@ impl MountArgs {
             cache_bytes: DEFAULT_CACHE_BYTES,
             threads: default_threads(),
             transport: TransportChoice::default(),
-            settings: Settings { writeback_cache: self.writeback, exact_atime: false, over_uring: false },
+            settings: Settings { writeback_cache: self.writeback, exact_atime: false },
             commit_interval_ms: DEFAULT_COMMIT_INTERVAL_MS,
             checkpoint_interval_ms: DEFAULT_CHECKPOINT_INTERVAL_MS,
             checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
@@ -195,6 +215,8 @@ impl MountArgs {
             coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
             rotational: None,
             discard: false,
+            record: self.record_plan()?,
+            metrics: None,
             log: self.log.clone(),
             foreground: self.foreground,
             verbose: self.verbose,
@@ -234,10 +256,55 @@ impl MountArgs {
         Ok(plan)
     }
 
+    /// The given options as words of `-o`: those that all file systems share, and those of firnfs itself.
+    pub fn words(&self) -> (Vec<String>, Vec<String>) {
+        let mut ignored = MountOptions::default();
+        let words = self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty());
+        let (shared, mut own): (Vec<String>, Vec<String>) =
+            words.map(str::to_owned).partition(|word| ignored.apply(word));
+        let mut long = |name: &str, value: Option<String>| own.extend(value.map(|v| format!("{name}={v}")));
+        long("cache", self.cache.map(|bytes| bytes.to_string()));
+        long("threads", self.threads.map(|threads| threads.to_string()));
+        long("commit", self.commit_interval.map(|seconds| seconds.to_string()));
+        long("checkpoint", self.checkpoint_interval.map(|seconds| seconds.to_string()));
+        long("checkpoint_bytes", self.checkpoint_bytes.map(|bytes| bytes.to_string()));
+        long("cleaning_policy", self.cleaning_policy.map(|policy| policy.to_string()));
+        long("placement", self.placement.map(|placement| placement.to_string()));
+        long("coalesce", self.coalesce_after.map(|seconds| seconds.to_string()));
+        long("rotational", self.rotational.clone());
+        long("transport", self.transport.clone());
+        own.extend(self.writeback.then(|| "writeback".to_owned()));
+        (shared, own)
+    }
+
+    fn record_plan(&self) -> Done<Option<RecordPlan>> {
+        let Some(file) = &self.record else { return Ok(None) };
+        let part_bytes = self.record_part_size.map(checked_part_bytes).transpose()?;
+        Ok(Some(RecordPlan {
+            path: absolute(file)?,
+            part_bytes: part_bytes.unwrap_or(RecordPlan::DEFAULT_PART_BYTES),
+            hash_names: self.record_hash_names,
+        }))
+    }
+
     fn what_and_where(&self) -> Done<(Source, PathBuf)> {
         match (self.memory, self.paths.as_slice()) {
             (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
+            (None, [image, mountpoint]) if image.is_dir() && mountpoint.exists() && !mountpoint.is_dir() => {
+                let (dir, image) = (image.display(), mountpoint.display());
+                let message = format!("{dir} is a directory and {image} is none: are they swapped?");
+                Err(Failure::usage(message).advise(format!("firn mount {image} {dir}")))
+            }
             (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
+            (None, [path]) if path.is_dir() => {
+                Err(Failure::usage(format!("there is no image to mount on {}", path.display()))
+                    .advise(format!("firn mount IMAGE {}", path.display())))
+            }
+            (None, [path]) => Err(Failure::usage(format!(
+                "the mountpoint is missing: the directory to mount {} on",
+                path.display()
+            ))
+            .advise(format!("firn mount {} DIRECTORY", path.display()))),
             (Some(_), _) => Err(Failure::usage("--memory takes only a mountpoint, without an image")),
             (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
         }
@@ -245,7 +312,11 @@ impl MountArgs {
 }
 
 impl MountPlan {
-    fn apply(&mut self, word: &str) -> Done {
+    /// Applies one word of `-o`.
+    ///
+    /// # Errors
+    /// A usage failure that names the option.
+    pub fn apply(&mut self, word: &str) -> Done {
         if self.mount_options.apply(word) {
             return Ok(());
         }
@@ -276,9 +347,17 @@ impl MountPlan {
                 self.cleaning_policy = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 Ok(())
             }
+            ("placement", "default") => {
+                self.placement = None;
+                Ok(())
+            }
             ("placement", name) => {
                 let placement = name.parse().map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
                 self.placement = Some(placement);
+                Ok(())
+            }
+            ("coalesce", "off") => {
+                self.coalesce_age_ms = None;
                 Ok(())
             }
             ("coalesce", seconds) => {
@@ -292,8 +371,18 @@ impl MountPlan {
             }
             ("rotational", word) => self.set_rotational(word),
             ("transport", word) => self.set_transport(word),
-            ("discard", "") => {
+            ("metrics", address) => {
+                let address =
+                    parse_address(address).map_err(|e| Failure::usage(format!("-o metrics: {e}")))?;
+                self.metrics = Some(address);
+                Ok(())
+            }
+            ("discard", "" | "yes") => {
                 self.discard = true;
+                Ok(())
+            }
+            ("nodiscard", "") | ("discard", "no") => {
+                self.discard = false;
                 Ok(())
             }
             ("writeback", "") => {
@@ -417,6 +506,8 @@ mod tests {
             ("a.img /mnt --cache lots", "cache"),
             ("a.img /mnt --commit-interval 0", "commit interval"),
             ("a.img /mnt --checkpoint-interval 0.5", "checkpoint interval"),
+            ("a.img /mnt --record f --record-part-size 4K", "size of a part"),
+            ("a.img /mnt --record-hash-names", "--record"),
             ("a.img /mnt --checkpoint-bytes 4K", "checkpoint bytes"),
             ("a.img /mnt -o checkpoint=soon", "checkpoint=soon"),
             ("a.img /mnt -o cleaning_policy=lru", "cleaning_policy=lru"),
@@ -424,6 +515,7 @@ mod tests {
             ("a.img /mnt -o coalesce=-1", "coalesce"),
             ("a.img /mnt --coalesce-after nan", "coalesce"),
             ("a.img /mnt -o rotational=fast", "rotational"),
+            ("a.img /mnt -o metrics=somewhere", "metrics"),
             ("a.img", "mountpoint"),
             ("--memory 1G a.img /mnt", "--memory"),
             ("--memory many /mnt", "--memory"),

@@ -3,6 +3,7 @@
 //! An unmount through umount(8) returns when the kernel has detached the mount; on plain FUSE that is before the daemon
 //! has written its last checkpoint. `firn umount` waits until the volume is released, and reports whether that worked.
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use clap::Args;
 use firnfs_fuse::MountError;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
   firn umount --lazy /mnt     a busy mount")]
 pub struct UmountArgs {
     /// The mountpoint, or the image or device mounted there
+    #[arg(add = values::mounts())]
     path: PathBuf,
     /// Detach a busy mount now, without waiting; the volume is closed when its last user is done
     #[arg(short, long)]
@@ -34,6 +36,7 @@ sync(1) and sync(2) reach the daemon only if the mount is fuseblk (a block devic
 does.")]
 pub struct SyncArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     path: PathBuf,
 }
 

@@ -9,6 +9,7 @@
 
 pub mod wire;
 
+use crate::socket::{self, answer, arguments};
 use firnfs::lfs::Lfs;
 use firnfs::lfs::port::BlockInfo;
 use firnfs_format::table::TableEntry;
@@ -85,21 +86,13 @@ impl Port {
         let port = Arc::clone(self);
         registry.register(name, help, move |request| {
             let request = arguments(request)?;
-            json(&operation(&port, &*port.volume()?, request)?)
+            answer(&operation(&port, &*port.volume()?, request)?)
         });
     }
 
     fn volume(&self) -> Answer<Arc<Volume<Lfs>>> {
-        self.volume.upgrade().ok_or_else(|| OpError::new(ErrorKind::Closing, "the volume is being closed"))
+        socket::open(&self.volume)
     }
-}
-
-fn arguments<R: DeserializeOwned>(request: &Value) -> Answer<R> {
-    R::deserialize(request).map_err(|e| OpError::new(ErrorKind::InvalidArgument, e.to_string()))
-}
-
-fn json(answer: &impl Serialize) -> Answer<Value> {
-    serde_json::to_value(answer).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
 }
 
 /// The request is invalid, or the volume failed.
@@ -269,7 +262,7 @@ fn segwait(port: &Port, request: &Value) -> Answer<Value> {
         let left = timeout.saturating_sub(start.elapsed());
         let room: Room = volume.wait_for_log(goal, left.min(WAIT_SLICE)).map_err(|e| refusal(&e))?.into();
         if room.log_bytes >= goal || start.elapsed() >= timeout {
-            return json(&room);
+            return answer(&room);
         }
     }
 }

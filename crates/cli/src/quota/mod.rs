@@ -9,6 +9,7 @@ mod spec;
 mod text;
 mod view;
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use clap::{ArgGroup, Args};
@@ -39,6 +40,7 @@ limit never. Limits do not bind root. Quotas stay on over unmounts; a mount then
 Only root and the owner of the mount may ask. quota(1), edquota(8) and repquota(8) do not reach FUSE mounts.")]
 pub struct QuotaArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Turn quotas on
     #[arg(long, group = "what")]

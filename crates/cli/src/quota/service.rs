@@ -1,6 +1,7 @@
 //! The daemon's side of `firn quota`: operations of the control socket.
 
 use super::view::{CheckView, ClassView, ReportView};
+use crate::socket::{self, answer, arguments};
 use firnfs::engine::Engine;
 use firnfs::vfs::LimitChange;
 use firnfs::{FsError, Outcome};
@@ -8,7 +9,7 @@ use firnfs_fuse::control::{ErrorKind, OpError, Registry};
 use firnfs_volume::Volume;
 use serde::Deserialize;
 use serde_json::Value;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// Usage and limits.
 pub const REPORT_OP: &str = "quota";
@@ -40,11 +41,7 @@ struct Set {
 pub fn register<S: Engine + 'static>(registry: &mut Registry, volume: Weak<Volume<S>>) {
     let with = move |operation: fn(&Volume<S>, &Value) -> Result<Value, OpError>| {
         let volume = volume.clone();
-        move |request: &Value| {
-            let open: Option<Arc<Volume<S>>> = volume.upgrade();
-            let open = open.ok_or_else(|| OpError::new(ErrorKind::Closing, "the volume is being closed"))?;
-            operation(&open, request)
-        }
+        move |request: &Value| operation(&*socket::open(&volume)?, request)
     };
     registry.register(REPORT_OP, "usage and limits of users and groups", with(report));
     registry.register(SWITCH_OP, "turns quotas on or off", with(switch));
@@ -93,12 +90,4 @@ fn check<S: Engine>(volume: &Volume<S>, _request: &Value) -> Result<Value, OpErr
         )
     })?;
     answer(&CheckView::from(differences))
-}
-
-fn arguments<T: serde::de::DeserializeOwned>(request: &Value) -> Result<T, OpError> {
-    T::deserialize(request).map_err(|e| OpError::new(ErrorKind::InvalidArgument, e.to_string()))
-}
-
-fn answer(view: &impl serde::Serialize) -> Result<Value, OpError> {
-    serde_json::to_value(view).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
 }

@@ -40,7 +40,7 @@ pub fn report(out: &mut dyn Write, report: &ReportView) -> io::Result<()> {
         for line in lines {
             let name = line.name.clone().unwrap_or_else(|| line.id.to_string());
             let name: String = if name.chars().count() > 11 { line.id.to_string() } else { name };
-            writeln!(out, "{name:<12}{}    {}", amount(&line.bytes, size), amount(&line.inodes, count))?;
+            writeln!(out, "{name:<12}{}    {}", amount(&line.bytes(), size), amount(&line.inodes(), count))?;
         }
     }
     Ok(())
@@ -86,17 +86,15 @@ pub fn check(out: &mut dyn Write, check: &CheckView) -> io::Result<()> {
         return writeln!(out, "everything that was kept is right");
     }
     for difference in &check.differences {
-        let [kept, bytes] = difference.bytes;
-        let [kept_inodes, inodes] = difference.inodes;
         writeln!(
             out,
             "{} {} has {} in {} inodes; {} in {} had been kept (now right)",
             difference.class.word(),
             difference.id,
-            Bytes(bytes),
-            Count(inodes),
-            Bytes(kept),
-            Count(kept_inodes)
+            Bytes(difference.counted_bytes),
+            Count(difference.counted_inodes),
+            Bytes(difference.kept_bytes),
+            Count(difference.kept_inodes)
         )?;
     }
     Ok(())
@@ -115,18 +113,26 @@ mod tests {
             hard: 12_345_678_901,
             grace_left_s: Some(604_799),
         };
-        let line = |class, id, name: &str, bytes, inodes| LineView {
+        let line = |class, id, name: &str, bytes: AmountView, inodes: AmountView| LineView {
             class,
             id,
             name: Some(name.into()),
-            bytes,
-            inodes,
+            used_bytes: bytes.used,
+            soft_bytes: bytes.soft,
+            hard_bytes: bytes.hard,
+            bytes_grace_left_s: bytes.grace_left_s,
+            used_inodes: inodes.used,
+            soft_inodes: inodes.soft,
+            hard_inodes: inodes.hard,
+            inodes_grace_left_s: inodes.grace_left_s,
         };
         let view = ReportView {
             on: true,
             counted: true,
-            user_grace_s: [604_800; 2],
-            group_grace_s: [604_800; 2],
+            user_bytes_grace_s: 604_800,
+            user_inodes_grace_s: 604_800,
+            group_bytes_grace_s: 604_800,
+            group_inodes_grace_s: 604_800,
             lines: vec![
                 line(ClassView::User, 4_294_967_295, "ann", none, above),
                 line(ClassView::User, 4_294_967_294, "a-name-that-is-far-too-long", above, none),

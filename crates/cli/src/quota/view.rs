@@ -3,7 +3,7 @@
 use super::names::Names;
 use crate::failure::{Done, Failure};
 use firnfs::ufs::quota::table::Limit;
-use firnfs::ufs::quota::{Class, Difference, Usage};
+use firnfs::ufs::quota::{Class, Difference};
 use firnfs::vfs::QuotaReport;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl From<ClassView> for Class {
 }
 
 /// Usage and limits of space in bytes, or of inodes. A limit of 0 is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AmountView {
     /// What there is.
     pub used: u64,
@@ -70,10 +70,36 @@ pub struct LineView {
     /// Its name, if it has one.
     #[serde(default)]
     pub name: Option<String>,
-    /// Space in bytes.
-    pub bytes: AmountView,
-    /// Inodes.
-    pub inodes: AmountView,
+    /// Space: used.
+    pub used_bytes: u64,
+    /// Space that may be exceeded for the grace time; 0 is no limit.
+    pub soft_bytes: u64,
+    /// Space that is never exceeded; 0 is no limit.
+    pub hard_bytes: u64,
+    /// Seconds of grace left for space, 0 if it is over; null while the usage is not above the soft limit.
+    pub bytes_grace_left_s: Option<u64>,
+    /// Inodes: used.
+    pub used_inodes: u64,
+    /// Inodes that may be exceeded for the grace time; 0 is no limit.
+    pub soft_inodes: u64,
+    /// Inodes that are never exceeded; 0 is no limit.
+    pub hard_inodes: u64,
+    /// Seconds of grace left for inodes, 0 if it is over; null while the usage is not above the soft limit.
+    pub inodes_grace_left_s: Option<u64>,
+}
+
+impl LineView {
+    /// Usage and limits of space.
+    pub fn bytes(&self) -> AmountView {
+        let (used, soft, hard) = (self.used_bytes, self.soft_bytes, self.hard_bytes);
+        AmountView { used, soft, hard, grace_left_s: self.bytes_grace_left_s }
+    }
+
+    /// Usage and limits of inodes.
+    pub fn inodes(&self) -> AmountView {
+        let (used, soft, hard) = (self.used_inodes, self.soft_inodes, self.hard_inodes);
+        AmountView { used, soft, hard, grace_left_s: self.inodes_grace_left_s }
+    }
 }
 
 /// The answer to a request for a report.
@@ -83,10 +109,14 @@ pub struct ReportView {
     pub on: bool,
     /// All inodes have been counted; until then nothing is refused.
     pub counted: bool,
-    /// Grace times of users: for space, for inodes, in seconds.
-    pub user_grace_s: [u32; 2],
-    /// The same for groups.
-    pub group_grace_s: [u32; 2],
+    /// Grace time of users for space, in seconds.
+    pub user_bytes_grace_s: u32,
+    /// Grace time of users for inodes, in seconds.
+    pub user_inodes_grace_s: u32,
+    /// Grace time of groups for space, in seconds.
+    pub group_bytes_grace_s: u32,
+    /// Grace time of groups for inodes, in seconds.
+    pub group_inodes_grace_s: u32,
     /// Users, then groups.
     pub lines: Vec<LineView>,
 }
@@ -98,10 +128,14 @@ pub struct DifferenceView {
     pub class: ClassView,
     /// Its number.
     pub id: u32,
-    /// Bytes as they were kept, and as they are.
-    pub bytes: [u64; 2],
-    /// Inodes as they were kept, and as they are.
-    pub inodes: [u64; 2],
+    /// Bytes as they were kept.
+    pub kept_bytes: u64,
+    /// Bytes as they are.
+    pub counted_bytes: u64,
+    /// Inodes as they were kept.
+    pub kept_inodes: u64,
+    /// Inodes as they are.
+    pub counted_inodes: u64,
 }
 
 /// The answer to a check.
@@ -114,26 +148,30 @@ pub struct CheckView {
 impl ReportView {
     /// From the volume; `now_ns` is the time there.
     pub fn of(report: &QuotaReport, now_ns: i64) -> Self {
-        let amount = |used, limit: &Limit| AmountView {
-            used,
-            soft: limit.soft,
-            hard: limit.hard,
-            grace_left_s: limit
-                .deadline
-                .map(|end| u64::try_from((end.0 - now_ns) / 1_000_000_000).unwrap_or(0)),
+        let grace_left_s = |limit: &Limit| {
+            limit.deadline.map(|end| u64::try_from((end.0 - now_ns) / 1_000_000_000).unwrap_or(0))
         };
         let lines = report.lines.iter().map(|line| LineView {
             class: line.class.into(),
             id: line.id,
             name: None,
-            bytes: amount(line.usage.bytes, &line.limits.bytes),
-            inodes: amount(line.usage.inodes, &line.limits.inodes),
+            used_bytes: line.usage.bytes,
+            soft_bytes: line.limits.bytes.soft,
+            hard_bytes: line.limits.bytes.hard,
+            bytes_grace_left_s: grace_left_s(&line.limits.bytes),
+            used_inodes: line.usage.inodes,
+            soft_inodes: line.limits.inodes.soft,
+            hard_inodes: line.limits.inodes.hard,
+            inodes_grace_left_s: grace_left_s(&line.limits.inodes),
         });
+        let [user_grace_s, group_grace_s] = report.grace_s;
         Self {
             on: report.is_on,
             counted: report.is_counted,
-            user_grace_s: report.grace_s[0],
-            group_grace_s: report.grace_s[1],
+            user_bytes_grace_s: user_grace_s[0],
+            user_inodes_grace_s: user_grace_s[1],
+            group_bytes_grace_s: group_grace_s[0],
+            group_inodes_grace_s: group_grace_s[1],
             lines: lines.collect(),
         }
     }
@@ -152,8 +190,14 @@ impl From<Vec<Difference>> for CheckView {
     fn from(differences: Vec<Difference>) -> Self {
         let view = |difference: Difference| {
             let Difference { class, id, kept, counted } = difference;
-            let pair = |of: fn(&Usage) -> u64| [of(&kept), of(&counted)];
-            DifferenceView { class: class.into(), id, bytes: pair(|u| u.bytes), inodes: pair(|u| u.inodes) }
+            DifferenceView {
+                class: class.into(),
+                id,
+                kept_bytes: kept.bytes,
+                counted_bytes: counted.bytes,
+                kept_inodes: kept.inodes,
+                counted_inodes: counted.inodes,
+            }
         };
         Self { differences: differences.into_iter().map(view).collect() }
     }

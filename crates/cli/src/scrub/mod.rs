@@ -5,6 +5,7 @@ pub mod service;
 pub mod view;
 
 use crate::args::size;
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -47,9 +48,10 @@ Exit codes:
   1    the check could not be done, or missed a part because too much was written meanwhile
   3    damaged
   4    not made writable
-  130  stopped")]
+  130  stopped by Ctrl-C (143: by SIGTERM): says how far it came, and what it found until then")]
 pub struct ScrubArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Bytes that it may read each second
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "100M")]
@@ -100,8 +102,8 @@ fn refused(failure: Failure, args: &ScrubArgs) -> Failure {
 }
 
 fn exit_of(view: &ScrubView) -> u8 {
-    match (view.stopped, view.clean, view.complete) {
-        (true, ..) => Exit::Interrupted as u8,
+    match (view.stopped, view.sound, view.complete) {
+        (true, ..) => interrupt::exit() as u8,
         (_, false, _) => Exit::NotAVolume as u8,
         (_, true, true) => 0,
         (_, true, false) => Exit::Failed as u8,

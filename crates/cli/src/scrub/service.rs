@@ -4,6 +4,7 @@
 //! otherwise the service holds the volume weakly. Callers: `mounting`, which registers the operations.
 
 use super::view::{AfterCrashView, EndedView, Purpose, RunningView, ScrubView, StatusView};
+use crate::socket;
 use firnfs::lfs::Lfs;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
 use firnfs_manage::LogVolume;
@@ -72,7 +73,7 @@ impl Service {
             let number = request.get("number").and_then(Value::as_u64);
             let wait_ms = request.get("wait_ms").and_then(Value::as_u64).unwrap_or(0).min(WAIT_MAX_MS);
             let status = service.status(number, Duration::from_millis(wait_ms));
-            serde_json::to_value(status).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
+            socket::answer(&status)
         });
         let service = Arc::clone(self);
         registry.register(STOP_OP, "stops the check 'number'", move |request| {
@@ -87,7 +88,7 @@ impl Service {
         if let Err(error) = self.start(Purpose::AfterCrash, Some(AFTER_CRASH_RATE_BYTES)) {
             tracing::warn!("the check after the crash could not be started: {error}");
             self.state.lock().status.after_crash =
-                Some(AfterCrashView::Unfinished { why: format!("it could not be started: {error}") });
+                Some(AfterCrashView::Unfinished { reason: format!("it could not be started: {error}") });
         }
     }
 
@@ -95,7 +96,7 @@ impl Service {
     fn start(self: &Arc<Self>, purpose: Purpose, rate_bytes: Option<u64>) -> Result<(u64, bool), OpError> {
         let mut state = self.state.lock();
         if state.is_closing {
-            return Err(OpError::new(ErrorKind::Closing, "the volume is being closed"));
+            return Err(socket::closing());
         }
         match state.status.running {
             Some(running) if running.purpose == purpose => return Ok((running.number, true)),

@@ -94,7 +94,7 @@ fn a_check_after_a_crash_that_an_unmount_stops_is_not_finished() {
     device.set(false);
     let status = service.status(None, Duration::from_secs(20));
     let why = "it was stopped".to_owned();
-    assert_eq!(status.after_crash, Some(AfterCrashView::Unfinished { why }));
+    assert_eq!(status.after_crash, Some(AfterCrashView::Unfinished { reason: why }));
     service.end();
     // Nor does one that cannot begin.
     service.check_after_crash();

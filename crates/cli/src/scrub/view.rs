@@ -89,17 +89,17 @@ pub enum AfterCrashView {
         /// Inodes checked.
         inodes: u64,
         /// Live bytes checked.
-        live_bytes: u64,
+        checked_bytes: u64,
     },
     /// It found damage and made the volume read-only.
     Failed {
         /// The worst finding, as one line.
-        why: String,
+        reason: String,
     },
     /// It did not finish: it is unknown whether the volume is intact.
     Unfinished {
         /// Why, as one line.
-        why: String,
+        reason: String,
     },
 }
 
@@ -107,15 +107,15 @@ impl AfterCrashView {
     /// The state for the outcome of a check; `why_not_to_write` is its reason not to write to the volume, if it has one.
     #[must_use]
     pub fn of(outcome: &Result<ScrubView, String>, why_not_to_write: Option<String>) -> Self {
-        let unfinished = |why: &str| Self::Unfinished { why: why.to_owned() };
+        let unfinished = |why: &str| Self::Unfinished { reason: why.to_owned() };
         match (outcome, why_not_to_write) {
-            (_, Some(why)) => Self::Failed { why },
+            (_, Some(why)) => Self::Failed { reason: why },
             (Err(why), None) => unfinished(why),
             (Ok(view), None) if view.stopped => unfinished("it was stopped"),
             (Ok(view), None) if !view.complete => {
                 unfinished("it missed a part because too much was written meanwhile")
             }
-            (Ok(view), None) => Self::Passed { inodes: view.inodes, live_bytes: view.live_bytes },
+            (Ok(view), None) => Self::Passed { inodes: view.inodes, checked_bytes: view.checked_bytes },
         }
     }
 
@@ -132,11 +132,11 @@ impl AfterCrashView {
                     Bytes(p.total_bytes)
                 )
             }
-            Self::Passed { inodes, live_bytes } => {
-                format!("passed: {} inodes, {} checked", Count(*inodes), Bytes(*live_bytes))
+            Self::Passed { inodes, checked_bytes } => {
+                format!("passed: {} inodes, {} checked", Count(*inodes), Bytes(*checked_bytes))
             }
-            Self::Failed { why } => format!("FAILED: {why}"),
-            Self::Unfinished { why } => format!("not finished: {why}; 'firn scrub' checks the volume"),
+            Self::Failed { reason } => format!("FAILED: {reason}"),
+            Self::Unfinished { reason } => format!("not finished: {reason}; 'firn scrub' checks the volume"),
         }
     }
 }
@@ -157,7 +157,7 @@ pub struct StatusView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ScrubView {
     /// No damage in the checked parts.
-    pub clean: bool,
+    pub sound: bool,
     /// Everything was checked.
     pub complete: bool,
     /// It was stopped early.
@@ -165,11 +165,14 @@ pub struct ScrubView {
     /// Inodes checked.
     pub inodes: u64,
     /// Live bytes checked.
+    pub checked_bytes: u64,
+    /// Live bytes of the volume.
+    #[serde(default)]
     pub live_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Paths of damaged files, each once, from the volume's root.
-    pub damaged: Vec<String>,
+    pub damaged_paths: Vec<String>,
     /// The damage.
     pub findings: Vec<DamageView>,
     /// Findings beyond those listed.
@@ -224,13 +227,14 @@ impl From<&Scrubbed> for ScrubView {
         let findings: Vec<_> = wrong.iter().take(FINDINGS_MAX).map(|finding| (*finding).into()).collect();
         let paths: BTreeSet<String> = findings.iter().filter_map(|f: &DamageView| f.path.clone()).collect();
         Self {
-            clean: wrong.is_empty(),
+            sound: wrong.is_empty() && report.more_findings == 0,
             complete: done.is_complete,
             stopped: done.is_stopped,
             inodes: report.totals.inodes,
-            live_bytes: report.totals.live_bytes,
+            checked_bytes: report.totals.live_bytes,
+            live_bytes: done.volume_live_bytes,
             read_bytes: report.totals.read_bytes,
-            damaged: paths.into_iter().collect(),
+            damaged_paths: paths.into_iter().collect(),
             more_findings: report.more_findings + (wrong.len() - findings.len()) as u64,
             findings,
         }
@@ -258,19 +262,24 @@ impl ScrubView {
         if self.more_findings > 0 {
             writeln!(out, "  and {} more", Count(self.more_findings))?;
         }
-        if !self.damaged.is_empty() {
+        if !self.damaged_paths.is_empty() {
             writeln!(out, "damaged:")?;
-            self.damaged.iter().try_for_each(|path| writeln!(out, "  {}", path.escape_debug()))?;
+            self.damaged_paths.iter().try_for_each(|path| writeln!(out, "  {}", path.escape_debug()))?;
         }
-        let state = match (self.stopped, self.clean, self.complete) {
-            (true, ..) => "STOPPED before the end",
-            (_, false, _) => "DAMAGED",
-            (_, true, true) => "sound",
-            (_, true, false) => {
-                "no damage found, but a part was missed because too much was written meanwhile"
-            }
+        let (inodes, checked_bytes) = (Count(self.inodes), Bytes(self.checked_bytes));
+        if self.stopped {
+            let found = if self.sound { "no damage found so far" } else { "DAMAGED" };
+            let all = Bytes(self.live_bytes);
+            return writeln!(
+                out,
+                "{volume}: stopped after {inodes} inodes, {checked_bytes} of {all}: {found}"
+            );
+        }
+        let state = match (self.sound, self.complete) {
+            (false, _) => "DAMAGED",
+            (true, true) => "sound",
+            (true, false) => "no damage found, but a part was missed because too much was written meanwhile",
         };
-        let (inodes, live_bytes) = (Count(self.inodes), Bytes(self.live_bytes));
-        writeln!(out, "{volume}: {inodes} inodes, {live_bytes} checked: {state}")
+        writeln!(out, "{volume}: {inodes} inodes, {checked_bytes} checked: {state}")
     }
 }

@@ -1,6 +1,7 @@
 //! `firn sim cleaning`: every combination of the given workloads, policies, placements and utilisations.
 
 use super::{combinations, threads, with_bar};
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -26,6 +27,7 @@ Examples:
   firn sim cleaning --workload trace:writes.txt  lines \"w BLOCK [COUNT]\" and \"d BLOCK [COUNT]\"
   firn sim cleaning --sprite 20 --batch 10 --age-sort --placement one   as Sprite LFS's simulator
   firn sim cleaning --single-pass --batch 2 --age-sort --placement one --utilisation 0.95
+  firn sim cleaning --watch --policy greedy --placement one   see it clean; ? explains the keys
   firn sim cleaning --workload uniform --policy greedy --placement one --threads 1   measure its speed
 
 Every combination runs until its write cost is steady and known to --precision, or until the volume
@@ -43,10 +45,10 @@ pub struct CleaningArgs {
     #[arg(long, value_delimiter = ',', default_value = "hot-cold")]
     workload: Vec<NamedWorkload>,
     /// How the segments to clean are chosen; several with commas
-    #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()])]
+    #[arg(long, value_delimiter = ',', default_values_t = [PolicyName::default()], add = values::listed(policies))]
     policy: Vec<PolicyName>,
     /// How the open log for a block is chosen; several with commas
-    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()])]
+    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::default()], add = values::listed(placements))]
     placement: Vec<PlacementName>,
     /// Live share of the disk; several with commas
     #[arg(long, value_delimiter = ',', value_parser = utilisation, default_value = "0.75")]
@@ -87,6 +89,9 @@ pub struct CleaningArgs {
     /// Threads [default: one for each core]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    /// Show one run while it goes on, as firn watch shows a mount; a second of its clock is a sixtieth of a volume written
+    #[arg(long)]
+    watch: bool,
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
@@ -132,6 +137,12 @@ struct View {
 /// A combination cannot be run.
 pub(super) fn run(args: &CleaningArgs, output: &mut Output) -> Done {
     let setups = setups(args)?;
+    if args.watch {
+        let [setup] = &setups[..] else {
+            return Err(Failure::usage("--watch shows one run").advise("give one of everything"));
+        };
+        return super::watch::run(setup, args.json, output);
+    }
     let threads = threads(args.threads).min(setups.len());
     let start = Instant::now();
     let outcomes = with_bar(setups.len(), |done| batch::run(&setups, threads, done));

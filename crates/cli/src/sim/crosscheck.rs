@@ -1,6 +1,7 @@
 //! `firn sim crosscheck`: compares the simulator with the file system, under the same writes.
 
 use super::{combinations, with_bar};
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -35,10 +36,10 @@ pub struct CrosscheckArgs {
     #[arg(long, value_delimiter = ',', default_value = "uniform,hot-cold")]
     workload: Vec<NamedWorkload>,
     /// How the segments to clean are chosen; several with commas
-    #[arg(long, value_delimiter = ',', default_values_t = [Policy::default()])]
+    #[arg(long, value_delimiter = ',', default_values_t = [Policy::default()], add = values::policies())]
     policy: Vec<Policy>,
     /// How the open log for a block is chosen; several with commas
-    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::Split, PlacementName::LeapingDac(5)])]
+    #[arg(long, value_delimiter = ',', default_values_t = [PlacementName::Split, PlacementName::LeapingDac(5)], add = values::placements())]
     placement: Vec<PlacementName>,
     /// Data as a share of what the volume offers; several with commas
     #[arg(long, value_delimiter = ',', value_parser = utilisation, default_value = "0.75,0.85")]

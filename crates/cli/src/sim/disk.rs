@@ -1,5 +1,6 @@
 //! `firn sim disk`: shows the properties of a simulated disk, and the time of requests on it.
 
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -27,7 +28,7 @@ Examples:
 The format of parameter files: docs/internals/simulated-hardware.md.", disks = hardware::disk_names()))]
 pub struct DiskArgs {
     /// The disk, by name or parameter file
-    #[arg(value_name = "NAME|FILE")]
+    #[arg(value_name = "NAME|FILE", add = values::listed(hardware::disk_names))]
     disk: String,
     /// Show the time of requests, each sent right after the one before: r:OFFSET:LENGTH, w:OFFSET:LENGTH or f; several with commas
     #[arg(long, value_name = "REQUEST", value_delimiter = ',')]

@@ -5,6 +5,7 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 use clap::Args;
 use firnfs_lab::cleaning::figures;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Arguments of `firn sim figures`.
@@ -21,6 +22,19 @@ pub struct FiguresArgs {
     /// Threads [default: one for each core]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    /// Print JSON for programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct View {
+    /// The directory.
+    out: PathBuf,
+    /// The content of report.md.
+    report: String,
+    /// Every row holds or fails as it is recorded.
+    as_recorded: bool,
 }
 
 /// Runs the command.
@@ -29,9 +43,10 @@ pub struct FiguresArgs {
 /// A file cannot be written, or the outcome of a claim differs from the recorded one.
 pub(super) fn run(args: &FiguresArgs, output: &mut Output) -> Done {
     let made = with_bar(figures::run_count(), |done| figures::make(&args.out, threads(args.threads), done));
-    let (report, is_as_recorded) = made.map_err(|e| Failure::failed(e.to_string()))?;
-    output.text(|out| out.write_all(report.as_bytes()))?;
-    if is_as_recorded {
+    let (report, as_recorded) = made.map_err(|e| Failure::failed(e.to_string()))?;
+    let view = View { out: args.out.clone(), report, as_recorded };
+    output.show(args.json, &view, |out| out.write_all(view.report.as_bytes()))?;
+    if as_recorded {
         return Ok(());
     }
     Err(Failure::failed("some rows differ from what is recorded")

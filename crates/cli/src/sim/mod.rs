@@ -7,6 +7,7 @@ mod crosscheck;
 mod disk;
 mod figures;
 mod paper;
+mod watch;
 
 use crate::failure::Done;
 use crate::output::Output;

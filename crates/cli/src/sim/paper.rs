@@ -240,7 +240,8 @@ pub(super) fn run(args: &PaperArgs, output: &mut Output) -> Done {
     if let (Some(directory), Some((setup, part))) = (&args.out, setups.iter().zip(&parts).next())
         && let Outcome::Bandwidth(points) = &part.result
     {
-        plot::write_all(directory, &bandwidth::plots(setup, points)).map_err(failed)?;
+        let origin = plot::Origin::of("firn sim paper bandwidth --out DIR");
+        plot::write_all(directory, &bandwidth::plots(setup, points), &origin).map_err(failed)?;
     }
     let view = view(args, &setups, parts);
     output.show(args.json, &view, |out| out.write_all(text(&view).as_bytes()))?;

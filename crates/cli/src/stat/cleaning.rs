@@ -2,11 +2,11 @@
 //! and since the mount; and where the space of the log is.
 
 use firnfs::lfs::view::SegmentRoom;
-use firnfs::lfs::{Counters, KindBytes, Lfs, LogKind};
+use firnfs::lfs::{Counters, KindBytes, Lfs, LogKind, Withheld};
 use firnfs_volume::Stalls;
 use serde::{Deserialize, Serialize};
 
-/// Where the bytes of a volume are. The fields other than `size_bytes` add up to it.
+/// Where the bytes of a volume are. The numbers from `live_bytes` to `fixed_bytes` add up to `size_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RoomView {
     /// Size of the volume.
@@ -24,6 +24,30 @@ pub struct RoomView {
     pub reserve_bytes: u64,
     /// Outside segments: superblocks, checkpoints, and the rest after the last segment.
     pub fixed_bytes: u64,
+    /// What the size that df shows leaves out of the segments; null from a daemon of an older version that did not report it.
+    #[serde(default)]
+    pub withheld: Option<WithheldView>,
+}
+
+/// Bytes in segments that df does not show, however full the volume is. With the fixed bytes they are the difference between the
+/// size of the volume and the size that df shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WithheldView {
+    /// For checkpoints and the cleaner.
+    pub reserve_bytes: u64,
+    /// Left free so that cleaning pays.
+    pub cleaning_bytes: u64,
+    /// Summaries of the log.
+    pub summary_bytes: u64,
+    /// Indirect blocks of files, and room for their dead versions.
+    pub metadata_bytes: u64,
+}
+
+impl From<Withheld> for WithheldView {
+    fn from(withheld: Withheld) -> Self {
+        let Withheld { reserve_bytes, cleaning_bytes, summary_bytes, metadata_bytes } = withheld;
+        Self { reserve_bytes, cleaning_bytes, summary_bytes, metadata_bytes }
+    }
 }
 
 impl RoomView {
@@ -32,7 +56,8 @@ impl RoomView {
         let geometry = lfs.geometry();
         let size_bytes = lfs.superblock().size_bytes;
         let in_segments = geometry.segments * u64::from(geometry.segment_bytes);
-        Self { size_bytes, fixed_bytes: size_bytes.saturating_sub(in_segments), ..Self::default() }
+        let fixed_bytes = size_bytes.saturating_sub(in_segments);
+        Self { size_bytes, fixed_bytes, withheld: Some(lfs.withheld().into()), ..Self::default() }
     }
 
     /// Counts a segment.
@@ -57,7 +82,14 @@ pub struct CleanedView {
     pub log_bytes: u64,
     /// The part of it that neither the cleaner nor coalescing moved.
     pub new_bytes: u64,
-    /// Segments that became clean.
+    /// Bytes of content that users wrote; null from a daemon of an older version that did not report it.
+    #[serde(default)]
+    pub user_bytes: Option<u64>,
+    /// Bytes written to the log and read by the cleaner for each byte that users wrote. It includes all metadata, that of the
+    /// cleaner too, and overwrites that memory absorbed.
+    #[serde(default)]
+    pub cost_per_user_byte: Option<f64>,
+    /// Segments that became clean: the sum of the next three.
     pub segments_cleaned: u64,
     /// Those of them that checkpoints found empty: all their blocks had died.
     pub segments_empty: u64,
@@ -109,6 +141,11 @@ impl CleanedView {
         Self {
             log_bytes: counters.log_bytes,
             new_bytes,
+            user_bytes: Some(counters.user_bytes),
+            cost_per_user_byte: share(
+                counters.log_bytes.saturating_add(counters.cleaner_read_bytes),
+                counters.user_bytes,
+            ),
             segments_cleaned,
             segments_empty: counters.segments_cleaned_empty,
             segments_background: background,
@@ -156,14 +193,14 @@ pub struct KindView {
 }
 
 /// How long operations waited for room since the mount.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StallsView {
     /// Operations that waited.
     pub count: u64,
-    /// Their total waiting time, in microseconds.
-    pub total_us: u64,
-    /// The longest wait, in microseconds.
-    pub longest_us: u64,
+    /// Their total waiting time, in milliseconds.
+    pub total_ms: f64,
+    /// The longest wait, in milliseconds.
+    pub longest_ms: f64,
 }
 
 /// Everything about cleaning.
@@ -191,8 +228,8 @@ impl CleaningView {
             kinds: kinds(lfs.counters(), mount.as_ref(), lfs.live_kinds()),
             stalls: is_written.then_some(StallsView {
                 count: stalls.count,
-                total_us: stalls.total_ns / 1000,
-                longest_us: stalls.longest_ns / 1000,
+                total_ms: stalls.total_ns as f64 / 1e6,
+                longest_ms: stalls.longest_ns as f64 / 1e6,
             }),
         }
     }

@@ -24,25 +24,28 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
         let mount = view.since_mount.as_ref().map_or_else(String::new, |c| format!("{:>14}", value(c)));
         writeln!(out, "    {name:<22}{:>14}{mount}", value(&view.since_mkfs))
     };
-    line("new data", &|c| Bytes(c.new_bytes).to_string())?;
+    line("written by users", &|c| c.user_bytes.map_or_else(|| "-".to_owned(), |n| Bytes(n).to_string()))?;
+    line("new data and metadata", &|c| Bytes(c.new_bytes).to_string())?;
     line("segments cleaned", &|c| Count(c.segments_cleaned).to_string())?;
-    line("found empty", &|c| percent(c.empty_share))?;
+    line("= found empty", &|c| Count(c.segments_empty).to_string())?;
+    line("+ in background", &|c| Count(c.segments_background).to_string())?;
+    line("+ on demand", &|c| Count(c.segments_on_demand).to_string())?;
+    line("share found empty", &|c| percent(c.empty_share))?;
     line("utilisation of rest", &|c| number(c.utilisation, 3))?;
-    line("rest, in background", &|c| Count(c.segments_background).to_string())?;
-    line("rest, on demand", &|c| Count(c.segments_on_demand).to_string())?;
     line("share in background", &|c| percent(c.background_share))?;
     line("rest, read in part", &|c| Count(c.segments_read_in_part).to_string())?;
     line("read by the cleaner", &|c| Bytes(c.read_bytes).to_string())?;
     line("live, and moved", &|c| Bytes(c.moved_bytes).to_string())?;
     line("read per byte moved", &|c| number(c.read_per_moved, 2))?;
     line("write cost", &|c| number(c.write_cost, 2))?;
-    line("moved per new byte", &|c| number(c.measured_cost, 2))?;
+    line("cost per new byte", &|c| number(c.measured_cost, 2))?;
+    line("cost per user byte", &|c| number(c.cost_per_user_byte, 2))?;
     line("files put in order", &|c| Count(c.coalesced_files).to_string())?;
     line("rewritten in order", &|c| Bytes(c.coalesced_bytes).to_string())
 }
 
 fn stalled(out: &mut dyn Write, stalls: &StallsView) -> io::Result<()> {
-    let [total, longest] = [stalls.total_us, stalls.longest_us].map(Duration::from_micros);
+    let [total, longest] = [stalls.total_ms, stalls.longest_ms].map(|ms| Duration::from_secs_f64(ms / 1e3));
     match stalls.count {
         0 => writeln!(out, "  stalls      none since mount"),
         1 => writeln!(out, "  stalls      1 operation waited for room since mount: {total:.1?}"),

@@ -8,16 +8,22 @@ pub mod fast;
 pub mod text;
 pub mod view;
 
+use crate::beneath::{self, Beneath};
+use crate::completion::values;
 use crate::failure::{Done, Failure};
+use crate::metrics::Snapshot;
 use crate::output::Output;
 use crate::scrub::service::STATUS_OP;
 use crate::scrub::view::{AfterCrashView, StatusView};
+use crate::socket;
 use crate::target::{self, Target};
 use crate::volume::{AnyVolume, open_any_read_only};
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
+use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::sync::Weak;
 use view::{CONTROL_OP, Inspect, StatView};
@@ -28,15 +34,25 @@ use view::{CONTROL_OP, Inspect, StatView};
   firn stat /mnt              a mounted volume, from any path on it
   firn stat disk.img --json   an image, for scripts
   firn stat /mnt --cleaning   what cleaning costs, and what was written to the log
+  firn stat /mnt --openmetrics > /var/lib/node_exporter/firnfs.prom
+                              for a textfile collector
   firn stat /mnt --requests   the requests that the kernel has sent since the mount
 
 --cleaning: segments cleaned, the share of them that was empty and the utilisation of the others give the write cost: bytes
 read and written for each byte of new data, 1 at best (Rosenblum and Ousterhout, 1992, tables 2 and 4).
 
+A sparse image takes space only as it is written. If the disk that holds it has
+less left than the image can grow by, stat and df say so.
+
+Cost per new byte: what was written to the log and read by the cleaner so far, for each byte that was
+not moved. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
+cleaner write counts as cost there.
+
 An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
 pub struct StatArgs {
     /// Any path on a mount, an image file or a block device
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Show instead the requests that the kernel has sent since the mount
     #[arg(long)]
@@ -44,6 +60,9 @@ pub struct StatArgs {
     /// Show instead what cleaning costs and what was written to the log
     #[arg(long, conflicts_with = "requests")]
     pub cleaning: bool,
+    /// Show instead everything as OpenMetrics, for the textfile collector of a node exporter
+    #[arg(long, conflicts_with_all = ["requests", "cleaning", "json"])]
+    pub openmetrics: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -57,9 +76,13 @@ pub struct StatArgs {
 
 size, used and free are what df(1) shows. The second line says where all bytes of the volume are; its numbers add up to the size:
 live; reclaimable by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are empty but wait for checkpoints);
-clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).")]
+clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).
+
+The third line says why size is less than that: what is withheld from files, however full the volume is. A volume
+with no free space left has all of it: writes fail with ENOSPC although segments are clean. Only deleting files helps then.")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
+    #[arg(add = values::mounts())]
     pub paths: Vec<PathBuf>,
     /// Print JSON for programs
     #[arg(long)]
@@ -68,40 +91,70 @@ pub struct DfArgs {
 
 /// Where a volume was found.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Served by a daemon.
-    Mounted {
-        /// The mountpoint.
-        mountpoint: PathBuf,
-        /// The image or device, or a word for a memory volume.
-        image: PathBuf,
-    },
-    /// Not mounted.
-    Image {
-        /// The image or device.
-        image: PathBuf,
-    },
+pub struct Source {
+    /// The image or device, or a word for a memory volume.
+    pub image: PathBuf,
+    /// Where a daemon serves it; null if it is not mounted.
+    pub mountpoint: Option<PathBuf>,
 }
 
 /// A volume and its state.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Volume {
     /// Where it was found.
+    #[serde(flatten)]
     pub source: Source,
     /// Its state.
     #[serde(flatten)]
     pub stat: StatView,
     /// The state of the check after a crash; null if the mount did not follow one, and for a volume that is not mounted.
     pub check_after_crash: Option<AfterCrashView>,
+    /// The disk beneath the image, if it may become full before the volume is.
+    pub beneath: Option<Beneath>,
+}
+
+/// The output of `firn df`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Volumes {
+    volumes: Vec<Volume>,
+}
+
+/// The output of `firn stat --requests`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Requests {
+    #[serde(flatten)]
+    source: Source,
+    /// The kinds of requests that occurred, the longest in the daemon first.
+    by_request: Vec<RequestView>,
+}
+
+/// Requests of one kind since the mount.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RequestView {
+    /// The kernel's name of the request, in lower case.
+    pub request: String,
+    /// Requests handled.
+    pub requests: u64,
+    /// Those answered with an error (ENOENT of a lookup does not count, ENOSYS does).
+    pub failed: u64,
+    /// Time in the daemon, including waits for the device.
+    pub busy_ms: f64,
+}
+
+impl From<RequestCount> for RequestView {
+    fn from(count: RequestCount) -> Self {
+        let RequestCount { name, requests, errors, busy_ns } = count;
+        Self { request: name, requests, failed: errors, busy_ms: busy_ns as f64 / 1e6 }
+    }
 }
 
 /// The output of `firn stat --cleaning`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Cleaning<'a> {
+    #[serde(flatten)]
     source: &'a Source,
     /// Segments in use by utilisation: below 10%, below 20%, ... up to 100%.
-    utilisation: &'a [u64; view::BUCKETS],
+    utilisation_histogram: &'a [u64; view::BUCKETS],
     #[serde(flatten)]
     cleaning: &'a cleaning::CleaningView,
 }
@@ -117,14 +170,39 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
             return Err(Failure::usage(format!("{} is not mounted", args.path.display()))
                 .advise("--requests shows the requests to a mount"));
         };
-        let answer = ask(&mount, "requests")?;
-        return output.show(args.json, &answer, |out| text::requests(out, &answer));
+        return requests(mount, args.json, output);
+    }
+    if args.openmetrics {
+        return openmetrics(target, output);
     }
     let volume = look(target)?;
     if args.cleaning {
         return cleaning(&volume, args.json, output);
     }
     output.show(args.json, &volume, |out| text::stat(out, &volume))
+}
+
+fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
+    let counts: Vec<RequestCount> = understood(&mount, ask(&mount, "requests")?)?;
+    let mut by_request: Vec<RequestView> = counts.into_iter().map(Into::into).collect();
+    by_request.sort_by(|a, b| b.busy_ms.total_cmp(&a.busy_ms));
+    let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
+    let view = Requests { source, by_request };
+    output.show(json, &view, |out| {
+        text::place(out, &view.source)?;
+        text::requests(out, &view.by_request)
+    })
+}
+
+/// The same text as `firn mount -o metrics=` serves.
+fn openmetrics(target: Target, output: &mut Output) -> Done {
+    let requests = match &target {
+        Target::Mounted(mount) => serde_json::from_value(ask(mount, "requests")?).unwrap_or_default(),
+        Target::Image(_) => Vec::new(),
+    };
+    let Volume { source, stat, .. } = look(target)?;
+    let text = Snapshot { source: source.image.display().to_string(), stat, requests }.render();
+    output.text(|out| out.write_all(text.as_bytes()))
 }
 
 fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
@@ -135,7 +213,11 @@ fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
         )
         .advise("name an image or device, or a mount made with this version of firn"));
     };
-    let answer = Cleaning { source: &volume.source, utilisation: &log.utilisation, cleaning: view };
+    let answer = Cleaning {
+        source: &volume.source,
+        utilisation_histogram: &log.utilisation_histogram,
+        cleaning: view,
+    };
     output.show(json, &answer, |out| {
         text::place(out, &volume.source)?;
         cleaning_text::cleaning(out, view)?;
@@ -153,7 +235,8 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
     } else {
         args.paths.iter().map(|path| target::resolve(path).and_then(look)).collect::<Done<Vec<_>>>()?
     };
-    output.show(args.json, &volumes, |out| text::df(out, &volumes))
+    let view = Volumes { volumes };
+    output.show(args.json, &view, |out| text::df(out, &view.volumes))
 }
 
 /// Every mounted volume that answers. A mount that does not answer (another user's, or one whose daemon has died) must not
@@ -170,17 +253,11 @@ fn all_mounted() -> Done<Vec<Volume>> {
 fn look(target: Target) -> Done<Volume> {
     match target {
         Target::Mounted(mount) => {
-            let answer = ask(&mount, CONTROL_OP)?;
-            let stat = serde_json::from_value(answer).map_err(|e| {
-                Failure::failed(format!(
-                    "the answer of the daemon of {} cannot be understood: {e}",
-                    mount.mountpoint.display()
-                ))
-                .advise("mount the volume with this version of firn")
-            })?;
+            let stat = understood(&mount, ask(&mount, CONTROL_OP)?)?;
             let check_after_crash = check_after_crash(&mount)?;
-            let source = Source::Mounted { mountpoint: mount.mountpoint, image: mount.source };
-            Ok(Volume { source, stat, check_after_crash })
+            let beneath = beneath::of(&mount.source);
+            let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
+            Ok(Volume { source, stat, check_after_crash, beneath })
         }
         Target::Image(image) => {
             let stat = match open_any_read_only(&image)? {
@@ -188,7 +265,9 @@ fn look(target: Target) -> Done<Volume> {
                 AnyVolume::Ffs(volume) => StatView::of(&volume),
             };
             let stat = stat.map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
-            Ok(Volume { source: Source::Image { image }, stat, check_after_crash: None })
+            let beneath = beneath::of(&image);
+            let source = Source { image, mountpoint: None };
+            Ok(Volume { source, stat, check_after_crash: None, beneath })
         }
     }
 }
@@ -202,6 +281,15 @@ fn check_after_crash(mount: &Mount) -> Done<Option<AfterCrashView>> {
     }
 }
 
+/// Takes a daemon's answer apart.
+fn understood<T: DeserializeOwned>(mount: &Mount, answer: serde_json::Value) -> Done<T> {
+    serde_json::from_value(answer).map_err(|e| {
+        let place = mount.mountpoint.display();
+        Failure::failed(format!("the answer of the daemon of {place} cannot be understood: {e}"))
+            .advise("mount the volume with this version of firn")
+    })
+}
+
 fn ask(mount: &Mount, op: &str) -> Done<serde_json::Value> {
     call(mount, op).map_err(|error| Failure::failed(error.to_string()))
 }
@@ -213,9 +301,7 @@ fn call(mount: &Mount, op: &str) -> Result<serde_json::Value, ClientError> {
 /// Registers the operations for `firn stat` and `firn df`. The volume is held weakly: it must close after the unmount.
 pub fn register<S: Inspect + 'static>(registry: &mut Registry, volume: Weak<firnfs_volume::Volume<S>>) {
     registry.register(CONTROL_OP, "space and log, as firn stat shows them", move |_| {
-        let volume =
-            volume.upgrade().ok_or_else(|| OpError::new(ErrorKind::Closing, "the volume is being closed"))?;
-        let view = StatView::of(&volume).map_err(|e| OpError::from(&e))?;
-        serde_json::to_value(view).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
+        let volume = socket::open(&volume)?;
+        socket::answer(&StatView::of(&volume).map_err(|e| OpError::from(&e))?)
     });
 }

@@ -10,6 +10,7 @@ use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
+use firnfs::lfs::view::SegmentRoom;
 use firnfs::mem::MemStore;
 use firnfs_format::TimeNs;
 use firnfs_format::table::UsageEntry;
@@ -31,9 +32,9 @@ pub struct SpaceView {
     /// The unused part of it.
     pub free_bytes: u64,
     /// Inodes in use.
-    pub inodes_used: u64,
+    pub used_inodes: u64,
     /// Inodes that can still be made.
-    pub inodes_free: u64,
+    pub free_inodes: u64,
 }
 
 /// The log.
@@ -57,10 +58,13 @@ pub struct LogView {
     pub segments_in_use: u64,
     /// Live bytes in them.
     pub live_bytes: u64,
-    /// Bytes in them that nothing refers to any more, which cleaning would gain.
+    /// Bytes written in them that nothing refers to any more, summaries and padding among them.
     pub dead_bytes: u64,
+    /// The part of open segments that their logs have yet to write.
+    #[serde(default)]
+    pub unwritten_bytes: u64,
     /// Segments in use by utilisation: below 10%, below 20%, ... up to 100%.
-    pub utilisation: [u64; BUCKETS],
+    pub utilisation_histogram: [u64; BUCKETS],
     /// Counts since mkfs, by name.
     pub counters: Vec<(String, u64)>,
     /// What was recovered when the volume was opened.
@@ -80,15 +84,15 @@ pub struct LogView {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RecoveryView {
     /// The previous unmount was clean: there was nothing to do.
-    pub was_clean: bool,
-    /// Partial segments accepted.
-    pub partials: u64,
+    pub cleanly_unmounted: bool,
+    /// Partial segments after the checkpoint that were accepted.
+    pub rolled_forward_partials: u64,
     /// Their bytes.
-    pub bytes: u64,
+    pub rolled_forward_bytes: u64,
     /// Inodes that differ from the checkpoint.
-    pub inodes: u64,
+    pub rolled_forward_inodes: u64,
     /// Partial segments of an incomplete batch, which were ignored.
-    pub incomplete: u64,
+    pub incomplete_partials: u64,
 }
 
 /// The whole state.
@@ -97,12 +101,12 @@ pub struct StatView {
     /// Space.
     pub space: SpaceView,
     /// Why the open volume is not writable, or null.
-    pub read_only: Option<String>,
+    pub read_only_reason: Option<String>,
     /// The log; null for a memory volume and a Fast File System, which have none.
     pub log: Option<LogView>,
     /// The groups of a Fast File System; null for other volumes.
     #[serde(default)]
-    pub fast: Option<FastView>,
+    pub ffs: Option<FastView>,
 }
 
 /// A store that can report its state.
@@ -161,26 +165,27 @@ impl Inspect for Lfs {
                 break;
             }
             for (entry, segment_room) in entries.iter().take((view.segments - seen) as usize) {
-                count(&mut view, entry, segment_bytes);
+                count(&mut view, entry, segment_room, segment_bytes);
                 room.add(segment_room);
             }
             seen += (entries.len() as u64).min(view.segments - seen);
         }
-        view.dead_bytes = (view.segments_in_use * segment_bytes).saturating_sub(view.live_bytes);
         room.set_reserve(reserve_bytes);
         Ok(Some(LogView { room: Some(room), cleaning: Some(cleaning), ..view }))
     }
 }
 
-fn count(view: &mut LogView, entry: &UsageEntry, segment_bytes: u64) {
+fn count(view: &mut LogView, entry: &UsageEntry, room: &SegmentRoom, segment_bytes: u64) {
     if !entry.in_use {
         return;
     }
     let live_bytes = u64::from(entry.live_bytes);
     let bucket = (live_bytes * BUCKETS as u64 / segment_bytes.max(1)).min(BUCKETS as u64 - 1);
-    view.utilisation[bucket as usize] += 1;
+    view.utilisation_histogram[bucket as usize] += 1;
     view.segments_in_use += 1;
     view.live_bytes += live_bytes;
+    view.unwritten_bytes += room.unwritten_bytes;
+    view.dead_bytes += segment_bytes.saturating_sub(live_bytes + room.unwritten_bytes);
 }
 
 /// Damage that the volume has met since it was opened.
@@ -205,14 +210,15 @@ fn head(lfs: &Lfs) -> LogView {
         segments_in_use: 0,
         live_bytes: 0,
         dead_bytes: 0,
-        utilisation: [0; BUCKETS],
+        unwritten_bytes: 0,
+        utilisation_histogram: [0; BUCKETS],
         counters: counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         recovery: RecoveryView {
-            was_clean: recovered.was_clean,
-            partials: recovered.partials,
-            bytes: recovered.bytes,
-            inodes: recovered.inodes,
-            incomplete: recovered.incomplete,
+            cleanly_unmounted: recovered.was_clean,
+            rolled_forward_partials: recovered.partials,
+            rolled_forward_bytes: recovered.bytes,
+            rolled_forward_inodes: recovered.inodes,
+            incomplete_partials: recovered.incomplete,
         },
         damage: damage(lfs),
         room: None,
@@ -226,15 +232,15 @@ impl StatView {
     /// # Errors
     /// `Io`, `Corrupt`.
     pub fn of<S: Inspect>(volume: &Volume<S>) -> Result<Self, FsError> {
-        let (space, read_only) = volume
+        let (space, read_only_reason) = volume
             .run_quietly(|vfs, _: TimeNs| Ok((vfs.statfs(), vfs.store().read_only().map(str::to_owned))))?;
         let space = SpaceView {
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,
-            inodes_used: space.inodes_used,
-            inodes_free: space.inodes_free,
+            used_inodes: space.inodes_used,
+            free_inodes: space.inodes_free,
         };
-        Ok(Self { space, read_only, log: S::log_view(volume)?, fast: S::fast_view(volume)? })
+        Ok(Self { space, read_only_reason, log: S::log_view(volume)?, ffs: S::fast_view(volume)? })
     }
 }
 

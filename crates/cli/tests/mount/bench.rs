@@ -64,7 +64,8 @@ fn stopped(signal: Signal, more: &[&str], when: impl Fn(&Path) -> bool) {
     let status = child.0.wait().unwrap();
     let mut complaint = String::new();
     child.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
-    assert_eq!(status.code(), Some(130), "{status}: {complaint}");
+    let exit = if signal == Signal::TERM { 143 } else { 130 };
+    assert_eq!(status.code(), Some(exit), "{status}: {complaint}");
     assert!(complaint.contains("firn: interrupted"), "{complaint}");
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     eventually("mounts and loop devices are gone", || left_behind(home.path()).is_empty());

@@ -73,6 +73,11 @@ pub fn firn_ok(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Runs `firn`, asserts success and that its JSON is as documented.
+pub fn firn_json(words: &[&str]) -> serde_json::Value {
+    crate::schema::parse(&firn_ok(words))
+}
+
 /// Runs a shell script in a directory and asserts success; returns its standard output.
 pub fn shell(directory: &Path, script: &str) -> String {
     let output = Command::new("sh").arg("-euc").arg(script).current_dir(directory).output().unwrap();

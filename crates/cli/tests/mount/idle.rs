@@ -1,7 +1,7 @@
 //! The cleaner of a real mount with bursts of user activity: it works in the pauses, and an idle mount
 //! sleeps.
 
-use crate::common::{Kind, Mount, can_mount, firn_ok};
+use crate::common::{Kind, Mount, can_mount, firn_json};
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -18,8 +18,7 @@ const PAUSE: Duration = Duration::from_millis(2_800);
 
 /// Segments cleaned since the mount, by name.
 fn cleaned(mount: &Mount) -> Value {
-    let stat = firn_ok(&["stat", "--json", mount.mnt.to_str().unwrap()]);
-    let stat: Value = serde_json::from_str(&stat).unwrap();
+    let stat = firn_json(&["stat", "--json", mount.mnt.to_str().unwrap()]);
     stat["log"]["cleaning"]["since_mount"].clone()
 }
 

@@ -1,8 +1,8 @@
 //! Mounting, serving and unmounting: daemons that are asked to end, daemons that die, and mounts that are refused.
 
 use crate::common::{
-    Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, kernel_caches_stay, pattern, shell,
-    write_synced,
+    Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, kernel_caches_stay, pattern,
+    shell, write_synced,
 };
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
@@ -74,9 +74,8 @@ fn a_signal_unmounts_and_loses_nothing() {
         // Waits for the lock if the daemon is still closing the volume.
         mount.mount_image(&[]);
         assert!(fs::read(mount.path("f")).unwrap() == pattern(1, 3 << 20));
-        let stat = firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--json"]);
-        let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
-        assert_eq!(stat["log"]["recovery"]["was_clean"], true, "{stat}");
+        let stat = firn_json(&["stat", mount.mnt.to_str().unwrap(), "--json"]);
+        assert_eq!(stat["log"]["recovery"]["cleanly_unmounted"], true, "{stat}");
     }
 }
 
@@ -293,9 +292,8 @@ fn sync_reaches_the_daemon_and_umount_waits_where_the_mount_is_fuseblk() {
         fs::write(mount.path("g"), pattern(2, 1 << 20)).unwrap();
         // The daemon closes the volume before umount(8) returns.
         shell(Path::new("/"), &format!("umount {mnt}"));
-        let stat = firn_ok(&["stat", &device, "--json"]);
-        let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
-        assert_eq!(stat["log"]["recovery"]["was_clean"], true, "{stat}");
+        let stat = firn_json(&["stat", &device, "--json"]);
+        assert_eq!(stat["log"]["recovery"]["cleanly_unmounted"], true, "{stat}");
         assert!(firn_ok(&["fsck", &device]).contains("clean"));
         firn_ok(&["mount", &device, mnt]);
         assert!(fs::read(mount.path("g")).unwrap() == pattern(2, 1 << 20));
@@ -371,7 +369,7 @@ fn trim_discards_clean_segments_of_a_mount_and_of_an_image() {
             mount.umount();
         }
         assert!(image_bytes(&mount) > 100 << 20);
-        let said: serde_json::Value = serde_json::from_str(&firn_ok(&["trim", path, "--json"])).unwrap();
+        let said: serde_json::Value = firn_json(&["trim", path, "--json"]);
         let discarded = said["discarded_bytes"].as_u64().unwrap();
         assert!((400 << 20..502 << 20).contains(&discarded), "{said}");
         assert!(image_bytes(&mount) < 24 << 20, "{} bytes", image_bytes(&mount));
@@ -473,16 +471,19 @@ fn recovery_reads_no_more_log_than_the_options_allow_and_reports_what_it_found()
         let (image, mnt) = (mount.image.to_str().unwrap(), mount.mnt.to_str().unwrap());
         let told = firn(&["mount", "-v", image, mnt]);
         assert!(told.status.success());
-        let stat: serde_json::Value = serde_json::from_str(&firn_ok(&["stat", mnt, "--json"])).unwrap();
+        let stat: serde_json::Value = firn_json(&["stat", mnt, "--json"]);
         let recovery = &stat["log"]["recovery"];
-        assert_eq!(recovery["was_clean"], false);
+        assert_eq!(recovery["cleanly_unmounted"], false);
         let line = String::from_utf8(told.stderr).unwrap();
-        assert!(line.contains(&format!("recovered {} files", recovery["inodes"])), "{line}: {recovery}");
+        assert!(
+            line.contains(&format!("recovered {} files", recovery["rolled_forward_inodes"])),
+            "{line}: {recovery}"
+        );
         assert!(firn_ok(&["stat", mnt]).contains("recovered"));
         for n in 0..160 {
             assert!(fs::read(mount.path(&format!("f{n}"))).unwrap() == pattern(n, 256 << 10), "f{n}");
         }
-        recovery["bytes"].as_u64().unwrap()
+        recovery["rolled_forward_bytes"].as_u64().unwrap()
     };
     let never = ["--checkpoint-bytes", "1T", "--checkpoint-interval", "3600"];
     let all = recovered_bytes(&never);

@@ -2,17 +2,29 @@
 //! helpers.
 
 mod bench;
+mod boot;
 mod cleaner;
 mod common;
+mod completion;
 mod failing;
+mod freeze;
+mod full_disk;
 mod idle;
 mod in_process;
+mod json;
 mod lifecycle;
 mod live;
 mod memory;
+mod metrics;
 mod partial;
 mod posix;
 mod programs;
 mod quotas;
+mod record;
+mod resize;
+#[path = "../schema/mod.rs"]
+mod schema;
 mod scrub;
 mod traces;
+mod tune;
+mod watch;

@@ -1,6 +1,7 @@
 //! Quotas on real mounts of every kind, with users who are not root.
 
 use crate::common::{ALL, Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, shell};
+use crate::schema;
 use std::path::Path;
 
 /// For scripts: runs a command as user and group 1001, or another number.
@@ -20,8 +21,8 @@ fn script(mnt: &Path, text: &str) -> String {
 
 /// Bytes and inodes of a user, as the daemon keeps them.
 fn used(mnt: &Path, user: &str) -> (u64, u64) {
-    let report: serde_json::Value = serde_json::from_str(&quota(mnt, &["--user", user, "--json"])).unwrap();
-    let of = |what: &str| report["lines"][0][what]["used"].as_u64().unwrap_or(0);
+    let report = schema::parse(&quota(mnt, &["--user", user, "--json"]));
+    let of = |what: &str| report["lines"][0][format!("used_{what}")].as_u64().unwrap_or(0);
     (of("bytes"), of("inodes"))
 }
 

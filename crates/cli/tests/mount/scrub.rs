@@ -1,6 +1,7 @@
 //! `firn scrub` on real mounts, and the check after a crash.
 
-use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_ok, is_root, pattern, shell};
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, pattern, shell};
+use crate::schema;
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 fn scrub_json(mount: &Mount) -> (i32, serde_json::Value) {
     let output = firn(&["scrub", mount.mnt.to_str().unwrap(), "--json", "--rate", "2G"]);
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let value = serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stdout}"));
+    let value = schema::parse(&stdout);
     (output.status.code().unwrap(), value)
 }
 
@@ -53,8 +54,8 @@ fn scrub_lists_damaged_files_by_path_while_the_volume_is_in_use() {
     });
     let (code, view) = scrub_json(&mount);
     busy.join().unwrap();
-    assert_eq!(view["damaged"], serde_json::json!(["/dir/file 17"]), "{view}");
-    assert_eq!((code, view["clean"].as_bool(), view["complete"].as_bool()), (3, Some(false), Some(true)));
+    assert_eq!(view["damaged_paths"], serde_json::json!(["/dir/file 17"]), "{view}");
+    assert_eq!((code, view["sound"].as_bool(), view["complete"].as_bool()), (3, Some(false), Some(true)));
     // For people: the path, and the exit code again.
     let output = firn(&["scrub", mount.mnt.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -63,7 +64,7 @@ fn scrub_lists_damaged_files_by_path_while_the_volume_is_in_use() {
     fs::write(mount.path("dir/file 17"), pattern(1, 50_000)).unwrap();
     let (code, view) = scrub_json(&mount);
     assert_eq!(
-        (code, view["clean"].as_bool(), view["complete"].as_bool()),
+        (code, view["sound"].as_bool(), view["complete"].as_bool()),
         (0, Some(true), Some(true)),
         "{view}"
     );
@@ -90,7 +91,7 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
         });
         child
     };
-    let mut first = start();
+    let first = start();
     let second = Command::new(env!("CARGO_BIN_EXE_firn"))
         .args(["scrub", &mnt])
         .stderr(Stdio::piped())
@@ -100,11 +101,23 @@ fn scrub_is_stopped_by_ctrl_c_joined_by_a_second_one_and_ended_by_an_unmount() {
     let pid = rustix::process::Pid::from_child(&first);
     std::thread::sleep(Duration::from_millis(500));
     kill_process(pid, Signal::INT).unwrap();
-    let status = first.wait().unwrap();
-    assert_eq!((status.code(), status.signal()), (Some(130), None));
+    let first = first.wait_with_output().unwrap();
+    assert_eq!((first.status.code(), first.status.signal()), (Some(130), None));
+    // What it did not read is no damage.
+    let view = schema::parse(std::str::from_utf8(&first.stdout).unwrap());
+    assert_eq!(
+        (view["findings"].as_array().unwrap().len(), &view["more_findings"]),
+        (0, &0.into()),
+        "{view}"
+    );
+    let (done, all) = (view["checked_bytes"].as_u64().unwrap(), view["live_bytes"].as_u64().unwrap());
+    assert!(done < all && all > 20 << 20, "{view}");
     let second = second.wait_with_output().unwrap();
     assert!(String::from_utf8_lossy(&second.stderr).contains("joined"));
     assert_eq!(second.status.code(), Some(130), "both commands watched the same scrub");
+    let text = String::from_utf8_lossy(&second.stdout);
+    assert!(text.contains("stopped after") && text.ends_with("no damage found so far\n"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
     let before = Instant::now();
     let third = start();
     mount.umount();
@@ -144,8 +157,7 @@ fn check_ended(mount: &Mount) {
 }
 
 fn check_after_crash(mount: &Mount) -> serde_json::Value {
-    let text = firn_ok(&["stat", mount.mnt.to_str().unwrap(), "--json"]);
-    serde_json::from_str::<serde_json::Value>(&text).unwrap()["check_after_crash"].clone()
+    firn_json(&["stat", mount.mnt.to_str().unwrap(), "--json"])["check_after_crash"].clone()
 }
 
 #[test]
@@ -187,7 +199,7 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     let text = firn_ok(&["stat", &mnt]);
     let check = check_after_crash(&mount);
     assert_eq!(check["state"], "failed");
-    assert!(check["why"].as_str().unwrap().contains("/dir"), "{check}");
+    assert!(check["reason"].as_str().unwrap().contains("/dir"), "{check}");
     assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 

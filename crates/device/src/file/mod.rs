@@ -28,10 +28,11 @@ use reads::Reads;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use writers::Writers;
 
 /// See the module's head.
@@ -48,6 +49,9 @@ pub(crate) struct Target {
     file: File,
     name: Arc<str>,
     geometry: Geometry,
+    /// The size, if it has grown since: larger than in `geometry`.
+    grown_bytes: AtomicU64,
+    is_block_device: bool,
     read_only: bool,
     /// The lock that was taken when it was opened.
     lock: Lock,
@@ -103,7 +107,7 @@ impl FileDevice {
 
 impl Device for FileDevice {
     fn geometry(&self) -> Geometry {
-        self.target.geometry
+        self.target.geometry()
     }
     fn submit(&self, request: Request) -> Tag {
         match request {
@@ -111,13 +115,16 @@ impl Device for FileDevice {
             _ => Tag(self.writers.submit(request).0 << 1),
         }
     }
+    fn start_reads(&self) {
+        self.reads.start();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         let lower = Tag(tag.0 >> 1);
         if tag.0 & 1 == 1 { self.reads.wait(lower) } else { self.writers.wait(lower) }
     }
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         let request = Request::Read { at_bytes, len_bytes };
-        self.target.geometry.check(&request, &self.target.name)?;
+        self.target.geometry().check(&request, &self.target.name)?;
         self.target.read(&request)
     }
     fn describe(&self) -> Arc<str> {
@@ -126,12 +133,39 @@ impl Device for FileDevice {
     fn fence(&self) -> Result<(), DeviceError> {
         open::prove_lock(&self.target)
     }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.target.grow(size_bytes)
+    }
 }
 
 impl Target {
+    /// Sizes as they are now.
+    pub(crate) fn geometry(&self) -> Geometry {
+        let size_bytes = self.geometry.size_bytes.max(self.grown_bytes.load(Ordering::Acquire));
+        Geometry { size_bytes, ..self.geometry }
+    }
+
+    /// A file grows by a hole at its end. A block device is asked how large it is now.
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let refused = |e: std::io::Error| DeviceError::growth_refused(size_bytes, self.name.clone(), &e);
+        let block_bytes = u64::from(self.geometry.logical_block_bytes);
+        let wanted_bytes = size_bytes.next_multiple_of(block_bytes);
+        let mut has_bytes = (&self.file).seek(SeekFrom::End(0)).map_err(refused)?;
+        if has_bytes < wanted_bytes && !self.is_block_device {
+            self.file.set_len(wanted_bytes).and_then(|()| self.file.sync_all()).map_err(refused)?;
+            has_bytes = wanted_bytes;
+        }
+        self.grown_bytes.fetch_max(has_bytes / block_bytes * block_bytes, Ordering::AcqRel);
+        if self.geometry().size_bytes < size_bytes {
+            let reason = format!("it has {has_bytes} bytes; make the device larger first");
+            return Err(DeviceError::of_growth(size_bytes, self.name.clone(), reason));
+        }
+        Ok(())
+    }
+
     /// Carries out a request on this thread.
     pub(crate) fn run(&self, request: &Request) -> Completion {
-        self.geometry.check(request, &self.name)?;
+        self.geometry().check(request, &self.name)?;
         match request {
             Request::Read { .. } => self.read(request).map(Some),
             Request::Flush => self.flush(request).map(|()| None),

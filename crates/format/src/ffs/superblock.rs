@@ -310,7 +310,7 @@ impl Superblock {
             changed_ns: self.changed_ns.into(),
             reserved: [0; 312],
         };
-        raw.crc = crc32c::crc32c(raw.as_bytes()).into();
+        raw.crc = crate::crc32c(raw.as_bytes()).into();
         raw.as_bytes().try_into().expect("the layout has this size")
     }
 
@@ -341,7 +341,7 @@ impl Superblock {
             .map_err(|_| DecodeError::new("superblock", "512 bytes", bytes.len()))?;
         ensure(raw.magic == MAGIC, "superblock magic", "\"firnffs\"", format_args!("{:02x?}", raw.magic))?;
         ensure(raw.version.get() == VERSION, "format version", VERSION, raw.version.get())?;
-        let crc = crc32c::crc32c(SuperblockRaw { crc: 0.into(), ..raw }.as_bytes());
+        let crc = crate::crc32c(SuperblockRaw { crc: 0.into(), ..raw }.as_bytes());
         ensure(crc == raw.crc.get(), "superblock checksum", raw.crc.get(), crc)?;
         let layout = Layout {
             size_frags: raw.size_frags.get(),

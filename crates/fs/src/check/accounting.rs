@@ -5,7 +5,7 @@
 //! stored bytes of all current pointers into it.
 
 use super::finding::{Problem, Versus};
-use super::state::Check;
+use super::state::{Check, Torn};
 use firnfs_format::table::{TableEntry, UsageEntry};
 use firnfs_format::{InodeNo, SegmentId};
 
@@ -18,7 +18,7 @@ impl Check<'_> {
         self.totals.segments = segments.len() as u64;
         self.numbers();
         // If a tree could not be followed, the table counts the blocks below, and this check does not.
-        if !self.is_torn && !self.is_stale && self.lost_segments.is_empty() {
+        if self.torn == Torn::Nothing && !self.is_stale && self.lost_segments.is_empty() {
             let live_bytes = Versus { stated: self.lfs.live_bytes(), found: self.claims.live_bytes };
             if live_bytes.stated != live_bytes.found {
                 self.report(None, Problem::LiveBytes(live_bytes));
@@ -76,7 +76,7 @@ impl Check<'_> {
         let live_bytes = Versus { stated: u64::from(entry.live_bytes), found: self.claims.live_in(segment) };
         let wrong = live_bytes.stated != live_bytes.found || live_bytes.found > 0 && !entry.in_use;
         // A surplus may belong to blocks below a part that could not be read.
-        let below = self.is_torn && live_bytes.stated >= live_bytes.found && entry.in_use;
+        let below = self.torn > Torn::Nothing && live_bytes.stated >= live_bytes.found && entry.in_use;
         let explained = below || self.is_stale;
         if wrong && !explained {
             self.report(None, Problem::Usage { segment, live_bytes, in_use: entry.in_use });

@@ -1,7 +1,7 @@
 //! Facts that a repair needs beyond the findings: the correct content of both tables.
 
-use super::finding::Problem;
-use super::state::Check;
+use super::finding::{Finding, Problem};
+use super::state::{Check, Torn};
 use crate::lfs::{INODE_NUMBERS, Restated};
 use firnfs_format::table::UsageEntry;
 use firnfs_format::{InodeNo, SegmentId};
@@ -16,6 +16,10 @@ pub struct Facts {
     pub(crate) charges: Vec<(InodeNo, u64)>,
     /// Numbers whose part of the inode map could not be read.
     pub(crate) lost_inodes: Vec<(u64, u64)>,
+    /// The accounting is right as long as nobody frees the content of files that could not be followed.
+    pub(crate) is_right_with_lost: bool,
+    /// Inodes whose content could not be followed.
+    pub(crate) torn: Vec<InodeNo>,
 }
 
 impl Facts {
@@ -23,6 +27,15 @@ impl Facts {
     #[must_use]
     pub fn charges(&self) -> &[(InodeNo, u64)] {
         &self.charges
+    }
+
+    /// For a repair that leaves lost content as it is: the blocks below it stay on the accounts unless these are wrong in another
+    /// way, too.
+    pub fn leave_lost(&mut self) {
+        if self.is_right_with_lost {
+            self.tables = None;
+            self.charges.retain(|(ino, _)| !self.torn.contains(ino));
+        }
     }
 
     /// True if the tables have to be rewritten.
@@ -39,8 +52,12 @@ impl Check<'_> {
             |inode: &&super::namespace::InodeFacts| inode.charged_found != inode.charged_stated;
         let charges =
             self.names.inodes.iter().filter(wrong_charge).map(|i| (i.ino, i.charged_found)).collect();
-        let tables = self.accounting_is_wrong().then(|| self.tables());
-        Facts { tables, charges, lost_inodes: std::mem::take(&mut self.lost_inodes) }
+        let is_torn = |inode: &&super::namespace::InodeFacts| inode.is_torn;
+        let torn = self.names.inodes.iter().filter(is_torn).map(|inode| inode.ino).collect();
+        let is_right_with_lost = !self.accounting_is_wrong(Torn::Content);
+        let tables = self.accounting_is_wrong(Torn::Nothing).then(|| self.tables());
+        let lost_inodes = std::mem::take(&mut self.lost_inodes);
+        Facts { tables, charges, lost_inodes, is_right_with_lost, torn }
     }
 
     /// Gathers them for a volume without tables, whose logs have no place yet.
@@ -50,7 +67,9 @@ impl Check<'_> {
         Facts { tables: Some(Restated { move_logs: true, ..tables }), ..facts }
     }
 
-    fn accounting_is_wrong(&self) -> bool {
+    /// Whether it is wrong, where that much may be torn.
+    fn accounting_is_wrong(&self, may_be: Torn) -> bool {
+        let is_left = |finding: &Finding| may_be == Torn::Content && finding.lost_bytes > 0;
         let is_accounting = |problem: &Problem| {
             matches!(
                 problem,
@@ -68,9 +87,9 @@ impl Check<'_> {
                     | Problem::Pointer { .. }
             )
         };
-        self.is_torn
+        self.torn > may_be
             || self.is_stale
-            || self.names.findings.iter().any(|finding| is_accounting(&finding.problem))
+            || self.names.findings.iter().any(|finding| is_accounting(&finding.problem) && !is_left(finding))
     }
 
     /// Both tables from the pointers of phase 1. Blocks of the old trees are not counted, because the trees are

@@ -262,9 +262,18 @@ pub struct Finding {
     pub ino: Option<InodeNo>,
     /// A name of that inode, from the root, if one is known.
     pub path: Option<Vec<u8>>,
+    /// Bytes of a file's content that cannot be read because of it; if it is about a block with pointers, at most as many: nothing
+    /// tells which of the blocks below are holes. 0 for everything but content of files that have a name.
+    pub lost_bytes: u64,
 }
 
 impl Finding {
+    /// A finding that costs no file its content, and whose path is not known yet.
+    #[must_use]
+    pub fn new(ino: Option<InodeNo>, problem: Problem) -> Self {
+        Self { problem, ino, path: None, lost_bytes: 0 }
+    }
+
     /// How bad it is.
     #[must_use]
     pub fn severity(&self) -> Severity {

@@ -4,9 +4,9 @@
 //! examines those at once. It gathers the others and reads them in device order, a limited number at a time. It passes
 //! directory blocks on to phase 2 as it reads them, so nothing is read twice.
 
-use super::finding::{Problem, Versus};
+use super::finding::{Finding, Problem, Versus};
 use super::namespace::{DirFacts, IndexNode, InodeFacts};
-use super::state::{Check, Depth};
+use super::state::{Check, Depth, Torn};
 use super::sweep::{Course, List};
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
@@ -55,6 +55,9 @@ impl Check<'_> {
         let mut pending = Pending::default();
         let mut course = Course::default();
         for at in 0..order.len() {
+            if self.is_stopped() {
+                break;
+            }
             self.record((&order, at), &mut course, &mut pending);
             if pending.nodes.len() >= EXPAND_MAX || pending.leaves.len() >= GATHER_MAX {
                 // One pass at a time has reads under way.
@@ -67,7 +70,12 @@ impl Check<'_> {
         }
         self.sweep.end(course);
         self.settle(&mut pending);
-        self.charges();
+        let unread = pending.nodes.iter().chain(&pending.leaves);
+        let unread_bytes: u64 = unread.map(|todo| u64::from(todo.ptr.stored_bytes())).sum();
+        self.totals.live_bytes = self.claims.live_bytes.saturating_sub(unread_bytes);
+        if !self.is_stopped() {
+            self.charges();
+        }
         self.names.sort();
     }
 
@@ -77,7 +85,7 @@ impl Check<'_> {
         let stored = match self.read_record(ino, &entry, (order, at), course) {
             Ok(stored) => stored,
             Err(reason) => {
-                self.is_torn = true;
+                self.torn = Torn::Structure;
                 self.report(Some(ino), Problem::Record { reason });
                 return;
             }
@@ -216,7 +224,7 @@ impl Check<'_> {
         }
         if let Err(reason) = self.geo.check(&ptr, self.geo.block_bytes, || describe(&key)) {
             self.torn(&todo);
-            self.report(Some(key.ino), Problem::Pointer { key, reason });
+            self.lost(&todo, Problem::Pointer { key, reason });
             return;
         }
         inode.charged_found += u64::from(ptr.stored_bytes());
@@ -249,16 +257,36 @@ impl Check<'_> {
 
     /// Notes that a block with pointers could not be followed.
     fn torn(&mut self, todo: &Todo) {
-        self.is_torn = true;
+        let torn = if self.lost_bytes(todo) > 0 { Torn::Content } else { Torn::Structure };
+        self.torn = self.torn.max(torn);
         self.names.inodes[todo.owner].is_torn = true;
         if todo.is_dir {
             self.names.torn_dirs.push(todo.key.ino);
         }
     }
 
-    /// Examines everything queued, in device order as far as memory allows.
+    /// Reports a block that cannot be read, with what it costs its file.
+    fn lost(&mut self, todo: &Todo, problem: Problem) {
+        let lost_bytes = self.lost_bytes(todo);
+        self.names.keep(Finding { lost_bytes, ..Finding::new(Some(todo.key.ino), problem) });
+    }
+
+    /// See [`Finding::lost_bytes`].
+    fn lost_bytes(&self, todo: &Todo) -> u64 {
+        let (inode, key) = (&self.names.inodes[todo.owner], &todo.key);
+        let is_content = key.fork == Fork::Data && inode.kind != Kind::Directory as u8;
+        if !is_content || inode.nlink == 0 || inode.is_inline {
+            return 0;
+        }
+        let (first, span) = (self.geo.map.first_data(key.level, key.index), self.geo.map.span(key.level));
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let end_bytes = first.0.saturating_add(span).saturating_mul(block_bytes).min(inode.size_bytes);
+        end_bytes.saturating_sub(first.0.saturating_mul(block_bytes))
+    }
+
+    /// Examines everything queued, in device order as far as memory allows. After a stop the rest stays queued.
     fn settle(&mut self, pending: &mut Pending) {
-        while !pending.nodes.is_empty() || !pending.leaves.is_empty() {
+        while !(pending.nodes.is_empty() && pending.leaves.is_empty() || self.is_stopped()) {
             if pending.nodes.is_empty() || pending.leaves.len() >= GATHER_MAX {
                 self.leaves(&mut pending.leaves);
                 continue;
@@ -276,18 +304,23 @@ impl Check<'_> {
     }
 
     fn leaves(&mut self, leaves: &mut Vec<Todo>) {
-        let mut leaves = std::mem::take(leaves);
         leaves.sort_unstable_by_key(|todo| todo.ptr.addr);
         let list = |at: usize| leaves.get(at).map(|todo| todo.ptr);
         let mut course = Course::default();
+        let mut done = 0;
         for (at, todo) in leaves.iter().enumerate() {
             let bytes = self.target(todo, &mut course, (&list, at));
+            if self.is_stopped() {
+                break;
+            }
             self.leaf(todo, bytes);
+            done = at + 1;
             if at % TELL_EVERY == 0 {
                 self.tell(1);
             }
         }
         self.sweep.end(course);
+        leaves.drain(..done);
     }
 
     /// The verified bytes of a block in a list of them.
@@ -309,7 +342,7 @@ impl Check<'_> {
             Ok(bytes) => bytes,
             Err(reason) => {
                 self.torn(todo);
-                self.report(Some(key.ino), Problem::Block { key, reason });
+                self.lost(todo, Problem::Block { key, reason });
                 return;
             }
         };
@@ -328,7 +361,7 @@ impl Check<'_> {
                 if is_dir {
                     self.names.torn_dirs.push(key.ino);
                 }
-                self.report(Some(key.ino), Problem::Block { key, reason });
+                self.lost(todo, Problem::Block { key, reason });
                 return;
             }
         };

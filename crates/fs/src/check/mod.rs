@@ -15,6 +15,7 @@
 //!   the device bounds time and memory;
 //! - an intact volume gives no [`Finding`] of severity [`Severity::Error`], whatever moment it crashed at: the crash explorer
 //!   verifies that;
+//! - a check that its caller stops ends soon, with the findings made until then and no others ([`DeviceReader::is_stopped`]);
 //! - a finding is reported at the damage, and mere consequences are left out where they can be recognised.
 //!
 //! Memory: about 200 bytes per inode and 40 per entry.
@@ -58,7 +59,7 @@ use firnfs_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{InodeNo, SegmentId, TimeNs};
 use log_scan::LogScan;
-use state::Check;
+use state::{Check, Torn};
 
 /// Memory for data that is read a second time: attributes in blocks, names for findings. In bytes.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -141,7 +142,7 @@ pub fn examine(
     let slots = read_slots(read, &sb);
     for (slot, reason) in slots.iter().enumerate().filter_map(|(n, slot)| Some((n, slot.as_ref().err()?))) {
         let problem = Problem::CheckpointSlot { slot: slot as u8, reason: reason.to_string() };
-        findings.push(Finding { problem, ino: None, path: None });
+        findings.push(Finding::new(None, problem));
     }
     let base = match from {
         From::Newest => newest(&slots)?,
@@ -156,7 +157,7 @@ pub fn examine(
     let (mut lfs, noted) = open(read, sb, base)?;
     if let Some(lost) = lfs.recovered().lost {
         let problem = Problem::LostLog { reason: lost.as_error(&lfs.geometry()) };
-        findings.push(Finding { problem, ino: None, path: None });
+        findings.push(Finding::new(None, problem));
     }
     let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
     if !facts.lost_inodes.is_empty() {
@@ -231,16 +232,22 @@ fn check_store(
     }
     check.gather_tables(map);
     check.phase_1();
-    if check.lost_inodes.is_empty() {
+    // The later phases compare everything with everything: after a stop they would report what was not read.
+    if check.lost_inodes.is_empty() && !check.is_stopped() {
         check.phases_of_names();
     }
-    check.phase_5();
+    if check.is_stopped() {
+        check.sweep.read.allow_last_reads();
+        check.names.name_what_is_known();
+    } else {
+        check.phase_5();
+    }
     check.name_findings();
     let facts = check.facts();
     (check.finish(), facts)
 }
 
-/// Reports copies of the superblock that differ from the good one.
+/// Reports copies of the superblock that differ from the good one in more than the size.
 fn copies(read: &mut dyn DeviceReader, sb: &Superblock, device_bytes: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let places = Superblock::places(sb.size_bytes).into_iter().enumerate();
@@ -249,17 +256,26 @@ fn copies(read: &mut dyn DeviceReader, sb: &Superblock, device_bytes: u64) -> Ve
         .filter(|(_, extent)| extent.end_bytes() <= device_bytes)
         .collect();
     let extents: Vec<Extent> = places.iter().map(|(_, extent)| *extent).collect();
-    for ((copy, Extent { at_bytes, .. }), bytes) in places.into_iter().zip(read.read_all(&extents)) {
+    let all = read.read_all(&extents);
+    if read.is_stopped() {
+        return findings;
+    }
+    for ((copy, Extent { at_bytes, .. }), bytes) in places.into_iter().zip(all) {
         let decoded = bytes
             .map_err(|e| e.to_string())
             .and_then(|bytes| Superblock::decode(&bytes).map_err(|e| e.to_string()));
+        // A crash while the volume was about to grow leaves copies with two sizes: any of them does.
+        let is_as_good = |other: &Superblock| {
+            other.size_bytes <= device_bytes
+                && *sb == Superblock { size_bytes: sb.size_bytes, ..other.clone() }
+        };
         let reason = match decoded {
-            Ok(other) if other == *sb => continue,
+            Ok(other) if is_as_good(&other) => continue,
             Ok(_) => "that of another volume".to_owned(),
             Err(reason) => reason,
         };
         let problem = Problem::SuperblockCopy { copy: copy as u8, at_bytes, reason };
-        findings.push(Finding { problem, ino: None, path: None });
+        findings.push(Finding::new(None, problem));
     }
     findings
 }
@@ -287,7 +303,9 @@ impl Check<'_> {
             merge(&mut self.imap, found.into_iter(), true);
             self.is_stale = true;
         }
-        self.is_torn |= !self.lost_inodes.is_empty();
+        if !self.lost_inodes.is_empty() {
+            self.torn = Torn::Structure;
+        }
         merge(&mut self.imap, newer.into_iter().map(|(ino, entry)| (ino.0, entry)), false);
     }
 

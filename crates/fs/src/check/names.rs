@@ -86,6 +86,12 @@ impl Namespace {
         self.each_directory();
     }
 
+    /// After a stop, instead of the phase: names the directories as far as their entries were read, for the paths of findings.
+    pub fn name_what_is_known(&mut self) {
+        self.entries.sort_unstable_by_key(|entry| (entry.dir, entry.hash, entry.place));
+        self.name_directories();
+    }
+
     fn check_root(&mut self) {
         let found = match self.inode_at(InodeNo::ROOT).map(|at| self.inodes[at]) {
             None => "none".to_owned(),
@@ -282,6 +288,9 @@ impl Check<'_> {
     /// Checks sets of attributes that are in blocks: they are few, so they are read a second time.
     fn attributes_in_blocks(&mut self) {
         for inodes in std::mem::take(&mut self.with_attributes).chunks(SETS) {
+            if self.is_stopped() {
+                return;
+            }
             let sets = self.lfs.drive_all(self.sweep.read, inodes, |lfs, ino| xattr::load(lfs, *ino));
             for (&ino, read) in inodes.iter().zip(sets) {
                 match read {

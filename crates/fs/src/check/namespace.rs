@@ -114,8 +114,13 @@ impl Namespace {
 
     /// Keeps a finding.
     pub fn report(&mut self, ino: Option<InodeNo>, problem: Problem) {
+        self.keep(Finding::new(ino, problem));
+    }
+
+    /// Keeps a finding.
+    pub fn keep(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding { problem, ino, path: None });
+            self.findings.push(finding);
         } else {
             self.more_findings += 1;
         }

@@ -51,6 +51,18 @@ pub struct Totals {
     pub read_bytes: u64,
 }
 
+/// Which trees could not be followed to their ends, from the least to the worst.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Torn {
+    /// All of them were.
+    #[default]
+    Nothing,
+    /// Those of the content of files with a name. A repair may leave them as they are.
+    Content,
+    /// Others too.
+    Structure,
+}
+
 /// See the module's head.
 pub struct Check<'a> {
     pub lfs: &'a mut Lfs,
@@ -71,8 +83,8 @@ pub struct Check<'a> {
     pub names: Namespace,
     /// Inodes with attributes in blocks.
     pub with_attributes: Vec<InodeNo>,
-    /// A block with pointers could not be read: the accounting of the blocks below it cannot be judged.
-    pub is_torn: bool,
+    /// What could not be followed. The accounting of the blocks below it cannot be judged.
+    pub torn: Torn,
     /// Roll-forward could not update the accounting: it cannot be judged at all.
     pub is_stale: bool,
     pub totals: Totals,
@@ -96,16 +108,23 @@ impl<'a> Check<'a> {
             lost_segments: Vec::new(),
             names,
             with_attributes: Vec::new(),
-            is_torn: false,
+            torn: Torn::Nothing,
             is_stale: false,
             totals: Totals::default(),
             watch,
         }
     }
 
-    /// Keeps a finding.
+    /// Keeps a finding. After a stop reads fail, and what follows from that says nothing about the volume.
     pub fn report(&mut self, ino: Option<InodeNo>, problem: Problem) {
-        self.names.report(ino, problem);
+        if !self.is_stopped() {
+            self.names.report(ino, problem);
+        }
+    }
+
+    /// True once the caller wants no more.
+    pub fn is_stopped(&self) -> bool {
+        self.sweep.read.is_stopped()
     }
 
     /// Reports the progress of the check.

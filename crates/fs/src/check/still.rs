@@ -75,11 +75,10 @@ pub fn check_recovered(
     let sb = read_superblock(read, device_bytes)?;
     let base = newest(&read_slots(read, &sb))?;
     let (mut lfs, noted) = open(read, sb, base)?;
-    let lost = lfs.recovered().lost.map(|lost| Finding {
-        problem: Problem::LostLog { reason: lost.as_error(&lfs.geometry()) },
-        ino: None,
-        path: None,
-    });
+    let lost = lfs
+        .recovered()
+        .lost
+        .map(|lost| Finding::new(None, Problem::LostLog { reason: lost.as_error(&lfs.geometry()) }));
     let (mut report, _) = check_store(&mut lfs, read, depth, noted, None, watch);
     report.findings.extend(lost);
     // A batch that a failure of the device interrupted can be continued where it ended.

@@ -32,6 +32,14 @@ impl Engine for Ffs {
         Ok(())
     }
 
+    /// A block that was fetched with the ones after it is fetched alone before its error counts: one of the others may be bad.
+    fn fetch_failed(&mut self, token: &Token, error: FsError) -> Result<(), FsError> {
+        match Wanted::of(token).0 {
+            Wanted::Blocks { key, .. } if self.is_first_failure(&key) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
     fn next_job(&mut self) -> Option<Job> {
         self.writes.next()
     }
@@ -70,7 +78,9 @@ impl Engine for Ffs {
     }
 
     fn pressure(&self) -> Pressure {
-        if self.is_work_due() { Pressure::Due } else { Pressure::None }
+        // 4.4BSD started the write of a full cluster at once (`cluster_write`).
+        let is_due = self.is_work_due() || self.writes.wants_start();
+        if is_due { Pressure::Due } else { Pressure::None }
     }
 
     fn due_in_ms(&self, now: TimeNs) -> u64 {

@@ -84,6 +84,8 @@ pub struct CoreInode {
     pub is_freed: bool,
     /// The block that was read last, for read-ahead.
     pub last_read: Option<u64>,
+    /// Up to where read-ahead has come: 4.4BSD's `v_maxra`.
+    pub ahead_to: u64,
     /// Blocks that wait to be written as a cluster.
     pub sequence: Option<Sequence>,
 }
@@ -103,6 +105,7 @@ impl CoreInode {
             trees: 0,
             is_freed: false,
             last_read: None,
+            ahead_to: 0,
             sequence: None,
         }
     }

@@ -35,7 +35,8 @@ impl Ffs {
         Stop::Need(vec![self.fetch(wanted, addr, len_bytes)])
     }
 
-    fn fetch(&self, wanted: Wanted, addr: u32, len_bytes: u32) -> Fetch {
+    /// A fetch of bytes as they are from now on.
+    pub(super) fn fetch(&self, wanted: Wanted, addr: u32, len_bytes: u32) -> Fetch {
         let at_bytes = self.geo.device_bytes(addr);
         Fetch { token: wanted.token(self.writes.stamp()), at_bytes, len_bytes, ahead: Ahead::NONE }
     }
@@ -168,31 +169,5 @@ impl Ffs {
                 self.cache.insert(key, place, padded(part, block_bytes), false);
             }
         }
-    }
-
-    /// What to read for a block of content that is not in memory: it alone, or, in a sequential run, with the contiguous ones after
-    /// it, at most a cluster. Indirect blocks and fragments are read alone.
-    pub(super) fn fetch_run(&mut self, key: &BlockKey, ptr: u32, is_sequential: bool) -> Outcome<Fetch> {
-        let (addr, block_frags) = (addr_of(ptr), self.geo.block_frags());
-        let frags = self.files.core(key.ino).frags_of(&self.geo, key);
-        self.geo.check(addr, frags, || describe(key))?;
-        let mut blocks = 1;
-        if is_sequential && frags == block_frags {
-            let end = self.files.core(key.ino).map.shape.size_bytes / self.geo.block_bytes();
-            while blocks < self.sb.tuning.maxcontig {
-                let next = BlockKey { index: BlockIndex(key.index.0 + u64::from(blocks)), ..*key };
-                let place = addr + blocks * block_frags;
-                let is_next = next.index.0 < end && matches!(self.ptr(&next), Ok(ptr) if ptr == place);
-                if !is_next
-                    || self.cache.has(&next, place)
-                    || self.geo.check(place, block_frags, String::new).is_err()
-                {
-                    break;
-                }
-                blocks += 1;
-            }
-        }
-        let len_bytes = self.geo.bytes_of(frags + (blocks - 1) * block_frags) as u32;
-        Ok(self.fetch(Wanted::Blocks { key: *key, addr }, addr, len_bytes))
     }
 }

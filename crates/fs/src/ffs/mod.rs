@@ -5,7 +5,7 @@
 //! - [`base`], [`alloc`]: places; which fragments and inodes are free, and which of them a file gets;
 //! - `inode`, `cache`, `wanted`, `files`: inodes and blocks in memory, and fetches;
 //! - `writes`: queued writes, their order, and which are durable;
-//! - `map`: looking up pointers and blocks;
+//! - `map`: looking up pointers and blocks; `ahead`: what to read ahead of a sequential run;
 //! - `release`: dropped places, and when they are free;
 //! - `operation`, `grants`: the blocks and places that an operation needs before it begins;
 //! - `change`: making its changes; `names`: writing those of operations on names in order; `writing`: all other writes;
@@ -13,6 +13,7 @@
 //!
 //! Invariants of the whole: the five rules of the design's page. Everything that an operation may touch is in memory when it begins.
 
+mod ahead;
 pub mod alloc;
 mod base;
 mod cache;
@@ -35,6 +36,7 @@ mod writes;
 mod writing;
 
 use crate::error::Outcome;
+use crate::store::BlockKey;
 use crate::store::recharges::Recharges;
 use alloc::Groups;
 pub use alloc::Run;
@@ -50,7 +52,7 @@ pub use mkfs::{DeviceWriter, MkfsOptions, Variant, mkfs, places_of_superblocks};
 use operation::OpenOperation;
 pub use options::Options;
 use release::Releases;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 pub(crate) use store::facts_of;
 use writes::Writes;
 
@@ -80,6 +82,8 @@ pub struct Ffs {
     recharges: Recharges,
     /// Inodes in use that have no names.
     nameless: BTreeSet<InodeNo>,
+    /// The last blocks of content that could not be fetched: they are not fetched with others again.
+    unread: VecDeque<BlockKey>,
     /// Since when something is dirty.
     dirty_since: Option<TimeNs>,
     /// The write that says that the volume is in use; all others come after it.

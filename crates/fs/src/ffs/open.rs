@@ -13,7 +13,7 @@ use crate::error::FsError;
 use crate::store::recharges::Recharges;
 use firnfs_format::TimeNs;
 use firnfs_format::ffs::{State, Summary, Superblock};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 impl Ffs {
     /// Opens the volume. For writing, the first write says that it is in use.
@@ -64,6 +64,7 @@ impl Ffs {
             operation: OpenOperation::default(),
             recharges: Recharges::default(),
             nameless: BTreeSet::new(),
+            unread: VecDeque::new(),
             dirty_since: None,
             mounted: WriteId(0),
             closed: None,

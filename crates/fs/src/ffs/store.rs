@@ -8,7 +8,6 @@ use super::operation::{Before, OP_MAX_BYTES, blocks_of};
 use crate::digest::Digest;
 use crate::dirent::DIR_UNIT_MIN_BYTES;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
-use crate::fetch::Ahead;
 use crate::inode::Inode;
 use crate::store::content::Content;
 use crate::store::{
@@ -133,7 +132,8 @@ impl Store for Ffs {
     }
 
     fn read(&mut self, ino: InodeNo, at_bytes: u64, len_bytes: u64) -> Outcome<ReadPlan> {
-        let mut last = self.load_inode(ino)?.last_read;
+        let before = self.load_inode(ino)?.last_read;
+        let mut last = before;
         let block_bytes = self.geo.block_bytes();
         let end = at_bytes + len_bytes;
         let (mut pieces, mut needs) = (Vec::new(), Vec::new());
@@ -161,7 +161,9 @@ impl Store for Ffs {
             return Err(Stop::Need(needs));
         }
         self.files.core_mut(ino).last_read = last;
-        Ok(ReadPlan { pieces, ahead: Ahead::NONE, pin: 0 })
+        let first = at_bytes / block_bytes;
+        let soon = self.read_ahead(ino, before, first, last.unwrap_or(first));
+        Ok(ReadPlan { pieces, soon: soon.into_iter().collect(), pin: 0 })
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {

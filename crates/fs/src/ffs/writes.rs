@@ -123,6 +123,8 @@ pub struct Writes {
     awaited: BTreeSet<WriteId>,
     jobs: BTreeMap<JobId, Doing>,
     wanted: WriteId,
+    /// The last write of content that nobody waits for.
+    behind: WriteId,
     flushing: bool,
     /// The last write to a block that has not landed.
     last_at: FxHashMap<u32, WriteId>,
@@ -196,6 +198,16 @@ impl Writes {
     /// Asks for a flush up to that write.
     pub fn want(&mut self, id: WriteId) {
         self.wanted = self.wanted.max(id);
+    }
+
+    /// Notes that the last write is content that nobody waits for: the device should begin with it now.
+    pub fn start_last(&mut self) {
+        self.behind = self.last();
+    }
+
+    /// True if content that nobody waits for could be handed out.
+    pub fn wants_start(&self) -> bool {
+        !self.stopped && self.ready.contains(&self.behind)
     }
 
     /// Bytes of writes that have not landed.

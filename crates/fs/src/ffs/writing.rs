@@ -266,6 +266,7 @@ impl Ffs {
     /// Content was written as whole blocks: queues the blocks that are to be written at once: without clusters each block; with
     /// them each full cluster, and a shorter one that cannot grow or that the program has left (4.4BSD's `cluster_write`).
     pub(super) fn write_behind(&mut self) {
+        let before = self.writes.last();
         let written = std::mem::take(&mut self.operation.written);
         for &(ino, index) in &written {
             let key = data_key(ino, Fork::Data, index);
@@ -284,6 +285,9 @@ impl Ffs {
         }
         self.operation.written = written;
         self.operation.written.clear();
+        if self.writes.last() > before {
+            self.writes.start_last();
+        }
     }
 
     fn extend_sequence(&mut self, key: &BlockKey) {

@@ -4,7 +4,7 @@
 
 use super::Lfs;
 use super::map::inode::CoreInode;
-use super::map::wanted::{Verifier, Wanted};
+use super::map::wanted::Wanted;
 use super::write::jobs::Landed;
 use crate::engine::{Engine, Job, JobId, Pressure, Step, Verify};
 use crate::error::{FsError, Outcome};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 impl Engine for Lfs {
     fn verifier(&self) -> Arc<dyn Verify> {
-        Arc::new(Verifier { geo: self.geo.clone() })
+        self.shelf.verifier.clone()
     }
 
     fn supply(&mut self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
@@ -138,5 +138,6 @@ impl Lfs {
         }
         self.writer.jobs.release_partials();
         self.discard_emptied(epoch);
+        self.settle_growth(epoch);
     }
 }

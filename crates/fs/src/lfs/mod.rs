@@ -1,7 +1,7 @@
 //! The log-structured storage manager.
 //!
-//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` shows the volume to tools. The folders
-//! are the mechanisms; each uses only those before it:
+//! `store` implements the seam towards UFS, `engine` the one towards the driver, `view` and `watch` show the volume to tools.
+//! The folders are the mechanisms; each uses only those before it:
 //! - [`base`]: addresses, kinds of bytes, counters, damaged things;
 //! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;
 //! - [`tables`]: the inode map and the segment usage table;
@@ -27,6 +27,7 @@ mod store;
 mod tables;
 mod upkeep;
 pub mod view;
+pub mod watch;
 mod write;
 
 use crate::store::recharges::Recharges;
@@ -45,7 +46,7 @@ use map::files::{Files, Recharge};
 use map::shelf::Shelf;
 pub(crate) use map::shelf::describe;
 pub use map::wanted::{Wanted, verify_stored};
-pub use options::Options;
+pub use options::{Options, Tuning};
 pub use recover::evidence::LostLog;
 pub(crate) use recover::mend::Restated;
 pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
@@ -53,6 +54,7 @@ pub use recover::open::{NotFirnfs, read_superblock};
 pub(crate) use recover::open::{newest, read_slots};
 pub use recover::recovery::RollForward;
 use room::operation::OpenOperation;
+pub use room::space::Withheld;
 use tables::Tables;
 pub use tables::holds::{HoldId, HoldKind};
 use upkeep::Upkeep;
@@ -60,6 +62,7 @@ pub use upkeep::coalesce::{Coalesced, Shortage};
 pub use upkeep::discard::Trimmed;
 pub use upkeep::port;
 pub use upkeep::snapshot::Snapshot;
+pub use upkeep::taken::{Taken, WhyTaken};
 use write::LogWriter;
 use write::due::Due;
 pub use write::log::{LogEnd, META_LOG};
@@ -76,6 +79,8 @@ pub struct Lfs {
     sb: Superblock,
     geo: Geometry,
     options: Options,
+    /// The write threshold that was asked for; `options` has the one that the memory allows.
+    wanted_threshold_bytes: u64,
     size_bytes: u64,
     /// Whether the volume may be written.
     standing: Standing,

@@ -1,6 +1,7 @@
 //! How a volume is to be run.
 
 use crate::clean::{Medium, PlacementName, Policy};
+use crate::lfs::Lfs;
 
 /// Times in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +35,55 @@ pub struct Options {
     /// How long the device takes to read. The cleaner decides from it how much of a segment to read, and coalescing which files
     /// pay.
     pub medium: Medium,
+}
+
+/// The options that can change while a volume is open: as the fields of the same names in [`Options`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    /// Memory for blocks and inodes. The write threshold stays within an eighth of it.
+    pub cache_bytes: u64,
+    /// Age of the oldest change at which a commit starts by itself.
+    pub commit_interval_ms: u64,
+    /// Time between checkpoints while there are changes.
+    pub checkpoint_interval_ms: u64,
+    /// Log bytes between checkpoints.
+    pub checkpoint_bytes: u64,
+    /// Which segments are cleaned from the next pass on.
+    pub cleaning_policy: Policy,
+    /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
+    pub coalesce_age_ms: Option<u64>,
+    /// Which log content goes to from the next batch on. Another placement than now begins without what the present one has
+    /// learned.
+    pub placement: Option<PlacementName>,
+    /// Segments that become empty from now on are discarded.
+    pub discard: bool,
+}
+
+impl Lfs {
+    /// Changes how the volume is run from now on. The driver wakes its background work, whose next time may be sooner.
+    pub fn tune(&mut self, tuning: &Tuning) {
+        let Tuning { cache_bytes, commit_interval_ms, checkpoint_interval_ms, .. } = *tuning;
+        let Tuning { checkpoint_bytes, cleaning_policy, coalesce_age_ms, placement, discard, .. } = *tuning;
+        if placement != self.options.placement {
+            self.sorting.change(placement, self.writer.log.data_logs());
+        }
+        let options = Options {
+            cache_bytes,
+            // Less memory may have lowered it.
+            write_threshold_bytes: self.wanted_threshold_bytes,
+            commit_interval_ms,
+            checkpoint_interval_ms,
+            checkpoint_bytes,
+            cleaning_policy,
+            coalesce_age_ms,
+            placement,
+            discard,
+            ..self.options
+        };
+        self.options = options.within_bounds();
+        self.stop_coalescing();
+        self.shrink_memory();
+    }
 }
 
 impl Default for Options {

@@ -7,22 +7,26 @@ use super::room::space::OP_MAX_BYTES;
 use crate::cache::Fresh;
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
-use crate::fetch::Ahead;
+use crate::fetch::Soon;
 use crate::inode::Inode;
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::blockmap::Tariff;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
+use crate::lfs::write::log::META_LOG;
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
     Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared, ReadPlan,
     Recharge, Scope, Space, Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::checkpoint::FEATURE_QUOTAS;
-use firnfs_format::table::ImapEntry;
-use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, TimeNs};
+use firnfs_format::table::{ImapEntry, UsageEntry};
+use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SegmentId, TimeNs};
 use std::ops::Range;
+
+/// A stream that has come through that many segments is taken to go on into the next one.
+const LONG_SEGMENTS: u64 = 3;
 
 /// Largest attribute set kept in the inode.
 const INLINE_XATTR_MAX_BYTES: u32 = 1024;
@@ -90,25 +94,46 @@ impl Lfs {
         Ok((Piece::Stored { token, at_bytes, stored_bytes, start, len_bytes }, Some(ptr)))
     }
 
-    /// What to read beyond the last place of a read.
-    fn read_ahead(&mut self, places: &[Option<BlockPtr>]) -> Ahead {
-        let mut ahead = Ahead::NONE;
+    /// What to start reading beyond the last place of a read.
+    fn read_ahead(&mut self, places: &[Option<BlockPtr>]) -> Option<Soon> {
         let mut run: Option<(u64, u64)> = None;
         for ptr in places.iter().flatten() {
             let (at_bytes, len_bytes) = (self.geo.device_bytes(ptr.addr), u64::from(ptr.stored_bytes()));
             run = match run {
                 Some((start, end)) if end == at_bytes => Some((start, end + len_bytes)),
                 Some((start, end)) => {
-                    self.shelf.streams.note(start, end - start);
+                    self.shelf.streams.pass(start, end - start);
                     Some((at_bytes, at_bytes + len_bytes))
                 }
                 None => Some((at_bytes, at_bytes + len_bytes)),
             };
         }
-        if let Some((start, end)) = run {
-            ahead = self.shelf.streams.note(start, end - start);
+        let (start, end) = run?;
+        let soon = self.shelf.streams.note(start, end - start)?;
+        let last = places.iter().flatten().last()?;
+        self.within_live(self.geo.segment_of(last.addr), soon)
+    }
+
+    /// What is to be read ahead of a stream in that segment, as far as the segments behind it are known to have live content. Most streams
+    /// end with a segment, and their readers would wait in vain for what is under way beyond it. Where the table of segments is not in
+    /// memory, a stream that has come a long way is taken to go on.
+    fn within_live(&mut self, segment: SegmentId, soon: Soon) -> Option<Soon> {
+        let until = soon.at_bytes + u64::from(soon.len_bytes);
+        let long_bytes = LONG_SEGMENTS * u64::from(self.geo.segment_bytes);
+        for behind in (segment.0 + 1..self.geo.segments).map(SegmentId) {
+            let at_bytes = self.geo.device_bytes(self.geo.addr(behind, 0));
+            if at_bytes >= until {
+                break;
+            }
+            let is_live = |entry: UsageEntry| entry.live_bytes > 0 && entry.log != META_LOG;
+            let entry = self.tables.usage.peek(&self.shelf, behind);
+            if !entry.map_or_else(|| self.shelf.streams.asked_bytes() >= long_bytes, is_live) {
+                self.shelf.streams.cut(at_bytes);
+                let len_bytes = at_bytes.checked_sub(soon.at_bytes).filter(|len| *len > 0)?;
+                return Some(Soon { len_bytes: len_bytes as u32, ..soon });
+            }
         }
-        ahead
+        Some(soon)
     }
 }
 
@@ -179,8 +204,8 @@ impl Store for Lfs {
         let stored = places.iter().flatten();
         let pin = self.writer.pins.pin(stored.map(|ptr| self.geo.segment_of(ptr.addr)).collect());
         self.note_read(ino, at_bytes / block_bytes, &places);
-        let ahead = self.read_ahead(&places);
-        Ok(ReadPlan { pieces, ahead, pin })
+        let soon = self.read_ahead(&places).into_iter().collect();
+        Ok(ReadPlan { pieces, soon, pin })
     }
 
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo) {

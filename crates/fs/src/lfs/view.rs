@@ -13,9 +13,9 @@ use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{TableRoot, Tail};
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId};
+use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId};
 
-/// The bytes of a segment by their use; they add up to its size.
+/// The bytes of a segment by their use. Live, dead, pinned and clean ones add up to its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentRoom {
     /// Live.
@@ -25,6 +25,8 @@ pub struct SegmentRoom {
     /// Neither live nor free for now: the rest of a segment in which a log is open or which a reader pins, or a segment
     /// found empty that has to wait for checkpoints.
     pub pinned_bytes: u64,
+    /// The part of `pinned_bytes` that an open log has yet to write: it holds nothing, so it is not dead.
+    pub unwritten_bytes: u64,
     /// Free to be written.
     pub clean_bytes: u64,
 }
@@ -135,7 +137,17 @@ impl Lfs {
         let live_bytes = u64::from(entry.live_bytes).min(segment_bytes);
         let rest_bytes = segment_bytes - live_bytes;
         match (entry.in_use, is_held || !is_ready) {
-            (_, true) => SegmentRoom { live_bytes, pinned_bytes: rest_bytes, ..SegmentRoom::default() },
+            (in_use, true) => {
+                let unwritten = u64::from(self.writer.log.unwritten_sectors(segment, &self.geo));
+                let unwritten_bytes = if in_use { unwritten * u64::from(SECTOR_BYTES) } else { 0 };
+                let unwritten_bytes = unwritten_bytes.min(rest_bytes);
+                SegmentRoom {
+                    live_bytes,
+                    pinned_bytes: rest_bytes,
+                    unwritten_bytes,
+                    ..SegmentRoom::default()
+                }
+            }
             (true, false) => SegmentRoom { live_bytes, dead_bytes: rest_bytes, ..SegmentRoom::default() },
             (false, false) => SegmentRoom { live_bytes, clean_bytes: rest_bytes, ..SegmentRoom::default() },
         }

@@ -21,7 +21,7 @@ pub(crate) mod recharges;
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
-use crate::fetch::{Ahead, Token};
+use crate::fetch::{Soon, Token};
 use crate::inode::{Inode, Kind};
 use content::Content;
 use firnfs_format::{BlockIndex, InodeNo, TimeNs};
@@ -349,8 +349,8 @@ impl Piece {
 pub struct ReadPlan {
     /// Stretches in file order.
     pub pieces: Vec<Piece>,
-    /// The look-ahead to read with the last stored stretch.
-    pub ahead: Ahead,
+    /// What later reads are likely to need: to be started with this read, and not waited for.
+    pub soon: Vec<Soon>,
     /// To be released with [`Engine::unpin`](crate::engine::Engine::unpin); 0 if nothing is pinned.
     pub pin: u64,
 }

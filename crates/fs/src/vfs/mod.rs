@@ -1,6 +1,6 @@
 //! POSIX operations on inode numbers, over any [`Store`].
 //!
-//! Each operation either completes without I/O or stops without having changed anything (see [`Stop`](crate::Stop)); the
+//! Each operation either completes without I/O or stops without having changed anything (see [`Stop`]); the
 //! driver then does the necessary work and calls it again. The adapter checks access permissions (the kernel does, with
 //! `default_permissions`). This module handles the rules that depend on the file system: set-id clearing, ACL inheritance,
 //! umask; but not sticky bits. Names are bytes, 1 to 255 of them, without `/` and NUL.
@@ -32,7 +32,7 @@ pub use listing::Listing;
 pub use names::LINK_MAX;
 pub use quotas::{LimitChange, QuotaLine, QuotaReport};
 
-use crate::error::Outcome;
+use crate::error::{Outcome, Stop};
 use crate::inode::{Inode, Kind};
 use crate::store::{
     self, Intent, Op, OpKind, Preparation, Prepared, Scope, Space, Store, StoreFacts, Ticket,
@@ -151,6 +151,18 @@ pub enum AtimeMode {
     Strictatime,
 }
 
+/// Whether changes are held back, so that a copy of the device can be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Frozen {
+    /// They are not.
+    #[default]
+    No,
+    /// New changes wait; those before become durable.
+    Changes,
+    /// As well, and the driver writes nothing.
+    Device,
+}
+
 /// The file system: a store, and the holders of its inodes.
 pub struct Vfs<S> {
     store: S,
@@ -170,6 +182,9 @@ pub struct Vfs<S> {
     is_exempt: bool,
     /// The latest ticket of ended operations, until the driver takes it.
     awaited: Option<Ticket>,
+    frozen: Frozen,
+    /// The last operation stopped only because changes are held back.
+    was_held: bool,
 }
 
 impl<S: Store> Vfs<S> {
@@ -186,6 +201,8 @@ impl<S: Store> Vfs<S> {
             quotas: None,
             is_exempt: false,
             awaited: None,
+            frozen: Frozen::No,
+            was_held: false,
         }
     }
 
@@ -248,9 +265,29 @@ impl<S: Store> Vfs<S> {
         self.store.file_closed(ino)
     }
 
+    /// Whether changes are held back.
+    pub fn frozen(&self) -> Frozen {
+        self.frozen
+    }
+
+    /// Holds changes back, or allows them again. Operations that would change something return [`Stop::Room`] meanwhile, and
+    /// [`Vfs::take_held`] tells their driver that only this can help them. What the store does by itself is the driver's to stop.
+    pub fn set_frozen(&mut self, frozen: Frozen) {
+        self.frozen = frozen;
+    }
+
+    /// True if an operation has stopped since the last call because changes are held back.
+    pub fn take_held(&mut self) -> bool {
+        std::mem::take(&mut self.was_held)
+    }
+
     /// Begins an operation with the intents that `declare` lists.
     fn begin(&mut self, now: TimeNs, kind: OpKind, declare: impl FnOnce(&mut Vec<Intent>)) -> Outcome<Op> {
         store::refuse_read_only(&self.store)?;
+        if self.frozen != Frozen::No {
+            self.was_held = true;
+            return Err(Stop::Room);
+        }
         self.intents.clear();
         declare(&mut self.intents);
         match &self.quotas {

@@ -10,6 +10,7 @@ use crate::wire::abi::{self, init};
 use crate::wire::{Reply, abi::InitOut};
 use firnfs::engine::Engine;
 use rustix::io::Errno;
+use std::sync::atomic::Ordering;
 
 /// Largest WRITE and READ, in bytes. Larger ones are no faster, but take memory in every worker.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
@@ -52,9 +53,8 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    fn with_kernel(minor: u32, offered: u64, settings: Settings) -> Self {
-        let chosen =
-            [(settings.writeback_cache, init::WRITEBACK_CACHE), (settings.over_uring, init::OVER_IO_URING)];
+    fn with_kernel(minor: u32, offered: u64, settings: Settings, over_uring: bool) -> Self {
+        let chosen = [(settings.writeback_cache, init::WRITEBACK_CACHE), (over_uring, init::OVER_IO_URING)];
         let extra: u64 = chosen.iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, flag)| flag).sum();
         let flags = offered & (WANTED | extra);
         Self {
@@ -84,7 +84,8 @@ impl<S: Engine> Adapter<S> {
             tracing::error!("the kernel speaks FUSE {major}.{minor}; 7.{} is needed", abi::OLDEST_MINOR);
             return Err(Errno::PROTO);
         }
-        let agreed = Agreed::with_kernel(minor, offered, self.settings);
+        let agreed =
+            Agreed::with_kernel(minor, offered, self.settings, self.over_uring.load(Ordering::Relaxed));
         let agreed = *self.agreed.get_or_init(|| agreed);
         reply.put(&InitOut {
             major: abi::MAJOR,
@@ -130,30 +131,34 @@ impl<S: Engine> Adapter<S> {
 mod tests {
     use super::*;
 
-    const WRITEBACK: Settings = Settings { writeback_cache: true, exact_atime: false, over_uring: false };
+    const WRITEBACK: Settings = Settings { writeback_cache: true, exact_atime: false };
 
     #[test]
     fn nothing_is_taken_that_the_kernel_does_not_offer() {
         let offered = init::ASYNC_READ | init::NO_OPEN_SUPPORT;
-        let agreed = Agreed::with_kernel(31, offered, WRITEBACK);
+        let agreed = Agreed::with_kernel(31, offered, WRITEBACK, false);
         assert_eq!(agreed.flags, init::ASYNC_READ);
         assert!(agreed.no_open && !agreed.no_opendir && !agreed.setxattr_ext);
     }
 
     #[test]
     fn the_writeback_cache_is_taken_only_when_asked_for() {
-        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::WRITEBACK_CACHE, 0);
-        assert_ne!(Agreed::with_kernel(45, u64::MAX, WRITEBACK).flags & init::WRITEBACK_CACHE, 0);
+        assert_eq!(
+            Agreed::with_kernel(45, u64::MAX, Settings::default(), false).flags & init::WRITEBACK_CACHE,
+            0
+        );
+        assert_ne!(Agreed::with_kernel(45, u64::MAX, WRITEBACK, false).flags & init::WRITEBACK_CACHE, 0);
     }
 
     #[test]
     fn asynchronous_direct_io_is_never_requested() {
-        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::ASYNC_DIO, 0);
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default(), false).flags & init::ASYNC_DIO, 0);
     }
 
     #[test]
     fn opens_reach_the_daemon_if_access_times_must_be_exact() {
-        let agreed = Agreed::with_kernel(45, u64::MAX, Settings { exact_atime: true, ..Settings::default() });
+        let agreed =
+            Agreed::with_kernel(45, u64::MAX, Settings { exact_atime: true, ..Settings::default() }, false);
         assert!(!agreed.no_open && !agreed.no_opendir);
     }
 }

@@ -20,9 +20,11 @@ mod set_id;
 
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
 pub use probe::PROBE_NAME;
+pub(crate) use probe::PROBE_NODE;
 
 use crate::counters::Counters;
 use crate::errno::errno_of;
+use crate::record::Recorder;
 use crate::wire::{Header, Operation, Reply, Request};
 use firnfs::FsError;
 use firnfs::engine::Engine;
@@ -31,7 +33,7 @@ use firnfs_format::InodeNo;
 use firnfs_volume::{Volume, never_waiting};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -78,8 +80,6 @@ pub struct Settings {
     /// The page cache keeps nothing from one open to the next, so that the daemon sees every reader, and access times are as
     /// exact as strictatime promises. Each open costs a round trip then.
     pub exact_atime: bool,
-    /// Requests come through io_uring, if the kernel offers it.
-    pub over_uring: bool,
 }
 
 /// See the module's head.
@@ -91,8 +91,10 @@ pub struct Adapter<S: Engine> {
     probing: AtomicBool,
     closed: Mutex<Option<Result<(), FsError>>>,
     counters: Counters,
+    over_uring: AtomicBool,
     /// No operation waits once it has made its changes.
     never_waits_at_its_end: bool,
+    recorder: Recorder,
 }
 
 /// Result of a handler: the payload is in the reply.
@@ -104,6 +106,8 @@ impl<S: Engine> Adapter<S> {
     pub fn new(volume: Arc<Volume<S>>, settings: Settings) -> Self {
         volume.call_before_blocking(crate::lead::about_to_block);
         let never_waits_at_its_end = never_waits_at_its_end(&volume);
+        // The kernel does it, and sends such reads side by side.
+        volume.leave_long_reads_alone();
         Self {
             volume,
             settings,
@@ -112,7 +116,9 @@ impl<S: Engine> Adapter<S> {
             probing: AtomicBool::new(false),
             closed: Mutex::new(None),
             counters: Counters::default(),
+            over_uring: AtomicBool::new(false),
             never_waits_at_its_end,
+            recorder: Recorder::default(),
         }
     }
 
@@ -128,10 +134,21 @@ impl<S: Engine> Adapter<S> {
         self.agreed.get()
     }
 
+    /// Call this before the handshake: queues over io_uring are ready, to be agreed on if the kernel offers them.
+    pub(crate) fn offer_uring(&self) {
+        self.over_uring.store(true, Ordering::Relaxed);
+    }
+
     /// Requests so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Records the requests, while asked to.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Sets the notifier; later calls have no effect.
@@ -245,9 +262,10 @@ impl<S: Engine> Adapter<S> {
 }
 
 impl<S: Engine> Adapter<S> {
-    fn count(&self, request: &Request<'_>, verdict: Verdict, start: Instant) {
+    fn note(&self, request: &Request<'_>, reply: &Reply, verdict: Verdict, start: Instant) {
         let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.count(request.header.opcode, matches!(verdict, Verdict::Error(_)), busy_ns);
+        self.recorder.note(request, reply, verdict, start, busy_ns);
     }
 }
 
@@ -280,7 +298,7 @@ impl<S: Engine> Handler for Adapter<S> {
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Verdict {
         let start = Instant::now();
         let verdict = self.handle_untimed(request, reply);
-        self.count(request, verdict, start);
+        self.note(request, reply, verdict, start);
         verdict
     }
 
@@ -294,7 +312,7 @@ impl<S: Engine> Handler for Adapter<S> {
             reply.clear();
             return None;
         }
-        self.count(request, verdict, start);
+        self.note(request, reply, verdict, start);
         Some(verdict)
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub const PROBE_NAME: &str = ".firnfs-handshake";
 
 /// Its inode, which no volume has: inode numbers are smaller.
-pub(super) const PROBE_NODE: u64 = u64::MAX - 1;
+pub(crate) const PROBE_NODE: u64 = u64::MAX - 1;
 
 impl<S: Engine> Adapter<S> {
     /// Shows the probe to everybody, or hides it again. The kernel caches nothing of it.

@@ -5,7 +5,9 @@ mod canary;
 mod decoders;
 mod fast;
 mod image;
+mod watch;
 mod wire;
+mod workload;
 
 /// A function that takes bytes from outside.
 #[derive(Debug)]
@@ -54,6 +56,20 @@ pub static ALL: &[Target] = &[
         fast::superblock_seeds,
     ),
     decoder("ffs-tables", "descriptors and inodes of the Fast File System", fast::tables, fast::tables_seeds),
+    decoder(
+        "workload",
+        "workload files, mostly under right checksums",
+        workload::files,
+        workload::file_seeds,
+    ),
+    decoder("traces", "texts of nfsdump and strace, tables", workload::traces, workload::trace_seeds),
+    decoder(
+        "recording",
+        "recordings of firn watch, mostly under right checksums",
+        watch::recordings,
+        watch::recording_seeds,
+    ),
+    decoder("watch-map", "changes of a map of segments", watch::maps, watch::map_seeds),
     Target {
         name: "wire",
         about: "requests of the kernel, decoded and served",

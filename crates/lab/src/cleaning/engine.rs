@@ -4,7 +4,7 @@
 //! victims in batches, holds their live blocks in memory, frees the victims, and writes the blocks to their logs; so it needs
 //! only one clean segment for each log.
 
-use super::disk::{Disk, MAX_LOGS, State, Survivor};
+use super::disk::{Disk, MAX_LOGS, Segment, State, Survivor};
 use super::histogram::Histogram;
 use super::oracle::Oracle;
 use super::workload::{Op, below};
@@ -164,6 +164,8 @@ pub(super) struct Engine {
     /// Number of choices made.
     turn: u64,
     pub tally: Tally,
+    /// The victims and when each was taken, if somebody watches.
+    pub taken: Option<Vec<(u32, Candidate)>>,
 }
 
 impl Engine {
@@ -196,6 +198,7 @@ impl Engine {
             rng: firnfs_sim::seeded(1, "order of victims"),
             turn: 0,
             tally: Tally::default(),
+            taken: None,
         }
     }
 
@@ -341,15 +344,15 @@ impl Engine {
     /// Closed segments. A block counts as one byte, and one block written by users as one nanosecond.
     fn candidates(&self) -> impl Iterator<Item = Candidate> + Clone + '_ {
         let segments = self.disk.segments.iter().zip(&self.disk.live).enumerate();
-        segments.filter(|(_, (segment, _))| segment.state == State::Closed).map(
-            |(number, (segment, &live))| Candidate {
-                segment: SegmentId(number as u64),
-                live_bytes: live,
-                written: TimeNs(i64::from(segment.written)),
-                youngest: TimeNs(i64::from(segment.youngest)),
-                log: segment.log,
-            },
-        )
+        segments
+            .filter(|(_, (segment, _))| segment.state == State::Closed)
+            .map(|(number, (segment, &live))| candidate(number, segment, live))
+    }
+
+    /// What a policy would take now.
+    pub fn would_take(&self, policy: Policy, count: usize) -> Vec<Candidate> {
+        let terms = Terms::new(self.seen_blocks, TimeNs(i64::from(self.disk.now)), 1).with_turn(self.turn);
+        policy.choose(self.candidates(), &terms, count)
     }
 
     fn take_out(&mut self, segment: u32) {
@@ -359,6 +362,9 @@ impl Engine {
         self.tally.read += u64::from(self.segment_blocks);
         self.tally.moved += u64::from(live);
         self.tally.victims.add(live, self.segment_blocks);
+        if let Some(taken) = &mut self.taken {
+            taken.push((self.disk.now, candidate(segment as usize, &entry, live)));
+        }
         if let Sorter::Placement(placement) = &mut self.sorter {
             placement
                 .segment_cleaned(&Cleaned { log: entry.log, age: u64::from(self.disk.now - entry.written) });
@@ -412,5 +418,16 @@ impl Engine {
         let mut tally = std::mem::take(&mut self.tally);
         tally.emptied = std::mem::take(&mut self.disk.emptied);
         tally
+    }
+}
+
+/// The facts of a segment; a block counts as one byte, and one block written by users as one nanosecond.
+fn candidate(number: usize, segment: &Segment, live_blocks: u32) -> Candidate {
+    Candidate {
+        segment: SegmentId(number as u64),
+        live_bytes: live_blocks,
+        written: TimeNs(i64::from(segment.written)),
+        youngest: TimeNs(i64::from(segment.youngest)),
+        log: segment.log,
     }
 }

@@ -20,12 +20,14 @@ pub mod scheme;
 pub mod simulate;
 pub mod steady;
 pub mod trace;
+mod watched;
 pub mod workload;
 mod zipf;
 
 pub use engine::{Regime, Until, VictimOrder};
 pub use histogram::{Bar, Histogram};
 pub use simulate::{Outcome, Setup, simulate};
+pub use watched::{SegmentLook, Totals, Use, Watched};
 
 #[cfg(test)]
 mod tests;

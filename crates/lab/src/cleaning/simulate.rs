@@ -101,15 +101,15 @@ pub fn simulate(setup: &Setup, progress: &mut dyn FnMut(f64)) -> Result<Outcome,
 }
 
 /// The blocks and segments of a setup.
-struct Size {
-    segments: u32,
-    live_blocks: u32,
+pub(super) struct Size {
+    pub segments: u32,
+    pub live_blocks: u32,
     /// Number of different block numbers.
-    numbers: u32,
+    pub numbers: u32,
 }
 
 impl Size {
-    fn of(setup: &Setup) -> Result<Self, LabError> {
+    pub fn of(setup: &Setup) -> Result<Self, LabError> {
         let refuse = |why: String| Err(LabError::Setup(why));
         let capacity = |segments: u32| {
             f64::from(segments.saturating_sub(setup.regime.reserve)) * f64::from(setup.segment_blocks)

@@ -22,6 +22,7 @@ pub enum Scene {
     /// A file of which a share is overwritten in pieces, in random order, with an occasional fsync, as a database does.
     File {
         /// Size of the file, in bytes.
+        #[serde(rename = "file_bytes")]
         bytes: u64,
         /// Size of a piece, in bytes.
         piece_bytes: u64,
@@ -33,6 +34,7 @@ pub enum Scene {
         /// Number of files.
         files: u64,
         /// Size of each, in bytes.
+        #[serde(rename = "file_bytes")]
         bytes: u64,
     },
     /// Files that grow in turn, a piece at a time, with a sync after each round: logs.
@@ -40,6 +42,7 @@ pub enum Scene {
         /// Number of files.
         files: u64,
         /// Final size of each, in bytes.
+        #[serde(rename = "file_bytes")]
         bytes: u64,
         /// Size of a piece, in bytes.
         piece_bytes: u64,
@@ -79,12 +82,14 @@ impl<'a> Conditions<'a> {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Reading {
     /// How long it took, in milliseconds of virtual time.
+    #[serde(rename = "read_ms")]
     pub ms: f64,
     /// Seeks that it took.
     pub seeks: u64,
     /// Read requests.
     pub requests: u64,
     /// Bytes that came from the disk, including metadata and useless read-ahead.
+    #[serde(rename = "read_bytes")]
     pub bytes: u64,
 }
 

@@ -8,7 +8,7 @@
 use super::claims::{Claim, Expected};
 use super::rig::{Program, Rig, Setup};
 use crate::error::LabError;
-use crate::plot::{Corner, Curve, Plot};
+use crate::plot::{Curve, Plot, Style, XScale};
 use firnfs::inode::Kind;
 use firnfs_device::{AlignedBuf, Clock, Device, MemDevice, Request};
 use firnfs_format::InodeNo;
@@ -27,6 +27,7 @@ const FILE: &str = "file";
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Point {
     /// Size of the file, in bytes.
+    #[serde(rename = "file_bytes")]
     pub bytes: u64,
     /// Writing it and fsync, in MB/s.
     pub lfs_write_mb_per_s: f64,
@@ -185,9 +186,8 @@ fn raw(setup: &Setup, bytes: u64, runs: u32, raw: Raw) -> f64 {
     mb_per_s(bytes * u64::from(runs), clock.now_ns() as f64 / 1e9)
 }
 
-const NO_OVERLAP: &str = "the reader waits for each window before the program gets its bytes, so copying and reading do not overlap \
-                          (BSD-LFS reads ahead without waiting), and a cold file's metadata is read with 320 KiB of neighbours, \
-                          0.2 s on this bus";
+const COLD_START: &str = "a cold file's metadata is read with 320 KiB of neighbours, 0.2 s on this bus, and the first two reads of a file \
+                          start no others";
 
 /// The claims of section 5.2.1 that need no FFS.
 #[must_use]
@@ -257,39 +257,49 @@ fn read_claims(large: &Point) -> Vec<Claim> {
     let (lfs, raw) = (large.lfs_read_mb_per_s, large.raw_read_mb_per_s);
     vec![
         Claim::new("figure 12", bus, within(1.6, 0.15), raw, "MB/s"),
-        ratio("figure 12", three_percent, within(1.0, 0.03), lfs, raw).missed(NO_OVERLAP),
+        ratio("figure 12", three_percent, within(1.0, 0.03), lfs, raw).missed(COLD_START),
     ]
 }
+
+const LFS: Style = Style(0);
+const EFS: Style = Style(2);
+const RAW: Style = Style(4);
 
 /// Figures 9 and 12.
 #[must_use]
 pub fn plots(setup: &Setup, points: &[Point]) -> Vec<Plot> {
     let conditions =
         format!("{}, {}, profile {}", setup.cpu.title, setup.disk.params.title, setup.profile.name());
-    let curve = |label, of: fn(&Point) -> f64| {
-        Curve::new(label, points.iter().map(|point| (point.bytes as f64 / 1024.0, of(point))).collect())
+    let curve = |label, style, of: fn(&Point) -> f64| {
+        Curve::new(
+            label,
+            style,
+            points.iter().map(|point| (point.bytes as f64 / 1024.0, of(point))).collect(),
+        )
     };
-    let plot = |file, title: &'static str, curves: Vec<Curve>| {
+    let plot = |file: &'static str, title: &'static str, curves: Vec<Curve>| {
         let ordinates = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
         Plot {
-            file,
+            file: file.into(),
             title: title.into(),
             conditions: conditions.clone().into(),
             x: "kilobytes",
             y: "MB/s",
+            x_scale: XScale::Log2,
             x_max: 4096.0,
             y_max: ordinates.fold(0.0, f64::max) * 1.2,
-            legend: Corner::LowerRight,
             curves,
         }
     };
     let written = vec![
-        curve("clustered, for EFS", |point| point.clustered_write_mb_per_s),
-        curve("raw", |point| point.raw_write_mb_per_s),
-        curve("LFS", |point| point.lfs_write_mb_per_s),
+        curve("clustered, for EFS", EFS, |point| point.clustered_write_mb_per_s),
+        curve("raw", RAW, |point| point.raw_write_mb_per_s),
+        curve("LFS", LFS, |point| point.lfs_write_mb_per_s),
     ];
-    let read =
-        vec![curve("raw", |point| point.raw_read_mb_per_s), curve("LFS", |point| point.lfs_read_mb_per_s)];
+    let read = vec![
+        curve("raw", RAW, |point| point.raw_read_mb_per_s),
+        curve("LFS", LFS, |point| point.lfs_read_mb_per_s),
+    ];
     vec![
         plot("figure-9", "Figure 9: write bandwidth by size", written),
         plot("figure-12", "Figure 12: read bandwidth by size", read),

@@ -3,7 +3,7 @@
 
 use super::choose::ChosenDisk;
 use crate::error::LabError;
-use crate::plot::{self, Corner, Curve, Plot};
+use crate::plot::{self, Curve, Origin, Plot, Style, XScale};
 use firnfs_sim::disk::mechanical::Mechanics;
 use firnfs_sim::disk::model::DiskKind;
 use firnfs_sim::disk::{Command, DiskModel, Lbn, SECTOR_BYTES, Service, Work};
@@ -305,20 +305,26 @@ pub fn curve_svg(disk: &ChosenDisk) -> Result<String, LabError> {
     let mean_ms = ms(seek.mean_ns(cylinders));
     let longest_ms = points.iter().map(|point| point.1).fold(mean_ms, f64::max);
     let turn_ms = ms(mechanics.media.rotation.turn_ns);
-    plot::svg(&Plot {
-        file: "seek-curve",
+    let plot = Plot {
+        file: "seek-curve".into(),
         title: format!("{}: time of a seek", disk.params.title).into(),
         conditions: format!("a turn takes {turn_ms:.2} ms").into(),
         x: "cylinders",
         y: "milliseconds",
+        x_scale: XScale::Linear,
         x_max: f64::from(cylinders),
         y_max: longest_ms * 1.1,
-        legend: Corner::LowerRight,
         curves: vec![
-            Curve::new("seek", points),
-            Curve::new("mean over all pairs", vec![(0.0, mean_ms), (f64::from(cylinders), mean_ms)]),
+            Curve::new("seek", Style(0), points).plain(),
+            Curve::new(
+                "mean over all pairs",
+                Style(1),
+                vec![(0.0, mean_ms), (f64::from(cylinders), mean_ms)],
+            )
+            .plain(),
         ],
-    })
+    };
+    plot::svg(&plot, &Origin::of(format!("firn sim disk {} --svg FILE", disk.name)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! `choose` finds disks and machines by name or file. [`disk_view`] describes a disk. `rig` runs the file system on a machine;
 //! [`bandwidth`], [`small_files`] and [`large_file`] are the papers' benchmarks on it, and `claims` compares them with the
-//! published results; [`comparison`] compares the log with the Fast File System. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`. Page:
+//! published results; [`comparison`] compares the log with the Fast File System; [`papers`] draws the papers' figures from all of
+//! them. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`, `firn paper`. Page:
 //! docs/internals/simulated-hardware.md.
 
 pub mod bandwidth;
@@ -10,8 +11,8 @@ mod choose;
 pub mod claims;
 pub mod comparison;
 pub mod disk_view;
-
 pub mod large_file;
+pub mod papers;
 mod profile;
 mod rig;
 pub mod small_files;
@@ -20,7 +21,7 @@ mod store_kind;
 pub use choose::{ChosenDisk, disk_names, find_disk, find_machine, machine_names};
 pub use firnfs_sim::CpuModel;
 pub use profile::Profile;
-pub use rig::Setup;
+pub use rig::{Cleaner, Setup};
 pub use store_kind::{FastLayout, StoreKind};
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Profile {
                 "pointers take 16 bytes: 256 to an indirect block, where the papers' file systems have 1024",
                 "three logs at least: data by its expected lifetime in two, metadata in one of its own",
                 "the last block of a file is stored at its own length; partial segments end on multiples of 4 KiB",
-                "reads of a stream are made in windows of up to 512 KiB, and the reader waits for each",
+                "up to 512 KiB of a stream are read ahead, in steps of up to 128 KiB",
                 "the checksum of all bytes of a block costs nothing here; one word of each is charged, as in BSD-LFS",
                 "inode records are written beside their file's blocks, not collected in blocks of inodes",
             ],

@@ -9,9 +9,10 @@ use super::profile::Profile;
 use super::store_kind::{FastLayout, StoreKind};
 use crate::error::LabError;
 use firnfs::FsError;
+use firnfs::clean::{Medium, PlacementName};
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
-use firnfs::lfs::Counters;
+use firnfs::lfs::{Counters, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{Clock, Device, MemDevice};
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 const START_NS: i64 = 700_000_000_000_000_000;
-const SEGMENT_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES: u32 = 1 << 20;
 /// Part of a call that is handled at a time: the papers' largest transfer.
 const PART_BYTES: usize = 64 << 10;
 
@@ -53,6 +54,12 @@ pub struct Setup {
     pub size_max_bytes: u64,
     /// A thread of its own writes the log; otherwise the program writes it, and waits.
     pub has_log_thread: bool,
+    /// Size of the log's segments in bytes.
+    pub segment_bytes: u32,
+    /// How the log is cleaned.
+    pub cleaner: Cleaner,
+    /// The log writes no checkpoint while it is mounted (Sprite LFS, table 3).
+    pub without_checkpoints: bool,
 }
 
 impl Setup {
@@ -73,6 +80,9 @@ impl Setup {
             write_threshold_bytes: 800 << 10,
             size_max_bytes: 4 << 30,
             has_log_thread: profile == Profile::Modern,
+            segment_bytes: SEGMENT_BYTES,
+            cleaner: Cleaner::Today,
+            without_checkpoints: false,
         })
     }
 
@@ -110,11 +120,51 @@ impl Setup {
     }
 }
 
+/// How segments are cleaned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cleaner {
+    /// As BSD-LFS's: whole segments are read, and what lives is written to the one log of all data.
+    OfBsd,
+    /// As firnfs does: only the live parts are read where that is faster, and moved blocks are separated.
+    Today,
+    /// The same, told how long this disk takes to read.
+    Informed(Medium),
+}
+
+impl Setup {
+    /// The options of the log, changed as the setup says.
+    fn log_options(&self, options: Options) -> Options {
+        let never = |is_wanted: bool, bounded: u64| if is_wanted { u64::MAX / 4 } else { bounded };
+        let options = Options {
+            checkpoint_interval_ms: never(self.without_checkpoints, options.checkpoint_interval_ms),
+            checkpoint_bytes: never(self.without_checkpoints, options.checkpoint_bytes),
+            ..options
+        };
+        match self.cleaner {
+            Cleaner::Today => options,
+            Cleaner::Informed(medium) => Options { medium, ..options },
+            // A second request would take longer than any segment.
+            Cleaner::OfBsd => Options {
+                placement: Some(PlacementName::One),
+                medium: Medium { request_ns: 60_000_000_000, ..Medium::HEAD },
+                ..options
+            },
+        }
+    }
+}
+
 /// See the module's head.
 pub(super) struct Rig {
     setup: Setup,
     clock: Arc<VirtualClock>,
     image: Arc<MemDevice>,
+}
+
+/// How a run ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Unmount,
+    Crash,
 }
 
 /// Work so far, at one moment.
@@ -142,11 +192,15 @@ impl Rig {
     /// A machine with an empty volume.
     pub fn new(setup: &Setup) -> Result<Self, LabError> {
         let disk_bytes = setup.disk.params.kind.size_bytes().unwrap_or(u64::MAX);
-        let size_bytes = disk_bytes.min(setup.size_max_bytes) / SEGMENT_BYTES * SEGMENT_BYTES;
+        let unit_bytes = u64::from(SEGMENT_BYTES);
+        let size_bytes = disk_bytes.min(setup.size_max_bytes) / unit_bytes * unit_bytes;
         let image = Arc::new(MemDevice::new(size_bytes));
         let now = TimeNs(START_NS);
         let made = match setup.store {
-            StoreKind::Log => format(&*image, &setup.profile.mkfs(setup.log_block_bytes, size_bytes, now)),
+            StoreKind::Log => {
+                let mkfs = setup.profile.mkfs(setup.log_block_bytes, size_bytes, now);
+                format(&*image, &MkfsOptions { segment_bytes: setup.segment_bytes, ..mkfs })
+            }
             StoreKind::Fast(variant) => {
                 format_ffs(&*image, &StoreKind::mkfs(variant, &setup.fast, size_bytes, now))
             }
@@ -157,6 +211,28 @@ impl Rig {
 
     /// Mounts the volume, runs a program, and unmounts it.
     pub fn run<T>(&self, program: impl FnOnce(&Program<'_>) -> Result<T, LabError>) -> Result<T, LabError> {
+        self.run_until(End::Unmount, program)
+    }
+
+    /// Mounts the volume, runs a program, and crashes: what was not written is lost.
+    pub fn run_and_crash<T>(
+        &self,
+        program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        self.run_until(End::Crash, program)
+    }
+
+    /// The seconds that a mount takes, after which the volume is unmounted; and how long the disk was busy.
+    pub fn mount_seconds(&self) -> Result<f64, LabError> {
+        let start_ns = self.clock.now_ns();
+        self.run(|program| Ok((program.clock.now_ns() - start_ns) as f64 / 1e9))
+    }
+
+    fn run_until<T>(
+        &self,
+        end: End,
+        program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
         let Setup { cpu, disk, profile, cache_bytes, write_threshold_bytes, .. } = &self.setup;
         let params = &disk.params;
         let transfer_max_bytes = params.transfer_max_bytes.unwrap_or(u64::MAX);
@@ -170,13 +246,14 @@ impl Rig {
         let (atime, clock) = (AtimeMode::Noatime, self.clock.clone());
         match self.setup.store {
             StoreKind::Log => {
-                let options = profile.options(*cache_bytes, *write_threshold_bytes);
+                let options = self.setup.log_options(profile.options(*cache_bytes, *write_threshold_bytes));
                 let volume = open(device, options, atime, clock).map_err(|error| match error {
                     OpenError::Fs(source) => LabError::Volume { action: "mount", source },
                     OpenError::NotFirnfs(other) => LabError::Setup(other.to_string()),
                 })?;
                 let counters = || volume.run_quietly(|vfs, _| Ok(*vfs.store().counters()));
-                self.run_on(&volume, &counters, (&machine, &timed), self.setup.has_log_thread, program)
+                let has_background = self.setup.has_log_thread;
+                self.run_on(&volume, &counters, (&machine, &timed), has_background, end, program)
             }
             StoreKind::Fast(_) => {
                 let volume =
@@ -187,7 +264,7 @@ impl Rig {
                         }
                     })?;
                 // Nobody waits for the writes that are delayed or asynchronous.
-                self.run_on(&volume, &|| Ok(Counters::default()), (&machine, &timed), true, program)
+                self.run_on(&volume, &|| Ok(Counters::default()), (&machine, &timed), true, end, program)
             }
         }
     }
@@ -199,12 +276,18 @@ impl Rig {
         counters: &dyn Fn() -> Result<Counters, FsError>,
         (machine, timed): (&Arc<Machine>, &Arc<Disk>),
         has_background: bool,
+        end: End,
         program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
+        let close = || match end {
+            End::Unmount => volume.close().map_err(failed("unmount")),
+            End::Crash => Ok(()),
+        };
         let block_bytes = match self.setup.store {
             StoreKind::Log => self.setup.log_block_bytes,
             StoreKind::Fast(_) => self.setup.fast.block_bytes,
         };
+        let turns = has_background.then(|| Arc::new(Turns::new(self.clock.clone(), 2)));
         let context = Program {
             volume,
             counters,
@@ -212,20 +295,20 @@ impl Rig {
             disk: timed,
             clock: &self.clock,
             block_bytes: u64::from(block_bytes),
+            turns: turns.clone(),
         };
-        if !has_background {
+        let Some(turns) = turns else {
             let done = program(&context)?;
-            volume.close().map_err(failed("unmount"))?;
+            close()?;
             return Ok(done);
-        }
-        let turns = Arc::new(Turns::new(self.clock.clone(), 2));
+        };
         timed.take_turns(turns.clone());
         machine.take_turns(turns.clone());
         let (parked, woken) = (turns.clone(), turns.clone());
         let nanoseconds = |wait: Duration| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         volume.park_with(move |wait| parked.wait(nanoseconds(wait)), move || woken.notify());
         let done = beside_background(volume, &turns, || program(&context))?;
-        volume.close().map_err(failed("unmount"))?;
+        close()?;
         Ok(done)
     }
 }
@@ -266,6 +349,7 @@ trait Calls {
     fn make(&self, parent: InodeNo, name: &str, node: NewNode<'_>) -> Result<InodeNo, FsError>;
     fn find(&self, parent: InodeNo, name: &str) -> Result<InodeNo, FsError>;
     fn unlink(&self, parent: InodeNo, name: &str) -> Result<(), FsError>;
+    fn rmdir(&self, parent: InodeNo, name: &str) -> Result<(), FsError>;
     fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) -> Result<(), FsError>;
     fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<usize, FsError>;
     fn close_file(&self, ino: InodeNo) -> Result<(), FsError>;
@@ -286,6 +370,10 @@ impl<S: Engine> Calls for Volume<S> {
 
     fn unlink(&self, parent: InodeNo, name: &str) -> Result<(), FsError> {
         self.run(|vfs, now| vfs.unlink(now, parent, name.as_bytes()))
+    }
+
+    fn rmdir(&self, parent: InodeNo, name: &str) -> Result<(), FsError> {
+        self.run(|vfs, now| vfs.rmdir(now, parent, name.as_bytes()))
     }
 
     fn write(&self, ino: InodeNo, at_bytes: u64, bytes: &[u8]) -> Result<(), FsError> {
@@ -313,6 +401,8 @@ pub(super) struct Program<'a> {
     disk: &'a Disk,
     clock: &'a VirtualClock,
     block_bytes: u64,
+    /// Shared with background work; `None` without it.
+    turns: Option<Arc<Turns>>,
 }
 
 impl Program<'_> {
@@ -370,6 +460,28 @@ impl Program<'_> {
         self.volume.unlink(parent, name).map_err(failed("delete"))
     }
 
+    /// rmdir(2) of an empty directory: as unlink(2), in a small directory.
+    pub fn rmdir(&self, parent: InodeNo, name: &str) -> Result<(), LabError> {
+        self.spend(3, 0);
+        self.volume.rmdir(parent, name).map_err(failed("delete a directory"))
+    }
+
+    /// The program computes, in parts, so that others may use the processor too.
+    pub fn compute(&self, work_ns: i64) {
+        const PART_NS: i64 = 10_000_000;
+        let parts = work_ns / PART_NS;
+        (0..parts).for_each(|_| self.machine.spend_ns(PART_NS));
+        self.machine.spend_ns(work_ns - parts * PART_NS);
+    }
+
+    /// The program waits, and the processor is free.
+    pub fn pause(&self, wait_ns: i64) {
+        match &self.turns {
+            Some(turns) => turns.sleep_until(self.clock.now_ns() + wait_ns),
+            None => self.clock.advance_ns(wait_ns),
+        }
+    }
+
     /// close(2).
     pub fn close(&self, ino: InodeNo) -> Result<(), LabError> {
         self.spend(0, 0);
@@ -386,16 +498,18 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// read(2): each block is handled and copied once it is in memory; a long call by parts.
+    /// read(2): one block after the other is handled and copied once it is in memory.
     pub fn read(&self, ino: InodeNo, at_bytes: u64, out: &mut [u8]) -> Result<(), LabError> {
-        for (at_bytes, part) in (at_bytes..).step_by(PART_BYTES).zip(out.chunks_mut(PART_BYTES)) {
-            let len = self.volume.read(ino, at_bytes, part).map_err(failed("read"))?;
-            if len != part.len() {
-                return Err(LabError::WrongData { path: "file".into(), at_bytes: at_bytes + len as u64 });
+        self.spend(0, 0);
+        let mut at_bytes = at_bytes;
+        for block in out.chunks_mut(self.block_bytes as usize) {
+            let len = self.volume.read(ino, at_bytes, block).map_err(failed("read"))?;
+            at_bytes += len as u64;
+            if len != block.len() {
+                return Err(LabError::WrongData { path: "file".into(), at_bytes });
             }
             self.machine.spend_ns(self.transfer_ns(len));
         }
-        self.spend(0, 0);
         Ok(())
     }
 

@@ -116,7 +116,6 @@ impl StoreKind {
             Self::Log => None,
             Self::Fast(_) => Some(&[
                 "inodes have 256 bytes instead of 128, and directories come in whole blocks",
-                "the reader waits for the cluster that is read ahead",
                 "a write that has to be durable ends with a flush",
                 "gaps are whole blocks, counted with the sectors and the speed of the HP 97560 on every disk",
             ]),

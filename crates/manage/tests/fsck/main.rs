@@ -6,6 +6,7 @@ mod crash;
 mod depth;
 mod doctor;
 mod fixture;
+mod lost;
 mod names;
 mod noise;
 mod salvage;

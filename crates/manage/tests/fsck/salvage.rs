@@ -21,7 +21,8 @@ fn salvaged(fixture: &Fixture) -> (Tree, Fixture) {
     let before = fixture.read(0, SIZE_BYTES as usize);
     let together = put_together(&*fixture.device, &assumed(), &mut |_| {}).unwrap();
     let out: Arc<dyn Device> = Arc::new(MemDevice::new(SIZE_BYTES));
-    let repaired = write_salvaged(&*fixture.device, together, &out, &clock(), &mut |_| {}).unwrap();
+    let repaired =
+        write_salvaged(&*fixture.device, together, &out, &clock(), &mut |_| true, &mut |_| {}).unwrap();
     assert!(repaired.after.is_clean(), "{:#?}", repaired.after.findings);
     assert!(fixture.read(0, SIZE_BYTES as usize) == before, "the damaged volume is only read");
     let copy = Fixture { device: out, tree: Tree::new() };
@@ -120,7 +121,7 @@ fn of_a_device_cut_short_everything_before_the_cut_is_found() {
     cut.write(0, Arc::new(firnfs_device::AlignedBuf::copy_of(&bytes))).unwrap();
     let together = put_together(&cut, &assumed(), &mut |_| {}).unwrap();
     let out: Arc<dyn Device> = Arc::new(MemDevice::new(kept));
-    let repaired = write_salvaged(&cut, together, &out, &clock(), &mut |_| {}).unwrap();
+    let repaired = write_salvaged(&cut, together, &out, &clock(), &mut |_| true, &mut |_| {}).unwrap();
     assert!(repaired.after.is_clean(), "{:#?}", repaired.after.findings);
     let tree = Fixture { device: out, tree: Tree::new() }.with_volume(walk);
     // The log has not reached it yet.
@@ -178,7 +179,7 @@ fn of_a_full_cleaned_volume_everything_is_found_and_deleted_files_only_in_lost_a
         source.write(last, Arc::new(firnfs_device::AlignedBuf::zeroed(4096))).unwrap();
         let together = put_together(&source, &assumed(), &mut |_| {}).unwrap();
         let out: Arc<dyn Device> = Arc::new(MemDevice::new(size_bytes));
-        let repaired = write_salvaged(&source, together, &out, &clock(), &mut |_| {}).unwrap();
+        let repaired = write_salvaged(&source, together, &out, &clock(), &mut |_| true, &mut |_| {}).unwrap();
         assert!(repaired.after.is_clean(), "{scenario}: {:#?}", repaired.after.findings);
         let tree = walk(&mount(&out));
         for (path, seen) in &expected {

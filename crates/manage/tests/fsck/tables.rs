@@ -199,7 +199,8 @@ fn a_log_with_a_damaged_part_ends_there_and_salvage_finds_the_rest() {
     let out: std::sync::Arc<dyn firnfs_device::Device> =
         std::sync::Arc::new(firnfs_device::MemDevice::new(SIZE_BYTES));
     let clock = crate::fixture::clock();
-    firnfs_manage::write_salvaged(&*fixture.device, together, &out, &clock, &mut |_| {}).unwrap();
+    firnfs_manage::write_salvaged(&*fixture.device, together, &out, &clock, &mut |_| true, &mut |_| {})
+        .unwrap();
     let salvaged = crate::fixture::walk(&crate::fixture::mount(&out));
     assert_eq!(salvaged["synced 3"].content, [4; 9000]);
 

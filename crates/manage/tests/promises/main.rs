@@ -18,3 +18,4 @@ mod rights;
 mod small_cache;
 mod support;
 mod threads;
+mod tuning;

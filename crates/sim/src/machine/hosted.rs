@@ -52,6 +52,9 @@ impl<D: Device> Device for MachineDisk<D> {
         self.machine.spend_ns(self.work_ns(&request));
         self.inner.submit(request)
     }
+    fn start_reads(&self) {
+        self.inner.start_reads();
+    }
     fn wait(&self, tag: Tag) -> Completion {
         self.inner.wait(tag)
     }

@@ -32,6 +32,9 @@ struct Arguments {
     /// Volumes that do not discard by themselves, but are trimmed whenever they are idle.
     #[arg(long, global = true, conflicts_with = "sorting")]
     trimming: bool,
+    /// Volumes on larger devices, into which they grow whenever they are idle.
+    #[arg(long, global = true, conflicts_with_all = ["sorting", "trimming"])]
+    growing: bool,
     /// Crash every N-th state again during its recovery; 0 for none.
     #[arg(long, global = true, default_value_t = 40)]
     nested_every: u64,
@@ -86,9 +89,10 @@ fn main() -> ExitCode {
     let plan = Plan { seed: arguments.seed, ..Plan::default() };
     let limits = Limits { plan, nested_every: arguments.nested_every, ..Limits::default() };
     let (threads, seed) = (arguments.threads, arguments.seed);
-    let firn = match (arguments.sorting, arguments.trimming) {
-        (true, _) => Firn::sorting(),
-        (_, true) => Firn::trimming(),
+    let firn = match (arguments.sorting, arguments.trimming, arguments.growing) {
+        (true, ..) => Firn::sorting(),
+        (_, true, _) => Firn::trimming(),
+        (.., true) => Firn::growing(),
         _ => Firn::small(),
     };
     match arguments.what {

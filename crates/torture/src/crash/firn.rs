@@ -40,6 +40,8 @@ const START_NS: i64 = 1_700_000_000_000_000_000;
 const OP_NS: i64 = 1_000_000;
 /// Larger than any file of a scenario, in bytes: a damaged size must not exhaust memory.
 const SIZE_MAX_BYTES: u64 = 64 << 20;
+/// How much a volume grows at a time, in bytes.
+const GROWTH_BYTES: u64 = 2 << 20;
 /// Size of a volume with hardly more segments than the reserve, in bytes.
 const TINY_BYTES: u64 = (9 << 20) + (256 << 10);
 /// Small files are stored close together, and a disk in memory has no head to move.
@@ -55,8 +57,21 @@ pub struct Firn {
     pub data_logs: Option<u8>,
     /// Mount options.
     pub options: Options,
-    /// Also trim the volume when it is idle.
-    pub trims: bool,
+    /// Size of the device, in bytes: the volume's, or more if it is to grow.
+    pub device_bytes: u64,
+    /// What is done besides when the volume is idle.
+    pub when_idle: WhenIdle,
+}
+
+/// Work of an administrator on a volume in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenIdle {
+    /// None.
+    Nothing,
+    /// It is trimmed.
+    Trim,
+    /// It grows by some segments, until it is as large as its device.
+    Grow,
 }
 
 impl Firn {
@@ -85,7 +100,8 @@ impl Firn {
             coalesce_age_ms: Some(0),
             ..Options::default()
         };
-        Self { mkfs, data_logs: None, options, trims: false }
+        let device_bytes = mkfs.size_bytes;
+        Self { mkfs, data_logs: None, options, device_bytes, when_idle: WhenIdle::Nothing }
     }
 
     /// [`Firn::small`] with as many logs as large volumes have, and data sorted into them. A commit goes to all of the
@@ -99,7 +115,16 @@ impl Firn {
     #[must_use]
     pub fn trimming() -> Self {
         let small = Self::small();
-        Self { options: Options { discard: false, ..small.options }, trims: true, ..small }
+        Self { options: Options { discard: false, ..small.options }, when_idle: WhenIdle::Trim, ..small }
+    }
+
+    /// [`Firn::small`] on a device that is larger than the volume, which grows into it again and again. Checkpoints are so rare that
+    /// the log comes past the new segments before the first one that knows of them.
+    #[must_use]
+    pub fn growing() -> Self {
+        let small = Self::small();
+        let options = Options { checkpoint_bytes: 4 << 20, ..small.options };
+        Self { options, device_bytes: 32 << 20, when_idle: WhenIdle::Grow, ..small }
     }
 
     /// The same parameters for another volume; `None` if they do not differ.
@@ -111,7 +136,9 @@ impl Firn {
             Made::Tiny => {
                 // Each log beyond the usual two takes the segment that it is in, and the next one.
                 let more_logs = u64::from(self.data_logs.unwrap_or(2).saturating_sub(2));
+                firn.device_bytes -= firn.mkfs.size_bytes;
                 firn.mkfs.size_bytes = TINY_BYTES + 2 * more_logs * u64::from(firn.mkfs.segment_bytes);
+                firn.device_bytes += firn.mkfs.size_bytes;
                 // It is cleaned again and again, and its victims are read in part.
                 firn.options.medium = Medium::HEADLESS;
                 // A pass takes many steps.
@@ -147,11 +174,27 @@ impl Firn {
         let shared: Arc<dyn Clock> = clock.clone();
         let volume = firnfs_manage::open(device.clone(), options, AtimeMode::Noatime, shared);
         let mut open = OpenVolume::new(volume.map_err(|e| e.to_string())?, device, clock);
-        open.when_idle = self.trims.then_some(trim as IdleWork<Lfs>);
+        open.when_idle = match self.when_idle {
+            WhenIdle::Nothing => None,
+            WhenIdle::Trim => Some(trim as IdleWork<Lfs>),
+            WhenIdle::Grow => Some(grow as IdleWork<Lfs>),
+        };
         open.volume.limit_read_ahead(READ_AHEAD_BYTES);
         open.takes_nothing_for_damage(options.read_only)?;
         Ok(open)
     }
+}
+
+/// Checkpoints that are due later make the new segments clean: operations come in between.
+fn grow(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    let device_bytes = volume.device().map_or(0, |device| device.geometry().size_bytes);
+    let (is_growing, (size_bytes, _)) =
+        volume.run(|vfs, _| Ok((vfs.store().is_growing(), vfs.store().size())))?;
+    let larger_bytes = size_bytes + GROWTH_BYTES;
+    if is_growing || larger_bytes > device_bytes {
+        return Ok(());
+    }
+    volume.begin_growing(larger_bytes)
 }
 
 fn trim(volume: &Volume<Lfs>) -> Result<(), FsError> {
@@ -164,7 +207,7 @@ fn trim(volume: &Volume<Lfs>) -> Result<(), FsError> {
 
 impl Subject for Firn {
     fn format(&self) -> SparseImage {
-        let device = MemDevice::new(self.mkfs.size_bytes);
+        let device = MemDevice::new(self.device_bytes);
         firnfs_manage::format_with_logs(&device, &self.mkfs, self.data_logs)
             .expect("the parameters of the subject make a volume");
         device.image()
@@ -183,17 +226,19 @@ impl Subject for Firn {
     }
 
     fn log(&self) -> Range<u64> {
-        let end =
-            Superblock::places(self.mkfs.size_bytes).into_iter().filter(|at| *at >= LOG_START_BYTES).min();
-        LOG_START_BYTES..end.unwrap_or(self.mkfs.size_bytes)
+        let end = Superblock::places(self.device_bytes).into_iter().filter(|at| *at >= LOG_START_BYTES).min();
+        LOG_START_BYTES..end.unwrap_or(self.device_bytes)
     }
 
     fn replicated(&self) -> Vec<Replica> {
         let slots = CHECKPOINT_SLOTS_AT
             .map(|at| Replica { range: at..at + u64::from(CHECKPOINT_SLOT_BYTES), is_told: false });
+        // The last copy moves when the volume grows.
+        let count = if self.when_idle == WhenIdle::Grow { 2 } else { 3 };
         let superblocks = Superblock::places(self.mkfs.size_bytes);
         let superblocks = superblocks
             .into_iter()
+            .take(count)
             .map(|at| Replica { range: at..at + SUPERBLOCK_BYTES as u64, is_told: true });
         slots.into_iter().chain(superblocks).collect()
     }

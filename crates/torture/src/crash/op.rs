@@ -219,6 +219,8 @@ pub enum Op {
         /// How much, in milliseconds.
         ms: u64,
     },
+    /// Does one step of background work as if an operation waited for room: mostly one of the cleaner.
+    CleanStep,
     /// Does the next part of an fsync of a file or directory and goes on: nothing is promised yet.
     PartOfFsync(String),
     /// Unmounts cleanly and mounts again.
@@ -308,6 +310,7 @@ impl fmt::Display for Op {
             Self::Sync => f.write_str("sync"),
             Self::Idle { ms } => write!(f, "idle {ms} ms"),
             Self::Step { ms } => write!(f, "step {ms} ms"),
+            Self::CleanStep => f.write_str("clean-step"),
             Self::PartOfFsync(path) => write!(f, "part-of-fsync {path}"),
             Self::Remount => f.write_str("remount"),
         }

@@ -368,6 +368,7 @@ fn target(op: &Op) -> &str {
         | Op::Sync
         | Op::Idle { .. }
         | Op::Step { .. }
+        | Op::CleanStep
         | Op::Remount => "",
     }
 }

@@ -238,6 +238,13 @@ fn stepped(seed: u64) -> Vec<Op> {
             }
             history.push(Op::Fsync(path));
         }
+        // The same with passes of the cleaner.
+        for _ in 0..rng.random_range(0..60) {
+            if rng.random_bool(0.3) {
+                stepped_op(&mut history, &mut rng, seed);
+            }
+            history.push(Op::CleanStep);
+        }
         if rng.random_bool(0.3) {
             history.push(Op::Sync);
         }

@@ -166,7 +166,12 @@ impl World {
             }
             Op::FsyncUnnamed => self.unnamed.first().map(drop).ok_or("no file without a name"),
             // Files that lost their names while open are not visible; the subject checks their content.
-            Op::UseOpen { .. } | Op::FinishRead | Op::Sync | Op::Idle { .. } | Op::Step { .. } => Ok(()),
+            Op::UseOpen { .. }
+            | Op::FinishRead
+            | Op::Sync
+            | Op::Idle { .. }
+            | Op::Step { .. }
+            | Op::CleanStep => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Volume;
 use super::events::{Event, Seen};
+use super::freeze::RESTING_MS;
 use super::waiting::Patience;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -89,6 +90,11 @@ impl<S: Engine> Volume<S> {
         (step, seen)
     }
 
+    /// True while the volume is frozen: the thaw wakes whoever does background work.
+    fn rests(&self) -> bool {
+        Self::is_device_frozen(&self.core.lock())
+    }
+
     /// Notes when background work looks again by itself; call it under the lock of the core.
     fn note_sleep(&self, now: TimeNs, sleep_ms: u64) {
         let sleep_ns = i64::try_from(sleep_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
@@ -118,6 +124,9 @@ impl<S: Engine> Volume<S> {
         // Requests continue while the next step prepares more of them.
         let mut under_way = VecDeque::new();
         let outcome = loop {
+            if self.rests() {
+                break Ok(RESTING_MS);
+            }
             let (step, seen) = self.background_step();
             match step {
                 Ok(Step::Worked) => {}

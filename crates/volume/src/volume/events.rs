@@ -123,7 +123,7 @@ impl<S: Engine> Volume<S> {
 
     /// Takes the requests that are ready; the caller starts and reports them, and other threads wait for that from now on.
     pub(super) fn take_jobs(&self, core: &mut MutexGuard<'_, Vfs<S>>) -> Vec<Job> {
-        if self.device.is_none() {
+        if self.device.is_none() || Self::is_device_frozen(core) {
             return Vec::new();
         }
         let jobs: Vec<_> = std::iter::from_fn(|| core.store_mut().next_job()).take(JOBS_AT_ONCE).collect();
@@ -162,7 +162,8 @@ impl<S: Engine> Volume<S> {
             return true;
         }
         while self.seen() == seen {
-            if self.events.requests.load(Ordering::Relaxed) == 0 {
+            // The thaw is an event.
+            if !Self::is_device_frozen(&core) && self.events.requests.load(Ordering::Relaxed) == 0 {
                 return false;
             }
             self.sleep(&mut core, None);

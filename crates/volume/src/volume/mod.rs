@@ -3,10 +3,12 @@
 
 mod background;
 mod events;
+mod freeze;
 mod promise;
 mod quotas;
 mod waiting;
 
+pub use freeze::Freeze;
 pub use promise::BackgroundPromise;
 
 use crate::reader::Reader;
@@ -18,8 +20,8 @@ use firnfs::engine::Engine;
 use firnfs::engine::Pressure;
 use firnfs::store::content::{Content, ready_blocks};
 use firnfs::store::{Preparation, Prepared, Scope, StoreFacts, Ticket};
-use firnfs::vfs::Vfs;
-use firnfs::{FsError, Outcome};
+use firnfs::vfs::{Frozen, Vfs};
+use firnfs::{FsError, Outcome, Stop};
 use firnfs_device::{Clock, Device};
 use firnfs_format::{InodeNo, TimeNs};
 use std::sync::{Arc, OnceLock};
@@ -110,6 +112,11 @@ impl<S: Engine> Volume<S> {
         self.reader.limit_ahead(ahead_max_bytes);
     }
 
+    /// The caller reads ahead by itself, as a kernel does above a mount: reads of 64 KiB or more start no others.
+    pub fn leave_long_reads_alone(&self) {
+        self.reader.leave_long_reads_alone();
+    }
+
     fn about_to_block(&self) {
         if let Some(hook) = self.before_blocking.get() {
             hook();
@@ -183,8 +190,12 @@ impl<S: Engine> Volume<S> {
                 }
                 Err(stop) => {
                     patience.seen = self.seen();
+                    let is_held = matches!(stop, Stop::Room) && core.take_held();
                     drop(core);
-                    self.overcome(stop, patience)?;
+                    match is_held {
+                        true => self.wait_for_thaw(),
+                        false => self.overcome(stop, patience)?,
+                    }
                 }
             }
         }
@@ -326,6 +337,10 @@ impl<S: Engine> Volume<S> {
     /// # Errors
     /// `Io` if the device fails meanwhile; after that always `ReadOnly`.
     pub fn sync(&self, scope: Scope) -> Result<(), FsError> {
+        if Self::is_device_frozen(&self.core.lock()) {
+            // Everything that was accepted is durable, except access times, which no sync promises.
+            return Ok(());
+        }
         let mut has_begun = false;
         let ticket = self.commit_in_parts(scope, &mut has_begun).map_err(|e| match e {
             FsError::ReadOnly(why) if has_begun => FsError::Io(why),
@@ -392,10 +407,13 @@ impl<S: Engine> Volume<S> {
     ///
     /// # Errors
     /// `Io`, `NoSpace`; `ReadOnly` if the volume turned read-only while it was open: changes that were not durable by then are
-    /// lost.
+    /// lost. `Invalid` while it is frozen.
     pub fn close(&self) -> Result<(), FsError> {
         {
             let core = self.core.lock();
+            if core.frozen() != Frozen::No {
+                return Err(FsError::Invalid("the volume is frozen"));
+            }
             if let Some(why) = core.store().broken() {
                 return Err(FsError::ReadOnly(why.to_owned()));
             }

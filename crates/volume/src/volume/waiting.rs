@@ -36,6 +36,12 @@ impl<S: Engine> Volume<S> {
         match stop {
             Stop::Fail(e) => Err(e),
             Stop::Need(fetches) => self.fetch_all(&fetches, patience, |_| true),
+            // Making room needs the device.
+            Stop::Room if Self::is_device_frozen(&self.core.lock()) => {
+                never_waiting::ask()?;
+                self.wait_for_thaw();
+                Ok(())
+            }
             Stop::Room => {
                 never_waiting::ask().inspect_err(|_| self.kick())?;
                 patience.stalled_since.get_or_insert_with(|| self.now());
@@ -55,8 +61,17 @@ impl<S: Engine> Volume<S> {
         while !rest.is_empty() {
             let (batch, later) = rest.split_at(batch_len(rest));
             rest = later;
-            let answers = self.reader.fetch_all(batch);
+            let (started, batch) = self.reader.take_started(batch);
+            let answers = self.reader.fetch_all(&batch);
+            let landed = started
+                .into_iter()
+                .filter_map(|(token, read)| Some((token, self.reader.land_for_store(&token, read)?)));
+            let landed: Vec<_> = landed.collect();
             let mut core = self.core.lock();
+            for (token, bytes) in landed {
+                // If the operation still needs them, it asks again, and is told what is wrong.
+                let _maybe_later = core.store_mut().supply(&token, &bytes);
+            }
             let supplied = batch.iter().zip(answers).map(|(fetch, answer)| {
                 let put_in = answer.and_then(|bytes| core.store_mut().supply(&fetch.token, &bytes));
                 (fetch, put_in)

@@ -1,7 +1,7 @@
 //! Reads at depth: a thread that has submitted several reads gets them carried out together.
 //!
 //! `submit` only stores a read. `wait` first starts every read that the same thread has submitted, up to bounds, and then
-//! waits for its own. The thread that waits for a single read carries it out itself, without handing it over: waking
+//! waits for its own; `start` is its first half. The thread that waits for a single read carries it out itself, without handing it over: waking
 //! another processor takes longer than a read from a fast disk's cache. Several reads go through one of these
 //! ([`DeepReads`]):
 //! * an io_uring for each thread that reads at depth (`ring`), a *lane* while it is in use;
@@ -22,7 +22,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use ring::{Landed, Ring};
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
-use table::{RingStep, Step, Table};
+use table::{RingStep, StartStep, Step, Table};
 
 /// How several reads are carried out together. If the system refuses one, the next replaces it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,12 +75,33 @@ impl Reads {
     }
 
     pub(super) fn submit(&self, request: Request) -> Tag {
-        let refused = self.shared.target.geometry.check(&request, &self.shared.target.name).err();
+        let refused = self.shared.target.geometry().check(&request, &self.shared.target.name).err();
         let mut table = self.shared.table.lock();
         Tag(match refused {
             Some(error) => table.refuse(error),
             None => table.submit(request, std::thread::current().id()),
         })
+    }
+
+    /// Starts the reads that this thread has submitted, as far as that needs no waiting; not if they are carried out one by one.
+    pub(super) fn start(&self) {
+        let mut table = self.shared.table.lock();
+        loop {
+            match table.start_step(std::thread::current().id()) {
+                StartStep::Done => return,
+                StartStep::Queued => return self.wake_helpers(table),
+                StartStep::Enter(lane) => {
+                    drop(table);
+                    return self.shared.start_in(&lane);
+                }
+                StartStep::MakeLane => self.make_lane(&mut table),
+            }
+        }
+    }
+
+    fn make_lane(&self, table: &mut MutexGuard<'_, Table>) {
+        let ring = MutexGuard::unlocked(table, || (self.make_ring)(self.shared.target.clone()));
+        table.lane_made(ring.ok().map(|ring| Arc::new(Lane { ring: Mutex::new(ring) })));
     }
 
     /// # Panics
@@ -104,11 +125,7 @@ impl Reads {
                     }
                     table = self.shared.table.lock();
                 }
-                Step::MakeLane => {
-                    let ring =
-                        MutexGuard::unlocked(&mut table, || (self.make_ring)(self.shared.target.clone()));
-                    table.lane_made(ring.ok().map(|ring| Arc::new(Lane { ring: Mutex::new(ring) })));
-                }
+                Step::MakeLane => self.make_lane(&mut table),
                 Step::Sleep => self.shared.done.wait(&mut table),
             }
         }
@@ -151,6 +168,17 @@ impl Shared {
             // Another thread may wait here for a read that has just landed.
             MutexGuard::bump(&mut ring);
         }
+    }
+
+    /// Starts the owner's new reads in its ring, unless another thread waits there: that one would start them later.
+    fn start_in(&self, lane: &Arc<Lane>) {
+        let Some(mut ring) = lane.ring.try_lock() else { return };
+        let room = ring.room();
+        let started = self.table.lock().begin_new(lane, room);
+        for (tag, request) in started {
+            ring.start(tag, request);
+        }
+        ring.submit();
     }
 
     fn finish(&self, landed: Vec<Landed>) {

@@ -71,7 +71,7 @@ impl Ring {
         if self.uring.is_some() { DEPTH - self.under_way } else { 0 }
     }
 
-    /// Adds a read; it starts in [`Ring::wait`]. The caller has checked that there is room.
+    /// Adds a read; it starts in [`Ring::submit`] or [`Ring::wait`]. The caller has checked that there is room.
     pub(super) fn start(&mut self, tag: u64, request: Request) {
         let place = self.flights.iter().position(Option::is_none).expect("the caller looked for room");
         let uring = self.uring.as_mut().expect("a ring that failed has no room");
@@ -85,6 +85,13 @@ impl Ring {
         // completion; if that never comes, it is leaked.
         let pushed = unsafe { uring.submission().push(&read.user_data(place as u64)) };
         pushed.expect("the submission queue has a place for each read under way");
+    }
+
+    /// Starts the added reads. If the system refuses that now, [`Ring::wait`] tries again and reports it.
+    pub(super) fn submit(&mut self) {
+        if let Some(uring) = &self.uring {
+            let _later = uring.submit();
+        }
     }
 
     /// Starts the added reads and waits until at least one read has completed; some must be under way.

@@ -84,6 +84,18 @@ pub(super) enum Step {
     Sleep,
 }
 
+/// What a thread does next that starts its reads.
+pub(super) enum StartStep {
+    /// Nothing can be started without waiting.
+    Done,
+    /// The helpers have them.
+    Queued,
+    /// Start them in its ring.
+    Enter(Arc<Lane>),
+    /// Make a ring, and give the table a lane.
+    MakeLane,
+}
+
 /// What a waiter that holds a ring does next.
 pub(super) enum RingStep {
     Return(Completion),
@@ -152,17 +164,11 @@ impl Table {
         }
         let is_alone = found.new.len() <= 1;
         match self.deep {
-            DeepReads::Ring if !is_alone => {
-                if let Some(lane) = self.free_lanes.pop() {
-                    found.lane = Some(lane.clone());
-                    Step::Enter(lane)
-                } else if self.lanes < LANES_MAX {
-                    self.lanes += 1;
-                    Step::MakeLane
-                } else {
-                    Step::Run(self.begin_here(tag))
-                }
-            }
+            DeepReads::Ring if !is_alone => match self.lane_for(at) {
+                StartStep::Enter(lane) => Step::Enter(lane),
+                StartStep::MakeLane => Step::MakeLane,
+                StartStep::Done | StartStep::Queued => Step::Run(self.begin_here(tag)),
+            },
             DeepReads::Threads if !is_alone => {
                 let new = std::mem::take(&mut found.new);
                 self.queue.extend(new.into_iter().filter(|&other| other != tag));
@@ -170,6 +176,46 @@ impl Table {
             }
             _ => Step::Run(self.begin_here(tag)),
         }
+    }
+
+    /// Gives an owner a lane.
+    fn lane_for(&mut self, at: usize) -> StartStep {
+        if let Some(lane) = self.free_lanes.pop() {
+            self.owners[at].lane = Some(lane.clone());
+            StartStep::Enter(lane)
+        } else if self.lanes < LANES_MAX {
+            self.lanes += 1;
+            StartStep::MakeLane
+        } else {
+            StartStep::Done
+        }
+    }
+
+    /// For a thread that starts what it has submitted.
+    pub(super) fn start_step(&mut self, thread: ThreadId) -> StartStep {
+        let Some(at) = self.owners.iter().position(|o| o.thread == thread && !o.new.is_empty()) else {
+            return StartStep::Done;
+        };
+        if let Some(lane) = &self.owners[at].lane {
+            return StartStep::Enter(lane.clone());
+        }
+        match self.deep {
+            DeepReads::Ring => self.lane_for(at),
+            DeepReads::Threads => {
+                let new = std::mem::take(&mut self.owners[at].new);
+                self.queue.extend(new);
+                self.release(at);
+                StartStep::Queued
+            }
+            DeepReads::OneByOne => StartStep::Done,
+        }
+    }
+
+    /// Moves new reads of a lane's owner into its ring, as far as there is room.
+    pub(super) fn begin_new(&mut self, lane: &Arc<Lane>, room: usize) -> Vec<(u64, Request)> {
+        let is_owner = |o: &Owner| o.lane.as_ref().is_some_and(|l| Arc::ptr_eq(l, lane));
+        let at = self.owners.iter().position(is_owner);
+        at.map_or_else(Vec::new, |at| self.begin_in_ring(at, None, room))
     }
 
     /// For the waiter that holds the lane's ring, which has room for `room` more reads.
@@ -188,7 +234,7 @@ impl Table {
         if !is_ours {
             return RingStep::Leave;
         }
-        let started = self.begin_in_ring(at, tag, room);
+        let started = self.begin_in_ring(at, Some(tag), room);
         if matches!(self.slots[&tag], Slot::Waiting { .. }) {
             debug_assert!(started.is_empty(), "this read goes first");
             return RingStep::Run(self.begin_here(tag));
@@ -197,11 +243,11 @@ impl Table {
     }
 
     /// Moves new reads of an owner into its ring, `first` before the others, as far as there is room.
-    fn begin_in_ring(&mut self, at: usize, first: u64, room: usize) -> Vec<(u64, Request)> {
+    fn begin_in_ring(&mut self, at: usize, first: Option<u64>, room: usize) -> Vec<(u64, Request)> {
         let owner = &mut self.owners[at];
         let mut started = Vec::new();
-        let head = owner.new.binary_search(&first).is_ok().then_some(first);
-        let others = owner.new.iter().copied().filter(|&tag| tag != first);
+        let head = first.filter(|first| owner.new.binary_search(first).is_ok());
+        let others = owner.new.iter().copied().filter(|&tag| Some(tag) != first);
         for tag in head.into_iter().chain(others).take(room) {
             let Some(Slot::Waiting { request, .. }) = self.slots.get(&tag) else { continue };
             let len_bytes = request.len_bytes();
@@ -322,6 +368,11 @@ impl Table {
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> u64 {
         self.held_bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn not_begun(&self) -> usize {
+        self.slots.values().filter(|slot| matches!(slot, Slot::Waiting { .. })).count()
     }
 
     #[cfg(test)]

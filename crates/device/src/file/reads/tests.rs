@@ -14,6 +14,8 @@ fn target(file: File, size_bytes: u64) -> Arc<Target> {
         file,
         name: Arc::from("disk"),
         geometry,
+        grown_bytes: 0.into(),
+        is_block_device: false,
         read_only: true,
         lock: Lock::None,
         _claim: None,
@@ -68,6 +70,46 @@ fn reads_are_right_in_any_order_of_waiting() {
         if Ring::new(target.clone()).is_ok() {
             assert_eq!(reads.deep(), deep, "nothing made it step down");
         }
+    }
+}
+
+#[test]
+fn started_reads_are_carried_out_although_nobody_waits() {
+    let target = numbered(120);
+    for deep in WAYS {
+        let reads = Reads::new(target.clone(), deep);
+        let tags: Vec<(u64, Tag)> = (0..3).map(|i| (i, reads.submit(block(i)))).collect();
+        assert_eq!(reads.shared.table.lock().not_begun(), 3);
+        reads.start();
+        reads.start();
+        // One by one is what the waiter does.
+        let expected = if reads.deep() == DeepReads::OneByOne { 3 } else { 0 };
+        while reads.shared.table.lock().not_begun() > expected {
+            std::thread::yield_now();
+        }
+        check_numbered(&reads, 100, |_| {});
+        for (i, tag) in tags {
+            assert_eq!(reads.wait(tag).unwrap().unwrap()[0], i as u8);
+        }
+        assert_empty(&reads);
+    }
+}
+
+#[test]
+fn reads_started_by_a_thread_that_has_ended_are_still_served() {
+    let target = numbered(120);
+    for deep in WAYS {
+        let reads = Reads::new(target.clone(), deep);
+        let submit = || {
+            let tags: Vec<(u64, Tag)> = (0..20).map(|i| (i, reads.submit(block(i)))).collect();
+            reads.start();
+            tags
+        };
+        let tags = std::thread::scope(|scope| scope.spawn(submit).join().unwrap());
+        for (i, tag) in tags.into_iter().rev() {
+            assert_eq!(reads.wait(tag).unwrap().unwrap()[0], i as u8);
+        }
+        assert_empty(&reads);
     }
 }
 

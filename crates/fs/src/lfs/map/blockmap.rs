@@ -416,15 +416,21 @@ impl Lfs {
     }
 
     /// Sectors that a block takes when it is stored now: a file's data up to its end, but no more than it is charged (beyond
-    /// that are zeros: the file was extended while the block was stored, and now the block moves); metadata up to its last byte that is not zero. At least
-    /// one sector.
+    /// that are zeros: the file was extended while the block was stored, and now the block moves); metadata up to its last byte
+    /// that is not zero. At least one sector. An account that is wrong cuts nothing off.
     pub(in crate::lfs) fn stored_sectors(&self, key: &BlockKey, is_data: bool, size_bytes: u64) -> u8 {
         let block_bytes = u64::from(self.geo.block_bytes);
         let block = self.shelf.cache.peek(key).expect("only blocks in memory are stored");
         let len = if is_data {
+            let end = size_bytes.saturating_sub(key.index.0 * block_bytes).min(block_bytes);
             let charged_bytes = block.dirty().map_or(block_bytes, |dirty| u64::from(dirty.charged_bytes));
-            debug_assert!(used_bytes(&block.buf) as u64 <= charged_bytes, "content that nobody has paid for");
-            size_bytes.saturating_sub(key.index.0 * block_bytes).min(charged_bytes)
+            if charged_bytes >= end {
+                end
+            } else {
+                let used_bytes = used_bytes(&block.buf) as u64;
+                debug_assert!(used_bytes <= charged_bytes, "content that nobody has paid for");
+                end.min(charged_bytes.max(used_bytes))
+            }
         } else {
             used_bytes(&block.buf) as u64
         };

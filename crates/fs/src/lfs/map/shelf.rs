@@ -9,7 +9,7 @@ use crate::error::{FsError, Outcome, Stop};
 use crate::fetch::{Ahead, Fetch};
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::map::parcel::Parcel;
-use crate::lfs::map::wanted::Wanted;
+use crate::lfs::map::wanted::{Verifier, Wanted};
 use crate::lookahead::{Neighbours, Streams};
 use crate::store::{BlockKey, Buf, Fork, padded};
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId};
@@ -22,6 +22,8 @@ pub struct Shelf {
     pub cache: BlockCache,
     /// Arithmetic of the volume.
     pub geo: Geometry,
+    /// Checks what is read.
+    pub verifier: Arc<Verifier>,
     /// Partial segments not yet written, by their first address.
     in_flight: BTreeMap<SectorAddr, Arc<Parcel>>,
     /// Sequential reads that it has observed.
@@ -38,11 +40,18 @@ impl Shelf {
     pub fn new(geo: Geometry) -> Self {
         Self {
             cache: BlockCache::default(),
+            verifier: Arc::new(Verifier::new(geo.clone())),
             geo,
             in_flight: BTreeMap::new(),
             streams: Streams::default(),
             failed: VecDeque::new(),
         }
+    }
+
+    /// The volume has more segments now.
+    pub fn grow(&mut self, geo: Geometry) {
+        self.verifier.grow(geo.segments);
+        self.geo = geo;
     }
 
     /// Notes a partial segment that is to be written; reads of it are served from memory until [`Self::landed`].

@@ -10,6 +10,7 @@ use crate::lfs::base::geometry::Geometry;
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SegmentId};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What fetched bytes have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +122,29 @@ pub fn verify_stored(
 
 /// The log's [`Verify`]: every block has its checksum in the pointer to it.
 pub(in crate::lfs) struct Verifier {
-    pub(in crate::lfs) geo: Geometry,
+    geo: Geometry,
+    /// Segments of the volume now: threads that read see it grow.
+    segments: AtomicU64,
+}
+
+impl Verifier {
+    pub fn new(geo: Geometry) -> Self {
+        Self { segments: geo.segments.into(), geo }
+    }
+
+    /// The volume has more segments now.
+    pub fn grow(&self, segments: u64) {
+        self.segments.store(segments, Ordering::Release);
+    }
 }
 
 impl Verify for Verifier {
     fn verify(&self, token: &Token, bytes: &[u8]) -> Result<(), FsError> {
-        Wanted::of(token).verify(&self.geo, bytes)
+        let segments = self.segments.load(Ordering::Acquire);
+        if segments == self.geo.segments {
+            return Wanted::of(token).verify(&self.geo, bytes);
+        }
+        Wanted::of(token).verify(&Geometry { segments, ..self.geo.clone() }, bytes)
     }
 
     /// The cleaner judges its parts of a segment block by block; a block that does not match counts as dead.
@@ -149,7 +167,7 @@ mod tests {
             4096,
             SegmentMap::new(1 << 20).with_stretch(100, Place { device: DeviceNo::FIRST, at_bytes: 2 << 20 }),
         );
-        let verifier = Verifier { geo };
+        let verifier = Verifier::new(geo);
         assert!(verifier.notices_stale(&Wanted::Inode(InodeNo(7), BlockPtr::HOLE).token()));
         assert!(!verifier.notices_stale(&Wanted::Part(SegmentId(3), Run { from: 0, len: 8 }).token()));
     }

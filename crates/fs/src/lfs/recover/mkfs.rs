@@ -13,7 +13,9 @@ use firnfs_device::Request;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span, Tail};
 use firnfs_format::inode::record_bytes;
 use firnfs_format::summary::{Entry, EntryKind, FLAG_END, Summary, summary_sectors};
-use firnfs_format::superblock::{CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, Superblock};
+use firnfs_format::superblock::{
+    CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, SIZE_LIMIT_BYTES, Superblock,
+};
 use firnfs_format::{
     BlockPtr, Epoch, Incarnation, InodeNo, PtrKind, SECTOR_BYTES, SegmentId, Serial, TimeNs,
 };
@@ -58,7 +60,7 @@ fn check(options: &MkfsOptions) -> Result<(), FsError> {
         }
         () if options.inline_max_bytes > 2048 => Err(FsError::Invalid("inline limit: at most 2048 bytes")),
         () if options.label.len() > 64 => Err(FsError::Invalid("label: at most 64 bytes")),
-        () if options.size_bytes >= 1 << 57 => Err(FsError::Invalid("size: less than 128 PiB")),
+        () if options.size_bytes >= SIZE_LIMIT_BYTES => Err(FsError::Invalid("size: less than 128 PiB")),
         () => Ok(()),
     }
 }

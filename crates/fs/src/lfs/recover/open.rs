@@ -30,7 +30,7 @@ use crate::mutation::{Mutation, is_on};
 use crate::store::recharges::Recharges;
 use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
 use firnfs_format::superblock::{
-    CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
+    CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
 use firnfs_format::{DecodeError, Epoch, Incarnation, InodeNo, TimeNs};
 use std::collections::BTreeSet;
@@ -217,7 +217,7 @@ impl Lfs {
         options: Options,
         now: TimeNs,
     ) -> Result<Self, FsError> {
-        if base.size_bytes >= 1 << 57 {
+        if base.size_bytes >= SIZE_LIMIT_BYTES {
             return Err(FsError::Corrupt {
                 what: "checkpoint".to_owned(),
                 at: format!("epoch {}", base.epoch),
@@ -290,6 +290,7 @@ impl Lfs {
                 pins: Pins::default(),
                 ahead: None,
                 frozen: None,
+                growth: None,
             },
             due: Due::new(now),
             operation: OpenOperation::default(),
@@ -299,6 +300,7 @@ impl Lfs {
             recovered: RollForward::default(),
             sb,
             geo,
+            wanted_threshold_bytes: options.write_threshold_bytes,
             options: options.within_bounds(),
         };
         lfs.begin_era(base.time);

@@ -58,6 +58,19 @@ pub(in crate::lfs) fn capacity_bytes(geo: &Geometry, data_logs: u8) -> u64 {
     geo.segments.saturating_sub(over) * usable_bytes(geo)
 }
 
+/// The bytes in segments that [`Lfs::space_now`] shows to nobody, by purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Withheld {
+    /// Segments for checkpoints and the cleaner ([`Lfs::reserve_segments`]).
+    pub reserve_bytes: u64,
+    /// Further segments that stay without live data: the emptier the rest is, the less cleaning costs.
+    pub cleaning_bytes: u64,
+    /// Summaries in all other segments.
+    pub summary_bytes: u64,
+    /// Indirect blocks of files, and room for their dead versions.
+    pub metadata_bytes: u64,
+}
+
 /// Bytes of a segment that can hold live data.
 pub(in crate::lfs) fn usable_bytes(geo: &Geometry) -> u64 {
     u64::from(geo.segment_bytes) * (1024 - SUMMARY_SHARE) / 1024
@@ -167,6 +180,22 @@ impl Lfs {
     /// Bytes of table blocks that the reserve has room for: a checkpoint is due before there are more.
     pub(in crate::lfs) fn table_reserve_bytes(&self) -> u64 {
         u64::from(self.geo.segment_bytes) * CHECKPOINT_SEGMENTS as u64 / 2
+    }
+
+    /// What the size that statfs shows leaves out of the segments.
+    #[must_use]
+    pub fn withheld(&self) -> Withheld {
+        let segment_bytes = u64::from(self.geo.segment_bytes);
+        let capacity_bytes = capacity_bytes(&self.geo, self.writer.log.data_logs());
+        let filled = capacity_bytes / usable_bytes(&self.geo).max(1);
+        let over_bytes = (self.geo.segments - filled.min(self.geo.segments)) * segment_bytes;
+        let reserve_bytes = (self.reserve_segments() * segment_bytes).min(over_bytes);
+        Withheld {
+            reserve_bytes,
+            cleaning_bytes: over_bytes - reserve_bytes,
+            summary_bytes: (filled * segment_bytes).saturating_sub(capacity_bytes),
+            metadata_bytes: capacity_bytes - content_bytes(capacity_bytes, &self.geo),
+        }
     }
 
     /// Space as statfs shows it, in bytes of content: a file as large as the free space fits. It does not include the

@@ -104,6 +104,14 @@ impl Usage {
         self.emptied = emptied.into_iter().map(|(epoch, count)| (Epoch(epoch), count)).collect();
     }
 
+    /// The volume has more segments now; the new ones are clean. The search for clean segments goes on with them: a volume that
+    /// grows is mostly full, and has few others.
+    pub fn grow(&mut self, segments: u64) {
+        self.clean += segments.saturating_sub(self.segments);
+        self.cursor = self.segments;
+        self.segments = self.segments.max(segments);
+    }
+
     fn change(&mut self, segment: SegmentId) -> &mut Change {
         self.changes.entry(segment.0).or_insert_with(|| {
             self.changed_leaves.insert(segment.0 / self.table.fan());
@@ -174,15 +182,18 @@ impl Usage {
         Ok(self.apply(segment.0, stored))
     }
 
+    /// [`Self::get`], if that is known without I/O.
+    pub fn peek(&self, shelf: &Shelf, segment: SegmentId) -> Option<UsageEntry> {
+        let stored = match self.changes.get(&segment.0) {
+            Some(change) if change.activated => UsageEntry::default(),
+            _ => self.restated.get(&segment.0).copied().or_else(|| self.table.peek(shelf, segment.0))?,
+        };
+        Some(self.apply(segment.0, stored))
+    }
+
     /// The log that wrote a segment, if that is known without I/O.
     pub fn peek_log(&self, shelf: &Shelf, segment: SegmentId) -> Option<u8> {
-        match self.changes.get(&segment.0) {
-            Some(change) if change.activated => Some(change.log),
-            _ => {
-                let restated = self.restated.get(&segment.0).copied();
-                restated.or_else(|| self.table.peek(shelf, segment.0)).map(|entry: UsageEntry| entry.log)
-            }
-        }
+        self.peek(shelf, segment).map(|entry| entry.log)
     }
 
     /// True if the present state of a segment is possible.

@@ -21,12 +21,14 @@ use crate::lfs::map::inode::BlockPlace;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::room::space::usable_bytes;
 use crate::lfs::room::throttle::Cleaned;
+use crate::lfs::upkeep::taken::{TakenVictims, WhyTaken};
 use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
 use crate::store::{BlockKey, Buf, Fork, Scope, padded};
 use firnfs_format::summary::{Entry, EntryKind};
+use firnfs_format::table::UsageEntry;
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::BTreeSet;
 
@@ -56,9 +58,25 @@ pub(in crate::lfs) struct Cleaning {
     pub(in crate::lfs) is_on_demand: bool,
     /// The pass runs in idle time: it is smaller, more selective, and ends when users come back.
     pub(in crate::lfs) is_idle_pass: bool,
+    /// The segments that passes emptied, for those who watch.
+    pub(in crate::lfs) taken: TakenVictims,
 }
 
 impl Cleaning {
+    /// True if the pass under way has that victim.
+    pub(in crate::lfs) fn has_victim(&self, segment: SegmentId) -> bool {
+        self.victims.iter().any(|victim| victim.segment() == segment)
+    }
+
+    /// Why the pass under way took its victims.
+    fn why(&self) -> WhyTaken {
+        match (self.takes_emptiest, self.is_idle_pass) {
+            (true, _) => WhyTaken::Emptiest,
+            (false, true) => WhyTaken::Idle,
+            (false, false) => WhyTaken::Policy,
+        }
+    }
+
     /// Drops a pass that has not moved anything.
     pub(in crate::lfs) fn forget_victims(&mut self) {
         self.victims.clear();
@@ -108,18 +126,9 @@ impl Lfs {
                 other => other?,
             };
             for (segment, entry) in entries {
-                // Blocks of tables that a pass marked stay where they are until the next checkpoint.
-                let idle = self.is_idle(segment) && !self.upkeep.cleaning.cleaned.contains(&segment);
-                self.upkeep.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && idle;
-                if entry.in_use && entry.live_bytes > 0 && entry.live_bytes < self.geo.segment_bytes && idle {
-                    candidates.push(Candidate {
-                        segment,
-                        live_bytes: entry.live_bytes,
-                        written: entry.written,
-                        youngest: entry.youngest,
-                        log: entry.log,
-                    });
-                }
+                let may_clean = self.may_clean(segment);
+                self.upkeep.cleaning.finds_empty |= entry.in_use && entry.live_bytes == 0 && may_clean;
+                candidates.extend(self.candidate(segment, &entry).filter(|_| may_clean));
             }
         }
         let mut count = victims_at_once(&self.geo);
@@ -128,8 +137,7 @@ impl Lfs {
             // A user who comes back during a pass waits until the pass is written.
             count = count.div_ceil(2);
         }
-        let turn = self.accounts.counters.segments_cleaned;
-        let terms = Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn);
+        let terms = self.terms(now);
         // Considering age pays in the long run. But while users' writes wait for the reserve, the cleaner takes the segments
         // that give the most room now.
         if self.room_now().ready >= self.reserve_segments() {
@@ -143,6 +151,30 @@ impl Lfs {
             self.take_victims(emptiest);
         }
         Ok(())
+    }
+
+    /// The facts of a segment that has something to gain by cleaning it; `None` for any other.
+    fn candidate(&self, segment: SegmentId, entry: &UsageEntry) -> Option<Candidate> {
+        let UsageEntry { live_bytes, written, youngest, log, .. } = *entry;
+        let gains = entry.in_use && live_bytes > 0 && live_bytes < self.geo.segment_bytes;
+        gains.then_some(Candidate { segment, live_bytes, written, youngest, log })
+    }
+
+    /// True unless a log writes to the segment, it is damaged, or the last pass emptied it. Blocks of tables that a pass marked
+    /// stay where they are until the next checkpoint.
+    fn may_clean(&self, segment: SegmentId) -> bool {
+        self.is_idle(segment) && !self.upkeep.cleaning.cleaned.contains(&segment)
+    }
+
+    /// The facts that are the same for all candidates of the next choice.
+    pub(in crate::lfs) fn terms(&self, now: TimeNs) -> Terms {
+        let turn = self.accounts.counters.segments_cleaned;
+        Terms::new(self.geo.segment_bytes, now, AGE_GRAIN_NS).with_turn(turn)
+    }
+
+    /// What a policy would see of a segment in the next choice; `None` if the cleaner would not consider it.
+    pub(in crate::lfs) fn candidate_now(&self, segment: SegmentId, entry: &UsageEntry) -> Option<Candidate> {
+        self.candidate(segment, entry).filter(|_| self.may_clean(segment))
     }
 
     fn take_victims(&mut self, ranked: Vec<Candidate>) {
@@ -382,6 +414,8 @@ impl Lfs {
             self.learn(now, victim.candidate.log, victim.candidate.written);
             moved_bytes += self.move_segment(&victim, live);
             self.upkeep.cleaning.cleaned.insert(victim.segment());
+            let why = self.upkeep.cleaning.why();
+            self.upkeep.cleaning.taken.add(victim.candidate, now, why);
             cleaned += 1;
             in_part += u64::from(!victim.is_whole(&self.geo));
         }

@@ -304,6 +304,7 @@ impl Lfs {
             moved_bytes: 0,
         };
         let mut moved = Vec::new();
+        let mut emptied = Vec::new();
         for (segment, bytes) in live_bytes {
             // The sum so far is exact and includes all metadata. The next segment may make as much metadata dirty as it has
             // data.
@@ -314,6 +315,7 @@ impl Lfs {
                 continue;
             }
             self.learn_of(now, segment);
+            let mut empties = self.live_bytes_of(segment) == Some(bytes);
             for (fate, entry) in marked.fates.iter_mut().zip(judged) {
                 let Some(entry) = entry.as_ref().ok().filter(|e| self.geo.segment_of(e.ptr.addr) == segment)
                 else {
@@ -323,39 +325,42 @@ impl Lfs {
                 let block = stored.and_then(|stored| checked(entry, stored, self.geo.block_bytes));
                 let is_moved = self.move_entry(segment, block, entry);
                 *fate = if is_moved { Fate::Moved } else { Fate::Damaged };
+                empties &= is_moved;
                 marked.moved_bytes += if is_moved { u64::from(entry.ptr.stored_bytes()) } else { 0 };
             }
             moved.push(segment);
+            emptied.extend(empties.then_some(segment));
         }
         self.accounts.counters.cleaner_moved_bytes += marked.moved_bytes;
         self.accounts.counters.cleaner_read_bytes +=
             segments.len() as u64 * u64::from(self.geo.segment_bytes);
-        self.commit_moved(now, &moved);
+        // Counted once, here: the checkpoint that finds them empty must not count them as died by themselves.
+        self.accounts.counters.segments_cleaned += emptied.len() as u64;
+        self.upkeep.cleaning.cleaned.extend(emptied);
+        if !moved.is_empty() {
+            self.commit_moved(now);
+        }
         marked
     }
 
     /// Whether moving that many live bytes empties a segment and gains space. A move that does not must leave the reserve
     /// alone, as users' writes do: otherwise requests to move parts of segments would take the room that cleaning needs.
     fn frees_more(&mut self, segment: SegmentId, moving_bytes: u64) -> bool {
-        let Ok(usage) = self.tables.usage.get(&mut self.shelf, segment) else { return false };
-        let live_bytes = u64::from(usage.live_bytes);
+        let Some(live_bytes) = self.live_bytes_of(segment) else { return false };
         let dead_bytes = u64::from(self.geo.segment_bytes).saturating_sub(live_bytes);
         moving_bytes == live_bytes && self.is_gain(live_bytes, dead_bytes)
     }
 
-    fn commit_moved(&mut self, now: TimeNs, segments: &[SegmentId]) {
-        if segments.is_empty() {
-            return;
-        }
+    /// Live bytes of a segment; `None` if its entry is not in memory.
+    fn live_bytes_of(&mut self, segment: SegmentId) -> Option<u64> {
+        self.tables.usage.get(&mut self.shelf, segment).ok().map(|usage| u64::from(usage.live_bytes))
+    }
+
+    fn commit_moved(&mut self, now: TimeNs) {
         self.upkeep.cleaning.wants_checkpoint = true;
         // If this is not possible now, the blocks stay dirty and the next commit writes them; if the volume failed, the next
         // commit reports it.
-        let committed = self.commit_scope(now, Scope::All, Cause::Cleaning);
-        for segment in segments {
-            let usage = self.tables.usage.get(&mut self.shelf, *segment);
-            let is_empty = committed.is_ok() && usage.is_ok_and(|usage| usage.live_bytes == 0);
-            self.accounts.counters.segments_cleaned += u64::from(is_empty);
-        }
+        let _later = self.commit_scope(now, Scope::All, Cause::Cleaning);
     }
 
     /// Whether those segments are empty. If one is, or clean ones wait for a checkpoint, it writes one: this finds the empty

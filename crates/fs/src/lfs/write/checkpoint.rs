@@ -207,6 +207,7 @@ impl Lfs {
         imap: TableRoot,
         usage: TableRoot,
     ) -> Checkpoint {
+        let (size_bytes, segments) = self.stated_size();
         let mut counters = self.accounts.counters.encode();
         if let Some(live) = self.tables.usage.live() {
             live.put_live(&mut counters);
@@ -223,8 +224,8 @@ impl Lfs {
             usage,
             emptied,
             next_ino: self.tables.imap.next_ino,
-            size_bytes: self.size_bytes,
-            segments: self.geo.segments,
+            size_bytes,
+            segments,
             live_bytes: self.accounts.live_bytes(),
             tails: self.writer.log.tails(),
             spans: self.tables.spans.clone(),

@@ -7,7 +7,9 @@
 //! (Those outside the scope as well: the operation may bring them into it.)
 //!
 //! A pass of the cleaner is such a batch, too, but its blocks are what they were wherever they are: an operation need not wait for
-//! them. It takes its inodes out of the batch, and what the cleaner moved of them goes with the next one.
+//! them. It takes its inodes out of the batch, and what the cleaner moved of them goes with the next one. If it takes all that are
+//! left, the batch has no end in the log and its parts count with the next one, too. Nobody waits for it: users' changes from before it
+//! are in a batch of their own.
 //!
 //! Invariants:
 //! - an inode in the batch is as it was at the freeze until it is laid out; nothing else changes inodes: background work that
@@ -44,9 +46,9 @@ impl Lfs {
         self.writer.frozen.is_some()
     }
 
-    /// The batch that is laid out: its mark and its scope.
-    pub(super) fn frozen(&self) -> Option<(u64, Scope)> {
-        self.writer.frozen.map(|frozen| (frozen.before, frozen.scope))
+    /// The batch that is laid out: its mark, and what of users' changes before the mark is in it.
+    pub(super) fn frozen(&self) -> Option<(u64, Option<Scope>)> {
+        self.writer.frozen.map(|frozen| (frozen.before, (!frozen.cause.is_move()).then_some(frozen.scope)))
     }
 
     /// Freezes what is dirty in a scope and lays out the first of it. False if there is little, or if clean segments are too
@@ -163,7 +165,7 @@ impl Lfs {
         }
         // After a crash a batch without its end does not count.
         debug_assert!(
-            gathered.items() > 0,
+            gathered.items() > 0 || frozen.cause.is_move(),
             "each step has something to lay out, so the last one can mark the end"
         );
         let parts =

@@ -111,6 +111,13 @@ impl Log {
         self.tails.iter().flatten().any(|t| t.segment == segment || t.next_segment == segment)
     }
 
+    /// The part of a segment that a log has yet to write, in sectors; 0 for a segment in which no log is open. A log leaves
+    /// less than a block and its summary at the end of a segment that it closes.
+    pub fn unwritten_sectors(&self, segment: SegmentId, geo: &Geometry) -> u32 {
+        let open = self.tails.iter().flatten().find(|tail| tail.segment == segment);
+        open.map_or(0, |tail| geo.segment_sectors.saturating_sub(tail.sector))
+    }
+
     /// True for segments that are taken: open or in the pool.
     pub fn is_taken(&self, segment: SegmentId) -> bool {
         self.is_open(segment) || self.pool.contains(&segment)

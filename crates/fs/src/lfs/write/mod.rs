@@ -1,6 +1,7 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
 //! (`commit`; if there is much, most of it in steps before: `prepare`, large content by `ahead` and the rest by `frozen`) and of the
-//! tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device (`jobs`), and the segments that readers keep from being written (`pins`).
+//! tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device (`jobs`), the segments
+//! that readers keep from being written (`pins`), and how a volume becomes larger (`growth`).
 
 pub(in crate::lfs) mod ahead;
 pub(in crate::lfs) mod checkpoint;
@@ -8,6 +9,7 @@ pub(in crate::lfs) mod commit;
 pub(in crate::lfs) mod due;
 pub(in crate::lfs) mod eras;
 pub(in crate::lfs) mod frozen;
+pub(in crate::lfs) mod growth;
 pub(in crate::lfs) mod jobs;
 pub(in crate::lfs) mod log;
 pub(in crate::lfs) mod partial;
@@ -17,6 +19,7 @@ pub(in crate::lfs) mod sorting;
 
 use ahead::Ahead;
 use frozen::Frozen;
+use growth::Growth;
 use jobs::Jobs;
 use log::Log;
 use pins::Pins;
@@ -32,4 +35,6 @@ pub(in crate::lfs) struct LogWriter {
     pub ahead: Option<Ahead>,
     /// Set while a batch is laid out in steps.
     pub frozen: Option<Frozen>,
+    /// Set while not both checkpoint slots state the volume's new size.
+    pub growth: Option<Growth>,
 }

@@ -26,12 +26,12 @@ impl Lfs {
     ) -> Outcome<Prepared> {
         self.standing.refuse()?;
         let start = *preparation.start.get_or_insert(self.files.next_order());
-        if let Some((before, frozen_scope)) =
+        if let Some((before, holds)) =
             self.frozen().filter(|(before, _)| preparation.batch.unwrap_or(*before) == *before)
         {
             self.lay_out_frozen_step(now)?;
             // A batch that began later serves as well, whoever began it.
-            if before >= start && (frozen_scope == Scope::All || frozen_scope == scope) {
+            if before >= start && holds.is_some_and(|holds| holds == Scope::All || holds == scope) {
                 preparation.batch = Some(before);
             }
             return Ok(Prepared::Part);

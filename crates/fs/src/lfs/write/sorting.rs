@@ -26,10 +26,22 @@ impl Sorting {
     /// For a volume with that many logs for data. Without a name it is DAC in leaps if there are more than
     /// two (docs/decisions/0201).
     pub fn new(name: Option<PlacementName>, data_logs: u8, created: TimeNs) -> Self {
+        let name = Self::resolved(name, data_logs);
+        Self { name, placement: name.placement(), eras: Eras::since(created) }
+    }
+
+    /// Another placement from now on, for the same logs. What is laid out already stays in its log.
+    pub fn change(&mut self, name: Option<PlacementName>, data_logs: u8) {
+        let name = Self::resolved(name, data_logs);
+        if name != self.name {
+            (self.name, self.placement) = (name, name.placement());
+        }
+    }
+
+    fn resolved(name: Option<PlacementName>, data_logs: u8) -> PlacementName {
         let otherwise =
             if data_logs > DATA_LOGS_MIN { PlacementName::default() } else { PlacementName::Split };
-        let name = name.unwrap_or(otherwise).within(data_logs);
-        Self { name, placement: name.placement(), eras: Eras::since(created) }
+        name.unwrap_or(otherwise).within(data_logs)
     }
 }
 

@@ -8,6 +8,8 @@ use firnfs::clean::PlacementName;
 
 /// Half width of the confidence interval at which a run stops, as a share of the cost.
 const PRECISION: f64 = 0.007;
+/// Seed of all simulations.
+pub(super) const SEED: u64 = 1;
 /// Volumes written at most.
 const MAX_VOLUMES: f64 = 200.0;
 
@@ -94,7 +96,7 @@ impl Condition {
             segments: self.segments,
             segment_blocks: 256,
             regime: Regime { victim_order, ..regime },
-            seed: 1,
+            seed: SEED,
             precision: PRECISION,
             max_volumes: MAX_VOLUMES,
         })

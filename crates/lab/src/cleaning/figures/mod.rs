@@ -12,10 +12,10 @@ mod runs;
 
 use crate::cleaning::Histogram;
 use crate::error::LabError;
-use crate::plot::{self, Corner, Curve, Plot};
+use crate::plot::{self, Curve, Origin, Plot, Style, XScale};
 use claims::Claim;
 use condition::Condition;
-use runs::Results;
+use runs::{GREEDY, Results, SEGMENT_AGE, UNIFORM, YOUNGEST};
 use std::path::Path;
 
 /// Simulates, draws and writes an SVG file for each figure, and `report.md`. Returns the report's text, and whether exactly
@@ -32,7 +32,7 @@ pub fn make(
     std::fs::create_dir_all(directory).map_err(LabError::io("create", directory))?;
     let results = Results::simulate(plan(), threads, progress)?;
     let plots = plots(&results);
-    plot::write_all(directory, &plots)?;
+    plot::write_all(directory, &plots, &Origin::seeded("firn sim figures", condition::SEED))?;
     let judge = |claim: Claim| {
         let outcomes: Vec<_> = claim.conditions.iter().map(|condition| results.of(condition)).collect();
         let verdict = claim.judge(&outcomes);
@@ -70,16 +70,16 @@ const AS_PAPER: &str =
 fn plots(results: &Results) -> Vec<Plot> {
     let mut plots = cost_plots(results);
     plots.extend(histogram_plots(results));
-    plots.sort_by_key(|plot| plot.file);
-    let by_batch = |file, title: &'static str, conditions: &'static str, regime| Plot {
-        file,
+    plots.sort_by(|a, b| a.file.cmp(&b.file));
+    let by_batch = |file: &'static str, title: &'static str, conditions: &'static str, regime| Plot {
+        file: file.into(),
         title: title.into(),
         conditions: conditions.into(),
         x: "segments cleaned at a time",
         y: COST,
+        x_scale: XScale::Log2,
         x_max: f64::from(*runs::AT_A_TIME.last().unwrap_or(&1)),
         y_max: 7.0,
-        legend: Corner::LowerRight,
         curves: runs::BATCHED.iter().map(|line| results.by_batch(line, regime)).collect(),
     };
     plots.push(by_batch(
@@ -99,12 +99,13 @@ fn plots(results: &Results) -> Vec<Plot> {
 
 fn cost_plots(results: &Results) -> Vec<Plot> {
     let (uniform, hot) = (Condition::PAPER, Condition::HOT_COLD);
-    let plot = |file, title: &'static str, conditions: &'static str, x, mut curves: Vec<Curve>| {
-        curves.extend([flat("FFS today", 10.0), flat("FFS improved", 4.0)]);
-        let legend = Corner::UpperLeft;
-        let (title, conditions) = (title.into(), conditions.into());
-        Plot { file, title, conditions, x, y: COST, x_max: 1.0, y_max: 14.0, legend, curves }
-    };
+    let plot =
+        |file: &'static str, title: &'static str, conditions: &'static str, x, mut curves: Vec<Curve>| {
+            curves.extend([flat("FFS today", Style(5), 10.0), flat("FFS improved", Style(6), 4.0)]);
+            let (file, title, conditions) = (file.into(), title.into(), conditions.into());
+            let x_scale = XScale::Linear;
+            Plot { file, title, conditions, x, y: COST, x_scale, x_max: 1.0, y_max: 14.0, curves }
+        };
     vec![
         plot(
             "figure-3",
@@ -120,8 +121,11 @@ fn cost_plots(results: &Results) -> Vec<Plot> {
             UTILISATION,
             vec![
                 no_variance("no variance"),
-                results.curve("LFS hot-and-cold", hot),
-                results.curve("LFS uniform", uniform),
+                results.curve("LFS hot-and-cold", GREEDY, hot),
+                results.curve("LFS uniform", UNIFORM, uniform),
+                // Section 3.5: the cleaned segments are 55% full.
+                Curve::new("LFS uniform: the paper's text", UNIFORM, vec![(0.75, 2.0 / (1.0 - 0.55))])
+                    .published(),
             ],
         ),
         plot(
@@ -131,10 +135,15 @@ fn cost_plots(results: &Results) -> Vec<Plot> {
             UTILISATION,
             vec![
                 no_variance("no variance"),
-                results.curve("LFS greedy", hot),
-                results.curve("LFS cost-benefit (segment age)", hot.by("cost-benefit")),
-                results
-                    .curve("LFS cost-benefit (youngest block, as printed)", hot.by("cost-benefit-youngest")),
+                results.curve("LFS greedy", GREEDY, hot),
+                results.curve("LFS cost-benefit (segment age)", SEGMENT_AGE, hot.by("cost-benefit")),
+                results.curve(
+                    "LFS cost-benefit (youngest block, as printed)",
+                    YOUNGEST,
+                    hot.by("cost-benefit-youngest"),
+                ),
+                Curve::new("LFS cost-benefit: Rosenblum's thesis", SEGMENT_AGE, vec![(0.95, 11.8)])
+                    .published(),
             ],
         ),
     ]
@@ -146,42 +155,45 @@ fn measured_cost(results: &Results, condition: Condition) -> Curve {
         let outcome = results.of(&condition.at(u));
         (outcome.cleaned_utilisation.mean, outcome.write_cost.mean)
     };
-    Curve::new("measured", runs::UTILISATIONS.map(point).to_vec())
+    Curve::new("measured", UNIFORM, runs::UTILISATIONS.map(point).to_vec())
 }
 
 fn histogram_plots(results: &Results) -> Vec<Plot> {
     let (uniform, hot) = (Condition::PAPER, Condition::HOT_COLD);
-    let plot = |file, title: &'static str, curves: Vec<Curve>| {
+    let plot = |file: &'static str, title: &'static str, curves: Vec<Curve>| {
         let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).fold(0.0, f64::max);
         Plot {
-            file,
+            file: file.into(),
             title: title.into(),
             conditions: AS_PAPER.into(),
             x: "segment utilisation",
             y: "share of segments",
+            x_scale: XScale::Linear,
             x_max: 1.0,
             y_max: highest * 1.05,
-            legend: Corner::UpperLeft,
             curves,
         }
     };
     let points =
         |histogram: &Histogram| histogram.bars().iter().map(|bar| (bar.utilisation, bar.share)).collect();
-    let at_start =
-        |label: &'static str, condition| Curve::new(label, points(&results.of(&condition).at_start));
-    let cleaned = |label: &'static str, condition| Curve::new(label, points(&results.of(&condition).victims));
-    let forms = |of: &dyn Fn(&'static str, Condition) -> Curve| {
+    let at_start = |label: &'static str, style, condition| {
+        Curve::new(label, style, points(&results.of(&condition).at_start)).plain()
+    };
+    let cleaned = |label: &'static str, style, condition| {
+        Curve::new(label, style, points(&results.of(&condition).victims)).plain()
+    };
+    let forms = |of: &dyn Fn(&'static str, Style, Condition) -> Curve| {
         vec![
-            of("cost-benefit (segment age)", hot.by("cost-benefit")),
-            of("greedy", hot),
-            of("cost-benefit (youngest block, as printed)", hot.by("cost-benefit-youngest")),
+            of("cost-benefit (segment age)", SEGMENT_AGE, hot.by("cost-benefit")),
+            of("greedy", GREEDY, hot),
+            of("cost-benefit (youngest block, as printed)", YOUNGEST, hot.by("cost-benefit-youngest")),
         ]
     };
     vec![
         plot(
             "figure-5",
             "Figure 5: segments when cleaning starts, greedy, disk 75% full",
-            vec![at_start("hot-and-cold", hot), at_start("uniform", uniform)],
+            vec![at_start("hot-and-cold", GREEDY, hot), at_start("uniform", UNIFORM, uniform)],
         ),
         plot(
             "figure-6",
@@ -199,37 +211,9 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
 /// All segments equally full (section 3.4): 2 / (1 - u).
 fn no_variance(label: &'static str) -> Curve {
     let points = (1..=95).map(|percent| f64::from(percent) / 100.0).map(|u| (u, 2.0 / (1.0 - u)));
-    Curve::new(label, std::iter::once((0.0, 1.0)).chain(points).collect())
+    Curve::new(label, Style(4), std::iter::once((0.0, 1.0)).chain(points).collect()).plain()
 }
 
-fn flat(label: &'static str, cost: f64) -> Curve {
-    Curve::new(label, vec![(0.0, cost), (1.0, cost)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plot_is_an_svg_that_names_its_curves() {
-        let curves = vec![no_variance("no variance"), flat("FFS <today>", 10.0)];
-        let plot = Plot {
-            file: "f",
-            title: "T & t".into(),
-            conditions: "4 at a time".into(),
-            x: UTILISATION,
-            y: COST,
-            x_max: 1.0,
-            y_max: 14.0,
-            legend: Corner::UpperLeft,
-            curves,
-        };
-        let svg = plot::svg(&plot).unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-        for text in ["T &amp; t", "4 at a time", "no variance", "FFS &lt;today&gt;", UTILISATION, "polyline"]
-        {
-            assert!(svg.contains(text), "{text} is not in {svg}");
-        }
-        assert!(!svg.contains("NaN"));
-    }
+fn flat(label: &'static str, style: Style, cost: f64) -> Curve {
+    Curve::new(label, style, vec![(0.0, cost), (1.0, cost)]).plain()
 }

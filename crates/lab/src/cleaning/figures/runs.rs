@@ -5,28 +5,47 @@ use super::condition::Condition;
 use crate::cleaning::batch;
 use crate::cleaning::simulate::Outcome;
 use crate::error::LabError;
-use crate::plot::Curve;
+use crate::plot::{Curve, Style};
 
 /// Utilisations of the curves.
 pub(super) const UTILISATIONS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 /// Numbers of segments cleaned at a time, for the plots over them.
 pub(super) const AT_A_TIME: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 96];
 
+/// Greedy cleaning of uniform writes.
+pub(super) const UNIFORM: Style = Style(0);
+/// Greedy cleaning of hot-and-cold writes.
+pub(super) const GREEDY: Style = Style(1);
+/// Cost-benefit by the age of the segment, hot-and-cold.
+pub(super) const SEGMENT_AGE: Style = Style(2);
+/// Cost-benefit by the age of the youngest block, hot-and-cold.
+pub(super) const YOUNGEST: Style = Style(3);
+
 /// A line over the number of segments cleaned at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batched {
     pub name: &'static str,
     condition: Condition,
+    style: Style,
 }
 
 pub(super) const BATCHED: [Batched; 5] = [
-    Batched { name: "greedy, uniform", condition: Condition::PAPER },
-    Batched { name: "greedy, 10/90, age sort", condition: Condition::HOT_COLD },
-    Batched { name: "greedy, 5/95, age sort", condition: Condition::HOT_COLD.of("hot-cold:5/95") },
-    Batched { name: "segment age, 10/90, age sort", condition: Condition::HOT_COLD.by("cost-benefit") },
+    Batched { name: "greedy, uniform", condition: Condition::PAPER, style: UNIFORM },
+    Batched { name: "greedy, 10/90, age sort", condition: Condition::HOT_COLD, style: GREEDY },
+    Batched {
+        name: "greedy, 5/95, age sort",
+        condition: Condition::HOT_COLD.of("hot-cold:5/95"),
+        style: Style(5),
+    },
+    Batched {
+        name: "segment age, 10/90, age sort",
+        condition: Condition::HOT_COLD.by("cost-benefit"),
+        style: SEGMENT_AGE,
+    },
     Batched {
         name: "segment age, 10/90, unsorted",
         condition: Condition::HOT_COLD.by("cost-benefit").unsorted(),
+        style: Style(6),
     },
 ];
 
@@ -74,14 +93,16 @@ impl Results {
     }
 
     /// Write cost over utilisation.
-    pub fn curve(&self, label: &'static str, condition: Condition) -> Curve {
-        let cost = |u: f64| (u, self.of(&condition.at(u)).write_cost.mean);
-        Curve::new(label, UTILISATIONS.map(cost).to_vec())
+    pub fn curve(&self, label: &'static str, style: Style, condition: Condition) -> Curve {
+        let cost = |u: f64| self.of(&condition.at(u)).write_cost;
+        Curve::new(label, style, UTILISATIONS.map(|u| (u, cost(u).mean)).to_vec())
+            .with_half_widths(UTILISATIONS.map(|u| cost(u).half_width).to_vec())
     }
 
     /// Write cost over the number of segments cleaned at a time.
     pub fn by_batch(&self, line: &Batched, regime: fn(Condition, u32) -> Condition) -> Curve {
-        let cost = |n| (f64::from(n), self.of(&regime(line.condition, n)).write_cost.mean);
-        Curve::new(line.name, AT_A_TIME.map(cost).to_vec())
+        let cost = |n| self.of(&regime(line.condition, n)).write_cost;
+        Curve::new(line.name, line.style, AT_A_TIME.map(|n| (f64::from(n), cost(n).mean)).to_vec())
+            .with_half_widths(AT_A_TIME.map(|n| cost(n).half_width).to_vec())
     }
 }

@@ -15,7 +15,7 @@ const PIECE_BYTES: u64 = 4 << 20;
 
 /// The files.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Files {
+pub(in crate::hardware) struct Files {
     pub file_bytes: u64,
     pub count: u64,
     pub per_directory: u64,
@@ -38,7 +38,7 @@ pub struct Rates {
 ///
 /// # Errors
 /// The volume cannot be made, or the file system failed.
-pub(super) fn run(setup: &Setup, files: &Files) -> Result<Rates, LabError> {
+pub(in crate::hardware) fn run(setup: &Setup, files: &Files) -> Result<Rates, LabError> {
     let rig = Rig::new(setup)?;
     let rate = |phase: fn(&Files, &Program<'_>) -> Result<f64, LabError>| {
         Ok::<f64, LabError>(files.count as f64 / rig.run(|program| phase(files, program))?)

@@ -3,7 +3,7 @@
 //!
 //! `results` measures, with the benchmarks beside this folder and with `by_size` and `tpcb`; `published` has the papers' values
 //! and what is known not to come out; `report` writes. All of it is in virtual time, so the values are the same on every
-//! machine. Caller: `firn sim comparison`.
+//! machine. Callers: `firn sim comparison`; the figures of the papers, which judge the same rows by their own runs.
 
 mod by_size;
 mod published;
@@ -15,8 +15,11 @@ pub use by_size::Rates;
 pub use published::Row;
 pub use report::markdown;
 
+pub(in crate::hardware) use by_size::{Files, run as run_by_size};
+pub(in crate::hardware) use results::{Bandwidth, Indirect, Micro, Results, Sized};
+pub(in crate::hardware) use tpcb::run as run_transactions;
+
 use crate::error::LabError;
-use results::Results;
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +78,11 @@ pub fn run(scale: &Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Row>, Lab
 fn rows(scale: &Scale, results: &Results) -> Vec<Row> {
     let rows = published::rows(results).into_iter();
     rows.filter(|row| *scale == Scale::PAPER || !row.needs_paper_sizes).collect()
+}
+
+/// Judges every row by measurements of the same benchmarks; a row without measurements has no number.
+pub(in crate::hardware) fn judge(results: &Results) -> Vec<Row> {
+    published::rows(results)
 }
 
 /// How many benchmarks [`run`] runs.

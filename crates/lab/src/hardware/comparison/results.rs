@@ -12,7 +12,7 @@ use firnfs::ffs::Variant;
 
 /// Sprite LFS, figures 8 and 9, and USENIX'95, figures 1 and 2, by one file system.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Micro {
+pub(in crate::hardware) struct Micro {
     pub small: small_files::Rates,
     /// Files created a second by a processor four times as fast.
     pub faster: f64,
@@ -21,7 +21,7 @@ pub(super) struct Micro {
 
 /// The file systems of USENIX'95, section 3, at one size of file.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Sized {
+pub(in crate::hardware) struct Sized {
     pub file_bytes: u64,
     pub log: Rates,
     pub m8r2: Rates,
@@ -30,7 +30,7 @@ pub(super) struct Sized {
 
 /// The same of File System Aging: with and without NoSwitch.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Indirect {
+pub(in crate::hardware) struct Indirect {
     pub direct: Rates,
     pub baseline: Rates,
     pub no_switch: Rates,
@@ -38,7 +38,7 @@ pub(super) struct Indirect {
 
 /// BSD-LFS, figures 9, 10 and 12, at one size.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Bandwidth {
+pub(in crate::hardware) struct Bandwidth {
     pub log: Point,
     pub ffs: Point,
     pub efs: Point,
@@ -46,7 +46,7 @@ pub(super) struct Bandwidth {
 
 /// See the module's head.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Results {
+pub(in crate::hardware) struct Results {
     pub sprite_log: Micro,
     pub sun: Micro,
     pub bsd_log: Micro,

@@ -21,7 +21,11 @@ const FILE: &str = "account";
 ///
 /// # Errors
 /// The volume cannot be made, or the file system failed.
-pub(super) fn run(setup: &Setup, account_bytes: u64, transactions: u64) -> Result<f64, LabError> {
+pub(in crate::hardware) fn run(
+    setup: &Setup,
+    account_bytes: u64,
+    transactions: u64,
+) -> Result<f64, LabError> {
     let rig = Rig::new(setup)?;
     let blocks = account_bytes / BLOCK_BYTES;
     rig.run(|program| {

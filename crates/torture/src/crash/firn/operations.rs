@@ -22,12 +22,9 @@ impl<S: Engine> OpenVolume<S> {
             Op::LinkUnnamed { to } => return self.link_unnamed(to),
             Op::Step { ms } => {
                 self.clock.advance_ms(*ms as i64);
-                // A promise to do background work: operations leave it to the next step from now on.
-                self.volume.wait_for_work(0);
-                self.volume.run_quietly(|vfs, now| vfs.store_mut().step(now, false))?;
-                self.volume.pump();
-                return Ok(());
+                return self.step(false);
             }
+            Op::CleanStep => return self.step(true),
             Op::PartOfFsync(path) => {
                 self.volume.wait_for_work(0);
                 let scope = Scope::File(self.find(path)?);
@@ -63,6 +60,14 @@ impl<S: Engine> OpenVolume<S> {
             }
             _ => self.change_names(op),
         }
+    }
+
+    fn step(&self, is_pressed: bool) -> Result<(), FsError> {
+        // A promise to do background work: operations leave it to the next step from now on.
+        self.volume.wait_for_work(0);
+        self.volume.run_quietly(|vfs, now| vfs.store_mut().step(now, is_pressed))?;
+        self.volume.pump();
+        Ok(())
     }
 
     fn change_names(&self, op: &Op) -> Result<(), FsError> {

@@ -1,0 +1,244 @@
+//! The command line as people see it: help that is laid out for the terminal, and suggestions for a command that does not exist.
+//!
+//! The texts after the options are written in lines, as they stand in the code. Here the lines of a paragraph are joined, so
+//! that clap breaks them where the terminal ends; examples and lists keep their lines, and their second column if one is too long.
+
+use crate::args::Cli;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error};
+
+/// Columns in which examples and lists have to fit.
+const WIDTH: usize = 80;
+/// The second column of a list begins here at the latest; else it goes to the next line.
+const SECOND_COLUMN_MAX: usize = 41;
+/// Where the second column goes in a line of its own.
+const NEXT_LINE_COLUMN: usize = 10;
+
+/// What other programs call things, and the command that does them here.
+const OTHER_NAMES: [(&str, &str); 24] = [
+    ("unmount", "umount"),
+    ("eject", "umount"),
+    ("format", "mkfs"),
+    ("create", "mkfs"),
+    ("init", "mkfs"),
+    ("make", "mkfs"),
+    ("new", "mkfs"),
+    ("info", "stat"),
+    ("status", "stat"),
+    ("show", "stat"),
+    ("inspect", "dump"),
+    ("dumpfs", "dump"),
+    ("check", "fsck"),
+    ("verify", "fsck"),
+    ("repair", "fsck"),
+    ("salvage", "fsck"),
+    ("usage", "df"),
+    ("space", "df"),
+    ("gc", "clean"),
+    ("compact", "clean"),
+    ("defrag", "clean"),
+    ("fstrim", "trim"),
+    ("discard", "trim"),
+    ("quotas", "quota"),
+];
+
+/// The definition of the command line with its help laid out.
+#[must_use]
+pub fn command() -> Command {
+    laid_out(Cli::command())
+}
+
+fn laid_out(command: Command) -> Command {
+    let text = command.get_after_help().map(|text| StyledStr::from(lay_out(&text.to_string())));
+    let command = match text {
+        Some(text) => command.after_help(text),
+        None => command,
+    };
+    command.mut_subcommands(laid_out)
+}
+
+/// Joins the lines of paragraphs, and breaks long lines of lists.
+fn lay_out(text: &str) -> String {
+    let mut out = String::new();
+    let mut in_paragraph = false;
+    for line in text.lines() {
+        let is_entry = line.split_once(":  ").is_some_and(|(word, _)| !word.contains(' '));
+        let is_prose = !line.starts_with(' ') && !line.is_empty() && !line.ends_with(':') && !is_entry;
+        if !out.is_empty() {
+            out.push(if is_prose && in_paragraph { ' ' } else { '\n' });
+        }
+        match line.chars().count() > WIDTH && !is_prose {
+            true => break_line(&mut out, line),
+            false => out.push_str(line),
+        }
+        in_paragraph = is_prose;
+    }
+    out
+}
+
+/// Writes a line of two columns so that its second one is broken and stays a column.
+fn break_line(out: &mut String, line: &str) {
+    let indent = line.len() - line.trim_start().len();
+    let gap = match line[indent..].find("  ") {
+        Some(at) => indent + at,
+        // The second column alone.
+        None if indent >= NEXT_LINE_COLUMN => 0,
+        None => return break_command(out, line),
+    };
+    let words = line[gap..].trim_start();
+    let second = if gap > 0 { line.len() - words.len() } else { NEXT_LINE_COLUMN };
+    let (mut column, at_column) = if second <= SECOND_COLUMN_MAX {
+        out.push_str(&line[..second]);
+        (second, second)
+    } else {
+        break_command(out, &line[..gap]);
+        (WIDTH, NEXT_LINE_COLUMN)
+    };
+    for (n, word) in words.split_whitespace().enumerate() {
+        if column + 1 + word.len() > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(at_column));
+            column = at_column;
+        } else if n > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.len();
+    }
+}
+
+/// Breaks a long command as people do for a shell.
+fn break_command(out: &mut String, line: &str) {
+    let words = line.trim_start();
+    let mut column = line.len() - words.len();
+    out.push_str(&line[..column]);
+    for (n, word) in words.split(' ').enumerate() {
+        // A blank and a backslash have to fit after it.
+        if n > 0 && column + 1 + word.len() + 2 > WIDTH {
+            out.push_str(" \\\n     ");
+            column = 5;
+        }
+        if n > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.len();
+    }
+}
+
+/// Replaces clap's suggestions for a command that does not exist: by the name that other programs use, or by the only command
+/// that differs in a slip of the finger. Commands that merely look alike do different things.
+#[must_use]
+pub fn suggest(mut error: Error) -> Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand).cloned() else {
+        return error;
+    };
+    let other = OTHER_NAMES.iter().find(|(name, _)| *name == typed).map(|(_, command)| (*command).to_owned());
+    let near = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(near)) => near.clone(),
+        Some(ContextValue::String(near)) => vec![near.clone()],
+        _ => Vec::new(),
+    };
+    let near: Vec<String> = near.into_iter().filter(|command| is_slip(&typed, command)).collect();
+    error.remove(ContextKind::SuggestedSubcommand);
+    let suggestion = other.or_else(|| <[String; 1]>::try_from(near).ok().map(|[command]| command));
+    if let Some(command) = suggestion {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
+    }
+    error
+}
+
+/// One letter more, one less, another one, or two swapped.
+fn is_slip(typed: &str, command: &str) -> bool {
+    strsim::osa_distance(typed, command) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn each(command: &Command, path: &str, judge: &mut dyn FnMut(&Command, &str)) {
+        judge(command, path);
+        command
+            .get_subcommands()
+            .for_each(|inner| each(inner, &format!("{path} {}", inner.get_name()), judge));
+    }
+
+    #[test]
+    fn no_help_is_wider_than_the_terminal_and_no_example_is_broken() {
+        for width in [80, 60] {
+            let mut whole = command().term_width(width);
+            whole.build();
+            each(&whole, "firn", &mut |command, path| {
+                let text = command.clone().render_long_help().to_string();
+                let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
+                assert!(long.is_empty(), "{path} at {width}: {long:#?}");
+                let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                let broken: Vec<&str> =
+                    after.lines().filter(|l| l.starts_with(' ') && l.chars().count() > WIDTH).collect();
+                assert!(broken.is_empty(), "{path}: {broken:#?}");
+            });
+        }
+    }
+
+    #[test]
+    fn paragraphs_are_joined_and_lists_keep_their_columns() {
+        let text = "Examples:\n  firn a    b\n\nOne two\nthree.\n\nCodes:\n  1  one\n";
+        assert_eq!(lay_out(text), "Examples:\n  firn a    b\n\nOne two three.\n\nCodes:\n  1  one");
+        assert_eq!(lay_out("One:  a\nTwo:  b"), "One:  a\nTwo:  b");
+        let words = "word ".repeat(20);
+        let list = lay_out(&format!("  1    {words}"));
+        assert!(
+            list.lines().count() == 2
+                && list
+                    .lines()
+                    .all(|line| line.starts_with("       word") || line.starts_with("  1    word")),
+            "{list}"
+        );
+        let example = lay_out(&format!("  firn {} --json  {words}", "x".repeat(45)));
+        let lines: Vec<&str> = example.lines().collect();
+        assert!(lines[0].ends_with(" --json") && lines[1].starts_with("          word"), "{example}");
+        assert!(lines.iter().all(|line| line.len() <= WIDTH));
+        let command = format!("  firn clean{}", " --policy greedy".repeat(6));
+        let broken = lay_out(&command);
+        let joined = broken.replace(" \\\n      ", " ");
+        assert!(joined == command && broken.lines().count() == 2, "{broken}");
+        assert!(broken.lines().all(|line| line.len() <= WIDTH), "{broken}");
+    }
+
+    #[test]
+    fn a_command_that_does_not_exist_leads_to_the_right_one_or_to_none() {
+        let told = |typed: &str| {
+            let error = command().try_get_matches_from(["firn", typed, "x"]).unwrap_err();
+            let text = suggest(error).to_string();
+            let mut names = text.lines().find(|line| line.contains("tip:")).unwrap_or_default().split('\'');
+            names.nth(1).map(str::to_owned)
+        };
+        for (typed, right) in [
+            ("unmount", "umount"),
+            ("statt", "stat"),
+            ("fcsk", "fsck"),
+            ("check", "fsck"),
+            ("moutn", "mount"),
+            ("format", "mkfs"),
+        ] {
+            assert_eq!(told(typed).as_deref(), Some(right), "{typed}");
+        }
+        for typed in ["lfs", "ls", "shrink", "snapshot", "list"] {
+            assert_eq!(told(typed), None, "{typed}");
+        }
+        let commands = command();
+        for (name, right) in OTHER_NAMES {
+            assert!(
+                commands.find_subcommand(right).is_some() && commands.find_subcommand(name).is_none(),
+                "{name}"
+            );
+        }
+    }
+}

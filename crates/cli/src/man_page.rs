@@ -1,0 +1,141 @@
+//! One man page: what clap generates, and the sections that readers of man pages look for. Examples, notes and exit codes
+//! come from the end of the command's help, so that both say the same; files and related pages are listed here.
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use std::io::{self, Write};
+
+/// The directory of the sockets on which daemons answer.
+const SOCKETS: (&str, &str) = (
+    "/run/firnfs, /run/user/UID/firnfs",
+    "the sockets on which the daemons of mounts answer, of root and of other users",
+);
+const MOUNTINFO: (&str, &str) = ("/proc/self/mountinfo", "where the mounts are found");
+const LOST_AND_FOUND: (&str, &str) = (
+    "lost+found",
+    "in the root of a volume: files and trees that had lost their names, as # and their number",
+);
+const FSTAB: (&str, &str) =
+    ("/etc/fstab", "entries of type fuse.firnfs, if a link named firnfs to this program is in the PATH");
+const SIGNATURES: (&str, &str) = ("/dev/urandom", "for the volume's UUID, and the key of its hashes");
+
+/// Writes the page of a command. `name` is firn-fsck for `firn fsck`, `common` the exit codes of all commands.
+///
+/// # Errors
+/// As writing fails.
+pub fn render(command: &Command, name: &str, common: &str, out: &mut dyn Write) -> io::Result<()> {
+    let page =
+        Man::new(command.clone().display_name(name.to_owned())).title(name.to_uppercase()).manual("firnfs");
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(out)?;
+    }
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let [examples, notes, exit] = parts(&help);
+    section(out, "EXIT STATUS", if exit.is_empty() { vec![common] } else { exit })?;
+    section(out, "NOTES", notes)?;
+    let files = files(name);
+    if !files.is_empty() {
+        let mut section = Roff::new();
+        section.control("SH", ["FILES"]);
+        for (path, what) in files {
+            section.control("TP", [""; 0]).text([roman(*path)]).text([roman(*what)]);
+        }
+        section.to_writer(out)?;
+    }
+    section(out, "EXAMPLES", examples)?;
+    let mut related = Roff::new();
+    related.control("SH", ["SEE ALSO"]);
+    related.text([roman(see_also(command, name).join(", "))]);
+    related.to_writer(out)?;
+    page.render_version_section(out)
+}
+
+/// The blocks of a help's end: examples, everything else, exit codes.
+fn parts(help: &str) -> [Vec<&str>; 3] {
+    let mut parts = [const { Vec::new() }; 3];
+    for block in help.split("\n\n").filter(|block| !block.trim().is_empty()) {
+        let (head, rest) = block.split_once('\n').unwrap_or((block, ""));
+        match head {
+            "Examples:" | "Example:" => parts[0].push(rest),
+            _ if head.starts_with("Exit codes") => parts[2].push(rest),
+            _ => parts[1].push(block),
+        }
+    }
+    parts
+}
+
+/// The exit codes of commands without their own: the end of the help of `firn`.
+#[must_use]
+pub fn common_exit_codes(firn: &Command) -> String {
+    let help = firn.get_after_help().map(ToString::to_string).unwrap_or_default();
+    parts(&help)[2].join("\n")
+}
+
+/// Writes blocks of text: lists as they are, paragraphs filled.
+fn section(out: &mut dyn Write, title: &str, blocks: Vec<&str>) -> io::Result<()> {
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let mut page = Roff::new();
+    page.control("SH", [title]);
+    for block in blocks {
+        page.control("PP", [""; 0]);
+        for line in block.lines() {
+            if line.starts_with(' ') {
+                page.control("nf", [""; 0]).text([roman(line)]).control("fi", [""; 0]);
+            } else {
+                page.text([roman(line)]);
+            }
+        }
+    }
+    page.to_writer(out)
+}
+
+/// Files that a command reads or makes beside those on its command line.
+fn files(name: &str) -> &'static [(&'static str, &'static str)] {
+    match name {
+        "firn" | "firn-mount" => &[SOCKETS, MOUNTINFO, FSTAB],
+        "firn-mkfs" => &[SIGNATURES, MOUNTINFO],
+        "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
+        "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
+        | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-remount"
+        | "firn-tune" => &[SOCKETS, MOUNTINFO],
+        _ => &[],
+    }
+}
+
+/// The pages of the commands around it, and of the system's own tools for the same.
+fn see_also(command: &Command, name: &str) -> Vec<String> {
+    let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help" && !inner.is_hide_set());
+    let mut pages: Vec<String> = inner.map(|inner| format!("{name}-{}(1)", inner.get_name())).collect();
+    let (ours, others): (&[&str], &[&str]) = match name {
+        "firn" => (&[], &["mount(8)", "fuse(4)"]),
+        "firn-mkfs" => (&["mount", "fsck", "stat"], &["mkfs(8)", "truncate(1)"]),
+        "firn-mount" => (&["umount", "mkfs", "stat", "clean"], &["mount(8)", "fstab(5)", "fuse(4)"]),
+        "firn-umount" => (&["mount", "sync"], &["umount(8)", "fuser(1)"]),
+        "firn-sync" => (&["umount"], &["sync(1)", "fsync(2)"]),
+        "firn-freeze" => (&["thaw", "sync"], &["fsfreeze(8)"]),
+        "firn-thaw" => (&["freeze"], &["fsfreeze(8)"]),
+        "firn-stat" => (&["df", "dump", "clean"], &["statvfs(3)"]),
+        "firn-df" => (&["stat", "quota", "trim"], &["df(1)"]),
+        "firn-dump" => (&["stat", "fsck"], &["dumpe2fs(8)"]),
+        "firn-fsck" => (&["scrub", "dump"], &["fsck(8)"]),
+        "firn-scrub" => (&["fsck", "stat"], &["btrfs-scrub(8)"]),
+        "firn-clean" => (&["stat", "trim", "sim-cleaning"], &[]),
+        "firn-quota" => (&["df"], &["quota(1)", "edquota(8)", "repquota(8)"]),
+        "firn-resize" => (&["df", "mkfs"], &["resize2fs(8)", "lvextend(8)"]),
+        "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
+        _ => (&[], &[]),
+    };
+    let parent = name.rsplit_once('-').map(|(parent, _)| format!("{parent}(1)"));
+    pages.extend(ours.iter().map(|page| format!("firn-{page}(1)")));
+    pages.extend(parent);
+    pages.extend(others.iter().map(|page| (*page).to_owned()));
+    pages
+}

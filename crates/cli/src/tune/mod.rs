@@ -1,0 +1,95 @@
+//! `firn tune`: shows and changes the settings of a mounted volume. `settings` names them, `service` is the daemon's side.
+
+pub mod service;
+mod settings;
+
+use crate::completion::values;
+use crate::failure::{Done, Exit, Failure};
+use crate::output::Output;
+use clap::Args;
+use firnfs_fuse::control::{Client, ClientError, ErrorKind};
+use serde_json::json;
+use service::{ChangeView, SettingView, TUNE_OP, TuneView};
+use std::path::PathBuf;
+
+/// Arguments of `firn tune`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn tune /mnt                               list the settings and their values
+  firn tune /mnt cache=1G commit=1             1 GiB of memory, durable within a second
+  firn tune /mnt cleaning_policy=greedy        clean as Sprite LFS did at first
+  firn tune /mnt coalesce=off                  put no scattered files in order
+
+Settings and values are those of 'firn mount -o'. A change holds from now on until the unmount;
+name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Either all of the
+given settings change or none. Settings that only a mount or mkfs sets are refused by name, with the way to set them.
+
+Only the label is stored in the volume. At which number of clean segments cleaning starts and stops follows from the
+size of the volume.")]
+pub struct TuneArgs {
+    /// Any path on the mount
+    #[arg(add = values::mounts())]
+    pub path: PathBuf,
+    /// Settings to change
+    #[arg(value_name = "SETTING=VALUE", add = values::settings())]
+    pub words: Vec<String>,
+    /// List the settings (so does a command line that changes none)
+    #[arg(long, conflicts_with = "words")]
+    pub list: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The names of the settings that can change while a volume is mounted.
+pub fn live_settings() -> impl Iterator<Item = &'static str> {
+    let live = settings::SETTINGS.iter().filter(|setting| setting.lasts == settings::Lasts::UntilUnmount);
+    live.map(|setting| setting.name)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Not a mount, a volume without settings, or a setting that cannot be changed.
+pub fn run(args: &TuneArgs, output: &mut Output) -> Done {
+    let (mut client, _) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
+    let view = change(&mut client, &args.words)?;
+    output.show(args.json, &view, |out| match args.words.is_empty() {
+        true => {
+            writeln!(out, "{:<16} {:<14} lasts", "setting", "value")?;
+            view.settings.iter().try_for_each(|SettingView { name, value, lasts }| {
+                writeln!(out, "{name:<16} {value:<14} {}", lasts.words())
+            })
+        }
+        false if view.changed.is_empty() => writeln!(out, "nothing to change: it is so already"),
+        false => view.changed.iter().try_for_each(|ChangeView { name, from, to }| {
+            writeln!(out, "{name}: {from} -> {to}, until the unmount")
+        }),
+    })
+}
+
+/// Has the daemon change settings.
+///
+/// # Errors
+/// As [`run`].
+pub fn change(client: &mut Client, words: &[String]) -> Done<TuneView> {
+    let answer = client.call(TUNE_OP, json!({ "words": words })).map_err(|e| failure_of(&e))?;
+    serde_json::from_value(answer).map_err(|e| {
+        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
+            .advise("mount the volume with this version of firn")
+    })
+}
+
+fn failure_of(error: &ClientError) -> Failure {
+    match error {
+        ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
+            Failure::new(Exit::Refused, "this mount has no settings that can change")
+                .advise("only log-structured volumes have; unmount this one and mount it with other options")
+        }
+        ClientError::Refused(refused) if refused.kind == ErrorKind::InvalidArgument => {
+            Failure::usage(refused.message.clone())
+        }
+        _ => Failure::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,143 @@
+//! The daemon's side of `firn tune` and of `firn mount -o remount`: one operation of the control socket that lists settings and
+//! changes them.
+//!
+//! Invariant: a request changes all of the settings that it names, or none. Caller: `mounting::operations`.
+
+use super::settings::{Lasts, SETTINGS, Setting, setting_of};
+use crate::mounting::MountPlan;
+use crate::socket;
+use firnfs::lfs::{Lfs, Tuning};
+use firnfs::vfs::Vfs;
+use firnfs_fuse::control::{ErrorKind, OpError, Registry};
+use firnfs_volume::Volume;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::sync::Weak;
+
+/// Sets what `words` say, and answers with a [`TuneView`].
+pub const TUNE_OP: &str = "tune";
+
+#[derive(Deserialize)]
+struct Request {
+    /// As for `-o`; none to list the settings.
+    #[serde(default)]
+    words: Vec<String>,
+}
+
+/// Answer of `tune`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TuneView {
+    /// What this request changed.
+    pub changed: Vec<ChangeView>,
+    /// All settings, as they are now.
+    pub settings: Vec<SettingView>,
+}
+
+/// A changed setting.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChangeView {
+    /// Its name.
+    pub name: String,
+    /// The value before.
+    pub from: String,
+    /// The value now.
+    pub to: String,
+}
+
+/// A setting and its value.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SettingView {
+    /// Its name.
+    pub name: String,
+    /// Its value; `-o` takes it in this form.
+    pub value: String,
+    /// How long the value lasts.
+    pub lasts: Lasts,
+}
+
+/// Registers the operation. The volume is held weakly: it must close after the unmount.
+pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>, plan: &MountPlan) {
+    let plan = Mutex::new(plan.clone());
+    let help = "lists the settings of the mount, and changes those that 'words' name (as 'firn mount -o' takes them)";
+    registry.register(TUNE_OP, help, move |request| {
+        let request: Request = socket::arguments(request)?;
+        socket::answer(&tune(&*socket::open(&volume)?, &mut plan.lock(), &request.words)?)
+    });
+}
+
+fn tune(volume: &Volume<Lfs>, plan: &mut MountPlan, words: &[String]) -> Result<TuneView, OpError> {
+    let wanted = resolve(plan, words)?;
+    let changed = changes(plan, &wanted);
+    if !changed.is_empty() {
+        let tuning = wanted.tuning();
+        let retune = |vfs: &mut Vfs<Lfs>| {
+            vfs.store_mut().tune(&tuning);
+            Ok(())
+        };
+        volume.run_quietly(|vfs, _| retune(vfs)).map_err(|e| OpError::from(&e))?;
+        // The background thread sleeps as long as the old intervals said.
+        volume.wake();
+        for ChangeView { name, from, to } in &changed {
+            tracing::info!("{name} is {to} now; it was {from}");
+        }
+        *plan = wanted;
+    }
+    let label = volume
+        .run_quietly(|vfs, _| Ok(vfs.store().superblock().label.clone()))
+        .map_err(|e| OpError::from(&e))?;
+    let mut settings: Vec<SettingView> = SETTINGS.iter().map(|setting| shown(setting, plan)).collect();
+    settings.push(SettingView { name: "label".to_owned(), value: label, lasts: Lasts::InVolume });
+    Ok(TuneView { changed, settings })
+}
+
+/// The plan with the words applied, if all of them can change while the volume is mounted.
+fn resolve(plan: &MountPlan, words: &[String]) -> Result<MountPlan, OpError> {
+    let refuse = |message: String| OpError::new(ErrorKind::InvalidArgument, message);
+    let mut wanted = plan.clone();
+    for word in words {
+        let Some(setting) = setting_of(word) else {
+            return Err(refuse(match word.split_once('=') {
+                Some(("label", _)) => "label: the volume keeps what 'firn mkfs --label' gave it".to_owned(),
+                Some(("rate", _)) => "rate: the limit of one scrub; see 'firn scrub --rate'".to_owned(),
+                _ => format!("{word}: no setting of this mount has that name; 'firn tune --list' shows all"),
+            }));
+        };
+        let was = (setting.value)(&wanted);
+        wanted.apply(word).map_err(|failure| refuse(failure.to_string()))?;
+        let is = (setting.value)(&wanted);
+        // mount(8) repeats what fstab says: the present value is no change.
+        if is != was && setting.lasts != Lasts::UntilUnmount {
+            let name = setting.name;
+            return Err(refuse(format!(
+                "{name} cannot change from {was} to {is} while the volume is mounted; unmount it and mount it with -o {word}"
+            )));
+        }
+    }
+    Ok(wanted)
+}
+
+fn changes(from: &MountPlan, to: &MountPlan) -> Vec<ChangeView> {
+    let pairs = SETTINGS.iter().map(|setting| (setting.name, (setting.value)(from), (setting.value)(to)));
+    let changed = pairs.filter(|(_, from, to)| from != to);
+    changed.map(|(name, from, to)| ChangeView { name: name.to_owned(), from, to }).collect()
+}
+
+fn shown(setting: &Setting, plan: &MountPlan) -> SettingView {
+    SettingView { name: setting.name.to_owned(), value: (setting.value)(plan), lasts: setting.lasts }
+}
+
+impl MountPlan {
+    /// The part that can change while the volume is mounted.
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            cache_bytes: self.cache_bytes,
+            commit_interval_ms: self.commit_interval_ms,
+            checkpoint_interval_ms: self.checkpoint_interval_ms,
+            checkpoint_bytes: self.checkpoint_bytes,
+            cleaning_policy: self.cleaning_policy,
+            coalesce_age_ms: self.coalesce_age_ms,
+            placement: self.placement,
+            discard: self.discard,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What a system needs at boot: readiness told to systemd, volumes by label, and the helpers of mkfs(8) and fsck(8).
+
+use crate::common::{can_mount, eventually, firn_ok, is_root};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const FIRN: &str = env!("CARGO_BIN_EXE_firn");
+
+#[test]
+fn a_mount_in_the_foreground_tells_systemd_when_it_answers_and_when_it_ends() {
+    if !can_mount() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mnt = directory.path().join("mnt");
+    std::fs::create_dir(&mnt).unwrap();
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let hear = || {
+        let mut bytes = [0; 4096];
+        let len = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..len].to_vec()).unwrap()
+    };
+    let mut daemon = Command::new(FIRN)
+        .args(["mount", "--foreground", "--memory", "16M", mnt.to_str().unwrap()])
+        .env("NOTIFY_SOCKET", &path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let told = hear();
+    assert!(told.lines().any(|line| line == "READY=1"), "{told}");
+    // It answers.
+    std::fs::write(mnt.join("file"), "x").unwrap();
+    firn_ok(&["umount", mnt.to_str().unwrap()]);
+    assert!(hear().lines().any(|line| line == "STOPPING=1"));
+    assert!(daemon.wait().unwrap().success());
+}
+
+#[test]
+fn a_device_is_mounted_by_label_and_by_uuid() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (image, mnt) = (directory.path().join("disk.img"), directory.path().join("mnt"));
+    std::fs::create_dir(&mnt).unwrap();
+    let label = format!("boot test {}", std::process::id());
+    let told = firn_ok(&["mkfs", image.to_str().unwrap(), "--size", "32M", "--label", &label]);
+    let uuid = told.split("uuid ").nth(1).unwrap().trim().to_owned();
+    let looped = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
+    let Some(device) = looped.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: no loop devices");
+        return;
+    };
+    let device = String::from_utf8(device.stdout).unwrap().trim().to_owned();
+    let mnt = mnt.to_str().unwrap();
+    for source in [format!("LABEL={label}"), format!("UUID={uuid}")] {
+        firn_ok(&["mount", &source, mnt]);
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let line = table.lines().find(|line| line.contains(mnt)).unwrap();
+        assert!(line.contains(&device), "{line}");
+        firn_ok(&["umount", mnt]);
+    }
+    let detached = || Command::new("losetup").args(["--detach", &device]).status().unwrap().success();
+    eventually("the loop device is free", detached);
+}
+
+#[test]
+fn links_named_as_the_helpers_of_mkfs_and_fsck_do_their_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = |name: &str| {
+        let path = directory.path().join(name);
+        std::os::unix::fs::symlink(FIRN, &path).unwrap();
+        path
+    };
+    let (mkfs, fsck) = (link("mkfs.firnfs"), link("fsck.firnfs"));
+    let image = directory.path().join("disk.img");
+    let made = Command::new(mkfs).args(["-L", "data", "--size", "32M"]).arg(&image).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let check = |options: &[&str]| {
+        let output = Command::new(&fsck).args(options).arg(&image).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, told) = check(&["-a", "-T"]);
+    assert!(code == Some(0) && told.contains("not checked"), "{told}");
+    let (code, told) = check(&["-f", "-a"]);
+    assert!(code == Some(0) && !told.contains("not checked"), "{told}");
+    // Damage is found when it is looked for, and only then.
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    for at_bytes in [64 << 10, (1 << 20) + (256 << 10)] {
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0xdb; 4096], at_bytes).unwrap();
+    }
+    assert_eq!(check(&["-a"]).0, Some(0));
+    assert_ne!(check(&["-n"]).0, Some(0));
+    std::fs::remove_file(&image).unwrap();
+    assert_eq!(check(&["-a"]).0, Some(8), "no device");
+}

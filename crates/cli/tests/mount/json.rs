@@ -1,0 +1,49 @@
+//! The JSON of commands that need a mount is as docs/json-schema.json says.
+
+use crate::common::{Kind, Mount, can_mount, firn_json, pattern, write_synced};
+
+#[test]
+fn what_commands_say_of_mounts_is_as_documented() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "256M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let recorded = tempfile::tempdir().unwrap();
+    let recorded = recorded.path().join("day.fwl");
+    crate::common::firn_ok(&["record", mnt, "start", recorded.to_str().unwrap()]);
+    write_synced(&mount.path("file"), &pattern(1, 4 << 20));
+    for (words, command) in [
+        (&["stat", mnt][..], "stat"),
+        (&["stat", mnt, "--requests"], "stat"),
+        (&["stat", mnt, "--cleaning"], "stat"),
+        (&["df", mnt], "df"),
+        (&["df"], "df"),
+        (&["record", mnt, "status"], "record status"),
+        (&["record", mnt, "stop"], "record stop"),
+        (&["record", mnt, "status"], "record status"),
+        (&["quota", mnt, "--on"], "quota"),
+        (&["quota", mnt, "--set", "blocks=1G:2G,inodes=5:10", "--user", "1000"], "quota"),
+        (&["quota", mnt], "quota"),
+        (&["quota", mnt, "--check"], "quota"),
+        (&["tune", mnt], "tune"),
+        (&["tune", mnt, "commit=2"], "tune"),
+        (&["trim", mnt], "trim"),
+        (&["resize", mnt, "+64M"], "resize"),
+        (&["freeze", mnt], "freeze"),
+        (&["thaw", mnt], "thaw"),
+        (&["scrub", mnt], "scrub"),
+        (&["clean", mnt, "--once"], "clean"),
+        (&["clean", mnt, "--coalesce"], "clean"),
+    ] {
+        let said = firn_json(&[words, &["--json"]].concat());
+        assert_eq!(said["command"], command);
+        if words.contains(&"--requests") {
+            let writes =
+                said["by_request"].as_array().unwrap().iter().find(|line| line["request"] == "write");
+            assert!(writes.unwrap()["requests"].as_u64() >= Some(4), "{said:#}");
+        }
+    }
+    let workload = firn_json(&["workload", "info", recorded.to_str().unwrap(), "--json"]);
+    assert_eq!(workload["workloads"][0]["whole"], true);
+}

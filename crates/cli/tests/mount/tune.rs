@@ -1,0 +1,117 @@
+//! `firn tune` and `firn mount -o remount`: settings of a mount that is being served.
+
+use crate::common::{Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, pattern};
+use std::fs;
+
+fn setting(mount: &Mount, name: &str) -> String {
+    let view = firn_json(&["tune", mount.mnt.to_str().unwrap(), "--json"]);
+    let found = view["settings"].as_array().unwrap().iter().find(|s| s["name"] == name);
+    found.unwrap_or_else(|| panic!("{name}: {view}"))["value"].as_str().unwrap().to_owned()
+}
+
+/// The exit code and the line on standard error.
+fn refused(words: &[&str]) -> (i32, String) {
+    let output = firn(words);
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn remount(mount: &Mount, options: &str) -> (i32, String) {
+    let (image, mnt) = (mount.image.to_str().unwrap(), mount.mnt.to_str().unwrap());
+    refused(&["mount", image, mnt, "-o", &format!("remount,{options}")])
+}
+
+#[test]
+fn a_setting_changes_while_the_volume_is_mounted_and_takes_effect() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &["--commit-interval", "3600"]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let log_bytes = || mount.control(r#"{"op":"segwait","timeout_ms":0}"#)["log_bytes"].as_u64().unwrap();
+    mount.sync();
+    fs::write(mount.path("file"), pattern(1, 100_000)).unwrap();
+    let before = log_bytes();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(log_bytes(), before, "nothing is due for an hour");
+    let told = firn_ok(&["tune", mnt, "commit=0.1", "cache=64M", "coalesce=off", "cleaning_policy=greedy"]);
+    assert!(told.contains("commit: 3600 -> 0.1") && told.contains("cache: 256M -> 64M"), "{told}");
+    eventually("the change is committed", || log_bytes() >= before + 100_000);
+    for (name, value) in
+        [("commit", "0.1"), ("cache", "64M"), ("coalesce", "off"), ("cleaning_policy", "greedy")]
+    {
+        assert_eq!(setting(&mount, name), value, "{name}");
+    }
+    let told = firn_ok(&["tune", mnt, "placement=one", "discard=yes"]);
+    assert!(told.contains("placement: default -> one") && told.contains("discard: no -> yes"), "{told}");
+    firn_ok(&["tune", mnt, "nodiscard", "placement=default"]);
+    assert_eq!((setting(&mount, "placement"), setting(&mount, "discard")), ("default".into(), "no".into()));
+    let list = firn_ok(&["tune", mnt, "--list"]);
+    assert!(list.lines().all(|line| line.len() <= 80), "{list}");
+    assert!(list.contains("label") && list.contains("in the volume"), "{list}");
+    // Until the unmount, and no longer.
+    mount.remount_image();
+    assert_eq!((setting(&mount, "commit"), setting(&mount, "coalesce")), ("5".to_owned(), "60".to_owned()));
+}
+
+#[test]
+fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &["--threads", "3"]);
+    let mnt = mount.mnt.to_str().unwrap();
+    for (word, named) in [
+        ("threads=7", "threads cannot change from 3 to 7"),
+        ("writeback", "writeback"),
+        ("rotational=no", "rotational cannot change from auto to no"),
+        ("rate=20M", "firn scrub --rate"),
+        ("label=other", "label"),
+        ("nosuch=1", "nosuch=1"),
+        ("ro", "ro"),
+        ("commit=soon", "commit=soon"),
+    ] {
+        let (code, line) = refused(&["tune", mnt, "cache=32M", word]);
+        assert!(code == 2 && line.contains(named) && line.lines().count() == 1, "{word}: {code} {line}");
+        assert_eq!(setting(&mount, "cache"), "256M", "{word}");
+    }
+    // The present value is no change: mount(8) repeats the options of fstab.
+    firn_ok(&["tune", mnt, "cache=32M", "threads=3"]);
+    assert_eq!(setting(&mount, "cache"), "32M");
+    let memory = Mount::with(Kind::Memory, "32M", &[]);
+    let (code, line) = refused(&["tune", memory.mnt.to_str().unwrap(), "cache=1G"]);
+    assert!(code == 4 && line.contains("no settings that can change"), "{code} {line}");
+}
+
+#[test]
+fn a_remount_changes_what_it_names_and_nothing_else() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    fs::write(mount.path("file"), b"1").unwrap();
+    assert_eq!(remount(&mount, "ro"), (0, String::new()));
+    let why = fs::write(mount.path("file"), b"2").unwrap_err();
+    assert_eq!(why.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert_eq!(remount(&mount, "cache=64M,commit=1"), (0, String::new()));
+    assert_eq!((setting(&mount, "cache"), setting(&mount, "commit")), ("64M".to_owned(), "1".to_owned()));
+    assert!(
+        fs::write(mount.path("file"), b"2").is_err(),
+        "a remount that does not say rw leaves it read-only"
+    );
+    assert_eq!(remount(&mount, "rw"), (0, String::new()));
+    fs::write(mount.path("file"), b"2").unwrap();
+    for (options, named) in
+        [("threads=99", "threads"), ("noatime", "access times"), ("ro,rotational=no", "rotational")]
+    {
+        let (code, line) = remount(&mount, options);
+        assert!(code != 0 && line.contains(named), "{options}: {code} {line}");
+    }
+    fs::write(mount.path("file"), b"3").unwrap();
+    // A volume that was mounted read-only is open for reading only.
+    mount.umount();
+    mount.mount_image(&["-o", "ro"]);
+    let (code, line) = remount(&mount, "rw");
+    assert!(code == 4 && line.contains("mounted read-only") && line.contains("firn umount"), "{code} {line}");
+    assert!(fs::write(mount.path("file"), b"4").is_err());
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"3");
+}

@@ -1,0 +1,104 @@
+//! `Growth`: a volume becomes larger while it is in use.
+//!
+//! The size is in the checkpoints; the superblock has an upper bound of it, by which a cut image is known, and by which a salvage
+//! looks for segments. So a volume grows in this order, each step durable before the next one begins:
+//! 1. the device is made larger;
+//! 2. the copies of the superblock state the new size, the one at the new end first: at any time two of the three are whole;
+//! 3. checkpoints state the new size, and the log goes on in the old segments ([`Lfs::grow`]);
+//! 4. once both slots have such a checkpoint, the new segments are clean.
+//!
+//! After a crash the volume has its old size or its new one; no log has entered a segment that a checkpoint in either slot does not
+//! know of, not even if one of the slots is lost.
+//!
+//! Callers: `firnfs_manage::LogVolume::grow`, which does the steps 1 and 2, and waits for the checkpoints.
+
+use crate::error::FsError;
+use crate::lfs::Lfs;
+use crate::lfs::base::geometry::Geometry;
+use firnfs_format::Epoch;
+use firnfs_format::superblock::{SIZE_LIMIT_BYTES, Superblock};
+
+/// A larger size that not all checkpoints on the device state yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::lfs) struct Growth {
+    pub geo: Geometry,
+    pub size_bytes: u64,
+    /// From this checkpoint on, all state it.
+    since: Epoch,
+}
+
+impl Growth {
+    /// True once the checkpoints in both slots state the size.
+    fn is_in_both_slots(&self, durable: Epoch) -> bool {
+        durable > self.since
+    }
+}
+
+impl Lfs {
+    /// The copies of the superblock of a volume of that size, with their places in bytes, in the order in which they are to be
+    /// written, each durable before the next one.
+    ///
+    /// # Errors
+    /// `Invalid` if the size is not larger than the volume's by at least one segment, or is not possible; `ReadOnly`.
+    pub fn superblock_copies_for(&self, size_bytes: u64) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
+        self.may_grow_to(size_bytes)?;
+        let sb = Superblock { size_bytes, ..self.sb.clone() };
+        Ok(Superblock::places(size_bytes).iter().rev().map(|&at_bytes| (at_bytes, sb.encode())).collect())
+    }
+
+    /// From the next checkpoint on the volume has that size; the new segments become clean when the second such checkpoint is
+    /// durable. The superblock on the device states the size already.
+    ///
+    /// # Errors
+    /// As [`Lfs::superblock_copies_for`].
+    pub fn grow(&mut self, size_bytes: u64) -> Result<(), FsError> {
+        self.may_grow_to(size_bytes)?;
+        self.sb.size_bytes = size_bytes;
+        let geo = Geometry::new(&self.sb, size_bytes);
+        self.writer.growth = Some(Growth { geo, size_bytes, since: self.tables.epoch });
+        self.due.note_change();
+        Ok(())
+    }
+
+    /// Size of the volume in bytes, and its segments.
+    #[must_use]
+    pub fn size(&self) -> (u64, u64) {
+        (self.size_bytes, self.geo.segments)
+    }
+
+    /// True until the segments of the last growth are clean.
+    #[must_use]
+    pub fn is_growing(&self) -> bool {
+        self.writer.growth.is_some()
+    }
+
+    fn may_grow_to(&self, size_bytes: u64) -> Result<(), FsError> {
+        self.standing.refuse()?;
+        if size_bytes >= SIZE_LIMIT_BYTES {
+            return Err(FsError::Invalid("size: less than 128 PiB"));
+        }
+        if self.is_growing() {
+            return Err(FsError::Invalid("the volume is growing already"));
+        }
+        if Geometry::new(&self.sb, size_bytes).segments <= self.geo.segments {
+            return Err(FsError::Invalid("size: larger than the volume by a segment at least"));
+        }
+        Ok(())
+    }
+
+    /// Size and segments for a checkpoint that is being written.
+    pub(in crate::lfs) fn stated_size(&self) -> (u64, u64) {
+        let growth = self.writer.growth.as_ref();
+        growth.map_or_else(|| self.size(), |growth| (growth.size_bytes, growth.geo.segments))
+    }
+
+    /// A checkpoint is durable: the volume may have grown.
+    pub(in crate::lfs) fn settle_growth(&mut self, durable: Epoch) {
+        if let Some(growth) = self.writer.growth.take_if(|growth| growth.is_in_both_slots(durable)) {
+            self.tables.usage.grow(growth.geo.segments);
+            self.shelf.grow(growth.geo.clone());
+            self.geo = growth.geo;
+            self.size_bytes = growth.size_bytes;
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The benchmarks behind the figures. Figures name the jobs that they need; each job runs once, on any of several threads, and
+//! depends on nothing but its own description, so that the results do not depend on the threads.
+
+use super::load::{self, Served};
+use super::scheme::{Host, Scheme};
+use super::size::Size;
+use super::small_runs;
+use super::tree::{self, Mean};
+use crate::coalescing::{self, Conditions, Scene};
+use crate::error::LabError;
+use crate::hardware::bandwidth::{self, Point};
+use crate::hardware::comparison::{
+    Bandwidth, Files, Indirect, Micro, Rates, Results, Sized, run_by_size, run_transactions,
+};
+use crate::hardware::{Cleaner, Setup, find_disk, large_file, small_files};
+use firnfs_sim::DiskWork;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+const KIB: u64 = 1024;
+
+/// One benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Job {
+    /// Many small files.
+    Small(Host, Scheme),
+    /// Creating them on a processor that many times as fast.
+    Faster(Host, Scheme, u32),
+    /// One large file.
+    Large(Host, Scheme),
+    /// A file of so many KiB written and read, on the HP.
+    Point(Scheme, u64),
+    /// Files of so many KiB, with blocks of 8 KB.
+    Sized(Scheme, u64),
+    /// Transactions on a large, empty disk without a cleaner.
+    Uncleaned(Host, Scheme),
+    /// The same on a disk of 512 MB, before it has been written once.
+    Before(Host, Scheme),
+    /// Large files read again after random writes and idle time, on a disk of this name.
+    Reread(&'static str),
+    /// The Andrew benchmark.
+    Andrew(Scheme),
+    /// The writes that two new files take.
+    TwoFiles(Host, Scheme),
+    /// Recovery of files of so many KiB, so many MiB in all.
+    Recovery(u64, u64),
+    /// Transactions on a disk that is full to so many percent; the log has segments of so many KiB.
+    Load(Host, Scheme, u64, u32),
+}
+
+/// Its result.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Outcome {
+    Small(small_files::Rates),
+    Rate(f64),
+    Large(large_file::Figure),
+    Point(Point),
+    Sized(Rates),
+    Served(Box<Served>),
+    Work(DiskWork),
+    Andrew(Box<[Mean; 5]>),
+    Reread(coalescing::Row),
+    Seconds(f64, f64),
+}
+
+impl Job {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// A volume cannot be made, or a file system failed.
+    pub fn run(self, size: &Size) -> Result<Outcome, LabError> {
+        let scale = &size.scale;
+        Ok(match self {
+            Self::Small(host, scheme) => {
+                let files = size.on(host).small_files;
+                Outcome::Small(small_files::rates(&scheme.setup(host)?, files)?)
+            }
+            Self::Faster(host, scheme, times) => {
+                let setup = scheme.setup(host)?;
+                let setup = Setup { cpu: setup.cpu.faster(f64::from(times)), ..setup };
+                Outcome::Rate(small_files::create_rate(&setup, scale.small_files)?)
+            }
+            Self::Large(host, scheme) => Outcome::Large(large_file::run(
+                &scheme.setup(host)?,
+                size.on(host).large_bytes,
+                1,
+                &mut |_| (),
+            )?),
+            Self::Point(scheme, kib) => {
+                Outcome::Point(bandwidth::point(&scheme.setup(Host::Hp)?, kib * KIB, scale.runs)?)
+            }
+            Self::Sized(scheme, kib) => {
+                let setup = scheme.setup(Host::UsenixEight)?;
+                Outcome::Sized(run_by_size(&setup, &files(size, kib * KIB))?)
+            }
+            Self::Uncleaned(host, scheme) => {
+                let setup = scheme.setup(host)?;
+                Outcome::Rate(run_transactions(&setup, scale.account_bytes, scale.transactions)?)
+            }
+            Self::Before(host, scheme) => {
+                let load = size.load(48);
+                let setup = Setup { size_max_bytes: load.volume_bytes, ..scheme.setup(host)? };
+                Outcome::Rate(run_transactions(&setup, load.account_bytes, load.transactions)?)
+            }
+            Self::Andrew(scheme) => {
+                let (setup, log) = (scheme.setup(Host::Hp)?, Scheme::Lfs.setup(Host::Hp)?);
+                let (volume_bytes, passes) = if size.is_paper() { (512 << 20, 10) } else { (64 << 20, 2) };
+                Outcome::Andrew(Box::new(tree::run(&setup, &log, volume_bytes, passes)?))
+            }
+            Self::Reread(name) => {
+                let disk = find_disk(name)?;
+                let bytes = if size.is_paper() { 64 << 20 } else { 8 << 20 };
+                let scene = Scene::File { bytes, piece_bytes: 8 << 10, share_percent: 100 };
+                Outcome::Reread(coalescing::run(scene, Conditions::of(&disk.params), super::SEED)?)
+            }
+            Self::TwoFiles(host, scheme) => Outcome::Work(small_runs::two_files(&scheme.setup(host)?)?),
+            Self::Recovery(kib, mib) => {
+                let setup = Scheme::Lfs.setup(Host::Sprite)?;
+                let (crashed, clean) = small_runs::recovery(&setup, kib * KIB, mib * KIB * KIB)?;
+                Outcome::Seconds(crashed, clean)
+            }
+            Self::Load(host, scheme, percent, segment_kib) => {
+                let setup = scheme.setup(host)?;
+                let cleaner = match scheme {
+                    Scheme::Modern | Scheme::Today => Cleaner::Informed(host.medium()),
+                    _ => Cleaner::OfBsd,
+                };
+                let load = if host == Host::Hp { size.load_alone(percent) } else { size.load(percent) };
+                let setup = Setup { cleaner, segment_bytes: segment_kib << 10, ..setup };
+                Outcome::Served(Box::new(load::run(&setup, &load)?))
+            }
+        })
+    }
+}
+
+/// At most 100 files in a directory; the larger of an amount of data and a number of files (USENIX'95 3).
+fn files(size: &Size, file_bytes: u64) -> Files {
+    let scale = &size.scale;
+    let count = (scale.data_bytes / file_bytes).clamp(scale.least_files, scale.most_files);
+    Files { file_bytes, count, per_directory: 100 }
+}
+
+/// The results of jobs.
+#[derive(Default)]
+pub(super) struct Runs(BTreeMap<Job, Outcome>);
+
+macro_rules! outcome {
+    ($self:ident, $job:expr, $kind:ident) => {
+        match $self.0.get(&$job) {
+            Some(Outcome::$kind(found)) => Some(found),
+            _ => None,
+        }
+    };
+}
+
+impl Runs {
+    /// Runs all jobs on that many threads. Tells `progress` how many are done.
+    ///
+    /// # Errors
+    /// The error of one of the jobs.
+    pub fn of(
+        jobs: &[Job],
+        size: &Size,
+        threads: usize,
+        progress: &mut (dyn FnMut(f64) + Send),
+    ) -> Result<Self, LabError> {
+        // The last one first: those that take longest are declared last.
+        let mut waiting: Vec<Job> = jobs.to_vec();
+        waiting.sort_unstable();
+        waiting.dedup();
+        let shared = Mutex::new((waiting, 0.0, progress));
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let Some(job) = lock().0.pop() else { return Ok(done) };
+                let outcome = job.run(size).inspect_err(|_| lock().0.clear())?;
+                done.push((job, outcome));
+                let mut guard = lock();
+                let (_, count, progress) = &mut *guard;
+                *count += 1.0;
+                progress(*count);
+            }
+        };
+        let parts: Vec<Result<Vec<(Job, Outcome)>, LabError>> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect()
+        });
+        let mut all = BTreeMap::new();
+        for part in parts {
+            all.extend(part?);
+        }
+        Ok(Self(all))
+    }
+
+    /// The rates of small files.
+    pub fn small(&self, host: Host, scheme: Scheme) -> Result<&small_files::Rates, LabError> {
+        outcome!(self, Job::Small(host, scheme), Small).ok_or_else(missing)
+    }
+
+    /// The phases of a large file.
+    pub fn large(&self, host: Host, scheme: Scheme) -> Result<&large_file::Figure, LabError> {
+        outcome!(self, Job::Large(host, scheme), Large).ok_or_else(missing)
+    }
+
+    /// A file of so many KiB on the HP.
+    pub fn point(&self, scheme: Scheme, kib: u64) -> Result<&Point, LabError> {
+        outcome!(self, Job::Point(scheme, kib), Point).ok_or_else(missing)
+    }
+
+    /// Files of so many KiB.
+    pub fn sized(&self, scheme: Scheme, kib: u64) -> Result<&Rates, LabError> {
+        outcome!(self, Job::Sized(scheme, kib), Sized).ok_or_else(missing)
+    }
+
+    /// Transactions on a disk that is full to so many percent.
+    pub fn served(
+        &self,
+        host: Host,
+        scheme: Scheme,
+        percent: u64,
+        segment_kib: u32,
+    ) -> Result<&Served, LabError> {
+        let found = outcome!(self, Job::Load(host, scheme, percent, segment_kib), Served);
+        found.map(|served| &**served).ok_or_else(missing)
+    }
+
+    /// A file read in order, after random writes, and after idle time.
+    pub fn reread(&self, disk: &'static str) -> Result<&coalescing::Row, LabError> {
+        outcome!(self, Job::Reread(disk), Reread).ok_or_else(missing)
+    }
+
+    /// The phases of Andrew.
+    pub fn andrew(&self, scheme: Scheme) -> Result<&[Mean; 5], LabError> {
+        outcome!(self, Job::Andrew(scheme), Andrew).map(|means| &**means).ok_or_else(missing)
+    }
+
+    /// The disk's work for two new files.
+    pub fn work(&self, host: Host, scheme: Scheme) -> Result<&DiskWork, LabError> {
+        outcome!(self, Job::TwoFiles(host, scheme), Work).ok_or_else(missing)
+    }
+
+    /// Seconds of a mount after a crash, and after an unmount.
+    pub fn recovery(&self, kib: u64, mib: u64) -> Result<(f64, f64), LabError> {
+        match self.0.get(&Job::Recovery(kib, mib)) {
+            Some(Outcome::Seconds(crashed, clean)) => Ok((*crashed, *clean)),
+            _ => Err(missing()),
+        }
+    }
+
+    /// A single rate.
+    pub fn rate(&self, job: Job) -> Result<f64, LabError> {
+        outcome!(self, job, Rate).copied().ok_or_else(missing)
+    }
+
+    /// The measurements of `firn sim comparison`, as far as they were made; the others are no numbers.
+    pub fn comparison(&self) -> Results {
+        let micro = |host, scheme| Micro {
+            small: outcome!(self, Job::Small(host, scheme), Small).copied().unwrap_or(NO_RATES),
+            faster: self.rate(Job::Faster(host, scheme, 4)).unwrap_or(f64::NAN),
+            large: outcome!(self, Job::Large(host, scheme), Large).copied().unwrap_or(NO_FILE),
+        };
+        let point = |scheme, kib| self.point(scheme, kib).copied().unwrap_or(NO_POINT);
+        let bandwidth = |kib| Bandwidth {
+            log: point(Scheme::Lfs, kib),
+            ffs: point(Scheme::Ffs, kib),
+            efs: point(Scheme::Efs, kib),
+        };
+        let rates = |scheme, kib| self.sized(scheme, kib).copied().unwrap_or(NO_SIZED);
+        let sized = |&kib: &u64| Sized {
+            file_bytes: kib * KIB,
+            log: rates(Scheme::Lfs, kib),
+            m8r2: rates(Scheme::M8R2, kib),
+            m8r0: rates(Scheme::M8R0, kib),
+        };
+        let transactions = |scheme| self.rate(Job::Uncleaned(Host::UsenixFour, scheme)).unwrap_or(f64::NAN);
+        Results {
+            sprite_log: micro(Host::Sprite, Scheme::Lfs),
+            sun: micro(Host::Sprite, Scheme::Ffs),
+            bsd_log: micro(Host::Usenix, Scheme::Lfs),
+            m1r2: micro(Host::Usenix, Scheme::Ffs),
+            m8r2: micro(Host::Usenix, Scheme::M8R2),
+            half: bandwidth(512),
+            four: bandwidth(4096),
+            sizes: super::size::FILES_KIB.iter().map(sized).collect(),
+            indirect: Indirect { direct: NO_SIZED, baseline: NO_SIZED, no_switch: NO_SIZED },
+            tpcb_log: transactions(Scheme::Lfs),
+            tpcb_fast: transactions(Scheme::M8R2),
+        }
+    }
+}
+
+/// A figure asks for a job that it did not name.
+fn missing() -> LabError {
+    LabError::Setup("a figure needs a benchmark that was not run".to_owned())
+}
+
+const NAN: f64 = f64::NAN;
+const NO_RATE: small_files::Rate = small_files::Rate {
+    files_per_s: NAN,
+    cpu_share: NAN,
+    disk_share: NAN,
+    read_bytes_per_file: NAN,
+    written_bytes_per_file: NAN,
+};
+const NO_RATES: small_files::Rates = small_files::Rates { create: NO_RATE, read: NO_RATE, delete: NO_RATE };
+const NO_SPEED: large_file::Speed =
+    large_file::Speed { kb_per_s: NAN, cpu_share: NAN, disk_share: NAN, moved: NAN };
+const NO_FILE: large_file::Figure = large_file::Figure {
+    write: NO_SPEED,
+    read: NO_SPEED,
+    write_random: NO_SPEED,
+    read_random: NO_SPEED,
+    reread: NO_SPEED,
+    segments_cleaned: 0,
+};
+const NO_SIZED: Rates = Rates { create: NAN, read: NAN, overwrite: NAN, delete: NAN };
+const NO_POINT: Point = Point {
+    bytes: 0,
+    lfs_write_mb_per_s: NAN,
+    lfs_write_ms: NAN,
+    lfs_fsync_ms: NAN,
+    lfs_write_cpu_share: NAN,
+    lfs_read_mb_per_s: NAN,
+    lfs_read_cpu_share: NAN,
+    lfs_read_disk_share: NAN,
+    raw_write_mb_per_s: NAN,
+    clustered_write_mb_per_s: NAN,
+    raw_read_mb_per_s: NAN,
+};

@@ -1,0 +1,160 @@
+//! The parts that all drawings share: styles, heading, legend, and the description inside the file.
+
+use super::{Origin, Style};
+use plotters::coord::Shift;
+use plotters::prelude::{
+    Circle, Color, Cross, DrawingArea, PathElement, Polygon, Rectangle, SVGBackend, ShapeStyle, Text,
+    TriangleMarker,
+};
+use plotters::style::RGBColor;
+
+pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type DrawError = Box<dyn std::error::Error>;
+
+/// Pixels.
+pub(super) const WIDTH: u32 = 760;
+/// Pixels of the axes and what is between them.
+pub(super) const AXES_HEIGHT: u32 = 400;
+pub(super) const FONT: (&str, u32) = ("sans-serif", 15);
+const TITLE: (&str, u32) = ("sans-serif", 20);
+const SMALL: (&str, u32) = ("sans-serif", 13);
+/// Characters of a line of conditions that surely fit.
+const LINE_CHARACTERS: usize = 125;
+const LINE_HEIGHT: i32 = 17;
+const LEGEND_HEIGHT: i32 = 22;
+
+/// Distinguishable also by colour-blind readers (Okabe and Ito 2008).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 0, 0),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(150, 110, 0),
+    RGBColor(86, 180, 233),
+];
+/// Length of dashes and gaps in pixels; none for a solid line.
+const DASHES: [Option<(u32, u32)>; 7] =
+    [None, Some((9, 4)), Some((3, 3)), Some((16, 5)), Some((1, 4)), Some((6, 8)), Some((24, 4))];
+
+/// Circle, square, triangle, or cross: different for the styles that drawings show together.
+const MARKERS: [u8; 7] = [0, 1, 2, 3, 0, 1, 3];
+
+impl Style {
+    pub(super) fn colour(self) -> RGBColor {
+        COLOURS[usize::from(self.0) % COLOURS.len()]
+    }
+
+    /// A colour for text on it.
+    pub(super) fn text_colour(self) -> RGBColor {
+        let RGBColor(red, green, blue) = self.colour();
+        let brightness = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue);
+        if brightness > 1300 { plotters::style::BLACK } else { plotters::style::WHITE }
+    }
+
+    pub(super) fn dash(self) -> Option<(u32, u32)> {
+        DASHES[usize::from(self.0) % DASHES.len()]
+    }
+
+    /// Draws the marker at a pixel; hollow for published values.
+    pub(super) fn mark(self, canvas: &Canvas<'_>, (x, y): (i32, i32), hollow: bool) -> Result<(), DrawError> {
+        let size = if hollow { 6 } else { 4 };
+        let style: ShapeStyle = if hollow { self.colour().stroke_width(2) } else { self.colour().filled() };
+        match MARKERS[usize::from(self.0) % MARKERS.len()] {
+            0 => canvas.draw(&Circle::new((x, y), size, style))?,
+            1 => canvas.draw(&Rectangle::new([(x - size, y - size), (x + size, y + size)], style))?,
+            2 if hollow => {
+                let corners = [(x, y - size), (x + size, y + size), (x - size, y + size), (x, y - size)];
+                canvas.draw(&PathElement::new(corners, style))?;
+            }
+            2 => canvas.draw(&TriangleMarker::new((x, y), size + 1, style))?,
+            _ if hollow => {
+                let corners = [(x, y - size), (x + size, y), (x, y + size), (x - size, y), (x, y - size)];
+                canvas.draw(&PathElement::new(corners, style))?;
+            }
+            _ => canvas.draw(&Cross::new((x, y), size, self.colour().stroke_width(2)))?,
+        }
+        Ok(())
+    }
+
+    /// Draws an arrow head at the upper edge: a point lies beyond it.
+    pub(super) fn mark_beyond(self, canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
+        let corners = vec![(x, y - 9), (x + 5, y), (x - 5, y)];
+        canvas.draw(&Polygon::new(corners, self.colour().filled()))?;
+        Ok(())
+    }
+
+    /// Draws a horizontal line in the legend.
+    pub(super) fn sample(self, canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
+        const LENGTH: i32 = 44;
+        let (dash, gap) = self.dash().map_or((LENGTH, 0), |(dash, gap)| (dash as i32, gap as i32));
+        let mut from = 0;
+        while from < LENGTH {
+            let to = (from + dash).min(LENGTH);
+            canvas.draw(&PathElement::new([(x + from, y), (x + to, y)], self.colour().stroke_width(2)))?;
+            from = to + gap;
+        }
+        Ok(())
+    }
+}
+
+/// Draws the heading and the conditions below it. Returns the pixels that they take.
+pub(super) fn heading(canvas: &Canvas<'_>, title: &str, conditions: &str) -> Result<u32, DrawError> {
+    let mut y = 10;
+    for line in lines(title, 70) {
+        canvas.draw(&Text::new(line, (12, y), TITLE))?;
+        y += 24;
+    }
+    for line in lines(conditions, LINE_CHARACTERS) {
+        canvas.draw(&Text::new(line, (12, y), SMALL))?;
+        y += LINE_HEIGHT;
+    }
+    Ok(y as u32 + 4)
+}
+
+/// Pixels that the heading takes.
+pub(super) fn heading_height(title: &str, conditions: &str) -> u32 {
+    let height = 14 + lines(title, 70).len() as i32 * 24;
+    (height + lines(conditions, LINE_CHARACTERS).len() as i32 * LINE_HEIGHT) as u32
+}
+
+/// Pixels that a legend of so many entries takes.
+pub(super) fn legend_height(entries: usize) -> u32 {
+    entries as u32 * LEGEND_HEIGHT as u32 + 12
+}
+
+/// The place of an entry's sample; its text stands behind it.
+pub(super) fn legend_entry(canvas: &Canvas<'_>, number: usize, label: &str) -> Result<(i32, i32), DrawError> {
+    let y = number as i32 * LEGEND_HEIGHT + LEGEND_HEIGHT / 2;
+    canvas.draw(&Text::new(label.to_owned(), (130, y - 8), FONT))?;
+    Ok((72, y))
+}
+
+/// Breaks a text between words into lines of at most so many characters, if no word is longer.
+fn lines(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The SVG with its title, conditions, command and seed as text inside it.
+pub(super) fn described(svg: &str, title: &str, conditions: &str, origin: &Origin) -> String {
+    let seed = origin.seed.map_or("none".to_owned(), |seed| seed.to_string());
+    let about = format!("conditions: {conditions}; seed: {seed}; command: {}", origin.command);
+    let head = format!("<title>{}</title>\n<desc>{}</desc>\n", escaped(title), escaped(&about));
+    let at = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
+    format!("{}\n{head}{}", &svg[..at], svg[at..].trim_start_matches('\n'))
+}
+
+/// Text for SVG and HTML.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,90 @@
+//! What the drawings have to contain.
+
+use super::*;
+
+fn plot(x_scale: XScale, points: Vec<(f64, f64)>) -> Plot {
+    Plot {
+        file: "f".into(),
+        title: "T & t".into(),
+        conditions: "4 at a time".into(),
+        x: "kilobytes",
+        y: "MB/s",
+        x_scale,
+        x_max: 1024.0,
+        y_max: 2.0,
+        curves: vec![
+            Curve::new("FFS <today>, m8", Style(1), points).with_half_widths(vec![0.1; 3]),
+            Curve::new("the paper", Style(0), vec![(64.0, 1.0)]).published(),
+        ],
+    }
+}
+
+fn drawn(plot: Plot) -> String {
+    Drawing::Curves(plot).svg(&Origin::seeded("firn paper f", 7)).unwrap()
+}
+
+#[test]
+fn a_drawing_says_how_it_was_made() {
+    let svg = drawn(plot(XScale::Linear, vec![(1.0, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for text in
+        ["<title>T &amp; t</title>", "4 at a time; seed: 7; command: firn paper f", "FFS &lt;today&gt;, m8"]
+    {
+        assert!(svg.contains(text), "{text} is not in {svg}");
+    }
+    assert!(!svg.contains("NaN"));
+}
+
+#[test]
+fn an_axis_that_doubles_has_powers_of_two_at_its_ticks() {
+    let svg = drawn(plot(XScale::Log2, vec![(1.0, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
+    let ticks = svg.lines().map(str::trim).filter_map(|line| line.parse::<u64>().ok());
+    let ticks: Vec<u64> = ticks.filter(|tick| *tick > 2).collect();
+    assert_eq!(ticks, [4, 8, 16, 32, 64, 128, 256, 512, 1024]);
+}
+
+#[test]
+fn a_point_above_the_ordinate_is_marked_at_the_edge() {
+    let arrows = |highest| {
+        let svg = drawn(plot(XScale::Linear, vec![(1.0, 1.0), (64.0, highest), (1024.0, 0.5)]));
+        svg.matches("<polygon").count()
+    };
+    assert_eq!(arrows(3.0), arrows(1.5) + 1);
+}
+
+#[test]
+fn a_value_that_is_not_a_number_is_an_error() {
+    let bad = plot(XScale::Linear, vec![(1.0, f64::NAN)]);
+    assert!(Drawing::Curves(bad).svg(&Origin::of("firn")).is_err());
+}
+
+#[test]
+fn the_numbers_stand_beside_the_drawing() {
+    let curves = Drawing::Curves(plot(XScale::Linear, vec![(1.0, 1.5)]));
+    let expected = "series,kind,kilobytes,MB/s,half_width\n\
+                    \"FFS <today>, m8\",ours,1,1.5,0.1\nthe paper,published,64,1,\n";
+    assert_eq!(curves.csv(), expected);
+    let series = Series {
+        label: "LFS".into(),
+        style: Style(0),
+        values: vec![2.0, f64::NAN],
+        published: vec![None, Some(3.0)],
+    };
+    let bars = Drawing::Bars(Bars {
+        file: "b".into(),
+        title: "B".into(),
+        conditions: "c".into(),
+        y: "files/s",
+        groups: vec!["create".to_owned(), "delete".to_owned()],
+        series: vec![series],
+    });
+    assert_eq!(bars.csv(), "series,group,files/s,published\nLFS,create,2,\nLFS,delete,,3\n");
+    let svg = bars.svg(&Origin::of("firn")).unwrap();
+    assert!(svg.contains("create") && svg.contains("1: LFS") && svg.contains("the paper&apos;s value"));
+    let directory = tempfile::tempdir().unwrap();
+    write_drawings(directory.path(), &[bars, curves], &Origin::of("firn")).unwrap();
+    let mut names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["b.csv", "b.svg", "f.csv", "f.svg"]);
+}

@@ -1,0 +1,119 @@
+use super::*;
+use crate::samples::{Sample, tick};
+
+#[test]
+fn rates_are_differences_over_the_time_of_the_ticks() {
+    let mut state = State::default();
+    state.add(tick(&Sample { second: 0, ..Sample::default() })).unwrap();
+    assert_eq!(state.rates(), Rates::default());
+    state
+        .add(tick(&Sample {
+            second: 2,
+            user_mb: 100,
+            log_mb: 150,
+            moved_mb: 20,
+            metadata_mb: 10,
+            ..Sample::default()
+        }))
+        .unwrap();
+    let rates = state.rates();
+    assert_eq!((rates.user, rates.log, rates.cleaner, rates.metadata), (50e6, 75e6, 10e6, 5e6));
+    assert_eq!(rates.write_amplification, Some(1.5));
+    state
+        .add(tick(&Sample {
+            second: 3,
+            user_mb: 100,
+            log_mb: 150,
+            moved_mb: 20,
+            metadata_mb: 10,
+            ..Sample::default()
+        }))
+        .unwrap();
+    assert_eq!(state.rates().user, 0.0);
+    assert_eq!(state.rates().write_amplification, Some(1.5), "over the last ten ticks");
+}
+
+#[test]
+fn time_to_full_follows_the_trend_and_is_unknown_without_one() {
+    let mut state = State::default();
+    let sample = |second, used_mb| tick(&Sample { second, used_mb, ..Sample::default() });
+    for second in 0..5 {
+        state.add(sample(second, 100 + 10 * second)).unwrap();
+    }
+    assert_eq!(state.seconds_to_full(), None, "too little history");
+    state.add(sample(5, 150)).unwrap();
+    let left = state.seconds_to_full().unwrap();
+    assert!((left - 85.0).abs() < 0.1, "{left} for 850 MB at 10 MB/s");
+    for second in 6..70 {
+        state.add(sample(second, 150)).unwrap();
+    }
+    assert_eq!(state.seconds_to_full(), None, "it does not grow any more");
+    assert_eq!(state.history.len(), HISTORY);
+}
+
+#[test]
+fn a_victim_counts_once_even_if_two_ticks_name_it() {
+    let mut state = State::default();
+    let victim = |serial| Victim { serial, segment: 3, live_bytes: 300_000, ..Victim::default() };
+    let sample = tick(&Sample::default());
+    state.add(Tick { taken: 2, victims: vec![victim(1), victim(2)], ..sample.clone() }).unwrap();
+    assert!(state.is_lit(3));
+    let revision = state.map.revision();
+    let map = crate::tick::MapUpdate { from: revision, revision, ..Default::default() };
+    state
+        .add(Tick { taken: 3, victims: vec![victim(2), victim(3)], map: map.clone(), ..sample.clone() })
+        .unwrap();
+    assert_eq!((state.victim_shares[2], state.victims.len()), (3, 3));
+    state.add(Tick { taken: 3, victims: Vec::new(), map, ..sample }).unwrap();
+    assert!(!state.is_lit(3));
+}
+
+#[test]
+fn events_name_what_changed() {
+    let was = tick(&Sample::default());
+    let mut is = tick(&Sample { second: 1, ..Sample::default() });
+    let texts = |is: &Tick| -> Vec<String> {
+        let rates = rates_between(&was, is);
+        events_between(&was, is, &rates).into_iter().map(|event| event.text).collect()
+    };
+    assert_eq!(texts(&is), Vec::<String>::new());
+    is.read_only = Some("a write failed".to_owned());
+    is.damage = vec!["segment 4 is quarantined".to_owned()];
+    is.stalls = crate::tick::Stalls { count: 2, total_ns: 30_000_000, longest_ns: 20_000_000 };
+    is.marks.ready = is.marks.low - 1;
+    is.counters.checkpoints = 1;
+    is.counters.emptied = 3;
+    is.counters.cleaned = 4;
+    is.counters.moved_bytes = 2 << 20;
+    assert_eq!(
+        texts(&is),
+        [
+            "read-only: a write failed",
+            "segment 4 is quarantined",
+            "2 waits for room, mean 15 ms",
+            "19 clean: below low (20)",
+            "checkpoint; 3 found empty",
+            "cleaned 4 when idle (2.0 MiB)",
+        ]
+    );
+}
+
+#[test]
+fn a_line_fits_79_columns_and_an_object_says_the_same() {
+    let mut state = State::default();
+    for second in 0..20 {
+        let busy = Sample {
+            second,
+            user_mb: 12_345 * second,
+            log_mb: 23_456 * second,
+            moved_mb: 11_111 * second,
+            metadata_mb: 1_111 * second,
+            used_mb: 100 + second,
+            requests: 1000 * second,
+        };
+        state.add(tick(&busy)).unwrap();
+    }
+    let line = crate::line::line(&state);
+    assert!(line.chars().count() <= 79, "{line}");
+    assert!(crate::line::HEADING.lines().all(|line| line.len() <= 80));
+}

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Makes a Debian package of firn: scripts/package.sh [BINARY]. The package appears in target/debian.
+#
+# BINARY is the program to pack (default: target/release/firn, built first). Needs dpkg-deb, strip and gzip; no root.
+# scripts/package-test.sh installs the package, uses it and purges it.
+set -eu
+cd "$(dirname "$0")/.."
+umask 022
+
+binary=${1:-}
+if [ -z "$binary" ]; then
+    cargo build --release -p firnfs-cli
+    binary=target/release/firn
+fi
+version=$("$binary" --version | cut -d ' ' -f 2)
+architecture=$(dpkg --print-architecture)
+# The time of the last commit, so that the same commit makes the same package.
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || date +%s)}"
+export SOURCE_DATE_EPOCH
+name=firnfs_${version}_$architecture
+root=target/debian/$name
+rm -rf "$root"
+mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib/systemd/system" "$root/etc/firnfs" \
+    "$root/usr/share/man/man1" "$root/usr/share/man/man8" "$root/usr/share/doc/firnfs/examples" \
+    "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
+    "$root/usr/share/fish/vendor_completions.d"
+
+strip -o "$root/usr/bin/firn" "$binary"
+for helper in mount.firnfs mkfs.firnfs fsck.firnfs; do
+    ln -s ../bin/firn "$root/usr/sbin/$helper"
+done
+"$root/usr/bin/firn" man "$root/usr/share/man/man1" >/dev/null
+gzip -9n "$root"/usr/share/man/man1/*.1
+for command in mount mkfs fsck; do
+    ln -s "../man1/firn-$command.1.gz" "$root/usr/share/man/man8/$command.firnfs.8.gz"
+done
+"$root/usr/bin/firn" completions bash >"$root/usr/share/bash-completion/completions/firn"
+"$root/usr/bin/firn" completions zsh >"$root/usr/share/zsh/vendor-completions/_firn"
+"$root/usr/bin/firn" completions fish >"$root/usr/share/fish/vendor_completions.d/firn.fish"
+install -m 644 contrib/systemd/firn@.service "$root/usr/lib/systemd/system/"
+install -m 644 contrib/systemd/README.md "$root/usr/share/doc/firnfs/README.systemd.md"
+install -m 644 contrib/systemd/srv-data.mount contrib/libblkid/firnfs.patch examples/monitoring/* \
+    "$root/usr/share/doc/firnfs/examples/"
+install -m 644 contrib/debian/copyright "$root/usr/share/doc/firnfs/"
+gzip -9nc CHANGELOG.md >"$root/usr/share/doc/firnfs/changelog.gz"
+
+# The newest version of a symbol of the C library that the program uses.
+glibc=$(objdump -T "$root/usr/bin/firn" | grep -o 'GLIBC_[0-9.]*' | cut -d _ -f 2 | sort -Vu | tail -n 1)
+sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@GLIBC@/$glibc/" \
+    -e "s/@KIB@/$(du -sk "$root/usr" | cut -f 1)/" contrib/debian/control >"$root/DEBIAN/control"
+install -m 755 contrib/debian/postinst contrib/debian/postrm "$root/DEBIAN/"
+dpkg-deb --root-owner-group -Zxz --build "$root" "target/debian/$name.deb" >/dev/null
+echo "target/debian/$name.deb"
