@@ -1,6 +1,7 @@
 //! `firn bench`: workloads on mounted directories (`mounted`), or `firn bench micro`, whose setup is here: it shows progress, prints and
 //! keeps the report.
 
+mod floor;
 mod mounted;
 
 use crate::args::size;
@@ -41,6 +42,10 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Time small tasks on firnfs and on other file systems, in interleaved rounds
     Micro(MicroArgs),
+    /// Time requests to a FUSE daemon with nothing behind it: this machine's floor
+    Floor(floor::FloorArgs),
+    #[command(hide = true)]
+    FloorClient(floor::ClientArgs),
 }
 
 /// Arguments of `firn bench micro`.
@@ -127,7 +132,12 @@ impl From<ScenarioArg> for Scenario {
 /// # Errors
 /// If the setup or a measurement fails.
 pub fn run(args: BenchArgs, output: &mut Output) -> Done {
-    let Some(BenchCommand::Micro(args)) = args.command else { return mounted::run(&args.mounted, output) };
+    let args = match args.command {
+        None => return mounted::run(&args.mounted, output),
+        Some(BenchCommand::Floor(args)) => return floor::run(&args, output),
+        Some(BenchCommand::FloorClient(args)) => return floor::client(&args),
+        Some(BenchCommand::Micro(args)) => args,
+    };
     let stop = Stop::default();
     interrupt::sets(&stop.flag())?;
     let report = micro(&args, stop).map_err(failed)?;

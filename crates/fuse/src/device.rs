@@ -9,7 +9,7 @@
 use crate::adapter::{Handler, MAX_WRITE_BYTES, Notifier, Verdict};
 use crate::lead::{Lead, about_to_block};
 use crate::wakeful::{PAUSE, Wakeful};
-use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, opcode};
+use crate::wire::abi::{NOTIFY_INVAL_INODE, NotifyInvalInode, OutHeader, init, opcode};
 use crate::wire::{Operation, Reply, Request};
 use firnfs_format::InodeNo;
 use parking_lot::Mutex;
@@ -75,19 +75,21 @@ impl DeviceTransport {
         &self.fd
     }
 
-    /// Answers INIT. The mount works once this has returned.
+    /// Answers INIT. The mount works once this has returned: true if the kernel agreed on io_uring, false if requests come through
+    /// this transport. `offers_uring`: queues are ready, which must be served as soon as the kernel has agreed.
     ///
     /// # Errors
     /// The kernel's protocol is unusable, or the mount is gone.
-    pub fn handshake(&self, handler: &dyn Handler) -> Result<(), TransportError> {
+    pub fn handshake(&self, handler: &dyn Handler, offers_uring: bool) -> Result<bool, TransportError> {
         let mut worker = Worker::new(self, handler);
+        worker.offers_uring = offers_uring;
         loop {
             let Some(len) = worker.next_message()? else {
                 return Err(TransportError::Handshake(Errno::NODEV));
             };
             match worker.answer(len)? {
                 // A kernel of a newer major asks again with ours.
-                Answered::Init(Ok(done)) if done => return Ok(()),
+                Answered::Init(Ok(done)) if done => return Ok(worker.has_agreed_on_uring),
                 Answered::Init(Err(errno)) => return Err(TransportError::Handshake(errno)),
                 _ => {}
             }
@@ -228,6 +230,8 @@ struct Worker<'a> {
     handler: &'a dyn Handler,
     request: Vec<u8>,
     reply: Reply,
+    offers_uring: bool,
+    has_agreed_on_uring: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -237,6 +241,8 @@ impl<'a> Worker<'a> {
             handler,
             request: vec![0; MAX_WRITE_BYTES as usize + REQUEST_EXTRA_BYTES],
             reply: Reply::new(MAX_WRITE_BYTES as usize),
+            offers_uring: false,
+            has_agreed_on_uring: false,
         }
     }
 
@@ -275,6 +281,10 @@ impl<'a> Worker<'a> {
         self.reply.clear();
         let verdict = self.handler.handle(&request, &mut self.reply);
         let unique = request.header.unique;
+        if let Operation::Init { flags, .. } = request.operation {
+            let is_possible = self.offers_uring && flags & init::OVER_IO_URING != 0;
+            self.has_agreed_on_uring = is_possible && self.reply.agree_on(init::OVER_IO_URING);
+        }
         match verdict {
             Verdict::Answer | Verdict::Last => self.send(unique, None),
             Verdict::Error(errno) => self.send(unique, Some(errno)),

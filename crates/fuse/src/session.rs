@@ -5,14 +5,13 @@
 //! background work is done; the volume is closed and dropped, its device lock with it; clients that wait for the release
 //! are told; `serve` returns.
 
-use crate::adapter::{Adapter, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
+use crate::adapter::{Adapter, Handler, MAX_WRITE_BYTES, PROBE_NAME, Settings, never_waits_at_its_end};
 use crate::control::{ErrorKind, OpError, Registry, Server};
 use crate::counters::RequestCount;
 use crate::device::{DeviceTransport, TransportError};
 use crate::mount::{self, MountError, MountRequest, table};
 use crate::record::{self, RecordError, RecordPlan};
 use crate::uring::UringTransport;
-use crate::wire::abi::init;
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::store::Scope;
@@ -166,8 +165,13 @@ impl<S: Engine + 'static> Session<S> {
         request: MountRequest,
         config: SessionConfig,
     ) -> Result<Self, SessionError> {
+        let choice = match config.transport {
+            // Its operations wait for the device at their end: a queue's thread could do none of them.
+            TransportChoice::Auto if !never_waits_at_its_end(adapter.volume()) => TransportChoice::Dev,
+            choice => choice,
+        };
         let transport = DeviceTransport::new(mount::mount(&request)?);
-        let uring = begin(&adapter, &transport, config.transport).inspect_err(|_| {
+        let uring = begin(&*adapter, &transport, choice).inspect_err(|_| {
             let _gone_already = mount::unmount(&request.mountpoint, true);
         })?;
         adapter.set_notifier(Arc::new(transport.clone()));
@@ -305,32 +309,28 @@ impl<S: Engine + 'static> Session<S> {
 }
 
 /// Makes the queues over io_uring, if they are wanted, and answers INIT. Returns the queues if the kernel agreed on them.
-fn begin<S: Engine>(
-    adapter: &Adapter<S>,
+///
+/// # Errors
+/// The handshake failed, or io_uring was asked for and cannot be had.
+pub(crate) fn begin(
+    handler: &dyn Handler,
     transport: &DeviceTransport,
     choice: TransportChoice,
 ) -> Result<Option<UringTransport>, TransportError> {
-    let is_tried = match choice {
-        TransportChoice::Auto => never_waits_at_its_end(adapter.volume()),
-        TransportChoice::Uring => true,
-        TransportChoice::Dev => false,
-    };
     let is_needed = choice == TransportChoice::Uring;
     // Before INIT: once io_uring is agreed on, the kernel waits for its queues.
-    let uring = match is_tried.then(|| UringTransport::new(transport.fd())) {
-        Some(Err(error)) if is_needed => return Err(TransportError::Ring(error)),
-        Some(Err(error)) => {
-            tracing::debug!("no io_uring: {error}");
-            None
-        }
-        Some(Ok(uring)) => Some(uring),
-        None => None,
+    let uring = match choice {
+        TransportChoice::Dev => None,
+        TransportChoice::Auto | TransportChoice::Uring => match UringTransport::new(transport.fd()) {
+            Err(error) if is_needed => return Err(TransportError::Ring(error)),
+            Err(error) => {
+                tracing::debug!("no io_uring: {error}");
+                None
+            }
+            Ok(uring) => Some(uring),
+        },
     };
-    if uring.is_some() {
-        adapter.offer_uring();
-    }
-    transport.handshake(adapter)?;
-    let is_agreed = adapter.agreed().is_some_and(|agreed| agreed.flags & init::OVER_IO_URING != 0);
+    let is_agreed = transport.handshake(handler, uring.is_some())?;
     if is_needed && !is_agreed {
         return Err(TransportError::NoRing);
     }

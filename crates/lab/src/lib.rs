@@ -5,6 +5,8 @@
 //!
 //! [`mounted`] runs the papers' workloads on mounted directories (`firn bench DIR...`).
 //!
+//! [`floor`] measures what FUSE itself costs (`firn bench floor`).
+//!
 //! [`hardware`] runs the file system on simulated machines and disks of the papers' time.
 //!
 //! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
@@ -14,6 +16,7 @@ pub mod calendar;
 pub mod cleaning;
 pub mod coalescing;
 pub mod error;
+pub mod floor;
 pub mod hardware;
 pub mod micro;
 pub mod mounted;

@@ -10,7 +10,6 @@ use crate::wire::abi::{self, init};
 use crate::wire::{Reply, abi::InitOut};
 use firnfs::engine::Engine;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering;
 
 /// Largest WRITE and READ, in bytes. Larger ones are no faster, but take memory in every worker.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
@@ -53,9 +52,8 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    fn with_kernel(minor: u32, offered: u64, settings: Settings, over_uring: bool) -> Self {
-        let chosen = [(settings.writeback_cache, init::WRITEBACK_CACHE), (over_uring, init::OVER_IO_URING)];
-        let extra: u64 = chosen.iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, flag)| flag).sum();
+    pub(crate) fn with_kernel(minor: u32, offered: u64, settings: Settings) -> Self {
+        let extra = if settings.writeback_cache { init::WRITEBACK_CACHE } else { 0 };
         let flags = offered & (WANTED | extra);
         Self {
             kernel_minor: minor,
@@ -75,32 +73,8 @@ impl<S: Engine> Adapter<S> {
         offered: u64,
         reply: &mut Reply,
     ) -> Handled {
-        if major > abi::MAJOR {
-            // The kernel then tries again with our major.
-            reply.put(&InitOut { major: abi::MAJOR, minor: abi::MINOR, ..Default::default() });
-            return Ok(());
-        }
-        if major < abi::MAJOR || minor < abi::OLDEST_MINOR {
-            tracing::error!("the kernel speaks FUSE {major}.{minor}; 7.{} is needed", abi::OLDEST_MINOR);
-            return Err(Errno::PROTO);
-        }
-        let agreed =
-            Agreed::with_kernel(minor, offered, self.settings, self.over_uring.load(Ordering::Relaxed));
-        let agreed = *self.agreed.get_or_init(|| agreed);
-        reply.put(&InitOut {
-            major: abi::MAJOR,
-            minor: abi::MINOR.min(minor),
-            max_readahead: max_readahead.max(MAX_WRITE_BYTES),
-            flags: agreed.flags as u32,
-            flags2: (agreed.flags >> 32) as u32,
-            max_background: MAX_BACKGROUND,
-            congestion_threshold: MAX_BACKGROUND / 4 * 3,
-            max_write: MAX_WRITE_BYTES,
-            time_gran: 1,
-            max_pages: (MAX_WRITE_BYTES / PAGE_BYTES) as u16,
-            ..Default::default()
-        });
-        Ok(())
+        let agree = || *self.agreed.get_or_init(|| Agreed::with_kernel(minor, offered, self.settings));
+        answer_init((major, minor), max_readahead, agree, reply)
     }
 
     /// OPEN and OPENDIR: after one ENOSYS, the kernel opens by itself, and sends no RELEASE either. It then keeps cached pages
@@ -127,6 +101,39 @@ impl<S: Engine> Adapter<S> {
     }
 }
 
+/// Answers INIT; `agree` is called if the kernel's protocol can be spoken.
+pub(crate) fn answer_init(
+    (major, minor): (u32, u32),
+    max_readahead: u32,
+    agree: impl FnOnce() -> Agreed,
+    reply: &mut Reply,
+) -> Handled {
+    if major > abi::MAJOR {
+        // The kernel then tries again with our major.
+        reply.put(&InitOut { major: abi::MAJOR, minor: abi::MINOR, ..Default::default() });
+        return Ok(());
+    }
+    if major < abi::MAJOR || minor < abi::OLDEST_MINOR {
+        tracing::error!("the kernel speaks FUSE {major}.{minor}; 7.{} is needed", abi::OLDEST_MINOR);
+        return Err(Errno::PROTO);
+    }
+    let agreed = agree();
+    reply.put(&InitOut {
+        major: abi::MAJOR,
+        minor: abi::MINOR.min(minor),
+        max_readahead: max_readahead.max(MAX_WRITE_BYTES),
+        flags: agreed.flags as u32,
+        flags2: (agreed.flags >> 32) as u32,
+        max_background: MAX_BACKGROUND,
+        congestion_threshold: MAX_BACKGROUND / 4 * 3,
+        max_write: MAX_WRITE_BYTES,
+        time_gran: 1,
+        max_pages: (MAX_WRITE_BYTES / PAGE_BYTES) as u16,
+        ..Default::default()
+    });
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,29 +143,25 @@ mod tests {
     #[test]
     fn nothing_is_taken_that_the_kernel_does_not_offer() {
         let offered = init::ASYNC_READ | init::NO_OPEN_SUPPORT;
-        let agreed = Agreed::with_kernel(31, offered, WRITEBACK, false);
+        let agreed = Agreed::with_kernel(31, offered, WRITEBACK);
         assert_eq!(agreed.flags, init::ASYNC_READ);
         assert!(agreed.no_open && !agreed.no_opendir && !agreed.setxattr_ext);
     }
 
     #[test]
     fn the_writeback_cache_is_taken_only_when_asked_for() {
-        assert_eq!(
-            Agreed::with_kernel(45, u64::MAX, Settings::default(), false).flags & init::WRITEBACK_CACHE,
-            0
-        );
-        assert_ne!(Agreed::with_kernel(45, u64::MAX, WRITEBACK, false).flags & init::WRITEBACK_CACHE, 0);
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::WRITEBACK_CACHE, 0);
+        assert_ne!(Agreed::with_kernel(45, u64::MAX, WRITEBACK).flags & init::WRITEBACK_CACHE, 0);
     }
 
     #[test]
     fn asynchronous_direct_io_is_never_requested() {
-        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default(), false).flags & init::ASYNC_DIO, 0);
+        assert_eq!(Agreed::with_kernel(45, u64::MAX, Settings::default()).flags & init::ASYNC_DIO, 0);
     }
 
     #[test]
     fn opens_reach_the_daemon_if_access_times_must_be_exact() {
-        let agreed =
-            Agreed::with_kernel(45, u64::MAX, Settings { exact_atime: true, ..Settings::default() }, false);
+        let agreed = Agreed::with_kernel(45, u64::MAX, Settings { exact_atime: true, ..Settings::default() });
         assert!(!agreed.no_open && !agreed.no_opendir);
     }
 }

@@ -18,6 +18,7 @@ mod names;
 mod probe;
 mod set_id;
 
+pub(crate) use handshake::answer_init;
 pub use handshake::{Agreed, MAX_WRITE_BYTES};
 pub use probe::PROBE_NAME;
 pub(crate) use probe::PROBE_NODE;
@@ -33,7 +34,7 @@ use firnfs_format::InodeNo;
 use firnfs_volume::{Volume, never_waiting};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -91,7 +92,6 @@ pub struct Adapter<S: Engine> {
     probing: AtomicBool,
     closed: Mutex<Option<Result<(), FsError>>>,
     counters: Counters,
-    over_uring: AtomicBool,
     /// No operation waits once it has made its changes.
     never_waits_at_its_end: bool,
     recorder: Recorder,
@@ -116,7 +116,6 @@ impl<S: Engine> Adapter<S> {
             probing: AtomicBool::new(false),
             closed: Mutex::new(None),
             counters: Counters::default(),
-            over_uring: AtomicBool::new(false),
             never_waits_at_its_end,
             recorder: Recorder::default(),
         }
@@ -132,11 +131,6 @@ impl<S: Engine> Adapter<S> {
     #[must_use]
     pub fn agreed(&self) -> Option<&Agreed> {
         self.agreed.get()
-    }
-
-    /// Call this before the handshake: queues over io_uring are ready, to be agreed on if the kernel offers them.
-    pub(crate) fn offer_uring(&self) {
-        self.over_uring.store(true, Ordering::Relaxed);
     }
 
     /// Requests so far.

@@ -6,7 +6,7 @@
 use super::abi;
 use firnfs::inode::Kind;
 use firnfs::vfs::Attr;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Seconds that names and attributes stay valid in the kernel: for ever, since nobody else changes the volume.
 /// (Not `u64::MAX`: the kernel adds it to its clock.)
@@ -59,6 +59,17 @@ impl Reply {
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.buf[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
+    }
+
+    /// Adds a flag to an answer to INIT; false if the reply is none, or has no room for that flag.
+    pub fn agree_on(&mut self, flag: u64) -> bool {
+        let Ok((init, _)) = abi::InitOut::mut_from_prefix(&mut self.buf[..self.len]) else { return false };
+        if u64::from(init.flags) & abi::init::INIT_EXT == 0 {
+            return false;
+        }
+        init.flags |= flag as u32;
+        init.flags2 |= (flag >> 32) as u32;
+        true
     }
 
     /// Appends a struct.
