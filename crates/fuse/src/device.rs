@@ -128,6 +128,37 @@ impl DeviceTransport {
     }
 }
 
+impl DeviceTransport {
+    /// Serves what still comes through this transport while another one serves the mount, until the file system is unmounted or
+    /// `stop` becomes readable.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub(crate) fn serve_beside(&self, handler: &dyn Handler, stop: &OwnedFd) -> Result<(), TransportError> {
+        // A request that poll(2) has announced can be gone again: nothing may wait in read(2).
+        rustix::io::ioctl_fionbio(self.fd.as_fd(), true).map_err(TransportError::Read)?;
+        let mut worker = Worker::new(self, handler);
+        loop {
+            let mut fds = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(TransportError::Read(errno)),
+            }
+            if fds[1].revents().contains(PollFlags::IN) {
+                return Ok(());
+            }
+            let len = match worker.try_message()? {
+                Message::Of(len) => len,
+                Message::None => continue,
+                Message::End => return Ok(()),
+            };
+            if matches!(worker.answer(len)?, Answered::Last) {
+                return Ok(());
+            }
+        }
+    }
+}
+
 /// The workers of one mount.
 struct Pool<'a> {
     transport: &'a DeviceTransport,
@@ -215,6 +246,15 @@ impl Notifier for DeviceTransport {
     }
 }
 
+/// What was read.
+enum Message {
+    /// A message of that length.
+    Of(usize),
+    None,
+    /// There will be no more.
+    End,
+}
+
 /// What a worker did with a message.
 enum Answered {
     /// It was INIT: done (true), to be repeated (false), or refused.
@@ -262,16 +302,25 @@ impl<'a> Worker<'a> {
     /// Waits for a message and returns its length, or `None` after an unmount.
     fn next_message(&mut self) -> Result<Option<usize>, TransportError> {
         loop {
-            match rustix::io::read(self.fd, &mut self.request[..]) {
-                // Other message transports end this way; /dev/fuse itself never does.
-                Ok(0) => return Ok(None),
-                Ok(len) => return Ok(Some(len)),
-                // ENOENT: the request was interrupted before it was read.
-                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-                // ECONNABORTED: aborted through /sys/fs/fuse/connections.
-                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
-                Err(errno) => return Err(TransportError::Read(errno)),
+            match self.try_message()? {
+                Message::Of(len) => return Ok(Some(len)),
+                Message::None => {}
+                Message::End => return Ok(None),
             }
+        }
+    }
+
+    /// Reads once.
+    fn try_message(&mut self) -> Result<Message, TransportError> {
+        match rustix::io::read(self.fd, &mut self.request[..]) {
+            // Other message transports end this way; /dev/fuse itself never does.
+            Ok(0) => Ok(Message::End),
+            Ok(len) => Ok(Message::Of(len)),
+            // ENOENT: the request was interrupted before it was read.
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => Ok(Message::None),
+            // ECONNABORTED: aborted through /sys/fs/fuse/connections.
+            Err(Errno::NODEV | Errno::CONNABORTED) => Ok(Message::End),
+            Err(errno) => Err(TransportError::Read(errno)),
         }
     }
 

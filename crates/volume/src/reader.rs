@@ -94,6 +94,7 @@ impl Reader {
     }
 
     fn about_to_block(&self) {
+        debug_assert_eq!(never_waiting::ask(), Ok(()), "a thread that may not wait is about to");
         if let Some(hook) = self.before_blocking.get() {
             hook();
         }

@@ -12,6 +12,7 @@ mod operations;
 mod options;
 mod release;
 mod remount;
+mod switch;
 mod tags;
 
 pub use helper::command_line;
@@ -33,6 +34,12 @@ use std::sync::Arc;
 /// # Errors
 /// The command line is invalid, the volume cannot be opened, or it cannot be mounted there.
 pub fn mount(args: &MountArgs) -> Done {
+    if args.enables_uring() {
+        switch::enable_uring()?;
+        if !args.has_paths() {
+            return Ok(());
+        }
+    }
     let plan = args.resolve()?;
     if plan.mount_options.remount {
         return remount::remount(args, &plan);

@@ -62,7 +62,7 @@ a placement that wants more uses those. What it has learned is lost at the unmou
 )]
 pub struct MountArgs {
     /// An image file or block device (also LABEL=NAME or UUID=ID), and the directory to mount it on
-    #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required = true)]
+    #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required_unless_present = "enable_uring")]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
@@ -86,6 +86,9 @@ pub struct MountArgs {
     /// Threads that answer the kernel [default: processors + 1]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Switch on FUSE over io_uring in the kernel until the next boot (root, Linux 6.14 or later); alone, or before a mount
+    #[arg(long)]
+    enable_uring: bool,
     /// How requests come from the kernel: uring (a queue for each processor, Linux 6.14 and later if switched on), dev
     /// (/dev/fuse), or auto: uring where there is one [default: auto]
     #[arg(long, value_name = "WORD")]
@@ -254,6 +257,16 @@ impl MountArgs {
             plan.set_transport(word)?;
         }
         Ok(plan)
+    }
+
+    /// Whether the kernel's parameter is to be switched on.
+    pub fn enables_uring(&self) -> bool {
+        self.enable_uring
+    }
+
+    /// Whether something is to be mounted.
+    pub fn has_paths(&self) -> bool {
+        !self.paths.is_empty()
     }
 
     /// The given options as words of `-o`: those that all file systems share, and those of firnfs itself.

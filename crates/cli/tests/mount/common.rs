@@ -73,6 +73,15 @@ pub fn firn_ok(words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The single line that a failed command prints.
+pub fn complaint(words: &[&str]) -> String {
+    let output = firn(words);
+    assert!(!output.status.success(), "{words:?} succeeded");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
+}
+
 /// Runs `firn`, asserts success and that its JSON is as documented.
 pub fn firn_json(words: &[&str]) -> serde_json::Value {
     crate::schema::parse(&firn_ok(words))

@@ -5,7 +5,9 @@ use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::vfs::AtimeMode;
 use firnfs_device::{Clock, Device, MemDevice, SparseImage, SystemClock};
 use firnfs_format::TimeNs;
-use firnfs_fuse::{MountOptions, MountRequest, Session, SessionConfig, SessionError, Settings, mount};
+use firnfs_fuse::{
+    MountOptions, MountRequest, Session, SessionConfig, SessionError, Settings, TransportChoice, mount,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;

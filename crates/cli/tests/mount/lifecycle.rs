@@ -1,23 +1,14 @@
 //! Mounting, serving and unmounting: daemons that are asked to end, daemons that die, and mounts that are refused.
 
 use crate::common::{
-    Kind, Mount, can_mount, eventually, firn, firn_json, firn_ok, is_root, kernel_caches_stay, pattern,
-    shell, write_synced,
+    Kind, Mount, can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, kernel_caches_stay,
+    pattern, shell, write_synced,
 };
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// The single line that a failed command prints.
-fn complaint(words: &[&str]) -> String {
-    let output = firn(words);
-    assert!(!output.status.success(), "{words:?} succeeded");
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    stderr
-}
 
 #[test]
 fn what_was_synced_survives_a_killed_daemon_and_the_dead_mount_is_cleared() {

@@ -26,5 +26,6 @@ mod resize;
 mod schema;
 mod scrub;
 mod traces;
+mod transports;
 mod tune;
 mod watch;

@@ -5,7 +5,7 @@
 //! the caller and the daemon take turns on one processor, and no other one has to be woken, which takes longer than most
 //! requests (docs/bench/limits.md). That thread only does what needs no waiting ([`Handler::try_handle`]); the rest goes to a
 //! pool. FORGET and INTERRUPT still come through `/dev/fuse`, where [`DeviceTransport`] serves them, and it also
-//! learns of the unmount.
+//! learns of the unmount. A queue that cannot be served ends the mount with an error; without it, callers would wait for ever.
 //!
 //! Parts: `ring` (the queue and its io_uring), `slot` (a request and its answer in memory), `pool`.
 
@@ -20,10 +20,13 @@ use crate::wire::Reply;
 use parking_lot::Mutex;
 use pool::{Pool, Waiting};
 use ring::{Arrived, QueueRing, Waker};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use slot::{Answered, Slot};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 
 /// Where the kernel lists the processors that it may ever have.
@@ -45,6 +48,10 @@ struct Shared<'a> {
     queues: Vec<Mailbox>,
     wakeful: Wakeful,
     outcome: Mutex<Result<(), TransportError>>,
+    /// A queue cannot be served any more: everything ends.
+    is_over: AtomicBool,
+    /// Readable then.
+    over: OwnedFd,
 }
 
 /// Slots with answers that the pool gives back to a queue.
@@ -76,6 +83,8 @@ impl UringTransport {
             queues,
             wakeful: Wakeful::default(),
             outcome: Mutex::new(Ok(())),
+            is_over: AtomicBool::new(false),
+            over: eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| TransportError::Ring(errno.into()))?,
         };
         let shared = &shared;
         let work = &|waiting: Waiting| shared.carry_out(waiting);
@@ -85,39 +94,55 @@ impl UringTransport {
                 .into_iter()
                 .enumerate()
                 .map(|(number, ring)| {
-                    let body = move || shared.serve_queue(scope, number, ring, work);
-                    std::thread::Builder::new().name(format!("firn-fuse/{number}")).spawn_scoped(scope, body)
+                    let body = move || shared.serve_queue_to_its_end(scope, number, ring, work);
+                    let name = format!("firn-fuse/{number}");
+                    let started = std::thread::Builder::new().name(name).spawn_scoped(scope, body);
+                    started.map_err(|error| shared.end_all(TransportError::Thread(error)))
                 })
                 .collect();
-            let served = device.serve(handler, 1);
-            for thread in threads {
-                match thread.map(std::thread::ScopedJoinHandle::join) {
-                    Ok(Ok(())) => {}
-                    Ok(Err(_)) => shared.failed(TransportError::Panicked),
-                    Err(error) => shared.failed(TransportError::Thread(error)),
+            let served = device.serve_beside(handler, &shared.over);
+            for thread in threads.into_iter().flatten() {
+                if thread.join().is_err() {
+                    shared.failed(TransportError::Panicked);
                 }
             }
             shared.pool.close();
             served
         });
-        served.and(std::mem::replace(&mut *shared.outcome.lock(), Ok(())))
+        std::mem::replace(&mut *shared.outcome.lock(), Ok(())).and(served)
     }
 }
 
 impl Shared<'_> {
+    /// If the queue fails, so does the whole mount: the kernel would wait for its answers.
+    fn serve_queue_to_its_end<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        number: usize,
+        ring: QueueRing,
+        work: &'scope (dyn Fn(Waiting) + Sync),
+    ) {
+        let serve = AssertUnwindSafe(|| self.serve_queue(scope, number, ring, work));
+        match catch_unwind(serve) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.end_all(TransportError::Ring(error)),
+            Err(_panic) => self.end_all(TransportError::Panicked),
+        }
+    }
+
     fn serve_queue<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         number: usize,
         mut ring: QueueRing,
         work: &'scope (dyn Fn(Waiting) + Sync),
-    ) {
+    ) -> std::io::Result<()> {
         pin_to(number);
         let mut small = Reply::new(SMALL_BYTES);
         let mut arrived = Vec::new();
-        let mut outcome = ring.register();
-        while outcome.is_ok() && !ring.has_ended() {
-            outcome = ring.wait(&mut arrived, self.wakeful.is_held().then_some(PAUSE));
+        ring.register()?;
+        while !ring.has_ended() && !self.is_over.load(Ordering::SeqCst) {
+            ring.wait(&mut arrived, self.wakeful.is_held().then_some(PAUSE))?;
             if arrived.is_empty() {
                 self.wakeful.rest();
             }
@@ -141,9 +166,7 @@ impl Shared<'_> {
                 }
             }
         }
-        if let Err(error) = outcome {
-            self.failed(TransportError::Ring(error));
-        }
+        Ok(())
     }
 
     /// On a thread of the pool.
@@ -162,6 +185,15 @@ impl Shared<'_> {
             self.failed(TransportError::Panicked);
         }
         answered != Answered::No
+    }
+
+    /// Has all threads end. The connection is aborted when the descriptor of `/dev/fuse` is closed.
+    fn end_all(&self, error: TransportError) {
+        self.failed(error);
+        self.is_over.store(true, Ordering::SeqCst);
+        // It can fail only if it was called 2^64 times.
+        let _counted = rustix::io::write(&self.over, &1_u64.to_ne_bytes());
+        self.queues.iter().for_each(|queue| queue.waker.wake());
     }
 
     fn failed(&self, error: TransportError) {

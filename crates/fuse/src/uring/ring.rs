@@ -2,7 +2,7 @@
 //!
 //! The kernel knows each [`Slot`] by the addresses of its two buffers, which it fills with a request at any moment between the
 //! slot's registration (or the commit of its last answer) and the completion that says so. During that time the ring owns the
-//! slot and does not lend it. The buffers lie on the heap and never move; if a ring ends while the kernel has slots, they leak.
+//! slot and does not lend it. The buffers lie on the heap and never move; if a ring ends while the kernel has slots, their memory leaks.
 
 #![allow(
     unsafe_code,
@@ -67,7 +67,7 @@ impl Waker {
 
 /// See the module's head.
 pub(super) struct QueueRing {
-    uring: Option<IoUring<Entry128, cqueue::Entry>>,
+    uring: IoUring<Entry128, cqueue::Entry>,
     slots: Vec<Place>,
     number: u16,
     /// Keeps the connection open as long as the kernel has slots.
@@ -89,7 +89,7 @@ impl QueueRing {
             .build(slots as u32 + 1)?;
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let slots = (0..slots).map(|_| Place::Here(Slot::new(payload_bytes))).collect();
-        Ok(Self { uring: Some(uring), slots, number, fuse, waker: Arc::new(Waker(event)) })
+        Ok(Self { uring, slots, number, fuse, waker: Arc::new(Waker(event)) })
     }
 
     /// For other threads.
@@ -102,9 +102,7 @@ impl QueueRing {
     /// # Errors
     /// The kernel does not take the submissions.
     pub fn register(&mut self) -> io::Result<()> {
-        if let Some(uring) = &self.uring {
-            uring.submitter().register_enable_rings()?;
-        }
+        self.uring.submitter().register_enable_rings()?;
         self.watch_waker();
         let mut buffers: Vec<[u64; 4]> = Vec::with_capacity(self.slots.len());
         for at in 0..self.slots.len() {
@@ -125,7 +123,7 @@ impl QueueRing {
             self.push(entry, at as u64);
         }
         // The kernel reads the lists during this call.
-        self.uring.as_ref().map_or(Ok(0), IoUring::submit).map(drop)
+        self.uring.submit().map(drop)
     }
 
     /// The slot of a request that has arrived.
@@ -161,12 +159,12 @@ impl QueueRing {
         arrived.clear();
         let until = longest.map(|longest| types::Timespec::new().nsec(longest.subsec_nanos()));
         while arrived.is_empty() {
-            let waited = self.uring.as_ref().map_or(Ok(0), |uring| match &until {
-                None => uring.submit_and_wait(1),
+            let waited = match &until {
+                None => self.uring.submit_and_wait(1),
                 Some(until) => {
-                    uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(until))
+                    self.uring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(until))
                 }
-            });
+            };
             match waited {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -174,7 +172,7 @@ impl QueueRing {
                 Err(e) => return Err(e),
             }
             let mut must_watch = false;
-            for entry in self.uring.iter_mut().flat_map(IoUring::completion) {
+            for entry in self.uring.completion() {
                 if entry.user_data() == WAKE {
                     self.waker.reset();
                     must_watch |= !cqueue::more(entry.flags());
@@ -185,13 +183,11 @@ impl QueueRing {
                 let Some(place) = self.slots.get_mut(at) else { continue };
                 let Place::Kernel(slot) = std::mem::replace(place, Place::Gone) else { continue };
                 if entry.result() < 0 {
-                    // ENOTCONN: unmounted.
-                    if entry.result() != -Errno::NOTCONN.raw_os_error() {
-                        tracing::warn!(
-                            "queue {}: the kernel refused a slot: {}",
-                            self.number,
-                            entry.result()
-                        );
+                    let why = io::Error::from_raw_os_error(-entry.result());
+                    // Unmounted, or aborted.
+                    if Errno::from_io_error(&why) != Some(Errno::NOTCONN) {
+                        tracing::error!("queue {}: the kernel refuses a slot: {why}", self.number);
+                        return Err(why);
                     }
                     arrived.push(Arrived::Gone);
                 } else {
@@ -222,11 +218,10 @@ impl QueueRing {
 
     fn push(&mut self, mut entry: Entry128, user_data: u64) {
         io_uring::squeue::EntryMarker::set_user_data(&mut entry, user_data);
-        let Some(uring) = &mut self.uring else { return };
         // SAFETY: the descriptors are open as long as `fuse` and `waker` are. The memory that a registration names belongs to
         // a slot in `Place::Kernel`: it does not move, has the length that was given, and nobody touches it before the
         // completion; if that never comes, it leaks (see `drop`).
-        let pushed = unsafe { uring.submission().push(&entry) };
+        let pushed = unsafe { self.uring.submission().push(&entry) };
         pushed.expect("the submission queue has a place for each slot and the waker");
     }
 }
@@ -235,7 +230,6 @@ impl Drop for QueueRing {
     fn drop(&mut self) {
         let is_used = self.slots.iter().any(|place| matches!(place, Place::Kernel(_)));
         if is_used {
-            std::mem::forget(self.uring.take());
             std::mem::forget(std::mem::take(&mut self.slots));
         }
     }

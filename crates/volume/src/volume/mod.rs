@@ -11,6 +11,7 @@ mod waiting;
 pub use freeze::Freeze;
 pub use promise::BackgroundPromise;
 
+use crate::never_waiting;
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
@@ -118,6 +119,7 @@ impl<S: Engine> Volume<S> {
     }
 
     fn about_to_block(&self) {
+        debug_assert_eq!(never_waiting::ask(), Ok(()), "a thread that may not wait is about to");
         if let Some(hook) = self.before_blocking.get() {
             hook();
         }
@@ -192,9 +194,11 @@ impl<S: Engine> Volume<S> {
                     patience.seen = self.seen();
                     let is_held = matches!(stop, Stop::Room) && core.take_held();
                     drop(core);
-                    match is_held {
-                        true => self.wait_for_thaw(),
-                        false => self.overcome(stop, patience)?,
+                    if is_held {
+                        never_waiting::ask()?;
+                        self.wait_for_thaw();
+                    } else {
+                        self.overcome(stop, patience)?;
                     }
                 }
             }

@@ -1,0 +1,252 @@
+//! Both ways to the kernel, `/dev/fuse` and io_uring: the same results, and an end for everybody who waits.
+
+use crate::common::{Kind, Mount, can_mount, complaint, eventually, firn, firn_ok, is_root, pattern, shell};
+use rustix::process::{Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// True if mounts can use io_uring here; switches it on if it can. Prints a message if not.
+fn has_uring() -> bool {
+    if !can_mount() || !is_root() {
+        return false;
+    }
+    let is_on = firn(&["mount", "--enable-uring"]).status.success();
+    if !is_on {
+        eprintln!(
+            "SKIPPED: NOT TESTED: this kernel has no FUSE over io_uring, or does not let it be switched on"
+        );
+    }
+    is_on
+}
+
+fn mount(kind: Kind, transport: &str) -> Mount {
+    Mount::with(kind, "512M", &["--transport", transport])
+}
+
+/// Programs of all kinds at a time: creates, writes, reads, renames, deletes, syncs.
+const WORK: &str = "
+    d=w$1; mkdir $d; i=0
+    while [ $i -lt 60 ]; do
+        head -c 20000 /dev/urandom >$d/f$i; cp $d/f$i $d/g$i; cmp $d/f$i $d/g$i
+        mv $d/g$i $d/h$i; [ $((i % 3)) -ne 0 ] || rm $d/f$i; [ $((i % 10)) -ne 0 ] || sync $d/h$i
+        i=$((i + 1))
+    done
+    dd if=/dev/zero of=$d/large bs=64k count=100 conv=fsync status=none
+    test $(ls $d | wc -l) -eq 101";
+
+#[test]
+fn each_transport_serves_many_programs_at_a_time_and_says_which_one_it_is() {
+    if !has_uring() {
+        return;
+    }
+    for (transport, name) in [("uring", "io_uring"), ("dev", "/dev/fuse"), ("auto", "io_uring")] {
+        let mount = mount(Kind::Image, transport);
+        std::thread::scope(|scope| {
+            for n in 0..6 {
+                let mnt = &mount.mnt;
+                scope.spawn(move || shell(mnt, &WORK.replace("$1", &n.to_string())));
+            }
+        });
+        assert_eq!(mount.control(r#"{"op":"info"}"#)["transport"], name);
+        mount.remount_image();
+        assert_eq!(fs::read_dir(mount.path("w3")).unwrap().count(), 101);
+        let large = fs::read(mount.path("w3/large")).unwrap();
+        assert!(large.len() == 6_553_600 && large.iter().all(|&byte| byte == 0));
+    }
+}
+
+#[test]
+fn the_fast_file_system_whose_operations_end_with_a_wait_is_served_through_dev_fuse_unless_told_otherwise() {
+    if !has_uring() {
+        return;
+    }
+    for (transport, name) in [("auto", "/dev/fuse"), ("uring", "io_uring")] {
+        let mount = mount(Kind::Fast, transport);
+        shell(&mount.mnt, &WORK.replace("$1", "0"));
+        assert_eq!(mount.control(r#"{"op":"info"}"#)["transport"], name);
+        mount.remount_image();
+        assert_eq!(fs::read_dir(mount.path("w0")).unwrap().count(), 101);
+    }
+}
+
+#[test]
+fn requests_that_wait_do_not_hold_the_queue_of_their_processor() {
+    if !has_uring() {
+        return;
+    }
+    let mount = mount(Kind::Image, "uring");
+    fs::write(mount.path("known"), "here").unwrap();
+    let mnt = mount.mnt.to_str().unwrap();
+    // Made before: while a create waits, the kernel itself lets nobody look names up in its directory.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let files: Vec<File> =
+        (0..processors * 3).map(|n| File::create(mount.path(&format!("f{n}"))).unwrap()).collect();
+    firn_ok(&["freeze", mnt]);
+    // On each processor one that waits until the volume is thawed.
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (files.iter().enumerate())
+            .map(|(n, file)| {
+                let processor = n % processors;
+                scope.spawn(move || {
+                    let mut set = rustix::thread::CpuSet::new();
+                    set.set(processor);
+                    rustix::thread::sched_setaffinity(None, &set).unwrap();
+                    file.write_all_at(&pattern(3, 100_000), 0).unwrap();
+                    file.sync_all().unwrap();
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let start = Instant::now();
+        for processor in 0..processors {
+            let cat = format!(
+                "taskset -c {processor} cat known; taskset -c {processor} ls absent{processor} 2>/dev/null || true"
+            );
+            assert_eq!(shell(&mount.mnt, &cat), "here");
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert!(waiting.iter().any(|thread| !thread.is_finished()), "nobody waited");
+        firn_ok(&["thaw", mnt]);
+    });
+    (0..processors * 3)
+        .for_each(|n| assert_eq!(fs::metadata(mount.path(&format!("f{n}"))).unwrap().len(), 100_000));
+}
+
+/// Clients that write and read until they meet an error.
+fn work_until_it_fails(mnt: &Path, n: usize, over: &AtomicBool) {
+    let path = mnt.join(format!("busy{n}"));
+    let once = || -> std::io::Result<()> {
+        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+        file.write_all(&pattern(n as u64, 50_000))?;
+        if n.is_multiple_of(2) {
+            file.sync_all()?;
+        }
+        let mut bytes = Vec::new();
+        File::open(&path)?.read_to_end(&mut bytes)?;
+        fs::remove_file(&path)
+    };
+    while once().is_ok() {
+        assert!(!over.load(Ordering::SeqCst), "the connection is gone, and a client goes on");
+    }
+}
+
+#[test]
+fn clients_of_a_daemon_that_dies_or_is_aborted_fail_at_once_and_the_mount_can_be_replaced() {
+    if !has_uring() {
+        return;
+    }
+    for transport in ["uring", "dev"] {
+        for is_killed in [true, false] {
+            let mount = mount(Kind::Image, transport);
+            fs::write(mount.path("kept"), pattern(7, 300_000)).unwrap();
+            File::open(&mount.mnt).unwrap().sync_all().unwrap();
+            let number = rustix::fs::minor(fs::metadata(&mount.mnt).unwrap().dev());
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let (mnt, over) = (&mount.mnt, &over);
+                let clients: Vec<_> =
+                    (0..8).map(|n| scope.spawn(move || work_until_it_fails(mnt, n, over))).collect();
+                std::thread::sleep(Duration::from_millis(200));
+                let daemon = mount.daemon_pid();
+                if is_killed {
+                    kill_process(daemon, Signal::KILL).unwrap();
+                } else if fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1").is_err() {
+                    // No fusectl here.
+                    rustix::mount::unmount(mnt, rustix::mount::UnmountFlags::FORCE).ok();
+                }
+                eventually("all clients have failed", || clients.iter().all(|client| client.is_finished()));
+                over.store(true, Ordering::SeqCst);
+                eventually("the daemon ends", || rustix::process::test_kill_process(daemon).is_err());
+            });
+            // The dead mount is cleared, the log rolled forward.
+            mount.mount_image(&["--transport", transport]);
+            assert!(fs::read(mount.path("kept")).unwrap() == pattern(7, 300_000));
+            mount.remount_image();
+        }
+    }
+}
+
+#[test]
+fn an_unmount_under_load_leaves_nobody_waiting_and_loses_nothing_that_was_synced() {
+    if !has_uring() {
+        return;
+    }
+    for round in 0..4 {
+        let mount = mount(Kind::Image, "uring");
+        fs::write(mount.path("kept"), pattern(round, 100_000)).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (mnt, over) = (&mount.mnt, &over);
+            let clients: Vec<_> = (0..6).map(|n| scope.spawn(move || work_in_rounds(mnt, n, over))).collect();
+            std::thread::sleep(Duration::from_millis(100));
+            // Busy: it is detached, and served until the last client is done.
+            kill_process(mount.daemon_pid(), Signal::TERM).unwrap();
+            eventually("it is unmounted", || !mount.is_mounted());
+            over.store(true, Ordering::SeqCst);
+            eventually("all clients are done", || clients.iter().all(|client| client.is_finished()));
+        });
+        mount.mount_image(&["--transport", "uring"]);
+        assert!(fs::read(mount.path("kept")).unwrap() == pattern(round, 100_000));
+        mount.remount_image();
+    }
+}
+
+/// A client that may meet the unmount: then its files are not there, but no call waits for ever.
+fn work_in_rounds(mnt: &Path, n: usize, over: &AtomicBool) {
+    while !over.load(Ordering::SeqCst) {
+        let path = mnt.join(format!("round{n}"));
+        match fs::write(&path, pattern(n as u64, 30_000)).and_then(|()| fs::remove_file(&path)) {
+            Ok(()) => {}
+            // The directory beneath the mount, or the end of the connection.
+            Err(error) => {
+                assert!(
+                    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotConnected)
+                        || error.raw_os_error() == Some(rustix::io::Errno::CONNABORTED.raw_os_error()),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_processor_that_goes_offline_or_comes_back_is_served() {
+    if !has_uring() {
+        return;
+    }
+    let last = std::thread::available_parallelism().unwrap().get() - 1;
+    let switch = format!("/sys/devices/system/cpu/cpu{last}/online");
+    if last == 0 || fs::write(&switch, "1").is_err() {
+        eprintln!("SKIPPED: NOT TESTED: no processor can be taken offline");
+        return;
+    }
+    let mount = mount(Kind::Image, "uring");
+    for (n, is_online) in ["0", "1"].into_iter().enumerate() {
+        fs::write(&switch, is_online).unwrap();
+        shell(&mount.mnt, &WORK.replace("$1", &n.to_string()));
+    }
+    mount.remount_image();
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_by_name() {
+    if !can_mount() {
+        return;
+    }
+    let line = complaint(&["mount", "--memory", "64M", "/mnt", "--transport", "pigeon"]);
+    assert!(line.contains("pigeon") && line.contains("auto, uring or dev"), "{line}");
+    if fs::read_to_string(PARAMETER).is_ok_and(|value| value.trim() == "Y") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let line = complaint(&["mount", "--memory", "64M", path, "-o", "transport=uring"]);
+    assert!(line.contains("io_uring"), "{line}");
+    assert!(!line.contains('\n'), "{line}");
+}
