@@ -18,7 +18,7 @@ use crate::device::{DeviceTransport, TransportError};
 use crate::wakeful::{PAUSE, Wakeful};
 use crate::wire::Reply;
 use parking_lot::Mutex;
-use pool::{Pool, Waiting};
+use pool::{Pool, Waiting, Work};
 use ring::{Arrived, QueueRing, Waker};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -33,8 +33,6 @@ use std::thread::Scope;
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// Requests of a queue at the same time: read-ahead and write-back keep several under way.
 const SLOTS: usize = 8;
-/// Answers to requests with a payload: attributes, a name's entry, counts.
-const SMALL_BYTES: usize = 4096;
 
 /// Queues that are made and not offered to the kernel yet.
 pub struct UringTransport {
@@ -87,7 +85,7 @@ impl UringTransport {
             over: eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| TransportError::Ring(errno.into()))?,
         };
         let shared = &shared;
-        let work = &|waiting: Waiting| shared.carry_out(waiting);
+        let work = &|waiting: Waiting, beside: &mut Reply| shared.carry_out(waiting, beside);
         let served = std::thread::scope(|scope| {
             let threads: Vec<_> = self
                 .rings
@@ -120,7 +118,7 @@ impl Shared<'_> {
         scope: &'scope Scope<'scope, '_>,
         number: usize,
         ring: QueueRing,
-        work: &'scope (dyn Fn(Waiting) + Sync),
+        work: &'scope Work<'scope>,
     ) {
         let serve = AssertUnwindSafe(|| self.serve_queue(scope, number, ring, work));
         match catch_unwind(serve) {
@@ -135,10 +133,10 @@ impl Shared<'_> {
         scope: &'scope Scope<'scope, '_>,
         number: usize,
         mut ring: QueueRing,
-        work: &'scope (dyn Fn(Waiting) + Sync),
+        work: &'scope Work<'scope>,
     ) -> std::io::Result<()> {
         pin_to(number);
-        let mut small = Reply::new(SMALL_BYTES);
+        let mut beside = slot::reply_beside();
         let mut arrived = Vec::new();
         ring.register()?;
         while !ring.has_ended() && !self.is_over.load(Ordering::SeqCst) {
@@ -151,7 +149,7 @@ impl Shared<'_> {
                     Arrived::Request(at) => {
                         self.wakeful.request();
                         let Some(mut slot) = ring.take(at) else { continue };
-                        if self.answer(&mut slot, &mut small, false) {
+                        if self.answer(&mut slot, &mut beside, false) {
                             ring.commit(at, slot);
                         } else {
                             self.pool.give(scope, Waiting { queue: number, at, slot }, work);
@@ -170,17 +168,16 @@ impl Shared<'_> {
     }
 
     /// On a thread of the pool.
-    fn carry_out(&self, mut waiting: Waiting) {
-        let mut small = Reply::new(SMALL_BYTES);
-        self.answer(&mut waiting.slot, &mut small, true);
+    fn carry_out(&self, mut waiting: Waiting, beside: &mut Reply) {
+        self.answer(&mut waiting.slot, beside, true);
         let mailbox = &self.queues[waiting.queue];
         mailbox.answered.lock().push((waiting.at, waiting.slot));
         mailbox.waker.wake();
     }
 
     /// A request whose handler panics is answered with EIO, and the mount ends with an error. False: it would have to wait.
-    fn answer(&self, slot: &mut Slot, small: &mut Reply, may_wait: bool) -> bool {
-        let answered = slot.answer(self.handler, small, may_wait);
+    fn answer(&self, slot: &mut Slot, beside: &mut Reply, may_wait: bool) -> bool {
+        let answered = slot.answer(self.handler, beside, may_wait);
         if answered == Answered::Panicked {
             self.failed(TransportError::Panicked);
         }

@@ -4,7 +4,8 @@
 //! out and gives the slot back to its queue, whose thread alone talks to the kernel. There are as many threads as requests
 //! wait at the same time, at most [`THREADS_MAX`]; a thread that has nothing to do for a while ends.
 
-use super::slot::Slot;
+use super::slot::{Slot, reply_beside};
+use crate::wire::Reply;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::thread::Scope;
@@ -14,6 +15,9 @@ use std::time::Duration;
 const THREADS_MAX: usize = 32;
 /// How long a thread waits for something to do before it ends.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// What a thread does with a request that waits; see [`Slot::answer`].
+pub(super) type Work<'a> = dyn Fn(Waiting, &mut Reply) + Sync + 'a;
 
 /// A request that waits, and where it came from.
 pub(super) struct Waiting {
@@ -46,7 +50,7 @@ impl Pool {
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         waiting: Waiting,
-        work: &'scope (dyn Fn(Waiting) + Sync),
+        work: &'scope Work<'scope>,
     ) {
         let mut state = self.state.lock();
         state.waiting.push_back(waiting);
@@ -66,16 +70,17 @@ impl Pool {
             let alone = (state.threads == 0).then(|| state.waiting.pop_back()).flatten();
             drop(state);
             tracing::warn!("no more threads for requests that wait: {error}");
-            alone.into_iter().for_each(work);
+            alone.into_iter().for_each(|waiting| work(waiting, &mut reply_beside()));
         }
     }
 
-    fn run(&self, work: &(dyn Fn(Waiting) + Sync)) {
+    fn run(&self, work: &Work<'_>) {
+        let mut beside = reply_beside();
         let mut state = self.state.lock();
         loop {
             if let Some(waiting) = state.waiting.pop_front() {
                 drop(state);
-                work(waiting);
+                work(waiting, &mut beside);
                 state = self.state.lock();
                 continue;
             }

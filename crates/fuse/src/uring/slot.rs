@@ -3,7 +3,7 @@
 //! The kernel puts the header of a request, the struct of its operation and the ring's own fields into one buffer, and whatever
 //! follows them into the other. The answer goes the same way back: its header into the first, everything else into the second.
 
-use crate::adapter::{Handler, Verdict};
+use crate::adapter::{Handler, MAX_WRITE_BYTES, Verdict};
 use crate::wire::abi::ring::{ARGS, FIELDS, HEAD, HEADER_BYTES};
 use crate::wire::abi::{OutHeader, RingFields};
 use crate::wire::{Reply, Request};
@@ -29,6 +29,11 @@ pub(super) struct Slot {
     payload: Vec<u8>,
 }
 
+/// For answers that cannot be made in place: as long as an answer may be. The memory is used only as far as they need it.
+pub(super) fn reply_beside() -> Reply {
+    Reply::new(MAX_WRITE_BYTES as usize)
+}
+
 impl Slot {
     /// For requests and answers of at most so many bytes beside their headers. The memory is used only as far as they need it.
     pub fn new(payload_bytes: usize) -> Self {
@@ -46,14 +51,14 @@ impl Slot {
     }
 
     /// Has the request answered; the answer is in the slot then. If that would have to wait and `may_wait` forbids it, nothing has
-    /// happened. `small` is for answers to requests that have a payload.
-    pub fn answer(&mut self, handler: &dyn Handler, small: &mut Reply, may_wait: bool) -> Answered {
+    /// happened. `beside` is for answers to requests that have a payload.
+    pub fn answer(&mut self, handler: &dyn Handler, beside: &mut Reply, may_wait: bool) -> Answered {
         let len = (self.fields().payload_sz as usize).min(self.payload.len());
         // An answer may be large; if nothing of the request is in its way, it is made in its place.
         let in_place = len == 0;
         let mut reply =
             if in_place { Reply::over(std::mem::take(&mut self.payload)) } else { Reply::over(Vec::new()) };
-        let out = if in_place { &mut reply } else { &mut *small };
+        let out = if in_place { &mut reply } else { &mut *beside };
         out.clear();
         let handled = catch_unwind(AssertUnwindSafe(|| self.handle(handler, len, out, may_wait)));
         let answer_len = if in_place {
@@ -61,7 +66,7 @@ impl Slot {
             self.payload = payload;
             answer_len
         } else {
-            let answer = small.payload();
+            let answer = beside.payload();
             let answer_len = answer.len().min(self.payload.len());
             self.payload[..answer_len].copy_from_slice(&answer[..answer_len]);
             answer_len
