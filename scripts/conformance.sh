@@ -7,6 +7,9 @@
 #   scripts/conformance.sh image        only the image
 #   scripts/conformance.sh ffs          only the Fast File System
 #
+# The volume in memory is served through /dev/fuse, the image over io_uring where the kernel has that (it is switched on for the run); with
+# TRANSPORT=dev or TRANSPORT=uring all of them as it says.
+#
 # The tools are installed once, into target/conformance. No case may fail. What pjdfstest skips, and why:
 #   link::link_count_max     it asks pathconf(3) for LINK_MAX, and the C library knows no limit for FUSE file systems
 set -euo pipefail
@@ -44,7 +47,13 @@ mkdir "$mnt" "$work/other"
 # 'mount -o remount' (the EROFS cases) runs the helper of type fuse.firnfs, which mount.fuse3 looks for in a fixed PATH.
 readonly HELPER=/usr/local/bin/firnfs
 [ -e "$HELPER" ] || { ln -s "$firn" "$HELPER" && made_helper=yes; }
+# Switched on: "Y" or "N" before; empty without FUSE over io_uring.
+readonly PARAMETER=/sys/module/fuse/parameters/enable_uring
+uring_before=$(cat "$PARAMETER" 2>/dev/null || true)
+[ -z "$uring_before" ] || echo Y >"$PARAMETER" 2>/dev/null || uring_before=
+[ -n "$uring_before" ] || say "NOT TESTED: this kernel has no FUSE over io_uring, or does not let it be switched on"
 cleanup() {
+    [ -z "$uring_before" ] || echo "$uring_before" >"$PARAMETER"
     cd /
     for dir in "$mnt" "$work/other"; do
         mountpoint -q "$dir" && umount -l "$dir"
@@ -134,10 +143,10 @@ run_fsx() {
 }
 
 run_on() {
-    local volume=$1
-    shift
-    say "pjdfstest on a volume in $volume"
-    "$firn" mount "$@" "$mnt"
+    local volume=$1 transport=${TRANSPORT:-$2}
+    shift 2
+    say "pjdfstest on a volume in $volume, transport $transport"
+    "$firn" mount "$@" "$mnt" --transport "$transport"
     run_pjdfstest
     say "fsx on a volume in $volume"
     run_fsx
@@ -149,14 +158,16 @@ volumes=("$@")
 for volume in "${volumes[@]}"; do
     case $volume in
     memory)
-        run_on memory --memory 2G
+        run_on memory dev --memory 2G
         ;;
     image | ffs)
         rm -f "$work/disk.img"
         kind=log
+        transport=dev
         [ "$volume" = image ] || kind=ffs
+        [ "$volume" = ffs ] || [ -z "$uring_before" ] || transport=uring
         "$firn" mkfs "$work/disk.img" --size 2G --type "$kind"
-        run_on "$volume" "$work/disk.img"
+        run_on "$volume" "$transport" "$work/disk.img"
         # What the tools left on the volume is still whole after a remount.
         say "remount"
         "$firn" mount "$work/disk.img" "$mnt"
