@@ -9,7 +9,7 @@ use firnfs_fuse::mount::table;
 use std::ffi::OsStr;
 
 /// Words of `-o` beside the settings that `firn tune` changes.
-const MOUNT_WORDS: [&str; 19] = [
+const MOUNT_WORDS: [&str; 22] = [
     "ro",
     "rw",
     "noatime",
@@ -24,6 +24,9 @@ const MOUNT_WORDS: [&str; 19] = [
     "writeback",
     "discard",
     "nocoalesce",
+    "transport=auto",
+    "transport=uring",
+    "transport=dev",
     "remount",
     "threads=",
     "rotational=auto",

@@ -1,6 +1,6 @@
-//! `firn bench micro` stopped by a signal: none of its mounts and files remain.
+//! `firn bench micro` stopped by a signal: none of its mounts and files remain. `firn bench floor` measures what it says.
 
-use crate::common::{can_mount, eventually, is_root, kernel_caches_go};
+use crate::common::{can_mount, eventually, firn_json, is_root, kernel_caches_go};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::Read;
@@ -98,4 +98,23 @@ fn a_benchmark_stopped_while_it_sets_up_leaves_nothing_behind() {
     // The memory volume is being mounted, and all later steps are still to come.
     stopped(Signal::INT, &[], |home| is_mounted(home, "mnt"));
     stopped(Signal::TERM, &[], |home| home.join("firn-bench-raw.img").exists());
+}
+
+#[test]
+fn the_floor_is_measured_over_every_transport_that_there_is() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let report = firn_json(&["bench", "floor", "--rounds", "1", "--count", "50", "--json"]);
+    let rows = report["rows"].as_array().unwrap();
+    let transports = if report["missing_uring"].is_null() { 2 } else { 1 };
+    assert_eq!(rows.len(), 5 * 3 * transports, "{report}");
+    for row in rows {
+        let us = |name: &str| row[name].as_f64().unwrap();
+        assert!(us("least_us") > 0.0 && us("least_us") <= us("elapsed_us"), "{row}");
+        // A client that may wait for nobody else takes no more processor time than time.
+        assert!(row["clients"] == "two" || us("client_us") <= us("elapsed_us"), "{row}");
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.lines().any(|line| line.contains(" floor ")), "{mounts}");
 }
