@@ -275,6 +275,23 @@ impl<S: Engine + 'static> Session<S> {
         self.register("requests", "counts and times of FUSE requests since the mount", |adapter, _| {
             Ok(json!(adapter.counters().list()))
         });
+        self.register(
+            "lock",
+            "how long the one lock of the volume was held and waited for",
+            move |adapter, _| {
+                let times = adapter.volume().lock_times();
+                Ok(json!({
+                    "turns": times.turns,
+                    "measured": times.measured,
+                    "waited_ns": times.waited_ns,
+                    "held_ns": times.held_ns,
+                    "steps": times.steps,
+                    "steps_held_ns": times.steps_held_ns,
+                    "held_in_all_ns": times.held_in_all_ns(),
+                    "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                }))
+            },
+        );
         record::operations::register(
             &mut self.registry,
             Arc::downgrade(&self.adapter),

@@ -9,12 +9,14 @@
 
 mod ahead;
 mod allocate;
+mod lock_time;
 mod never_waiting;
 mod reader;
 mod stalls;
 mod sync;
 mod volume;
 
+pub use lock_time::{LockTimes, SAMPLED_ONE_IN};
 pub use never_waiting::never_waiting;
 pub use reader::Reader;
 pub use stalls::Stalls;

@@ -76,7 +76,9 @@ impl<S: Engine> Volume<S> {
     fn background_step(&self) -> (Outcome<Step>, Seen) {
         let (now, pressed) = (self.now(), self.waiting.load(Ordering::Relaxed) > 0);
         let mut core = self.core.lock();
+        let had_ns = self.clock.now_ns();
         let step = core.store_mut().step(now, pressed);
+        self.lock_time.step(had_ns, self.clock.now_ns());
         let sleep_ms = match &step {
             Ok(Step::Waiting) | Err(_) => None,
             Ok(Step::Idle(sleep_ms)) => Some(*sleep_ms),
@@ -105,7 +107,9 @@ impl<S: Engine> Volume<S> {
     pub(super) fn step_for_room(&self) -> (Outcome<Step>, Seen) {
         let now = self.now();
         let mut core = self.core.lock();
+        let had_ns = self.clock.now_ns();
         let step = core.store_mut().step(now, true);
+        self.lock_time.step(had_ns, self.clock.now_ns());
         let seen = self.tell_of_step(core, &step, true);
         (step, seen)
     }

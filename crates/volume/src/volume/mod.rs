@@ -11,6 +11,7 @@ mod waiting;
 pub use freeze::Freeze;
 pub use promise::BackgroundPromise;
 
+use crate::lock_time::{LockTime, LockTimes};
 use crate::never_waiting;
 use crate::reader::Reader;
 use crate::stalls::{StallCount, Stalls};
@@ -52,6 +53,7 @@ pub struct Volume<S: Engine> {
     /// Facts of the store: it says how to prepare blocks outside the lock.
     facts: StoreFacts,
     stalls: StallCount,
+    lock_time: LockTime,
     /// A caller is storing the ends of grace times.
     saving_quotas: AtomicBool,
     /// Promises of background work that are in force. Decreases only while `core` is locked.
@@ -81,6 +83,7 @@ impl<S: Engine> Volume<S> {
             parking: OnceLock::new(),
             facts,
             stalls: StallCount::default(),
+            lock_time: LockTime::default(),
             saving_quotas: AtomicBool::new(false),
             promises: AtomicU32::new(0),
             awake_by_ns: AtomicI64::new(i64::MIN),
@@ -172,13 +175,21 @@ impl<S: Engine> Volume<S> {
     ) -> Result<T, FsError> {
         let now = self.now();
         loop {
+            let asked_ns = self.lock_time.is_measured().then(|| self.clock.now_ns());
             let mut core = self.core.lock();
+            let had_ns = asked_ns.map(|_| self.clock.now_ns());
+            let gave_back = || {
+                if let (Some(asked_ns), Some(had_ns)) = (asked_ns, had_ns) {
+                    self.lock_time.turn((asked_ns, had_ns, self.clock.now_ns()));
+                }
+            };
             match op(&mut core, now) {
                 Ok(value) => {
                     let is_due = core.store().pressure() == Pressure::Due || self.oversleeps(&core, now);
                     let awaited = core.take_awaited();
                     let has_unsaved = core.has_unsaved_quotas();
                     drop(core);
+                    gave_back();
                     if has_unsaved {
                         self.save_quotas();
                     }
@@ -194,6 +205,7 @@ impl<S: Engine> Volume<S> {
                     patience.seen = self.seen();
                     let is_held = matches!(stop, Stop::Room) && core.take_held();
                     drop(core);
+                    gave_back();
                     if is_held {
                         never_waiting::ask()?;
                         self.wait_for_thaw();
@@ -392,6 +404,12 @@ impl<S: Engine> Volume<S> {
             Some(why) => Err(FsError::Io(why.to_owned())),
             None => Ok(None),
         })
+    }
+
+    /// How long the core's lock was held and waited for so far.
+    #[must_use]
+    pub fn lock_times(&self) -> LockTimes {
+        self.lock_time.so_far()
     }
 
     /// How often and how long operations waited for room since the volume was opened.
