@@ -9,6 +9,7 @@
 //!
 //! Callers: `firnfs_manage::LogVolume::shrink`, one step after the other, on a thread of its own.
 
+use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
@@ -266,8 +267,12 @@ impl Lfs {
     fn look_after_passes(&mut self, now: TimeNs, first: SegmentId) -> Outcome<()> {
         let survey = self.survey_from(first)?;
         if survey.movable > 0 {
-            // Clean segments are short: the cleaner has to work below the new end.
-            return Err(Stop::Room);
+            // Clean segments are short: the cleaner has to work below the new end. Done here and not in a wait, so that the caller can
+            // stop between two steps however much users write.
+            return match self.make_room(now, true)? {
+                Some(Step::Worked) => Ok(()),
+                Some(_) | None => Err(Stop::Room),
+            };
         }
         if survey.emptied == 0 {
             return match survey.damage {
