@@ -13,6 +13,8 @@ root=${ROOT:-$work/root}
 cleanup() {
     umount -l "$root/mnt" 2>/dev/null || true
     umount -l "$root/proc" 2>/dev/null || true
+    # After a failure it is still installed.
+    chroot "$root" dpkg --purge firnfs >/dev/null 2>&1 || true
     rm -f "$root/tmp/firnfs.deb" "$root/tmp/disk.img"
     rm -rf --one-file-system "$work"
 }
