@@ -95,7 +95,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Scrub(args) => return scrub::run(&args, &mut output),
         Command::Clean(args) => clean::run(&args, &mut output),
         Command::Quota(args) => quota::run(&args, &mut output),
-        Command::Resize(args) => resize::run(&args, &mut output),
+        Command::Resize(args) => return resize::run(&args, &mut output),
         Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),

@@ -144,6 +144,7 @@ fn what_commands_say_of_images_is_as_documented() {
         &["fsck", &log, "--salvage", &name("salvaged.img")],
         &["trim", &log],
         &["resize", &log, "+64M"],
+        &["resize", &log, "-64M"],
         &["man", &name("man")],
     ] {
         let said = firn_any(&[words, &["--json"]].concat());

@@ -108,6 +108,9 @@ impl<D: Device> Device for CountingDevice<D> {
     fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
         self.inner.grow(size_bytes)
     }
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.cut(size_bytes)
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// [`Device::wait`], and then starts every read that this thread has submitted. A thread that has nothing to wait for calls
 /// [`Device::start_reads`].
 pub trait Device: Send + Sync {
-    /// Sizes. They do not change while the device is open, unless [`Device::grow`] makes it larger.
+    /// Sizes. They do not change while the device is open, except by [`Device::grow`] and [`Device::cut`].
     fn geometry(&self) -> Geometry;
 
     /// Makes the device at least `size_bytes` large, durably, or finds that it is: an image file can grow, and a block device may
@@ -30,6 +30,16 @@ pub trait Device: Send + Sync {
         } else {
             Err(DeviceError::of_growth(size_bytes, self.describe(), reason()))
         }
+    }
+
+    /// Gives the bytes from `size_bytes` on back, durably, if this device can: an image file becomes shorter, others keep their
+    /// size. No request for those bytes is under way.
+    ///
+    /// # Errors
+    /// As the system reports.
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let _stays = size_bytes;
+        Ok(())
     }
 
     /// Hands over one request. It may run at once, on another thread, or in [`Device::wait`].
@@ -148,6 +158,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
         (**self).grow(size_bytes)
+    }
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        (**self).cut(size_bytes)
     }
     fn read(&self, at_bytes: u64, len_bytes: u32) -> Result<AlignedBuf, DeviceError> {
         (**self).read(at_bytes, len_bytes)

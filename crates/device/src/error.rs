@@ -26,7 +26,7 @@ pub enum FailureKind {
 pub struct DeviceError {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// "read", "write", "flush", "discard", "growth", or "claim" of a device that another program writes to.
+    /// "read", "write", "flush", "discard", "growth", "cut", or "claim" of a device that another program writes to.
     pub action: &'static str,
     /// Offset in bytes (0 for a flush).
     pub at_bytes: u64,
@@ -70,6 +70,12 @@ impl DeviceError {
     #[must_use]
     pub fn growth_refused(size_bytes: u64, device: Arc<str>, error: &std::io::Error) -> Self {
         Self { kind: kind_of(error), ..Self::of_growth(size_bytes, device, error.to_string()) }
+    }
+
+    /// The operating system reported why the device cannot lose its end.
+    #[must_use]
+    pub fn cut_refused(size_bytes: u64, device: Arc<str>, error: &std::io::Error) -> Self {
+        Self { action: "cut", ..Self::growth_refused(size_bytes, device, error) }
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// See the module's head.
 pub struct MemDevice {
     geometry: Geometry,
-    /// The size now: from that of `geometry` to the image's.
+    /// The size now: at most the image's.
     size_bytes: AtomicU64,
     name: Arc<str>,
     image: RwLock<SparseImage>,
@@ -88,6 +88,14 @@ impl Device for MemDevice {
             return Err(DeviceError::of_growth(size_bytes, self.name.clone(), reason));
         }
         self.size_bytes.fetch_max(size_bytes.next_multiple_of(512).min(most_bytes), Ordering::Relaxed);
+        Ok(())
+    }
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let (from, has_bytes) = (size_bytes.next_multiple_of(512), self.geometry().size_bytes);
+        if from < has_bytes {
+            self.image.write().zero(from, has_bytes - from);
+            self.size_bytes.store(from, Ordering::Relaxed);
+        }
         Ok(())
     }
     fn submit(&self, request: Request) -> Tag {

@@ -115,6 +115,9 @@ impl<D: Device> Device for TraceDevice<D> {
     fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
         self.inner.grow(size_bytes)
     }
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.cut(size_bytes)
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ log {
     DiscardAtOnce,
     /// A segment that a checkpoint found empty is written again without waiting for the next one.
     ReuseAtOnce,
+    /// A volume has left its end although no checkpoint states its smaller size.
+    LeaveAtOnce,
     /// Bytes read are not compared with the checksum in their pointer.
     UncheckedReads,
     /// Segments are written again while a read of them is under way.

@@ -5,16 +5,16 @@ use crate::trim::checkpoint_and_wait;
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
 use firnfs::vfs::Frozen;
-use firnfs_device::AlignedBuf;
+use firnfs_device::{AlignedBuf, Device, DeviceError};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
 /// Checkpoints that have to state the new size before the new segments may be written: one in each slot.
 const CHECKPOINTS: u32 = 2;
 
-/// What growing did.
+/// How the size of a volume changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grown {
+pub struct SizeChange {
     /// Size before, in bytes.
     pub was_bytes: u64,
     /// Size now, in bytes.
@@ -26,30 +26,47 @@ pub struct Grown {
 }
 
 /// See [`LogVolume::grow`](crate::LogVolume::grow).
-pub(crate) fn grow(volume: &Volume<Lfs>, size_bytes: u64) -> Result<Grown, FsError> {
-    let (was_bytes, was_segments) = volume.run_quietly(|vfs, _| Ok(vfs.store().size()))?;
+pub(crate) fn grow(volume: &Volume<Lfs>, size_bytes: u64) -> Result<SizeChange, FsError> {
+    let (was_bytes, was_segments) = size_of(volume)?;
     begin(volume, size_bytes)?;
     for _ in 0..CHECKPOINTS {
         checkpoint_and_wait(volume)?;
     }
     let (size_bytes, segments) =
         volume.until(|vfs| Ok((!vfs.store().is_growing()).then(|| vfs.store().size())))?;
-    Ok(Grown { was_bytes, size_bytes, was_segments, segments })
+    Ok(SizeChange { was_bytes, size_bytes, was_segments, segments })
 }
 
 /// See [`LogVolume::begin_growing`](crate::LogVolume::begin_growing).
 pub(crate) fn begin(volume: &Volume<Lfs>, size_bytes: u64) -> Result<(), FsError> {
-    let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     let device = volume.device().ok_or(FsError::Invalid("a volume in memory has the size of its mount"))?;
     let copies = volume.run_quietly(|vfs, _| match vfs.frozen() {
         Frozen::No => Ok(vfs.store().superblock_copies_for(size_bytes)?),
         _ => Err(FsError::Invalid("the volume is frozen; thaw it first").into()),
     })?;
+    // A copy of the device that begins now would have some of the superblocks.
+    let _no_freeze = volume.write_directly();
     device.fence().map_err(failed)?;
     device.grow(size_bytes).map_err(failed)?;
+    write_copies(device, copies)?;
+    volume.run_quietly(|vfs, _| Ok(vfs.store_mut().grow(size_bytes)?))
+}
+
+/// Size in bytes, and segments.
+pub(crate) fn size_of(volume: &Volume<Lfs>) -> Result<(u64, u64), FsError> {
+    volume.run_quietly(|vfs, _| Ok(vfs.store().size()))
+}
+
+/// Writes copies of the superblock, each durable before the next.
+pub(crate) fn write_copies(device: &dyn Device, copies: Vec<(u64, Vec<u8>)>) -> Result<(), FsError> {
+    device.fence().map_err(failed)?;
     for (at_bytes, bytes) in copies {
         device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&bytes))).map_err(failed)?;
         device.flush().map_err(failed)?;
     }
-    volume.run_quietly(|vfs, _| Ok(vfs.store_mut().grow(size_bytes)?))
+    Ok(())
+}
+
+fn failed(error: DeviceError) -> FsError {
+    FsError::Io(error.to_string())
 }

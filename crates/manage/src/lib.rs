@@ -6,7 +6,7 @@
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that no other process uses.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
-//! - `scrub`, `coalesce`, `trim`, `grow`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
+//! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
 
 mod check;
 mod coalesce;
@@ -21,18 +21,20 @@ mod reading;
 mod repair;
 mod salvage;
 mod scrub;
+mod shrink;
 mod trim;
 
 pub use check::check;
 pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
 pub use ffs_volume::{OpenFfsError, format_ffs, open_ffs};
-pub use grow::Grown;
+pub use grow::SizeChange;
 pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open};
 pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};
+pub use shrink::ShrinkEnd;
 
 /// Keeps the code of that page correct: `cargo test --doc` compiles and runs it.
 #[cfg(doctest)]

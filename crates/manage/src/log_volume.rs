@@ -1,12 +1,13 @@
 //! Services of a log-structured volume in use beyond files: checks, scrubs, and cleaning from outside.
 
-use crate::grow::Grown;
+use crate::grow::SizeChange;
 use crate::scrub::{Scrub, Scrubbed};
-use crate::{check, coalesce, grow, port, scrub, trim};
+use crate::shrink::ShrinkEnd;
+use crate::{check, coalesce, grow, port, scrub, shrink, trim};
 use firnfs::FsError;
 use firnfs::check::Report;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Marked, Room};
-use firnfs::lfs::{Coalesced, Lfs, Trimmed};
+use firnfs::lfs::{Coalesced, Lfs, Shrunk, Trimmed};
 use firnfs_format::summary::Entry;
 use firnfs_format::{InodeNo, SegmentId};
 use firnfs_volume::Volume;
@@ -95,7 +96,28 @@ pub trait LogVolume {
     /// # Errors
     /// `Invalid` if the volume would not gain a segment; `Io` if the device cannot be that large; `ReadOnly`, `Corrupt`,
     /// `NoSpace` as a checkpoint.
-    fn grow(&self, size_bytes: u64) -> Result<Grown, FsError>;
+    fn grow(&self, size_bytes: u64) -> Result<SizeChange, FsError>;
+
+    /// Makes the volume smaller while others use it, and its device, if that is an image file. Calls `go_on` between two steps; if it
+    /// returns false, or after an error, the volume has its old size. From the beginning on users have only the room that the volume
+    /// will have. With the volume's present size it completes what a crash left to do: the superblock and the device.
+    ///
+    /// # Errors
+    /// `NoSpace` if what the volume holds does not fit (`Lfs::least_size_bytes` does), or if emptying does not get on; `Invalid` if
+    /// the volume would not lose a segment, or its size is changing already; `Io` if damaged blocks cannot move; `ReadOnly`, `Corrupt`.
+    fn shrink(&self, size_bytes: u64, go_on: &mut dyn FnMut(Shrunk) -> bool) -> Result<ShrinkEnd, FsError>;
+
+    /// The next step of a shrink that `Lfs::begin_shrinking` began. After the last one comes [`LogVolume::leave_end`].
+    ///
+    /// # Errors
+    /// As [`LogVolume::shrink`].
+    fn shrink_part(&self) -> Result<Shrunk, FsError>;
+
+    /// Writes the superblock of a volume that has shrunk, and gives the end of its device back.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn leave_end(&self) -> Result<(), FsError>;
 }
 
 impl LogVolume for Volume<Lfs> {
@@ -132,7 +154,16 @@ impl LogVolume for Volume<Lfs> {
     fn begin_growing(&self, size_bytes: u64) -> Result<(), FsError> {
         grow::begin(self, size_bytes)
     }
-    fn grow(&self, size_bytes: u64) -> Result<Grown, FsError> {
+    fn grow(&self, size_bytes: u64) -> Result<SizeChange, FsError> {
         grow::grow(self, size_bytes)
+    }
+    fn shrink(&self, size_bytes: u64, go_on: &mut dyn FnMut(Shrunk) -> bool) -> Result<ShrinkEnd, FsError> {
+        shrink::shrink(self, size_bytes, go_on)
+    }
+    fn shrink_part(&self) -> Result<Shrunk, FsError> {
+        shrink::part(self)
+    }
+    fn leave_end(&self) -> Result<(), FsError> {
+        shrink::leave_end(self)
     }
 }

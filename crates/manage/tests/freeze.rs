@@ -13,12 +13,15 @@ use firnfs::inode::Kind;
 use firnfs::lfs::Options;
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, NewNode};
-use firnfs_device::{Clock, Device, MemDevice, SystemClock};
+use firnfs_device::{
+    Clock, Completion, Device, DeviceError, Geometry, MemDevice, Request, SparseImage, SystemClock, Tag,
+};
+use firnfs_format::superblock::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_manage::{check, format, format_ffs, open, open_ffs};
+use firnfs_manage::{LogVolume, check, format, format_ffs, open, open_ffs};
 use firnfs_volume::Volume;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 const SIZE_BYTES: u64 = 64 << 20;
@@ -173,4 +176,69 @@ fn a_copy_of_a_frozen_fast_file_system_has_everything_and_nothing_reaches_the_de
                 .unwrap();
         has_all(&volume, &before);
     });
+}
+
+/// Calls a function before the first write to the second copy of the superblock.
+struct Hooked {
+    inner: MemDevice,
+    hook: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    has_fired: AtomicBool,
+}
+
+impl Device for Hooked {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+    fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.grow(size_bytes)
+    }
+    fn submit(&self, request: Request) -> Tag {
+        let is_copy =
+            matches!(&request, Request::Write { at_bytes, .. } if *at_bytes == Superblock::places(0)[1]);
+        if let Some(hook) =
+            self.hook.get().filter(|_| is_copy && !self.has_fired.swap(true, Ordering::SeqCst))
+        {
+            hook();
+        }
+        self.inner.submit(request)
+    }
+    fn wait(&self, tag: Tag) -> Completion {
+        self.inner.wait(tag)
+    }
+    fn describe(&self) -> Arc<str> {
+        self.inner.describe()
+    }
+}
+
+#[test]
+fn a_freeze_waits_for_copies_of_the_superblock_that_a_resize_has_begun_to_write() {
+    let geometry = Geometry { size_bytes: SIZE_BYTES, logical_block_bytes: 512, physical_block_bytes: 4096 };
+    let inner = MemDevice::with_geometry(SparseImage::new(2 * SIZE_BYTES), geometry);
+    let device = Arc::new(Hooked { inner, hook: OnceLock::new(), has_fired: AtomicBool::new(false) });
+    format(&*device, &mkfs_options(SIZE_BYTES, 0)).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let volume = Arc::new(open(device.clone(), Options::default(), AtimeMode::Noatime, clock).unwrap());
+    let frozen = Arc::new(AtomicBool::new(false));
+    let freezer = Arc::new(std::sync::Mutex::new(None));
+    let (of_hook, for_hook, thread) = (Arc::downgrade(&volume), frozen.clone(), freezer.clone());
+    let hook = move || {
+        let (volume, frozen) = (of_hook.upgrade().unwrap(), for_hook.clone());
+        *thread.lock().unwrap() = Some(std::thread::spawn(move || {
+            let freeze = volume.freeze().unwrap();
+            frozen.store(true, Ordering::SeqCst);
+            let sizes = Superblock::places(2 * SIZE_BYTES).map(|at_bytes| {
+                let copy = volume.device().unwrap().read(at_bytes, 4096).unwrap();
+                Superblock::decode(&copy).unwrap().size_bytes
+            });
+            drop(freeze);
+            sizes
+        }));
+        // Long enough for a freeze that waits for nothing.
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!for_hook.load(Ordering::SeqCst), "frozen amid the copies");
+    };
+    assert!(device.hook.set(Box::new(hook)).is_ok());
+    volume.begin_growing(2 * SIZE_BYTES).unwrap();
+    let freezer = freezer.lock().unwrap().take().unwrap();
+    assert_eq!(freezer.join().unwrap(), [2 * SIZE_BYTES; 3]);
 }

@@ -100,6 +100,15 @@ fn no_cut_while_a_volume_grows_breaks_a_promise() {
     assert_clean(&explore(&firn, Limits::default(), all, THREADS, 2_000, &|_| {}), 2_000);
 }
 
+#[test]
+fn no_cut_while_a_volume_shrinks_and_grows_breaks_a_promise() {
+    let firn = Firn::shrinking();
+    let tight = (0..1).map(|seed| Scenario::Shaped { shape: Shape::Tight, seed });
+    let full = (0..1).map(|seed| Scenario::Full { seed });
+    let all = tight.chain(full).chain(mixed(4));
+    assert_clean(&explore(&firn, Limits::default(), all, THREADS, 2_000, &|_| {}), 2_000);
+}
+
 /// Logs that contain data by the end of a scenario, except that of metadata.
 fn logs_with_data(firn: &Firn, scenario: &Scenario) -> BTreeSet<u8> {
     let seen = Seen::new();

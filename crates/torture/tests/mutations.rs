@@ -31,7 +31,11 @@ fn limits(scenario: &Scenario) -> Limits {
 
 /// Explores the mixture with a flaw until it shows.
 fn assert_is_caught(flaw: Flaw) {
-    let subject = Mutant { firn: Firn::small(), flaw };
+    let firn = match flaw {
+        Flaw::Core(Mutation::LeaveAtOnce) => Firn::shrinking(),
+        _ => Firn::small(),
+    };
+    let subject = Mutant { firn, flaw };
     let (seen, mut totals, began) = (Seen::new(), Totals::default(), Instant::now());
     for scenario in mixed(SEED) {
         let (more, finding) = explore_one(&subject, limits(&scenario), &scenario, &seen);
@@ -76,6 +80,7 @@ each_is_caught! {
     a_batch_without_its_end_is_caught: Flaw::Core(Mutation::AnyBatch);
     a_segment_discarded_too_early_is_caught: Flaw::Core(Mutation::DiscardAtOnce);
     a_segment_written_again_too_early_is_caught: Flaw::Core(Mutation::ReuseAtOnce);
+    an_end_left_before_checkpoints_say_so_is_caught: Flaw::Core(Mutation::LeaveAtOnce);
     a_missing_checksum_of_reads_is_caught: Flaw::Core(Mutation::UncheckedReads);
     segments_written_while_they_are_read_are_caught: Flaw::Core(Mutation::NoPins);
     a_batch_that_is_changed_while_it_is_laid_out_is_caught: Flaw::Core(Mutation::ThawedBatch);

@@ -22,4 +22,4 @@ pub use reader::Reader;
 pub use stalls::Stalls;
 #[cfg(shuttle)]
 pub use sync::lose_notifications;
-pub use volume::{BackgroundPromise, Freeze, Volume};
+pub use volume::{BackgroundPromise, DirectWrites, Freeze, Volume};

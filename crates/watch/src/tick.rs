@@ -191,7 +191,7 @@ pub struct Victim {
     pub live_bytes: u32,
     /// Time since it was written, in milliseconds; in a simulation, in blocks written.
     pub age_ms: u64,
-    /// `policy`, `idle` or `emptiest`.
+    /// `policy`, `idle`, `emptiest` or `leaving`.
     #[serde(default)]
     pub why: String,
 }

@@ -60,13 +60,15 @@ files. Copy them from a backup, remove them, write the lost parts anew, or use
 --zero-lost.
 
 --salvage needs neither superblocks nor checkpoints nor tables. It only reads IMAGE.
+If it fails or is stopped, it removes the new image.
 
 Exit codes, as of fsck(8):
   0   no errors
   1   errors, all repaired
   4   errors left, lost data without --zero-lost too (5: others were repaired)
   8   the check could not be done: in use, no volume, I/O
-  16  the command line is invalid")]
+  16  the command line is invalid
+  130 a salvage was stopped by Ctrl-C (143: by SIGTERM)")]
 pub struct FsckArgs {
     /// Image file or block device; not mounted
     pub image: PathBuf,

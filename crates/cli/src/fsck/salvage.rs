@@ -3,6 +3,7 @@
 use super::view::{CheckView, FsckView, RepairView};
 use super::{CORRECTED, FsckArgs, UNCORRECTED, impossible, lost, open, show};
 use crate::failure::{Done, Failure};
+use crate::interrupt::HalfMade;
 use crate::mkfs::{fill_random, narrow, open_failed};
 use crate::progress::Bar;
 use firnfs::check::Finding;
@@ -21,6 +22,7 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     if out.exists() {
         return Err(Failure::usage(format!("{} exists", out.display())).advise("name a new image"));
     }
+    let half_made = HalfMade::watch()?;
     let source = ReadOnlyDevice::new(open(&args.image, Access::ReadOnly)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let assumed = assumed(args, &*clock)?;
@@ -29,17 +31,17 @@ pub fn run(args: &FsckArgs, out: &Path) -> Done<FsckView> {
     let cannot = |e| Failure::failed(format!("cannot salvage {}: {e}", args.image.display()));
     let together = together.map_err(cannot)?;
     let size_bytes = together.superblock.size_bytes;
-    let device = FileDevice::create(out, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
+    let device = half_made.make(out, || {
+        FileDevice::create(out, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))
+    })?;
     let device: Arc<dyn Device> = Arc::new(device);
     let mut decide = |finding: &Finding| args.zero_lost || finding.lost_bytes == 0;
     let watch = &mut |progress| show(&bar, progress);
     let written = write_salvaged(&source, together, &device, &clock, &mut decide, watch);
     drop(bar);
-    let repaired = written.map_err(|e| {
-        // Half a volume is of no use, and the next attempt wants a new file. An error of its own would hide the first one.
-        let _ = std::fs::remove_file(out);
-        impossible(out, &e)
-    })?;
+    // Half a volume is of no use, and the next attempt wants a new file.
+    let repaired = written.map_err(|e| impossible(out, &e))?;
+    half_made.keep();
     let left = if repaired.after.is_clean() { 0 } else { UNCORRECTED };
     Ok(FsckView {
         image: out.to_owned(),

@@ -40,7 +40,8 @@ impl Operations for Lfs {
         port::register(session.registry_mut(), weak.clone());
         quota::service::register(session.registry_mut(), weak.clone());
         tune::service::register(session.registry_mut(), weak.clone(), plan);
-        resize::service::register(session.registry_mut(), weak.clone());
+        let sizes = resize::service::Service::new(weak.clone());
+        sizes.register(session.registry_mut());
         watch::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());
@@ -50,6 +51,9 @@ impl Operations for Lfs {
         if has_crashed {
             checks.check_after_crash();
         }
-        session.before_close(move || checks.end());
+        session.before_close(move || {
+            sizes.end();
+            checks.end();
+        });
     }
 }

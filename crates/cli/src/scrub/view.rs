@@ -2,7 +2,7 @@
 //! interface.
 
 use crate::sizes::{Bytes, Count};
-use firnfs::check::{Depth, Finding, Progress, Report, Severity};
+use firnfs::check::{Depth, Finding, Problem, Progress, Report, Severity};
 use firnfs_manage::Scrubbed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -90,6 +90,9 @@ pub enum AfterCrashView {
         inodes: u64,
         /// Live bytes checked.
         checked_bytes: u64,
+        /// Files that have lost content, by path, as far as paths are known.
+        #[serde(default)]
+        damaged_paths: Vec<String>,
     },
     /// It found damage and made the volume read-only.
     Failed {
@@ -115,7 +118,11 @@ impl AfterCrashView {
             (Ok(view), None) if !view.complete => {
                 unfinished("it missed a part because too much was written meanwhile")
             }
-            (Ok(view), None) => Self::Passed { inodes: view.inodes, checked_bytes: view.checked_bytes },
+            (Ok(view), None) => Self::Passed {
+                inodes: view.inodes,
+                checked_bytes: view.checked_bytes,
+                damaged_paths: view.damaged_paths.clone(),
+            },
         }
     }
 
@@ -132,8 +139,13 @@ impl AfterCrashView {
                     Bytes(p.total_bytes)
                 )
             }
-            Self::Passed { inodes, checked_bytes } => {
-                format!("passed: {} inodes, {} checked", Count(*inodes), Bytes(*checked_bytes))
+            Self::Passed { inodes, checked_bytes, damaged_paths } => {
+                let lost = match damaged_paths.as_slice() {
+                    [] => String::new(),
+                    [path] => format!("; {} has lost data", path.escape_debug()),
+                    paths => format!("; {} files have lost data", Count(paths.len() as u64)),
+                };
+                format!("passed: {} inodes, {} checked{lost}", Count(*inodes), Bytes(*checked_bytes))
             }
             Self::Failed { reason } => format!("FAILED: {reason}"),
             Self::Unfinished { reason } => format!("not finished: {reason}; 'firn scrub' checks the volume"),
@@ -241,12 +253,19 @@ impl From<&Scrubbed> for ScrubView {
     }
 }
 
+/// True for a damaged block of a file that a repair leaves as it is.
+fn is_lost_content(finding: &Finding) -> bool {
+    finding.lost_bytes > 0 && matches!(finding.problem, Problem::Block { .. })
+}
+
 impl ScrubView {
     /// The reason not to write to a volume, as one line; `None` if there is none. A damaged copy of the superblock is no
-    /// such reason.
+    /// such reason, nor is lost content of a file: the blocks below an unreadable one stay on the accounts, so nothing is written over
+    /// them, and a repair leaves them like that unless it is to give them up.
     #[must_use]
     pub fn why_not_to_write(report: &Report) -> Option<String> {
-        let is_error = |finding: &&Finding| finding.severity() == Severity::Error;
+        let is_error =
+            |finding: &&Finding| finding.severity() == Severity::Error && !is_lost_content(finding);
         let first = report.findings.iter().find(is_error)?;
         let others = report.findings.iter().filter(is_error).count() as u64 - 1 + report.more_findings;
         let more = if others > 0 { format!(", and {} more", Count(others)) } else { String::new() };

@@ -185,6 +185,7 @@ fn of_store(lfs: &Lfs, taken: u64, now: TimeNs) -> Tick {
                 WhyTaken::Policy => "policy",
                 WhyTaken::Idle => "idle",
                 WhyTaken::Emptiest => "emptiest",
+                WhyTaken::Leaving => "leaving",
             };
             Victim { serial: taken.serial, why: why.to_owned(), ..victim(&taken.candidate, taken.at) }
         })

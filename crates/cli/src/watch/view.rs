@@ -146,7 +146,7 @@ struct VictimView {
     live_bytes: u64,
     /// Time since it was written, in milliseconds; in a simulation, in blocks written.
     age_ms: u64,
-    /// Why it was chosen: `policy`, `idle` or `emptiest`.
+    /// Why it was chosen: `policy`, `idle`, `emptiest` or `leaving`.
     reason: String,
 }
 

@@ -152,6 +152,39 @@ fn fsck_names_the_files_that_lost_data_in_lines_of_80_columns() {
 }
 
 #[test]
+fn a_salvage_that_is_stopped_removes_what_it_has_made_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (image, out, tree) = (name("disk.img"), name("new.img"), name("tree"));
+    std::fs::create_dir(&tree).unwrap();
+    for n in 0..3000 {
+        std::fs::write(format!("{tree}/{n}"), vec![n as u8; 20_000]).unwrap();
+    }
+    ok(&["mkfs", &image, "--size", "256M", "--from-dir", &tree]);
+    let before = std::fs::read(&image).unwrap();
+    let salvage = std::process::Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["fsck", &image, "--salvage", &out])
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !std::path::Path::new(&out).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let pid = rustix::process::Pid::from_child(&salvage);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = salvage.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(143), "{said}");
+    assert!(said.contains("new.img is removed") && !std::path::Path::new(&out).exists(), "{said}");
+    assert!(std::fs::read(&image).unwrap() == before);
+    // What is there already is not touched, whatever happens.
+    std::fs::write(&out, "mine").unwrap();
+    assert!(refused(&["fsck", &image, "--salvage", &out], 16).contains("exists"));
+    assert_eq!(std::fs::read(&out).unwrap(), b"mine");
+}
+
+#[test]
 fn fsck_salvages_a_volume_that_has_lost_everything_but_its_log() {
     let tree = tempfile::tempdir().unwrap();
     make_tree(tree.path());

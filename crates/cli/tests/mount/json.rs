@@ -30,6 +30,7 @@ fn what_commands_say_of_mounts_is_as_documented() {
         (&["tune", mnt, "commit=2"], "tune"),
         (&["trim", mnt], "trim"),
         (&["resize", mnt, "+64M"], "resize"),
+        (&["resize", mnt, "-64M"], "resize"),
         (&["freeze", mnt], "freeze"),
         (&["thaw", mnt], "thaw"),
         (&["scrub", mnt], "scrub"),

@@ -222,6 +222,46 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(firn_ok(&["fsck", mount.image.to_str().unwrap()]).contains("clean"));
 }
 
+/// The place of the first block of pointers of a file, in bytes.
+fn first_indirect(mount: &Mount, path: &str) -> usize {
+    let dump = firn_json(&["dump", mount.image.to_str().unwrap(), "--inode", path, "--json"]);
+    let blocks = dump["block_map"].as_array().unwrap();
+    let ptr = &blocks.iter().find(|block| block["level"] == 1).unwrap()["ptr"];
+    let number = |name: &str| ptr[name].as_u64().unwrap() as usize;
+    // Segments of 1 MiB begin at 2 MiB.
+    (2 << 20) + (number("segment") << 20) + 512 * number("sector")
+}
+
+#[test]
+fn content_that_a_repair_has_left_lost_does_not_make_a_volume_read_only_after_a_crash() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "64M", &[]);
+    fs::write(mount.path("large"), pattern(1, 3_000_000)).unwrap();
+    mount.umount();
+    flip_at(&mount, &[first_indirect(&mount, "/large")]);
+    let repaired = firn(&["fsck", mount.image.to_str().unwrap(), "--repair", "--yes"]);
+    assert!(String::from_utf8(repaired.stdout).unwrap().contains("/large"));
+    mount.mount_image(&[]);
+    fs::write(mount.path("before"), "the crash").unwrap();
+    mount.sync();
+    kill_and_wait(&mount);
+
+    mount.mount_image(&[]);
+    check_ended(&mount);
+    assert_eq!(why_read_only(&mount), None);
+    let check = check_after_crash(&mount);
+    assert_eq!((&check["state"], &check["damaged_paths"]), (&"passed".into(), &["/large"].into()));
+    let text = firn_ok(&["stat", mount.mnt.to_str().unwrap()]);
+    assert!(text.contains("checked; /large has lost data"), "{text}");
+    fs::write(mount.path("after"), "writable").unwrap();
+    mount.sync();
+    assert!(fs::read(mount.path("large")).is_err());
+    fs::remove_file(mount.path("large")).unwrap();
+    assert_eq!(fs::read(mount.path("before")).unwrap(), b"the crash");
+}
+
 /// Writes until the daemon refuses because it has no room; returns the data accepted until then.
 fn write_what_is_accepted(path: &str, bytes: &[u8]) -> Vec<u8> {
     let file = File::create(path).unwrap();

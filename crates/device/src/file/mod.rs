@@ -49,8 +49,8 @@ pub(crate) struct Target {
     file: File,
     name: Arc<str>,
     geometry: Geometry,
-    /// The size, if it has grown since: larger than in `geometry`.
-    grown_bytes: AtomicU64,
+    /// The size now; `geometry` has the one at the opening.
+    size_bytes: AtomicU64,
     is_block_device: bool,
     read_only: bool,
     /// The lock that was taken when it was opened.
@@ -136,13 +136,15 @@ impl Device for FileDevice {
     fn grow(&self, size_bytes: u64) -> Result<(), DeviceError> {
         self.target.grow(size_bytes)
     }
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        self.target.cut(size_bytes)
+    }
 }
 
 impl Target {
     /// Sizes as they are now.
     pub(crate) fn geometry(&self) -> Geometry {
-        let size_bytes = self.geometry.size_bytes.max(self.grown_bytes.load(Ordering::Acquire));
-        Geometry { size_bytes, ..self.geometry }
+        Geometry { size_bytes: self.size_bytes.load(Ordering::Acquire), ..self.geometry }
     }
 
     /// A file grows by a hole at its end. A block device is asked how large it is now.
@@ -155,11 +157,23 @@ impl Target {
             self.file.set_len(wanted_bytes).and_then(|()| self.file.sync_all()).map_err(refused)?;
             has_bytes = wanted_bytes;
         }
-        self.grown_bytes.fetch_max(has_bytes / block_bytes * block_bytes, Ordering::AcqRel);
+        self.size_bytes.fetch_max(has_bytes / block_bytes * block_bytes, Ordering::AcqRel);
         if self.geometry().size_bytes < size_bytes {
             let reason = format!("it has {has_bytes} bytes; make the device larger first");
             return Err(DeviceError::of_growth(size_bytes, self.name.clone(), reason));
         }
+        Ok(())
+    }
+
+    /// A file loses its end; a block device keeps its size.
+    fn cut(&self, size_bytes: u64) -> Result<(), DeviceError> {
+        let refused = |e: std::io::Error| DeviceError::cut_refused(size_bytes, self.name.clone(), &e);
+        let wanted_bytes = size_bytes.next_multiple_of(u64::from(self.geometry.logical_block_bytes));
+        if self.is_block_device || wanted_bytes >= self.geometry().size_bytes {
+            return Ok(());
+        }
+        self.file.set_len(wanted_bytes).and_then(|()| self.file.sync_all()).map_err(refused)?;
+        self.size_bytes.store(wanted_bytes, Ordering::Release);
         Ok(())
     }
 

@@ -205,7 +205,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenErr
         file,
         name: Arc::from(path.to_string_lossy()),
         geometry,
-        grown_bytes: 0.into(),
+        size_bytes: geometry.size_bytes.into(),
         is_block_device,
         read_only: options.access == Access::ReadOnly,
         lock: options.lock,

@@ -61,6 +61,7 @@ use upkeep::Upkeep;
 pub use upkeep::coalesce::{Coalesced, Shortage};
 pub use upkeep::discard::Trimmed;
 pub use upkeep::port;
+pub use upkeep::shrink::{ShrinkPhase, Shrunk};
 pub use upkeep::snapshot::Snapshot;
 pub use upkeep::taken::{Taken, WhyTaken};
 use write::LogWriter;

@@ -35,6 +35,9 @@ struct Arguments {
     /// Volumes on larger devices, into which they grow whenever they are idle.
     #[arg(long, global = true, conflicts_with_all = ["sorting", "trimming"])]
     growing: bool,
+    /// Volumes that become smaller and larger again whenever they are idle.
+    #[arg(long, global = true, conflicts_with_all = ["sorting", "trimming", "growing"])]
+    shrinking: bool,
     /// Crash every N-th state again during its recovery; 0 for none.
     #[arg(long, global = true, default_value_t = 40)]
     nested_every: u64,
@@ -89,10 +92,11 @@ fn main() -> ExitCode {
     let plan = Plan { seed: arguments.seed, ..Plan::default() };
     let limits = Limits { plan, nested_every: arguments.nested_every, ..Limits::default() };
     let (threads, seed) = (arguments.threads, arguments.seed);
-    let firn = match (arguments.sorting, arguments.trimming, arguments.growing) {
+    let firn = match (arguments.sorting, arguments.trimming, arguments.growing, arguments.shrinking) {
         (true, ..) => Firn::sorting(),
-        (_, true, _) => Firn::trimming(),
-        (.., true) => Firn::growing(),
+        (_, true, ..) => Firn::trimming(),
+        (_, _, true, _) => Firn::growing(),
+        (.., true) => Firn::shrinking(),
         _ => Firn::small(),
     };
     match arguments.what {

@@ -17,10 +17,10 @@ use firnfs::check::{Finding, From, Problem, Report, Severity};
 use firnfs::clean::Medium;
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
-use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::lfs::{Lfs, MkfsOptions, Options, ShrinkPhase};
 use firnfs::store::Store;
-use firnfs::vfs::{AtimeMode, Attr, Caller};
-use firnfs_device::{Clock, Device, MemDevice, SparseImage};
+use firnfs::vfs::{AtimeMode, Attr, Caller, Vfs};
+use firnfs_device::{AlignedBuf, Clock, Device, DeviceError, MemDevice, SparseImage};
 use firnfs_format::summary::{FLAG_CLEANER, Summary};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SUPERBLOCK_BYTES, Superblock,
@@ -42,6 +42,12 @@ const OP_NS: i64 = 1_000_000;
 const SIZE_MAX_BYTES: u64 = 64 << 20;
 /// How much a volume grows at a time, in bytes.
 const GROWTH_BYTES: u64 = 2 << 20;
+/// Bytes that one request overwrites of what a volume has left.
+const GARBAGE_BYTES: u64 = 64 << 10;
+/// How much a volume loses at a time, in bytes.
+const SHRINKAGE_BYTES: u64 = 3 << 20;
+/// Steps of a shrink that are done at a time, by turns: few, so that operations come in between, or all of them.
+const SHRINK_STEPS: [u32; 3] = [2, 8, 64];
 /// Size of a volume with hardly more segments than the reserve, in bytes.
 const TINY_BYTES: u64 = (9 << 20) + (256 << 10);
 /// Small files are stored close together, and a disk in memory has no head to move.
@@ -72,6 +78,8 @@ pub enum WhenIdle {
     Trim,
     /// It grows by some segments, until it is as large as its device.
     Grow,
+    /// It shrinks, a few steps at a time, and what it leaves is overwritten; it grows again when it cannot become smaller.
+    Shrink,
 }
 
 impl Firn {
@@ -127,6 +135,12 @@ impl Firn {
         Self { options, device_bytes: 32 << 20, when_idle: WhenIdle::Grow, ..small }
     }
 
+    /// [`Firn::small`], made smaller and larger again and again.
+    #[must_use]
+    pub fn shrinking() -> Self {
+        Self { when_idle: WhenIdle::Shrink, ..Self::small() }
+    }
+
     /// The same parameters for another volume; `None` if they do not differ.
     #[must_use]
     pub fn as_made(&self, made: Made) -> Option<Self> {
@@ -178,6 +192,7 @@ impl Firn {
             WhenIdle::Nothing => None,
             WhenIdle::Trim => Some(trim as IdleWork<Lfs>),
             WhenIdle::Grow => Some(grow as IdleWork<Lfs>),
+            WhenIdle::Shrink => Some(shrink as IdleWork<Lfs>),
         };
         open.volume.limit_read_ahead(READ_AHEAD_BYTES);
         open.takes_nothing_for_damage(options.read_only)?;
@@ -195,6 +210,60 @@ fn grow(volume: &Volume<Lfs>) -> Result<(), FsError> {
         return Ok(());
     }
     volume.begin_growing(larger_bytes)
+}
+
+/// Goes on with a shrink that has begun, or begins one; a volume that cannot become smaller grows to the size of its device.
+fn shrink(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    let state = |vfs: &mut Vfs<Lfs>, _| {
+        let store = vfs.store();
+        let steps = SHRINK_STEPS[store.counters().checkpoints as usize % SHRINK_STEPS.len()];
+        Ok((store.size().0, store.is_shrinking(), store.is_growing(), store.has_larger_superblock(), steps))
+    };
+    let (size_bytes, is_shrinking, is_growing, has_left, steps) = volume.run(state)?;
+    if is_growing {
+        return Ok(());
+    }
+    if has_left {
+        // A crash came before the superblock was written.
+        return leave_end(volume);
+    }
+    let device_bytes = volume.device().map_or(0, |device| device.geometry().size_bytes);
+    if !is_shrinking {
+        let smaller_bytes = size_bytes.saturating_sub(SHRINKAGE_BYTES);
+        match volume.run(|vfs, _| vfs.store_mut().begin_shrinking(smaller_bytes)) {
+            Ok(_) => {}
+            Err(FsError::NoSpace) if size_bytes < device_bytes => return volume.begin_growing(device_bytes),
+            Err(FsError::NoSpace) => return Ok(()),
+            Err(e) => return Err(e),
+        }
+    }
+    for _ in 0..steps {
+        match volume.shrink_part() {
+            Ok(shrunk) if shrunk.phase == ShrinkPhase::Left => return leave_end(volume),
+            Ok(_) => {}
+            // It gave up.
+            Err(FsError::NoSpace) => {
+                volume.run(|vfs, _| Ok(vfs.store_mut().stop_shrinking()))?;
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// The device keeps its size, and somebody else uses what the volume has left.
+fn leave_end(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    let failed = |e: DeviceError| FsError::Io(e.to_string());
+    volume.leave_end()?;
+    let (size_bytes, _) = volume.run(|vfs, _| Ok(vfs.store().size()))?;
+    let Some(device) = volume.device() else { return Ok(()) };
+    let end_bytes = device.geometry().size_bytes;
+    for at_bytes in (size_bytes.next_multiple_of(GARBAGE_BYTES)..end_bytes).step_by(GARBAGE_BYTES as usize) {
+        let len_bytes = GARBAGE_BYTES.min(end_bytes - at_bytes) as usize;
+        device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&vec![0xa5; len_bytes]))).map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn trim(volume: &Volume<Lfs>) -> Result<(), FsError> {
@@ -233,8 +302,9 @@ impl Subject for Firn {
     fn replicated(&self) -> Vec<Replica> {
         let slots = CHECKPOINT_SLOTS_AT
             .map(|at| Replica { range: at..at + u64::from(CHECKPOINT_SLOT_BYTES), is_told: false });
-        // The last copy moves when the volume grows.
-        let count = if self.when_idle == WhenIdle::Grow { 2 } else { 3 };
+        // The last copy moves with the volume's end.
+        let moves = matches!(self.when_idle, WhenIdle::Grow | WhenIdle::Shrink);
+        let count = if moves { 2 } else { 3 };
         let superblocks = Superblock::places(self.mkfs.size_bytes);
         let superblocks = superblocks
             .into_iter()

@@ -5,13 +5,14 @@
 //! Background work rests. Reading may still change access times in memory; they are written after the thaw.
 //!
 //! Invariants: while the device is frozen, the driver submits nothing but reads ([`Volume::take_jobs`] is the only source of other
-//! requests). A thread sleeps here without a timeout because the value that [`Volume::freeze`] returned thaws when it is dropped:
+//! requests), and nobody holds a [`DirectWrites`]. A thread sleeps here without a timeout because the value that [`Volume::freeze`] returned thaws when it is dropped:
 //! its owner must bound that time, as an adapter does with a thread.
 //!
 //! Callers: adapters; `run_to_end`, `background` and `events` ask.
 
 use super::Volume;
 use super::events::Event;
+use crate::sync::atomic::Ordering;
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::store::Scope;
@@ -34,7 +35,39 @@ impl<S: Engine> Drop for Freeze<S> {
     }
 }
 
+/// While this exists, its owner may write to the device beside the core, and no freeze begins: see [`Volume::write_directly`].
+#[must_use = "a freeze may begin once it is dropped"]
+pub struct DirectWrites<'a, S: Engine> {
+    volume: &'a Volume<S>,
+}
+
+impl<S: Engine> Drop for DirectWrites<'_, S> {
+    fn drop(&mut self) {
+        let core = self.volume.core.lock();
+        self.volume.direct_writers.fetch_sub(1, Ordering::Relaxed);
+        self.volume.tell(core, Event::Progress);
+    }
+}
+
 impl<S: Engine> Volume<S> {
+    /// Lets the caller write to the device beside the core, until the returned value is dropped. Waits while the volume is frozen; a
+    /// freeze waits for the drop.
+    pub fn write_directly(&self) -> DirectWrites<'_, S> {
+        let mut core = self.core.lock();
+        while core.frozen() != Frozen::No {
+            self.sleep(&mut core, None);
+        }
+        self.direct_writers.fetch_add(1, Ordering::Relaxed);
+        DirectWrites { volume: self }
+    }
+
+    fn wait_for_direct_writers(&self) {
+        let mut core = self.core.lock();
+        while self.direct_writers.load(Ordering::Relaxed) > 0 {
+            self.sleep(&mut core, None);
+        }
+    }
+
     /// Makes everything durable and freezes the volume until the returned value is dropped: a copy of the device made meanwhile is
     /// the state of this moment, and mounts as after a crash, without loss.
     ///
@@ -50,6 +83,7 @@ impl<S: Engine> Volume<S> {
         }
         // From here on a failure thaws.
         let freeze = Freeze { volume: Arc::clone(self) };
+        self.wait_for_direct_writers();
         self.sync(Scope::All)?;
         self.look_when_drained(|vfs, _| vfs.set_frozen(Frozen::Device))?;
         Ok(freeze)
@@ -67,7 +101,7 @@ impl<S: Engine> Volume<S> {
     }
 
     /// Waits until changes are allowed again.
-    pub(super) fn wait_for_thaw(&self) {
+    pub fn wait_for_thaw(&self) {
         let mut core = self.core.lock();
         while core.frozen() != Frozen::No {
             self.sleep(&mut core, None);

@@ -8,7 +8,7 @@ mod promise;
 mod quotas;
 mod waiting;
 
-pub use freeze::Freeze;
+pub use freeze::{DirectWrites, Freeze};
 pub use promise::BackgroundPromise;
 
 use crate::lock_time::{LockTime, LockTimes};
@@ -60,6 +60,8 @@ pub struct Volume<S: Engine> {
     promises: AtomicU32,
     /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
     awake_by_ns: AtomicI64,
+    /// Callers that write to the device themselves ([`Volume::write_directly`]). Changes while `core` is locked.
+    direct_writers: AtomicU32,
     /// Callers that do background work now.
     at_work: AtomicU32,
     work_due: Mutex<bool>,
@@ -87,6 +89,7 @@ impl<S: Engine> Volume<S> {
             saving_quotas: AtomicBool::new(false),
             promises: AtomicU32::new(0),
             awake_by_ns: AtomicI64::new(i64::MIN),
+            direct_writers: AtomicU32::new(0),
             at_work: AtomicU32::new(0),
             work_due: Mutex::new(false),
             work: Condvar::new(),

@@ -14,7 +14,7 @@ fn target(file: File, size_bytes: u64) -> Arc<Target> {
         file,
         name: Arc::from("disk"),
         geometry,
-        grown_bytes: 0.into(),
+        size_bytes: size_bytes.into(),
         is_block_device: false,
         read_only: true,
         lock: Lock::None,

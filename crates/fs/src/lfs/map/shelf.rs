@@ -48,9 +48,9 @@ impl Shelf {
         }
     }
 
-    /// The volume has more segments now.
-    pub fn grow(&mut self, geo: Geometry) {
-        self.verifier.grow(geo.segments);
+    /// The volume has another number of segments now.
+    pub fn resize(&mut self, geo: Geometry) {
+        self.verifier.resize(geo.segments);
         self.geo = geo;
     }
 

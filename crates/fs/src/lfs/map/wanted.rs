@@ -123,7 +123,7 @@ pub fn verify_stored(
 /// The log's [`Verify`]: every block has its checksum in the pointer to it.
 pub(in crate::lfs) struct Verifier {
     geo: Geometry,
-    /// Segments of the volume now: threads that read see it grow.
+    /// Segments of the volume now: threads that read see it change.
     segments: AtomicU64,
 }
 
@@ -132,8 +132,8 @@ impl Verifier {
         Self { segments: geo.segments.into(), geo }
     }
 
-    /// The volume has more segments now.
-    pub fn grow(&self, segments: u64) {
+    /// The volume has another number of segments now.
+    pub fn resize(&self, segments: u64) {
         self.segments.store(segments, Ordering::Release);
     }
 }

@@ -225,6 +225,14 @@ impl Lfs {
                 found: format!("{} bytes", base.size_bytes),
             });
         }
+        if base.size_bytes > sb.size_bytes {
+            return Err(FsError::Corrupt {
+                what: "checkpoint".to_owned(),
+                at: format!("epoch {}", base.epoch),
+                expected: format!("a volume of at most {} bytes, as the superblock says", sb.size_bytes),
+                found: format!("{} bytes", base.size_bytes),
+            });
+        }
         let geo = Geometry::new(&sb, base.size_bytes);
         if base.segments != geo.segments {
             return Err(FsError::Corrupt {
@@ -291,6 +299,7 @@ impl Lfs {
                 ahead: None,
                 frozen: None,
                 growth: None,
+                shrinking: None,
             },
             due: Due::new(now),
             operation: OpenOperation::default(),

@@ -80,6 +80,11 @@ impl Room {
         self.for_moves().min(self.ready.saturating_sub(self.low()))
     }
 
+    /// Clean segments that may be filled to empty those that the log leaves. This gives no clean segments, so the reserve stays.
+    pub fn for_leaving(&self) -> u64 {
+        self.for_moves().min(self.ready.saturating_sub(self.reserve))
+    }
+
     /// Segments beyond the reserve without live data, as if all live data lay close together.
     fn free(&self) -> u64 {
         self.segments.saturating_sub(self.live + self.reserve)

@@ -58,6 +58,18 @@ pub(in crate::lfs) fn capacity_bytes(geo: &Geometry, data_logs: u8) -> u64 {
     geo.segments.saturating_sub(over) * usable_bytes(geo)
 }
 
+/// The fewest segments in which that many bytes fit, on a volume with that many logs for data.
+fn least_segments(taken_bytes: u64, geo: &Geometry, data_logs: u8) -> u64 {
+    let fits =
+        |segments: u64| capacity_bytes(&Geometry { segments, ..geo.clone() }, data_logs) >= taken_bytes;
+    let (mut low, mut high) = (MIN_SEGMENTS + segments_of_more(data_logs), geo.segments);
+    while low < high {
+        let middle = low.midpoint(high);
+        if fits(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
 /// The bytes in segments that [`Lfs::space_now`] shows to nobody, by purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Withheld {
@@ -94,10 +106,27 @@ fn content_bytes(live_bytes: u64, geo: &Geometry) -> u64 {
 const CHECKPOINT_MAP_BYTES: u64 = 8 << 20;
 
 impl Lfs {
+    /// The geometry of the segments that can be filled: while the volume is about to become smaller, what it will have.
+    fn room_geo(&self) -> &Geometry {
+        self.writer.shrinking.as_ref().map_or(&self.geo, |shrinking| &shrinking.geo)
+    }
+
+    /// Live bytes that users can fill.
+    pub(in crate::lfs) fn capacity_bytes(&self) -> u64 {
+        capacity_bytes(self.room_geo(), self.writer.log.data_logs())
+    }
+
+    /// The least size in bytes to which the volume can shrink, as far as room is concerned; at most its present size.
+    #[must_use]
+    pub fn least_size_bytes(&self) -> u64 {
+        let segments = least_segments(self.taken_bytes(), &self.geo, self.writer.log.data_logs());
+        let around_bytes = self.sb.log_start_bytes + u64::from(self.sb.write_unit_bytes);
+        (around_bytes + segments * u64::from(self.geo.segment_bytes)).min(self.size_bytes)
+    }
+
     /// True if that many more live bytes fit.
     pub(in crate::lfs) fn has_space(&self, growth_bytes: u64) -> bool {
-        self.taken_bytes().saturating_add(growth_bytes)
-            <= capacity_bytes(&self.geo, self.writer.log.data_logs())
+        self.taken_bytes().saturating_add(growth_bytes) <= self.capacity_bytes()
     }
 
     /// True if that many more blocks of content fit, with the most indirect blocks that they can need: at each end of a range
@@ -155,14 +184,15 @@ impl Lfs {
     pub(in crate::lfs) fn room_now(&self) -> Room {
         let segment_bytes = u64::from(self.geo.segment_bytes);
         Room {
-            segments: self.geo.segments,
+            segments: self.room_geo().segments,
             ready: self.tables.usage.ready(self.tables.durable_epoch),
             waiting: self.tables.usage.waiting(self.tables.durable_epoch),
             reserve: self.reserve_segments(),
             checkpoint: Log::segments_needed(&self.geo, 0, 0) as u64 + 1,
             open_logs: self.writer.log.open_logs(),
             live: self.accounts.live_bytes().div_ceil(segment_bytes),
-            commits: (2 * self.options.write_threshold_bytes / segment_bytes).min(self.geo.segments / 32),
+            commits: (2 * self.options.write_threshold_bytes / segment_bytes)
+                .min(self.room_geo().segments / 32),
             usable_bytes: usable_bytes(&self.geo),
             segment_bytes,
             dirty_bytes: self.dirty_bytes(),
@@ -186,7 +216,7 @@ impl Lfs {
     #[must_use]
     pub fn withheld(&self) -> Withheld {
         let segment_bytes = u64::from(self.geo.segment_bytes);
-        let capacity_bytes = capacity_bytes(&self.geo, self.writer.log.data_logs());
+        let capacity_bytes = self.capacity_bytes();
         let filled = capacity_bytes / usable_bytes(&self.geo).max(1);
         let over_bytes = (self.geo.segments - filled.min(self.geo.segments)) * segment_bytes;
         let reserve_bytes = (self.reserve_segments() * segment_bytes).min(over_bytes);
@@ -201,7 +231,7 @@ impl Lfs {
     /// Space as statfs shows it, in bytes of content: a file as large as the free space fits. It does not include the
     /// over-provision.
     pub(in crate::lfs) fn space_now(&self) -> crate::store::Space {
-        let capacity_bytes = capacity_bytes(&self.geo, self.writer.log.data_logs());
+        let capacity_bytes = self.capacity_bytes();
         let free_bytes = capacity_bytes.saturating_sub(self.taken_bytes());
         crate::store::Space {
             total_bytes: content_bytes(capacity_bytes, &self.geo),

@@ -177,7 +177,11 @@ impl Lfs {
     /// Clean segments that the pass under way may fill.
     pub(in crate::lfs) fn pass_segments(&self) -> u64 {
         let room = self.room_now();
-        if self.upkeep.cleaning.is_idle_pass { room.for_idle_moves() } else { room.for_moves() }
+        match (self.upkeep.cleaning.gains_room(), self.upkeep.cleaning.is_idle_pass) {
+            (false, _) => room.for_leaving(),
+            (true, true) => room.for_idle_moves(),
+            (true, false) => room.for_moves(),
+        }
     }
 
     /// Removes from the candidates of an idle pass the segments that should wait until more of their blocks have died.

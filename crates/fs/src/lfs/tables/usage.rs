@@ -28,6 +28,17 @@ struct Change {
     log: u8,
 }
 
+/// The segments at the end of a volume that is to become smaller. The log leaves them: no search finds them, and they count as
+/// neither clean nor ready.
+#[derive(Clone)]
+struct Leaving {
+    first: u64,
+    /// As [`Usage::clean`], of these segments.
+    clean: u64,
+    /// As `Usage::emptied`, of these segments.
+    emptied: Vec<(Epoch, u64)>,
+}
+
 /// See the module's head.
 #[derive(Clone)]
 pub struct Usage {
@@ -54,6 +65,8 @@ pub struct Usage {
     wrong: Option<(SegmentId, u64)>,
     /// Older states that are still read.
     holds: Holds,
+    /// Set while the log leaves the end of the volume.
+    leaving: Option<Leaving>,
 }
 
 impl Usage {
@@ -74,6 +87,7 @@ impl Usage {
             live: None,
             wrong: None,
             holds: Holds::default(),
+            leaving: None,
         }
     }
 
@@ -110,6 +124,43 @@ impl Usage {
         self.clean += segments.saturating_sub(self.segments);
         self.cursor = self.segments;
         self.segments = self.segments.max(segments);
+    }
+
+    /// From now on the log leaves the segments from `first` on. `clean` are the entries of those that are clean.
+    pub fn begin_leaving(&mut self, first: SegmentId, clean: &[UsageEntry]) {
+        let mut leaving = Leaving { first: first.0, clean: clean.len() as u64, emptied: Vec::new() };
+        self.clean = self.clean.saturating_sub(leaving.clean);
+        for (epoch, count) in &mut self.emptied {
+            let left = clean.iter().filter(|entry| entry.epoch == *epoch).count() as u64;
+            *count = count.saturating_sub(left);
+            leaving.emptied.push((*epoch, left));
+        }
+        self.leaving = Some(leaving);
+    }
+
+    /// The log may take all segments again.
+    pub fn end_leaving(&mut self) {
+        if let Some(leaving) = self.leaving.take() {
+            self.clean += leaving.clean;
+            self.emptied.extend(leaving.emptied);
+        }
+    }
+
+    /// The volume ends where the segments begin that the log has left; all of those are clean.
+    pub fn shrink(&mut self, segments: u64) {
+        self.leaving = None;
+        self.segments = segments;
+        self.cursor %= segments.max(1);
+    }
+
+    /// True if the log leaves that segment.
+    pub fn is_leaving(&self, segment: SegmentId) -> bool {
+        self.leaving.as_ref().is_some_and(|leaving| segment.0 >= leaving.first)
+    }
+
+    /// Segments that the log may take.
+    fn kept(&self) -> u64 {
+        self.leaving.as_ref().map_or(self.segments, |leaving| leaving.first)
     }
 
     fn change(&mut self, segment: SegmentId) -> &mut Change {
@@ -154,7 +205,11 @@ impl Usage {
         let change = self.change(segment);
         change.activated = true;
         change.log = log;
-        self.clean = self.clean.saturating_sub(1);
+        let clean = match &mut self.leaving {
+            Some(leaving) if segment.0 >= leaving.first => &mut leaving.clean,
+            _ => &mut self.clean,
+        };
+        *clean = clean.saturating_sub(1);
     }
 
     /// Segments changed since the last checkpoint.
@@ -316,7 +371,8 @@ impl Usage {
     ) -> Outcome<Vec<SegmentId>> {
         let durable = self.reusable_before(durable);
         let mut found = Vec::new();
-        let (start, leaves, fan) = (self.cursor, self.leaves(), self.table.fan());
+        let (kept, fan) = (self.kept(), self.table.fan());
+        let (start, leaves) = (self.cursor % kept.max(1), kept.div_ceil(fan));
         let has_clean = |node: &Node, capacity: u64| node.used < capacity;
         let mut at = start;
         let mut wrapped = false;
@@ -333,14 +389,14 @@ impl Usage {
             for (segment, entry) in self.leaf(shelf, leaf)? {
                 let in_turn = segment.0 >= at && (!wrapped || segment.0 < start);
                 let usable = !entry.in_use && is_ready(entry.epoch, durable) && !taken(segment);
-                if in_turn && usable && found.len() < count {
+                if in_turn && usable && segment.0 < kept && found.len() < count {
                     found.push(segment);
                 }
             }
             at = (leaf + 1) * fan;
         }
         if let Some(last) = found.last() {
-            self.cursor = (last.0 + 1) % self.segments;
+            self.cursor = (last.0 + 1) % kept.max(1);
         }
         Ok(found)
     }
@@ -388,11 +444,19 @@ impl Usage {
         self.restated.clear();
         self.moving.clear();
         self.changed_leaves.clear();
-        self.clean += emptied.len() as u64;
+        let left = emptied.iter().filter(|segment| self.is_leaving(**segment)).count() as u64;
+        let kept = emptied.len() as u64 - left;
+        self.clean += kept;
         // Older than the last two checkpoints: ready, unless they are held.
         let held = self.holds.oldest();
-        self.emptied.retain(|(e, _)| e.0 + 2 > epoch.0 || held.is_some_and(|held| *e >= held));
-        self.emptied.push((epoch, emptied.len() as u64));
+        let is_recent = |(e, _): &(Epoch, u64)| e.0 + 2 > epoch.0 || held.is_some_and(|held| *e >= held);
+        self.emptied.retain(is_recent);
+        self.emptied.push((epoch, kept));
+        if let Some(leaving) = &mut self.leaving {
+            leaving.clean += left;
+            leaving.emptied.retain(is_recent);
+            leaving.emptied.push((epoch, left));
+        }
         (entries, emptied)
     }
 }

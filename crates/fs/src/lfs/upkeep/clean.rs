@@ -39,6 +39,18 @@ const AGE_GRAIN_NS: u64 = 1_000_000_000;
 /// Bytes of victims that one pass holds in memory at most.
 const VICTIM_BYTES: u64 = 16 << 20;
 
+/// What a pass is for. Those that are not for room in general belong to [`Lfs::shrink_step`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::lfs) enum Aim {
+    /// Clean segments, wherever they are.
+    #[default]
+    Room,
+    /// Clean segments before the end that the volume will have.
+    Before,
+    /// Empty segments beyond it.
+    Leaving,
+}
+
 /// The state of a pass while blocks are being fetched.
 #[derive(Default)]
 pub(in crate::lfs) struct Cleaning {
@@ -58,11 +70,23 @@ pub(in crate::lfs) struct Cleaning {
     pub(in crate::lfs) is_on_demand: bool,
     /// The pass runs in idle time: it is smaller, more selective, and ends when users come back.
     pub(in crate::lfs) is_idle_pass: bool,
+    /// What the pass is for.
+    pub(in crate::lfs) aim: Aim,
     /// The segments that passes emptied, for those who watch.
     pub(in crate::lfs) taken: TakenVictims,
 }
 
 impl Cleaning {
+    /// True if the pass under way makes clean segments.
+    pub(in crate::lfs) fn gains_room(&self) -> bool {
+        self.aim != Aim::Leaving
+    }
+
+    /// True while a pass is under way.
+    pub(in crate::lfs) fn has_victims(&self) -> bool {
+        !self.victims.is_empty()
+    }
+
     /// True if the pass under way has that victim.
     pub(in crate::lfs) fn has_victim(&self, segment: SegmentId) -> bool {
         self.victims.iter().any(|victim| victim.segment() == segment)
@@ -70,10 +94,11 @@ impl Cleaning {
 
     /// Why the pass under way took its victims.
     fn why(&self) -> WhyTaken {
-        match (self.takes_emptiest, self.is_idle_pass) {
-            (true, _) => WhyTaken::Emptiest,
-            (false, true) => WhyTaken::Idle,
-            (false, false) => WhyTaken::Policy,
+        match (self.aim == Aim::Leaving, self.takes_emptiest, self.is_idle_pass) {
+            (true, ..) => WhyTaken::Leaving,
+            (_, true, _) => WhyTaken::Emptiest,
+            (.., true) => WhyTaken::Idle,
+            _ => WhyTaken::Policy,
         }
     }
 
@@ -81,6 +106,7 @@ impl Cleaning {
     pub(in crate::lfs) fn forget_victims(&mut self) {
         self.victims.clear();
         self.is_idle_pass = false;
+        self.aim = Aim::Room;
     }
 }
 
@@ -88,6 +114,9 @@ impl Lfs {
     /// The next step of a pass, resumed after each `Need`.
     pub(in crate::lfs) fn clean_step(&mut self, now: TimeNs) -> Outcome<Cleaned> {
         let result = self.try_clean(now);
+        if !self.upkeep.cleaning.has_victims() {
+            self.upkeep.cleaning.aim = Aim::Room;
+        }
         self.upkeep.gathering = matches!(result, Err(Stop::Need(_)) | Ok(Cleaned::Part));
         result
     }
@@ -132,6 +161,11 @@ impl Lfs {
             }
         }
         let mut count = victims_at_once(&self.geo);
+        if self.upkeep.cleaning.aim != Aim::Room {
+            self.choose_for_shrinking(now, candidates, count);
+            return Ok(());
+        }
+        candidates.retain(|c| !self.tables.usage.is_leaving(c.segment));
         if self.upkeep.cleaning.is_idle_pass {
             self.leave_fuller(&mut candidates);
             // A user who comes back during a pass waits until the pass is written.
@@ -151,6 +185,21 @@ impl Lfs {
             self.take_victims(emptiest);
         }
         Ok(())
+    }
+
+    /// The emptiest segments on one side of the end that the volume will have. Those beyond it give no clean segments, however much
+    /// is dead in them.
+    fn choose_for_shrinking(&mut self, now: TimeNs, mut candidates: Vec<Candidate>, count: usize) {
+        let is_beyond = self.upkeep.cleaning.aim == Aim::Leaving;
+        let first = self.first_leaving();
+        candidates.retain(|c| (c.segment >= first) == is_beyond);
+        let emptiest = Policy::Greedy.choose(candidates.iter().copied(), &self.terms(now), count);
+        let victims = match is_beyond {
+            true => that_fit(emptiest, self.pass_segments() * usable_bytes(&self.geo)),
+            false => self.worthwhile(emptiest),
+        };
+        self.upkeep.cleaning.victims = victims.into_iter().map(Victim::new).collect();
+        self.upkeep.cleaning.takes_emptiest = !is_beyond;
     }
 
     /// The facts of a segment that has something to gain by cleaning it; `None` for any other.
@@ -194,19 +243,9 @@ impl Lfs {
     /// of it again, so segments of that log become empty by themselves: the metadata takes room (see [`Self::move_live`]) but
     /// is no loss. The summaries are.
     fn worthwhile(&self, ranked: Vec<Candidate>) -> Vec<Candidate> {
-        let segment_bytes = u64::from(self.geo.segment_bytes);
-        let room = self.pass_segments() * usable_bytes(&self.geo);
-        let (mut live, mut dead) = (0, 0);
-        let mut victims = Vec::new();
-        for victim in ranked {
-            let bytes = u64::from(victim.live_bytes);
-            if live + bytes > room {
-                break;
-            }
-            live += bytes;
-            dead += segment_bytes - bytes;
-            victims.push(victim);
-        }
+        let victims = that_fit(ranked, self.pass_segments() * usable_bytes(&self.geo));
+        let live = victims.iter().map(|victim| u64::from(victim.live_bytes)).sum();
+        let dead = victims.len() as u64 * u64::from(self.geo.segment_bytes) - live;
         if self.is_gain(live, dead) { victims } else { Vec::new() }
     }
 
@@ -484,6 +523,18 @@ impl Lfs {
         }
         true
     }
+}
+
+/// The first of these victims, as many as have their live bytes in that room.
+fn that_fit(mut ranked: Vec<Candidate>, room_bytes: u64) -> Vec<Candidate> {
+    let mut live_bytes = 0;
+    let fit = ranked.iter().take_while(|victim| {
+        live_bytes += u64::from(victim.live_bytes);
+        live_bytes <= room_bytes
+    });
+    let fit = fit.count();
+    ranked.truncate(fit);
+    ranked
 }
 
 /// The most segments that one pass reads; it may read them whole.

@@ -20,7 +20,6 @@ use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
 use crate::lfs::Lfs;
-use crate::lfs::room::space::capacity_bytes;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
 use crate::lfs::upkeep::survey::Survey;
@@ -229,9 +228,7 @@ impl Lfs {
     /// # Errors
     /// `Need`; `Room`: a checkpoint is under way.
     fn room_for(&mut self, now: TimeNs, window: &Window) -> Outcome<RoomFor> {
-        if self.accounts.live_bytes()
-            > capacity_bytes(&self.geo, self.writer.log.data_logs()) / 100 * FULL_PERCENT
-        {
+        if self.accounts.live_bytes() > self.capacity_bytes() / 100 * FULL_PERCENT {
             return Ok(RoomFor::Nothing(Shortage::Full));
         }
         let room = self.room_now();

@@ -1,6 +1,6 @@
 //! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
 //! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
-//! `hints` and `survey`), discarding (`discard`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state for a check.
+//! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state for a check.
 
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
@@ -11,6 +11,7 @@ pub(in crate::lfs) mod idle;
 pub mod port;
 pub(in crate::lfs) mod reap;
 pub(in crate::lfs) mod seams;
+pub(in crate::lfs) mod shrink;
 pub(in crate::lfs) mod snapshot;
 pub(in crate::lfs) mod step;
 mod survey;

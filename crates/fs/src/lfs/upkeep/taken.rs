@@ -19,6 +19,8 @@ pub enum WhyTaken {
     Idle,
     /// It was among the emptiest: room was short, or the policy's choice would have gained nothing.
     Emptiest,
+    /// It lies at the end of a volume that is to become smaller.
+    Leaving,
 }
 
 /// A segment that a pass has emptied.

@@ -185,10 +185,11 @@ impl Lfs {
         // One incarnation wrote all that may follow this checkpoint.
         self.tables.spans =
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
+        let (_, segments) = self.stated_size();
         let checkpoint = self.snapshot(
             now,
             clean,
-            emptied.len() as u32,
+            emptied.iter().filter(|segment| segment.0 < segments).count() as u32,
             self.tables.imap.table.root,
             self.tables.usage.table.root,
         );

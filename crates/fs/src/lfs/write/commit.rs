@@ -228,6 +228,16 @@ impl Lfs {
         Ok(())
     }
 
+    /// Writes the record of an inode to a log, as a batch of its own. Nothing else is dirty.
+    ///
+    /// # Errors
+    /// `Need`, `Room`: nothing is written then.
+    pub(in crate::lfs) fn write_record_to(&mut self, now: TimeNs, ino: InodeNo, log: u8) -> Outcome<()> {
+        let mut batch = Batch::default();
+        batch.push(Item::Record(ino), (self.core(ino).record_bytes() / SECTOR_BYTES) as u8);
+        self.write_parts(now, vec![(log, batch)], FLAG_CLEANER, FLAG_END)
+    }
+
     /// Whether a batch of that length is split among the logs. A small one is not worth several writes, nor is one that
     /// somebody waits for, unless it is a segment or more; an fsync of one file ([`Scope::File`]) is never split.
     pub(super) fn is_worth_several(&self, sectors: u64, scope: Scope, cause: Cause) -> bool {

@@ -42,8 +42,12 @@ impl Lfs {
     /// `Invalid` if the size is not larger than the volume's by at least one segment, or is not possible; `ReadOnly`.
     pub fn superblock_copies_for(&self, size_bytes: u64) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
         self.may_grow_to(size_bytes)?;
+        Ok(self.superblock_copies(size_bytes))
+    }
+
+    pub(in crate::lfs) fn superblock_copies(&self, size_bytes: u64) -> Vec<(u64, Vec<u8>)> {
         let sb = Superblock { size_bytes, ..self.sb.clone() };
-        Ok(Superblock::places(size_bytes).iter().rev().map(|&at_bytes| (at_bytes, sb.encode())).collect())
+        Superblock::places(size_bytes).iter().rev().map(|&at_bytes| (at_bytes, sb.encode())).collect()
     }
 
     /// From the next checkpoint on the volume has that size; the new segments become clean when the second such checkpoint is
@@ -77,26 +81,35 @@ impl Lfs {
         if size_bytes >= SIZE_LIMIT_BYTES {
             return Err(FsError::Invalid("size: less than 128 PiB"));
         }
-        if self.is_growing() {
-            return Err(FsError::Invalid("the volume is growing already"));
-        }
+        self.refuse_while_resizing()?;
         if Geometry::new(&self.sb, size_bytes).segments <= self.geo.segments {
             return Err(FsError::Invalid("size: larger than the volume by a segment at least"));
         }
         Ok(())
     }
 
+    /// One change of the size at a time.
+    pub(in crate::lfs) fn refuse_while_resizing(&self) -> Result<(), FsError> {
+        match (&self.writer.growth, &self.writer.shrinking) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(FsError::Invalid("the volume is growing already")),
+            (_, Some(_)) => Err(FsError::Invalid("the volume is being made smaller")),
+        }
+    }
+
     /// Size and segments for a checkpoint that is being written.
     pub(in crate::lfs) fn stated_size(&self) -> (u64, u64) {
-        let growth = self.writer.growth.as_ref();
-        growth.map_or_else(|| self.size(), |growth| (growth.size_bytes, growth.geo.segments))
+        let growth = self.writer.growth.as_ref().map(|growth| (growth.size_bytes, growth.geo.segments));
+        let smaller = self.writer.shrinking.as_ref().filter(|shrinking| shrinking.is_stated());
+        let smaller = smaller.map(|shrinking| (shrinking.size_bytes, shrinking.geo.segments));
+        growth.or(smaller).unwrap_or_else(|| self.size())
     }
 
     /// A checkpoint is durable: the volume may have grown.
     pub(in crate::lfs) fn settle_growth(&mut self, durable: Epoch) {
         if let Some(growth) = self.writer.growth.take_if(|growth| growth.is_in_both_slots(durable)) {
             self.tables.usage.grow(growth.geo.segments);
-            self.shelf.grow(growth.geo.clone());
+            self.shelf.resize(growth.geo.clone());
             self.geo = growth.geo;
             self.size_bytes = growth.size_bytes;
         }

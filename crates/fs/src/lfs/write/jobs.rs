@@ -158,6 +158,11 @@ impl Jobs {
         self.discarding.range(..=at_bytes).next_back().is_some_and(|(_, &end_bytes)| at_bytes < end_bytes)
     }
 
+    /// True while a discard from that place on is queued or under way.
+    pub fn is_discarding_from(&self, at_bytes: u64) -> bool {
+        self.discarding.values().any(|&end_bytes| end_bytes > at_bytes)
+    }
+
     /// True while any discard is in line or under way.
     pub fn discards(&self) -> bool {
         !self.discarding.is_empty()

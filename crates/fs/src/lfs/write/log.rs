@@ -133,6 +133,24 @@ impl Log {
         self.pool.extend(segments);
     }
 
+    /// Takes the segments from `first` on out.
+    pub fn keep_in_pool(&mut self, first: SegmentId) {
+        self.pool.retain(|segment| *segment < first);
+    }
+
+    /// A log that is in one of the segments from `first` on, or is about to enter one.
+    pub fn open_from(&self, first: SegmentId) -> Option<u8> {
+        let is_there = |tail: &Tail| tail.segment >= first || tail.next_segment >= first;
+        self.tails.iter().position(|tail| tail.as_ref().is_some_and(is_there)).map(|log| log as u8)
+    }
+
+    /// Makes a log enter its next segment with what it writes next. Readers look for it there too.
+    pub fn fill(&mut self, log: u8, geo: &Geometry) {
+        if let Some(tail) = &mut self.tails[usize::from(log)] {
+            tail.sector = geo.segment_sectors;
+        }
+    }
+
     /// Lets a log continue, after its next segment, in the clean segments that follow on the device.
     pub fn order_pool_for(&mut self, log: u8) {
         let next = self.tails[usize::from(log)].map_or(SegmentId(0), |tail| tail.next_segment);

@@ -1,7 +1,7 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
 //! (`commit`; if there is much, most of it in steps before: `prepare`, large content by `ahead` and the rest by `frozen`) and of the
 //! tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device (`jobs`), the segments
-//! that readers keep from being written (`pins`), and how a volume becomes larger (`growth`).
+//! that readers keep from being written (`pins`), and how a volume becomes larger (`growth`) or smaller (`shrinking`).
 
 pub(in crate::lfs) mod ahead;
 pub(in crate::lfs) mod checkpoint;
@@ -15,6 +15,7 @@ pub(in crate::lfs) mod log;
 pub(in crate::lfs) mod partial;
 pub(in crate::lfs) mod pins;
 pub(in crate::lfs) mod prepare;
+pub(in crate::lfs) mod shrinking;
 pub(in crate::lfs) mod sorting;
 
 use ahead::Ahead;
@@ -23,6 +24,7 @@ use growth::Growth;
 use jobs::Jobs;
 use log::Log;
 use pins::Pins;
+use shrinking::Shrinking;
 
 /// Where the log continues, the requests on their way to the device, and the segments that readers pin.
 ///
@@ -37,4 +39,6 @@ pub(in crate::lfs) struct LogWriter {
     pub frozen: Option<Frozen>,
     /// Set while not both checkpoint slots state the volume's new size.
     pub growth: Option<Growth>,
+    /// Set while the volume is about to become smaller.
+    pub shrinking: Option<Shrinking>,
 }

@@ -55,6 +55,11 @@ impl Pins {
         std::mem::take(&mut self.is_awaited)
     }
 
+    /// True while a reader holds any segment from that one on.
+    pub fn is_pinned_from(&self, first: SegmentId) -> bool {
+        self.counts.range(first..).next().is_some()
+    }
+
     /// True while a reader holds that segment.
     pub fn is_pinned(&self, segment: SegmentId) -> bool {
         self.counts.contains_key(&segment) && !is_on(Mutation::NoPins)
