@@ -63,6 +63,11 @@ impl Claim {
         Self { kind: INPUT, ..self }
     }
 
+    /// True if it is of such a value.
+    pub(super) fn is_of_input(&self) -> bool {
+        self.kind == INPUT
+    }
+
     /// The same, known not to hold.
     pub(super) fn missed(self, why: &'static str) -> Self {
         Self { known_miss: Some(why), ..self }

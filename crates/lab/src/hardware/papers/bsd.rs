@@ -116,7 +116,10 @@ fn within(value: f64, share: f64) -> Expected {
 fn of_simulation(runs: &Runs, is_shown: impl Fn(&Claim) -> bool) -> Result<Vec<Claim>, LabError> {
     let point = |kib| runs.point(Scheme::Lfs, kib).copied();
     let points = sizes_kib().into_iter().map(point).collect::<Result<Vec<Point>, LabError>>()?;
-    let claims = bandwidth::claims(&Scheme::Lfs.setup(Host::Hp)?, &points).into_iter().filter(is_shown);
+    // The gap of raw requests follows from the machine alone: no measurement could make that claim fail.
+    let is_measured = |claim: &Claim| !(claim.place == "5.2.1" && claim.is_of_input());
+    let claims = bandwidth::claims(&Scheme::Lfs.setup(Host::Hp)?, &points).into_iter();
+    let claims = claims.filter(|claim| is_measured(claim) && is_shown(claim));
     let place = |place| match place {
         "figure 9" => "004 fig 9",
         "figure 10" => "004 fig 10",

@@ -134,4 +134,6 @@ pub fn write(directory: &Path, figures: &[Figure], command: &str) -> Result<(), 
 }
 
 #[cfg(test)]
+mod doctored_tests;
+#[cfg(test)]
 mod tests;

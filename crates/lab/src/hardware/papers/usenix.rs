@@ -38,15 +38,24 @@ const INPUTS: &str = "path of a block from section 4; the program that reaches t
 const SCALE_FACTOR: &str = "The paper scales accesses by 1.2, but its own rates of accesses, 67 and 39 a second, are 1.72 apart. Scaled by 1.72, SunOS \
                             would create and delete 43% more files than shown.";
 
-fn jobs_1(_: &Size) -> Vec<Job> {
-    let bsd = SMALL.map(|scheme| Job::Small(Host::Usenix, scheme));
-    let sprite = [Scheme::Lfs, Scheme::Ffs].map(|scheme| Job::Small(Host::Sprite, scheme));
+/// A benchmark on the file systems of figures 1 and 2, and on Sprite LFS and SunOS, to be scaled.
+fn beside_sprite(job: fn(Host, Scheme) -> Job) -> Vec<Job> {
+    let bsd = SMALL.map(|scheme| job(Host::Usenix, scheme));
+    let sprite = [Scheme::Lfs, Scheme::Ffs].map(|scheme| job(Host::Sprite, scheme));
     bsd.into_iter().chain(sprite).collect()
 }
 
+/// Its results on the file systems of figures 1 and 2.
+fn of_small<T>(result: impl Fn(Host, Scheme) -> Result<T, LabError>) -> Result<Vec<(Scheme, T)>, LabError> {
+    SMALL.into_iter().map(|scheme| Ok((scheme, result(Host::Usenix, scheme)?))).collect()
+}
+
+fn jobs_1(_: &Size) -> Vec<Job> {
+    beside_sprite(Job::Small)
+}
+
 fn figure_1(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
-    let of = |scheme| Ok((scheme, *runs.small(Host::Usenix, scheme)?));
-    let measured = SMALL.into_iter().map(of).collect::<Result<Vec<_>, LabError>>()?;
+    let measured = of_small(|host, scheme| runs.small(host, scheme).copied())?;
     let (sprite, sun) = (runs.small(Host::Sprite, Scheme::Lfs)?, runs.small(Host::Sprite, Scheme::Ffs)?);
     let rates = |rates: &small_files::Rates, meta: f64| {
         let scaled = |rate: Rate, by: f64| rate.files_per_s * by;
@@ -93,14 +102,11 @@ fn figure_1(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
 const CONDITION: &str = "SPARCstation II, DSP 3105; LFS with blocks of 4 KB, FFS with 8 KB; Sprite LFS and SunOS from figures 8 and 9 of 001, scaled";
 
 fn jobs_2(_: &Size) -> Vec<Job> {
-    let bsd = SMALL.map(|scheme| Job::Large(Host::Usenix, scheme));
-    let sprite = [Scheme::Lfs, Scheme::Ffs].map(|scheme| Job::Large(Host::Sprite, scheme));
-    bsd.into_iter().chain(sprite).collect()
+    beside_sprite(Job::Large)
 }
 
 fn figure_2(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
-    let of = |scheme| Ok((scheme, *runs.large(Host::Usenix, scheme)?));
-    let measured = SMALL.into_iter().map(of).collect::<Result<Vec<_>, LabError>>()?;
+    let measured = of_small(|host, scheme| runs.large(host, scheme).copied())?;
     let scaled = |scheme, by: [f64; 5]| -> Result<[f64; 5], LabError> {
         let speeds = speeds(runs.large(Host::Sprite, scheme)?);
         Ok(std::array::from_fn(|n| speeds[n] * by[n]))

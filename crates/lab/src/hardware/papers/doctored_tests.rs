@@ -1,0 +1,175 @@
+//! Every claim of the report is judged by what was measured: for doctored measurements it holds, and for others it does not. The claims
+//! come from the figures themselves, so a new claim that no measurement can make fail, or hold, fails this test.
+
+use super::runs::{Job, Outcome, Runs};
+use super::tree::Mean;
+use super::*;
+use crate::coalescing::{self, Reading, Scene};
+use crate::hardware::bandwidth::Point;
+use crate::hardware::comparison::Rates;
+use crate::hardware::large_file::{self, Speed};
+use crate::hardware::papers::load::Served;
+use crate::hardware::rig::Phase;
+use crate::hardware::small_files::{self, Rate};
+use firnfs::lfs::Counters;
+use firnfs_device::Counts;
+use firnfs_sim::{DiskWork, seeded};
+use rand::RngExt;
+use std::collections::BTreeMap;
+
+/// Enough that the narrowest tolerance is met several times.
+const TRIALS: usize = 4000;
+
+/// Makes measurements up: each value is anything from a thousandth to ten thousand, all magnitudes alike, or 0; in some trials all
+/// values are nearly the same.
+struct Doctor<R> {
+    rng: R,
+    same: Option<f64>,
+}
+
+impl<R: rand::Rng> Doctor<R> {
+    /// Begins a trial.
+    fn begin(&mut self) {
+        self.same = None;
+        self.same = self.rng.random_bool(0.1).then(|| self.value());
+    }
+
+    fn value(&mut self) -> f64 {
+        match self.same {
+            Some(same) => same * self.rng.random_range(0.98..1.02),
+            None if self.rng.random_bool(0.05) => 0.0,
+            None => 10f64.powf(self.rng.random_range(-3.0..4.0)),
+        }
+    }
+
+    fn count(&mut self) -> u64 {
+        self.value() as u64
+    }
+
+    fn rate(&mut self) -> Rate {
+        Rate {
+            files_per_s: self.value(),
+            cpu_share: self.value(),
+            disk_share: self.value(),
+            read_bytes_per_file: self.value(),
+            written_bytes_per_file: self.value(),
+        }
+    }
+
+    fn speed(&mut self) -> Speed {
+        Speed {
+            kb_per_s: self.value(),
+            cpu_share: self.value(),
+            disk_share: self.value(),
+            moved: self.value(),
+        }
+    }
+
+    fn point(&mut self, kib: u64) -> Point {
+        Point {
+            bytes: kib << 10,
+            lfs_write_mb_per_s: self.value(),
+            lfs_write_ms: self.value(),
+            lfs_fsync_ms: self.value(),
+            lfs_write_cpu_share: self.value(),
+            lfs_read_mb_per_s: self.value(),
+            lfs_read_cpu_share: self.value(),
+            lfs_read_disk_share: self.value(),
+            raw_write_mb_per_s: self.value(),
+            clustered_write_mb_per_s: self.value(),
+            raw_read_mb_per_s: self.value(),
+        }
+    }
+
+    fn work(&mut self) -> DiskWork {
+        let (reads, read_bytes, writes, write_bytes) =
+            (self.count(), self.count() << 10, self.count(), self.count() << 10);
+        let asked = Counts { reads, read_bytes, writes, write_bytes, ..Counts::default() };
+        DiskWork { asked, seeks: self.count(), commands: self.count(), ..DiskWork::default() }
+    }
+
+    fn served(&mut self) -> Served {
+        let log = Counters {
+            log_bytes: self.count() << 20,
+            segments_cleaned: self.count(),
+            cleaner_moved_bytes: self.count() << 20,
+            cleaner_read_bytes: self.count() << 20,
+            ..Counters::default()
+        };
+        let (seconds, cpu_share, disk_share) = (self.value(), self.value(), self.value());
+        let phase = Phase { seconds, cpu_share, disk_share, disk: self.work() };
+        Served { per_s: self.value(), transactions: self.count(), log, phase }
+    }
+
+    fn reading(&mut self) -> Reading {
+        Reading { ms: self.value(), seeks: self.count(), requests: self.count(), bytes: self.count() }
+    }
+
+    fn outcome(&mut self, job: Job) -> Outcome {
+        match job {
+            Job::Small(..) => Outcome::Small(small_files::Rates {
+                create: self.rate(),
+                read: self.rate(),
+                delete: self.rate(),
+            }),
+            Job::Faster(..) | Job::Uncleaned(..) | Job::Before(..) => Outcome::Rate(self.value()),
+            Job::Large(..) => Outcome::Large(large_file::Figure {
+                write: self.speed(),
+                read: self.speed(),
+                write_random: self.speed(),
+                read_random: self.speed(),
+                reread: self.speed(),
+                segments_cleaned: self.count(),
+            }),
+            Job::Point(_, kib) => Outcome::Point(self.point(kib)),
+            Job::Sized(..) => Outcome::Sized(Rates {
+                create: self.value(),
+                read: self.value(),
+                overwrite: self.value(),
+                delete: self.value(),
+            }),
+            Job::Reread(_) => Outcome::Reread(coalescing::Row {
+                scene: Scene::File { bytes: 64 << 20, piece_bytes: 8 << 10, share_percent: 100 },
+                first: self.reading(),
+                scattered: self.reading(),
+                coalesced: self.reading(),
+                idle_busy_ms: self.value(),
+                idle_read_bytes: self.count(),
+                idle_write_bytes: self.count(),
+                moved_bytes: self.count(),
+                moved_again_bytes: self.count(),
+            }),
+            Job::Andrew(_) => Outcome::Andrew(Box::new(std::array::from_fn(|_| Mean {
+                seconds: self.value(),
+                reads: self.value(),
+                writes: self.value(),
+                write_bytes: self.value(),
+            }))),
+            Job::TwoFiles(..) => Outcome::Work(self.work()),
+            Job::Recovery(..) => Outcome::Seconds(self.value(), self.value()),
+            Job::Load(..) => Outcome::Served(Box::new(self.served())),
+        }
+    }
+}
+
+#[test]
+fn every_claim_holds_for_some_measurements_and_fails_for_others() {
+    let plan = Plan::all(Size::PAPER);
+    let mut doctor = Doctor { rng: seeded(1, "doctored"), same: None };
+    // By figure, place and words: how often it held, and how often it did not.
+    let mut verdicts: BTreeMap<(&str, String), (usize, usize)> = BTreeMap::new();
+    for _ in 0..TRIALS {
+        doctor.begin();
+        let runs = Runs::made_up(plan.jobs.iter().map(|&job| (job, doctor.outcome(job))));
+        for unit in &plan.units {
+            for claim in (unit.make)(&runs, &plan.size).unwrap().claims {
+                let (held, failed) =
+                    verdicts.entry((unit.id, format!("{}: {}", claim.place, claim.what))).or_default();
+                *(if claim.holds() { held } else { failed }) += 1;
+            }
+        }
+    }
+    println!("{} claims", verdicts.len());
+    let stiff: Vec<_> = verdicts.iter().filter(|(_, (held, failed))| *held == 0 || *failed == 0).collect();
+    assert!(stiff.is_empty(), "no measurement changes the outcome of {stiff:#?}");
+}
