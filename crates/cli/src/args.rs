@@ -88,7 +88,7 @@ pub enum Command {
     Clean(CleanArgs),
     /// Show and set quotas of users and groups on a mounted volume
     Quota(QuotaArgs),
-    /// Make a volume larger, mounted or not
+    /// Make a volume larger or smaller, mounted or not
     Resize(ResizeArgs),
     /// Discard the clean segments of a volume, so that the device can use their space
     Trim(TrimArgs),

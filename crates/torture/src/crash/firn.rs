@@ -42,8 +42,10 @@ const OP_NS: i64 = 1_000_000;
 const SIZE_MAX_BYTES: u64 = 64 << 20;
 /// How much a volume grows at a time, in bytes.
 const GROWTH_BYTES: u64 = 2 << 20;
-/// Bytes that one request overwrites of what a volume has left.
+/// Bytes that one request overwrites of what a volume has left, and the distance from one request to the next: a segment. More of
+/// them would multiply the states, and find nothing else.
 const GARBAGE_BYTES: u64 = 64 << 10;
+const GARBAGE_EVERY_BYTES: usize = 256 << 10;
 /// How much a volume loses at a time, in bytes.
 const SHRINKAGE_BYTES: u64 = 3 << 20;
 /// Steps of a shrink that are done at a time, by turns: few, so that operations come in between, or all of them.
@@ -259,7 +261,7 @@ fn leave_end(volume: &Volume<Lfs>) -> Result<(), FsError> {
     let (size_bytes, _) = volume.run(|vfs, _| Ok(vfs.store().size()))?;
     let Some(device) = volume.device() else { return Ok(()) };
     let end_bytes = device.geometry().size_bytes;
-    for at_bytes in (size_bytes.next_multiple_of(GARBAGE_BYTES)..end_bytes).step_by(GARBAGE_BYTES as usize) {
+    for at_bytes in (size_bytes.next_multiple_of(GARBAGE_BYTES)..end_bytes).step_by(GARBAGE_EVERY_BYTES) {
         let len_bytes = GARBAGE_BYTES.min(end_bytes - at_bytes) as usize;
         device.write(at_bytes, Arc::new(AlignedBuf::copy_of(&vec![0xa5; len_bytes]))).map_err(failed)?;
     }
