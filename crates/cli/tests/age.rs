@@ -110,3 +110,34 @@ fn what_is_wrong_is_one_line_and_leaves_no_output() {
     );
     assert!(!Path::new(&new).exists() && !Path::new(&elsewhere).exists());
 }
+
+#[test]
+fn a_workload_is_made_of_snapshots_or_at_random_and_is_an_ordinary_workload_file() {
+    let scratch = Scratch::new();
+    let tree = scratch.tree();
+    let nights: Vec<String> = (0..3).map(|night| scratch.name(&format!("{night}.snap"))).collect();
+    for (night, path) in nights.iter().enumerate() {
+        std::fs::write(scratch.path(&format!("tree/d/{night}")), vec![1; 5000]).unwrap();
+        ok(&["age", "snapshot", &tree, "-o", path]);
+    }
+    let out = scratch.name("a.fwl");
+    let words = ["age", "workload", &nights[0], &nights[1], &nights[2], "-o", &out];
+    let made = json(&[&words[..], &["--json", "--preset", "none"]].concat());
+    assert_eq!((&made["creates"], &made["left_files"]), (&5.into(), &5.into()));
+    assert_eq!(made["written_bytes"], 100_000 + 10 + 3 * 5000);
+    let info = &json(&["workload", "info", &out, "--json"])["workloads"][0];
+    assert_eq!((&info["origin"], &info["whole"]), (&"made".into(), &true.into()));
+    assert!(refused(&words, 4).contains("exists"));
+
+    let second = scratch.name("b.fwl");
+    let random = ["age", "workload", "--random", "64M", "--operations", "500", "-o", &second, "--json"];
+    assert_eq!(json(&random)["file_operations"], 500);
+    let third = scratch.name("c.fwl");
+    assert!(refused(&["age", "workload", &out, "-o", &third], 1).contains("not a snapshot"));
+    let reversed = ["age", "workload", &nights[2], &nights[0], "-o", &third];
+    assert!(refused(&reversed, 1).contains("order of time"));
+    let recorded = [&["age", "workload"][..], &[&nights[0], "-o", &third, "--profiles", &second]].concat();
+    ok(&recorded);
+    assert!(refused(&["age", "workload", "--git", &tree, "-o", &scratch.name("d.fwl")], 1).contains("git"));
+    assert!(!scratch.path("d.fwl").exists());
+}

@@ -6,6 +6,7 @@ mod layout;
 pub mod service;
 mod snapshot;
 mod target;
+mod workload;
 
 use crate::failure::{Done, Failure};
 use crate::output::Output;
@@ -13,6 +14,7 @@ use clap::Subcommand;
 use firnfs_lab::LabError;
 use layout::LayoutArgs;
 use snapshot::SnapshotArgs;
+use workload::WorkloadArgs;
 
 /// What to do.
 #[derive(Subcommand, Debug)]
@@ -21,6 +23,8 @@ pub enum AgeCommand {
     Snapshot(SnapshotArgs),
     /// Show how well files are laid out: layout scores, split files, free space
     Layout(LayoutArgs),
+    /// Make a workload that ages a file system, from snapshots, a git repository, or at random
+    Workload(WorkloadArgs),
 }
 
 /// Runs the command.
@@ -31,6 +35,7 @@ pub fn run(command: &AgeCommand, output: &mut Output) -> Done {
     match command {
         AgeCommand::Snapshot(args) => snapshot::run(args, output),
         AgeCommand::Layout(args) => layout::run(args, output),
+        AgeCommand::Workload(args) => workload::run(args, output),
     }
 }
 
