@@ -133,6 +133,7 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-age-snapshot" => (&["age-layout"], &["filefrag(8)"]),
         "firn-age-layout" => (&["age-snapshot", "clean"], &["filefrag(8)", "e2freefrag(8)"]),
         "firn-age-workload" => (&["age-snapshot", "workload-info"], &["git-log(1)"]),
+        "firn-age-replay" => (&["age-workload", "age-layout"], &[]),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
         _ => (&[], &[]),
     };

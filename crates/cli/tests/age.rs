@@ -141,3 +141,63 @@ fn a_workload_is_made_of_snapshots_or_at_random_and_is_an_ordinary_workload_file
     assert!(refused(&["age", "workload", "--git", &tree, "-o", &scratch.name("d.fwl")], 1).contains("git"));
     assert!(!scratch.path("d.fwl").exists());
 }
+
+#[test]
+fn a_workload_is_replayed_on_a_directory_and_on_images_of_both_kinds() {
+    let scratch = Scratch::new();
+    let workload = scratch.name("a.fwl");
+    ok(&["age", "workload", "--random", "16M", "--full", "50", "--operations", "150", "-o", &workload]);
+    std::fs::create_dir(scratch.path("out")).unwrap();
+    let mut targets = vec![scratch.name("out")];
+    for kind in ["log", "ffs"] {
+        let image = scratch.name(kind);
+        ok(&["mkfs", &image, "--size", "96M", "--type", kind]);
+        targets.push(image);
+    }
+    let replays: Vec<Value> =
+        targets.iter().map(|target| json(&["age", "replay", &workload, target, "--json"])).collect();
+    for (replay, target) in replays.iter().zip(&targets) {
+        assert_eq!((&replay["mismatches"], &replay["stopped"]), (&0.into(), &false.into()));
+        assert_eq!(replay["file_operations"], 150);
+        let layout = json(&["age", "layout", target, "--json"])["layouts"][0].clone();
+        assert_eq!(layout["files"], replay["files"], "{target}");
+        assert!(refused(&["age", "replay", &workload, target], 1).contains("not empty"));
+    }
+    assert!(replays.windows(2).all(|pair| pair[0]["files"] == pair[1]["files"]));
+    for image in &targets[1..] {
+        ok(&["fsck", image]);
+    }
+    assert!(refused(&["age", "replay", &workload, &targets[1], "--by", "group"], 1).contains("--by"));
+    assert!(refused(&["age", "replay", &targets[1], &targets[0]], 1).contains("not a workload"));
+}
+
+#[test]
+fn ctrl_c_stops_a_replay_that_then_continues() {
+    let scratch = Scratch::new();
+    let (workload, target) = (scratch.name("a.fwl"), scratch.name("out"));
+    let random =
+        ["age", "workload", "--random", "32M", "--full", "50", "--operations", "1500", "-o", &workload];
+    let made = json(&[&random[..], &["--json"]].concat());
+    std::fs::create_dir(&target).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["age", "replay", &workload, &target, "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has begun, and more than a thousand files are left.
+    while std::fs::read_dir(&target).unwrap().next().is_none() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let stopped = schema::parse(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!((&stopped["stopped"], &stopped["mismatches"]), (&true.into(), &0.into()));
+    assert!(stopped["file_operations"].as_u64().unwrap() < 1500);
+    assert!(refused(&["age", "replay", &workload, &target], 1).contains("--continue"));
+    let end = json(&["age", "replay", &workload, &target, "--continue", "--json"]);
+    assert_eq!((&end["stopped"], &end["mismatches"]), (&false.into(), &0.into()));
+    assert_eq!((&end["file_operations"], &end["files"]), (&1500.into(), &made["left_files"]));
+}

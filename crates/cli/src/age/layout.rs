@@ -64,7 +64,7 @@ struct LayoutView {
 struct ClassView {
     /// Largest size; null in a list by age.
     up_to_bytes: Option<u64>,
-    /// Changed within that many days; null in a list by size, and for the oldest.
+    /// Changed less than that many days before the newest change; null in a list by size, and for the oldest.
     within_days: Option<u64>,
     placed_files: u64,
     content_bytes: u64,
@@ -222,12 +222,12 @@ impl LayoutView {
             let label = format!("up to {}", Bytes(class.up_to_bytes.unwrap_or(0)));
             class.write(out, &label)?;
         }
-        writeln!(out, "  {:<22}{:>10}{:>12}{:>10}", "changed", "files", "content", "score")?;
+        writeln!(out, "  {:<22}{:>10}{:>12}{:>10}", "before newest change", "files", "content", "score")?;
         for class in self.by_age.iter().filter(|class| class.placed_files > 0) {
             let label = match class.within_days {
-                Some(1) => "within a day".to_owned(),
-                Some(days) => format!("within {days} days"),
-                None => "before that".to_owned(),
+                Some(1) => "less than a day".to_owned(),
+                Some(days) => format!("less than {days} days"),
+                None => "more".to_owned(),
             };
             class.write(out, &label)?;
         }

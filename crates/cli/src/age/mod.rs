@@ -3,6 +3,7 @@
 //! `target` takes the snapshot of whatever the command line names, `service` answers for a mounted volume; each command has its file.
 
 mod layout;
+mod replay;
 pub mod service;
 mod snapshot;
 mod target;
@@ -13,6 +14,7 @@ use crate::output::Output;
 use clap::Subcommand;
 use firnfs_lab::LabError;
 use layout::LayoutArgs;
+use replay::ReplayArgs;
 use snapshot::SnapshotArgs;
 use workload::WorkloadArgs;
 
@@ -25,6 +27,8 @@ pub enum AgeCommand {
     Layout(LayoutArgs),
     /// Make a workload that ages a file system, from snapshots, a git repository, or at random
     Workload(WorkloadArgs),
+    /// Age a file system: replay a workload on it
+    Replay(ReplayArgs),
 }
 
 /// Runs the command.
@@ -36,6 +40,7 @@ pub fn run(command: &AgeCommand, output: &mut Output) -> Done {
         AgeCommand::Snapshot(args) => snapshot::run(args, output),
         AgeCommand::Layout(args) => layout::run(args, output),
         AgeCommand::Workload(args) => workload::run(args, output),
+        AgeCommand::Replay(args) => replay::run(args, output),
     }
 }
 

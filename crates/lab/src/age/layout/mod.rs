@@ -16,7 +16,7 @@ use firnfs_format::{SECTOR_BYTES, SectorAddr};
 use std::collections::BTreeMap;
 
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Ages that files are sorted by: since their last change, in days.
+/// Ages that files are sorted by, in days.
 pub const AGES_DAYS: [u64; 5] = [1, 7, 30, 90, 365];
 
 /// Blocks that could be placed optimally, and those that are.
@@ -131,7 +131,8 @@ pub struct Layout {
     pub all: Class,
     /// By size, rounded up to whole blocks: the key is the largest size of the class in bytes, a power of two.
     pub by_size: BTreeMap<u64, Class>,
-    /// By time since the last change: less than that many of [`AGES_DAYS`], the last: the others.
+    /// By the time from a file's last change to that of the file changed last: less than so many of [`AGES_DAYS`]; the last: the others.
+    /// Files that a replay aged have the times of the workload.
     pub by_age: [Class; AGES_DAYS.len() + 1],
     /// `None` without groups.
     pub splits: Option<Splits>,
@@ -144,8 +145,9 @@ impl Layout {
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut layout = Self::empty(&snapshot.meta);
-        let regular = snapshot.files.iter().filter(|(_, entry)| entry.kind == REGULAR);
-        regular.for_each(|(&ino, entry)| layout.add(&snapshot.meta, ino, entry));
+        let regular = || snapshot.files.iter().filter(|(_, entry)| entry.kind == REGULAR);
+        let newest_ns = regular().map(|(_, entry)| entry.ctime_ns).max().unwrap_or(0);
+        regular().for_each(|(&ino, entry)| layout.add(&snapshot.meta, newest_ns, ino, entry));
         layout
     }
 
@@ -155,7 +157,7 @@ impl Layout {
         Self { splits, seams, ..Self::default() }
     }
 
-    fn add(&mut self, meta: &Meta, ino: u64, entry: &Entry) {
+    fn add(&mut self, meta: &Meta, newest_ns: i64, ino: u64, entry: &Entry) {
         self.files += 1;
         let Some(first) = entry.extents.first() else { return };
         let score = Score::of(&entry.extents, meta.block_bytes);
@@ -163,7 +165,7 @@ impl Layout {
         self.all.add(entry.size_bytes, score);
         let class_bytes = size_bytes.checked_next_power_of_two().unwrap_or(u64::MAX);
         self.by_size.entry(class_bytes).or_default().add(entry.size_bytes, score);
-        let age_days = meta.taken_ns.saturating_sub(entry.ctime_ns).max(0) / DAY_NS;
+        let age_days = newest_ns.saturating_sub(entry.ctime_ns).max(0) / DAY_NS;
         let age = AGES_DAYS.iter().position(|&days| age_days.cast_unsigned() < days);
         self.by_age[age.unwrap_or(AGES_DAYS.len())].add(entry.size_bytes, score);
         if let (Some(splits), Some(groups)) = (&mut self.splits, &meta.groups) {

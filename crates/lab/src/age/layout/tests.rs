@@ -66,10 +66,11 @@ fn the_score_of_a_set_is_pooled_not_averaged() {
     let bad = extents(&[(0, 900 * BLOCK, BLOCK), (BLOCK, 950 * BLOCK, BLOCK)]);
     let single = extents(&[(0, 700 * BLOCK, BLOCK)]);
     let files = vec![
-        (10, 11 * BLOCK, 0, good),
-        (11, 2 * BLOCK, 20, bad),
-        (12, 100, 400, single),
-        (13, 0, 0, Vec::new()),
+        // The newest change is 500 days old: ages count from there.
+        (10, 11 * BLOCK, 500, good),
+        (11, 2 * BLOCK, 520, bad),
+        (12, 100, 900, single),
+        (13, 0, 500, Vec::new()),
     ];
     let layout = Layout::of(&snapshot(files, None, 0));
     assert_eq!((layout.files, layout.all.files), (4, 3));
