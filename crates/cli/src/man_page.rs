@@ -134,6 +134,7 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-age-layout" => (&["age-snapshot", "clean"], &["filefrag(8)", "e2freefrag(8)"]),
         "firn-age-workload" => (&["age-snapshot", "workload-info"], &["git-log(1)"]),
         "firn-age-replay" => (&["age-workload", "age-layout"], &[]),
+        "firn-age-bench" => (&["age-replay", "bench"], &[]),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
         _ => (&[], &[]),
     };

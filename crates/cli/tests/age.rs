@@ -201,3 +201,28 @@ fn ctrl_c_stops_a_replay_that_then_continues() {
     assert_eq!((&end["stopped"], &end["mismatches"]), (&false.into(), &0.into()));
     assert_eq!((&end["file_operations"], &end["files"]), (&1500.into(), &made["left_files"]));
 }
+
+#[test]
+fn the_benchmarks_measure_a_directory_and_leave_it_as_it_was() {
+    let scratch = Scratch::new();
+    let (tree, workload, aged) = (scratch.tree(), scratch.name("a.fwl"), scratch.name("aged"));
+    let words = ["age", "bench", &tree, "--sizes", "104K,4M", "--runs", "2"];
+    let bench = json(&[&words[..], &["--json"]].concat());
+    let files: Vec<_> =
+        bench["sequential"].as_array().unwrap().iter().map(|row| row["files"].clone()).collect();
+    assert_eq!(files, [315, 8]);
+    assert_eq!((&bench["hot"]["files"], &bench["hot"]["bytes_per_run"]), (&2.into(), &100_010.into()));
+    assert_eq!(std::fs::read(scratch.path("tree/d/large")).unwrap(), vec![1; 100_000]);
+    assert_eq!(std::fs::read_dir(&tree).unwrap().count(), 2);
+    let text = ok(&[&words[..], &["--between", "true"]].concat());
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+    assert!(refused(&[&words[..], &["--between", "false"]].concat(), 1).contains("false"));
+
+    std::fs::create_dir(&aged).unwrap();
+    ok(&["age", "workload", "--random", "1M", "--operations", "20", "-o", &workload]);
+    let left = json(&["age", "replay", &workload, &aged, "--json"])["files"].clone();
+    let words = ["age", "bench", &aged, "--sizes", "32M", "--runs", "1", "--workload", &workload, "--json"];
+    assert_eq!(json(&words)["hot"]["files"], left, "the workload lasts 20 seconds");
+    assert!(refused(&["age", "bench", &tree, "--sizes", "0"], 2).contains("no bytes"));
+}

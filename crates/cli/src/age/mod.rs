@@ -2,6 +2,7 @@
 //!
 //! `target` takes the snapshot of whatever the command line names, `service` answers for a mounted volume; each command has its file.
 
+mod bench;
 mod layout;
 mod replay;
 pub mod service;
@@ -11,6 +12,7 @@ mod workload;
 
 use crate::failure::{Done, Failure};
 use crate::output::Output;
+use bench::BenchArgs;
 use clap::Subcommand;
 use firnfs_lab::LabError;
 use layout::LayoutArgs;
@@ -29,6 +31,8 @@ pub enum AgeCommand {
     Workload(WorkloadArgs),
     /// Age a file system: replay a workload on it
     Replay(ReplayArgs),
+    /// Measure reading and writing: files of one size after the other, and files that changed lately
+    Bench(BenchArgs),
 }
 
 /// Runs the command.
@@ -41,6 +45,7 @@ pub fn run(command: &AgeCommand, output: &mut Output) -> Done {
         AgeCommand::Layout(args) => layout::run(args, output),
         AgeCommand::Workload(args) => workload::run(args, output),
         AgeCommand::Replay(args) => replay::run(args, output),
+        AgeCommand::Bench(args) => bench::run(args, output),
     }
 }
 
