@@ -97,7 +97,7 @@ pub enum Command {
     Tune(TuneArgs),
     /// Measure file systems
     Bench(BenchArgs),
-    /// Study aging: snapshots, and how well files are laid out
+    /// Age file systems: snapshots, layout scores, workloads, replay, benchmarks
     #[command(subcommand)]
     Age(AgeCommand),
     /// Simulate cleaning
