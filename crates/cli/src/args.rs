@@ -2,6 +2,7 @@
 //!
 //! Each command's own arguments are declared next to its code; this file only combines them.
 
+use crate::age::AgeCommand;
 use crate::bench::BenchArgs;
 use crate::clean::CleanArgs;
 use crate::dump::DumpArgs;
@@ -96,6 +97,9 @@ pub enum Command {
     Tune(TuneArgs),
     /// Measure file systems
     Bench(BenchArgs),
+    /// Age file systems: snapshots, layout scores, workloads, replay, benchmarks
+    #[command(subcommand)]
+    Age(AgeCommand),
     /// Simulate cleaning
     #[command(subcommand)]
     Sim(SimCommand),

@@ -3,6 +3,7 @@
 //! `main` parses the command line and prints a failure; everything else happens in the command's own module. The
 //! libraries contain the file-system logic.
 
+mod age;
 mod args;
 mod bench;
 mod beneath;
@@ -99,6 +100,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
+        Command::Age(command) => age::run(&command, &mut output),
         Command::Bench(args) => bench::run(args, &mut output),
         Command::Sim(command) => sim::run(command, &mut output),
         Command::Paper(args) => paper::run(&args, &mut output),

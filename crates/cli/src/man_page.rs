@@ -130,6 +130,11 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-clean" => (&["stat", "trim", "sim-cleaning"], &[]),
         "firn-quota" => (&["df"], &["quota(1)", "edquota(8)", "repquota(8)"]),
         "firn-resize" => (&["df", "mkfs"], &["resize2fs(8)", "lvextend(8)"]),
+        "firn-age-snapshot" => (&["age-layout"], &["filefrag(8)"]),
+        "firn-age-layout" => (&["age-snapshot", "clean"], &["filefrag(8)", "e2freefrag(8)"]),
+        "firn-age-workload" => (&["age-snapshot", "workload-info"], &["git-log(1)"]),
+        "firn-age-replay" => (&["age-workload", "age-layout"], &[]),
+        "firn-age-bench" => (&["age-replay", "bench"], &[]),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
         _ => (&[], &[]),
     };

@@ -5,7 +5,7 @@ use crate::mkfs::open_failed;
 use firnfs::ffs::{self, Ffs};
 use firnfs::lfs::{Lfs, NotFirnfs, Options};
 use firnfs::vfs::AtimeMode;
-use firnfs_device::{Access, Device, FileDevice, FileOptions, Lock, SystemClock};
+use firnfs_device::{Access, Clock, Device, FileDevice, FileOptions, Lock, SystemClock};
 use firnfs_manage::{OpenError, OpenFfsError, VolumeKind, kind_of, open_ffs};
 use firnfs_volume::Volume;
 use std::path::Path;
@@ -39,7 +39,24 @@ pub fn open_any_read_only(path: &Path) -> Done<AnyVolume> {
     }
 }
 
-/// The same, of a log.
+/// Opens a volume of either kind for writing; its times are those of the clock.
+///
+/// # Errors
+/// It cannot be opened, is in use, is no volume, or is damaged.
+pub fn open_any_at(path: &Path, clock: Arc<dyn Clock>) -> Done<AnyVolume> {
+    let device = FileDevice::open(path, &FileOptions::default()).map_err(|e| open_failed(&e))?;
+    let device: Arc<dyn Device> = Arc::new(device);
+    let (name, atime) = (device.describe(), AtimeMode::Noatime);
+    match kind_of(&*device) {
+        VolumeKind::Log => firnfs_manage::open(device, Options::default(), atime, clock)
+            .map(|volume| AnyVolume::Log(Box::new(volume)))
+            .map_err(|e| not_opened(&name, &e)),
+        VolumeKind::Ffs => open_fast_at(device, ffs::Options::default(), atime, clock)
+            .map(|volume| AnyVolume::Ffs(Box::new(volume))),
+    }
+}
+
+/// As [`open_any_read_only`], of a log.
 ///
 /// # Errors
 /// The same; it is a Fast File System.
@@ -71,8 +88,17 @@ pub fn open(device: Arc<dyn Device>, options: Options, atime: AtimeMode) -> Done
 /// # Errors
 /// It is no such volume, or is damaged.
 pub fn open_fast(device: Arc<dyn Device>, options: ffs::Options, atime: AtimeMode) -> Done<Volume<Ffs>> {
+    open_fast_at(device, options, atime, Arc::new(SystemClock))
+}
+
+fn open_fast_at(
+    device: Arc<dyn Device>,
+    options: ffs::Options,
+    atime: AtimeMode,
+    clock: Arc<dyn Clock>,
+) -> Done<Volume<Ffs>> {
     let name = device.describe();
-    open_ffs(device, options, atime, Arc::new(SystemClock)).map_err(|e| match e {
+    open_ffs(device, options, atime, clock).map_err(|e| match e {
         OpenFfsError::NotFfs(why) => Failure::new(Exit::NotAVolume, format!("{name}: {why}"))
             .advise("check the path, or the volume with `firn fsck`"),
         OpenFfsError::Fs(why) => {

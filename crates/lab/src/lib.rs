@@ -9,9 +9,12 @@
 //!
 //! [`hardware`] runs the file system on simulated machines and disks of the papers' time.
 //!
+//! [`age`] ages file systems and says how their files are laid out (`firn age`).
+//!
 //! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
 //! system on a disk with a head, in virtual time.
 
+pub mod age;
 pub mod calendar;
 pub mod cleaning;
 pub mod coalescing;

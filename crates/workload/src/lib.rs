@@ -21,7 +21,7 @@ pub mod record;
 mod records;
 pub mod strace;
 pub mod summary;
-mod varint;
+pub mod varint;
 pub mod writer;
 
 pub use block::Block;

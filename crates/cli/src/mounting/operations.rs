@@ -2,6 +2,7 @@
 //! (`firnfs_fuse::session`).
 
 use super::options::MountPlan;
+use crate::age;
 use crate::quota;
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
@@ -29,6 +30,7 @@ impl Operations for MemStore {
 impl Operations for Ffs {
     fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
+        age::service::register(session.registry_mut(), Arc::downgrade(volume));
         quota::service::register(session.registry_mut(), Arc::downgrade(volume));
     }
 }
@@ -37,6 +39,7 @@ impl Operations for Lfs {
     fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan) {
         let weak = Arc::downgrade(volume);
         stat::register(session.registry_mut(), weak.clone());
+        age::service::register(session.registry_mut(), weak.clone());
         port::register(session.registry_mut(), weak.clone());
         quota::service::register(session.registry_mut(), weak.clone());
         tune::service::register(session.registry_mut(), weak.clone(), plan);

@@ -1,6 +1,7 @@
 //! End-to-end tests: the real program, real mounts. They are one program, so that they can share their
 //! helpers.
 
+mod age;
 mod bench;
 mod boot;
 mod cleaner;

@@ -124,6 +124,14 @@ impl Ffs {
     /// # Errors
     /// `Need`, `NotFound`, `Corrupt`.
     pub fn places(&mut self, ino: InodeNo) -> Outcome<Vec<Run>> {
+        Ok(self.indexed_places(ino)?.into_iter().map(|(_, run)| run).collect())
+    }
+
+    /// The same, each with the number of the block in the file.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn indexed_places(&mut self, ino: InodeNo) -> Outcome<Vec<(u64, Run)>> {
         let core = self.living_inode(ino)?;
         let blocks = core.map.shape.size_bytes.div_ceil(self.geo.block_bytes());
         let mut places = Vec::new();
@@ -132,10 +140,21 @@ impl Ffs {
             let ptr = self.ptr(&key)?;
             if ptr != 0 {
                 let frags = self.files.core(ino).frags_of(&self.geo, &key);
-                places.push(Run { addr: addr_of(ptr), frags });
+                places.push((index, Run { addr: addr_of(ptr), frags }));
             }
         }
         Ok(places)
+    }
+
+    /// Which fragments of a group are free. For studies of free space.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`; `NotFound` if there is no such group.
+    pub fn free_map(&mut self, group: u32) -> Outcome<Vec<bool>> {
+        if group >= self.geo.layout.groups {
+            return Err(crate::error::FsError::NotFound.into());
+        }
+        self.groups.free_map(group).map_err(|miss| self.overcome_miss(miss))
     }
 
     /// Counts fragments that an inode gets (or gives up, if negative).

@@ -158,6 +158,16 @@ impl Groups {
         Ok(done)
     }
 
+    /// Which fragments of a group are free.
+    ///
+    /// # Errors
+    /// [`Miss::Load`].
+    pub fn free_map(&mut self, number: u32) -> Result<Vec<bool>, Miss> {
+        let frags = self.layout.frags_in(number);
+        let group = &self.look(number)?.group;
+        Ok((0..frags).map(|frag| group.is_free(frag)).collect())
+    }
+
     fn split(&self, wish: Wish) -> (u32, u32) {
         match wish {
             Wish::At(addr) if self.group_of(addr) < self.layout.groups => {
