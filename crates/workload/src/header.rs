@@ -18,10 +18,12 @@ pub enum Origin {
     Strace = 3,
     /// A table of comma-separated values.
     Csv = 4,
+    /// A program made it up: from snapshots, a repository, or a generator. The options say how.
+    Made = 5,
 }
 
 impl Origin {
-    const ALL: [Self; 4] = [Self::Mount, Self::Nfsdump, Self::Strace, Self::Csv];
+    const ALL: [Self; 5] = [Self::Mount, Self::Nfsdump, Self::Strace, Self::Csv, Self::Made];
 
     /// Its name in texts.
     #[must_use]
@@ -31,6 +33,7 @@ impl Origin {
             Self::Nfsdump => "nfsdump",
             Self::Strace => "strace",
             Self::Csv => "csv",
+            Self::Made => "made",
         }
     }
 }
