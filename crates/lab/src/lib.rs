@@ -9,6 +9,8 @@
 //!
 //! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
 //! system on a disk with a head, in virtual time.
+//!
+//! [`trace`] replays workload files on the real log in virtual time (`firn sim trace`).
 
 pub mod calendar;
 pub mod cleaning;
@@ -18,5 +20,6 @@ pub mod hardware;
 pub mod micro;
 pub mod mounted;
 pub mod plot;
+pub mod trace;
 
 pub use error::LabError;

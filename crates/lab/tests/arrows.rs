@@ -27,7 +27,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume", "firnfs-workload"]),
     (
         "firnfs-lab",
-        &["firnfs", "firnfs-device", "firnfs-format", "firnfs-manage", "firnfs-sim", "firnfs-volume"],
+        &[
+            "firnfs",
+            "firnfs-device",
+            "firnfs-format",
+            "firnfs-manage",
+            "firnfs-sim",
+            "firnfs-volume",
+            "firnfs-workload",
+        ],
     ),
     (
         "firnfs-fuzz",
