@@ -45,6 +45,7 @@ fn kind_of(error: &FsError) -> ErrorKind {
         FsError::Stale => ErrorKind::StaleNetworkFileHandle,
         FsError::ReadOnly(_) => ErrorKind::ReadOnlyFilesystem,
         FsError::Corrupt { .. } => ErrorKind::InvalidData,
+        FsError::WouldWait => ErrorKind::WouldBlock,
         FsError::Io(_) => ErrorKind::Other,
     }
 }

@@ -40,6 +40,9 @@ pub enum LabError {
         /// Offset in bytes.
         at_bytes: u64,
     },
+    /// A workload cannot be read.
+    #[error(transparent)]
+    Workload(firnfs_workload::Error),
     /// The run was asked to stop.
     #[error("interrupted")]
     Interrupted,

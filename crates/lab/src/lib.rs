@@ -13,6 +13,8 @@
 //!
 //! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
 //! system on a disk with a head, in virtual time.
+//!
+//! [`trace`] replays workload files on the real log in virtual time (`firn sim trace`).
 
 pub mod age;
 pub mod calendar;
@@ -24,5 +26,6 @@ pub mod hardware;
 pub mod micro;
 pub mod mounted;
 pub mod plot;
+pub mod trace;
 
 pub use error::LabError;

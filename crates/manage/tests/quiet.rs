@@ -40,6 +40,16 @@ fn a_volume_is_quiet_two_seconds_after_the_last_request_of_a_user() {
 }
 
 #[test]
+fn an_option_says_after_which_time_a_volume_is_idle() {
+    let options = Options { idle_after_ms: 250, ..Options::default() };
+    let (volume, clock) = mount(&new_device(32 << 20, 0), options);
+    create(&volume, InodeNo::ROOT, "file", Kind::Regular);
+    assert_eq!(idle_in_ms(&volume), 250);
+    let_pass(&clock, &volume, 250);
+    assert_eq!(idle_in_ms(&volume), 0);
+}
+
+#[test]
 fn upkeep_leaves_a_volume_as_quiet_as_it_is() {
     let (volume, clock) = mount(&new_device(32 << 20, 0), Options::default());
     create(&volume, InodeNo::ROOT, "file", Kind::Regular);

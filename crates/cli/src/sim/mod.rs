@@ -7,6 +7,7 @@ mod crosscheck;
 mod disk;
 mod figures;
 mod paper;
+mod trace;
 mod watch;
 
 use crate::failure::Done;
@@ -23,6 +24,8 @@ pub enum SimCommand {
     Crosscheck(crosscheck::CrosscheckArgs),
     /// Measure how much faster files are read after idle time has put them in order, on a simulated disk
     Coalescing(coalescing::CoalescingArgs),
+    /// Replay a workload on the log and a simulated disk, in virtual time
+    Trace(trace::TraceArgs),
     /// Draw the cleaning figures of the Sprite LFS paper, and compare them with the published values
     Figures(figures::FiguresArgs),
     /// Show the properties of a simulated disk, and the time of requests on it
@@ -42,6 +45,7 @@ pub fn run(command: SimCommand, output: &mut Output) -> Done {
         SimCommand::Cleaning(args) => cleaning::run(&args, output),
         SimCommand::Crosscheck(args) => crosscheck::run(&args, output),
         SimCommand::Coalescing(args) => coalescing::run(&args, output),
+        SimCommand::Trace(args) => trace::run(&args, output),
         SimCommand::Figures(args) => figures::run(&args, output),
         SimCommand::Disk(args) => disk::run(&args, output),
         SimCommand::Paper(args) => paper::run(&args, output),

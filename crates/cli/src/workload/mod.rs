@@ -1,10 +1,11 @@
 //! `firn workload`: shows workload files, and turns traces of others into them.
 //!
-//! `source` opens any input, `convert` writes another one, `view` is what `info` prints. A damaged input is one line that says at
+//! `source` opens any input, `convert` writes another one, `generate` makes one up, `view` is what `info` prints. A damaged input is one line that says at
 //! which record; what comes before it is whole, and `info` shows it, `convert --partial` keeps it.
 
 mod convert;
-mod source;
+mod generate;
+pub mod source;
 mod view;
 
 use crate::failure::{Done, Exit, Failure};
@@ -14,6 +15,7 @@ use crate::sizes::Count;
 use clap::{Args, Subcommand};
 use convert::ConvertArgs;
 use firnfs_workload::{Error, Summary};
+use generate::GenerateArgs;
 use serde::Serialize;
 use source::{Form, Source};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ pub enum WorkloadCommand {
     Head(HeadArgs),
     /// Convert a trace of another program, or a workload, into a workload or a table
     Convert(ConvertArgs),
+    /// Write a made-up workload with the counts of a server of the papers
+    Generate(GenerateArgs),
 }
 
 /// Arguments of `firn workload info`.
@@ -94,6 +98,7 @@ pub fn run(command: &WorkloadCommand, output: &mut Output) -> Done {
         WorkloadCommand::Info(args) => info(args, output),
         WorkloadCommand::Head(args) => head(args, output),
         WorkloadCommand::Convert(args) => convert::run(args, output),
+        WorkloadCommand::Generate(args) => generate::run(args, output),
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Options {
     pub placement: Option<PlacementName>,
     /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
+    /// How long no request must have arrived before work that can wait begins.
+    pub idle_after_ms: u64,
     /// How long the device takes to read. The cleaner decides from it how much of a segment to read, and coalescing which files
     /// pay.
     pub medium: Medium,
@@ -106,6 +108,7 @@ impl Default for Options {
             cleaning_policy: Policy::default(),
             placement: None,
             coalesce_age_ms: Some(60_000),
+            idle_after_ms: 2_000,
             medium: Medium::HEAD,
         }
     }

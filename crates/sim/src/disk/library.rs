@@ -9,7 +9,7 @@ macro_rules! files {
 }
 
 const FILES: &[(&str, &str)] =
-    files!["hp97560", "wren4", "dsp3105", "m2694", "hdd", "ssd", "constant-hdd", "constant-ssd"];
+    files!["hp97560", "wren4", "dsp3105", "dsp3501", "m2694", "hdd", "ssd", "constant-hdd", "constant-ssd"];
 
 /// The names, in the order of the list that help texts show.
 pub fn names() -> impl Iterator<Item = &'static str> {

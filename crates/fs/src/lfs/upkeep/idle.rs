@@ -1,13 +1,10 @@
 //! Idle time: how long no user has made a request. Work that can wait is done then (Blackwell, Harris and Seltzer,
-//! USENIX 1995: a disk that was idle for 2 s stays idle for long).
+//! USENIX 1995: a disk that was idle for 2 s stays idle for long). [`Options::idle_after_ms`](crate::lfs::Options) says how long.
 //!
 //! The driver reports requests; the store has no clock of its own.
 
 use crate::lfs::Lfs;
 use firnfs_format::TimeNs;
-
-/// How long no request must have arrived before work that can wait begins, in milliseconds.
-const IDLE_MS: u64 = 2_000;
 
 impl Lfs {
     /// Notes a request of a user. Background work of the driver, checks, and cleaners outside do not count.
@@ -24,6 +21,6 @@ impl Lfs {
     /// How long until the volume counts as idle if no request arrives, in milliseconds; 0 if it is idle already.
     #[must_use]
     pub fn idle_in_ms(&self, now: TimeNs) -> u64 {
-        IDLE_MS.saturating_sub(now.millis_since(self.upkeep.last_request))
+        self.options.idle_after_ms.saturating_sub(now.millis_since(self.upkeep.last_request))
     }
 }

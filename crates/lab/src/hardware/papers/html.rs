@@ -13,7 +13,7 @@ struct Paper {
     authors: &'static str,
 }
 
-const PAPERS: [Paper; 3] = [
+const PAPERS: [Paper; 4] = [
     Paper {
         number: "001",
         title: "The Design and Implementation of a Log-Structured File System",
@@ -28,6 +28,11 @@ const PAPERS: [Paper; 3] = [
         number: "000",
         title: "File System Logging Versus Clustering: A Performance Comparison",
         authors: "M. Seltzer, K. A. Smith, H. Balakrishnan, J. Chang, S. McMains, V. Padmanabhan; USENIX 1995",
+    },
+    Paper {
+        number: "002",
+        title: "Heuristic Cleaning Algorithms in Log-Structured File Systems",
+        authors: "T. Blackwell, J. Harris, M. Seltzer; USENIX 1995. Our traces are synthetic",
     },
 ];
 const BEYOND: Paper = Paper {

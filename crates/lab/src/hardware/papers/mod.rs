@@ -2,13 +2,14 @@
 //! numbers as CSV, and shown in pages of HTML.
 //!
 //! A `unit` is a figure or table. It names the `runs` that it needs; each of them is made once, also if several figures show it.
-//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B. Nothing in the output depends on the time or on the
+//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `heuristic` those of 002. Nothing in the output depends on the time or on the
 //! number of threads: two runs write the same bytes. Caller: `firn paper`.
 
 mod andrew;
 mod beyond;
 mod bsd;
 mod figure;
+mod heuristic;
 mod html;
 mod load;
 mod parts;
@@ -37,7 +38,7 @@ const SEED: u64 = 1;
 
 /// All units, in the order of the pages.
 fn units() -> Vec<Unit> {
-    let parts: [&[Unit]; 10] = [
+    let parts: [&[Unit]; 11] = [
         &sprite_short::FIRST,
         &sprite::UNITS,
         &sprite_short::RECOVERY,
@@ -46,6 +47,7 @@ fn units() -> Vec<Unit> {
         &transactions::OF_BSD,
         &usenix::UNITS,
         &transactions::OF_USENIX,
+        &heuristic::UNITS,
         &transactions::BEYOND,
         &beyond::UNITS,
     ];

@@ -1,6 +1,7 @@
 //! The benchmarks behind the figures. Figures name the jobs that they need; each job runs once, on any of several threads, and
 //! depends on nothing but its own description, so that the results do not depend on the threads.
 
+use super::heuristic;
 use super::load::{self, Served};
 use super::scheme::{Host, Scheme};
 use super::size::Size;
@@ -13,6 +14,8 @@ use crate::hardware::comparison::{
     Bandwidth, Files, Indirect, Micro, Rates, Results, Sized, run_by_size, run_transactions,
 };
 use crate::hardware::{Cleaner, Setup, find_disk, large_file, small_files};
+use crate::micro::stop::Stop;
+use crate::trace::{self, Model, Replayed};
 use firnfs_sim::DiskWork;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -46,6 +49,8 @@ pub(super) enum Job {
     Recovery(u64, u64),
     /// Transactions on a disk that is full to so many percent; the log has segments of so many KiB.
     Load(Host, Scheme, u64, u32),
+    /// A synthetic trace of this server, replayed.
+    Trace(&'static str, Model),
 }
 
 /// Its result.
@@ -61,6 +66,7 @@ pub(super) enum Outcome {
     Andrew(Box<[Mean; 5]>),
     Reread(coalescing::Row),
     Seconds(f64, f64),
+    Trace(Box<Replayed>),
 }
 
 impl Job {
@@ -119,6 +125,7 @@ impl Job {
                 let (crashed, clean) = small_runs::recovery(&setup, kib * KIB, mib * KIB * KIB)?;
                 Outcome::Seconds(crashed, clean)
             }
+            Self::Trace(name, model) => Outcome::Trace(Box::new(replay(name, model, size)?)),
             Self::Load(host, scheme, percent, segment_kib) => {
                 let setup = scheme.setup(host)?;
                 let cleaner = match scheme {
@@ -131,6 +138,17 @@ impl Job {
             }
         })
     }
+}
+
+/// Replays a part of a server's synthetic trace, with the same part of its files.
+fn replay(name: &str, model: Model, size: &Size) -> Result<Replayed, LabError> {
+    let server = trace::Server::find(name).ok_or_else(missing)?;
+    let whole = trace::Synthetic::of(server, super::SEED);
+    let part = heuristic::part(size);
+    let synthetic =
+        trace::Synthetic { days: whole.days * part, files_bytes: whole.files_bytes * part, ..whole };
+    let setup = trace::Setup::of_1995(model)?;
+    trace::run(&synthetic, &setup, &Stop::default(), &trace::Progress(&|_, _| {}))
 }
 
 /// At most 100 files in a directory; the larger of an amount of data and a number of files (USENIX'95 3).
@@ -237,6 +255,11 @@ impl Runs {
     /// A file read in order, after random writes, and after idle time.
     pub fn reread(&self, disk: &'static str) -> Result<&coalescing::Row, LabError> {
         outcome!(self, Job::Reread(disk), Reread).ok_or_else(missing)
+    }
+
+    /// The replay of a server's trace.
+    pub fn trace(&self, server: &'static str, model: Model) -> Result<&Replayed, LabError> {
+        outcome!(self, Job::Trace(server, model), Trace).map(|replayed| &**replayed).ok_or_else(missing)
     }
 
     /// The phases of Andrew.

@@ -1,0 +1,60 @@
+//! Traces in virtual time, after Blackwell, Harris and Seltzer, *Heuristic Cleaning Algorithms in Log-Structured File Systems*, USENIX
+//! 1995 (paper 002): the real log on a simulated disk, at the times of a workload file.
+//!
+//! `generator` makes traces with the counts of the paper's servers (`servers`). `survey` is the first pass over a trace, `initial` builds the state before it, `replay` carries it out. `driver` drives the log,
+//! `disk` is the queue that it meets, `matched` and `names` find out which file a record is about. Callers: `firn sim trace`. Page:
+//! docs/internals/traces.md.
+
+mod disk;
+mod driver;
+mod generator;
+mod histogram;
+mod initial;
+mod matched;
+mod names;
+mod pages;
+mod replay;
+mod servers;
+mod setup;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use disk::DiskSeen;
+pub use generator::{Generated, Synthetic};
+pub use histogram::Histogram;
+pub use matched::Matches;
+pub use replay::{Replayed, run, run_side_by_side};
+pub use servers::{SERVERS, Server};
+pub use setup::{Cleaner, Model, Setup};
+pub use survey::Survey;
+
+use crate::error::LabError;
+use firnfs_workload::Record;
+
+/// Records that can be read several times, each time the same ones.
+pub trait Records: Sync {
+    /// From the first record on.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn open(&self) -> Result<Box<dyn Iterator<Item = Result<Record, LabError>> + '_>, LabError>;
+}
+
+/// What a replay is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It writes the state before the trace.
+    Building,
+    /// It replays.
+    Replaying,
+}
+
+/// Is told how much of a phase is done.
+pub struct Progress<'a>(pub &'a (dyn Fn(Phase, f64) + Sync));
+
+impl Progress<'_> {
+    fn show(&self, phase: Phase, share: f64) {
+        (self.0)(phase, share);
+    }
+}
