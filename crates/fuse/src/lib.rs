@@ -10,6 +10,7 @@ pub mod control;
 pub mod counters;
 pub mod device;
 pub mod errno;
+pub mod latency;
 pub mod lead;
 pub mod mount;
 pub mod record;

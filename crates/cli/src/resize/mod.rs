@@ -90,10 +90,7 @@ pub fn run(args: &ResizeArgs, output: &mut Output) -> Done {
 fn ask(client: &mut Client, wanted: Wanted) -> Done<Resized> {
     let request = serde_json::to_value(Request { wanted }).map_err(|e| Failure::failed(e.to_string()))?;
     let answer = client.call(RESIZE_OP, request).map_err(|e| failure_of(&e))?;
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    crate::socket::understood(answer)
 }
 
 fn resize_image(image: &Path, wanted: Wanted) -> Done<Resized> {
