@@ -149,10 +149,7 @@ pub fn checked_part_bytes(bytes: u64) -> Done<u64> {
 }
 
 fn parse(answer: Value) -> Done<RecordingView> {
-    serde_json::from_value(answer).map(|recording| RecordingView { recording }).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    crate::socket::understood(answer).map(|recording| RecordingView { recording })
 }
 
 fn write_status(out: &mut dyn Write, status: Option<&StatusView>) -> io::Result<()> {

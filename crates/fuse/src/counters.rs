@@ -3,6 +3,7 @@
 //! Round trips decide how fast a FUSE file system is, so `firn stat --requests` shows them. Counting is relaxed:
 //! each number is exact, but together they are not a snapshot of one moment.
 
+use crate::latency::Latency;
 use crate::wire::abi::opcode;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,6 +16,7 @@ struct Counter {
     requests: AtomicU64,
     errors: AtomicU64,
     busy_ns: AtomicU64,
+    latency: Latency,
 }
 
 /// Counts of one mount.
@@ -33,6 +35,13 @@ pub struct RequestCount {
     pub errors: u64,
     /// Time in the daemon, in nanoseconds, including waits for the device.
     pub busy_ns: u64,
+    /// Time in the daemon, in nanoseconds, that half of the requests did not exceed, at most a quarter too large ([`Latency`]);
+    /// `None` from a daemon of an older version.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// The same of 99 in 100.
+    #[serde(default)]
+    pub p99_ns: Option<u64>,
 }
 
 impl Default for Counters {
@@ -48,6 +57,7 @@ impl Counters {
         counter.requests.fetch_add(1, Relaxed);
         counter.errors.fetch_add(u64::from(failed), Relaxed);
         counter.busy_ns.fetch_add(busy_ns, Relaxed);
+        counter.latency.record(busy_ns);
     }
 
     /// All kinds that occurred, in the order of their numbers.
@@ -62,6 +72,8 @@ impl Counters {
                     requests,
                     errors: counter.errors.load(Relaxed),
                     busy_ns: counter.busy_ns.load(Relaxed),
+                    p50_ns: counter.latency.quantile_ns(0.5),
+                    p99_ns: counter.latency.quantile_ns(0.99),
                 });
             }
         }
@@ -142,6 +154,7 @@ mod tests {
             (list[0].name.as_str(), list[0].requests, list[0].errors, list[0].busy_ns),
             ("write", 2, 1, 15)
         );
+        assert_eq!((list[0].p50_ns, list[0].p99_ns), (Some(1024), Some(1024)), "both took less than 1 us");
         assert_eq!((list[1].name.as_str(), list[1].requests), ("other", 1));
     }
 }

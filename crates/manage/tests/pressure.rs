@@ -19,6 +19,7 @@ const TINY_CACHE: Options = Options {
     commit_step_items: 512,
     commit_interval_ms: 5_000,
     checkpoint_interval_ms: 30_000,
+    idle_after_ms: 2_000,
     checkpoint_bytes: 256 << 20,
     read_only: false,
     discard: false,

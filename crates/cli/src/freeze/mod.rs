@@ -74,10 +74,7 @@ pub fn thaw(args: &ThawArgs, output: &mut Output) -> Done {
 fn call<T: DeserializeOwned>(path: &std::path::Path, op: &str, arguments: Value) -> Done<T> {
     let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
     let answer = client.call(op, arguments).map_err(|e| failure_of(&e))?;
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    crate::socket::understood(answer)
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -6,6 +6,7 @@
 use super::Snapshot;
 use crate::stat::fast::FastView;
 use crate::stat::view::{BUCKETS, LogView, StatView};
+use firnfs_fuse::counters::RequestCount;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
@@ -178,7 +179,7 @@ impl Families {
     }
 
     fn requests(&mut self, snapshot: &Snapshot) {
-        let of = |value: fn(&firnfs_fuse::counters::RequestCount) -> Value| {
+        let of = |value: fn(&RequestCount) -> Value| {
             let each = snapshot.requests.iter();
             each.map(move |count| (vec![("request", count.name.clone())], value(count))).collect::<Vec<_>>()
         };
@@ -190,5 +191,25 @@ impl Families {
         let help = "Time in the daemon, including waits for the device";
         let seconds = of(|count| Value::Real(count.busy_ns as f64 / 1e9));
         self.add(counter, "request", Some(Unit::Seconds), help, seconds);
+        self.request_quantile(
+            snapshot,
+            "request_p50",
+            "Time in the daemon that half of the requests did not exceed",
+            |c| c.p50_ns,
+        );
+        self.request_quantile(snapshot, "request_p99", "The same of 99 in 100", |c| c.p99_ns);
+    }
+
+    /// A gauge in seconds for each kind of request of which the daemon knows it.
+    fn request_quantile(
+        &mut self,
+        snapshot: &Snapshot,
+        name: &str,
+        help: &'static str,
+        ns: fn(&RequestCount) -> Option<u64>,
+    ) {
+        let known = snapshot.requests.iter().filter_map(|count| Some((count.name.clone(), ns(count)?)));
+        let samples = known.map(|(name, ns)| (vec![("request", name)], Value::Real(ns as f64 / 1e9)));
+        self.add(MetricType::Gauge, name, Some(Unit::Seconds), help, samples);
     }
 }

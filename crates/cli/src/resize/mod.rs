@@ -146,10 +146,7 @@ fn ask(mut client: Client, mut watcher: Client, wanted: Wanted, stop: &AtomicBoo
         }
     };
     drop(bar);
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    crate::socket::understood(answer)
 }
 
 fn resize_image(image: &Path, wanted: Wanted, stop: &AtomicBool) -> Done<Resized> {

@@ -142,10 +142,7 @@ fn show(bar: &Bar, progress: &ProgressView) {
 
 fn answer<T: serde::de::DeserializeOwned>(client: &mut Client, op: &str, arguments: Value) -> Done<T> {
     let value = client.call(op, arguments).map_err(|e| failure_of(&e))?;
-    serde_json::from_value(value).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    crate::socket::understood(value)
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -89,6 +89,9 @@ pub struct CleanedView {
     /// cleaner too, and overwrites that memory absorbed.
     #[serde(default)]
     pub cost_per_user_byte: Option<f64>,
+    /// Bytes written to the log for each byte that users wrote; reads do not count.
+    #[serde(default)]
+    pub write_amplification: Option<f64>,
     /// Segments that became clean: the sum of the next three.
     pub segments_cleaned: u64,
     /// Those of them that checkpoints found empty: all their blocks had died.
@@ -146,6 +149,7 @@ impl CleanedView {
                 counters.log_bytes.saturating_add(counters.cleaner_read_bytes),
                 counters.user_bytes,
             ),
+            write_amplification: share(counters.log_bytes, counters.user_bytes),
             segments_cleaned,
             segments_empty: counters.segments_cleaned_empty,
             segments_background: background,

@@ -37,6 +37,7 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     line("read by the cleaner", &|c| Bytes(c.read_bytes).to_string())?;
     line("live, and moved", &|c| Bytes(c.moved_bytes).to_string())?;
     line("read per byte moved", &|c| number(c.read_per_moved, 2))?;
+    line("write amplification", &|c| number(c.write_amplification, 2))?;
     line("write cost", &|c| number(c.write_cost, 2))?;
     line("cost per new byte", &|c| number(c.measured_cost, 2))?;
     line("cost per user byte", &|c| number(c.cost_per_user_byte, 2))?;

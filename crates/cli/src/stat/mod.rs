@@ -23,7 +23,6 @@ use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::sync::Weak;
 use view::{CONTROL_OP, Inspect, StatView};
@@ -34,6 +33,7 @@ use view::{CONTROL_OP, Inspect, StatView};
   firn stat /mnt              a mounted volume, from any path on it
   firn stat disk.img --json   an image, for scripts
   firn stat /mnt --cleaning   what cleaning costs, and what was written to the log
+  firn stat /mnt --counters   also all counts since mkfs
   firn stat /mnt --openmetrics > /var/lib/node_exporter/firnfs.prom
                               for a textfile collector
   firn stat /mnt --requests   the requests that the kernel has sent since the mount
@@ -60,6 +60,9 @@ pub struct StatArgs {
     /// Show instead what cleaning costs and what was written to the log
     #[arg(long, conflicts_with = "requests")]
     pub cleaning: bool,
+    /// Show also all counters of the log since mkfs; JSON always has them
+    #[arg(long, conflicts_with_all = ["requests", "cleaning", "openmetrics"])]
+    pub counters: bool,
     /// Show instead everything as OpenMetrics, for the textfile collector of a node exporter
     #[arg(long, conflicts_with_all = ["requests", "cleaning", "json"])]
     pub openmetrics: bool,
@@ -139,12 +142,17 @@ pub struct RequestView {
     pub failed: u64,
     /// Time in the daemon, including waits for the device.
     pub busy_ms: f64,
+    /// Time in the daemon that half of the requests did not exceed; null in `watch`, and from a daemon of an older version.
+    pub p50_ms: Option<f64>,
+    /// The same of 99 in 100.
+    pub p99_ms: Option<f64>,
 }
 
 impl From<RequestCount> for RequestView {
     fn from(count: RequestCount) -> Self {
-        let RequestCount { name, requests, errors, busy_ns } = count;
-        Self { request: name, requests, failed: errors, busy_ms: busy_ns as f64 / 1e6 }
+        let RequestCount { name, requests, errors, busy_ns, p50_ns, p99_ns } = count;
+        let [p50_ms, p99_ms] = [p50_ns, p99_ns].map(|ns| ns.map(|ns| ns as f64 / 1e6));
+        Self { request: name, requests, failed: errors, busy_ms: busy_ns as f64 / 1e6, p50_ms, p99_ms }
     }
 }
 
@@ -179,11 +187,15 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
     if args.cleaning {
         return cleaning(&volume, args.json, output);
     }
-    output.show(args.json, &volume, |out| text::stat(out, &volume))
+    output.show(args.json, &volume, |out| {
+        text::stat(out, &volume)?;
+        let log = volume.stat.log.as_ref().filter(|_| args.counters);
+        log.map_or(Ok(()), |log| text::counters(out, log))
+    })
 }
 
 fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
-    let counts: Vec<RequestCount> = understood(&mount, ask(&mount, "requests")?)?;
+    let counts: Vec<RequestCount> = socket::understood(ask(&mount, "requests")?)?;
     let mut by_request: Vec<RequestView> = counts.into_iter().map(Into::into).collect();
     by_request.sort_by(|a, b| b.busy_ms.total_cmp(&a.busy_ms));
     let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
@@ -253,7 +265,7 @@ fn all_mounted() -> Done<Vec<Volume>> {
 fn look(target: Target) -> Done<Volume> {
     match target {
         Target::Mounted(mount) => {
-            let stat = understood(&mount, ask(&mount, CONTROL_OP)?)?;
+            let stat = socket::understood(ask(&mount, CONTROL_OP)?)?;
             let check_after_crash = check_after_crash(&mount)?;
             let beneath = beneath::of(&mount.source);
             let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
@@ -279,15 +291,6 @@ fn check_after_crash(mount: &Mount) -> Done<Option<AfterCrashView>> {
         Err(ClientError::Refused(refused)) if refused.kind == ErrorKind::UnknownOp => Ok(None),
         Err(error) => Err(Failure::failed(error.to_string())),
     }
-}
-
-/// Takes a daemon's answer apart.
-fn understood<T: DeserializeOwned>(mount: &Mount, answer: serde_json::Value) -> Done<T> {
-    serde_json::from_value(answer).map_err(|e| {
-        let place = mount.mountpoint.display();
-        Failure::failed(format!("the answer of the daemon of {place} cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
 }
 
 fn ask(mount: &Mount, op: &str) -> Done<serde_json::Value> {

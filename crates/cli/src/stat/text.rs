@@ -1,16 +1,16 @@
 //! `firn stat` and `firn df` as text for people.
 
-use super::cleaning::{RoomView, WithheldView};
+use super::cleaning::{CleaningView, RoomView, WithheldView};
 use super::view::{BUCKETS, LogView, SpaceView, StatView};
 use super::{RequestView, Source, Volume};
 use crate::output::{WIDTH, write_list, write_sum, write_words};
 use crate::sizes::{Bytes, Count};
 use std::io::{self, Write};
 
-/// Width of the longest bar of the histogram.
-const BAR_COLUMNS: u64 = 50;
+/// Bars of the histogram, the lowest first.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Everything about one volume.
+/// The state of one volume in about ten lines.
 ///
 /// # Errors
 /// As writing reports.
@@ -18,6 +18,7 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     place(out, &volume.source)?;
     let view = &volume.stat;
     let is_mounted = volume.source.mountpoint.is_some();
+    health(out, view, is_mounted)?;
     if let (Some(why), true) = (&view.read_only_reason, is_mounted) {
         writeln!(out, "  read-only   {why}")?;
     }
@@ -36,6 +37,23 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
         fast.groups(out)?;
     }
     view.log.as_ref().map_or(Ok(()), |log| segments(out, log))
+}
+
+/// Whether a mount can write, and whether a log is known to be damaged; the lines that follow give the reasons. It claims no
+/// absence of damage for a volume that is read-only, because damage may be the reason.
+fn health(out: &mut dyn Write, view: &StatView, is_mounted: bool) -> io::Result<()> {
+    let is_read_only = view.read_only_reason.is_some();
+    let state = is_mounted.then_some(if is_read_only { "read-only" } else { "writable" }.to_owned());
+    let damage = view.log.as_ref().and_then(|log| match log.damage.len() {
+        0 => (!is_mounted || !is_read_only).then(|| "no damage met".to_owned()),
+        1 => Some("1 damaged part".to_owned()),
+        n => Some(format!("{} damaged parts", Count(n as u64))),
+    });
+    let parts: Vec<String> = [state, damage].into_iter().flatten().collect();
+    if parts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  health      {}", parts.join(", "))
 }
 
 /// Says that the disk beneath an image may become full before the volume is.
@@ -62,10 +80,11 @@ pub fn place(out: &mut dyn Write, source: &Source) -> io::Result<()> {
 fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     let label = if log.label.is_empty() { "(none)" } else { &log.label };
     writeln!(out, "  label       {label}, uuid {}", log.uuid)?;
+    // Whole seconds keep the line within 80 columns.
+    let created = log.created.split_once('.').map_or_else(|| log.created.clone(), |(s, _)| format!("{s}Z"));
     writeln!(
         out,
-        "  made        {} with blocks of {} and segments of {}",
-        log.created,
+        "  made        {created} with blocks of {} and segments of {}",
         Bytes(u64::from(log.block_bytes)),
         Bytes(u64::from(log.segment_bytes))
     )?;
@@ -100,17 +119,41 @@ fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     let (in_use, all) = (Count(log.segments_in_use), Count(log.segments));
     let parts = [(log.live_bytes, "live"), (log.dead_bytes, "dead"), (log.unwritten_bytes, "unwritten")];
     write_list(out, &format!("  segments    {in_use} of {all} in use:"), &parts.map(term), WIDTH)?;
+    if let Some(view) = &log.cleaning {
+        cleaner(out, view)?;
+    }
+    histogram(out, log)
+}
+
+/// The cleaner's work in one line.
+fn cleaner(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
+    let cleaned = Count(view.since_mkfs.segments_cleaned);
+    let cost = view.since_mkfs.write_cost.map_or_else(String::new, |cost| format!(", write cost {cost:.2}"));
+    let stalls = match view.stalls.map(|stalls| stalls.count) {
+        None => String::new(),
+        Some(0) => "; no stalls since mount".to_owned(),
+        Some(1) => "; 1 stall since mount".to_owned(),
+        Some(n) => format!("; {} stalls since mount", Count(n)),
+    };
+    write_words(out, "  cleaner    ", &format!("{cleaned} segments cleaned since mkfs{cost}{stalls}"))
+}
+
+/// All counters of the log.
+///
+/// # Errors
+/// As writing reports.
+pub fn counters(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     let is_of_kind = |name: &str| name.starts_with("log_") && name != "log_bytes";
     for (name, value) in log.counters.iter().filter(|(name, _)| !is_of_kind(name)) {
         let shown =
             if name.ends_with("_bytes") { Bytes(*value).to_string() } else { Count(*value).to_string() };
         let words = name.trim_end_matches("_bytes").replace('_', " ");
-        writeln!(out, "  {words:<27} {shown} since mkfs")?;
+        writeln!(out, "  {words:<27} {shown:>14} since mkfs")?;
     }
-    histogram(out, log)
+    Ok(())
 }
 
-/// Segments in use by utilisation, as bars.
+/// Segments in use by utilisation, as one line of bars.
 ///
 /// # Errors
 /// As writing reports.
@@ -118,15 +161,21 @@ pub fn histogram(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     if log.segments_in_use == 0 {
         return Ok(());
     }
-    writeln!(out, "  segments in use by share of live bytes")?;
-    let longest = log.utilisation_histogram.iter().max().copied().unwrap_or(1).max(1);
-    for (bucket, &number) in log.utilisation_histogram.iter().enumerate() {
-        let bar = "#".repeat((number * BAR_COLUMNS).div_ceil(longest) as usize);
-        let (from, to) = (bucket * 100 / BUCKETS, (bucket + 1) * 100 / BUCKETS);
-        let line = format!("    {from:>3}-{to:>3}% {:>9}  {bar}", Count(number));
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
+    let (most, number) =
+        log.utilisation_histogram.iter().enumerate().max_by_key(|(_, number)| **number).unwrap_or((0, &0));
+    let (from, to) = (most * 100 / BUCKETS, (most + 1) * 100 / BUCKETS);
+    let bars = bars(&log.utilisation_histogram);
+    writeln!(out, "  live share  0% [{bars}] 100%; tallest bar {from}-{to}%: {} segments", Count(*number))
+}
+
+/// A bar for each number, relative to the largest; none for 0.
+fn bars(numbers: &[u64]) -> String {
+    let largest = u128::from(numbers.iter().max().copied().unwrap_or(0).max(1));
+    let bar = |number: u64| match (u128::from(number) * BARS.len() as u128).div_ceil(largest) as usize {
+        0 => ' ',
+        height => BARS[height - 1],
+    };
+    numbers.iter().map(|&number| bar(number)).collect()
 }
 
 /// One line for each volume, as df(1) prints it.
@@ -209,20 +258,32 @@ fn percent(part: u64, whole: u64) -> u64 {
     (u128::from(part) * 100).div_ceil(u128::from(whole.max(1))) as u64
 }
 
-/// Counts of requests since the mount.
+/// Counts of requests since the mount, and how long they took.
 ///
 /// # Errors
 /// As writing reports.
 pub fn requests(out: &mut dyn Write, list: &[RequestView]) -> io::Result<()> {
-    writeln!(out, "  {:<20}{:>14}{:>12}{:>14}", "request", "requests", "failed", "busy ms")?;
-    list.iter().try_for_each(|RequestView { request, requests, failed, busy_ms }| {
-        writeln!(out, "  {request:<20}{:>14}{:>12}{busy_ms:>14.1}", Count(*requests), Count(*failed))
+    let titles = ["requests", "failed", "total ms", "p50 ms", "p99 ms"];
+    let [requests, failed, busy, p50, p99] = titles;
+    writeln!(out, "  {:<18}{requests:>12}{failed:>10}{busy:>14}{p50:>11}{p99:>11}", "request")?;
+    let ms = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3}"));
+    list.iter().try_for_each(|RequestView { request, requests, failed, busy_ms, p50_ms, p99_ms }| {
+        let (requests, failed) = (Count(*requests).to_string(), Count(*failed).to_string());
+        let (p50, p99) = (ms(*p50_ms), ms(*p99_ms));
+        writeln!(out, "  {request:<18}{requests:>12}{failed:>10}{busy_ms:>14.3}{p50:>11}{p99:>11}")
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_are_relative_to_the_largest_and_only_nothing_has_none() {
+        assert_eq!(bars(&[0, 1, 50, 100, 1000]), " ▁▁▁█");
+        assert_eq!(bars(&[u64::MAX, u64::MAX / 2, 0]), "█▄ ");
+        assert_eq!(bars(&[0, 0]), "  ");
+    }
 
     #[test]
     fn the_sums_of_df_fit_80_columns_and_break_below_their_first_term() {

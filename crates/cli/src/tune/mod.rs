@@ -74,10 +74,7 @@ pub fn run(args: &TuneArgs, output: &mut Output) -> Done {
 /// As [`run`].
 pub fn change(client: &mut Client, words: &[String]) -> Done<TuneView> {
     let answer = client.call(TUNE_OP, json!({ "words": words })).map_err(|e| failure_of(&e))?;
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    crate::socket::understood(answer)
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -213,7 +213,7 @@ impl WatchView {
 
 fn request(of: &Requests) -> RequestView {
     let Requests { name, requests, errors, busy_ns } = of.clone();
-    RequestCount { name, requests, errors, busy_ns }.into()
+    RequestCount { name, requests, errors, busy_ns, p50_ns: None, p99_ns: None }.into()
 }
 
 impl From<Rates> for RatesView {

@@ -23,6 +23,15 @@ fn a_volume_made_from_a_tree_shows_it_in_stat_and_dump() {
     let in_buckets = sum(&stat["log"]["utilisation_histogram"], Value::as_u64);
     assert_eq!(Some(in_buckets), stat["log"]["segments_in_use"].as_u64());
 
+    let brief = ok(&["stat", &image]);
+    assert!(
+        brief.lines().count() <= 11 && brief.lines().skip(1).all(|line| line.chars().count() <= 80),
+        "{brief}"
+    );
+    assert!(brief.contains("health      no damage met") && !brief.contains("checkpoints"), "{brief}");
+    let counters = ok(&["stat", &image, "--counters"]);
+    assert!(counters.starts_with(&brief) && counters.contains("checkpoints"), "{counters}");
+
     let cleaning = json(&["stat", &image, "--cleaning", "--json"]);
     let live_of_kinds = sum(&cleaning["kinds"], |row| row["live_bytes"].as_u64());
     assert_eq!(Some(live_of_kinds), stat["log"]["live_bytes"].as_u64());

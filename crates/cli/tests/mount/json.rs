@@ -42,7 +42,12 @@ fn what_commands_say_of_mounts_is_as_documented() {
         if words.contains(&"--requests") {
             let writes =
                 said["by_request"].as_array().unwrap().iter().find(|line| line["request"] == "write");
-            assert!(writes.unwrap()["requests"].as_u64() >= Some(4), "{said:#}");
+            let writes = writes.unwrap();
+            assert!(writes["requests"].as_u64() >= Some(4), "{said:#}");
+            let [busy, p50, p99] = ["busy_ms", "p50_ms", "p99_ms"].map(|name| writes[name].as_f64().unwrap());
+            assert!(0.0 < p50 && p50 <= p99, "{said:#}");
+            // The longest is at least the mean; the 99th in 100 of a few writes is the longest.
+            assert!(p99 >= busy / writes["requests"].as_f64().unwrap(), "{said:#}");
         }
     }
     let workload = firn_json(&["workload", "info", recorded.to_str().unwrap(), "--json"]);

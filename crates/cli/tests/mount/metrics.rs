@@ -174,6 +174,9 @@ fn the_metrics_of_a_mount_are_the_numbers_of_stat_and_counters_never_fall() {
         let name = format!("firnfs_{}_total", counter[0].as_str().unwrap());
         assert_eq!(page.value(&image, &name, ""), counter[1].as_f64().unwrap(), "{name}");
     }
+    let quantile = |name: &str| page.value(&image, name, ",request=\"write\"");
+    let (p50, p99) = (quantile("firnfs_request_p50_seconds"), quantile("firnfs_request_p99_seconds"));
+    assert!(0.0 < p50 && p50 <= p99 && p99 < 138.0, "{p50} {p99}");
     assert_eq!(page.value(&image, "firnfs_failed", ""), 0.0);
     // Both ways tell the same.
     assert_eq!(from_command(&mount.mnt).families, page.families);
