@@ -11,6 +11,7 @@ use crate::hardware::large_file::{self, Speed};
 use crate::hardware::papers::load::Served;
 use crate::hardware::rig::Phase;
 use crate::hardware::small_files::{self, Rate};
+use crate::trace::{DiskSeen, Histogram, Replayed};
 use firnfs::lfs::Counters;
 use firnfs_device::Counts;
 use firnfs_sim::{DiskWork, seeded};
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 
 /// Enough that the narrowest tolerance is met several times.
 const TRIALS: usize = 4000;
+/// Values of a made-up histogram.
+const VALUES: usize = 60;
 
 /// Makes measurements up: each value is anything from a thousandth to ten thousand, all magnitudes alike, or 0; in some trials all
 /// values are nearly the same.
@@ -105,6 +108,40 @@ impl<R: rand::Rng> Doctor<R> {
         Reading { ms: self.value(), seeks: self.count(), requests: self.count(), bytes: self.count() }
     }
 
+    /// Values of which any share, from none to all, is at least `from`.
+    fn histogram(&mut self, from: f64) -> Histogram {
+        let (share, mut values) = (self.rng.random::<f64>(), Histogram::default());
+        for _ in 0..VALUES {
+            let is_large = self.rng.random_bool(share);
+            values.add(if is_large { from * self.rng.random_range(1.0..64.0) } else { from / 2.0 });
+        }
+        values
+    }
+
+    fn replayed(&mut self) -> Replayed {
+        let mut delay_ms = self.histogram(0.5);
+        let undelayed = (self.rng.random::<f64>() * 4.0 * VALUES as f64) as usize;
+        (0..undelayed).for_each(|_| delay_ms.add(0.0));
+        let disk = DiskSeen {
+            idle_s: self.histogram(4.0),
+            delay_ms,
+            dirty_mib: self.histogram(1.0),
+            user_requests: self.count(),
+            cleaner_met: self.count(),
+            user_read_bytes: self.count() << 20,
+            user_written_bytes: self.count() << 20,
+            ..DiskSeen::default()
+        };
+        Replayed {
+            records: (self.value() * 1e6) as u64,
+            disk,
+            segments_cleaned: self.count(),
+            cleaned_on_demand: self.count(),
+            utilisation: self.value(),
+            ..Replayed::default()
+        }
+    }
+
     fn outcome(&mut self, job: Job) -> Outcome {
         match job {
             Job::Small(..) => Outcome::Small(small_files::Rates {
@@ -148,6 +185,7 @@ impl<R: rand::Rng> Doctor<R> {
             Job::TwoFiles(..) => Outcome::Work(self.work()),
             Job::Recovery(..) => Outcome::Seconds(self.value(), self.value()),
             Job::Load(..) => Outcome::Served(Box::new(self.served())),
+            Job::Trace(..) => Outcome::Trace(Box::new(self.replayed())),
         }
     }
 }
