@@ -5,6 +5,7 @@ pub mod cleaning;
 mod cleaning_tests;
 pub mod cleaning_text;
 pub mod fast;
+mod lock;
 pub mod text;
 pub mod view;
 
@@ -22,7 +23,8 @@ use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
-use serde::Serialize;
+use lock::{LockTimes, LockView};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Weak;
 use view::{CONTROL_OP, Inspect, StatView};
@@ -110,10 +112,19 @@ pub struct Volume {
     /// Its state.
     #[serde(flatten)]
     pub stat: StatView,
+    /// How requests come from the kernel: `/dev/fuse` or `io_uring`; null if the volume is not mounted.
+    pub transport: Option<String>,
     /// The state of the check after a crash; null if the mount did not follow one, and for a volume that is not mounted.
     pub check_after_crash: Option<AfterCrashView>,
     /// The disk beneath the image, if it may become full before the volume is.
     pub beneath: Option<Beneath>,
+}
+
+/// What `firn stat` needs of the daemon's `info`.
+#[derive(Deserialize)]
+struct Info {
+    /// Absent from a daemon of an older version.
+    transport: Option<String>,
 }
 
 /// The output of `firn df`.
@@ -129,6 +140,8 @@ struct Requests {
     source: Source,
     /// The kinds of requests that occurred, the longest in the daemon first.
     by_request: Vec<RequestView>,
+    /// The one lock of the volume; null from a daemon of an older version.
+    lock: Option<LockView>,
 }
 
 /// Requests of one kind since the mount.
@@ -198,11 +211,14 @@ fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
     let counts: Vec<RequestCount> = socket::understood(ask(&mount, "requests")?)?;
     let mut by_request: Vec<RequestView> = counts.into_iter().map(Into::into).collect();
     by_request.sort_by(|a, b| b.busy_ms.total_cmp(&a.busy_ms));
+    let lock =
+        call(&mount, "lock").ok().map(socket::understood::<LockTimes>).transpose()?.map(LockView::from);
     let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
-    let view = Requests { source, by_request };
+    let view = Requests { source, by_request, lock };
     output.show(json, &view, |out| {
         text::place(out, &view.source)?;
-        text::requests(out, &view.by_request)
+        text::requests(out, &view.by_request)?;
+        view.lock.as_ref().map_or(Ok(()), |lock| lock.show(out))
     })
 }
 
@@ -266,10 +282,11 @@ fn look(target: Target) -> Done<Volume> {
     match target {
         Target::Mounted(mount) => {
             let stat = socket::understood(ask(&mount, CONTROL_OP)?)?;
+            let info: Info = socket::understood(ask(&mount, "info")?)?;
             let check_after_crash = check_after_crash(&mount)?;
             let beneath = beneath::of(&mount.source);
             let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
-            Ok(Volume { source, stat, check_after_crash, beneath })
+            Ok(Volume { source, stat, transport: info.transport, check_after_crash, beneath })
         }
         Target::Image(image) => {
             let stat = match open_any_read_only(&image)? {
@@ -279,7 +296,7 @@ fn look(target: Target) -> Done<Volume> {
             let stat = stat.map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
             let beneath = beneath::of(&image);
             let source = Source { image, mountpoint: None };
-            Ok(Volume { source, stat, check_after_crash: None, beneath })
+            Ok(Volume { source, stat, transport: None, check_after_crash: None, beneath })
         }
     }
 }

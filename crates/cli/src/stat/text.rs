@@ -18,7 +18,7 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     place(out, &volume.source)?;
     let view = &volume.stat;
     let is_mounted = volume.source.mountpoint.is_some();
-    health(out, view, is_mounted)?;
+    health(out, view, (is_mounted, volume.transport.as_deref()))?;
     if let (Some(why), true) = (&view.read_only_reason, is_mounted) {
         writeln!(out, "  read-only   {why}")?;
     }
@@ -41,7 +41,11 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
 
 /// Whether a mount can write, and whether a log is known to be damaged; the lines that follow give the reasons. It claims no
 /// absence of damage for a volume that is read-only, because damage may be the reason.
-fn health(out: &mut dyn Write, view: &StatView, is_mounted: bool) -> io::Result<()> {
+fn health(
+    out: &mut dyn Write,
+    view: &StatView,
+    (is_mounted, transport): (bool, Option<&str>),
+) -> io::Result<()> {
     let is_read_only = view.read_only_reason.is_some();
     let state = is_mounted.then_some(if is_read_only { "read-only" } else { "writable" }.to_owned());
     let damage = view.log.as_ref().and_then(|log| match log.damage.len() {
@@ -49,7 +53,8 @@ fn health(out: &mut dyn Write, view: &StatView, is_mounted: bool) -> io::Result<
         1 => Some("1 damaged part".to_owned()),
         n => Some(format!("{} damaged parts", Count(n as u64))),
     });
-    let parts: Vec<String> = [state, damage].into_iter().flatten().collect();
+    let served = transport.map(|transport| format!("served through {transport}"));
+    let parts: Vec<String> = [state, damage, served].into_iter().flatten().collect();
     if parts.is_empty() {
         return Ok(());
     }

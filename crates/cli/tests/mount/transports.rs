@@ -1,6 +1,8 @@
 //! Both ways to the kernel, `/dev/fuse` and io_uring: the same results, and an end for everybody who waits.
 
-use crate::common::{Kind, Mount, can_mount, complaint, eventually, firn, firn_ok, is_root, pattern, shell};
+use crate::common::{
+    Kind, Mount, can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, pattern, shell,
+};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -53,7 +55,12 @@ fn each_transport_serves_many_programs_at_a_time_and_says_which_one_it_is() {
                 scope.spawn(move || shell(mnt, &WORK.replace("$1", &n.to_string())));
             }
         });
-        assert_eq!(mount.control(r#"{"op":"info"}"#)["transport"], name);
+        let mnt = mount.mnt.to_str().unwrap();
+        assert_eq!(firn_json(&["stat", mnt, "--json"])["transport"], name);
+        assert!(firn_ok(&["stat", mnt]).contains(&format!("served through {name}")));
+        let lock = firn_json(&["stat", mnt, "--requests", "--json"])["lock"].clone();
+        assert!(lock["turns"].as_u64().unwrap() > 1000 && lock["held_ms"].as_f64().unwrap() > 0.0, "{lock}");
+        assert!(lock["busy_percent"].as_f64().unwrap() < 200.0, "{lock}");
         mount.remount_image();
         assert_eq!(fs::read_dir(mount.path("w3")).unwrap().count(), 101);
         let large = fs::read(mount.path("w3/large")).unwrap();
