@@ -25,7 +25,7 @@ Extents come from FIEMAP, those of firnfs from the volume itself. A file made wi
 in the same directory. docs/internals/aging.md describes the format.")]
 pub struct SnapshotArgs {
     /// A directory, an image file or a block device
-    #[arg(value_name = "DIR|IMAGE")]
+    #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
     /// The file to make, which must not exist
     #[arg(short, long, value_name = "FILE")]

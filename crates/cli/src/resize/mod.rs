@@ -49,9 +49,7 @@ command says how small it can become. An image file is cut at its new end; a blo
 and is not used beyond the volume's end.
 
 Ctrl-C stops a volume from becoming smaller; it keeps its size. After a crash it has its old size or its
-new one; the same command goes on then.
-
-Exit codes: 130 if Ctrl-C stopped it (143: SIGTERM); otherwise as in 'firn --help'.")]
+new one; the same command goes on then.")]
 pub struct ResizeArgs {
     /// Any path on a mount, an image file or a block device
     pub path: PathBuf,

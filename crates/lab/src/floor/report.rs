@@ -24,16 +24,16 @@ pub struct Row {
     pub transport: &'static str,
     /// How the clients ran: `free`, `pinned` to one processor, or `two` at a time.
     pub clients: &'static str,
-    /// Median time an operation, in microseconds.
-    pub elapsed_us: f64,
+    /// Median time an operation, in milliseconds.
+    pub elapsed_ms: f64,
     /// Fastest round.
-    pub least_us: f64,
+    pub least_ms: f64,
     /// Slowest round.
-    pub most_us: f64,
-    /// Median processor time of the clients an operation, in microseconds.
-    pub client_us: f64,
-    /// Median processor time of the daemon an operation, in microseconds.
-    pub daemon_us: f64,
+    pub most_ms: f64,
+    /// Median processor time of the clients an operation, in milliseconds.
+    pub client_ms: f64,
+    /// Median processor time of the daemon an operation, in milliseconds.
+    pub daemon_ms: f64,
 }
 
 impl Row {
@@ -50,15 +50,16 @@ impl Row {
         };
         let elapsed = sorted(|round| round.elapsed_us);
         let middle = |values: &[f64]| values.get(values.len() / 2).copied();
+        let ms = |us: f64| us / 1000.0;
         Some(Self {
             task,
             transport,
             clients,
-            elapsed_us: middle(&elapsed)?,
-            least_us: *elapsed.first()?,
-            most_us: *elapsed.last()?,
-            client_us: middle(&sorted(|round| round.client_us))?,
-            daemon_us: middle(&sorted(|round| round.daemon_us))?,
+            elapsed_ms: ms(middle(&elapsed)?),
+            least_ms: ms(*elapsed.first()?),
+            most_ms: ms(*elapsed.last()?),
+            client_ms: ms(middle(&sorted(|round| round.client_us))?),
+            daemon_ms: ms(middle(&sorted(|round| round.daemon_us))?),
         })
     }
 }
@@ -92,9 +93,9 @@ impl Report {
         };
         line(head);
         for row in &self.rows {
-            let number = |us: f64| format!("{us:.1}");
-            let range = format!("{}-{}", number(row.least_us), number(row.most_us));
-            let (us, client, daemon) = (number(row.elapsed_us), number(row.client_us), number(row.daemon_us));
+            let number = |ms: f64| format!("{:.1}", ms * 1000.0);
+            let range = format!("{}-{}", number(row.least_ms), number(row.most_ms));
+            let (us, client, daemon) = (number(row.elapsed_ms), number(row.client_ms), number(row.daemon_ms));
             line([row.task.name(), row.clients, row.transport, &us, &range, &client, &daemon]);
         }
         let rounds = self.rounds;
@@ -119,7 +120,7 @@ mod tests {
         let round = |elapsed_us| Measured { elapsed_us, client_us: 1.0, daemon_us: 2.0 };
         let rounds: Vec<Measured> = [9.0, 1234.5, 4.0].map(round).to_vec();
         let row = Row::of((Task::Create, "uring", "pinned"), &rounds).unwrap();
-        assert_eq!((row.elapsed_us, row.least_us, row.most_us), (9.0, 4.0, 1234.5));
+        assert_eq!((row.elapsed_ms, row.least_ms, row.most_ms), (0.009, 0.004, 1.2345));
         let report = Report { processors: 2, rounds: 3, missing_uring: None, rows: vec![row] };
         assert!(report.text().lines().all(|line| line.len() <= 88), "{}", report.text());
         assert!(Row::of((Task::Create, "uring", "pinned"), &[]).is_none());

@@ -84,7 +84,7 @@ mod tests {
         std::fs::write(path, "title = 4").unwrap();
         assert_eq!(find_disk(path).unwrap_err().to_string(), format!("{path}: title: is 4; allowed: a text"));
         let error = find_disk("floppy").unwrap_err().to_string();
-        assert!(error.contains("hp97560, wren4, dsp3105, m2694, hdd, ssd"), "{error}");
+        assert!(error.contains("hp97560, wren4, dsp3105, dsp3501, m2694, hdd, ssd"), "{error}");
         assert!(find_machine("sun4-260").is_ok() && find_machine("abacus").is_err());
     }
 }
