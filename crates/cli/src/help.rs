@@ -172,19 +172,21 @@ mod tests {
 
     #[test]
     fn no_help_is_wider_than_the_terminal_and_no_example_is_broken() {
+        let mut wide = Vec::new();
         for width in [80, 60] {
             let mut whole = command().term_width(width);
             whole.build();
             each(&whole, "firn", &mut |command, path| {
                 let text = command.clone().render_long_help().to_string();
-                let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
-                assert!(long.is_empty(), "{path} at {width}: {long:#?}");
+                let long = text.lines().filter(|line| line.chars().count() > width);
+                wide.extend(long.map(|line| format!("{path} at {width}: {line}")));
                 let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
                 let broken: Vec<&str> =
                     after.lines().filter(|l| l.starts_with(' ') && l.chars().count() > WIDTH).collect();
                 assert!(broken.is_empty(), "{path}: {broken:#?}");
             });
         }
+        assert!(wide.is_empty(), "{wide:#?}");
     }
 
     #[test]

@@ -41,12 +41,13 @@ pub struct BenchArgs {
     /// A directory on the file system to measure, with 32 MB of space
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Sizes of files of the sequential benchmark
+    /// Sizes of files of the sequential benchmark [default: the paper's sixteen, 16K to 32M]
     #[arg(
         long,
         value_name = "SIZE,...",
         value_delimiter = ',',
         value_parser = size,
+        hide_default_value = true,
         default_value = "16K,32K,64K,96K,104K,128K,192K,256K,512K,1M,2M,4M,8M,16M,24M,32M"
     )]
     pub sizes: Vec<u64>,

@@ -38,7 +38,7 @@ directories of each day. Presets and build products are synthetic, and the heade
 input and seed make the same file.")]
 pub struct WorkloadArgs {
     /// Snapshots in the order of time
-    #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["git", "random"], conflicts_with_all = ["git", "random"])]
+    #[arg(value_name = "SNAP", required_unless_present_any = ["git", "random"], conflicts_with_all = ["git", "random"])]
     pub snapshots: Vec<PathBuf>,
     /// The workload to make, which must not exist
     #[arg(short, long, value_name = "FILE")]

@@ -24,10 +24,10 @@ Harris and Seltzer (USENIX 1995, table 2). Gaps, bursts and sizes are assumed: a
 says. The same seed gives the same file.")]
 pub struct GenerateArgs {
     /// Whose counts
-    #[arg(value_enum)]
+    #[arg(value_enum, value_name = "NAME")]
     server: Name,
     /// The file to write; it must not exist
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "F")]
     output: PathBuf,
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]

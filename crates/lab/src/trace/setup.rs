@@ -143,7 +143,6 @@ impl Setup {
             Cleaner::Today => base,
             Cleaner::Of1995 => Options {
                 checkpoint_interval_ms: u64::MAX / 4,
-                held_indirect_bytes: 0,
                 cleaning_policy: Policy::Greedy,
                 placement: Some(PlacementName::One),
                 // A second request would take longer than any segment: whole segments are read.

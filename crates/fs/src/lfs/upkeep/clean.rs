@@ -55,8 +55,6 @@ pub(in crate::lfs) enum Aim {
 #[derive(Default)]
 pub(in crate::lfs) struct Cleaning {
     victims: Vec<Victim>,
-    /// The last pass on demand had no room for the victims any more. The next one begins with them, because they are in memory.
-    is_left_over: bool,
     /// Bytes that were read and not counted yet: they count at the end of the pass. Otherwise a pass on demand could use up its
     /// share of the device before it has moved anything.
     read_bytes: u64,
@@ -104,17 +102,9 @@ impl Cleaning {
         }
     }
 
-    /// Drops the victims that the last pass left over.
-    pub(in crate::lfs) fn forget_left_over(&mut self) {
-        if self.is_left_over {
-            self.forget_victims();
-        }
-    }
-
     /// Drops a pass that has not moved anything.
     pub(in crate::lfs) fn forget_victims(&mut self) {
         self.victims.clear();
-        self.is_left_over = false;
         self.is_idle_pass = false;
         self.aim = Aim::Room;
     }
@@ -132,9 +122,6 @@ impl Lfs {
     }
 
     fn try_clean(&mut self, now: TimeNs) -> Outcome<Cleaned> {
-        if std::mem::take(&mut self.upkeep.cleaning.is_left_over) {
-            self.trim_victims();
-        }
         if self.upkeep.cleaning.victims.is_empty() {
             self.choose_victims(now)?;
             if self.upkeep.cleaning.victims.is_empty() {
@@ -241,13 +228,6 @@ impl Lfs {
 
     fn take_victims(&mut self, ranked: Vec<Candidate>) {
         self.upkeep.cleaning.victims = self.worthwhile(ranked).into_iter().map(Victim::new).collect();
-    }
-
-    /// Keeps as many of the victims that the last pass left over as this one has room for.
-    fn trim_victims(&mut self) {
-        let candidates = self.upkeep.cleaning.victims.iter().map(|victim| victim.candidate).collect();
-        let kept = self.worthwhile(candidates).len();
-        self.upkeep.cleaning.victims.truncate(kept);
     }
 
     /// True for segments that no log writes to, whose bytes are all on the device, and that are not known to be damaged.
@@ -461,16 +441,15 @@ impl Lfs {
     fn move_live(&mut self, now: TimeNs, live: &[(SegmentId, Entry)]) -> Outcome<()> {
         // As the commit will count: blocks that it cannot lay out would stay dirty and block every later commit.
         let room_bytes = self.pass_segments() * Log::certain_sectors(&self.geo) * u64::from(SECTOR_BYTES);
-        let mut victims = std::mem::take(&mut self.upkeep.cleaning.victims).into_iter();
+        let victims = std::mem::take(&mut self.upkeep.cleaning.victims);
         let (mut moved_bytes, mut cleaned, mut in_part) = (0, 0, 0);
-        while let Some(victim) = victims.as_slice().first() {
+        for victim in victims {
             // The sum so far is exact and includes all metadata. The next victim may make as much metadata dirty as it has
             // data.
             let taken_bytes = self.taken_log_bytes();
             if cleaned > 0 && taken_bytes + 2 * u64::from(victim.candidate.live_bytes) > room_bytes {
                 break;
             }
-            let Some(victim) = victims.next() else { break };
             self.learn(now, victim.candidate.log, victim.candidate.written);
             moved_bytes += self.move_segment(&victim, live);
             self.upkeep.cleaning.cleaned.insert(victim.segment());
@@ -478,10 +457,6 @@ impl Lfs {
             self.upkeep.cleaning.taken.add(victim.candidate, now, why);
             cleaned += 1;
             in_part += u64::from(!victim.is_whole(&self.geo));
-        }
-        if !self.upkeep.cleaning.is_idle_pass && self.upkeep.cleaning.aim == Aim::Room {
-            self.upkeep.cleaning.victims = victims.collect();
-            self.upkeep.cleaning.is_left_over = true;
         }
         self.upkeep.cleaning.wants_checkpoint = true;
         // If clean segments are short after all, the blocks stay dirty and the next commit writes them.

@@ -215,7 +215,6 @@ impl Lfs {
 
     /// A step of a pass with that aim, or of the one under way.
     fn clean_for(&mut self, now: TimeNs, aim: Aim) -> Outcome<Cleaned> {
-        self.upkeep.cleaning.forget_left_over();
         if !self.upkeep.cleaning.has_victims() {
             self.upkeep.cleaning.aim = aim;
             self.upkeep.cleaning.is_idle_pass = false;

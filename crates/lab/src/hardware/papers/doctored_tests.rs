@@ -9,7 +9,6 @@ use crate::hardware::bandwidth::Point;
 use crate::hardware::comparison::Rates;
 use crate::hardware::large_file::{self, Speed};
 use crate::hardware::papers::load::Served;
-use crate::hardware::rig::Phase;
 use crate::hardware::small_files::{self, Rate};
 use crate::trace::{DiskSeen, Histogram, Replayed};
 use firnfs::lfs::Counters;
@@ -99,9 +98,7 @@ impl<R: rand::Rng> Doctor<R> {
             cleaner_read_bytes: self.count() << 20,
             ..Counters::default()
         };
-        let (seconds, cpu_share, disk_share) = (self.value(), self.value(), self.value());
-        let phase = Phase { seconds, cpu_share, disk_share, disk: self.work() };
-        Served { per_s: self.value(), transactions: self.count(), log, phase }
+        Served { per_s: self.value(), transactions: self.count(), moved_bytes: self.count() << 20, log }
     }
 
     fn reading(&mut self) -> Reading {
