@@ -9,7 +9,7 @@ use firnfs::check::From;
 use firnfs::inode::Kind;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Fate};
 use firnfs::lfs::{Lfs, Options};
-use firnfs::store::Scope;
+use firnfs::store::{Preparation, Scope};
 use firnfs_device::{AlignedBuf, Device};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::{InodeNo, SectorAddr, SegmentId};
@@ -120,6 +120,38 @@ fn bmapv_tells_live_blocks_from_dead_ones_and_moving_the_live_ones_empties_the_s
     let after = fixture.volume.run(|vfs, _| Ok(*vfs.store().counters())).unwrap();
     assert_eq!(after.segments_cleaned, before.segments_cleaned + 1);
     assert_eq!(after.cleaner_moved_bytes, before.cleaner_moved_bytes + marked.moved_bytes);
+    fixture.assert_intact();
+    fixture.reopened(true);
+}
+
+/// The content of a new file goes to the log ahead of the file's first record, and a cleaner may look at it in between.
+#[test]
+fn content_that_was_laid_out_ahead_of_a_new_file_is_live_before_its_record_is_written() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options { commit_step_items: 256, ..Options::default() });
+    let mut fixture = Fixture { device, volume, files: BTreeMap::new() };
+    let volume = &fixture.volume;
+    let ino = create(volume, InodeNo::ROOT, "new", Kind::Regular);
+    // A promise to do background work: the write leaves its content to the next step.
+    volume.wait_for_work(0);
+    let content = pattern(9, 8 << 20);
+    volume.write_all(ino, 0, &content, false).unwrap();
+    for _ in 0..4 {
+        volume
+            .run_quietly(|vfs, now| vfs.prepare_commit(now, Scope::All, &mut Preparation::default()))
+            .unwrap();
+        volume.pump();
+    }
+    fixture.files.insert(ino, content);
+    let mut victims = fixture.candidates();
+    victims.retain(|victim| fixture.blocks(*victim).iter().all(|block| block.ino == ino));
+    assert!(!victims.is_empty(), "no segment is full of content");
+    for victim in victims {
+        let stated = fixture.volume.run(|vfs, _| vfs.store_mut().segment_infos(0)).unwrap();
+        let stated = stated.iter().find(|info| info.segment == victim).unwrap();
+        let live = live_blocks(&fixture, victim);
+        assert_eq!(live.len() as u64 * 4096, u64::from(stated.usage.live_bytes), "segment {victim}");
+    }
     fixture.assert_intact();
     fixture.reopened(true);
 }

@@ -429,8 +429,10 @@ impl Lfs {
         }
         // Versions first: a file deleted or truncated to zero needs no inode read (Sprite LFS, section 3.3).
         let map = self.tables.imap.get(&mut self.shelf, ino)?;
-        let in_memory = self.files.peek(ino).map(|c| c.version);
-        if map.ptr.is_hole() || in_memory.unwrap_or(map.version) != version {
+        // A new file has no record yet, but content that was laid out ahead of its first one is live.
+        let in_memory = self.files.peek(ino);
+        let exists = !map.ptr.is_hole() || in_memory.is_some_and(|core| !core.freed);
+        if !exists || in_memory.map_or(map.version, |core| core.version) != version {
             return Ok(BlockPtr::HOLE);
         }
         self.load_inode(ino)?;
