@@ -14,6 +14,8 @@
 //! [`cleaning`] simulates segment cleaning (`firn sim`), with blocks and segments only. [`coalescing`] runs the real file
 //! system on a disk with a head, in virtual time.
 //!
+//! [`history`] simulates what keeping the past costs (`firn sim history`), in the same way.
+//!
 //! [`trace`] replays workload files on the real log in virtual time (`firn sim trace`).
 
 pub mod age;
@@ -23,6 +25,7 @@ pub mod coalescing;
 pub mod error;
 pub mod floor;
 pub mod hardware;
+pub mod history;
 pub mod micro;
 pub mod mounted;
 pub mod plot;

@@ -6,6 +6,7 @@ mod comparison;
 mod crosscheck;
 mod disk;
 mod figures;
+mod history;
 mod paper;
 mod trace;
 mod watch;
@@ -28,6 +29,8 @@ pub enum SimCommand {
     Trace(trace::TraceArgs),
     /// Draw the cleaning figures of the Sprite LFS paper, and compare them with the published values
     Figures(figures::FiguresArgs),
+    /// Measure what keeping the past costs, for two designs of the format
+    History(history::HistoryArgs),
     /// Show the properties of a simulated disk, and the time of requests on it
     Disk(disk::DiskArgs),
     /// Run the papers' benchmarks on simulated machines and disks of their time
@@ -47,6 +50,7 @@ pub fn run(command: SimCommand, output: &mut Output) -> Done {
         SimCommand::Coalescing(args) => coalescing::run(&args, output),
         SimCommand::Trace(args) => trace::run(&args, output),
         SimCommand::Figures(args) => figures::run(&args, output),
+        SimCommand::History(args) => history::run(&args, output),
         SimCommand::Disk(args) => disk::run(&args, output),
         SimCommand::Paper(args) => paper::run(&args, output),
         SimCommand::Comparison(args) => comparison::run(&args, output),

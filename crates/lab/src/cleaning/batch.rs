@@ -15,6 +15,16 @@ pub fn run(
     threads: usize,
     progress: &mut (dyn FnMut(f64) + Send),
 ) -> Result<Vec<Outcome>, LabError> {
+    run_each(setups, threads, progress, simulate)
+}
+
+/// The same for any simulation that reports its share.
+pub(crate) fn run_each<S: Sync, O: Send>(
+    setups: &[S],
+    threads: usize,
+    progress: &mut (dyn FnMut(f64) + Send),
+    simulate: impl Fn(&S, &mut dyn FnMut(f64)) -> Result<O, LabError> + Sync,
+) -> Result<Vec<O>, LabError> {
     let next = AtomicUsize::new(0);
     let shared = Mutex::new((vec![0.0; setups.len()], progress));
     let tell = |index: usize, share: f64| {

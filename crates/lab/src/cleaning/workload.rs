@@ -69,7 +69,7 @@ pub enum Workload {
 }
 
 /// A running workload.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     rng: Pcg64,
     kind: Kind,
     blocks: u32,
