@@ -24,5 +24,5 @@ pub use faulty::{Effect, Fault, FaultyDisk, Injected, On, Trigger};
 pub use machine::{CpuModel, Machine, MachineDisk};
 pub use random::{fill_garbage, seeded};
 pub use speed::Speed;
-pub use timed::{DiskWork, Host, TimedDisk};
+pub use timed::{DiskWork, Host, Spent, TimedDisk};
 pub use turns::Turns;

@@ -19,6 +19,46 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
+/// Longest command, in sectors, that counts as short: the read of a block, not a part of a longer one.
+const SHORT_SECTORS: u64 = 32;
+
+/// Where the time of commands went. In nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    /// Moving the arm, or switching heads.
+    pub seek_ns: i64,
+    /// Waiting for the first sector.
+    pub rotation_ns: i64,
+    /// Moving bytes: on the media, and on the bus where nothing else overlaps that.
+    pub transfer_ns: i64,
+    /// The controller's overhead, and waiting inside the disk.
+    pub other_ns: i64,
+}
+
+impl Spent {
+    /// All of it.
+    #[must_use]
+    pub fn total_ns(&self) -> i64 {
+        self.seek_ns + self.rotation_ns + self.transfer_ns + self.other_ns
+    }
+
+    fn add(&mut self, service: &Service) {
+        self.seek_ns += service.seek_ns;
+        self.rotation_ns += service.rotation_ns;
+        self.transfer_ns += service.media_ns + service.bus_ns;
+        self.other_ns += service.controller_ns + service.wait_ns;
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            seek_ns: self.seek_ns - earlier.seek_ns,
+            rotation_ns: self.rotation_ns - earlier.rotation_ns,
+            transfer_ns: self.transfer_ns - earlier.transfer_ns,
+            other_ns: self.other_ns - earlier.other_ns,
+        }
+    }
+}
+
 /// The work of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskWork {
@@ -32,6 +72,12 @@ pub struct DiskWork {
     pub hits: u64,
     /// Time it was busy, in nanoseconds.
     pub busy_ns: i64,
+    /// Time of reads of up to 16 KiB.
+    pub short_reads: Spent,
+    /// Time of longer reads.
+    pub long_reads: Spent,
+    /// Time of writes.
+    pub writes: Spent,
 }
 
 impl DiskWork {
@@ -44,6 +90,9 @@ impl DiskWork {
             commands: self.commands - earlier.commands,
             hits: self.hits - earlier.hits,
             busy_ns: self.busy_ns - earlier.busy_ns,
+            short_reads: self.short_reads.since(&earlier.short_reads),
+            long_reads: self.long_reads.since(&earlier.long_reads),
+            writes: self.writes.since(&earlier.writes),
         }
     }
 }
@@ -143,14 +192,20 @@ impl Queue {
         if matches!(waiting.command.work, Work::Read | Work::Write) {
             self.position = Lbn(waiting.command.lbn.0 + waiting.command.sectors);
         }
-        self.note(&service);
+        self.note(&waiting.command, &service);
         if let Some(pending) = self.pending.get_mut(&waiting.request) {
             pending.commands_left -= 1;
             pending.end_ns = pending.end_ns.max(service.end_ns());
         }
     }
 
-    fn note(&mut self, service: &Service) {
+    fn note(&mut self, command: &Command, service: &Service) {
+        match command.work {
+            Work::Read if command.sectors <= SHORT_SECTORS => self.work.short_reads.add(service),
+            Work::Read => self.work.long_reads.add(service),
+            Work::Write => self.work.writes.add(service),
+            Work::Flush | Work::Discard => {}
+        }
         self.work.commands += 1;
         self.work.seeks += u64::from(service.distance > 0);
         self.work.hits += u64::from(service.is_hit);

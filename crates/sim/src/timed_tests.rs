@@ -80,6 +80,25 @@ fn reading_on_costs_the_transfer_and_going_elsewhere_a_seek() {
 }
 
 #[test]
+fn the_time_of_commands_is_told_by_kind_and_adds_up() {
+    let params = crate::disk::library::find("dsp3105").unwrap().unwrap();
+    let clock = Arc::new(VirtualClock::at(0));
+    let disk = TimedDisk::of(MemDevice::new(512 << 20), clock.clone(), &params, 0);
+    disk.read(300 << 20, 4096).unwrap();
+    disk.read(100 << 20, 256 << 10).unwrap();
+    let before = disk.work();
+    let data = Arc::new(AlignedBuf::copy_of(&[3; 64 << 10]));
+    disk.wait(disk.submit(Request::Write { at_bytes: 400 << 20, data })).unwrap();
+    let work = disk.work();
+    let (short, long, writes) = (work.short_reads, work.long_reads, work.writes);
+    assert_eq!(short.total_ns() + long.total_ns() + writes.total_ns(), work.busy_ns);
+    assert!(long.transfer_ns > 10 * short.transfer_ns && short.seek_ns > 0 && writes.seek_ns > 0);
+    let since = work.since(&before);
+    assert_eq!((since.short_reads.total_ns(), since.long_reads.total_ns()), (0, 0));
+    assert_eq!(since.writes, writes);
+}
+
+#[test]
 fn the_head_is_where_the_queue_leaves_it() {
     let (disk, clock) = disk(Speed::HARD_DISK, 1 << 30);
     // Requests in between send the head away; flushes and discards leave it in place.

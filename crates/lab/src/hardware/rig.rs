@@ -142,7 +142,10 @@ impl Setup {
         };
         match self.cleaner {
             Cleaner::Today => options,
-            Cleaner::Informed(medium) => Options { medium, ..options },
+            Cleaner::Informed(medium) => {
+                let held_indirect_bytes = Options::default().held_indirect_bytes;
+                Options { medium, held_indirect_bytes, ..options }
+            }
             // A second request would take longer than any segment.
             Cleaner::OfBsd => Options {
                 placement: Some(PlacementName::One),
@@ -158,6 +161,13 @@ pub(super) struct Rig {
     setup: Setup,
     clock: Arc<VirtualClock>,
     image: Arc<MemDevice>,
+}
+
+/// What a program may know of the log; zeros without one.
+#[derive(Clone, Copy, Default)]
+struct LogState {
+    counters: Counters,
+    clean_segments: u64,
 }
 
 /// How a run ends.
@@ -251,9 +261,15 @@ impl Rig {
                     OpenError::Fs(source) => LabError::Volume { action: "mount", source },
                     OpenError::NotFirnfs(other) => LabError::Setup(other.to_string()),
                 })?;
-                let counters = || volume.run_quietly(|vfs, _| Ok(*vfs.store().counters()));
+                let log_state = || {
+                    volume.run_quietly(|vfs, _| {
+                        let (log, marks) = (vfs.store(), vfs.store().marks());
+                        let clean_segments = marks.ready + marks.waiting;
+                        Ok(LogState { counters: *log.counters(), clean_segments })
+                    })
+                };
                 let has_background = self.setup.has_log_thread;
-                self.run_on(&volume, &counters, (&machine, &timed), has_background, end, program)
+                self.run_on(&volume, &log_state, (&machine, &timed), has_background, end, program)
             }
             StoreKind::Fast(_) => {
                 let volume =
@@ -264,7 +280,7 @@ impl Rig {
                         }
                     })?;
                 // Nobody waits for the writes that are delayed or asynchronous.
-                self.run_on(&volume, &|| Ok(Counters::default()), (&machine, &timed), true, end, program)
+                self.run_on(&volume, &|| Ok(LogState::default()), (&machine, &timed), true, end, program)
             }
         }
     }
@@ -273,7 +289,7 @@ impl Rig {
     fn run_on<S: Engine, T>(
         &self,
         volume: &Volume<S>,
-        counters: &dyn Fn() -> Result<Counters, FsError>,
+        log_state: &dyn Fn() -> Result<LogState, FsError>,
         (machine, timed): (&Arc<Machine>, &Arc<Disk>),
         has_background: bool,
         end: End,
@@ -290,7 +306,7 @@ impl Rig {
         let turns = has_background.then(|| Arc::new(Turns::new(self.clock.clone(), 2)));
         let context = Program {
             volume,
-            counters,
+            log_state,
             machine,
             disk: timed,
             clock: &self.clock,
@@ -396,7 +412,7 @@ impl<S: Engine> Calls for Volume<S> {
 /// A program on the machine, and the costs of its system calls.
 pub(super) struct Program<'a> {
     volume: &'a dyn Calls,
-    counters: &'a dyn Fn() -> Result<Counters, FsError>,
+    log_state: &'a dyn Fn() -> Result<LogState, FsError>,
     machine: &'a Machine,
     disk: &'a Disk,
     clock: &'a VirtualClock,
@@ -426,7 +442,16 @@ impl Program<'_> {
 
     /// Counters of the log; zeros if there is none.
     pub fn counters(&self) -> Result<Counters, LabError> {
-        (self.counters)().map_err(failed("look at the volume"))
+        Ok(self.log_state()?.counters)
+    }
+
+    /// Clean segments of the log, those included that wait for checkpoints; 0 if there is no log.
+    pub fn clean_segments(&self) -> Result<u64, LabError> {
+        Ok(self.log_state()?.clean_segments)
+    }
+
+    fn log_state(&self) -> Result<LogState, LabError> {
+        (self.log_state)().map_err(failed("look at the volume"))
     }
 
     fn spend(&self, blocks: u64, more_ns: i64) {

@@ -144,6 +144,12 @@ fn whichever_read_of_a_mount_fails_it_mounts_as_it_was_or_says_io_error() {
         put(&volume, &format!("f{n}"), &vec![n as u8 + 1; 3000 * n]);
     }
     volume.sync(Scope::All).unwrap();
+    // Blocks of large files, so that roll-forward compares trees with those of the checkpoint.
+    for n in 30..40 {
+        let ino = find(&volume, &format!("f{n}")).unwrap();
+        volume.write_all(ino, 60_000, &[n; 8192], false).unwrap();
+        volume.sync(Scope::All).unwrap();
+    }
     drop(volume);
     // A crash with a log to roll forward.
     let whole = survey(&mount_read_only(&disk).unwrap(), Bounds::default());
@@ -154,7 +160,8 @@ fn whichever_read_of_a_mount_fails_it_mounts_as_it_was_or_says_io_error() {
         mounts_with(&disk, &whole, |after| Fault::anywhere(On::Read, Trigger::From { after }, Effect::Fail));
     assert!(once.places.len() > 5 && once.places.len() == from.places.len(), "{once:?}, {from:?}");
     // Most reads are tried again, or another copy is read.
-    assert!(once.refused > 0 && from.refused + 1 >= from.places.len(), "{once:?}, {from:?}");
+    assert!(once.refused < once.places.len() / 4, "{once:?}");
+    assert!(from.refused + 1 >= from.places.len(), "{from:?}");
     let mut refused_for_good = 0;
     for at in once.places {
         let place = Fault { on: On::Read, place: at..at + 1, trigger: Trigger::Always, effect: Effect::Fail };

@@ -9,6 +9,7 @@ use crate::hardware::bandwidth::Point;
 use crate::hardware::comparison::Rates;
 use crate::hardware::large_file::{self, Speed};
 use crate::hardware::papers::load::Served;
+use crate::hardware::rig::Phase;
 use crate::hardware::small_files::{self, Rate};
 use crate::trace::{DiskSeen, Histogram, Replayed};
 use firnfs::lfs::Counters;
@@ -98,7 +99,13 @@ impl<R: rand::Rng> Doctor<R> {
             cleaner_read_bytes: self.count() << 20,
             ..Counters::default()
         };
-        Served { per_s: self.value(), transactions: self.count(), moved_bytes: self.count() << 20, log }
+        let phase = Phase {
+            seconds: self.value(),
+            cpu_share: self.value(),
+            disk_share: self.value(),
+            disk: self.work(),
+        };
+        Served { per_s: self.value(), transactions: self.count(), log, phase }
     }
 
     fn reading(&mut self) -> Reading {

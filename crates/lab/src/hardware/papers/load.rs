@@ -3,10 +3,11 @@
 //!
 //! A file that nobody touches fills the disk beside the account file. Before counting begins, the log has been written more often
 //! than there was free space, so that every further segment has to be cleaned; while transactions are counted, it is written over the
-//! free space one and a half times more.
+//! free space one and a half times more, and then until the clean segments have come down to as many as at the beginning. Otherwise
+//! the cleaning of some segments would be paid for before or after, and a fuller disk could seem faster.
 
 use crate::error::LabError;
-use crate::hardware::rig::{Program, Rig};
+use crate::hardware::rig::{Phase, Program, Rig};
 use crate::hardware::{Setup, StoreKind};
 use firnfs::inode::Kind;
 use firnfs::lfs::Counters;
@@ -22,10 +23,12 @@ const FILE: &str = "account";
 const PIECE_BYTES: usize = 64 << 10;
 /// The log is written this often over the free space before counting begins.
 const WARM_UP: f64 = 1.3;
-/// And this often while transactions are counted, since cleaning comes in bursts.
+/// And at least this often while transactions are counted, since cleaning comes in bursts.
 const COUNTED: f64 = 1.5;
+/// But at most this often.
+const COUNTED_MOST: f64 = 4.0;
 /// Transactions between two looks at the log.
-const STRIDE: u64 = 500;
+const STRIDE: u64 = 100;
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,8 +52,8 @@ pub(super) struct Served {
     pub transactions: u64,
     /// What the log did meanwhile; zeros without a log.
     pub log: Counters,
-    /// Bytes that moved between disk and memory meanwhile.
-    pub moved_bytes: u64,
+    /// The machine's and the disk's work meanwhile.
+    pub phase: Phase,
 }
 
 impl Served {
@@ -67,7 +70,12 @@ impl Served {
 
     /// Share of all bytes transferred that the cleaner wrote.
     pub fn cleaner_writes_of_all(&self) -> f64 {
-        self.log.cleaner_moved_bytes as f64 / self.moved_bytes as f64
+        self.log.cleaner_moved_bytes as f64 / self.moved_bytes() as f64
+    }
+
+    /// Bytes that moved between disk and memory.
+    fn moved_bytes(&self) -> u64 {
+        self.phase.disk.asked.read_bytes + self.phase.disk.asked.write_bytes
     }
 
     /// Transactions for each segment that was cleaned.
@@ -118,26 +126,30 @@ fn transact(program: &Program<'_>, load: &Load, has_log: bool) -> Result<Served,
         Ok(())
     };
     let free_bytes = load.volume_bytes * (100 - load.percent) / 100;
-    let mut serve_until = |volumes: f64, least: u64| -> Result<u64, LabError> {
+    let mut serve_until = |volumes: f64, least: u64, down_to: Option<u64>| -> Result<u64, LabError> {
         let before = program.counters()?;
-        let mut served = 0;
+        let (mut served, mut was_above) = (0, false);
         loop {
             serve(STRIDE)?;
             served += STRIDE;
-            let written = program.counters()?.since(&before).log_bytes as f64;
-            if served >= least && (!has_log || written >= free_bytes as f64 * volumes) {
+            let written = program.counters()?.since(&before).log_bytes as f64 / free_bytes as f64;
+            let clean_segments = program.clean_segments()?;
+            let is_above = down_to.is_some_and(|level| clean_segments > level);
+            let is_balanced = down_to.is_none() || was_above && !is_above || written >= COUNTED_MOST;
+            was_above = is_above;
+            if served >= least && (!has_log || written >= volumes && is_balanced) {
                 return Ok(served);
             }
         }
     };
-    serve_until(WARM_UP, load.transactions / 4)?;
+    serve_until(WARM_UP, load.transactions / 4, None)?;
     let (start, before) = (program.moment(), program.counters()?);
-    let transactions = serve_until(COUNTED, load.transactions)?;
+    let transactions = serve_until(COUNTED, load.transactions, Some(program.clean_segments()?))?;
     let phase = program.since(&start);
     Ok(Served {
         per_s: transactions as f64 / phase.seconds,
         transactions,
         log: program.counters()?.since(&before),
-        moved_bytes: phase.disk.asked.read_bytes + phase.disk.asked.write_bytes,
+        phase,
     })
 }
