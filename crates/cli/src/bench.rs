@@ -3,6 +3,7 @@
 
 mod floor;
 mod mounted;
+mod variant;
 
 use crate::args::size;
 use crate::failure::{Done, Failure};
@@ -13,15 +14,17 @@ use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
 use firnfs_lab::micro::fsck::Fsck;
 use firnfs_lab::micro::library::Library;
+use firnfs_lab::micro::mount::{Backing, Firn, FirnMount};
 use firnfs_lab::micro::recovery::Recovery;
 use firnfs_lab::micro::report::{Report, Roles};
 use firnfs_lab::micro::scale::Scale;
 use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::stop::Stop;
-use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
+use firnfs_lab::micro::target::{PosixDirectory, Target};
 use firnfs_lab::micro::{Plan, tool};
 use mounted::MountedArgs;
 use std::path::{Path, PathBuf};
+use variant::Variant;
 
 /// Bytes written to measure bandwidth.
 const SEQUENTIAL_BYTES: u64 = 512 << 20;
@@ -54,10 +57,12 @@ pub enum BenchCommand {
   firn bench micro --against /mnt/ext4 --image /disk/bench.img --size 8G
   firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9
   firn bench micro --against /mnt/ext4 --report docs/bench/micro
+  firn bench micro --against /mnt/ext4 --variant dev=transport=dev --variant wb=writeback
   firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, without making a firnfs volume
 
 Makes a firnfs volume on the image, mounts it and a memory volume during the run, and removes both, also when it is
 interrupted (exit code 130, or 143 after SIGTERM).
+Variants are further columns: the same image, mounted in their turns with the options of the variant alone.
 Cold reads need root: before each, the volume is unmounted, the kernel's caches are dropped, and it is mounted again.
 `scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
 pub struct MicroArgs {
@@ -65,7 +70,7 @@ pub struct MicroArgs {
     #[arg(long, value_name = "[NAME=]DIR", required = true)]
     pub against: Vec<String>,
     /// Measure this directory instead of a fresh firnfs volume
-    #[arg(long, value_name = "[NAME=]DIR", conflicts_with_all = ["image", "size", "null_size"])]
+    #[arg(long, value_name = "[NAME=]DIR", conflicts_with_all = ["image", "size", "null_size", "name", "variant"])]
     pub subject: Option<String>,
     /// Image file to make the firnfs volume on; must not exist unless it is preallocated to --size
     #[arg(long, default_value = "firn-bench.img")]
@@ -79,6 +84,12 @@ pub struct MicroArgs {
     /// Option for `firn mount`; may be given several times
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub mount_option: Vec<String>,
+    /// Name of the column of the firnfs volume
+    #[arg(long, value_name = "NAME", value_parser = variant::name, default_value = "firn")]
+    pub name: String,
+    /// A further column: the same image mounted with -o OPTIONS; may be given several times
+    #[arg(long, value_name = "NAME=OPTIONS")]
+    pub variant: Vec<Variant>,
     /// Interleaved rounds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
@@ -189,24 +200,14 @@ fn this_program() -> Result<PathBuf, LabError> {
 /// Resolves the arguments into mounted targets with distinct names.
 fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
-    let mut roles = Roles { subject: None, null: None, against: Vec::new() };
+    let mut roles = Roles { subject: None, variants: Vec::new(), null: None, against: Vec::new() };
     for text in &args.against {
         roles.against.push(add(&mut targets, directory(text)?));
     }
     if let Some(text) = &args.subject {
         roles.subject = Some(add(&mut targets, directory(text)?));
     } else {
-        let firn = this_program()?;
-        let backing = Backing::Image(args.image.clone());
-        let mountpoint = mountpoint_beside(&args.image, "mnt");
-        let mount = FirnMount::mount("firn", &firn, backing, &mountpoint, &args.mount_option)?;
-        roles.subject = Some(add(&mut targets, Box::new(mount)));
-        if args.null_size > 0 {
-            let mountpoint = mountpoint_beside(&args.image, "mem");
-            let backing = Backing::Memory(args.null_size);
-            let mount = FirnMount::mount("mem", &firn, backing, &mountpoint, &args.mount_option)?;
-            roles.null = Some(add(&mut targets, Box::new(mount)));
-        }
+        mount_all(args, &mut targets, &mut roles)?;
     }
     check_names(&targets)?;
     let scenarios = match args.scenarios.as_slice() {
@@ -242,6 +243,32 @@ fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     })
 }
 
+/// The image with the options of the subject and of each variant, and the memory volume.
+fn mount_all(
+    args: &MicroArgs,
+    targets: &mut Vec<Box<dyn Target>>,
+    roles: &mut Roles,
+) -> Result<(), LabError> {
+    let firn = Firn { program: this_program()?, inspect: variant::inspect };
+    let image = args.image.clone();
+    let backing = if args.variant.is_empty() { Backing::Image(image) } else { Backing::SharedImage(image) };
+    let mut mount = |name: &str, backing: &Backing, suffix: &str, options: &[String]| {
+        let mountpoint = mountpoint_beside(&args.image, suffix);
+        let mount = FirnMount::mount(name, &firn, backing.clone(), &mountpoint, options)?;
+        Ok::<_, LabError>(add(targets, Box::new(mount)))
+    };
+    roles.subject = Some(mount(&args.name, &backing, "mnt", &args.mount_option)?);
+    for variant in &args.variant {
+        let suffix = format!("mnt-{}", variant.name);
+        roles.variants.push(mount(&variant.name, &backing, &suffix, &variant.mount_arguments())?);
+    }
+    if args.null_size > 0 {
+        let memory = Backing::Memory(args.null_size);
+        roles.null = Some(mount("mem", &memory, "mem", &args.mount_option)?);
+    }
+    Ok(())
+}
+
 fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {
     let name = target.name().to_owned();
     targets.push(target);
@@ -261,7 +288,7 @@ fn check_names(targets: &[Box<dyn Target>]) -> Result<(), LabError> {
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(LabError::Setup(format!(
-            "two targets are called {}; name them apart: --against NAME=DIR",
+            "two columns are called {}; name them apart: --against NAME=DIR, --name, --variant NAME=OPTIONS",
             pair[0]
         ))),
         None => Ok(()),

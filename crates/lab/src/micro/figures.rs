@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn figures_pair_samples_of_one_round_and_of_the_right_target() {
-        let roles = Roles { subject: None, null: None, against: vec!["ext4".to_owned()] };
+        let roles =
+            Roles { subject: None, variants: Vec::new(), null: None, against: vec!["ext4".to_owned()] };
         let durable = Durability::Durable;
         let samples = [
             sample(Task::CreateSmall, durable, "firn", 0, 1),
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn bandwidth_is_a_share_that_shall_be_high() {
-        let roles = Roles { subject: None, null: None, against: Vec::new() };
+        let roles = Roles { subject: None, variants: Vec::new(), null: None, against: Vec::new() };
         let samples = [
             sample(Task::RawWrite, Durability::Durable, "raw", 0, 80),
             sample(Task::SegmentWrite, Durability::Durable, "library", 0, 100),

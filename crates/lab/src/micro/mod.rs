@@ -5,12 +5,15 @@
 //! *Buffered* is the time until the last call returned; *durable* also includes the sync that makes the data durable; no ratio
 //! mixes the two. Reads are verified.
 //!
-//! [`scenario`] contains the timed tasks, [`target`] the file systems that they run on, [`report`] the statistics and tables.
+//! [`scenario`] contains the timed tasks, [`target`] and [`mount`] the file systems that they run on, [`report`] the
+//! statistics, [`goals`] what they shall reach, [`text`] the tables.
 
 pub mod environment;
 pub mod figures;
 pub mod fsck;
+pub mod goals;
 pub mod library;
+pub mod mount;
 pub mod recovery;
 pub mod report;
 pub mod scale;
@@ -18,13 +21,14 @@ pub mod scenario;
 pub mod stop;
 pub mod table;
 pub mod target;
+pub mod text;
 pub mod tool;
 pub mod tree;
 
 use crate::LabError;
 use environment::Environment;
 use library::Library;
-use report::{Report, Roles};
+use report::{Column, Report, Roles};
 use scenario::{Scenario, Task, Workload};
 use serde::{Deserialize, Serialize};
 use stop::Stop;
@@ -108,7 +112,7 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
         for &scenario in &plan.scenarios {
             for turn in 0..plan.targets.len() {
                 let index = (turn + round as usize) % plan.targets.len();
-                let target = plan.targets[index].as_mut();
+                let target = turn_of(&mut plan.targets, index)?;
                 progress(&Step {
                     done,
                     total,
@@ -127,8 +131,8 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
     let scaled = match (&plan.scale, &plan.roles.subject) {
         (Some(scale), Some(subject)) => {
             progress(&Step { done, total, what: format!("filling a directory on {subject}") });
-            let target = plan.targets.iter_mut().find(|target| target.name() == subject);
-            target.map(|target| scale.measure(target.as_mut(), &plan.stop)).transpose()?
+            let index = plan.targets.iter().position(|target| target.name() == subject);
+            index.map(|index| scale.measure(turn_of(&mut plan.targets, index)?, &plan.stop)).transpose()?
         }
         _ => None,
     };
@@ -147,11 +151,24 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
         None => None,
     };
     progress(&Step { done, total, what: "done".to_owned() });
+    let columns = plan.targets.iter().map(|target| Column::of(target.as_ref())).collect();
     let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
-    let mut report = Report::new(environment, roles, plan.rounds, workload, samples);
+    let mut report = Report::new(environment, (roles, columns), plan.rounds, workload, samples);
     report.figures.extend(figures::from_samples(&report.roles, &report.samples));
     report.figures.extend(scaled.into_iter().flatten());
     report.figures.extend(checked);
     report.figures.extend(recovered);
     Ok(report)
+}
+
+/// Makes one target ready; the others give up what it may need.
+fn turn_of(targets: &mut [Box<dyn Target>], index: usize) -> Result<&mut dyn Target, LabError> {
+    for (other, target) in targets.iter_mut().enumerate() {
+        if other != index {
+            target.end_turn()?;
+        }
+    }
+    let target = targets[index].as_mut();
+    target.begin_turn()?;
+    Ok(target)
 }

@@ -109,33 +109,10 @@ impl Task {
         }
     }
 
-    /// The longest time relative to the file system compared with, if the project has set a goal.
-    #[must_use]
-    pub fn limit(self, durability: Durability) -> Option<f64> {
-        use Durability::{Cold, Durable, Warm};
-        match (self, durability) {
-            (Self::CreateSmall, Durable)
-            | (Self::WriteSequential, Durable)
-            | (Self::ReadSequential, Cold) => Some(1.0),
-            (Self::ReadSmall, Cold) => Some(0.25),
-            (Self::DeleteSmall | Self::RemoveTree, Durable) => Some(2.0),
-            (Self::CreateFsync, Durable) => Some(0.7),
-            (Self::OverwriteRandom, Durable) => Some(0.8),
-            (Self::Unpack, Durable) | (Self::Find, Warm) => Some(1.5),
-            _ => None,
-        }
-    }
-
     /// Whether it runs besides the targets, as part of a figure, and has no row of its own.
     #[must_use]
     pub fn is_part_of_figure(self) -> bool {
         matches!(self, Self::LibraryCreate | Self::RawWrite | Self::SegmentWrite | Self::Checksum)
-    }
-
-    /// Whether the transport (FUSE) rather than the disk determines its time, as for tasks that end in memory.
-    #[must_use]
-    pub fn is_bound_by_transport(self, durability: Durability) -> bool {
-        matches!(durability, Durability::Buffered | Durability::Warm)
     }
 }
 

@@ -48,7 +48,7 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
     let directory = target.home.path().to_owned();
     let mut plan = Plan {
         targets: vec![Box::new(target)],
-        roles: Roles { subject: None, null: None, against: vec!["here".to_owned()] },
+        roles: Roles { subject: None, variants: Vec::new(), null: None, against: vec!["here".to_owned()] },
         workload: small_workload(),
         rounds: 2,
         scenarios: Scenario::ALL.to_vec(),
