@@ -58,7 +58,9 @@ fn figure(ratio: &Ratio, samples: &[Sample]) -> Option<Figure> {
     };
     let pairs: Vec<(f64, f64)> = parts
         .iter()
-        .filter_map(|part| Some((part.elapsed_ns as f64, whole_of(part.round)?.elapsed_ns.max(1) as f64)))
+        .filter_map(|part| {
+            Some((part.taken.elapsed_ns as f64, whole_of(part.round)?.taken.elapsed_ns.max(1) as f64))
+        })
         .collect();
     let shares: Vec<f64> = pairs.iter().map(|(part, whole)| part / whole).collect();
     let median_ms = |pick: fn(&(f64, f64)) -> f64| {
@@ -75,10 +77,17 @@ fn figure(ratio: &Ratio, samples: &[Sample]) -> Option<Figure> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::processor::Taken;
     use super::*;
 
     fn sample(task: Task, durability: Durability, target: &str, round: u32, ms: u64) -> Sample {
-        Sample { task, durability, target: target.to_owned(), round, elapsed_ns: ms * 1_000_000 }
+        Sample {
+            task,
+            durability,
+            target: target.to_owned(),
+            round,
+            taken: Taken { elapsed_ns: ms * 1_000_000, ..Taken::default() },
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Everything runs on preallocated files in one directory, so on the same disk as the mounted volumes. A thread does
 //! the volume's background work, as in the daemon of a mount.
 
-use super::scenario::{Task, Workload, content, elapsed_ns, small_name};
+use super::processor::{Meter, Taken};
+use super::scenario::{Task, Workload, content, small_name};
 use super::stop::Stop;
 use super::{Durability, Sample};
 use crate::LabError;
@@ -21,7 +22,6 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// Unit of sequential writing, in bytes: a segment.
 const UNIT_BYTES: usize = 1 << 20;
@@ -71,9 +71,9 @@ impl Library {
         samples: &mut Vec<Sample>,
         stop: &Stop,
     ) -> Result<(), LabError> {
-        let mut record = |task, target: &str, elapsed_ns| {
+        let mut record = |task, target: &str, taken| {
             let target = target.to_owned();
-            samples.push(Sample { task, durability: Durability::Durable, target, round, elapsed_ns });
+            samples.push(Sample { task, durability: Durability::Durable, target, round, taken });
         };
         record(Task::LibraryCreate, LIBRARY, self.create_small(w, stop)?);
         // The second finds the disk in the state that the first has left, so they take turns.
@@ -88,7 +88,7 @@ impl Library {
         Ok(())
     }
 
-    fn create_small(&self, w: &Workload, stop: &Stop) -> Result<u64, LabError> {
+    fn create_small(&self, w: &Workload, stop: &Stop) -> Result<Taken, LabError> {
         let bytes = content(0, w.small_bytes as usize);
         self.timed(|volume| {
             for i in 0..u64::from(w.small_files) {
@@ -100,7 +100,7 @@ impl Library {
         })
     }
 
-    fn write_segments(&self, stop: &Stop) -> Result<u64, LabError> {
+    fn write_segments(&self, stop: &Stop) -> Result<Taken, LabError> {
         let unit = content(1, UNIT_BYTES);
         self.timed(|volume| {
             let ino = make_file(volume, b"sequential")?;
@@ -112,36 +112,36 @@ impl Library {
         })
     }
 
-    fn write_raw(&self, stop: &Stop) -> Result<u64, LabError> {
+    fn write_raw(&self, stop: &Stop) -> Result<Taken, LabError> {
         let file = open_direct(&self.raw)?;
         let unit = AlignedBuf::copy_of(&content(1, UNIT_BYTES));
-        let start = Instant::now();
+        let mut meter = Meter::start(None);
         for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
             stop.check()?;
             file.write_all_at(&unit, at_bytes).map_err(LabError::io("write", &self.raw))?;
         }
         file.sync_data().map_err(LabError::io("flush", &self.raw))?;
-        Ok(elapsed_ns(start))
+        Ok(meter.read())
     }
 
     /// Makes a fresh volume, times `work` on it, and closes it.
-    fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), LabError>) -> Result<u64, LabError> {
+    fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), LabError>) -> Result<Taken, LabError> {
         let volume = fresh_volume(&self.image)?;
         let stop = AtomicBool::new(false);
-        let elapsed = std::thread::scope(|scope| {
+        let taken = std::thread::scope(|scope| {
             scope.spawn(|| run_background(&volume, &stop));
-            let start = Instant::now();
+            let mut meter = Meter::start(None);
             let worked = work(&volume);
-            let elapsed = elapsed_ns(start);
+            let taken = meter.read();
             stop.store(true, Ordering::Relaxed);
             volume.wake();
-            worked.map(|()| elapsed)
+            worked.map(|()| taken)
         });
-        let elapsed = elapsed?;
+        let taken = taken?;
         volume
             .close()
             .map_err(|source| LabError::Volume { action: "closing the library's volume", source })?;
-        Ok(elapsed)
+        Ok(taken)
     }
 }
 
@@ -199,15 +199,15 @@ fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, LabError> {
 }
 
 /// The cost of verifying the large file: its checksum, block by block.
-fn checksum(w: &Workload) -> u64 {
+fn checksum(w: &Workload) -> Taken {
     let block = content(2, 4096);
-    let start = Instant::now();
+    let mut meter = Meter::start(None);
     let mut mixed = 0;
     for _ in 0..w.large_bytes / 4096 {
         mixed ^= firnfs_format::crc32c(std::hint::black_box(&block));
     }
     std::hint::black_box(mixed);
-    elapsed_ns(start)
+    meter.read()
 }
 
 fn open_direct(path: &Path) -> Result<File, LabError> {
@@ -253,7 +253,11 @@ mod tests {
         library.round(&w, 1, &mut samples, &stop).unwrap();
         drop(library);
         for task in [Task::LibraryCreate, Task::RawWrite, Task::SegmentWrite, Task::Checksum] {
-            assert_eq!(samples.iter().filter(|s| s.task == task && s.elapsed_ns > 0).count(), 2, "{task:?}");
+            assert_eq!(
+                samples.iter().filter(|s| s.task == task && s.taken.elapsed_ns > 0).count(),
+                2,
+                "{task:?}"
+            );
         }
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }

@@ -6,7 +6,7 @@
 //! mixes the two. Reads are verified.
 //!
 //! [`scenario`] contains the timed tasks, [`target`] and [`mount`] the file systems that they run on, [`report`] the
-//! statistics, [`goals`] what they shall reach, [`text`] the tables.
+//! statistics, [`processor`] the times on processors, [`goals`] what they shall reach, [`text`] the tables.
 
 pub mod environment;
 pub mod figures;
@@ -14,6 +14,7 @@ pub mod fsck;
 pub mod goals;
 pub mod library;
 pub mod mount;
+pub mod processor;
 pub mod recovery;
 pub mod report;
 pub mod scale;
@@ -28,6 +29,7 @@ pub mod tree;
 use crate::LabError;
 use environment::Environment;
 use library::Library;
+use processor::Taken;
 use report::{Column, Report, Roles};
 use scenario::{Scenario, Task, Workload};
 use serde::{Deserialize, Serialize};
@@ -59,8 +61,9 @@ pub struct Sample {
     pub target: String,
     /// Round, from 0.
     pub round: u32,
-    /// Elapsed time in nanoseconds.
-    pub elapsed_ns: u64,
+    /// Elapsed time, and processor times.
+    #[serde(flatten)]
+    pub taken: Taken,
 }
 
 /// What to run.

@@ -98,6 +98,10 @@ pub struct Time {
     pub target: String,
     /// Milliseconds.
     pub ms: Spread,
+    /// Median processor time of the benchmark and of the programs that it started, in milliseconds.
+    pub client_ms: f64,
+    /// Median processor time of the daemon, in milliseconds; null without a daemon.
+    pub daemon_ms: Option<f64>,
 }
 
 /// One target's time over another's, round by round.
@@ -130,6 +134,8 @@ pub struct Row {
     pub title: String,
     /// What the times include.
     pub durability: Durability,
+    /// Its number of operations: files, or calls on the large file.
+    pub operations: u64,
     /// One for each target that ran it.
     pub times: Vec<Time>,
     /// The subject against all that it is compared with, and each variant against the first.
@@ -251,9 +257,14 @@ fn row(
         }
     }
     let time = |name: &&str| {
-        let ms: Vec<f64> =
-            of_row.iter().filter(|s| s.target == *name).map(|s| s.elapsed_ns as f64 / 1e6).collect();
-        Some(Time { target: (*name).to_owned(), ms: Spread::of(&ms)? })
+        let taken = || of_row.iter().filter(|s| s.target == *name).map(|s| s.taken);
+        let spread = |ns: Vec<u64>| Spread::of(&ns.iter().map(|&ns| ns as f64 / 1e6).collect::<Vec<_>>());
+        Some(Time {
+            target: (*name).to_owned(),
+            ms: spread(taken().map(|t| t.elapsed_ns).collect())?,
+            client_ms: spread(taken().map(|t| t.client_ns).collect())?.median,
+            daemon_ms: spread(taken().filter_map(|t| t.daemon_ns).collect()).map(|s| s.median),
+        })
     };
     let ratio = |(of, to): (&String, &String)| {
         Some(Ratio {
@@ -267,6 +278,7 @@ fn row(
         task,
         title: task.title(workload),
         durability,
+        operations: task.operations(workload),
         times: names.iter().filter_map(time).collect(),
         ratios: roles.comparisons().into_iter().filter_map(ratio).collect(),
     }
@@ -291,7 +303,7 @@ fn round_ratios(samples: &[&Sample], subject: &str, other: &str) -> Vec<f64> {
         .filter(|s| s.target == subject)
         .filter_map(|mine| {
             let theirs = samples.iter().find(|s| s.target == other && s.round == mine.round)?;
-            Some(mine.elapsed_ns as f64 / theirs.elapsed_ns.max(1) as f64)
+            Some(mine.taken.elapsed_ns as f64 / theirs.taken.elapsed_ns.max(1) as f64)
         })
         .collect()
 }

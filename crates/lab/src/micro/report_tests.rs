@@ -1,9 +1,15 @@
 //! Statistics and tables on samples made by hand.
 
+use super::super::processor::Taken;
 use super::*;
 
 fn sample(task: Task, durability: Durability, target: &str, round: u32, ms: u64) -> Sample {
-    Sample { task, durability, target: target.to_owned(), round, elapsed_ns: ms * 1_000_000 }
+    let taken = Taken {
+        elapsed_ns: ms * 1_000_000,
+        client_ns: ms * 500_000,
+        daemon_ns: (target != "ext4").then_some(ms * 250_000),
+    };
+    Sample { task, durability, target: target.to_owned(), round, taken }
 }
 
 fn report(samples: Vec<Sample>) -> Report {
@@ -115,4 +121,19 @@ fn the_report_survives_a_trip_through_json() {
     let report = report(vec![sample(Task::Find, Durability::Warm, "firn", 0, 3)]);
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}
+
+#[test]
+fn processor_time_is_that_of_one_operation_and_a_file_system_of_the_kernel_has_no_daemon() {
+    let report = report(vec![
+        sample(Task::CreateSmall, Durability::Durable, "ext4", 0, 100),
+        sample(Task::CreateSmall, Durability::Durable, "firn", 0, 400),
+    ]);
+    let row = &report.rows[0];
+    assert_eq!(
+        (row.operations, row.times[1].client_ms, row.times[1].daemon_ms),
+        (10_000, 200.0, Some(100.0))
+    );
+    let text = report.to_markdown();
+    assert!(text.contains("| durable | 5.0  | 20.0 + 10.0 | -   | -         | -   |"), "{text}");
 }

@@ -4,6 +4,7 @@
 //! the order of overwrites, which is the same in every round and on every target. A scenario empties its directory,
 //! outside the timed part.
 
+use super::processor::{Meter, Taken};
 use super::stop::Stop;
 use super::target::Target;
 use super::{Durability, Sample, tool};
@@ -106,6 +107,22 @@ impl Task {
             Self::RawWrite => "raw device: O_DIRECT writes of 1 MiB".to_owned(),
             Self::SegmentWrite => "library: as much to one file".to_owned(),
             Self::Checksum => format!("checksum of {large} MiB"),
+        }
+    }
+
+    /// The number of its operations: files, or calls on the large file.
+    #[must_use]
+    pub fn operations(self, w: &Workload) -> u64 {
+        match self {
+            Self::CreateSmall | Self::ReadSmall | Self::DeleteSmall | Self::LibraryCreate => {
+                u64::from(w.small_files)
+            }
+            Self::CreateFsync => u64::from(w.fsync_files),
+            Self::WriteSequential | Self::ReadSequential | Self::OverwriteRandom | Self::Reread => {
+                w.large_bytes / u64::from(w.unit_bytes)
+            }
+            Self::Unpack | Self::Find | Self::RemoveTree => u64::from(w.tree_files),
+            Self::RawWrite | Self::SegmentWrite | Self::Checksum => 1,
         }
     }
 
@@ -222,13 +239,18 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn record(&mut self, task: Task, durability: Durability, elapsed_ns: u64) {
+    /// Starts measuring, with the daemon that serves the target now.
+    fn meter(&self) -> Meter {
+        Meter::start(self.target.served().map(|served| served.pid))
+    }
+
+    fn record(&mut self, task: Task, durability: Durability, taken: Taken) {
         self.samples.push(Sample {
             task,
             durability,
             target: self.target.name().to_owned(),
             round: self.round,
-            elapsed_ns,
+            taken,
         });
     }
 
@@ -239,13 +261,13 @@ impl Run<'_> {
         work: impl FnOnce(&Path, &Workload) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
         self.prepared.stop.check()?;
-        let start = Instant::now();
+        let mut meter = self.meter();
         work(&self.directory, self.prepared.workload)?;
-        let buffered_ns = elapsed_ns(start);
+        let buffered = meter.read();
         self.target.sync()?;
-        let durable_ns = elapsed_ns(start);
-        self.record(task, Durability::Buffered, buffered_ns);
-        self.record(task, Durability::Durable, durable_ns);
+        let durable = meter.read();
+        self.record(task, Durability::Buffered, buffered);
+        self.record(task, Durability::Durable, durable);
         Ok(())
     }
 
@@ -260,9 +282,9 @@ impl Run<'_> {
         }
         self.prepared.stop.check()?;
         self.target.make_cold()?;
-        let start = Instant::now();
+        let mut meter = self.meter();
         work(&self.directory, self.prepared.workload)?;
-        self.record(task, Durability::Cold, elapsed_ns(start));
+        self.record(task, Durability::Cold, meter.read());
         Ok(())
     }
 
@@ -282,7 +304,7 @@ impl Run<'_> {
     }
 
     fn fsync(&mut self) -> Result<(), LabError> {
-        let start = Instant::now();
+        let mut meter = self.meter();
         let w = self.prepared.workload;
         for i in 0..u64::from(w.fsync_files) {
             self.prepared.stop.check()?;
@@ -290,7 +312,7 @@ impl Run<'_> {
             let file = create_file(&path, &content(i, w.small_bytes as usize))?;
             file.sync_all().map_err(LabError::io("fsync", &path))?;
         }
-        self.record(Task::CreateFsync, Durability::Durable, elapsed_ns(start));
+        self.record(Task::CreateFsync, Durability::Durable, meter.read());
         Ok(())
     }
 
@@ -312,18 +334,18 @@ impl Run<'_> {
         let unit_bytes = self.prepared.workload.unit_bytes;
         let units = self.prepared.overwrite_order.len() as u64;
         let mut buffer = content(0, unit_bytes as usize);
-        let start = Instant::now();
+        let mut meter = self.meter();
         for i in 0..units {
             self.prepared.stop.check()?;
             let unit = if version == 0 { i } else { self.prepared.overwrite_order[i as usize] };
             stamp(&mut buffer, unit + version * units);
             file.write_all_at(&buffer, unit * u64::from(unit_bytes)).map_err(LabError::io("write", path))?;
         }
-        let buffered_ns = elapsed_ns(start);
+        let buffered = meter.read();
         file.sync_all().map_err(LabError::io("fsync", path))?;
-        let durable_ns = elapsed_ns(start);
-        self.record(task, Durability::Buffered, buffered_ns);
-        self.record(task, Durability::Durable, durable_ns);
+        let durable = meter.read();
+        self.record(task, Durability::Buffered, buffered);
+        self.record(task, Durability::Durable, durable);
         Ok(())
     }
 
@@ -335,9 +357,9 @@ impl Run<'_> {
             tool::run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(dir))
         })?;
         let find = |dir: &Path| tool::run(Command::new("find").arg(dir).args(["-name", "*.rs"]));
-        let start = Instant::now();
+        let mut meter = self.meter();
         find(&self.directory)?;
-        self.record(Task::Find, Durability::Warm, elapsed_ns(start));
+        self.record(Task::Find, Durability::Warm, meter.read());
         self.time_cold(Task::Find, |dir, _| find(dir))?;
         self.time_synced(Task::RemoveTree, |dir, _| {
             tool::run(Command::new("rm").arg("-rf").arg(dir.join(super::tree::TOP)))

@@ -63,7 +63,9 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
     assert_eq!(steps, 2 * Scenario::ALL.len() + 1);
     for row in &report.rows {
         let of_row = report.samples.iter().filter(|s| (s.task, s.durability) == (row.task, row.durability));
-        assert_eq!(of_row.count(), 2, "{}", row.title);
+        let taken: Vec<_> = of_row.map(|s| s.taken).collect();
+        assert_eq!(taken.len(), 2, "{}", row.title);
+        assert!(taken.iter().all(|t| t.client_ns > 0 && t.daemon_ns.is_none()), "{taken:?}");
     }
     let cold = u64::from(super::super::target::may_drop_caches());
     assert_eq!(report.rows.len() as u64, 14 + 4 * cold);

@@ -1,4 +1,4 @@
-//! The report as Markdown: a table of medians, a table of ratios with the goals, a table of figures, the missed goals.
+//! The report as Markdown: tables of medians, of ratios with the goals, of processor times, of figures; the missed goals.
 
 use super::report::{Column, Figure, Ratio, Report, Row, Spread};
 use super::table::markdown;
@@ -40,6 +40,16 @@ impl Report {
             let rows: Vec<_> = self.rows.iter().map(|row| self.ratios(row)).collect();
             out.push_str(&markdown(&self.ratio_header(), &rows));
         }
+        if !self.rows.is_empty() {
+            writeln!(
+                out,
+                "\nProcessor time of an operation (a file, or a call on the large file), in microseconds, medians: the \
+                 benchmark and the programs that it starts, + the daemon. What kernel threads do (journal, write-back, loop \
+                 device) belongs to no process and is not counted.\n"
+            )?;
+            let rows: Vec<_> = self.rows.iter().map(|row| self.processor_times(row)).collect();
+            out.push_str(&markdown(&self.time_header(), &rows));
+        }
         if !self.figures.is_empty() {
             out.push('\n');
             out.push_str(&markdown(&FIGURE_HEADER, &self.figures.iter().map(figure).collect::<Vec<_>>()));
@@ -69,6 +79,21 @@ impl Report {
         let time = |name: &String| {
             let time = row.times.iter().find(|t| &t.target == name);
             time.map_or_else(|| "-".to_owned(), |t| format!("{:.1}", t.ms.median))
+        };
+        names(row).into_iter().chain(self.roles.targets().map(time)).collect()
+    }
+
+    fn processor_times(&self, row: &Row) -> Vec<String> {
+        let each = |ms: f64| format!("{:.1}", ms * 1000.0 / row.operations.max(1) as f64);
+        let time = |name: &String| {
+            let time = row.times.iter().find(|t| &t.target == name);
+            time.map_or_else(
+                || "-".to_owned(),
+                |t| match t.daemon_ms {
+                    Some(daemon_ms) => format!("{} + {}", each(t.client_ms), each(daemon_ms)),
+                    None => each(t.client_ms),
+                },
+            )
         };
         names(row).into_iter().chain(self.roles.targets().map(time)).collect()
     }
