@@ -18,9 +18,9 @@ use firnfs_lab::micro::mount::{Backing, Firn, FirnMount};
 use firnfs_lab::micro::recovery::Recovery;
 use firnfs_lab::micro::report::{Report, Roles};
 use firnfs_lab::micro::scale::Scale;
-use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::stop::Stop;
 use firnfs_lab::micro::target::{PosixDirectory, Target};
+use firnfs_lab::micro::task::{Scenario, Workload};
 use firnfs_lab::micro::{Plan, tool};
 use mounted::MountedArgs;
 use std::path::{Path, PathBuf};
@@ -125,6 +125,16 @@ pub enum ScenarioArg {
     Large,
     /// Unpack, find, rm -rf
     Tree,
+    /// Create with two clients at once
+    Clients,
+    /// Unpack a tree of the size of a kernel's source
+    Kernel,
+    /// Clone a repository with git
+    Git,
+    /// Build a project with cargo
+    Build,
+    /// Transactions with sqlite3
+    Database,
 }
 
 impl From<ScenarioArg> for Scenario {
@@ -134,6 +144,11 @@ impl From<ScenarioArg> for Scenario {
             ScenarioArg::Fsync => Self::Fsync,
             ScenarioArg::Large => Self::Large,
             ScenarioArg::Tree => Self::Tree,
+            ScenarioArg::Clients => Self::Clients,
+            ScenarioArg::Kernel => Self::Kernel,
+            ScenarioArg::Git => Self::Git,
+            ScenarioArg::Build => Self::Build,
+            ScenarioArg::Database => Self::Database,
         }
     }
 }
@@ -310,6 +325,10 @@ fn shrunk(by: u32) -> Workload {
         large_bytes: full.large_bytes / u64::from(by) / u64::from(full.unit_bytes)
             * u64::from(full.unit_bytes),
         tree_files: full.tree_files / by,
+        kernel_files: full.kernel_files / by,
+        repository_files: full.repository_files / by,
+        crates: (full.crates / by).max(1),
+        transactions: full.transactions / by,
         ..full
     }
 }

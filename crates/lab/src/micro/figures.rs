@@ -1,7 +1,7 @@
 //! Single figures: ratios between tasks that have no rows of their own, computed round by round.
 
 use super::report::{Figure, Roles, Spread};
-use super::scenario::Task;
+use super::task::Task;
 use super::{Durability, Sample};
 
 /// A ratio of two tasks, and its goal.

@@ -4,8 +4,9 @@
 //! the volume's background work, as in the daemon of a mount.
 
 use super::processor::{Meter, Taken};
-use super::scenario::{Task, Workload, content, small_name};
+use super::scenario::{content, small_name};
 use super::stop::Stop;
+use super::task::{Task, Workload};
 use super::{Durability, Sample};
 use crate::LabError;
 use crate::calendar::now_ns;

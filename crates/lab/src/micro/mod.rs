@@ -5,7 +5,7 @@
 //! *Buffered* is the time until the last call returned; *durable* also includes the sync that makes the data durable; no ratio
 //! mixes the two. Reads are verified.
 //!
-//! [`scenario`] contains the timed tasks, [`target`] and [`mount`] the file systems that they run on, [`report`] the
+//! [`task`] names the tasks, [`scenario`] and [`programs`] carry them out, [`target`] and [`mount`] the file systems that they run on, [`report`] the
 //! statistics, [`processor`] the times on processors, [`goals`] what they shall reach, [`text`] the tables.
 
 pub mod environment;
@@ -15,6 +15,7 @@ pub mod goals;
 pub mod library;
 pub mod mount;
 pub mod processor;
+pub mod programs;
 pub mod recovery;
 pub mod report;
 pub mod scale;
@@ -22,6 +23,7 @@ pub mod scenario;
 pub mod stop;
 pub mod table;
 pub mod target;
+pub mod task;
 pub mod text;
 pub mod tool;
 pub mod tree;
@@ -31,10 +33,10 @@ use environment::Environment;
 use library::Library;
 use processor::Taken;
 use report::{Column, Report, Roles};
-use scenario::{Scenario, Task, Workload};
 use serde::{Deserialize, Serialize};
 use stop::Stop;
 use target::Target;
+use task::{Scenario, Task, Workload};
 
 /// The meaning of a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -107,12 +109,15 @@ pub struct Step {
 /// The first error ends the run: an incomplete benchmark compares nothing. `Interrupted` if it was asked to stop.
 pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, LabError> {
     let environment = Environment::observe();
-    let tasks = scenario::Prepared::new(&plan.workload, &plan.scenarios, &plan.stop)?;
-    let total = u64::from(plan.rounds) * plan.scenarios.len() as u64 * plan.targets.len() as u64;
+    let has_program = |s: &Scenario| s.program().is_none_or(programs::is_there);
+    let (scenarios, left_out): (Vec<Scenario>, Vec<Scenario>) =
+        plan.scenarios.iter().partition(|s| has_program(s));
+    let tasks = scenario::Prepared::new(&plan.workload, &scenarios, &plan.stop)?;
+    let total = u64::from(plan.rounds) * scenarios.len() as u64 * plan.targets.len() as u64;
     let mut samples = Vec::new();
     let mut done = 0;
     for round in 0..plan.rounds {
-        for &scenario in &plan.scenarios {
+        for &scenario in &scenarios {
             for turn in 0..plan.targets.len() {
                 let index = (turn + round as usize) % plan.targets.len();
                 let target = turn_of(&mut plan.targets, index)?;
@@ -157,6 +162,8 @@ pub fn run(plan: &mut Plan, progress: &mut dyn FnMut(&Step)) -> Result<Report, L
     let columns = plan.targets.iter().map(|target| Column::of(target.as_ref())).collect();
     let (roles, workload) = (plan.roles.clone(), plan.workload.clone());
     let mut report = Report::new(environment, (roles, columns), plan.rounds, workload, samples);
+    report.left_out =
+        left_out.iter().filter_map(|s| s.program().map(|p| format!("{}: no {p} here", s.title()))).collect();
     report.figures.extend(figures::from_samples(&report.roles, &report.samples));
     report.figures.extend(scaled.into_iter().flatten());
     report.figures.extend(checked);

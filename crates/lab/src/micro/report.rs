@@ -5,8 +5,8 @@
 
 use super::environment::Environment;
 use super::goals;
-use super::scenario::{Task, Workload};
 use super::target::Target;
+use super::task::{Task, Workload};
 use super::{Durability, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -134,7 +134,7 @@ pub struct Row {
     pub title: String,
     /// What the times include.
     pub durability: Durability,
-    /// Its number of operations: files, or calls on the large file.
+    /// Its number of operations: files, calls on the large file, crates, transactions.
     pub operations: u64,
     /// One for each target that ran it.
     pub times: Vec<Time>,
@@ -184,6 +184,8 @@ pub struct Report {
     pub workload: Workload,
     /// The tasks.
     pub rows: Vec<Row>,
+    /// Scenarios that need a program that is missing, one line each.
+    pub left_out: Vec<String>,
     /// Figures besides the tasks.
     pub figures: Vec<Figure>,
     /// Every single time.
@@ -208,7 +210,17 @@ impl Report {
             .into_iter()
             .map(|(task, durability)| row((task, durability), (&roles, &columns), &workload, &samples))
             .collect();
-        Self { environment, roles, columns, rounds, workload, rows, figures: Vec::new(), samples }
+        Self {
+            environment,
+            roles,
+            columns,
+            rounds,
+            workload,
+            rows,
+            left_out: Vec::new(),
+            figures: Vec::new(),
+            samples,
+        }
     }
 
     /// Median time of a target in a row, in milliseconds.

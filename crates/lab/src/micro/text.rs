@@ -43,7 +43,7 @@ impl Report {
         if !self.rows.is_empty() {
             writeln!(
                 out,
-                "\nProcessor time of an operation (a file, or a call on the large file), in microseconds, medians: the \
+                "\nProcessor time of an operation (a file, a call on the large file, a crate, a transaction), in microseconds, medians: the \
                  benchmark and the programs that it starts, + the daemon. What kernel threads do (journal, write-back, loop \
                  device) belongs to no process and is not counted.\n"
             )?;
@@ -53,6 +53,9 @@ impl Report {
         if !self.figures.is_empty() {
             out.push('\n');
             out.push_str(&markdown(&FIGURE_HEADER, &self.figures.iter().map(figure).collect::<Vec<_>>()));
+        }
+        if !self.left_out.is_empty() {
+            writeln!(out, "\nLeft out: {}.", self.left_out.join("; "))?;
         }
         let missed = self.missed();
         if !missed.is_empty() {
