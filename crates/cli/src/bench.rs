@@ -12,6 +12,7 @@ use crate::output::Output;
 use crate::progress::Bar;
 use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
+use firnfs_lab::micro::bandwidth::Bandwidth;
 use firnfs_lab::micro::fsck::Fsck;
 use firnfs_lab::micro::library::Library;
 use firnfs_lab::micro::mount::{Backing, Firn, FirnMount};
@@ -25,9 +26,6 @@ use firnfs_lab::micro::{Plan, tool};
 use mounted::MountedArgs;
 use std::path::{Path, PathBuf};
 use variant::Variant;
-
-/// Bytes written to measure bandwidth.
-const SEQUENTIAL_BYTES: u64 = 512 << 20;
 
 /// Arguments of `firn bench`: those of the workloads on directories, or a command.
 #[derive(Args, Debug)]
@@ -96,7 +94,7 @@ pub struct MicroArgs {
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     pub scenarios: Vec<ScenarioArg>,
-    /// Leave out measurements that bypass the mount: the library, the raw device, recovery
+    /// Leave out measurements that bypass the mount: the library, bandwidth, recovery
     #[arg(long)]
     pub no_library: bool,
     /// Also fill a directory with a million files and time creates among them, and check a volume with a million files
@@ -231,19 +229,17 @@ fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     };
     let beside = args.image.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
-    let library = if args.no_library || args.subject.is_some() {
-        None
-    } else {
-        let sequential_bytes = SEQUENTIAL_BYTES / u64::from(args.shrink);
-        Some(Library::prepare(beside, sequential_bytes, &stop)?)
-    };
+    let workload = shrunk(args.shrink);
+    let has_library = !args.no_library && args.subject.is_none();
+    let library = has_library.then(|| Library::prepare(beside, &stop)).transpose()?;
+    let bandwidth =
+        has_library.then(|| Bandwidth::prepare(beside, workload.sequential_bytes, &stop)).transpose()?;
     let scale = args.million.then(Scale::default);
     let fsck = (args.million && args.subject.is_none()).then(|| Fsck::in_directory(beside));
     let recovery = library.is_some().then(|| {
         let all = Recovery::default();
         Recovery { files: (all.files / u64::from(args.shrink)).max(100), ..all }
     });
-    let workload = shrunk(args.shrink);
     Ok(Plan {
         targets,
         roles,
@@ -251,6 +247,7 @@ fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
         rounds: args.rounds,
         scenarios,
         library,
+        bandwidth,
         scale,
         fsck,
         recovery,
@@ -329,6 +326,7 @@ fn shrunk(by: u32) -> Workload {
         repository_files: full.repository_files / by,
         crates: (full.crates / by).max(1),
         transactions: full.transactions / by,
+        sequential_bytes: full.sequential_bytes / u64::from(by),
         ..full
     }
 }

@@ -98,7 +98,7 @@ fn a_benchmark_stopped_while_it_sets_up_leaves_nothing_behind() {
     }
     // The memory volume is being mounted, and all later steps are still to come.
     stopped(Signal::INT, &[], |home| is_mounted(home, "mnt"));
-    stopped(Signal::TERM, &[], |home| home.join("firn-bench-raw.img").exists());
+    stopped(Signal::TERM, &[], |home| home.join("firn-bench-bandwidth.img").exists());
 }
 
 #[test]

@@ -296,17 +296,20 @@ fn row(
     }
 }
 
-/// The goals refer to the first file system compared with. They apply to the subject and to variants with the kernel's
-/// write-back cache; the other variants are there for comparison.
+/// The goals refer to the first file system compared with; [`goals`] says whom they apply to.
 fn limit(
     (task, durability): (Task, Durability),
     (of, to): (&String, &String),
     roles: &Roles,
     columns: &[Column],
 ) -> Option<f64> {
+    if roles.against.first() != Some(to) {
+        return None;
+    }
     let writeback = columns.iter().any(|column| &column.target == of && column.writeback);
-    let is_judged = roles.subject.as_ref() == Some(of) || writeback;
-    (is_judged && roles.against.first() == Some(to)).then(|| goals::of(task, durability, writeback)).flatten()
+    let own = writeback.then(|| goals::with_writeback(task, durability)).flatten();
+    let of_subject = || (roles.subject.as_ref() == Some(of)).then(|| goals::of(task, durability)).flatten();
+    own.or_else(of_subject)
 }
 
 fn round_ratios(samples: &[&Sample], subject: &str, other: &str) -> Vec<f64> {

@@ -109,6 +109,11 @@ fn each_variant_is_compared_with_the_first_file_system_and_a_write_back_cache_ha
         report.missed(),
         ["write 100 MiB sequentially, 8192 B a call (durable): writeback 0.95 x ext4, goal 0.90"]
     );
+    let rereads = [
+        sample(Task::Reread, Durability::Cold, "ext4", 0, 10),
+        sample(Task::Reread, Durability::Cold, "writeback", 0, 90),
+    ];
+    assert_eq!(self::report(rereads.to_vec()).rows[0].ratios[0].limit, None);
     let text = report.to_markdown();
     assert!(text.contains("| 1.20 (1.20-1.20) | 3.00 (3.00-3.00) | **0.95 (0.95-0.95)** |"), "{text}");
     assert!(text.contains("<= 1.30, writeback <= 0.90"), "{text}");

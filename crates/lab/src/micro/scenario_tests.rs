@@ -39,6 +39,7 @@ fn small_workload() -> Workload {
         repository_files: 20,
         crates: 2,
         transactions: 3,
+        sequential_bytes: 1 << 20,
     }
 }
 
@@ -57,6 +58,7 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
         rounds: 2,
         scenarios: Scenario::ALL.to_vec(),
         library: None,
+        bandwidth: None,
         scale: None,
         fsck: None,
         recovery: None,

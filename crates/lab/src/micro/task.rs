@@ -25,6 +25,8 @@ pub struct Workload {
     pub crates: u32,
     /// Transactions of the database.
     pub transactions: u32,
+    /// Bytes written to measure bandwidth.
+    pub sequential_bytes: u64,
 }
 
 impl Default for Workload {
@@ -40,6 +42,7 @@ impl Default for Workload {
             repository_files: 2_000,
             crates: 16,
             transactions: 1_000,
+            sequential_bytes: 512 << 20,
         }
     }
 }
@@ -84,9 +87,9 @@ pub enum Task {
     Transactions,
     /// [`Task::CreateSmall`] through the library, without a mount.
     LibraryCreate,
-    /// Write a preallocated file with O_DIRECT, 1 MiB per call.
+    /// Write distinct data to a device, past the page cache.
     RawWrite,
-    /// Write the same amount to one file of a volume through the library.
+    /// Write the same data to one file of a volume on that device, through the library.
     SegmentWrite,
     /// Compute the checksums of the large file's blocks.
     Checksum,
@@ -119,8 +122,8 @@ impl Task {
             Self::Build => format!("cargo build of {} crates", w.crates),
             Self::Transactions => format!("sqlite3: {} transactions", w.transactions),
             Self::LibraryCreate => format!("library: create {} x {} B", w.small_files, w.small_bytes),
-            Self::RawWrite => "raw device: O_DIRECT writes of 1 MiB".to_owned(),
-            Self::SegmentWrite => "library: as much to one file".to_owned(),
+            Self::RawWrite => "raw device: direct writes of 1 MiB".to_owned(),
+            Self::SegmentWrite => "library: the same data to one file".to_owned(),
             Self::Checksum => format!("checksum of {large} MiB"),
         }
     }

@@ -43,6 +43,21 @@ pub fn run(command: &mut Command) -> Result<(), LabError> {
     Err(failed(last.map_or_else(|| status.to_string(), str::to_owned)))
 }
 
+/// Runs a short command and returns what it prints.
+///
+/// # Errors
+/// As [`run`].
+pub fn answer(command: &mut Command) -> Result<String, LabError> {
+    let shown = describe(command);
+    let failed = |reason: String| LabError::Tool { command: shown.clone(), reason };
+    let output = command.stdin(Stdio::null()).output().map_err(|e| failed(e.to_string()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
 /// Runs it once, notes its processor time, and returns what it wrote to standard error.
 fn to_its_end(command: &mut Command) -> std::io::Result<(ExitStatus, Vec<u8>)> {
     let mut child = command.spawn()?;
