@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The micro benchmark, fair and in one command (root): an ext4 on a loop device with direct I/O and a firnfs image of the
-# same size on the same disk, both written through once beforehand, and a memory volume mounted through the same FUSE. Then the crash explorer's states
-# a second.
+# same size on the same disk, both written through once beforehand, and a memory volume mounted through the same FUSE. The image is mounted in turn
+# through io_uring (this script switches the kernel's parameter on, and leaves that column out where the kernel has none), through /dev/fuse, and
+# with the kernel's write-back cache. Then the crash explorer's states a second.
 #
 #   scripts/bench-micro.sh [DIR] [-- MORE ARGUMENTS FOR firn bench micro]
 #
@@ -35,13 +36,13 @@ place=$(cd "$place" && pwd)
 loop=
 cleanup() {
     # The benchmark unmounts what it mounted, unless it was killed.
-    for mount in mnt mem; do
-        ! mountpoint -q "$place/firn.img.$mount" || "$firn" umount "$place/firn.img.$mount"
+    for mount in "$place"/firn.img.m*; do
+        ! mountpoint -q "$mount" || "$firn" umount "$mount"
     done
     ! mountpoint -q "$place/ext4" || umount "$place/ext4"
     [ -z "$loop" ] || losetup --detach "$loop"
     rm -f "$place"/ext4.img "$place"/firn.img "$place"/firn-bench-*.img
-    rmdir "$place"/ext4 "$place"/firn.img.m?? 2>/dev/null || true
+    rmdir "$place"/ext4 "$place"/firn.img.m* 2>/dev/null || true
 }
 trap cleanup EXIT
 cleanup
@@ -59,8 +60,17 @@ loop=$(losetup --find --show --direct-io=on "$place/ext4.img")
 mkdir -p "$place/ext4"
 mount "$loop" "$place/ext4"
 
+# The goals are those of io_uring; the columns say which transport their daemons report.
+if "$firn" mount --enable-uring; then
+    columns=(--name uring --mount-option=--transport=uring
+        --variant dev=transport=dev --variant writeback=transport=uring,writeback)
+else
+    say "no FUSE over io_uring here: its column is left out"
+    columns=(--name dev --mount-option=--transport=dev --variant writeback=transport=dev,writeback)
+fi
+
 say "running"
-"$firn" bench micro --against "ext4=$place/ext4" --image "$place/firn.img" --size "${size_mib}M" \
+"$firn" bench micro --against "ext4=$place/ext4" --image "$place/firn.img" --size "${size_mib}M" "${columns[@]}" \
     --million --report docs/bench/micro "$@"
 say "states a second of the crash explorer"
 cargo run --release --locked -q -p firnfs-torture --bin firn-torture -- bench >docs/bench/explorer.md

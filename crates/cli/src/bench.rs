@@ -3,6 +3,7 @@
 
 mod floor;
 mod mounted;
+mod variant;
 
 use crate::args::size;
 use crate::failure::{Done, Failure};
@@ -11,20 +12,20 @@ use crate::output::Output;
 use crate::progress::Bar;
 use clap::{Args, Subcommand};
 use firnfs_lab::LabError;
+use firnfs_lab::micro::bandwidth::Bandwidth;
 use firnfs_lab::micro::fsck::Fsck;
 use firnfs_lab::micro::library::Library;
+use firnfs_lab::micro::mount::{Backing, Firn, FirnMount};
 use firnfs_lab::micro::recovery::Recovery;
 use firnfs_lab::micro::report::{Report, Roles};
 use firnfs_lab::micro::scale::Scale;
-use firnfs_lab::micro::scenario::{Scenario, Workload};
 use firnfs_lab::micro::stop::Stop;
-use firnfs_lab::micro::target::{Backing, FirnMount, PosixDirectory, Target};
+use firnfs_lab::micro::target::{PosixDirectory, Target};
+use firnfs_lab::micro::task::{Scenario, Workload};
 use firnfs_lab::micro::{Plan, tool};
 use mounted::MountedArgs;
 use std::path::{Path, PathBuf};
-
-/// Bytes written to measure bandwidth.
-const SEQUENTIAL_BYTES: u64 = 512 << 20;
+use variant::Variant;
 
 /// Arguments of `firn bench`: those of the workloads on directories, or a command.
 #[derive(Args, Debug)]
@@ -54,10 +55,12 @@ pub enum BenchCommand {
   firn bench micro --against /mnt/ext4 --image /disk/bench.img --size 8G
   firn bench micro --against /mnt/ext4 --against btrfs=/mnt/b --rounds 9
   firn bench micro --against /mnt/ext4 --report docs/bench/micro
+  firn bench micro --against /mnt/ext4 --variant dev=transport=dev --variant wb=writeback
   firn bench micro --against /mnt/ext4 --subject mine=/mnt/mine     compare two directories, without making a firnfs volume
 
 Makes a firnfs volume on the image, mounts it and a memory volume during the run, and removes both, also when it is
 interrupted (exit code 130, or 143 after SIGTERM).
+Variants are further columns: the same image, mounted in their turns with the options of the variant alone.
 Cold reads need root: before each, the volume is unmounted, the kernel's caches are dropped, and it is mounted again.
 `scripts/bench-micro.sh` sets up a fair ext4 beside it and runs everything.")]
 pub struct MicroArgs {
@@ -65,7 +68,7 @@ pub struct MicroArgs {
     #[arg(long, value_name = "[NAME=]DIR", required = true)]
     pub against: Vec<String>,
     /// Measure this directory instead of a fresh firnfs volume
-    #[arg(long, value_name = "[NAME=]DIR", conflicts_with_all = ["image", "size", "null_size"])]
+    #[arg(long, value_name = "[NAME=]DIR", conflicts_with_all = ["image", "size", "null_size", "name", "variant"])]
     pub subject: Option<String>,
     /// Image file to make the firnfs volume on; must not exist unless it is preallocated to --size
     #[arg(long, default_value = "firn-bench.img")]
@@ -79,13 +82,19 @@ pub struct MicroArgs {
     /// Option for `firn mount`; may be given several times
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub mount_option: Vec<String>,
+    /// Name of the column of the firnfs volume
+    #[arg(long, value_name = "NAME", value_parser = variant::name, default_value = "firn")]
+    pub name: String,
+    /// A further column: the same image mounted with -o OPTIONS; may be given several times
+    #[arg(long, value_name = "NAME=OPTIONS")]
+    pub variant: Vec<Variant>,
     /// Interleaved rounds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Only these scenarios
     #[arg(long, value_enum, value_delimiter = ',')]
     pub scenarios: Vec<ScenarioArg>,
-    /// Leave out measurements that bypass the mount: the library, the raw device, recovery
+    /// Leave out measurements that bypass the mount: the library, bandwidth, recovery
     #[arg(long)]
     pub no_library: bool,
     /// Also fill a directory with a million files and time creates among them, and check a volume with a million files
@@ -114,6 +123,16 @@ pub enum ScenarioArg {
     Large,
     /// Unpack, find, rm -rf
     Tree,
+    /// Create with two clients at once
+    Clients,
+    /// Unpack a tree of the size of a kernel's source
+    Kernel,
+    /// Clone a repository with git
+    Git,
+    /// Build a project with cargo
+    Build,
+    /// Transactions with sqlite3
+    Database,
 }
 
 impl From<ScenarioArg> for Scenario {
@@ -123,6 +142,11 @@ impl From<ScenarioArg> for Scenario {
             ScenarioArg::Fsync => Self::Fsync,
             ScenarioArg::Large => Self::Large,
             ScenarioArg::Tree => Self::Tree,
+            ScenarioArg::Clients => Self::Clients,
+            ScenarioArg::Kernel => Self::Kernel,
+            ScenarioArg::Git => Self::Git,
+            ScenarioArg::Build => Self::Build,
+            ScenarioArg::Database => Self::Database,
         }
     }
 }
@@ -189,24 +213,14 @@ fn this_program() -> Result<PathBuf, LabError> {
 /// Resolves the arguments into mounted targets with distinct names.
 fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
-    let mut roles = Roles { subject: None, null: None, against: Vec::new() };
+    let mut roles = Roles { subject: None, variants: Vec::new(), null: None, against: Vec::new() };
     for text in &args.against {
         roles.against.push(add(&mut targets, directory(text)?));
     }
     if let Some(text) = &args.subject {
         roles.subject = Some(add(&mut targets, directory(text)?));
     } else {
-        let firn = this_program()?;
-        let backing = Backing::Image(args.image.clone());
-        let mountpoint = mountpoint_beside(&args.image, "mnt");
-        let mount = FirnMount::mount("firn", &firn, backing, &mountpoint, &args.mount_option)?;
-        roles.subject = Some(add(&mut targets, Box::new(mount)));
-        if args.null_size > 0 {
-            let mountpoint = mountpoint_beside(&args.image, "mem");
-            let backing = Backing::Memory(args.null_size);
-            let mount = FirnMount::mount("mem", &firn, backing, &mountpoint, &args.mount_option)?;
-            roles.null = Some(add(&mut targets, Box::new(mount)));
-        }
+        mount_all(args, &mut targets, &mut roles)?;
     }
     check_names(&targets)?;
     let scenarios = match args.scenarios.as_slice() {
@@ -215,19 +229,17 @@ fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
     };
     let beside = args.image.parent().filter(|parent| !parent.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
-    let library = if args.no_library || args.subject.is_some() {
-        None
-    } else {
-        let sequential_bytes = SEQUENTIAL_BYTES / u64::from(args.shrink);
-        Some(Library::prepare(beside, sequential_bytes, &stop)?)
-    };
+    let workload = shrunk(args.shrink);
+    let has_library = !args.no_library && args.subject.is_none();
+    let library = has_library.then(|| Library::prepare(beside, &stop)).transpose()?;
+    let bandwidth =
+        has_library.then(|| Bandwidth::prepare(beside, workload.sequential_bytes, &stop)).transpose()?;
     let scale = args.million.then(Scale::default);
     let fsck = (args.million && args.subject.is_none()).then(|| Fsck::in_directory(beside));
     let recovery = library.is_some().then(|| {
         let all = Recovery::default();
         Recovery { files: (all.files / u64::from(args.shrink)).max(100), ..all }
     });
-    let workload = shrunk(args.shrink);
     Ok(Plan {
         targets,
         roles,
@@ -235,11 +247,38 @@ fn plan(args: &MicroArgs, stop: Stop) -> Result<Plan, LabError> {
         rounds: args.rounds,
         scenarios,
         library,
+        bandwidth,
         scale,
         fsck,
         recovery,
         stop,
     })
+}
+
+/// The image with the options of the subject and of each variant, and the memory volume.
+fn mount_all(
+    args: &MicroArgs,
+    targets: &mut Vec<Box<dyn Target>>,
+    roles: &mut Roles,
+) -> Result<(), LabError> {
+    let firn = Firn { program: this_program()?, inspect: variant::inspect };
+    let image = args.image.clone();
+    let backing = if args.variant.is_empty() { Backing::Image(image) } else { Backing::SharedImage(image) };
+    let mut mount = |name: &str, backing: &Backing, suffix: &str, options: &[String]| {
+        let mountpoint = mountpoint_beside(&args.image, suffix);
+        let mount = FirnMount::mount(name, &firn, backing.clone(), &mountpoint, options)?;
+        Ok::<_, LabError>(add(targets, Box::new(mount)))
+    };
+    roles.subject = Some(mount(&args.name, &backing, "mnt", &args.mount_option)?);
+    for variant in &args.variant {
+        let suffix = format!("mnt-{}", variant.name);
+        roles.variants.push(mount(&variant.name, &backing, &suffix, &variant.mount_arguments())?);
+    }
+    if args.null_size > 0 {
+        let memory = Backing::Memory(args.null_size);
+        roles.null = Some(mount("mem", &memory, "mem", &args.mount_option)?);
+    }
+    Ok(())
 }
 
 fn add(targets: &mut Vec<Box<dyn Target>>, target: Box<dyn Target>) -> String {
@@ -261,7 +300,7 @@ fn check_names(targets: &[Box<dyn Target>]) -> Result<(), LabError> {
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(LabError::Setup(format!(
-            "two targets are called {}; name them apart: --against NAME=DIR",
+            "two columns are called {}; name them apart: --against NAME=DIR, --name, --variant NAME=OPTIONS",
             pair[0]
         ))),
         None => Ok(()),
@@ -283,6 +322,11 @@ fn shrunk(by: u32) -> Workload {
         large_bytes: full.large_bytes / u64::from(by) / u64::from(full.unit_bytes)
             * u64::from(full.unit_bytes),
         tree_files: full.tree_files / by,
+        kernel_files: full.kernel_files / by,
+        repository_files: full.repository_files / by,
+        crates: (full.crates / by).max(1),
+        transactions: full.transactions / by,
+        sequential_bytes: full.sequential_bytes / u64::from(by),
         ..full
     }
 }

@@ -1,4 +1,5 @@
-//! `firn bench micro` stopped by a signal: none of its mounts and files remain. `firn bench floor` measures what it says.
+//! `firn bench micro` stopped by a signal: none of its mounts and files remain. Its variants mount one image in their turns.
+//! `firn bench floor` measures what it says.
 
 use crate::common::{can_mount, eventually, firn_json, is_root, kernel_caches_go};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -97,7 +98,58 @@ fn a_benchmark_stopped_while_it_sets_up_leaves_nothing_behind() {
     }
     // The memory volume is being mounted, and all later steps are still to come.
     stopped(Signal::INT, &[], |home| is_mounted(home, "mnt"));
-    stopped(Signal::TERM, &[], |home| home.join("firn-bench-raw.img").exists());
+    stopped(Signal::TERM, &[], |home| home.join("firn-bench-bandwidth.img").exists());
+}
+
+#[test]
+fn variants_mount_one_image_in_turn_and_are_described_as_their_daemons_say() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let _dropped = kernel_caches_go();
+    let home = home();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("against")).unwrap();
+    let report = firn_json(&[
+        "bench",
+        "micro",
+        "--against",
+        &format!("here={}", path("against")),
+        "--image",
+        &path("bench.img"),
+        "--size",
+        "256M",
+        "--null-size",
+        "0",
+        "--rounds",
+        "2",
+        "--shrink",
+        "100",
+        "--no-library",
+        "--scenarios",
+        "fsync,large",
+        "--name",
+        "dev",
+        "--mount-option=--transport=dev",
+        "--variant",
+        "any=",
+        "--variant",
+        "collects=transport=dev,writeback",
+        "--json",
+    ]);
+    let columns = report["columns"].as_array().unwrap();
+    let of = |column: &serde_json::Value| (column["target"].clone(), column["writeback"].clone());
+    let expected = [("here", false), ("dev", false), ("any", false), ("collects", true)];
+    assert_eq!(columns.iter().map(of).collect::<Vec<_>>(), expected.map(|(n, w)| (n.into(), w.into())));
+    assert!(columns[0]["transport"].is_null());
+    assert_eq!(columns[1]["transport"], "/dev/fuse");
+    assert_eq!(columns[3]["transport"], "/dev/fuse");
+    for row in report["rows"].as_array().unwrap() {
+        assert_eq!(row["times"].as_array().unwrap().len(), 4, "{row}");
+        assert_eq!(row["ratios"].as_array().unwrap().len(), 3, "{row}");
+    }
+    assert_eq!(left_behind(home.path()), [""; 0].map(PathBuf::from));
+    assert_eq!(entries(home.path()), ["against"]);
 }
 
 #[test]

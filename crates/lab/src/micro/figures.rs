@@ -1,15 +1,17 @@
 //! Single figures: ratios between tasks that have no rows of their own, computed round by round.
 
 use super::report::{Figure, Roles, Spread};
-use super::scenario::Task;
-use super::{Durability, Sample};
+use super::task::{Task, Workload};
+use super::{Durability, Sample, bandwidth};
 
 /// A ratio of two tasks, and its goal.
 struct Ratio {
-    title: &'static str,
+    title: String,
     part: Task,
+    /// The part's target; `None`: the library itself.
+    part_target: Option<String>,
     whole: (Task, Durability),
-    /// The whole's target; `None`: the raw device or the library itself.
+    /// The whole's target.
     whole_target: Option<String>,
     limit: f64,
     at_least: bool,
@@ -17,73 +19,94 @@ struct Ratio {
 
 /// Every figure that the samples allow.
 #[must_use]
-pub fn from_samples(roles: &Roles, samples: &[Sample]) -> Vec<Figure> {
+pub fn from_samples(roles: &Roles, w: &Workload, samples: &[Sample]) -> Vec<Figure> {
+    let share = |place: &str| Ratio {
+        title: format!("writing to {place}, share of its bandwidth (durable)"),
+        part: Task::RawWrite,
+        part_target: Some(place.to_owned()),
+        whole: (Task::SegmentWrite, Durability::Durable),
+        whole_target: Some(place.to_owned()),
+        limit: 0.9,
+        at_least: true,
+    };
     let ratios = [
+        share(bandwidth::LOOP),
+        share(bandwidth::THROTTLED),
         Ratio {
-            title: "segment writing, share of the raw device's sequential bandwidth (durable)",
-            part: Task::RawWrite,
-            whole: (Task::SegmentWrite, Durability::Durable),
-            whole_target: None,
-            limit: 0.9,
-            at_least: true,
-        },
-        Ratio {
-            title: "library without FUSE: create small files + sync, over the same on the first file system (durable)",
+            title: "library without FUSE: create small files + sync, over the same on the first file system (durable)"
+                .to_owned(),
             part: Task::LibraryCreate,
+            part_target: None,
             whole: (Task::CreateSmall, Durability::Durable),
             whole_target: roles.against.first().cloned(),
             limit: 0.15,
             at_least: false,
         },
         Ratio {
-            title: "checksum verification, share of a cold sequential read (cold)",
+            title: "checksum verification, share of a cold sequential read (cold)".to_owned(),
             part: Task::Checksum,
+            part_target: None,
             whole: (Task::ReadSequential, Durability::Cold),
             whole_target: roles.subject.clone(),
             limit: 0.05,
             at_least: false,
         },
     ];
-    ratios.iter().filter_map(|ratio| figure(ratio, samples)).collect()
+    ratios.iter().filter_map(|ratio| figure(ratio, w, samples)).collect()
 }
 
-fn figure(ratio: &Ratio, samples: &[Sample]) -> Option<Figure> {
-    let parts: Vec<&Sample> = samples.iter().filter(|s| s.task == ratio.part).collect();
+fn figure(ratio: &Ratio, w: &Workload, samples: &[Sample]) -> Option<Figure> {
+    let is_of = |s: &Sample, target: &Option<String>| target.as_ref().is_none_or(|name| &s.target == name);
+    let parts: Vec<&Sample> =
+        samples.iter().filter(|s| s.task == ratio.part && is_of(s, &ratio.part_target)).collect();
     let whole_of = |round: u32| {
         samples.iter().find(|s| {
-            s.round == round
-                && (s.task, s.durability) == ratio.whole
-                && ratio.whole_target.as_ref().is_none_or(|target| &s.target == target)
+            s.round == round && (s.task, s.durability) == ratio.whole && is_of(s, &ratio.whole_target)
         })
     };
     let pairs: Vec<(f64, f64)> = parts
         .iter()
-        .filter_map(|part| Some((part.elapsed_ns as f64, whole_of(part.round)?.elapsed_ns.max(1) as f64)))
+        .filter_map(|part| {
+            Some((part.taken.elapsed_ns as f64, whole_of(part.round)?.taken.elapsed_ns.max(1) as f64))
+        })
         .collect();
     let shares: Vec<f64> = pairs.iter().map(|(part, whole)| part / whole).collect();
     let median_ms = |pick: fn(&(f64, f64)) -> f64| {
         Spread::of(&pairs.iter().map(pick).collect::<Vec<_>>()).map(|spread| spread.median / 1e6)
     };
+    let (part_ms, whole_ms) = (median_ms(|p| p.0)?, median_ms(|p| p.1)?);
+    let speed = match ratio.part {
+        Task::RawWrite => format!("; {:.0} MB/s raw", w.sequential_bytes as f64 / 1e3 / part_ms),
+        _ => String::new(),
+    };
     Some(Figure {
-        title: ratio.title.to_owned(),
+        title: ratio.title.clone(),
         value: Spread::of(&shares)?,
         limit: Some(ratio.limit),
         at_least: ratio.at_least,
-        detail: format!("{:.1} ms / {:.1} ms", median_ms(|p| p.0)?, median_ms(|p| p.1)?),
+        detail: format!("{part_ms:.1} ms / {whole_ms:.1} ms{speed}"),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::processor::Taken;
     use super::*;
 
     fn sample(task: Task, durability: Durability, target: &str, round: u32, ms: u64) -> Sample {
-        Sample { task, durability, target: target.to_owned(), round, elapsed_ns: ms * 1_000_000 }
+        Sample {
+            task,
+            durability,
+            target: target.to_owned(),
+            round,
+            taken: Taken { elapsed_ns: ms * 1_000_000, ..Taken::default() },
+        }
     }
 
     #[test]
     fn figures_pair_samples_of_one_round_and_of_the_right_target() {
-        let roles = Roles { subject: None, null: None, against: vec!["ext4".to_owned()] };
+        let roles =
+            Roles { subject: None, variants: Vec::new(), null: None, against: vec!["ext4".to_owned()] };
         let durable = Durability::Durable;
         let samples = [
             sample(Task::CreateSmall, durable, "firn", 0, 1),
@@ -92,7 +115,7 @@ mod tests {
             sample(Task::LibraryCreate, durable, "library", 0, 100),
             sample(Task::LibraryCreate, durable, "library", 1, 10),
         ];
-        let figures = from_samples(&roles, &samples);
+        let figures = from_samples(&roles, &Workload::default(), &samples);
         assert_eq!(figures.len(), 1);
         assert_eq!(figures[0].value, Spread { median: 0.1, min: 0.1, max: 0.1 });
         assert_eq!(figures[0].reached(), Some(true));
@@ -100,13 +123,17 @@ mod tests {
 
     #[test]
     fn bandwidth_is_a_share_that_shall_be_high() {
-        let roles = Roles { subject: None, null: None, against: Vec::new() };
+        let roles = Roles { subject: None, variants: Vec::new(), null: None, against: Vec::new() };
         let samples = [
-            sample(Task::RawWrite, Durability::Durable, "raw", 0, 80),
-            sample(Task::SegmentWrite, Durability::Durable, "library", 0, 100),
+            sample(Task::RawWrite, Durability::Durable, bandwidth::LOOP, 0, 80),
+            sample(Task::SegmentWrite, Durability::Durable, bandwidth::LOOP, 0, 100),
+            sample(Task::RawWrite, Durability::Durable, bandwidth::THROTTLED, 0, 1000),
+            sample(Task::SegmentWrite, Durability::Durable, bandwidth::THROTTLED, 0, 1000),
         ];
-        let figures = from_samples(&roles, &samples);
-        assert_eq!(figures[0].value.median, 0.8);
-        assert_eq!(figures[0].reached(), Some(false));
+        let w = Workload { sequential_bytes: 500_000_000, ..Workload::default() };
+        let figures = from_samples(&roles, &w, &samples);
+        let found: Vec<_> = figures.iter().map(|f| (f.value.median, f.reached())).collect();
+        assert_eq!(found, [(0.8, Some(false)), (1.0, Some(true))]);
+        assert_eq!(figures[1].detail, "1000.0 ms / 1000.0 ms; 500 MB/s raw");
     }
 }

@@ -1,10 +1,12 @@
-//! The rows that bypass the mount: the library on an image of its own, and the raw device below it.
+//! The rows that bypass the mount: the library on an image of its own.
 //!
-//! Everything runs on preallocated files in one directory, so on the same disk as the mounted volumes. A thread does
-//! the volume's background work, as in the daemon of a mount.
+//! It is a preallocated file on the same disk as the mounted volumes. A thread does the volume's background work, as in the
+//! daemon of a mount. [`bandwidth`](super::bandwidth) uses the same parts on other devices.
 
-use super::scenario::{Task, Workload, content, elapsed_ns, small_name};
+use super::processor::{Meter, Taken};
+use super::scenario::{content, small_name};
 use super::stop::Stop;
+use super::task::{Task, Workload};
 use super::{Durability, Sample};
 use crate::LabError;
 use crate::calendar::now_ns;
@@ -21,42 +23,31 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// Unit of sequential writing, in bytes: a segment.
-const UNIT_BYTES: usize = 1 << 20;
+pub(super) const UNIT_BYTES: usize = 1 << 20;
 /// Space on the image beyond the written data, in bytes: the volume's reserve and metadata.
-const SPARE_BYTES: u64 = 256 << 20;
+pub(super) const SPARE_BYTES: u64 = 256 << 20;
 /// Name of the library in samples.
 const LIBRARY: &str = "library";
-/// Name of the raw device in samples.
-const RAW: &str = "raw";
 
-fn writing(source: FsError) -> LabError {
+pub(super) fn writing(source: FsError) -> LabError {
     LabError::Volume { action: "writing through the library", source }
 }
 
-/// The files that the rows run on; they are removed at the end.
+/// The image that the rows run on; it is removed at the end.
 pub struct Library {
     image: PathBuf,
-    raw: PathBuf,
-    sequential_bytes: u64,
 }
 
 impl Library {
-    /// Preallocates files in `directory`; `sequential_bytes` are written to measure bandwidth.
+    /// Preallocates the image in `directory`.
     ///
     /// # Errors
     /// Errors of writing; `Interrupted`.
-    pub fn prepare(directory: &Path, sequential_bytes: u64, stop: &Stop) -> Result<Self, LabError> {
-        let sequential_bytes = sequential_bytes.next_multiple_of(UNIT_BYTES as u64);
-        let library = Self {
-            image: directory.join("firn-bench-library.img"),
-            raw: directory.join("firn-bench-raw.img"),
-            sequential_bytes,
-        };
-        preallocate(&library.image, sequential_bytes + SPARE_BYTES, stop)?;
-        preallocate(&library.raw, sequential_bytes, stop)?;
+    pub fn prepare(directory: &Path, stop: &Stop) -> Result<Self, LabError> {
+        let library = Self { image: directory.join("firn-bench-library.img") };
+        preallocate(&library.image, SPARE_BYTES, stop)?;
         Ok(library)
     }
 
@@ -71,78 +62,76 @@ impl Library {
         samples: &mut Vec<Sample>,
         stop: &Stop,
     ) -> Result<(), LabError> {
-        let mut record = |task, target: &str, elapsed_ns| {
-            let target = target.to_owned();
-            samples.push(Sample { task, durability: Durability::Durable, target, round, elapsed_ns });
+        let mut record = |task, taken| {
+            let target = LIBRARY.to_owned();
+            samples.push(Sample { task, durability: Durability::Durable, target, round, taken });
         };
-        record(Task::LibraryCreate, LIBRARY, self.create_small(w, stop)?);
-        // The second finds the disk in the state that the first has left, so they take turns.
-        if round.is_multiple_of(2) {
-            record(Task::RawWrite, RAW, self.write_raw(stop)?);
-            record(Task::SegmentWrite, LIBRARY, self.write_segments(stop)?);
-        } else {
-            record(Task::SegmentWrite, LIBRARY, self.write_segments(stop)?);
-            record(Task::RawWrite, RAW, self.write_raw(stop)?);
-        }
-        record(Task::Checksum, LIBRARY, checksum(w));
+        record(Task::LibraryCreate, self.create_small(w, stop)?);
+        record(Task::Checksum, checksum(w));
         Ok(())
     }
 
-    fn create_small(&self, w: &Workload, stop: &Stop) -> Result<u64, LabError> {
+    fn create_small(&self, w: &Workload, stop: &Stop) -> Result<Taken, LabError> {
         let bytes = content(0, w.small_bytes as usize);
-        self.timed(|volume| {
+        timed(open_image(&self.image)?, |volume| {
             for i in 0..u64::from(w.small_files) {
-                stop.check()?;
-                let ino = make_file(volume, small_name(i).as_bytes())?;
-                volume.write_all(ino, 0, &bytes, false).map_err(writing)?;
+                write_file(volume, small_name(i).as_bytes(), &mut std::iter::once(&bytes[..]), stop)?;
             }
             volume.sync(Scope::All).map_err(writing)
         })
     }
+}
 
-    fn write_segments(&self, stop: &Stop) -> Result<u64, LabError> {
-        let unit = content(1, UNIT_BYTES);
-        self.timed(|volume| {
-            let ino = make_file(volume, b"sequential")?;
-            for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
-                stop.check()?;
-                volume.write_all(ino, at_bytes, &unit, false).map_err(writing)?;
-            }
-            volume.sync(Scope::All).map_err(writing)
-        })
-    }
+/// Makes a fresh volume, times `work` on it, and closes it.
+///
+/// # Errors
+/// The volume cannot be made, or the error of `work`.
+pub(super) fn timed(
+    device: Arc<dyn Device>,
+    work: impl FnOnce(&Volume<Lfs>) -> Result<(), LabError>,
+) -> Result<Taken, LabError> {
+    let volume = volume_on(device)?;
+    let stop = AtomicBool::new(false);
+    let taken = std::thread::scope(|scope| {
+        scope.spawn(|| run_background(&volume, &stop));
+        let mut meter = Meter::start(None);
+        let worked = work(&volume);
+        let taken = meter.read();
+        stop.store(true, Ordering::Relaxed);
+        volume.wake();
+        worked.map(|()| taken)
+    });
+    let taken = taken?;
+    volume.close().map_err(|source| LabError::Volume { action: "closing the library's volume", source })?;
+    Ok(taken)
+}
 
-    fn write_raw(&self, stop: &Stop) -> Result<u64, LabError> {
-        let file = open_direct(&self.raw)?;
-        let unit = AlignedBuf::copy_of(&content(1, UNIT_BYTES));
-        let start = Instant::now();
-        for at_bytes in (0..self.sequential_bytes).step_by(UNIT_BYTES) {
-            stop.check()?;
-            file.write_all_at(&unit, at_bytes).map_err(LabError::io("write", &self.raw))?;
-        }
-        file.sync_data().map_err(LabError::io("flush", &self.raw))?;
-        Ok(elapsed_ns(start))
+/// Makes a file in the root directory and writes the pieces to it, one after the other.
+///
+/// # Errors
+/// Errors of writing; `Interrupted`.
+pub(super) fn write_file(
+    volume: &Volume<Lfs>,
+    name: &[u8],
+    pieces: &mut dyn Iterator<Item = &[u8]>,
+    stop: &Stop,
+) -> Result<(), LabError> {
+    let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
+    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
+    let made = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name, node, false));
+    let ino = made.map_err(writing)?.ino;
+    let mut at_bytes = 0;
+    for piece in pieces {
+        stop.check()?;
+        volume.write_all(ino, at_bytes, piece, false).map_err(writing)?;
+        at_bytes += piece.len() as u64;
     }
+    Ok(())
+}
 
-    /// Makes a fresh volume, times `work` on it, and closes it.
-    fn timed(&self, work: impl FnOnce(&Volume<Lfs>) -> Result<(), LabError>) -> Result<u64, LabError> {
-        let volume = fresh_volume(&self.image)?;
-        let stop = AtomicBool::new(false);
-        let elapsed = std::thread::scope(|scope| {
-            scope.spawn(|| run_background(&volume, &stop));
-            let start = Instant::now();
-            let worked = work(&volume);
-            let elapsed = elapsed_ns(start);
-            stop.store(true, Ordering::Relaxed);
-            volume.wake();
-            worked.map(|()| elapsed)
-        });
-        let elapsed = elapsed?;
-        volume
-            .close()
-            .map_err(|source| LabError::Volume { action: "closing the library's volume", source })?;
-        Ok(elapsed)
-    }
+fn open_image(image: &Path) -> Result<Arc<dyn Device>, LabError> {
+    let device = FileDevice::open(image, &FileOptions::default());
+    Ok(Arc::new(device.map_err(|e| LabError::Setup(e.to_string()))?))
 }
 
 /// A fresh volume on an existing image, opened.
@@ -150,8 +139,10 @@ impl Library {
 /// # Errors
 /// The image cannot be opened or is too small.
 pub fn fresh_volume(image: &Path) -> Result<Volume<Lfs>, LabError> {
-    let setup = |e: &dyn std::fmt::Display| LabError::Setup(e.to_string());
-    let device = FileDevice::open(image, &FileOptions::default()).map_err(|e| setup(&e))?;
+    volume_on(open_image(image)?)
+}
+
+fn volume_on(device: Arc<dyn Device>) -> Result<Volume<Lfs>, LabError> {
     let geometry = device.geometry();
     let options = MkfsOptions {
         size_bytes: geometry.size_bytes,
@@ -165,18 +156,16 @@ pub fn fresh_volume(image: &Path) -> Result<Volume<Lfs>, LabError> {
         now: TimeNs(now_ns()),
         root_owner: (0, 0),
     };
-    firnfs_manage::format(&device, &options)
+    firnfs_manage::format(&*device, &options)
         .map_err(|source| LabError::Volume { action: "making the library's volume", source })?;
-    firnfs_manage::open(Arc::new(device), Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
-        .map_err(|e| setup(&e))
+    firnfs_manage::open(device, Options::default(), AtimeMode::Noatime, Arc::new(SystemClock))
+        .map_err(|e| LabError::Setup(e.to_string()))
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        for path in [&self.image, &self.raw] {
-            // The error would be useless: the run is over or has failed already.
-            let _ = std::fs::remove_file(path);
-        }
+        // The error would be useless: the run is over or has failed already.
+        let _ = std::fs::remove_file(&self.image);
     }
 }
 
@@ -191,23 +180,16 @@ fn run_background(volume: &Volume<Lfs>, stop: &AtomicBool) {
     }
 }
 
-fn make_file(volume: &Volume<Lfs>, name: &[u8]) -> Result<InodeNo, LabError> {
-    let caller = Caller { uid: 0, gid: 0, umask: 0o022 };
-    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
-    let made = volume.run(|vfs, now| vfs.make(now, caller, InodeNo::ROOT, name, node, false));
-    made.map(|attr| attr.ino).map_err(writing)
-}
-
 /// The cost of verifying the large file: its checksum, block by block.
-fn checksum(w: &Workload) -> u64 {
+fn checksum(w: &Workload) -> Taken {
     let block = content(2, 4096);
-    let start = Instant::now();
+    let mut meter = Meter::start(None);
     let mut mixed = 0;
     for _ in 0..w.large_bytes / 4096 {
         mixed ^= firnfs_format::crc32c(std::hint::black_box(&block));
     }
     std::hint::black_box(mixed);
-    elapsed_ns(start)
+    meter.read()
 }
 
 fn open_direct(path: &Path) -> Result<File, LabError> {
@@ -248,12 +230,16 @@ mod tests {
         let home = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let w = Workload { small_files: 50, large_bytes: 1 << 20, ..Workload::default() };
         let (mut samples, stop) = (Vec::new(), Stop::default());
-        let library = Library::prepare(home.path(), 4 << 20, &stop).unwrap();
+        let library = Library::prepare(home.path(), &stop).unwrap();
         library.round(&w, 0, &mut samples, &stop).unwrap();
         library.round(&w, 1, &mut samples, &stop).unwrap();
         drop(library);
-        for task in [Task::LibraryCreate, Task::RawWrite, Task::SegmentWrite, Task::Checksum] {
-            assert_eq!(samples.iter().filter(|s| s.task == task && s.elapsed_ns > 0).count(), 2, "{task:?}");
+        for task in [Task::LibraryCreate, Task::Checksum] {
+            assert_eq!(
+                samples.iter().filter(|s| s.task == task && s.taken.elapsed_ns > 0).count(),
+                2,
+                "{task:?}"
+            );
         }
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }

@@ -1,26 +1,66 @@
-//! Medians, ratios and tables.
+//! Medians and ratios; [`text`](super::text) makes tables of them.
 //!
 //! The ratio of a row is the median over the rounds of (subject's time / other's time) within the round, not the ratio
 //! of two medians: a disturbance of a round slows both.
 
 use super::environment::Environment;
-use super::scenario::{Task, Workload};
+use super::goals;
+use super::target::Target;
+use super::task::{Task, Workload};
 use super::{Durability, Sample};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
-
-/// The longest time of a task relative to the null file system mounted in the same way.
-const NULL_LIMIT: f64 = 1.3;
 
 /// The subject and what it is compared with, by name of target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Roles {
     /// The subject; absent if a run only compares other file systems.
     pub subject: Option<String>,
+    /// The subject's image mounted with other options.
+    pub variants: Vec<String>,
     /// The null file system: memory behind the same transport.
     pub null: Option<String>,
-    /// The file systems to compare with; the limits apply to the first.
+    /// The file systems to compare with; the goals refer to the first.
     pub against: Vec<String>,
+}
+
+impl Roles {
+    /// All targets, in the order of the tables.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &String> {
+        self.against.iter().chain(&self.subject).chain(&self.variants).chain(&self.null)
+    }
+
+    /// Whose time is divided by whose, in the order of the tables.
+    pub(super) fn comparisons(&self) -> Vec<(&String, &String)> {
+        let (first, others) = (self.against.first(), self.against.iter().skip(1).chain(&self.null));
+        let all = self.subject.iter().chain(&self.variants);
+        let to_first = all.flat_map(|of| first.map(|to| (of, to)));
+        let of_subject = others.flat_map(|to| self.subject.as_ref().map(|of| (of, to)));
+        to_first.chain(of_subject).collect()
+    }
+}
+
+/// A target, as it was served.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Column {
+    /// Name of the target.
+    pub target: String,
+    /// How requests came from the kernel: `/dev/fuse` or `io_uring`, as its daemon said; null without a daemon.
+    pub transport: Option<String>,
+    /// Whether the kernel collected writes for its daemon.
+    pub writeback: bool,
+}
+
+impl Column {
+    /// Describes a target that has been mounted.
+    #[must_use]
+    pub fn of(target: &dyn Target) -> Self {
+        let served = target.served();
+        Self {
+            target: target.name().to_owned(),
+            transport: served.map(|served| served.transport.clone()),
+            writeback: served.is_some_and(|served| served.writeback),
+        }
+    }
 }
 
 /// Median and spread of a set of numbers.
@@ -58,14 +98,20 @@ pub struct Time {
     pub target: String,
     /// Milliseconds.
     pub ms: Spread,
+    /// Median processor time of the benchmark and of the programs that it started, in milliseconds.
+    pub client_ms: f64,
+    /// Median processor time of the daemon, in milliseconds; null without a daemon.
+    pub daemon_ms: Option<f64>,
 }
 
-/// Subject's time over another target's, round by round.
+/// One target's time over another's, round by round.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ratio {
+    /// The subject or a variant.
+    pub of: String,
     /// The other target.
     pub to: String,
-    /// Below 1: the subject is faster.
+    /// Below 1: `of` is faster.
     pub ratio: Spread,
     /// The goal, if there is one: at most this.
     pub limit: Option<f64>,
@@ -88,9 +134,11 @@ pub struct Row {
     pub title: String,
     /// What the times include.
     pub durability: Durability,
+    /// Its number of operations: files, calls on the large file, crates, transactions.
+    pub operations: u64,
     /// One for each target that ran it.
     pub times: Vec<Time>,
-    /// The subject against every other target.
+    /// The subject against all that it is compared with, and each variant against the first.
     pub ratios: Vec<Ratio>,
 }
 
@@ -128,12 +176,16 @@ pub struct Report {
     pub environment: Environment,
     /// The roles.
     pub roles: Roles,
+    /// How the targets were served.
+    pub columns: Vec<Column>,
     /// Interleaved rounds.
     pub rounds: u32,
     /// Sizes of the tasks.
     pub workload: Workload,
     /// The tasks.
     pub rows: Vec<Row>,
+    /// Scenarios that need a program that is missing, one line each.
+    pub left_out: Vec<String>,
     /// Figures besides the tasks.
     pub figures: Vec<Figure>,
     /// Every single time.
@@ -145,7 +197,7 @@ impl Report {
     #[must_use]
     pub fn new(
         environment: Environment,
-        roles: Roles,
+        (roles, columns): (Roles, Vec<Column>),
         rounds: u32,
         workload: Workload,
         samples: Vec<Sample>,
@@ -156,9 +208,19 @@ impl Report {
         keys.dedup();
         let rows = keys
             .into_iter()
-            .map(|(task, durability)| row(task, durability, &roles, &workload, &samples))
+            .map(|(task, durability)| row((task, durability), (&roles, &columns), &workload, &samples))
             .collect();
-        Self { environment, roles, rounds, workload, rows, figures: Vec::new(), samples }
+        Self {
+            environment,
+            roles,
+            columns,
+            rounds,
+            workload,
+            rows,
+            left_out: Vec::new(),
+            figures: Vec::new(),
+            samples,
+        }
     }
 
     /// Median time of a target in a row, in milliseconds.
@@ -174,14 +236,14 @@ impl Report {
         let rows = self.rows.iter().flat_map(|row| {
             row.ratios.iter().filter(|r| r.reached() == Some(false)).map(move |r| {
                 format!(
-                    "{} ({:?}): {:.2} x {}, goal {:.2}",
+                    "{} ({}): {} {:.2} x {}, goal {:.2}",
                     row.title,
-                    row.durability,
+                    format!("{:?}", row.durability).to_lowercase(),
+                    r.of,
                     r.ratio.median,
                     r.to,
                     r.limit.unwrap_or_default()
                 )
-                .to_lowercase()
             })
         });
         let figures =
@@ -190,158 +252,73 @@ impl Report {
             });
         rows.chain(figures).collect()
     }
-
-    /// The report as Markdown; its tables also read well as plain text.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        let mut out = String::new();
-        // Writing to a string cannot fail.
-        let _ = self.write_markdown(&mut out);
-        out
-    }
-
-    fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "{}", self.environment)?;
-        writeln!(
-            out,
-            "\n{} interleaved rounds; medians in milliseconds; ratios are medians of the ratios within a round \
-             (smallest to largest in brackets). *buffered*: until the last call returned. *durable*: including the \
-             fsync or the sync of the whole file system. *cold*: caches dropped, remounted where possible. *warm*: from \
-             the caches.\n",
-            self.rounds
-        )?;
-        if !self.rows.is_empty() {
-            out.push_str(&super::table::markdown(&self.row_header(), &self.row_cells()));
-        }
-        if !self.figures.is_empty() {
-            out.push('\n');
-            out.push_str(&super::table::markdown(&FIGURE_HEADER, &self.figure_cells()));
-        }
-        let missed = self.missed();
-        if !missed.is_empty() {
-            writeln!(out, "\nGoals not reached in this run:\n")?;
-            for line in missed {
-                writeln!(out, "- {line}")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn columns(&self) -> impl Iterator<Item = &String> {
-        self.roles.against.iter().chain(&self.roles.subject).chain(&self.roles.null)
-    }
-
-    fn row_header(&self) -> Vec<String> {
-        let mut header = vec!["task".to_owned(), "time is".to_owned()];
-        header.extend(self.columns().cloned());
-        if let Some(subject) = &self.roles.subject {
-            let others = self.roles.against.iter().chain(&self.roles.null);
-            header.extend(others.flat_map(|other| [format!("{subject} / {other}"), "goal".to_owned()]));
-        }
-        header
-    }
-
-    fn row_cells(&self) -> Vec<Vec<String>> {
-        self.rows
-            .iter()
-            .map(|row| {
-                let mut cells = vec![row.title.clone(), format!("{:?}", row.durability).to_lowercase()];
-                cells.extend(self.columns().map(|name| {
-                    row.times
-                        .iter()
-                        .find(|t| &t.target == name)
-                        .map_or_else(|| "-".to_owned(), |t| format!("{:.1}", t.ms.median))
-                }));
-                if self.roles.subject.is_some() {
-                    for other in self.roles.against.iter().chain(&self.roles.null) {
-                        cells.extend(ratio_cells(row.ratios.iter().find(|r| &r.to == other)));
-                    }
-                }
-                cells
-            })
-            .collect()
-    }
-
-    fn figure_cells(&self) -> Vec<Vec<String>> {
-        self.figures
-            .iter()
-            .map(|f| {
-                let goal = f.limit.map_or_else(String::new, |limit| {
-                    let sign = if f.at_least { ">=" } else { "<=" };
-                    format!("{sign} {limit:.2}, {}", verdict(f.reached()))
-                });
-                vec![f.title.clone(), spread(&f.value), goal, f.detail.clone()]
-            })
-            .collect()
-    }
 }
 
-const FIGURE_HEADER: [&str; 4] = ["figure", "value", "goal", "from"];
-
-fn ratio_cells(ratio: Option<&Ratio>) -> [String; 2] {
-    let Some(r) = ratio else { return ["-".to_owned(), String::new()] };
-    let goal = r.limit.map_or_else(String::new, |limit| format!("<= {limit:.2}, {}", verdict(r.reached())));
-    [spread(&r.ratio), goal]
-}
-
-fn verdict(reached: Option<bool>) -> &'static str {
-    match reached {
-        Some(true) => "reached",
-        Some(false) => "**missed**",
-        None => "",
-    }
-}
-
-fn spread(s: &Spread) -> String {
-    format!("{:.2} ({:.2}-{:.2})", s.median, s.min, s.max)
-}
-
-fn row(task: Task, durability: Durability, roles: &Roles, workload: &Workload, samples: &[Sample]) -> Row {
-    let of_row = || samples.iter().filter(move |s| (s.task, s.durability) == (task, durability));
+fn row(
+    (task, durability): (Task, Durability),
+    (roles, columns): (&Roles, &[Column]),
+    workload: &Workload,
+    samples: &[Sample],
+) -> Row {
+    let of_row: Vec<&Sample> =
+        samples.iter().filter(|s| (s.task, s.durability) == (task, durability)).collect();
     let mut names: Vec<&str> = Vec::new();
-    for sample in of_row() {
+    for sample in &of_row {
         if !names.contains(&sample.target.as_str()) {
             names.push(&sample.target);
         }
     }
-    let times = names
-        .iter()
-        .filter_map(|name| {
-            let ms: Vec<f64> =
-                of_row().filter(|s| s.target == *name).map(|s| s.elapsed_ns as f64 / 1e6).collect();
-            Some(Time { target: (*name).to_owned(), ms: Spread::of(&ms)? })
+    let time = |name: &&str| {
+        let taken = || of_row.iter().filter(|s| s.target == *name).map(|s| s.taken);
+        let spread = |ns: Vec<u64>| Spread::of(&ns.iter().map(|&ns| ns as f64 / 1e6).collect::<Vec<_>>());
+        Some(Time {
+            target: (*name).to_owned(),
+            ms: spread(taken().map(|t| t.elapsed_ns).collect())?,
+            client_ms: spread(taken().map(|t| t.client_ns).collect())?.median,
+            daemon_ms: spread(taken().filter_map(|t| t.daemon_ns).collect()).map(|s| s.median),
         })
-        .collect();
-    let ratios = roles.subject.as_ref().map_or_else(Vec::new, |subject| {
-        let others = names.iter().filter(|name| *name != subject);
-        others
-            .filter_map(|other| {
-                let ratio = Spread::of(&round_ratios(of_row().collect(), subject, other))?;
-                Some(Ratio { to: (*other).to_owned(), ratio, limit: limit(task, durability, other, roles) })
-            })
-            .collect()
-    });
-    Row { task, title: task.title(workload), durability, times, ratios }
-}
-
-/// The project's goals apply against the first file system compared with, and against the null file system.
-fn limit(task: Task, durability: Durability, other: &str, roles: &Roles) -> Option<f64> {
-    if roles.null.as_deref() == Some(other) {
-        task.is_bound_by_transport(durability).then_some(NULL_LIMIT)
-    } else if roles.against.first().map(String::as_str) == Some(other) {
-        task.limit(durability)
-    } else {
-        None
+    };
+    let ratio = |(of, to): (&String, &String)| {
+        Some(Ratio {
+            of: of.clone(),
+            to: to.clone(),
+            ratio: Spread::of(&round_ratios(&of_row, of, to))?,
+            limit: limit((task, durability), (of, to), roles, columns),
+        })
+    };
+    Row {
+        task,
+        title: task.title(workload),
+        durability,
+        operations: task.operations(workload),
+        times: names.iter().filter_map(time).collect(),
+        ratios: roles.comparisons().into_iter().filter_map(ratio).collect(),
     }
 }
 
-fn round_ratios(samples: Vec<&Sample>, subject: &str, other: &str) -> Vec<f64> {
+/// The goals refer to the first file system compared with; [`goals`] says whom they apply to.
+fn limit(
+    (task, durability): (Task, Durability),
+    (of, to): (&String, &String),
+    roles: &Roles,
+    columns: &[Column],
+) -> Option<f64> {
+    if roles.against.first() != Some(to) {
+        return None;
+    }
+    let writeback = columns.iter().any(|column| &column.target == of && column.writeback);
+    let own = writeback.then(|| goals::with_writeback(task, durability)).flatten();
+    let of_subject = || (roles.subject.as_ref() == Some(of)).then(|| goals::of(task, durability)).flatten();
+    own.or_else(of_subject)
+}
+
+fn round_ratios(samples: &[&Sample], subject: &str, other: &str) -> Vec<f64> {
     samples
         .iter()
         .filter(|s| s.target == subject)
         .filter_map(|mine| {
             let theirs = samples.iter().find(|s| s.target == other && s.round == mine.round)?;
-            Some(mine.elapsed_ns as f64 / theirs.elapsed_ns.max(1) as f64)
+            Some(mine.taken.elapsed_ns as f64 / theirs.taken.elapsed_ns.max(1) as f64)
         })
         .collect()
 }

@@ -4,13 +4,15 @@
 //! the order of overwrites, which is the same in every round and on every target. A scenario empties its directory,
 //! outside the timed part.
 
+use super::processor::{Meter, Taken};
+use super::programs::Programs;
 use super::stop::Stop;
 use super::target::Target;
+use super::task::{Scenario, Task, Workload};
 use super::{Durability, Sample, tool};
 use crate::LabError;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
-use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -18,165 +20,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Sizes of the tasks.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Workload {
-    /// Files created, read and deleted in one directory.
-    pub small_files: u32,
-    /// Size of each of them, in bytes.
-    pub small_bytes: u32,
-    /// Files that are fsynced one by one.
-    pub fsync_files: u32,
-    /// Size of the large file, in bytes.
-    pub large_bytes: u64,
-    /// Unit in which the large file is written and read, in bytes.
-    pub unit_bytes: u32,
-    /// Files in the tree that is unpacked.
-    pub tree_files: u32,
-}
-
-impl Default for Workload {
-    fn default() -> Self {
-        Self {
-            small_files: 10_000,
-            small_bytes: 1024,
-            fsync_files: 1_000,
-            large_bytes: 100 << 20,
-            unit_bytes: 8192,
-            tree_files: 8_000,
-        }
-    }
-}
-
-/// A timed task: a row of the report.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Task {
-    /// Create many small files in one directory.
-    CreateSmall,
-    /// Read them in creation order.
-    ReadSmall,
-    /// Delete them in creation order.
-    DeleteSmall,
-    /// Create files and fsync each.
-    CreateFsync,
-    /// Write a large file from front to back, then fsync.
-    WriteSequential,
-    /// Read it from front to back.
-    ReadSequential,
-    /// Overwrite all its units once in random order, then fsync.
-    OverwriteRandom,
-    /// Read it from front to back after that.
-    Reread,
-    /// Unpack a tar archive of a tree.
-    Unpack,
-    /// Walk the tree with find(1).
-    Find,
-    /// Remove it with rm -rf.
-    RemoveTree,
-    /// [`Task::CreateSmall`] through the library, without a mount.
-    LibraryCreate,
-    /// Write a preallocated file with O_DIRECT, 1 MiB per call.
-    RawWrite,
-    /// Write the same amount to one file of a volume through the library.
-    SegmentWrite,
-    /// Compute the checksums of the large file's blocks.
-    Checksum,
-}
-
-impl Task {
-    /// Its description, with the numbers of the workload.
-    #[must_use]
-    pub fn title(self, w: &Workload) -> String {
-        let large = w.large_bytes >> 20;
-        let unit = w.unit_bytes;
-        match self {
-            Self::CreateSmall => format!("create {} x {} B in one directory", w.small_files, w.small_bytes),
-            Self::ReadSmall => "read them in creation order".to_owned(),
-            Self::DeleteSmall => "delete them".to_owned(),
-            Self::CreateFsync => format!("create {} files, each fsynced", w.fsync_files),
-            Self::WriteSequential => format!("write {large} MiB sequentially, {unit} B a call"),
-            Self::ReadSequential => format!("read {large} MiB sequentially, {unit} B a call"),
-            Self::OverwriteRandom => format!("overwrite {large} MiB at random, {unit} B a call"),
-            Self::Reread => "read it sequentially again after that".to_owned(),
-            Self::Unpack => format!("unpack a tree of {} files", w.tree_files),
-            Self::Find => "find in the tree".to_owned(),
-            Self::RemoveTree => "rm -rf the tree".to_owned(),
-            Self::LibraryCreate => format!("library: create {} x {} B", w.small_files, w.small_bytes),
-            Self::RawWrite => "raw device: O_DIRECT writes of 1 MiB".to_owned(),
-            Self::SegmentWrite => "library: as much to one file".to_owned(),
-            Self::Checksum => format!("checksum of {large} MiB"),
-        }
-    }
-
-    /// The longest time relative to the file system compared with, if the project has set a goal.
-    #[must_use]
-    pub fn limit(self, durability: Durability) -> Option<f64> {
-        use Durability::{Cold, Durable, Warm};
-        match (self, durability) {
-            (Self::CreateSmall, Durable)
-            | (Self::WriteSequential, Durable)
-            | (Self::ReadSequential, Cold) => Some(1.0),
-            (Self::ReadSmall, Cold) => Some(0.25),
-            (Self::DeleteSmall | Self::RemoveTree, Durable) => Some(2.0),
-            (Self::CreateFsync, Durable) => Some(0.7),
-            (Self::OverwriteRandom, Durable) => Some(0.8),
-            (Self::Unpack, Durable) | (Self::Find, Warm) => Some(1.5),
-            _ => None,
-        }
-    }
-
-    /// Whether it runs besides the targets, as part of a figure, and has no row of its own.
-    #[must_use]
-    pub fn is_part_of_figure(self) -> bool {
-        matches!(self, Self::LibraryCreate | Self::RawWrite | Self::SegmentWrite | Self::Checksum)
-    }
-
-    /// Whether the transport (FUSE) rather than the disk determines its time, as for tasks that end in memory.
-    #[must_use]
-    pub fn is_bound_by_transport(self, durability: Durability) -> bool {
-        matches!(durability, Durability::Buffered | Durability::Warm)
-    }
-}
-
-/// Tasks that build on each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scenario {
-    /// Create, read, delete small files.
-    Small,
-    /// Small files, each fsynced.
-    Fsync,
-    /// One large file.
-    Large,
-    /// A tree of files.
-    Tree,
-}
-
-impl Scenario {
-    /// All of them, in the order in which they are reported.
-    pub const ALL: [Self; 4] = [Self::Small, Self::Fsync, Self::Large, Self::Tree];
-
-    /// Short name for progress.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Small => "small files",
-            Self::Fsync => "fsync",
-            Self::Large => "large file",
-            Self::Tree => "tree",
-        }
-    }
-}
-
 /// The name of the directory that scenarios use within a target's directory.
 const PLAYGROUND: &str = "firn-bench";
 
-/// Data that all rounds share, made once: the archive to unpack and the order of overwrites.
+/// An archive, and the directory in memory that it lies in.
+type Archive = (tempfile::TempDir, PathBuf);
+
+/// Data that all rounds share, made once: archives to unpack, what other programs work on, and the order of overwrites.
 pub struct Prepared<'a> {
     workload: &'a Workload,
     stop: &'a Stop,
-    archive: Option<(tempfile::TempDir, PathBuf)>,
+    archive: Option<Archive>,
+    kernel: Option<Archive>,
+    programs: Programs,
     overwrite_order: Vec<u64>,
     cold_reads: bool,
 }
@@ -187,15 +43,19 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// Errors of making the archive.
     pub fn new(workload: &'a Workload, scenarios: &[Scenario], stop: &'a Stop) -> Result<Self, LabError> {
-        let archive = if scenarios.contains(&Scenario::Tree) {
-            Some(super::tree::make_archive(workload.tree_files)?)
-        } else {
-            None
+        let archive = |scenario, files| {
+            scenarios.contains(&scenario).then(|| super::tree::make_archive(files, stop)).transpose()
         };
+        let (tree, kernel) = (
+            archive(Scenario::Tree, workload.tree_files)?,
+            archive(Scenario::Kernel, workload.kernel_files)?,
+        );
+        let programs = Programs::prepare(workload, scenarios, stop)?;
         let mut overwrite_order: Vec<u64> =
             (0..workload.large_bytes / u64::from(workload.unit_bytes)).collect();
         overwrite_order.shuffle(&mut rand_pcg::Pcg64::seed_from_u64(0x66_69_72_6e));
-        Ok(Self { workload, stop, archive, overwrite_order, cold_reads: super::target::may_drop_caches() })
+        let cold_reads = super::target::may_drop_caches();
+        Ok(Self { workload, stop, archive: tree, kernel, programs, overwrite_order, cold_reads })
     }
 
     /// Runs one scenario once on one target and adds its samples.
@@ -219,6 +79,11 @@ impl<'a> Prepared<'a> {
             Scenario::Fsync => run.fsync(),
             Scenario::Large => run.large(),
             Scenario::Tree => run.tree(),
+            Scenario::Clients => run.clients(),
+            Scenario::Kernel => run.kernel(),
+            Scenario::Git => run.git(),
+            Scenario::Build => run.build(),
+            Scenario::Database => run.database(),
         };
         if ran.is_err() && target.is_scratch() {
             return ran;
@@ -245,13 +110,18 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn record(&mut self, task: Task, durability: Durability, elapsed_ns: u64) {
+    /// Starts measuring, with the daemon that serves the target now.
+    fn meter(&self) -> Meter {
+        Meter::start(self.target.served().map(|served| served.pid))
+    }
+
+    fn record(&mut self, task: Task, durability: Durability, taken: Taken) {
         self.samples.push(Sample {
             task,
             durability,
             target: self.target.name().to_owned(),
             round: self.round,
-            elapsed_ns,
+            taken,
         });
     }
 
@@ -262,13 +132,13 @@ impl Run<'_> {
         work: impl FnOnce(&Path, &Workload) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
         self.prepared.stop.check()?;
-        let start = Instant::now();
+        let mut meter = self.meter();
         work(&self.directory, self.prepared.workload)?;
-        let buffered_ns = elapsed_ns(start);
+        let buffered = meter.read();
         self.target.sync()?;
-        let durable_ns = elapsed_ns(start);
-        self.record(task, Durability::Buffered, buffered_ns);
-        self.record(task, Durability::Durable, durable_ns);
+        let durable = meter.read();
+        self.record(task, Durability::Buffered, buffered);
+        self.record(task, Durability::Durable, durable);
         Ok(())
     }
 
@@ -283,9 +153,9 @@ impl Run<'_> {
         }
         self.prepared.stop.check()?;
         self.target.make_cold()?;
-        let start = Instant::now();
+        let mut meter = self.meter();
         work(&self.directory, self.prepared.workload)?;
-        self.record(task, Durability::Cold, elapsed_ns(start));
+        self.record(task, Durability::Cold, meter.read());
         Ok(())
     }
 
@@ -304,8 +174,34 @@ impl Run<'_> {
         })
     }
 
+    /// Two threads, each with half of the files in a directory of its own.
+    fn clients(&mut self) -> Result<(), LabError> {
+        let stop = self.prepared.stop;
+        let places = ["one", "two"].map(|name| self.directory.join(name));
+        for place in &places {
+            std::fs::create_dir(place).map_err(LabError::io("create", place))?;
+        }
+        self.target.sync()?;
+        self.time_synced(Task::CreateTwo, |_, w| {
+            let files = u64::from(w.small_files);
+            let halves = [0..files / 2, files / 2..files];
+            std::thread::scope(|scope| {
+                let clients = places
+                    .iter()
+                    .zip(halves)
+                    .map(|(place, half)| scope.spawn(move || create_files(place, half, w.small_bytes, stop)));
+                let clients: Vec<_> = clients.collect();
+                let ended = clients.into_iter().map(|client| {
+                    client.join().unwrap_or_else(|_| Err(LabError::Setup("a client panicked".to_owned())))
+                });
+                // Both are waited for, whatever the first says.
+                ended.collect::<Vec<_>>().into_iter().collect()
+            })
+        })
+    }
+
     fn fsync(&mut self) -> Result<(), LabError> {
-        let start = Instant::now();
+        let mut meter = self.meter();
         let w = self.prepared.workload;
         for i in 0..u64::from(w.fsync_files) {
             self.prepared.stop.check()?;
@@ -313,7 +209,7 @@ impl Run<'_> {
             let file = create_file(&path, &content(i, w.small_bytes as usize))?;
             file.sync_all().map_err(LabError::io("fsync", &path))?;
         }
-        self.record(Task::CreateFsync, Durability::Durable, elapsed_ns(start));
+        self.record(Task::CreateFsync, Durability::Durable, meter.read());
         Ok(())
     }
 
@@ -324,6 +220,8 @@ impl Run<'_> {
         self.write_units(Task::WriteSequential, &file, &path, 0)?;
         drop(file);
         self.time_cold(Task::ReadSequential, |_, w| read_large(&path, w, 0, stop))?;
+        let order = &self.prepared.overwrite_order;
+        self.time_cold(Task::ReadRandom, |_, w| read_units(&path, w, order, stop))?;
         let file = OpenOptions::new().write(true).open(&path).map_err(LabError::io("open", &path))?;
         self.write_units(Task::OverwriteRandom, &file, &path, 1)?;
         drop(file);
@@ -335,36 +233,67 @@ impl Run<'_> {
         let unit_bytes = self.prepared.workload.unit_bytes;
         let units = self.prepared.overwrite_order.len() as u64;
         let mut buffer = content(0, unit_bytes as usize);
-        let start = Instant::now();
+        let mut meter = self.meter();
         for i in 0..units {
             self.prepared.stop.check()?;
             let unit = if version == 0 { i } else { self.prepared.overwrite_order[i as usize] };
             stamp(&mut buffer, unit + version * units);
             file.write_all_at(&buffer, unit * u64::from(unit_bytes)).map_err(LabError::io("write", path))?;
         }
-        let buffered_ns = elapsed_ns(start);
+        let buffered = meter.read();
         file.sync_all().map_err(LabError::io("fsync", path))?;
-        let durable_ns = elapsed_ns(start);
-        self.record(task, Durability::Buffered, buffered_ns);
-        self.record(task, Durability::Durable, durable_ns);
+        let durable = meter.read();
+        self.record(task, Durability::Buffered, buffered);
+        self.record(task, Durability::Durable, durable);
         Ok(())
     }
 
-    fn tree(&mut self) -> Result<(), LabError> {
-        let Some((_, archive)) = &self.prepared.archive else {
-            return Err(LabError::Setup("the tree scenario needs its archive prepared".to_owned()));
+    fn kernel(&mut self) -> Result<(), LabError> {
+        self.unpack(Task::UnpackKernel, self.prepared.kernel.as_ref())
+    }
+
+    fn unpack(&mut self, task: Task, archive: Option<&Archive>) -> Result<(), LabError> {
+        let Some((_, archive)) = archive else {
+            return Err(LabError::Setup("the archive to unpack was not prepared".to_owned()));
         };
-        self.time_synced(Task::Unpack, |dir, _| {
+        self.time_synced(task, |dir, _| {
             tool::run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(dir))
-        })?;
+        })
+    }
+
+    fn tree(&mut self) -> Result<(), LabError> {
+        self.unpack(Task::Unpack, self.prepared.archive.as_ref())?;
         let find = |dir: &Path| tool::run(Command::new("find").arg(dir).args(["-name", "*.rs"]));
-        let start = Instant::now();
+        let mut meter = self.meter();
         find(&self.directory)?;
-        self.record(Task::Find, Durability::Warm, elapsed_ns(start));
+        self.record(Task::Find, Durability::Warm, meter.read());
         self.time_cold(Task::Find, |dir, _| find(dir))?;
         self.time_synced(Task::RemoveTree, |dir, _| {
             tool::run(Command::new("rm").arg("-rf").arg(dir.join(super::tree::TOP)))
         })
+    }
+}
+
+impl Run<'_> {
+    fn git(&mut self) -> Result<(), LabError> {
+        let programs = &self.prepared.programs;
+        self.time_synced(Task::GitClone, |dir, _| programs.clone_repository(&dir.join("clone")))
+    }
+
+    fn build(&mut self) -> Result<(), LabError> {
+        super::programs::write_project(&self.directory, self.prepared.workload.crates)?;
+        self.target.sync()?;
+        self.time_synced(Task::Build, |dir, _| super::programs::build(dir))
+    }
+
+    /// Each transaction is durable when it ends, so there is no buffered time.
+    fn database(&mut self) -> Result<(), LabError> {
+        self.prepared.stop.check()?;
+        let database = self.directory.join("database");
+        let mut meter = self.meter();
+        self.prepared.programs.transact(&database)?;
+        self.record(Task::Transactions, Durability::Durable, meter.read());
+        super::programs::count_rows(&database, self.prepared.workload.transactions)
     }
 }
 
@@ -444,6 +373,21 @@ fn read_large(path: &Path, w: &Workload, version: u64, stop: &Stop) -> Result<()
         stamp(&mut expected, unit + version * units);
         file.read_exact(&mut found).map_err(LabError::io("read", path))?;
         check(path, unit * u64::from(w.unit_bytes), &found, &expected)?;
+    }
+    Ok(())
+}
+
+/// Reads every unit of version 0 once, in that order.
+fn read_units(path: &Path, w: &Workload, order: &[u64], stop: &Stop) -> Result<(), LabError> {
+    let mut expected = content(0, w.unit_bytes as usize);
+    let mut found = vec![0; expected.len()];
+    let file = File::open(path).map_err(LabError::io("open", path))?;
+    for &unit in order {
+        stop.check()?;
+        let at_bytes = unit * u64::from(w.unit_bytes);
+        stamp(&mut expected, unit);
+        file.read_exact_at(&mut found, at_bytes).map_err(LabError::io("read", path))?;
+        check(path, at_bytes, &found, &expected)?;
     }
     Ok(())
 }

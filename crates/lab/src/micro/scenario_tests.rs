@@ -35,6 +35,11 @@ fn small_workload() -> Workload {
         large_bytes: 1 << 20,
         unit_bytes: 8192,
         tree_files: 40,
+        kernel_files: 60,
+        repository_files: 20,
+        crates: 2,
+        transactions: 3,
+        sequential_bytes: 1 << 20,
     }
 }
 
@@ -48,11 +53,12 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
     let directory = target.home.path().to_owned();
     let mut plan = Plan {
         targets: vec![Box::new(target)],
-        roles: Roles { subject: None, null: None, against: vec!["here".to_owned()] },
+        roles: Roles { subject: None, variants: Vec::new(), null: None, against: vec!["here".to_owned()] },
         workload: small_workload(),
         rounds: 2,
         scenarios: Scenario::ALL.to_vec(),
         library: None,
+        bandwidth: None,
         scale: None,
         fsck: None,
         recovery: None,
@@ -60,13 +66,17 @@ fn every_task_is_timed_once_a_round_and_the_directory_is_left_empty() {
     };
     let mut steps = 0;
     let report = run(&mut plan, &mut |_| steps += 1).unwrap();
-    assert_eq!(steps, 2 * Scenario::ALL.len() + 1);
+    assert_eq!(steps, 2 * (Scenario::ALL.len() - report.left_out.len()) + 1);
     for row in &report.rows {
         let of_row = report.samples.iter().filter(|s| (s.task, s.durability) == (row.task, row.durability));
-        assert_eq!(of_row.count(), 2, "{}", row.title);
+        let taken: Vec<_> = of_row.map(|s| s.taken).collect();
+        assert_eq!(taken.len(), 2, "{}", row.title);
+        assert!(taken.iter().all(|t| t.client_ns > 0 && t.daemon_ns.is_none()), "{taken:?}");
     }
     let cold = u64::from(super::super::target::may_drop_caches());
-    assert_eq!(report.rows.len() as u64, 14 + 4 * cold);
+    let program = |name: &str, rows: u64| rows * u64::from(super::super::programs::is_there(name));
+    let programs = program("git", 2) + program("cargo", 2) + program("sqlite3", 1);
+    assert_eq!(report.rows.len() as u64, 18 + 5 * cold + programs);
     assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
 }
 
@@ -96,9 +106,12 @@ fn a_stale_unit_of_the_large_file_is_noticed() {
     let file = create_file(&path, &[]).unwrap();
     run.write_units(Task::WriteSequential, &file, &path, 0).unwrap();
     read_large(&path, &w, 0, &stop).unwrap();
+    read_units(&path, &w, &prepared.overwrite_order, &stop).unwrap();
     assert!(matches!(read_large(&path, &w, 1, &stop), Err(LabError::WrongData { at_bytes: 0, .. })));
     run.write_units(Task::OverwriteRandom, &file, &path, 1).unwrap();
     read_large(&path, &w, 1, &stop).unwrap();
+    let order = &prepared.overwrite_order;
+    assert!(matches!(read_units(&path, &w, order, &stop), Err(LabError::WrongData { .. })));
 }
 
 #[test]

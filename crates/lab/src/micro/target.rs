@@ -1,7 +1,7 @@
-//! The file systems of the benchmark: any directory, or a firnfs mount that the benchmark makes itself.
+//! The file systems of the benchmark: any directory, or a firnfs mount that the benchmark makes itself
+//! ([`mount`](super::mount)).
 //!
-//! A target knows how to make everything durable and how to make its caches cold. For firnfs both use the `firn`
-//! command, as a user would.
+//! A target knows how to make everything durable and how to make its caches cold.
 
 use super::tool;
 use crate::LabError;
@@ -21,6 +21,27 @@ pub trait Target {
         false
     }
 
+    /// How it is served, if a daemon does; as of its latest mount.
+    fn served(&self) -> Option<&Served> {
+        None
+    }
+
+    /// Gets ready for its turn.
+    ///
+    /// # Errors
+    /// Errors of mounting.
+    fn begin_turn(&mut self) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    /// Gives up what another target needs for its own turn.
+    ///
+    /// # Errors
+    /// Errors of unmounting.
+    fn end_turn(&mut self) -> Result<(), LabError> {
+        Ok(())
+    }
+
     /// Makes everything written so far durable.
     ///
     /// # Errors
@@ -33,6 +54,17 @@ pub trait Target {
     /// # Errors
     /// Errors of unmounting, mounting or dropping caches.
     fn make_cold(&mut self) -> Result<(), LabError>;
+}
+
+/// How a daemon serves a mount, as the daemon itself says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// How requests come from the kernel, in the words of `firn stat`.
+    pub transport: String,
+    /// Whether the kernel collects writes.
+    pub writeback: bool,
+    /// Its process.
+    pub pid: u32,
 }
 
 /// True if this process may drop the kernel's caches, which cold reads need.
@@ -131,107 +163,5 @@ impl Target for PosixDirectory {
                 .args(["-t", &remount.fs_type, "-o", &remount.options, &remount.source])
                 .arg(&remount.mountpoint),
         )
-    }
-}
-
-/// The volume that a [`FirnMount`] mounts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Backing {
-    /// An image file that `firn mkfs` has made.
-    Image(PathBuf),
-    /// A memory volume of that many bytes: the null file system, whose cost is that of FUSE itself.
-    Memory(u64),
-}
-
-/// A firnfs volume that the `firn` command mounts for the duration of the benchmark.
-pub struct FirnMount {
-    name: String,
-    firn: PathBuf,
-    backing: Backing,
-    mountpoint: PathBuf,
-    options: Vec<String>,
-    mounted: bool,
-}
-
-impl FirnMount {
-    /// Mounts `backing` on `mountpoint` (created if necessary) with the given `firn` binary; `options` go to `firn
-    /// mount`.
-    ///
-    /// # Errors
-    /// The error of `firn mount`.
-    pub fn mount(
-        name: &str,
-        firn: &Path,
-        backing: Backing,
-        mountpoint: &Path,
-        options: &[String],
-    ) -> Result<Self, LabError> {
-        std::fs::create_dir_all(mountpoint).map_err(LabError::io("create", mountpoint))?;
-        let mut target = Self {
-            name: name.to_owned(),
-            firn: firn.to_owned(),
-            backing,
-            mountpoint: mountpoint.to_owned(),
-            options: options.to_owned(),
-            mounted: false,
-        };
-        target.attach()?;
-        Ok(target)
-    }
-
-    fn attach(&mut self) -> Result<(), LabError> {
-        let mut command = Command::new(&self.firn);
-        command.arg("mount").args(&self.options);
-        match &self.backing {
-            Backing::Image(image) => command.arg(image),
-            Backing::Memory(bytes) => command.arg("--memory").arg(bytes.to_string()),
-        };
-        tool::run(command.arg(&self.mountpoint))?;
-        self.mounted = true;
-        Ok(())
-    }
-
-    fn detach(&mut self) -> Result<(), LabError> {
-        tool::run(Command::new(&self.firn).arg("umount").arg(&self.mountpoint))?;
-        self.mounted = false;
-        Ok(())
-    }
-}
-
-impl Target for FirnMount {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn directory(&self) -> &Path {
-        &self.mountpoint
-    }
-
-    fn is_scratch(&self) -> bool {
-        true
-    }
-
-    fn sync(&self) -> Result<(), LabError> {
-        tool::run(Command::new(&self.firn).arg("sync").arg(&self.mountpoint))
-    }
-
-    fn make_cold(&mut self) -> Result<(), LabError> {
-        // A memory volume would be lost after an unmount; the kernel's caches of it can be dropped nevertheless.
-        if matches!(self.backing, Backing::Memory(_)) {
-            return drop_caches();
-        }
-        self.detach()?;
-        drop_caches()?;
-        self.attach()
-    }
-}
-
-impl Drop for FirnMount {
-    fn drop(&mut self) {
-        if self.mounted {
-            // The error would be useless: the run is over or has failed already.
-            let _ = self.detach();
-        }
-        let _ = std::fs::remove_dir(&self.mountpoint);
     }
 }

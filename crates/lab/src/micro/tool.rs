@@ -1,9 +1,22 @@
-//! Runs other programs and turns their failure into one line.
+//! Runs other programs, turns their failure into one line, and adds up their processor time.
 
+use super::processor;
 use crate::LabError;
-use rustix::process::Signal;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See [`programs_ns`].
+static PROGRAMS_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Processor time of all programs that [`run`] has run, in nanoseconds.
+#[must_use]
+pub fn programs_ns() -> u64 {
+    PROGRAMS_NS.load(Ordering::Relaxed)
+}
 
 /// The signals of a terminal or of kill(1) that end a program.
 const INTERRUPTS: [i32; 2] = [Signal::INT.as_raw(), Signal::TERM.as_raw()];
@@ -18,16 +31,45 @@ pub fn run(command: &mut Command) -> Result<(), LabError> {
     let shown = describe(command);
     let failed = |reason: String| LabError::Tool { command: shown.clone(), reason };
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut output = command.output().map_err(|e| failed(e.to_string()))?;
-    if output.status.signal().is_some_and(|signal| INTERRUPTS.contains(&signal)) {
-        output = command.output().map_err(|e| failed(e.to_string()))?;
+    let (mut status, mut stderr) = to_its_end(command).map_err(|e| failed(e.to_string()))?;
+    if status.signal().is_some_and(|signal| INTERRUPTS.contains(&signal)) {
+        (status, stderr) = to_its_end(command).map_err(|e| failed(e.to_string()))?;
     }
-    if output.status.success() {
+    if status.success() {
         return Ok(());
     }
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    let complaint = String::from_utf8_lossy(&stderr);
     let last = complaint.lines().rfind(|line| !line.trim().is_empty());
-    Err(failed(last.map_or_else(|| output.status.to_string(), str::to_owned)))
+    Err(failed(last.map_or_else(|| status.to_string(), str::to_owned)))
+}
+
+/// Runs a short command and returns what it prints.
+///
+/// # Errors
+/// As [`run`].
+pub fn answer(command: &mut Command) -> Result<String, LabError> {
+    let shown = describe(command);
+    let failed = |reason: String| LabError::Tool { command: shown.clone(), reason };
+    let output = command.stdin(Stdio::null()).output().map_err(|e| failed(e.to_string()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+/// Runs it once, notes its processor time, and returns what it wrote to standard error.
+fn to_its_end(command: &mut Command) -> std::io::Result<(ExitStatus, Vec<u8>)> {
+    let mut child = command.spawn()?;
+    let mut stderr = Vec::new();
+    if let Some(pipe) = &mut child.stderr {
+        pipe.read_to_end(&mut stderr)?;
+    }
+    // Its times can be read until somebody waits for it.
+    let stay = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(waitid(WaitId::Pid(Pid::from_child(&child)), stay), Err(Errno::INTR)) {}
+    PROGRAMS_NS.fetch_add(processor::of_ended(child.id()), Ordering::Relaxed);
+    Ok((child.wait()?, stderr))
 }
 
 fn describe(command: &Command) -> String {

@@ -3,6 +3,7 @@
 //! Sizes follow the distribution of real source files (log-normal, median about 3 KiB, a few of several 100 KiB), in
 //! directories of about 14 files, three levels deep. The same number of files always gives the same archive.
 
+use super::stop::Stop;
 use super::tool;
 use crate::LabError;
 use rand::{Rng, RngExt, SeedableRng};
@@ -21,17 +22,11 @@ const LARGEST_BYTES: usize = 1 << 20;
 /// Makes the archive; it lives as long as the returned directory.
 ///
 /// # Errors
-/// Errors of writing it, or of tar(1).
-pub fn make_archive(files: u32) -> Result<(tempfile::TempDir, PathBuf), LabError> {
-    // In memory, so that unpacking does not read from a target's disk.
-    let memory = Path::new("/dev/shm");
-    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let home = tempfile::Builder::new()
-        .prefix("firn-bench-")
-        .tempdir_in(&parent)
-        .map_err(LabError::io("create a directory in", &parent))?;
+/// Errors of writing it, or of tar(1); `Interrupted`.
+pub fn make_archive(files: u32, stop: &Stop) -> Result<(tempfile::TempDir, PathBuf), LabError> {
+    let home = in_memory()?;
     let top = home.path().join(TOP);
-    write_tree(&top, files)?;
+    write_tree(&top, files, stop)?;
     let archive = home.path().join("tree.tar");
     tool::run(
         Command::new("tar").args(["--sort=name", "-cf"]).arg(&archive).arg("-C").arg(home.path()).arg(TOP),
@@ -40,10 +35,22 @@ pub fn make_archive(files: u32) -> Result<(tempfile::TempDir, PathBuf), LabError
     Ok((home, archive))
 }
 
-fn write_tree(top: &Path, files: u32) -> Result<(), LabError> {
+/// A directory in memory, if there is one, so that reading from it does not disturb a target's disk.
+pub(super) fn in_memory() -> Result<tempfile::TempDir, LabError> {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new()
+        .prefix("firn-bench-")
+        .tempdir_in(&parent)
+        .map_err(LabError::io("create a directory in", &parent))
+}
+
+/// Writes the files of the tree below `top`.
+pub(super) fn write_tree(top: &Path, files: u32, stop: &Stop) -> Result<(), LabError> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(8_000);
     let mut directory = top.to_owned();
     for i in 0..files {
+        stop.check()?;
         if i % FILES_PER_DIRECTORY == 0 {
             let number = i / FILES_PER_DIRECTORY;
             directory = top
@@ -72,8 +79,8 @@ mod tests {
 
     #[test]
     fn the_archive_holds_the_files_asked_for_and_is_the_same_every_time() {
-        let (_home, archive) = make_archive(100).unwrap();
-        let (_other_home, other) = make_archive(100).unwrap();
+        let (_home, archive) = make_archive(100, &Stop::default()).unwrap();
+        let (_other_home, other) = make_archive(100, &Stop::default()).unwrap();
         let out = tempfile::tempdir().unwrap();
         tool::run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(out.path())).unwrap();
         let listing = Command::new("find").arg(out.path()).args(["-type", "f"]).output().unwrap();
