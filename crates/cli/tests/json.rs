@@ -133,6 +133,7 @@ fn what_commands_say_of_images_is_as_documented() {
         &["dump", &log],
         &["dump", &log, "--checkpoint"],
         &["dump", &log, "--ifile"],
+        &["dump", &log, "--segments"],
         &["dump", &log, "--segment", "1"],
         &["dump", &log, "--inode", "/sub/large"],
         &["dump", &log, "--inode", "1"],

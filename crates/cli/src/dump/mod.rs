@@ -3,6 +3,7 @@
 
 mod fast;
 mod inode_arg;
+mod map;
 mod tables;
 pub mod text;
 pub mod views;
@@ -12,19 +13,24 @@ use crate::image::Image;
 use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::target::{self, Target};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use firnfs_device::{Access, FileDevice, FileOptions, Lock};
 use firnfs_format::SegmentId;
 use firnfs_manage::{VolumeKind, kind_of};
 use inode_arg::InodeArg;
+use map::Map;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tables::Tables;
-use views::{IfileView, InodeView, SegmentView, SlotView, SuperblockView};
+use views::{IfileView, InodeView, SegmentView, SegmentsView, SlotView, SuperblockView};
 
 /// Arguments of `firn dump`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  firn dump disk.img                  superblock and checkpoints
+  firn dump disk.img                  map of the segments, superblock, newest checkpoint
+  firn dump disk.img -v               also both checkpoint slots in full
+  firn dump disk.img --segments --sort live
+                                      the segments in use, those with the least live first
   firn dump disk.img --segment 3      every partial segment of segment 3, block by block
   firn dump disk.img --inode 1        the root directory's inode and its blocks
   firn dump disk.img --inode /a/file  the inode of a file, and where its blocks are
@@ -40,9 +46,27 @@ pub struct DumpArgs {
     pub image: PathBuf,
     #[command(flatten)]
     pub part: PartArgs,
+    /// Order of --segments [default: segment]
+    #[arg(long, value_enum, value_name = "ORDER", requires = "segments")]
+    pub sort: Option<SegmentOrder>,
+    /// Show both checkpoint slots in full after the map; JSON always has them
+    #[arg(short, long, conflicts_with = "PartArgs")]
+    pub verbose: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
+}
+
+/// Orders of segments.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SegmentOrder {
+    /// The least live bytes first
+    Live,
+    /// Those first that were not written for the longest time
+    Age,
+    /// By number
+    #[default]
+    Segment,
 }
 
 /// Which part to show; at most one.
@@ -52,6 +76,9 @@ pub struct PartArgs {
     /// One segment: its usage and every partial segment with its blocks
     #[arg(long, value_name = "N")]
     pub segment: Option<u64>,
+    /// The usage of all segments in use
+    #[arg(long)]
+    pub segments: bool,
     /// One inode, by number or by a path from the root of the volume: its record and every block
     #[arg(long, value_name = "N|PATH", value_parser = inode_arg::parse)]
     pub inode: Option<InodeArg>,
@@ -99,16 +126,26 @@ pub fn run(args: &DumpArgs, output: &mut Output) -> Done {
     } else if part.checkpoint {
         let view = Checkpoints { slots: views::slots(&image) };
         output.show(args.json, &view, |out| text::slots(out, &view.slots))
+    } else if part.segments {
+        let view = SegmentsView::new(&image, &tables(&image), args.sort.unwrap_or_default())?;
+        output.show(args.json, &view, |out| text::segments(out, &view))
     } else if part.ifile {
         let view = IfileView::new(&image, &tables(&image))?;
         output.show(args.json, &view, |out| text::ifile(out, &view, segment_bytes))
     } else {
         let view = Overview { superblock: SuperblockView::new(&image), slots: views::slots(&image) };
-        output.show(args.json, &view, |out| {
-            text::superblock(out, &view.superblock)?;
-            text::slots(out, &view.slots)
-        })
+        output.show(args.json, &view, |out| overview(out, &image, &view, args.verbose))
     }
+}
+
+/// The map first; the rest also of a volume whose segment usage cannot be read.
+fn overview(out: &mut dyn Write, image: &Image, view: &Overview, verbose: bool) -> io::Result<()> {
+    match Map::of(image, &tables(image)) {
+        Ok(map) => map.show(out)?,
+        Err(failure) => writeln!(out, "segments      no map: {failure}")?,
+    }
+    text::superblock(out, &view.superblock)?;
+    if verbose { text::slots(out, &view.slots) } else { text::slots_in_brief(out, &view.slots) }
 }
 
 fn is_fast(path: &Path) -> Done<bool> {

@@ -1,8 +1,8 @@
 //! `firn dump` for people: formats the views as text.
 
 use super::views::{
-    CheckpointView, IfileView, InodeView, PartialView, PtrView, SegmentView, SlotView, SuperblockView,
-    UsageView,
+    CheckpointView, IfileView, InodeView, PartialView, PtrView, SegmentView, SegmentsView, SlotView,
+    SuperblockView, UsageView,
 };
 use crate::sizes::{Bytes, Count};
 use std::io::{self, Write};
@@ -58,6 +58,43 @@ pub fn slots(out: &mut dyn Write, views: &[SlotView]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A line for each checkpoint slot.
+///
+/// # Errors
+/// As writing reports.
+pub fn slots_in_brief(out: &mut dyn Write, views: &[SlotView]) -> io::Result<()> {
+    for SlotView { slot, error, checkpoint } in views {
+        let Some(CheckpointView { epoch, newest, cleanly_unmounted, time, .. }) = checkpoint else {
+            let why = error.as_deref().unwrap_or("empty");
+            writeln!(out, "checkpoint slot {slot}: not usable ({why})")?;
+            continue;
+        };
+        let newest = if *newest { ", newest" } else { "" };
+        let state = if *cleanly_unmounted { "clean unmount" } else { "mounted or crashed" };
+        writeln!(out, "checkpoint slot {slot}: epoch {epoch}{newest}, {state}, {time}")?;
+    }
+    Ok(())
+}
+
+/// The usage of segments as a table.
+///
+/// # Errors
+/// As writing reports.
+pub fn segments(out: &mut dyn Write, view: &SegmentsView) -> io::Result<()> {
+    writeln!(out, "{:>9} {:>10} {:>7} {:>4}  written", "segment", "live", "live", "log")?;
+    view.segment_entries.iter().try_for_each(|entry| {
+        let share = f64::from(entry.live_bytes) * 100.0 / f64::from(view.segment_bytes.max(1));
+        writeln!(
+            out,
+            "{:>9} {:>10} {share:>6.1}% {:>4}  {}",
+            entry.segment,
+            Bytes(u64::from(entry.live_bytes)).to_string(),
+            entry.log_number,
+            entry.written.as_deref().unwrap_or("never")
+        )
+    })
 }
 
 fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result<()> {

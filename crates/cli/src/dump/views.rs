@@ -3,6 +3,7 @@
 //!
 //! Field names are part of the command's interface: fields may be added, but existing ones stay.
 
+use super::SegmentOrder;
 use super::tables::Tables;
 use crate::failure::{Done, Failure};
 use crate::image::Image;
@@ -547,6 +548,35 @@ impl ImapView {
             atime: rfc3339(entry.atime.0),
             record: PtrView::new(image, &entry.ptr),
         }
+    }
+}
+
+/// The segments in use, in an order.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SegmentsView {
+    /// Segment size.
+    pub segment_bytes: u32,
+    /// Segments in use, in the order asked for.
+    pub segment_entries: Vec<UsageView>,
+}
+
+impl SegmentsView {
+    /// The view of a volume.
+    ///
+    /// # Errors
+    /// A block of the segment usage table is damaged.
+    pub fn new(image: &Image, tables: &Tables<'_>, order: SegmentOrder) -> Done<Self> {
+        let mut segments = Vec::new();
+        tables.each_segment(&mut |segment, entry| segments.push((segment, entry)))?;
+        // They come by number, and equal ones stay in that order.
+        match order {
+            SegmentOrder::Segment => {}
+            SegmentOrder::Live => segments.sort_by_key(|(_, entry)| entry.live_bytes),
+            SegmentOrder::Age => segments.sort_by_key(|(_, entry)| entry.written),
+        }
+        let segment_entries =
+            segments.iter().map(|(segment, entry)| UsageView::new(*segment, entry)).collect();
+        Ok(Self { segment_bytes: image.superblock.segment_bytes, segment_entries })
     }
 }
 

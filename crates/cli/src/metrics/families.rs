@@ -139,6 +139,14 @@ impl Families {
             let help = "Where the bytes of the volume are; they add up to its size";
             self.add(MetricType::Gauge, "room", Some(Unit::Bytes), help, places);
         }
+        if let Some(power_cut) = &log.power_cut {
+            let help = "A power cut would lose no change older than this; 0 if it would lose none";
+            let seconds = power_cut.loses_up_to_ms.unwrap_or(0) as f64 / 1e3;
+            let samples = [(Vec::new(), Value::Real(seconds))];
+            self.add(MetricType::Gauge, "oldest_volatile_change", Some(Unit::Seconds), help, samples);
+            let help = "Changes in memory that are not in the log yet";
+            self.gauge("dirty", Some(Unit::Bytes), help, power_cut.dirty_bytes);
+        }
         for (name, value) in &log.counters {
             let (name, unit) = match name.strip_suffix("_bytes") {
                 Some(name) => (name, Some(Unit::Bytes)),

@@ -7,6 +7,7 @@ use firnfs::lfs::{Lfs, LogKind, MkfsOptions, Options};
 use firnfs::vfs::{AtimeMode, Caller, NewNode, XattrMode};
 use firnfs_device::{Device, MemDevice, SystemClock};
 use firnfs_format::{InodeNo, TimeNs};
+use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
@@ -185,4 +186,34 @@ fn what_a_log_has_yet_to_write_is_not_dead() {
     volume.close().unwrap();
     drop(volume);
     written(&open(&device, true));
+}
+
+#[test]
+fn stat_says_what_a_power_cut_would_lose() {
+    let device: Arc<dyn Device> = new_device();
+    let clock = Arc::new(VirtualClock::at(1_000_000_000));
+    let options = Options::default();
+    let volume = firnfs_manage::open(device, options, AtimeMode::Noatime, clock.clone()).unwrap();
+    // Background work is promised and never done, so only syncs write.
+    volume.wait_for_work(0);
+    let power_cut = || StatView::of(&volume).unwrap().log.unwrap().power_cut.unwrap();
+    assert_eq!((power_cut().loses_up_to_ms, power_cut().dirty_bytes), (None, 0));
+    let one = make(&volume, InodeNo::ROOT, "one", Kind::Regular);
+    clock.advance_ms(1200);
+    volume.write_all(one, 0, &[1; 40_000], false).unwrap();
+    clock.advance_ms(300);
+    let before = power_cut();
+    assert_eq!(before.loses_up_to_ms, Some(1500), "the name came first");
+    assert!((40_000..80_000).contains(&before.dirty_bytes), "{before:?}");
+    assert_eq!(before.checkpoint_age_ms, 1500, "none since the mount");
+    volume.sync(firnfs::store::Scope::All).unwrap();
+    assert_eq!((power_cut().loses_up_to_ms, power_cut().in_flight_bytes), (None, 0));
+    volume.write_all(one, 0, &[2; 4096], false).unwrap();
+    clock.advance_ms(50);
+    assert_eq!(power_cut().loses_up_to_ms, Some(50));
+    // Nothing else was changed, so nothing can be lost after the fsync.
+    volume.sync(firnfs::store::Scope::File(one)).unwrap();
+    assert_eq!(power_cut().loses_up_to_ms, None);
+    volume.close().unwrap();
+    assert!(power_cut().checkpoint_age_ms < 50);
 }

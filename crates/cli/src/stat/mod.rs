@@ -50,6 +50,9 @@ Cost per new byte: what was written to the log and read by the cleaner so far, f
 not moved. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
 cleaner write counts as cost there.
 
+durable: a power cut would lose no change older than the time shown; 'unwritten' is what the log or the device has
+yet to take. Programs that need more call fsync; firn sync makes everything durable.
+
 An image that is not mounted is opened read-only; after a crash, its log is rolled forward in
 memory only.")]
 pub struct StatArgs {

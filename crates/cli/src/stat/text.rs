@@ -1,7 +1,7 @@
 //! `firn stat` and `firn df` as text for people.
 
 use super::cleaning::{CleaningView, RoomView, WithheldView};
-use super::view::{BUCKETS, LogView, SpaceView, StatView};
+use super::view::{BUCKETS, LogView, PowerCutView, SpaceView, StatView};
 use super::{RequestView, Source, Volume};
 use crate::output::{WIDTH, write_list, write_sum, write_words};
 use crate::sizes::{Bytes, Count};
@@ -26,6 +26,9 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
         writeln!(out, "  check       after the crash: {}", check.line())?;
     }
     beneath(out, volume)?;
+    if let Some(power_cut) = view.log.as_ref().and_then(|log| log.power_cut.as_ref()) {
+        durable(out, power_cut)?;
+    }
     if let Some(log) = &view.log {
         head(out, log)?;
     }
@@ -59,6 +62,31 @@ fn health(
         return Ok(());
     }
     writeln!(out, "  health      {}", parts.join(", "))
+}
+
+/// What a power cut would lose, in one line.
+fn durable(out: &mut dyn Write, view: &PowerCutView) -> io::Result<()> {
+    let what = match view.loses_up_to_ms {
+        None => "everything".to_owned(),
+        Some(ms) => {
+            let unwritten = Bytes(view.dirty_bytes.saturating_add(view.in_flight_bytes));
+            format!("all but changes of the last {}, {unwritten} unwritten", Seconds(ms))
+        }
+    };
+    writeln!(out, "  durable     {what}; checkpoint {} ago", Seconds(view.checkpoint_age_ms))
+}
+
+/// Milliseconds for people: to a tenth below ten seconds.
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            // Rounded up: nothing older than what it says is lost.
+            ms @ 0..10_000 => write!(f, "{:.1} s", ms.div_ceil(100) as f64 / 10.0),
+            ms => write!(f, "{} s", Count(ms.div_ceil(1000))),
+        }
+    }
 }
 
 /// Says that the disk beneath an image may become full before the volume is.

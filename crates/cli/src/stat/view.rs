@@ -10,7 +10,7 @@ use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
-use firnfs::lfs::view::SegmentRoom;
+use firnfs::lfs::view::{Durability, SegmentRoom};
 use firnfs::mem::MemStore;
 use firnfs_format::TimeNs;
 use firnfs_format::table::UsageEntry;
@@ -78,6 +78,29 @@ pub struct LogView {
     /// The cost of cleaning; null from a daemon of an older version that did not report it.
     #[serde(default)]
     pub cleaning: Option<CleaningView>,
+    /// What a power cut would lose now; null if the volume is not mounted for writing, and from a daemon of an older version.
+    #[serde(default)]
+    pub power_cut: Option<PowerCutView>,
+}
+
+/// What a power cut would lose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PowerCutView {
+    /// It would lose no change older than this; null if it would lose no change.
+    pub loses_up_to_ms: Option<u64>,
+    /// Changes in memory that are not in the log yet, as they will go there.
+    pub dirty_bytes: u64,
+    /// Log writes that the device has not completed.
+    pub in_flight_bytes: u64,
+    /// Time since the last checkpoint was begun, or since the mount before the first.
+    pub checkpoint_age_ms: u64,
+}
+
+impl From<Durability> for PowerCutView {
+    fn from(durability: Durability) -> Self {
+        let Durability { volatile_ms, dirty_bytes, in_flight_bytes, checkpoint_age_ms } = durability;
+        Self { loses_up_to_ms: volatile_ms, dirty_bytes, in_flight_bytes, checkpoint_age_ms }
+    }
 }
 
 /// The work of roll-forward.
@@ -145,7 +168,7 @@ impl Inspect for Ffs {
 impl Inspect for Lfs {
     fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
         let stalls = volume.stalls();
-        let mut view = volume.run_quietly(|vfs, _| Ok(head(vfs.store())))?;
+        let mut view = volume.run_quietly(|vfs, now| Ok(head(vfs.store(), now)))?;
         let (mut room, reserve_bytes, cleaning) = volume.run_quietly(|vfs, _| {
             let lfs = vfs.store();
             Ok((RoomView::new(lfs), lfs.reserve_bytes(), CleaningView::of(lfs, stalls)))
@@ -196,7 +219,7 @@ fn damage(lfs: &Lfs) -> Vec<String> {
 }
 
 /// The view without the parts that come from the segments.
-fn head(lfs: &Lfs) -> LogView {
+fn head(lfs: &Lfs, now: TimeNs) -> LogView {
     let (superblock, geometry, recovered) = (lfs.superblock(), lfs.geometry(), lfs.recovered());
     let counters = lfs.counters().list();
     LogView {
@@ -223,6 +246,7 @@ fn head(lfs: &Lfs) -> LogView {
         damage: damage(lfs),
         room: None,
         cleaning: None,
+        power_cut: (!lfs.options().read_only).then(|| lfs.durability(now).into()),
     }
 }
 

@@ -129,6 +129,41 @@ fn stat_and_df_of_a_mount_say_what_stat_of_the_image_said() {
 }
 
 #[test]
+fn dump_begins_with_a_map_and_lists_segments_in_the_order_asked_for() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+    let stat = json(&["stat", &image, "--json"]);
+    let (brief, full) = (ok(&["dump", &image]), ok(&["dump", &image, "-v"]));
+    assert!(brief.starts_with("segments ") && brief.contains("H head of a log"), "{brief}");
+    assert!(brief.lines().count() < 35 && full.lines().count() > brief.lines().count() + 20, "{full}");
+    // One cell is one segment here.
+    let row = |line: &&str| line.starts_with("     ") && line.trim_start().starts_with(char::is_numeric);
+    let cells: String = brief.lines().filter(row).filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let clean = cells.chars().filter(|cell| *cell == '.').count() as u64;
+    let number = |name: &str| stat["log"][name].as_u64().unwrap();
+    assert_eq!(cells.chars().count() as u64, number("segments"), "{brief}");
+    // A log's head hides the state of its segment, which may be clean.
+    let heads = cells.chars().filter(|cell| *cell == 'H').count() as u64;
+    let really_clean = number("segments") - number("segments_in_use");
+    assert!(heads > 0 && clean <= really_clean && clean + heads >= really_clean, "{brief}");
+
+    let entries = |order: &[&str]| {
+        let shown = json(&[&["dump", &image, "--segments", "--json"], order].concat());
+        shown["segment_entries"].as_array().unwrap().clone()
+    };
+    let by = |order: &str| entries(&["--sort", order]);
+    assert_eq!(entries(&[]).len() as u64, number("segments_in_use"));
+    assert_eq!(entries(&[]), by("segment"));
+    assert!(by("segment").is_sorted_by_key(|entry| entry["segment"].as_u64()));
+    assert!(by("live").is_sorted_by_key(|entry| entry["live_bytes"].as_u64()) && by("live") != by("segment"));
+    assert!(by("age").is_sorted_by_key(|entry| entry["written"].as_str().map(str::to_owned)));
+    let text = ok(&["dump", &image, "--segments", "--sort", "live"]);
+    assert_eq!(text.lines().count() as u64, 1 + number("segments_in_use"), "{text}");
+}
+
+#[test]
 fn dump_finds_an_inode_by_its_path() {
     let tree = tempfile::tempdir().unwrap();
     make_tree(tree.path());

@@ -441,7 +441,7 @@ impl Store for Lfs {
         let ticket = self.commit_scope(now, scope, Cause::Wanted)?;
         self.writer.jobs.want(self.writer.log.serial);
         if scope == Scope::All {
-            self.due.note_clean();
+            self.due.note_clean(self.writer.log.serial, self.writer.jobs.durable_serial());
         }
         Ok(ticket)
     }

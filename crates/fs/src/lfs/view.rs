@@ -13,7 +13,7 @@ use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{TableRoot, Tail};
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId};
+use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 
 /// The bytes of a segment by their use. Live, dead, pinned and clean ones add up to its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,19 @@ pub struct SegmentRoom {
     pub unwritten_bytes: u64,
     /// Free to be written.
     pub clean_bytes: u64,
+}
+
+/// What a power cut would lose now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Durability {
+    /// It would lose no change older than this; `None` if it would lose no change.
+    pub volatile_ms: Option<u64>,
+    /// Changes in memory that are not in the log yet, as they will go there.
+    pub dirty_bytes: u64,
+    /// Log writes that the device has not completed.
+    pub in_flight_bytes: u64,
+    /// Since the last checkpoint was put in line, or since the mount before the first.
+    pub checkpoint_age_ms: u64,
 }
 
 /// Which internal table.
@@ -101,6 +114,22 @@ impl Lfs {
     /// Inodes in use, as the volume counts them.
     pub(crate) fn inodes_used(&self) -> u64 {
         self.tables.imap.used
+    }
+
+    /// What a power cut would lose now. A file that was synced alone counts as changed until the next commit of the volume, unless
+    /// nothing else was changed.
+    #[must_use]
+    pub fn durability(&self, now: TimeNs) -> Durability {
+        let (jobs, dirty_bytes) = (&self.writer.jobs, self.dirty_bytes());
+        let durable = jobs.durable_serial();
+        let is_all_durable = dirty_bytes == 0 && durable >= self.writer.log.serial;
+        let since = self.due.volatile_since(durable).filter(|_| !is_all_durable);
+        Durability {
+            volatile_ms: since.map(|since| now.millis_since(since)),
+            dirty_bytes,
+            in_flight_bytes: jobs.in_flight_bytes(),
+            checkpoint_age_ms: now.millis_since(self.due.checkpointed_at()),
+        }
     }
 
     /// Live bytes in the log by kind; `None` on a volume of a version that did not keep them.
