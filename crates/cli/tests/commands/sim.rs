@@ -27,6 +27,32 @@ fn the_cleaning_simulator_shows_every_combination_alike_for_people_and_programs(
     refused(&["sim", "cleaning", "--sprite", "4", "--placement", "dac"], 2);
 }
 
+#[test]
+fn the_cost_of_the_past_is_shown_for_both_designs_beside_volumes_without_one() {
+    let small = [
+        "sim",
+        "history",
+        "--workload",
+        "uniform",
+        "--segments",
+        "96",
+        "--segment-blocks",
+        "32",
+        "--volumes",
+        "3",
+    ];
+    let value = json(&[&small[..], &["--commit-blocks", "64", "--json"]].concat());
+    let rows = value["rows"].as_array().unwrap();
+    let designs: Vec<&str> = rows.iter().map(|row| row["design"].as_str().unwrap()).collect();
+    assert_eq!(designs, ["none", "none", "remnants", "virtual-numbers"]);
+    assert_eq!(rows[1]["ratio_to_live"], 1.0);
+    let past = |n: usize| rows[n]["past"].as_f64().unwrap();
+    assert!(past(0) == 0.0 && past(2) > 0.15 && past(3) > 0.15, "{value}");
+    assert!(ok(&small).lines().any(|line| line.contains("remnants") && line.contains("at most")));
+    let said = refused(&["sim", "history", "--live", "0.9"], 2);
+    assert!(said.contains("together they must be less"), "{said}");
+}
+
 /// The whole run takes a minute, so this test covers only how it fails. The lab's tests cover the results.
 #[test]
 fn figures_need_a_directory_that_can_be_made() {

@@ -10,10 +10,6 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Dirty bytes at which a commit starts by itself (the write threshold); at most an eighth of the memory.
     pub write_threshold_bytes: u64,
-    /// Dirty indirect blocks that stay in memory when a commit starts by the write threshold: random writes to a large file change
-    /// the same ones again and again. The next sync, checkpoint or commit by age writes them. At most an eighth of the memory;
-    /// 0: each commit writes them.
-    pub held_indirect_bytes: u64,
     /// About how many inodes and blocks one step of a commit lays out, at least 1: users' operations wait for no more than
     /// one step.
     pub commit_step_items: usize,
@@ -97,7 +93,6 @@ impl Default for Options {
         Self {
             cache_bytes: 256 << 20,
             write_threshold_bytes: 16 << 20,
-            held_indirect_bytes: 16 << 20,
             commit_step_items: 512,
             commit_interval_ms: 5_000,
             checkpoint_interval_ms: 30_000,
@@ -119,8 +114,7 @@ impl Options {
     pub(in crate::lfs) fn within_bounds(self) -> Self {
         let cache_bytes = self.cache_bytes.max(4 << 20);
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
-        let held_indirect_bytes = self.held_indirect_bytes.min(cache_bytes / 8);
         let commit_step_items = self.commit_step_items.max(1);
-        Self { cache_bytes, write_threshold_bytes, held_indirect_bytes, commit_step_items, ..self }
+        Self { cache_bytes, write_threshold_bytes, commit_step_items, ..self }
     }
 }

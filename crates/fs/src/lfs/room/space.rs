@@ -160,16 +160,6 @@ impl Lfs {
         self.shelf.cache.dirty_bytes() + self.files.dirty_record_bytes() + freed
     }
 
-    /// Dirty bytes that count towards the write threshold: all but the indirect blocks that may stay in memory. None may while
-    /// clean segments are short, because users' writes are admitted by all that is dirty.
-    pub(in crate::lfs) fn committable_bytes(&self) -> u64 {
-        if self.room_now().is_low() {
-            return self.dirty_bytes();
-        }
-        let indirect_bytes = self.shelf.cache.dirty_indirect_bytes();
-        self.dirty_bytes() - indirect_bytes.min(self.options.held_indirect_bytes)
-    }
-
     /// An upper bound of the bytes that dirty data and the tables will take in the log. They take more in memory: an indirect
     /// block of a short file is trimmed to a sector in the log. A pass that counted the memory would move so little that its
     /// checkpoints would use up its gain.

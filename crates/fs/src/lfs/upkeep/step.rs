@@ -20,12 +20,12 @@ const LOOK_AGAIN_MS: u64 = 60_000;
 impl Lfs {
     /// True while at least twice the write threshold is dirty: writers have to wait.
     pub(in crate::lfs) fn must_wait(&self) -> bool {
-        self.committable_bytes() >= 2 * self.options.write_threshold_bytes
+        self.dirty_bytes() >= 2 * self.options.write_threshold_bytes
     }
 
     /// Whether background work is due because of recent operations (not because time has passed).
     pub(in crate::lfs) fn work_pressure(&self) -> Pressure {
-        let due = self.committable_bytes() >= self.options.write_threshold_bytes
+        let due = self.dirty_bytes() >= self.options.write_threshold_bytes
             || self.writer.ahead.is_some()
             || self.has_frozen()
             || self.files.reap_len() > 0
@@ -86,7 +86,7 @@ impl Lfs {
         self.shrink_memory();
         let is_device_behind = self.writer.jobs.in_flight_bytes() >= 2 * self.options.write_threshold_bytes;
         if self.has_frozen() {
-            return if is_device_behind { Ok(Step::Waiting) } else { self.background_commit(now, true) };
+            return if is_device_behind { Ok(Step::Waiting) } else { self.background_commit(now) };
         }
         if self.reap_step()? {
             return Ok(Step::Worked);
@@ -94,10 +94,9 @@ impl Lfs {
         if is_device_behind {
             return Ok(Step::Waiting);
         }
-        let dirty_bytes = if pressed { self.dirty_bytes() } else { self.committable_bytes() };
-        let is_due = dirty_bytes >= self.commit_from_bytes(pressed).max(1);
+        let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);
         if is_due || self.writer.ahead.is_some() {
-            return self.background_commit(now, pressed);
+            return self.background_commit(now);
         }
         let is_due = self.checkpoint_due_by_size() && !self.writer.jobs.checkpoint_under_way();
         if is_due && self.background_checkpoint(now)? == Step::Worked {
@@ -107,7 +106,7 @@ impl Lfs {
             return Ok(step);
         }
         if self.commit_in_ms(now) == 0 {
-            let step = self.background_commit(now, true)?;
+            let step = self.background_commit(now)?;
             if self.dirty_bytes() == 0 {
                 self.writer.jobs.want(self.writer.log.serial);
                 self.due.note_clean(self.writer.log.serial, self.writer.jobs.durable_serial());
@@ -145,9 +144,8 @@ impl Lfs {
         }
     }
 
-    /// The next part of a commit. `is_whole`: indirect blocks do not stay in memory.
-    fn background_commit(&mut self, now: TimeNs, is_whole: bool) -> Outcome<Step> {
-        match self.commit_part(now, is_whole) {
+    fn background_commit(&mut self, now: TimeNs) -> Outcome<Step> {
+        match self.commit_part(now) {
             Ok(()) => Ok(Step::Worked),
             // No clean segment at hand: room has to be made first.
             Err(Stop::Room) => Ok(self.make_room(now, true)?.unwrap_or_else(|| self.no_way())),
@@ -156,10 +154,7 @@ impl Lfs {
     }
 
     /// The next part of a commit that is due, or all of it if it is small.
-    fn commit_part(&mut self, now: TimeNs, is_whole: bool) -> Outcome<()> {
-        if !is_whole && self.content_step(now)? {
-            return Ok(());
-        }
+    fn commit_part(&mut self, now: TimeNs) -> Outcome<()> {
         if self.prepare(now, Scope::All, Cause::Due, &mut Preparation::default())? == Prepared::Part {
             return Ok(());
         }
