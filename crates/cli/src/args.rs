@@ -5,6 +5,7 @@
 use crate::age::AgeCommand;
 use crate::bench::BenchArgs;
 use crate::clean::CleanArgs;
+use crate::color::When;
 use crate::dump::DumpArgs;
 use crate::freeze::{FreezeArgs, ThawArgs};
 use crate::fsck::FsckArgs;
@@ -53,6 +54,9 @@ Exit codes:
 `firn fsck` uses the exit codes of fsck(8) instead."
 )]
 pub struct Cli {
+    /// When to use colours: on a terminal, unless NO_COLOR is set or TERM is dumb; always; never
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto, hide_possible_values = true, value_name = "WHEN")]
+    pub color: When,
     /// What to do
     #[command(subcommand)]
     pub command: Command,

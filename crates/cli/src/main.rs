@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod beneath;
 mod clean;
+mod color;
 mod completion;
 mod dump;
 mod failure;
@@ -65,10 +66,11 @@ fn main() -> ExitCode {
             return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };
         }
     };
+    color::decide(cli.color);
     match run(cli, name) {
         Ok(exit) => exit,
         Err(failure) => {
-            eprintln!("firn: {failure}");
+            eprintln!("{} {failure}", color::paint_error(color::Meaning::Bad, "firn:"));
             ExitCode::from(failure.exit as u8)
         }
     }

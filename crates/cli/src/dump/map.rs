@@ -3,6 +3,7 @@
 //! [`super::run`] makes it from the segment usage table; the colours of a terminal are not needed to read it.
 
 use super::tables::Tables;
+use crate::color::{Meaning, paint};
 use crate::failure::Done;
 use crate::image::Image;
 use crate::sizes::{Bytes, Count};
@@ -88,11 +89,22 @@ impl Map {
         };
         writeln!(out, "segments      {} of {}, {cell}", Count(self.segments), Bytes(self.segment_bytes))?;
         for (line, cells) in self.cells.chunks(COLUMNS as usize).enumerate() {
-            let shades: String = cells.iter().map(|cell| self.shade(cell)).collect();
+            let shades: Vec<char> = cells.iter().map(|cell| self.shade(cell)).collect();
+            let shades: String = shades.chunk_by(|one, next| one == next).map(painted).collect();
             writeln!(out, "{:>12}  {shades}", line as u64 * COLUMNS * self.per_cell)?;
         }
         writeln!(out, "{:>12}  live share: ░ below 25%, ▒ below 50%, ▓ below 75%, █ more", "")?;
         writeln!(out, "{:>12}  . clean; H head of a log at the newest checkpoint", "")
+    }
+}
+
+/// Cells that look the same.
+fn painted(cells: &[char]) -> String {
+    let text: String = cells.iter().collect();
+    match cells.first() {
+        Some('H') => paint(Meaning::Mark, text),
+        Some('.') => paint(Meaning::Aside, text),
+        _ => text,
     }
 }
 

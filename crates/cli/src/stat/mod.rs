@@ -81,17 +81,25 @@ pub struct StatArgs {
 #[command(after_help = "Examples:
   firn df                     all mounted volumes
   firn df /mnt disk.img       only these two
+  firn df -v /mnt             where all of its bytes are
 
-size, used and free are what df(1) shows. The second line says where all bytes of the volume are; its numbers add up to the size:
-live; reclaimable by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are empty but wait for checkpoints);
-clean; in reserve for checkpoints and the cleaner; fixed (superblocks, checkpoints, unused ends).
+size, used and free are what df(1) shows. The second line is what the volume has
+beside them, and never gives to files: room for the cleaner, metadata, and a
+reserve for checkpoints. So size and withheld add up to the volume. A volume
+without free space still has all of that: writes fail with ENOSPC although segments
+are clean, and only deleting files helps.
 
-The third line says why size is less than that: what is withheld from files, however full the volume is. A volume
-with no free space left has all of it: writes fail with ENOSPC although segments are clean. Only deleting files helps then.")]
+With -v, where all bytes of the volume are: live; reclaimable by cleaning now;
+pinned (in segments that a log is writing or a reader uses, or that are empty but
+wait for checkpoints); clean; in reserve; fixed (superblocks, checkpoints, unused
+ends). Then what is withheld, in detail.")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
     #[arg(add = values::mounts())]
     pub paths: Vec<PathBuf>,
+    /// Where all bytes of a volume are
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -267,7 +275,7 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
         args.paths.iter().map(|path| target::resolve(path).and_then(look)).collect::<Done<Vec<_>>>()?
     };
     let view = Volumes { volumes };
-    output.show(args.json, &view, |out| text::df(out, &view.volumes))
+    output.show(args.json, &view, |out| text::df(out, &view.volumes, args.verbose))
 }
 
 /// Every mounted volume that answers. A mount that does not answer (another user's, or one whose daemon has died) must not

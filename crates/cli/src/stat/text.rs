@@ -3,6 +3,7 @@
 use super::cleaning::{CleaningView, RoomView, WithheldView};
 use super::view::{BUCKETS, LogView, PowerCutView, SpaceView, StatView};
 use super::{RequestView, Source, Volume};
+use crate::color::{Meaning, paint};
 use crate::output::{WIDTH, write_list, write_sum, write_words};
 use crate::sizes::{Bytes, Count};
 use std::io::{self, Write};
@@ -20,7 +21,7 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     let is_mounted = volume.source.mountpoint.is_some();
     health(out, view, (is_mounted, volume.transport.as_deref()))?;
     if let (Some(why), true) = (&view.read_only_reason, is_mounted) {
-        writeln!(out, "  read-only   {why}")?;
+        writeln!(out, "  {}   {why}", paint(Meaning::Warning, "read-only"))?;
     }
     if let Some(check) = &volume.check_after_crash {
         writeln!(out, "  check       after the crash: {}", check.line())?;
@@ -50,11 +51,14 @@ fn health(
     (is_mounted, transport): (bool, Option<&str>),
 ) -> io::Result<()> {
     let is_read_only = view.read_only_reason.is_some();
-    let state = is_mounted.then_some(if is_read_only { "read-only" } else { "writable" }.to_owned());
+    let state = is_mounted.then(|| match is_read_only {
+        true => paint(Meaning::Warning, "read-only"),
+        false => paint(Meaning::Good, "writable"),
+    });
     let damage = view.log.as_ref().and_then(|log| match log.damage.len() {
-        0 => (!is_mounted || !is_read_only).then(|| "no damage met".to_owned()),
-        1 => Some("1 damaged part".to_owned()),
-        n => Some(format!("{} damaged parts", Count(n as u64))),
+        0 => (!is_mounted || !is_read_only).then(|| paint(Meaning::Good, "no damage met")),
+        1 => Some(paint(Meaning::Bad, "1 damaged part")),
+        n => Some(paint(Meaning::Bad, format_args!("{} damaged parts", Count(n as u64)))),
     });
     let served = transport.map(|transport| format!("served through {transport}"));
     let parts: Vec<String> = [state, damage, served].into_iter().flatten().collect();
@@ -132,7 +136,8 @@ fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
             Count(recovery.incomplete_partials)
         )?;
     }
-    log.damage.iter().try_for_each(|line| writeln!(out, "  damage      {line}"))
+    let word = paint(Meaning::Bad, "damage");
+    log.damage.iter().try_for_each(|line| writeln!(out, "  {word}      {line}"))
 }
 
 fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {
@@ -211,16 +216,16 @@ fn bars(numbers: &[u64]) -> String {
     numbers.iter().map(|&number| bar(number)).collect()
 }
 
-/// One line for each volume, as df(1) prints it.
+/// Two lines for each volume: one as df(1) prints it, and what is withheld beside it. In full: where all bytes are.
 ///
 /// # Errors
 /// As writing reports.
-pub fn df(out: &mut dyn Write, volumes: &[Volume]) -> io::Result<()> {
+pub fn df(out: &mut dyn Write, volumes: &[Volume], in_full: bool) -> io::Result<()> {
     writeln!(out, "{:>10} {:>10} {:>10} {:>5} {:>12}  volume", "size", "used", "free", "use%", "inodes")?;
-    volumes.iter().try_for_each(|volume| df_line(out, volume))
+    volumes.iter().try_for_each(|volume| df_lines(out, volume, in_full))
 }
 
-fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<()> {
     let StatView { space, log, .. } = &volume.stat;
     let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
     let image = volume.source.image.display();
@@ -241,8 +246,10 @@ fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
         false => writeln!(out, "{row}\n{:>10}   {place}", "")?,
     }
     log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| -> io::Result<()> {
-        room_line(out, room)?;
-        withheld_line(out, room)?;
+        if in_full {
+            room_line(out, room)?;
+        }
+        withheld_line(out, room, in_full)?;
         // In the last hundredth the next write may get ENOSPC.
         if space.free_bytes < space.total_bytes / 100 {
             let advice = "delete files, or copy to a larger volume; cleaning gains no more for files";
@@ -253,12 +260,25 @@ fn df_line(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     beneath(out, volume)
 }
 
-/// Why the size is smaller than the volume.
-fn withheld_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
+/// Why the size is smaller than the volume; together they are the volume. Not in full: few terms, which fit a line.
+fn withheld_line(out: &mut dyn Write, room: &RoomView, in_full: bool) -> io::Result<()> {
     let Some(WithheldView { reserve_bytes, cleaning_bytes, summary_bytes, metadata_bytes }) = room.withheld
     else {
         return Ok(());
     };
+    let all_bytes = reserve_bytes + cleaning_bytes + summary_bytes + metadata_bytes + room.fixed_bytes;
+    if !in_full {
+        let terms = [
+            (cleaning_bytes, "cleaning"),
+            (summary_bytes + metadata_bytes, "metadata"),
+            (reserve_bytes + room.fixed_bytes, "reserve"),
+        ];
+        return write_sum(
+            out,
+            &format!("{:>11} withheld =", format!("+ {}", Bytes(all_bytes))),
+            &terms.map(term),
+        );
+    }
     let terms = [
         (reserve_bytes, "reserve"),
         (cleaning_bytes, "cleaning"),
@@ -266,7 +286,6 @@ fn withheld_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
         (metadata_bytes, "metadata"),
         (room.fixed_bytes, "fixed"),
     ];
-    let all_bytes = terms.iter().map(|(bytes, _)| bytes).sum();
     write_sum(out, &format!("{:>10} withheld =", Bytes(all_bytes)), &terms.map(term))
 }
 
@@ -337,7 +356,8 @@ mod tests {
             fixed_bytes: bytes,
             withheld: Some(withheld),
         };
-        for show in [room_line, withheld_line] {
+        let in_full = |out: &mut dyn Write, room: &RoomView| withheld_line(out, room, true);
+        for show in [&room_line as &dyn Fn(&mut dyn Write, &RoomView) -> io::Result<()>, &in_full] {
             let mut out = Vec::new();
             show(&mut out, &room).unwrap();
             let text = String::from_utf8(out).unwrap();
@@ -348,5 +368,11 @@ mod tests {
             }
             assert!(text.ends_with("1023.9 TiB fixed\n"), "{text}");
         }
+        // Without -v it is one line, with the same sum.
+        let mut out = Vec::new();
+        withheld_line(&mut out, &room, false).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().count() == 1 && text.len() <= WIDTH, "{text}");
+        assert_eq!(text, "    + 5 PiB withheld = 1023.9 TiB cleaning + 2 PiB metadata + 2 PiB reserve\n");
     }
 }

@@ -7,11 +7,12 @@ mod recorded;
 pub mod service;
 mod view;
 
+use crate::color;
 use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::target::{self, Target};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use firnfs_fuse::mount::table::{self, Mount};
 use firnfs_watch::feed::{Feed, Step};
 use firnfs_watch::line;
@@ -74,9 +75,6 @@ pub struct WatchArgs {
     /// Ask what this policy would take now; several with commas
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub policy: Vec<firnfs::clean::Policy>,
-    /// Colours in the display; the environment variable NO_COLOR turns them off too
-    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
-    pub color: Color,
     /// Also write a recording, to a file that does not exist yet
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -86,24 +84,6 @@ pub struct WatchArgs {
     /// Make a page of a recording, in a file that does not exist yet
     #[arg(long, value_name = "OUT", conflicts_with_all = ["web", "record", "json"])]
     pub html: Option<PathBuf>,
-}
-
-/// When to use colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Color {
-    /// Unless NO_COLOR is set.
-    Auto,
-    /// In any case.
-    Always,
-    /// Not.
-    Never,
-}
-
-impl Color {
-    fn theme(self) -> Theme {
-        let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Theme { has_colour: self == Self::Always || self == Self::Auto && !is_refused }
-    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -181,7 +161,6 @@ pub fn show_simulation(feed: &mut dyn Feed, json: bool, output: &mut Output) -> 
         count: 0,
         json,
         policy: Vec::new(),
-        color: Color::Auto,
         record: None,
         web: None,
         html: None,
@@ -215,7 +194,7 @@ fn show(feed: &mut dyn Feed, args: &WatchArgs, output: &mut Output) -> Done {
 fn screen(args: &WatchArgs) -> Screen {
     let name = args.policy.first().map(ToString::to_string);
     let compared = name.and_then(|name| POLICIES.iter().position(|policy| name.starts_with(policy)));
-    Screen { compared, ..Screen::new(args.color.theme()) }
+    Screen { compared, ..Screen::new(Theme { has_colour: color::is_used_on_terminal() }) }
 }
 
 fn lines(

@@ -1,6 +1,6 @@
 //! What `stat`, `df` and `dump` show of volumes.
 
-use crate::common::{Fixture, json, make_tree, ok, refused};
+use crate::common::{Fixture, json, make_tree, ok, refused, text};
 use crate::fsck::fsck;
 use serde_json::Value;
 use std::path::Path;
@@ -40,6 +40,8 @@ fn a_volume_made_from_a_tree_shows_it_in_stat_and_dump() {
     let shown = ok(&["stat", &image, "--cleaning"]);
     assert!(shown.contains("write cost") && shown.contains("usage table"), "{shown}");
     let df = ok(&["df", &image]);
+    assert!(!df.contains("reclaimable") && df.contains(" withheld = ") && df.lines().count() <= 4, "{df}");
+    let df = ok(&["df", "-v", &image]);
     assert!(df.contains(" reclaimable + ") && df.contains(" withheld = "), "{df}");
     let name_columns = image.chars().count();
     assert!(df.lines().all(|line| line.chars().count() <= 80.max(13 + name_columns)), "{df}");
@@ -223,4 +225,41 @@ fn a_fast_file_system_is_shown_by_its_groups_and_found_by_a_copy_of_its_superblo
     let (exit, view, _) = fsck(&[&image, "--repair", "--yes"]);
     assert!(exit == 1 && view["sound"] == true, "{view}");
     assert_eq!(fsck(&[&image]).0, 0);
+}
+
+/// Runs `firn` on a terminal of its own, with more variables.
+fn on_terminal(words: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = std::process::Command::new("script");
+    command.args(["--quiet", "--return", "--command"]);
+    command.arg(format!("{} {words}", env!("CARGO_BIN_EXE_firn"))).arg("/dev/null");
+    command.env("TERM", "xterm").env_remove("NO_COLOR").envs(variables.iter().copied());
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{words}: {}", text(&output.stderr));
+    text(&output.stdout).replace('\r', "")
+}
+
+#[test]
+fn terminals_have_colours_which_change_no_word_and_nothing_else_has() {
+    let fixture = Fixture::new(&[]);
+    let image = fixture.image();
+    for words in ["stat", "dump"] {
+        let plain = ok(&[words, &image]);
+        assert!(!plain.contains('\u{1b}'), "{plain}");
+        let colourful = ok(&[words, &image, "--color", "always"]);
+        assert!(colourful.contains("\u{1b}["), "{colourful}");
+        let mut without = colourful;
+        while let Some(at) = without.find('\u{1b}') {
+            let end = at + without[at..].find('m').unwrap();
+            without.replace_range(at..=end, "");
+        }
+        assert_eq!(without, plain);
+    }
+    let is_colourful = |words: &str, variables: &[(&str, &str)]| {
+        on_terminal(&format!("{words} {image}"), variables).contains('\u{1b}')
+    };
+    assert!(is_colourful("stat", &[]));
+    assert!(!is_colourful("stat", &[("NO_COLOR", "1")]));
+    assert!(!is_colourful("stat", &[("TERM", "dumb")]));
+    assert!(!is_colourful("--color never stat", &[]));
+    assert!(!is_colourful("--color always stat --json", &[]), "JSON is for programs");
 }
