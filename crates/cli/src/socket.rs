@@ -43,10 +43,7 @@ pub fn answer(view: &impl Serialize) -> Result<Value, OpError> {
 /// # Errors
 /// It is not what this version expects.
 pub fn understood<T: DeserializeOwned>(answer: Value) -> Done<T> {
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::failed(format!("the daemon's answer cannot be understood: {e}"))
-            .advise("mount the volume with this version of firn")
-    })
+    firnfs_fuse::control::understood(answer).map_err(|e| Failure::failed(e.to_string()))
 }
 
 #[cfg(test)]

@@ -84,13 +84,7 @@ fn each_part(mut trim: impl FnMut(u64) -> Done<Trimmed>) -> Done<u64> {
 }
 
 fn ask(client: &mut Client, from: u64) -> Result<Trimmed, ClientError> {
-    let answer = client.call("trim", json!({ "from": from }))?;
-    serde_json::from_value(answer).map_err(|e| {
-        let message = format!(
-            "the daemon's answer cannot be understood ({e}); mount the volume with this version of firn"
-        );
-        ClientError::Refused(firnfs_fuse::control::OpError::new(ErrorKind::BadRequest, message))
-    })
+    client.ask("trim", json!({ "from": from }))
 }
 
 fn trim_image(image: &Path) -> Done<u64> {

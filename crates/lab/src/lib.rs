@@ -29,6 +29,7 @@ pub mod history;
 pub mod micro;
 pub mod mounted;
 pub mod plot;
+mod random;
 pub mod trace;
 
 pub use error::LabError;

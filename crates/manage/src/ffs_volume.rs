@@ -4,7 +4,7 @@ use crate::ffs_check::recover;
 use crate::reading::DeviceReads;
 use firnfs::FsError;
 use firnfs::check::ffs::FfsCheckError;
-use firnfs::ffs::{Ffs, MkfsOptions, NotFfs, Options, mkfs, read_superblock};
+use firnfs::ffs::{Ffs, MkfsOptions, NotFfs, Options, mkfs_around, read_superblock};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
 use firnfs_format::TimeNs;
@@ -33,12 +33,24 @@ const ERASED_BYTES: usize = 4096;
 /// # Errors
 /// `Invalid` options, `Io`.
 pub fn format_ffs(device: &dyn Device, options: &MkfsOptions) -> Result<(), FsError> {
+    format_ffs_around(device, options, &|_| false)
+}
+
+/// The same with some fragments taken that no file has: see [`firnfs::ffs::mkfs_around`].
+///
+/// # Errors
+/// As [`format_ffs`].
+pub fn format_ffs_around(
+    device: &dyn Device,
+    options: &MkfsOptions,
+    is_taken: &dyn Fn(u64) -> bool,
+) -> Result<(), FsError> {
     let failed = |e: firnfs_device::DeviceError| FsError::Io(e.to_string());
     let put = |at_bytes: u64, bytes: &[u8]| {
         device.write(at_bytes, Arc::new(AlignedBuf::copy_of(bytes))).map_err(failed)
     };
     let mut is_erased = false;
-    let (at_bytes, bytes) = mkfs(options, &mut |at_bytes, bytes| {
+    let (at_bytes, bytes) = mkfs_around(options, is_taken, &mut |at_bytes, bytes| {
         // Only once the options have proved to be valid. The old superblocks are erased first, so that an interrupted mkfs
         // leaves neither the old volume nor a new one.
         if !is_erased {

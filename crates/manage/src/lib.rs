@@ -26,7 +26,7 @@ mod trim;
 
 pub use check::check;
 pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
-pub use ffs_volume::{OpenFfsError, format_ffs, open_ffs};
+pub use ffs_volume::{OpenFfsError, format_ffs, format_ffs_around, open_ffs};
 pub use grow::SizeChange;
 pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;

@@ -11,7 +11,6 @@
 //!
 //! Invariant: ticks are bytes from outside. Nothing here panics on them, and memory is bounded by [`tick::SEGMENTS_MAX`].
 
-pub mod base64;
 pub mod deltas;
 pub mod events;
 pub mod feed;

@@ -13,8 +13,9 @@
 //! Invariants: an update has at most [`CHANGES_MAX`] changes, in rising order; a live share counts as changed only by
 //! [`LEVELS_NOTICED`] levels or more, so the map is exact to 2%; the totals of a tick are exact.
 
-use crate::base64;
 use crate::tick::{CHANGES_MAX, MapUpdate, SEGMENTS_MAX};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 
 /// Live shares change too often to send each change.
@@ -152,7 +153,7 @@ impl Tracker {
         let mut segments: Vec<u64> = changed.into_iter().map(|(_, segment)| segment).collect();
         segments.sort_unstable();
         let cells = segments.into_iter().map(|segment| (segment, self.cells[segment as usize].1));
-        MapUpdate { from, revision, more, changes: base64::encode(&pack(cells, now_s)) }
+        MapUpdate { from, revision, more, changes: BASE64.encode(pack(cells, now_s)) }
     }
 }
 
@@ -239,7 +240,7 @@ impl Map {
     #[must_use]
     pub fn whole(&self, revision: u64, now_s: i64) -> MapUpdate {
         let cells = (0..).zip(self.cells.iter().copied()).filter(|(_, cell)| *cell != Cell::default());
-        let changes = base64::encode(&pack(cells, now_s));
+        let changes = BASE64.encode(pack(cells, now_s));
         MapUpdate { from: 0, revision, more: false, changes }
     }
 
@@ -248,7 +249,7 @@ impl Map {
     pub fn since(&self, earlier: &Self, (from, revision): (u64, u64), now_s: i64) -> MapUpdate {
         let pairs = (0..).zip(self.cells.iter().zip(&earlier.cells));
         let changed = pairs.filter(|(_, (is, was))| is != was).map(|(segment, (is, _))| (segment, *is));
-        MapUpdate { from, revision, more: false, changes: base64::encode(&pack(changed, now_s)) }
+        MapUpdate { from, revision, more: false, changes: BASE64.encode(pack(changed, now_s)) }
     }
 
     /// Applies changes; on an error the map stays as it is.
@@ -262,7 +263,7 @@ impl Map {
         if update.from != 0 && (update.from != self.revision || segments != self.cells.len() as u64) {
             return Err(BadUpdate::OtherRevision { from: update.from, has: self.revision });
         }
-        let bytes = base64::decode(&update.changes).ok_or(BadUpdate::Damaged)?;
+        let bytes = BASE64.decode(&update.changes).map_err(|_| BadUpdate::Damaged)?;
         // Twice, so that nothing changes if the end is damaged.
         unpack(&bytes, segments, now_s, |_, _| {}).ok_or(BadUpdate::Damaged)?;
         if update.from == 0 {

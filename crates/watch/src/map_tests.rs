@@ -48,7 +48,7 @@ proptest! {
 
     #[test]
     fn bytes_that_are_no_changes_are_refused_or_applied_within_the_map(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-        let update = MapUpdate { changes: base64::encode(&bytes), ..MapUpdate::default() };
+        let update = MapUpdate { changes: BASE64.encode(&bytes), ..MapUpdate::default() };
         let mut map = Map::default();
         let _refused = map.apply(&update, 20, 0);
         prop_assert!(map.cells().len() <= 20);

@@ -79,10 +79,8 @@ impl Daemon {
 
 impl Mapper for Daemon {
     fn locate(&mut self, inodes: &[u64]) -> Result<(Facts, Vec<Located>), LabError> {
-        let answer = self.client.call("locate", json!({ "inodes": inodes }));
-        let answer = answer.map_err(|e| LabError::Setup(refused(&e).to_string()))?;
-        let answer: Answer = serde_json::from_value(answer)
-            .map_err(|e| LabError::Setup(format!("the daemon's answer cannot be understood: {e}")))?;
+        let answer = self.client.ask("locate", json!({ "inodes": inodes }));
+        let answer: Answer = answer.map_err(|e| LabError::Setup(refused(&e).to_string()))?;
         Ok((answer.facts, answer.located))
     }
 }

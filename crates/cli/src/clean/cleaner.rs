@@ -6,7 +6,7 @@
 use crate::port::wire::{Block, Cleaned, Contents, Marked, Room, Segment, Segments, State, WireFate};
 use firnfs::clean::{Candidate, Policy, Terms};
 use firnfs_format::{SegmentId, TimeNs};
-use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError};
+use firnfs_fuse::control::{Client, ClientError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -151,12 +151,7 @@ impl Cleaner {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
-        let answer = self.client.call(op, arguments)?;
-        serde_json::from_value(answer).map_err(|e| {
-            let message =
-                format!("the daemon's answer cannot be understood ({e}); mount the volume with the version of firn that cleans it");
-            ClientError::Refused(OpError::new(ErrorKind::Failed, message))
-        })
+        self.client.ask(op, arguments)
     }
 }
 

@@ -139,13 +139,7 @@ fn put_in_order(
     let mut from = Some(0);
     let (mut shortage, mut seams_left) = (None, 0);
     while let Some(at) = from {
-        let answer = client.call("coalesce", json!({ "ino": found.ino(), "from": at }))?;
-        let done: Coalesced = serde_json::from_value(answer).map_err(|e| {
-            let message = format!(
-                "the daemon's answer cannot be understood ({e}); mount the volume with this version of firn"
-            );
-            ClientError::Refused(OpError::new(ErrorKind::BadRequest, message))
-        })?;
+        let done: Coalesced = client.ask("coalesce", json!({ "ino": found.ino(), "from": at }))?;
         summary.seams_before += done.seams_before;
         summary.seams_after += done.seams_after;
         summary.moved_bytes += done.moved_bytes;

@@ -84,7 +84,7 @@ pub fn run(args: &QuotaArgs, output: &mut Output) -> Done {
         ask(service::SWITCH_OP, json!({ "on": args.on }))?;
     }
     if args.check {
-        let check: CheckView = view::parse(ask(service::CHECK_OP, json!({}))?)?;
+        let check: CheckView = crate::socket::understood(ask(service::CHECK_OP, json!({}))?)?;
         return output.show(args.json, &check, |out| text::check(out, &check));
     }
     if let Some(spec) = &args.set {
@@ -96,7 +96,7 @@ pub fn run(args: &QuotaArgs, output: &mut Output) -> Done {
     if is_change && !args.report && !args.json {
         return Ok(());
     }
-    let mut report: ReportView = view::parse(ask(service::REPORT_OP, json!({}))?)?;
+    let mut report: ReportView = crate::socket::understood(ask(service::REPORT_OP, json!({}))?)?;
     if let Some((class, id)) = who {
         report.lines.retain(|line| line.class == class && line.id == id);
     }

@@ -1,13 +1,10 @@
 //! What the daemon answers to `firn quota`, as JSON.
 
 use super::names::Names;
-use crate::failure::{Done, Failure};
 use firnfs::ufs::quota::table::Limit;
 use firnfs::ufs::quota::{Class, Difference};
 use firnfs::vfs::QuotaReport;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Users or groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -201,15 +198,4 @@ impl From<Vec<Difference>> for CheckView {
         };
         Self { differences: differences.into_iter().map(view).collect() }
     }
-}
-
-/// Takes an answer apart.
-///
-/// # Errors
-/// The daemon is of another version.
-pub fn parse<T: DeserializeOwned>(answer: Value) -> Done<T> {
-    serde_json::from_value(answer).map_err(|e| {
-        Failure::failed(format!("the daemon answers oddly: {e}"))
-            .advise("mount the volume with the firn that you ask with")
-    })
 }

@@ -40,13 +40,7 @@ impl Live {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
-        let answer = self.client.call(op, arguments)?;
-        serde_json::from_value(answer).map_err(|e| ClientError::Socket {
-            path: self.mount.mountpoint.clone(),
-            reason: format!(
-                "the answer cannot be understood: {e}; mount the volume with this version of firn"
-            ),
-        })
+        self.client.ask(op, arguments)
     }
 
     fn request(&self, policies: &[&str]) -> Value {
@@ -135,7 +129,7 @@ impl Feed for Live {
 fn has_ended(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(refused) => refused.kind == ErrorKind::Closing,
-        ClientError::Socket { reason, .. } => !reason.contains("cannot be understood"),
+        ClientError::NotUnderstood(_) => false,
         _ => true,
     }
 }

@@ -201,6 +201,19 @@ const WRITE_MAX_BYTES: usize = 1 << 20;
 /// # Errors
 /// `Invalid`: options out of range, or the device is too small, before anything is written. Those of `write`.
 pub fn mkfs(options: &MkfsOptions, write: &mut DeviceWriter<'_>) -> Result<(u64, Vec<u8>), FsError> {
+    mkfs_around(options, &|_| false, write)
+}
+
+/// [`mkfs`] of a volume in which some fragments are taken though no file has them, so that it has the free space of another one (USENIX'95,
+/// section 5.3). `is_taken` is asked for each fragment of the volume, by number. A check calls these fragments lost.
+///
+/// # Errors
+/// As [`mkfs`].
+pub fn mkfs_around(
+    options: &MkfsOptions,
+    is_taken: &dyn Fn(u64) -> bool,
+    write: &mut DeviceWriter<'_>,
+) -> Result<(u64, Vec<u8>), FsError> {
     let sb = options.superblock()?;
     let geo = Geo::new(sb.layout);
     let block = geo.layout.block_bytes as usize;
@@ -209,6 +222,12 @@ pub fn mkfs(options: &MkfsOptions, write: &mut DeviceWriter<'_>) -> Result<(u64,
     copy.resize(HEAD_BYTES as usize - COPY_AT_BYTES as usize, 0);
     for (number, place) in (0..).zip(places_of_superblocks(&geo.layout)) {
         let mut group = Group::empty(&geo.layout, number);
+        let first = u64::from(number) * u64::from(geo.layout.group_frags);
+        for frag in geo.layout.data_at(number)..geo.layout.frags_in(number) {
+            if is_taken(first + u64::from(frag)) {
+                group.take_exactly(frag, 1);
+            }
+        }
         if number == 0 {
             for reserved in 0..InodeNo::FIRST_USER.0 as u32 {
                 group.take_inode(Some(reserved), InodeNo(reserved.into()) == InodeNo::ROOT);

@@ -48,7 +48,7 @@ use files::Files;
 use firnfs_format::ffs::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
 pub(crate) use map::{pointer_at, put_pointer};
-pub use mkfs::{DeviceWriter, MkfsOptions, Variant, mkfs, places_of_superblocks};
+pub use mkfs::{DeviceWriter, MkfsOptions, Variant, mkfs, mkfs_around, places_of_superblocks};
 use operation::OpenOperation;
 pub use options::Options;
 use release::Releases;

@@ -2,6 +2,7 @@
 
 use super::{Answer, MAX_LINE_BYTES, OpError, socket_path};
 use crate::mount::table::{Mount, mount_of};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -36,6 +37,17 @@ pub enum ClientError {
     /// The daemon refused.
     #[error("{0}")]
     Refused(OpError),
+    /// The daemon is of another version.
+    #[error("the daemon's answer cannot be understood ({0}); mount the volume with this version of firn")]
+    NotUnderstood(String),
+}
+
+/// Reads a daemon's answer.
+///
+/// # Errors
+/// [`ClientError::NotUnderstood`].
+pub fn understood<T: DeserializeOwned>(answer: Value) -> Result<T, ClientError> {
+    serde_json::from_value(answer).map_err(|e| ClientError::NotUnderstood(e.to_string()))
 }
 
 impl Client {
@@ -80,6 +92,14 @@ impl Client {
         self.receive()
     }
 
+    /// [`Self::call`] for an answer of a certain form.
+    ///
+    /// # Errors
+    /// As [`Self::call`]; [`ClientError::NotUnderstood`].
+    pub fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
+        understood(self.call(op, arguments)?)
+    }
+
     /// The first half of [`Client::call`].
     ///
     /// # Errors
@@ -105,7 +125,7 @@ impl Client {
         match serde_json::from_slice(&answer) {
             Ok(Answer::Ok(value)) => Ok(value),
             Ok(Answer::Error(error)) => Err(ClientError::Refused(error)),
-            Err(error) => Err(self.broken(format!("the answer cannot be understood: {error}"))),
+            Err(error) => Err(ClientError::NotUnderstood(error.to_string())),
         }
     }
 

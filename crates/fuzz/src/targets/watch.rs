@@ -1,6 +1,7 @@
 //! Recordings of `firn watch`, and the changes of a map in them.
 
-use firnfs_watch::base64;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use firnfs_watch::map::{Cell, Map, State as Segment, Tracker};
 use firnfs_watch::recording::{Reader, Writer};
 use firnfs_watch::state::State;
@@ -62,7 +63,7 @@ fn corrected(bytes: &[u8]) -> Vec<u8> {
 /// The changes of a map alone: half of all inputs to a recording would not survive zstd and JSON.
 pub fn maps(bytes: &[u8]) {
     let Some((&segments, packed)) = bytes.split_first() else { return };
-    let update = MapUpdate { from: 0, revision: 1, more: false, changes: base64::encode(packed) };
+    let update = MapUpdate { from: 0, revision: 1, more: false, changes: BASE64.encode(packed) };
     let mut map = Map::default();
     if map.apply(&update, u64::from(segments), 1000).is_err() {
         assert!(map.cells().is_empty(), "what is refused changes nothing");
@@ -102,6 +103,6 @@ pub fn map_seeds() -> Vec<Vec<u8>> {
     (0..40)
         .step_by(3)
         .for_each(|n| tracker.note(n, Cell::new(Segment::Head, 2, 1000 * n as u32, 1 << 16, n as i64)));
-    let packed = base64::decode(&tracker.since(0, 50_000).changes).expect("it is base64");
+    let packed = BASE64.decode(&tracker.since(0, 50_000).changes).expect("it is base64");
     vec![[&[40], &packed[..]].concat(), vec![40], vec![3, 1, 4, 9, 0x80, 0x80]]
 }

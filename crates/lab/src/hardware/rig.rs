@@ -17,14 +17,14 @@ use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{Clock, Device, MemDevice};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_manage::{OpenError, OpenFfsError, format, format_ffs, open, open_ffs};
+use firnfs_manage::{OpenError, OpenFfsError, format, format_ffs_around, open, open_ffs};
 use firnfs_sim::{CpuModel, DiskWork, Machine, MachineDisk, TimedDisk, Turns, VirtualClock};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-const START_NS: i64 = 700_000_000_000_000_000;
+pub(super) const START_NS: i64 = 700_000_000_000_000_000;
 const SEGMENT_BYTES: u32 = 1 << 20;
 /// Part of a call that is handled at a time: the papers' largest transfer.
 const PART_BYTES: usize = 64 << 10;
@@ -132,6 +132,13 @@ pub enum Cleaner {
 }
 
 impl Setup {
+    /// Size of the volume in bytes: of the disk, within its bound, in whole segments.
+    pub(super) fn volume_bytes(&self) -> u64 {
+        let disk_bytes = self.disk.params.kind.size_bytes().unwrap_or(u64::MAX);
+        let unit_bytes = u64::from(SEGMENT_BYTES);
+        disk_bytes.min(self.size_max_bytes) / unit_bytes * unit_bytes
+    }
+
     /// The options of the log, changed as the setup says.
     fn log_options(&self, options: Options) -> Options {
         let never = |is_wanted: bool, bounded: u64| if is_wanted { u64::MAX / 4 } else { bounded };
@@ -198,9 +205,12 @@ fn failed(action: &'static str) -> impl Fn(FsError) -> LabError {
 impl Rig {
     /// A machine with an empty volume.
     pub fn new(setup: &Setup) -> Result<Self, LabError> {
-        let disk_bytes = setup.disk.params.kind.size_bytes().unwrap_or(u64::MAX);
-        let unit_bytes = u64::from(SEGMENT_BYTES);
-        let size_bytes = disk_bytes.min(setup.size_max_bytes) / unit_bytes * unit_bytes;
+        Self::around(setup, &|_| false)
+    }
+
+    /// The same; in the Fast File System these fragments are taken, though no file has them.
+    pub fn around(setup: &Setup, is_taken: &dyn Fn(u64) -> bool) -> Result<Self, LabError> {
+        let size_bytes = setup.volume_bytes();
         let image = Arc::new(MemDevice::new(size_bytes));
         let now = TimeNs(START_NS);
         let made = match setup.store {
@@ -209,7 +219,8 @@ impl Rig {
                 format(&*image, &MkfsOptions { segment_bytes: setup.segment_bytes, ..mkfs })
             }
             StoreKind::Fast(variant) => {
-                format_ffs(&*image, &StoreKind::mkfs(variant, &setup.fast, size_bytes, now))
+                let mkfs = StoreKind::mkfs(variant, &setup.fast, size_bytes, now);
+                format_ffs_around(&*image, &mkfs, is_taken)
             }
         };
         made.map_err(failed("make a volume"))?;

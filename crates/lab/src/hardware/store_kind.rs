@@ -28,6 +28,10 @@ pub struct FastLayout {
     pub reallocates: bool,
     /// The first indirect block stays in the inode's group (NoSwitch).
     pub no_switch: bool,
+    /// One inode for that many bytes.
+    pub bytes_per_inode: u32,
+    /// Share of the space that nobody gets, in percent.
+    pub minfree_percent: u32,
 }
 
 impl FastLayout {
@@ -41,6 +45,8 @@ impl FastLayout {
             cluster_blocks: None,
             reallocates: false,
             no_switch: false,
+            bytes_per_inode: 8192,
+            minfree_percent: 10,
         }
     }
 
@@ -54,6 +60,7 @@ impl FastLayout {
             maxcontig: self.cluster_blocks.unwrap_or(tuning.maxcontig),
             reallocates: self.reallocates,
             no_switch: self.no_switch,
+            minfree_percent: self.minfree_percent,
             ..tuning
         }
     }
@@ -96,6 +103,7 @@ impl StoreKind {
             block_bytes: layout.block_bytes,
             frag_bytes: 1024,
             group_bytes: layout.group_bytes,
+            bytes_per_inode: layout.bytes_per_inode,
             tuning: layout.tuning(variant),
             uuid: *b"firnfs: machines",
             hash_key: [19, 93],

@@ -14,6 +14,7 @@
 use super::Records;
 use super::servers::Server;
 use crate::error::LabError;
+use crate::random::normal;
 use firnfs_sim::seeded;
 use firnfs_workload::{FileId, Header, Naming, Op, Origin, Outcome, Record};
 use rand::RngExt;
@@ -433,12 +434,6 @@ struct Pen {
 
 fn name_of(file: u64) -> Vec<u8> {
     format!("f{file}").into_bytes()
-}
-
-/// A number from the normal distribution (Box and Muller).
-fn normal(random: &mut Pcg64) -> f64 {
-    let (radius, angle) = (1.0 - random.random::<f64>(), random.random::<f64>());
-    (-2.0 * radius.ln()).sqrt() * (angle * std::f64::consts::TAU).cos()
 }
 
 impl Iterator for Generated {

@@ -40,10 +40,24 @@ pub struct Rates {
 /// The volume cannot be made, or the file system failed.
 pub(in crate::hardware) fn run(setup: &Setup, files: &Files) -> Result<Rates, LabError> {
     let rig = Rig::new(setup)?;
-    let rate = |phase: fn(&Files, &Program<'_>) -> Result<f64, LabError>| {
-        Ok::<f64, LabError>(files.count as f64 / rig.run(|program| phase(files, program))?)
-    };
-    Ok(Rates { create: rate(create)?, read: rate(read)?, overwrite: rate(overwrite)?, delete: rate(delete)? })
+    let [create, read] = create_and_read(&rig, files)?;
+    Ok(Rates { create, read, overwrite: rate(&rig, files, overwrite)?, delete: rate(&rig, files, delete)? })
+}
+
+/// Runs the first two phases on a volume that has none of these files, and returns files a second.
+///
+/// # Errors
+/// There is no room, or the file system failed.
+pub(in crate::hardware) fn create_and_read(rig: &Rig, files: &Files) -> Result<[f64; 2], LabError> {
+    Ok([rate(rig, files, create)?, rate(rig, files, read)?])
+}
+
+fn rate(
+    rig: &Rig,
+    files: &Files,
+    phase: fn(&Files, &Program<'_>) -> Result<f64, LabError>,
+) -> Result<f64, LabError> {
+    Ok(files.count as f64 / rig.run(|program| phase(files, program))?)
 }
 
 impl Files {

@@ -15,7 +15,7 @@ pub use by_size::Rates;
 pub use published::Row;
 pub use report::markdown;
 
-pub(in crate::hardware) use by_size::{Files, run as run_by_size};
+pub(in crate::hardware) use by_size::{Files, create_and_read, run as run_by_size};
 pub(in crate::hardware) use results::{Bandwidth, Indirect, Micro, Results, Sized};
 pub(in crate::hardware) use tpcb::run as run_transactions;
 

@@ -4,9 +4,11 @@
 use super::runs::{Job, Outcome, Runs};
 use super::tree::Mean;
 use super::*;
+use crate::age::layout::Score;
 use crate::coalescing::{self, Reading, Scene};
 use crate::hardware::bandwidth::Point;
 use crate::hardware::comparison::Rates;
+use crate::hardware::fragmented::{Aged, DATES, SIZES_KIB, Test};
 use crate::hardware::large_file::{self, Speed};
 use crate::hardware::papers::load::Served;
 use crate::hardware::rig::Phase;
@@ -146,6 +148,24 @@ impl<R: rand::Rng> Doctor<R> {
         }
     }
 
+    /// Files of each size are about as fast as on an empty file system in any share of the tests, else slow.
+    fn aged(&mut self) -> Aged {
+        let shares: [f64; SIZES_KIB.len()] = std::array::from_fn(|_| self.rng.random::<f64>().sqrt().sqrt());
+        let mut speed = |share: f64| {
+            let is_fast = self.rng.random_bool(share);
+            if is_fast { self.rng.random_range(0.9..1.1) } else { self.rng.random_range(0.5..0.85) }
+        };
+        let tests =
+            std::array::from_fn(|_| shares.map(|share| Test { create: speed(share), read: speed(share) }));
+        let mut score = || Score { blocks: 100, optimal: self.rng.random_range(0..=100) };
+        Aged {
+            full: [0.8; DATES],
+            tests,
+            scores: vec![(16 << 10, score()), (256 << 10, score())],
+            by_position: std::array::from_fn(|_| (self.rng.random::<f64>(), self.rng.random::<f64>())),
+        }
+    }
+
     fn outcome(&mut self, job: Job) -> Outcome {
         match job {
             Job::Small(..) => Outcome::Small(small_files::Rates {
@@ -190,6 +210,7 @@ impl<R: rand::Rng> Doctor<R> {
             Job::Recovery(..) => Outcome::Seconds(self.value(), self.value()),
             Job::Load(..) => Outcome::Served(Box::new(self.served())),
             Job::Trace(..) => Outcome::Trace(Box::new(self.replayed())),
+            Job::Aged(_) => Outcome::Aged(Box::new(self.aged())),
         }
     }
 }

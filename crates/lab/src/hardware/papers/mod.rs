@@ -2,13 +2,14 @@
 //! numbers as CSV, and shown in pages of HTML.
 //!
 //! A `unit` is a figure or table. It names the `runs` that it needs; each of them is made once, also if several figures show it.
-//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `heuristic` those of 002. Nothing in the output depends on the time or on the
+//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS, `heuristic` those of 002. Nothing in the output depends on the time or on the
 //! number of threads: two runs write the same bytes. Caller: `firn paper`.
 
 mod andrew;
 mod beyond;
 mod bsd;
 mod figure;
+mod fragmented;
 mod heuristic;
 mod html;
 mod load;
@@ -38,7 +39,7 @@ const SEED: u64 = 1;
 
 /// All units, in the order of the pages.
 fn units() -> Vec<Unit> {
-    let parts: [&[Unit]; 11] = [
+    let parts: [&[Unit]; 12] = [
         &sprite_short::FIRST,
         &sprite::UNITS,
         &sprite_short::RECOVERY,
@@ -47,6 +48,7 @@ fn units() -> Vec<Unit> {
         &transactions::OF_BSD,
         &usenix::UNITS,
         &transactions::OF_USENIX,
+        &fragmented::UNITS,
         &heuristic::UNITS,
         &transactions::BEYOND,
         &beyond::UNITS,

@@ -13,6 +13,7 @@ use crate::hardware::bandwidth::{self, Point};
 use crate::hardware::comparison::{
     Bandwidth, Files, Indirect, Micro, Rates, Results, Sized, run_by_size, run_transactions,
 };
+use crate::hardware::fragmented::{self, Aged};
 use crate::hardware::{Cleaner, Setup, find_disk, large_file, small_files};
 use crate::micro::stop::Stop;
 use crate::trace::{self, Model, Replayed};
@@ -51,6 +52,8 @@ pub(super) enum Job {
     Load(Host, Scheme, u64, u32),
     /// A synthetic trace of this server, replayed.
     Trace(&'static str, Model),
+    /// The Fast File System after months of use as this server of [`fragmented::SERVERS`].
+    Aged(usize),
 }
 
 /// Its result.
@@ -67,6 +70,7 @@ pub(super) enum Outcome {
     Reread(coalescing::Row),
     Seconds(f64, f64),
     Trace(Box<Replayed>),
+    Aged(Box<Aged>),
 }
 
 impl Job {
@@ -124,6 +128,11 @@ impl Job {
                 let setup = Scheme::Lfs.setup(Host::Sprite)?;
                 let (crashed, clean) = small_runs::recovery(&setup, kib * KIB, mib * KIB * KIB)?;
                 Outcome::Seconds(crashed, clean)
+            }
+            Self::Aged(server) => {
+                let server = fragmented::SERVERS.get(server).ok_or_else(missing)?;
+                let shrink = if size.is_paper() { 1 } else { 8 };
+                Outcome::Aged(Box::new(fragmented::run(server, shrink, super::SEED)?))
             }
             Self::Trace(name, model) => Outcome::Trace(Box::new(replay(name, model, size)?)),
             Self::Load(host, scheme, percent, segment_kib) => {
@@ -260,6 +269,11 @@ impl Runs {
     /// The replay of a server's trace.
     pub fn trace(&self, server: &'static str, model: Model) -> Result<&Replayed, LabError> {
         outcome!(self, Job::Trace(server, model), Trace).map(|replayed| &**replayed).ok_or_else(missing)
+    }
+
+    /// A file system after months of use.
+    pub fn aged(&self, server: usize) -> Result<&Aged, LabError> {
+        outcome!(self, Job::Aged(server), Aged).map(|aged| &**aged).ok_or_else(missing)
     }
 
     /// The phases of Andrew.

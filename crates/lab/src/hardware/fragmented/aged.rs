@@ -1,0 +1,137 @@
+//! The months of a server on the real Fast File System, snapshots of it, and the tests on volumes with its free space.
+
+use super::free_map::{FreeMap, TENTHS};
+use super::servers::{START_NS, Server};
+use super::{DATES, SIZES_KIB};
+use crate::age::layout::{Layout, Score};
+use crate::age::replay::{By, OnVolume, Plan, clock_at, replay};
+use crate::age::snapshot::Snapshot;
+use crate::age::take::image;
+use crate::error::LabError;
+use crate::hardware::comparison::{Files, create_and_read};
+use crate::hardware::rig::Rig;
+use crate::hardware::{FastLayout, Profile, Setup, StoreKind, find_disk, find_machine};
+use firnfs::FsError;
+use firnfs::ffs::Variant;
+use firnfs::store::Scope;
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{Clock, MemDevice};
+use firnfs_format::TimeNs;
+use firnfs_manage::{OpenFfsError, format_ffs, open_ffs};
+use firnfs_workload::Reader;
+use std::sync::Arc;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Data that is written in files of one size; less where less is free (USENIX'95, section 3).
+const DATA_BYTES: u64 = 32 * MIB;
+/// Files in a directory (section 5.3).
+const PER_DIRECTORY: u64 = 25;
+const CACHE_BYTES: u64 = 16 << 20;
+/// The paper does not say it. With the usual 10% the fullest file systems would have no room for the tests.
+const MINFREE_PERCENT: u32 = 5;
+
+/// Files of one size, on a volume with the free space of one date.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(in crate::hardware) struct Test {
+    /// Files created a second, over those on an empty volume.
+    pub create: f64,
+    /// The same of files read.
+    pub read: f64,
+}
+
+/// What became of a file system.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(in crate::hardware) struct Aged {
+    /// For each date the share of the space for data that files have.
+    pub full: [f64; DATES],
+    /// For each date and each size of [`SIZES_KIB`].
+    pub tests: [[Test; SIZES_KIB.len()]; DATES],
+    /// On the last date, by size of the file rounded up to whole blocks, in bytes, a power of two: blocks that lie behind the one before.
+    pub scores: Vec<(u64, Score)>,
+    /// On the last date, for each tenth of the groups: the share of blocks that are free, and of those that lie in clusters.
+    pub by_position: [(f64, f64); TENTHS],
+}
+
+/// Ages a file system and runs the tests. `shrink` divides its size, its groups' number, and the data of the tests.
+///
+/// # Errors
+/// A volume cannot be made, or the file system failed.
+pub(in crate::hardware) fn run(server: &Server, shrink: u64, seed: u64) -> Result<Aged, LabError> {
+    let setup = setup(server, shrink)?;
+    let dates = age(server, &setup, seed)?;
+    let mut aged = Aged::default();
+    for (date, (map, _)) in dates.iter().enumerate() {
+        aged.full[date] = map.full();
+        for (test, kib) in aged.tests[date].iter_mut().zip(SIZES_KIB) {
+            let files = files(kib * KIB, (DATA_BYTES / shrink).min(map.usable_bytes(MINFREE_PERCENT) / 2));
+            let [create, read] = create_and_read(&Rig::around(&setup, &|frag| map.is_taken(frag))?, &files)?;
+            let [empty_create, empty_read] = create_and_read(&Rig::new(&setup)?, &files)?;
+            *test = Test { create: create / empty_create, read: read / empty_read };
+        }
+    }
+    if let Some((map, snapshot)) = dates.last() {
+        aged.scores =
+            Layout::of(snapshot).by_size.iter().map(|(&bytes, class)| (bytes, class.score)).collect();
+        aged.by_position = map.by_position();
+    }
+    Ok(aged)
+}
+
+fn files(file_bytes: u64, data_bytes: u64) -> Files {
+    Files { file_bytes, count: (data_bytes / file_bytes).max(4), per_directory: PER_DIRECTORY }
+}
+
+/// The machine and disk of table 5; `maxcontig` 7 and `rotdelay` 0, as the file systems had.
+fn setup(server: &Server, shrink: u64) -> Result<Setup, LabError> {
+    let fast = FastLayout {
+        gap_blocks: Some(0),
+        cluster_blocks: Some(7),
+        group_bytes: Some(server.group_mib * MIB),
+        bytes_per_inode: server.bytes_per_inode,
+        minfree_percent: MINFREE_PERCENT,
+        ..FastLayout::of_blocks(8192)
+    };
+    Ok(Setup {
+        cpu: find_machine("sparcstation1")?,
+        disk: find_disk("m2694")?,
+        store: StoreKind::Fast(Variant::M8R0),
+        fast,
+        cache_bytes: CACHE_BYTES,
+        size_max_bytes: server.size_mib * MIB / shrink,
+        ..Setup::usenix_95(Profile::Of1993)?
+    })
+}
+
+/// Carries out the server's months, and returns what is free and where files lie on each date.
+fn age(server: &Server, setup: &Setup, seed: u64) -> Result<Vec<(FreeMap, Snapshot)>, LabError> {
+    let failed = |action: &'static str| move |source: FsError| LabError::Volume { action, source };
+    let device = Arc::new(MemDevice::new(setup.volume_bytes()));
+    let mkfs = StoreKind::mkfs(Variant::M8R0, &setup.fast, setup.volume_bytes(), TimeNs(START_NS));
+    format_ffs(&*device, &mkfs).map_err(failed("make a volume"))?;
+    let clock = Arc::new(clock_at(START_NS));
+    let opened = open_ffs(device, StoreKind::options(CACHE_BYTES), AtimeMode::Noatime, clock.clone());
+    let volume = opened.map_err(|error| match error {
+        OpenFfsError::Fs(source) => LabError::Volume { action: "mount", source },
+        OpenFfsError::NotFfs(other) => LabError::Setup(other.to_string()),
+    })?;
+    let look = || -> Result<(FreeMap, Snapshot), LabError> {
+        volume.sync(Scope::All).map_err(failed("sync"))?;
+        Ok((FreeMap::of(&volume).map_err(failed("read the volume"))?, image(&volume, &mut |_| Ok(()))?))
+    };
+    let months = server.months(look()?.0.usable_bytes(0), seed)?;
+    let reader = Reader::new(&months.workload[..]).map_err(|error| LabError::Setup(error.to_string()))?;
+    let plan = Plan { by: By::Directory, continues: false, identity: String::new() };
+    let mut dates = Vec::new();
+    replay(&plan, reader, &mut OnVolume::new(&volume, &clock), &mut |_, _| {
+        if months.dates_ns.get(dates.len()).is_some_and(|date_ns| clock.now_ns() > *date_ns) {
+            dates.push(look()?);
+        }
+        Ok(())
+    })?;
+    if dates.len() < DATES {
+        dates.push(look()?);
+    }
+    volume.close().map_err(failed("unmount"))?;
+    Ok(dates)
+}
