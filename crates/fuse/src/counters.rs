@@ -3,8 +3,8 @@
 //! Round trips decide how fast a FUSE file system is, so `firn stat --requests` shows them. Counting is relaxed:
 //! each number is exact, but together they are not a snapshot of one moment.
 
-use crate::latency::Latency;
 use crate::wire::abi::opcode;
+use firnfs_volume::Latency;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -11,7 +11,6 @@ pub mod counters;
 pub mod device;
 pub mod errno;
 pub mod floor;
-pub mod latency;
 pub mod lead;
 pub mod mount;
 pub mod record;

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod allocate;
+mod latency;
 mod lock_time;
 mod never_waiting;
 mod reader;
@@ -16,6 +17,7 @@ mod stalls;
 mod sync;
 mod volume;
 
+pub use latency::Latency;
 pub use lock_time::{LockTimes, SAMPLED_ONE_IN};
 pub use never_waiting::never_waiting;
 pub use reader::Reader;

@@ -79,7 +79,12 @@ fn events_name_what_changed() {
     assert_eq!(texts(&is), Vec::<String>::new());
     is.read_only = Some("a write failed".to_owned());
     is.damage = vec!["segment 4 is quarantined".to_owned()];
-    is.stalls = crate::tick::Stalls { count: 2, total_ns: 30_000_000, longest_ns: 20_000_000 };
+    is.stalls = crate::tick::Stalls {
+        count: 2,
+        total_ns: 30_000_000,
+        longest_ns: 20_000_000,
+        ..crate::tick::Stalls::default()
+    };
     is.marks.ready = is.marks.low - 1;
     is.counters.checkpoints = 1;
     is.counters.emptied = 3;

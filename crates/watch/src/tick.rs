@@ -151,6 +151,13 @@ pub struct Stalls {
     pub total_ns: u64,
     /// The longest wait, in nanoseconds.
     pub longest_ns: u64,
+    /// The wait, in nanoseconds, that half of them did not exceed, at most a quarter too large; `None` before the first, and
+    /// from a daemon or a recording of an older version.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// The same of 99 in 100.
+    #[serde(default)]
+    pub p99_ns: Option<u64>,
 }
 
 /// Requests of one kind since the mount.
@@ -191,7 +198,7 @@ pub struct Victim {
     pub live_bytes: u32,
     /// Time since it was written, in milliseconds; in a simulation, in blocks written.
     pub age_ms: u64,
-    /// `policy`, `idle`, `emptiest` or `leaving`.
+    /// `policy`, `idle`, `emptiest`, `leaving` or `asked`.
     #[serde(default)]
     pub why: String,
 }

@@ -172,6 +172,19 @@ impl Families {
         self.add(MetricType::Counter, "stall", Some(Unit::Seconds), help, seconds(stalls.total_ms));
         let help = "The longest wait of one operation for room, since the mount";
         self.add(MetricType::Gauge, "longest_stall", Some(Unit::Seconds), help, seconds(stalls.longest_ms));
+        let help = "Wait for room that half of the operations that waited did not exceed, since the mount";
+        if let Some(p50_ms) = stalls.p50_ms {
+            self.add(MetricType::Gauge, "stall_p50", Some(Unit::Seconds), help, seconds(p50_ms));
+        }
+        if let Some(p99_ms) = stalls.p99_ms {
+            self.add(
+                MetricType::Gauge,
+                "stall_p99",
+                Some(Unit::Seconds),
+                "The same of 99 in 100",
+                seconds(p99_ms),
+            );
+        }
     }
 
     fn fast(&mut self, fast: &FastView) {

@@ -1,8 +1,9 @@
 //! The cost of cleaning on a volume, as data: Tables 2 and 4 of the Sprite LFS paper (section 5.2) for any volume, since mkfs
-//! and since the mount; and where the space of the log is.
+//! since the mount and in the last minute; and where the space of the log is.
 
 use firnfs::lfs::view::SegmentRoom;
-use firnfs::lfs::{Counters, KindBytes, Lfs, LogKind, Withheld};
+use firnfs::lfs::{Counters, KindBytes, Lfs, LogKind, TakenSum, WhyTaken, Withheld};
+use firnfs_format::TimeNs;
 use firnfs_volume::Stalls;
 use serde::{Deserialize, Serialize};
 
@@ -205,6 +206,50 @@ pub struct StallsView {
     pub total_ms: f64,
     /// The longest wait, in milliseconds.
     pub longest_ms: f64,
+    /// The wait, in milliseconds, that half of them did not exceed, at most a quarter too large; null if none waited, and from a
+    /// daemon of an older version.
+    #[serde(default)]
+    pub p50_ms: Option<f64>,
+    /// The same of 99 in 100.
+    #[serde(default)]
+    pub p99_ms: Option<f64>,
+}
+
+impl From<Stalls> for StallsView {
+    fn from(stalls: Stalls) -> Self {
+        let millis = |ns: u64| ns as f64 / 1e6;
+        Self {
+            count: stalls.count,
+            total_ms: millis(stalls.total_ns),
+            longest_ms: millis(stalls.longest_ns),
+            p50_ms: stalls.p50_ns.map(millis),
+            p99_ms: stalls.p99_ns.map(millis),
+        }
+    }
+}
+
+/// The last minute.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RecentView {
+    /// How long it really is, in milliseconds: less on a young mount, more after a rest.
+    pub window_ms: u64,
+    /// What was cleaned in it, and the cost.
+    pub cleaned: CleanedView,
+}
+
+/// The victims that the cleaner took for one reason.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ReasonView {
+    /// `policy`: the policy chose them while users were active; `idle`: it chose them in idle time; `emptiest`: room was short,
+    /// or the policy's choice would have gained nothing; `leaving`: they lay at the end of a volume that was to become smaller;
+    /// `asked`: a cleaner outside the file system chose them.
+    pub reason: String,
+    /// How many.
+    pub segments: u64,
+    /// Their live bytes when they were chosen.
+    pub live_bytes: u64,
+    /// Mean share of live bytes, from 0 to 1; null if there are none.
+    pub utilisation: Option<f64>,
 }
 
 /// Everything about cleaning.
@@ -214,6 +259,12 @@ pub struct CleaningView {
     pub since_mkfs: CleanedView,
     /// Since the mount; null if it is not mounted for writing.
     pub since_mount: Option<CleanedView>,
+    /// The last minute; null if it is not mounted for writing, and from a daemon of an older version.
+    #[serde(default)]
+    pub recent: Option<RecentView>,
+    /// The victims since the mount, by reason; null if it is not mounted for writing, and from a daemon of an older version.
+    #[serde(default)]
+    pub victims_by_reason: Option<Vec<ReasonView>>,
     /// Live bytes, and bytes written to the log, by kind of block.
     pub kinds: Vec<KindView>,
     /// The stalls since the mount; null if it is not mounted for writing.
@@ -222,21 +273,30 @@ pub struct CleaningView {
 
 impl CleaningView {
     /// The view of an open volume.
-    pub fn of(lfs: &Lfs, stalls: Stalls) -> Self {
+    pub fn of(lfs: &Lfs, stalls: Stalls, now: TimeNs) -> Self {
         let segment_bytes = u64::from(lfs.geometry().segment_bytes);
         let is_written = !lfs.options().read_only;
+        let recent = if is_written { lfs.counters_lately(now) } else { None };
         let mount = is_written.then(|| lfs.counters_since_mount());
         Self {
             since_mkfs: CleanedView::of(lfs.counters(), segment_bytes),
             since_mount: mount.map(|counters| CleanedView::of(&counters, segment_bytes)),
-            kinds: kinds(lfs.counters(), mount.as_ref(), lfs.live_kinds()),
-            stalls: is_written.then_some(StallsView {
-                count: stalls.count,
-                total_ms: stalls.total_ns as f64 / 1e6,
-                longest_ms: stalls.longest_ns as f64 / 1e6,
+            recent: recent.map(|recent| RecentView {
+                window_ms: recent.window_ms,
+                cleaned: CleanedView::of(&recent.counters, segment_bytes),
             }),
+            victims_by_reason: is_written
+                .then(|| WhyTaken::ALL.map(|why| reason(lfs, why, segment_bytes)).to_vec()),
+            kinds: kinds(lfs.counters(), mount.as_ref(), lfs.live_kinds()),
+            stalls: is_written.then(|| stalls.into()),
         }
     }
+}
+
+fn reason(lfs: &Lfs, why: WhyTaken, segment_bytes: u64) -> ReasonView {
+    let TakenSum { segments, live_bytes } = lfs.taken_for(why);
+    let utilisation = share(live_bytes, segments * segment_bytes);
+    ReasonView { reason: why.name().to_owned(), segments, live_bytes, utilisation }
 }
 
 fn kinds(mkfs: &Counters, mount: Option<&Counters>, live: Option<KindBytes>) -> Vec<KindView> {

@@ -153,6 +153,9 @@ fn a_writer_that_waits_for_room_has_stalled() {
     let stalls = cleaning.stalls.unwrap();
     assert!(stalls.count > 0 && stalls.longest_ms > 0.0, "{stalls:?}");
     assert!(stalls.total_ms >= stalls.longest_ms, "{stalls:?}");
+    let [p50_ms, p99_ms] = [stalls.p50_ms, stalls.p99_ms].map(Option::unwrap);
+    assert!(0.0 < p50_ms && p50_ms <= p99_ms && p99_ms <= stalls.longest_ms, "{stalls:?}");
+    assert!(stalls.total_ms >= p99_ms, "{stalls:?}");
     assert!(cleaning.since_mkfs.segments_on_demand > 0, "{cleaning:?}");
     assert_eq!(cleaning.since_mkfs.segments_background, 0, "{cleaning:?}");
 }

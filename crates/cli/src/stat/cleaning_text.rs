@@ -1,6 +1,6 @@
 //! `firn stat --cleaning` for people.
 
-use super::cleaning::{CleanedView, CleaningView, KindView, StallsView};
+use super::cleaning::{CleanedView, CleaningView, KindView, ReasonView, StallsView};
 use crate::sizes::{Bytes, Count};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,6 +11,9 @@ use std::time::Duration;
 /// As writing reports.
 pub fn cleaning(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     cleaned(out, view)?;
+    if let Some(reasons) = &view.victims_by_reason {
+        victims(out, reasons)?;
+    }
     if let Some(stalls) = &view.stalls {
         stalled(out, stalls)?;
     }
@@ -18,11 +21,17 @@ pub fn cleaning(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
 }
 
 fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
-    let mount_title = if view.since_mount.is_some() { "since mount" } else { "" };
-    writeln!(out, "{}", format!("  {:<24}{:>14}{mount_title:>14}", "cleaning", "since mkfs").trim_end())?;
+    let mut columns = vec![("since mkfs".to_owned(), &view.since_mkfs)];
+    columns.extend(view.since_mount.as_ref().map(|since| ("since mount".to_owned(), since)));
+    // The window is named by its real length: it is shorter than a minute after a mount, longer after a rest.
+    let recent = view.recent.as_ref();
+    columns.extend(recent.map(|r| (format!("last {} s", r.window_ms.div_ceil(1000)), &r.cleaned)));
+    let cells = |cell: &dyn Fn(&(String, &CleanedView)) -> String| {
+        columns.iter().map(|column| format!("{:>14}", cell(column))).collect::<Vec<_>>().concat()
+    };
+    writeln!(out, "  {:<24}{}", "cleaning", cells(&|(title, _)| title.clone()))?;
     let mut line = |name: &str, value: &dyn Fn(&CleanedView) -> String| {
-        let mount = view.since_mount.as_ref().map_or_else(String::new, |c| format!("{:>14}", value(c)));
-        writeln!(out, "    {name:<22}{:>14}{mount}", value(&view.since_mkfs))
+        writeln!(out, "    {name:<22}{}", cells(&|(_, cleaned)| value(cleaned)))
     };
     line("written by users", &|c| c.user_bytes.map_or_else(|| "-".to_owned(), |n| Bytes(n).to_string()))?;
     line("new data and metadata", &|c| Bytes(c.new_bytes).to_string())?;
@@ -45,16 +54,43 @@ fn cleaned(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     line("rewritten in order", &|c| Bytes(c.coalesced_bytes).to_string())
 }
 
+/// Why the cleaner took its victims, and how full they were.
+fn victims(out: &mut dyn Write, reasons: &[ReasonView]) -> io::Result<()> {
+    if reasons.iter().all(|reason| reason.segments == 0) {
+        return writeln!(out, "  victims     none since mount");
+    }
+    let [live, share] = ["live", "mean share"];
+    writeln!(out, "  {:<24}{:>14}{live:>14}{share:>14}", "victims since mount", "segments")?;
+    reasons.iter().filter(|reason| reason.segments > 0).try_for_each(|row| {
+        let words = match row.reason.as_str() {
+            "policy" => "the policy's choice",
+            "idle" => "the same in idle time",
+            "emptiest" => "the emptiest",
+            "leaving" => "at the leaving end",
+            "asked" => "asked for from outside",
+            other => other,
+        };
+        let (segments, live) = (Count(row.segments).to_string(), Bytes(row.live_bytes).to_string());
+        writeln!(out, "    {words:<22}{segments:>14}{live:>14}{:>14}", percent(row.utilisation))
+    })
+}
+
 fn stalled(out: &mut dyn Write, stalls: &StallsView) -> io::Result<()> {
-    let [total, longest] = [stalls.total_ms, stalls.longest_ms].map(|ms| Duration::from_secs_f64(ms / 1e3));
+    let time = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+    let [total, longest] = [stalls.total_ms, stalls.longest_ms].map(time);
     match stalls.count {
         0 => writeln!(out, "  stalls      none since mount"),
         1 => writeln!(out, "  stalls      1 operation waited for room since mount: {total:.1?}"),
-        n => writeln!(
-            out,
-            "  stalls      {} operations waited for room since mount: {total:.1?} in all, {longest:.1?} at longest",
-            Count(n)
-        ),
+        n => {
+            writeln!(
+                out,
+                "  stalls      {} operations waited for room since mount: {total:.1?} in all",
+                Count(n)
+            )?;
+            let [p50, p99] = [stalls.p50_ms, stalls.p99_ms]
+                .map(|ms| ms.map_or_else(|| "-".to_owned(), |ms| format!("{:.1?}", time(ms))));
+            writeln!(out, "              p50 {p50}, p99 {p99}, longest {longest:.1?}")
+        }
     }
 }
 

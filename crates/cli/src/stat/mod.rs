@@ -48,7 +48,8 @@ less left than the image can grow by, stat and df say so.
 
 Cost per new byte: what was written to the log and read by the cleaner so far, for each byte that was
 not moved. Cost per user byte: the same for each byte that users wrote; the metadata that commits and the
-cleaner write counts as cost there.
+cleaner write counts as cost there. Three columns: since mkfs, since the mount, and the last minute, which is shorter after
+a mount and longer after a rest.
 
 durable: a power cut would lose no change older than the time shown; 'unwritten' is what the log or the device has
 yet to take. Programs that need more call fsync; firn sync makes everything durable.

@@ -169,9 +169,9 @@ impl Inspect for Lfs {
     fn log_view(volume: &Volume<Self>) -> Result<Option<LogView>, FsError> {
         let stalls = volume.stalls();
         let mut view = volume.run_quietly(|vfs, now| Ok(head(vfs.store(), now)))?;
-        let (mut room, reserve_bytes, cleaning) = volume.run_quietly(|vfs, _| {
+        let (mut room, reserve_bytes, cleaning) = volume.run_quietly(|vfs, now| {
             let lfs = vfs.store();
-            Ok((RoomView::new(lfs), lfs.reserve_bytes(), CleaningView::of(lfs, stalls)))
+            Ok((RoomView::new(lfs), lfs.reserve_bytes(), CleaningView::of(lfs, stalls, now)))
         })?;
         let segment_bytes = u64::from(view.segment_bytes);
         let mut seen = 0;

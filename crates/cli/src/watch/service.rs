@@ -8,7 +8,7 @@
 use firnfs::FsError;
 use firnfs::clean::{Candidate, Policy};
 use firnfs::lfs::watch::{SegmentState, WatchedSegment};
-use firnfs::lfs::{Lfs, LogKind, WhyTaken};
+use firnfs::lfs::{Lfs, LogKind};
 use firnfs_format::TimeNs;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
 use firnfs_volume::Volume;
@@ -108,7 +108,13 @@ impl Service {
             segments_in_use: look.segments_in_use,
             live_bytes: look.live_bytes,
             utilisation: look.utilisation,
-            stalls: Stalls { count: stalls.count, total_ns: stalls.total_ns, longest_ns: stalls.longest_ns },
+            stalls: Stalls {
+                count: stalls.count,
+                total_ns: stalls.total_ns,
+                longest_ns: stalls.longest_ns,
+                p50_ns: stalls.p50_ns,
+                p99_ns: stalls.p99_ns,
+            },
             map: look.tracker.since(request.revision, seconds(now)),
             would: would.collect(),
             ..tick
@@ -180,14 +186,10 @@ fn of_store(lfs: &Lfs, taken: u64, now: TimeNs) -> Tick {
     let content_bytes = counters.log_kind_bytes(LogKind::File);
     let victims: Vec<Victim> = lfs
         .taken_since(taken)
-        .map(|taken| {
-            let why = match taken.why {
-                WhyTaken::Policy => "policy",
-                WhyTaken::Idle => "idle",
-                WhyTaken::Emptiest => "emptiest",
-                WhyTaken::Leaving => "leaving",
-            };
-            Victim { serial: taken.serial, why: why.to_owned(), ..victim(&taken.candidate, taken.at) }
+        .map(|taken| Victim {
+            serial: taken.serial,
+            why: taken.why.name().to_owned(),
+            ..victim(&taken.candidate, taken.at)
         })
         .collect();
     let damage = lfs.quarantined().map(|(thing, why)| format!("{thing} is quarantined: {why}"));

@@ -146,7 +146,7 @@ struct VictimView {
     live_bytes: u64,
     /// Time since it was written, in milliseconds; in a simulation, in blocks written.
     age_ms: u64,
-    /// Why it was chosen: `policy`, `idle`, `emptiest` or `leaving`.
+    /// Why it was chosen: `policy`, `idle`, `emptiest`, `leaving` or `asked`.
     reason: String,
 }
 
@@ -165,8 +165,6 @@ impl WatchView {
         let tick = state.last.as_ref()?;
         let Marks { ready, waiting, reserve, low, high, idle_target } = tick.marks;
         let Counters { user_bytes, log_bytes, metadata_bytes, moved_bytes, read_bytes, .. } = tick.counters;
-        let Stalls { count, total_ns, longest_ns } = tick.stalls;
-        let millis = |ns: u64| ns as f64 / 1e6;
         let victims = tick.victims.iter().map(Into::into).collect();
         Some(Self {
             name: tick.volume.name.clone(),
@@ -199,7 +197,7 @@ impl WatchView {
             segments_emptied: tick.counters.cleaned,
             segments_emptied_on_demand: tick.counters.cleaned_on_demand,
             segments_found_empty: tick.counters.emptied,
-            stalls: StallsView { count, total_ms: millis(total_ns), longest_ms: millis(longest_ns) },
+            stalls: stalls(tick.stalls),
             by_request: tick.requests.iter().map(request).collect(),
             rates: state.rates().into(),
             latency: state.latency.iter().map(Into::into).collect(),
@@ -209,6 +207,11 @@ impl WatchView {
             would_take: tick.would.iter().map(Into::into).collect(),
         })
     }
+}
+
+fn stalls(of: Stalls) -> StallsView {
+    let Stalls { count, total_ns, longest_ns, p50_ns, p99_ns } = of;
+    firnfs_volume::Stalls { count, total_ns, longest_ns, p50_ns, p99_ns }.into()
 }
 
 fn request(of: &Requests) -> RequestView {

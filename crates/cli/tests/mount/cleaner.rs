@@ -121,6 +121,7 @@ fn on_a_nearly_full_volume_no_goal_rewrites_the_log_without_end() {
     // Segments that this cleaner emptied did not die by themselves: otherwise more than a segment would be live in each.
     let counted = firn_json(&["stat", mnt, "--cleaning", "--json"])["since_mount"].clone();
     assert!(counted["utilisation"].as_f64().unwrap() <= 1.0, "{counted}");
+    assert_victims_are_told(mnt);
     let parts = ["segments_empty", "segments_background", "segments_on_demand"];
     let sum: u64 = parts.iter().map(|part| counted[part].as_u64().unwrap()).sum();
     assert_eq!(counted["segments_cleaned"], sum, "{counted}");
@@ -302,4 +303,27 @@ fn firn_clean_puts_scattered_files_in_order() {
     let refused = firn(&["clean", "/proc", "--coalesce"]);
     let words = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && words.contains("not on a firnfs mount"), "{words}");
+}
+
+/// The victims by reason are those that were cleaned, nearly all of them because this test asked for it; and the last minute has
+/// everything since the mount, if the mount is younger than that.
+fn assert_victims_are_told(mnt: &str) {
+    let told: Value = firn_json(&["stat", mnt, "--cleaning", "--json"]);
+    let (mount, reasons) = (&told["since_mount"], told["victims_by_reason"].as_array().unwrap());
+    let sum = |word: &str| reasons.iter().map(|reason| reason[word].as_u64().unwrap()).sum::<u64>();
+    let number = |word: &str| mount[word].as_u64().unwrap();
+    assert_eq!(sum("segments"), number("segments_background") + number("segments_on_demand"), "{told}");
+    let (live_bytes, moved_bytes) = (sum("live_bytes"), number("moved_bytes"));
+    assert!(moved_bytes > 0 && live_bytes >= moved_bytes, "victims lose blocks while they wait: {told}");
+    let asked = reasons.iter().find(|reason| reason["reason"] == "asked").unwrap();
+    assert!(asked["segments"].as_u64().unwrap() > 0, "{told}");
+    let recent = &told["recent"];
+    if recent["window_ms"].as_u64().unwrap() < 60_000 {
+        assert_eq!(recent["cleaned"]["segments_cleaned"], mount["segments_cleaned"], "{told}");
+    }
+    let text = String::from_utf8(firn(&["stat", mnt, "--cleaning"]).stdout).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    for words in ["victims since mount", "asked for from outside", "since mkfs   since mount      last "] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }

@@ -36,11 +36,12 @@ pub use base::counters::Counters;
 pub use base::damage::Thing;
 pub use base::geometry::Geometry;
 pub use base::kinds::{KindBytes, LIVE_SLOT, LogKind};
+pub use base::recent::Lately;
 pub use base::scan;
 pub use base::segment_map::{DeviceNo, Place, SegmentMap};
 use base::standing::Standing;
-use firnfs_format::InodeNo;
 use firnfs_format::superblock::Superblock;
+use firnfs_format::{InodeNo, TimeNs};
 pub(crate) use map::admit::{INODE_NUMBERS, block as admit_block};
 use map::files::{Files, Recharge};
 use map::shelf::Shelf;
@@ -63,7 +64,7 @@ pub use upkeep::discard::Trimmed;
 pub use upkeep::port;
 pub use upkeep::shrink::{ShrinkPhase, Shrunk};
 pub use upkeep::snapshot::Snapshot;
-pub use upkeep::taken::{Taken, WhyTaken};
+pub use upkeep::taken::{Taken, TakenSum, WhyTaken};
 use write::LogWriter;
 use write::due::Due;
 pub use write::log::{LogEnd, META_LOG};
@@ -144,6 +145,12 @@ impl Lfs {
     #[must_use]
     pub fn counters_since_mount(&self) -> Counters {
         self.accounts.since_mount()
+    }
+
+    /// Counts of the last minute; `None` before the first background step.
+    #[must_use]
+    pub fn counters_lately(&self, now: TimeNs) -> Option<Lately> {
+        self.accounts.lately(now)
     }
 
     /// Turns an inode dirty; `names`: every commit has to write it.

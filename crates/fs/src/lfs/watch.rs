@@ -3,7 +3,7 @@
 //!
 //! Reading it changes nothing but caches. Caller: the daemon's `watch` operation.
 
-use super::{Lfs, Taken};
+use super::{Lfs, Taken, TakenSum, WhyTaken};
 use crate::clean::{Candidate, Terms};
 use crate::error::Outcome;
 use crate::lfs::base::damage::Thing;
@@ -119,6 +119,12 @@ impl Lfs {
     /// Victims after a serial number, oldest first; 0 for all that are still known.
     pub fn taken_since(&self, serial: u64) -> impl Iterator<Item = &Taken> {
         self.upkeep.cleaning.taken.since(serial)
+    }
+
+    /// The victims taken for one reason since the volume was opened.
+    #[must_use]
+    pub fn taken_for(&self, why: WhyTaken) -> TakenSum {
+        self.upkeep.cleaning.taken.sum(why)
     }
 
     /// How many victims were taken since the volume was opened.

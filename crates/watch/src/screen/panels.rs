@@ -77,7 +77,11 @@ fn latency(canvas: &mut Canvas<'_>, part: Rect, state: &State, kinds: u16) {
     let longest = Millis(stalls.longest_ns as f64 / 1e6);
     let (text, style) = match (rates.stalls, stalls.count) {
         (0, 0) => ("no waits for room".to_owned(), theme.faint()),
-        (0, all) => (format!("{all} waits for room, most {longest}"), theme.faint()),
+        (0, all) => {
+            let p99 =
+                stalls.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", Millis(ns as f64 / 1e6)));
+            (format!("{all} waits{p99}, most {longest}"), theme.faint())
+        }
         (now, _) => {
             let mean = Millis(rates.stall_ms.unwrap_or(0.0));
             (format!("WAITS for room {now}, mean {mean}"), theme.bad())

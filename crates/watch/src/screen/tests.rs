@@ -40,7 +40,13 @@ fn busy() -> State {
             segments_in_use: utilisation.iter().sum(),
             taken: 2 * n,
             victims: vec![victim(2 * n, n + 30, 200_000), victim(2 * n + 1, n + 100, 900_000)],
-            stalls: Stalls { count: n / 30, total_ns: n / 30 * 12_000_000, longest_ns: 12_000_000 },
+            stalls: Stalls {
+                count: n / 30,
+                total_ns: n / 30 * 12_000_000,
+                longest_ns: 12_000_000,
+                p50_ns: Some(10_000_000),
+                p99_ns: Some(12_000_000),
+            },
             would: vec![Would {
                 policy: "greedy".to_owned(),
                 victims: (0..16).map(|n| victim(0, 5 * n + 1, 100_000 * n as u32)).collect(),

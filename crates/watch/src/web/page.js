@@ -244,7 +244,8 @@
     const rows = [["request", "a second", "mean ms"],
       ...frame.latency.slice(0, 8).map((kind) => [kind.name, kind.rate.toFixed(0), kind.mean_ms.toFixed(3)]),
       ["waits for room", String(frame.rates.stalls), orDash(frame.rates.stall_ms, 1)],
-      ["all waits", String(stalls.count), "longest " + (stalls.longest_ns / 1e6).toFixed(1)]];
+      ["all waits", String(stalls.count), "longest " + (stalls.longest_ns / 1e6).toFixed(1)
+        + (stalls.p99_ns ? ", p50 " + (stalls.p50_ns / 1e6).toFixed(1) + ", p99 " + (stalls.p99_ns / 1e6).toFixed(1) : "")]];
     byId("latency").replaceChildren(...rows.map((row, n) => {
       const line = document.createElement("tr");
       line.append(...row.map((text) => {

@@ -1,9 +1,11 @@
-//! Accounts: the live bytes of the volume, and what was counted since mkfs.
+//! Accounts: the live bytes of the volume, and what was counted since mkfs, since the volume was opened, and lately.
 //!
 //! Invariant: `live_bytes` is the sum of all segments' live bytes plus what dirty blocks and records were charged less what they
 //! replace, at every moment between operations. If more bytes die than there are, an account on the device was wrong.
 
 use super::counters::Counters;
+use super::recent::{Lately, Recent};
+use firnfs_format::TimeNs;
 
 /// An account has fewer bytes than are to be taken from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,12 +21,13 @@ pub(in crate::lfs) struct Accounts {
     pub counters: Counters,
     /// The same when the volume was opened.
     at_mount: Counters,
+    recent: Recent,
 }
 
 impl Accounts {
     /// As a checkpoint states them.
     pub fn new(live_bytes: u64, counters: Counters) -> Self {
-        Self { live_bytes, counters, at_mount: counters }
+        Self { live_bytes, counters, at_mount: counters, recent: Recent::default() }
     }
 
     /// Live bytes of the volume, dirty data included.
@@ -58,6 +61,16 @@ impl Accounts {
     /// Counts since the volume was opened.
     pub fn since_mount(&self) -> Counters {
         self.counters.since(&self.at_mount)
+    }
+
+    /// Remembers the counts of now, for [`Accounts::lately`].
+    pub fn note_time(&mut self, now: TimeNs) {
+        self.recent.note(now, &self.counters);
+    }
+
+    /// Counts of the last minute; `None` before the first background step.
+    pub fn lately(&self, now: TimeNs) -> Option<Lately> {
+        self.recent.lately(now, &self.counters)
     }
 }
 

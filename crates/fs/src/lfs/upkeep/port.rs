@@ -14,6 +14,7 @@
 //!
 //! Callers: the driver, for the daemon's control socket. One [`Lfs::markv`] at a time.
 
+use crate::clean::Candidate;
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::fetch::Fetch;
 use crate::lfs::Lfs;
@@ -21,6 +22,7 @@ use crate::lfs::base::damage::Thing;
 use crate::lfs::base::scan::{partials, stored_bytes};
 use crate::lfs::room::space::usable_bytes;
 use crate::lfs::upkeep::clean::{checked, victims_at_once};
+use crate::lfs::upkeep::taken::WhyTaken;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
 use crate::store::Scope;
@@ -315,7 +317,8 @@ impl Lfs {
                 continue;
             }
             self.learn_of(now, segment);
-            let mut empties = self.live_bytes_of(segment) == Some(bytes);
+            let victim = self.facts_of(segment).filter(|facts| u64::from(facts.live_bytes) == bytes);
+            let mut empties = victim.is_some();
             for (fate, entry) in marked.fates.iter_mut().zip(judged) {
                 let Some(entry) = entry.as_ref().ok().filter(|e| self.geo.segment_of(e.ptr.addr) == segment)
                 else {
@@ -329,14 +332,15 @@ impl Lfs {
                 marked.moved_bytes += if is_moved { u64::from(entry.ptr.stored_bytes()) } else { 0 };
             }
             moved.push(segment);
-            emptied.extend(empties.then_some(segment));
+            emptied.extend(victim.filter(|_| empties));
         }
         self.accounts.counters.cleaner_moved_bytes += marked.moved_bytes;
         self.accounts.counters.cleaner_read_bytes +=
             segments.len() as u64 * u64::from(self.geo.segment_bytes);
         // Counted once, here: the checkpoint that finds them empty must not count them as died by themselves.
         self.accounts.counters.segments_cleaned += emptied.len() as u64;
-        self.upkeep.cleaning.cleaned.extend(emptied);
+        self.upkeep.cleaning.cleaned.extend(emptied.iter().map(|victim| victim.segment));
+        emptied.iter().for_each(|victim| self.upkeep.cleaning.taken.add(*victim, now, WhyTaken::Asked));
         if !moved.is_empty() {
             self.commit_moved(now);
         }
@@ -353,7 +357,13 @@ impl Lfs {
 
     /// Live bytes of a segment; `None` if its entry is not in memory.
     fn live_bytes_of(&mut self, segment: SegmentId) -> Option<u64> {
-        self.tables.usage.get(&mut self.shelf, segment).ok().map(|usage| u64::from(usage.live_bytes))
+        self.facts_of(segment).map(|facts| u64::from(facts.live_bytes))
+    }
+
+    fn facts_of(&mut self, segment: SegmentId) -> Option<Candidate> {
+        let usage = self.tables.usage.get(&mut self.shelf, segment).ok()?;
+        let UsageEntry { live_bytes, written, youngest, log, .. } = usage;
+        Some(Candidate { segment, live_bytes, written, youngest, log })
     }
 
     fn commit_moved(&mut self, now: TimeNs) {

@@ -66,6 +66,7 @@ impl Lfs {
     /// `Need`, `Room`.
     pub(in crate::lfs) fn background_step(&mut self, now: TimeNs, pressed: bool) -> Outcome<Step> {
         self.settle_clock(now);
+        self.accounts.note_time(now);
         self.upkeep.cleaning.is_on_demand = pressed || self.idle_in_ms(now) > 0;
         self.settle_marks();
         let mut sleep_ms = LOOK_AGAIN_MS;

@@ -1,7 +1,7 @@
 //! The last victims of the cleaner, so that a display can show each as it is taken, however seldom it looks.
 //!
-//! Invariants: serial numbers rise by one from 1; at most [`KEPT`] victims are kept, the newest. Nothing is written to the
-//! device. Callers: `clean` adds, [`crate::lfs::watch`] reads.
+//! Invariants: serial numbers rise by one from 1; at most [`KEPT`] victims are kept, the newest; all are in the sums. Nothing is
+//! written to the device. Callers: `clean` and `port` add, [`crate::lfs::watch`] reads.
 
 use crate::clean::Candidate;
 use firnfs_format::TimeNs;
@@ -21,6 +21,34 @@ pub enum WhyTaken {
     Emptiest,
     /// It lies at the end of a volume that is to become smaller.
     Leaving,
+    /// A cleaner outside the file system chose it.
+    Asked,
+}
+
+impl WhyTaken {
+    /// All reasons, in the order of their declaration.
+    pub const ALL: [Self; 5] = [Self::Policy, Self::Idle, Self::Emptiest, Self::Leaving, Self::Asked];
+
+    /// One word for it, for machines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Idle => "idle",
+            Self::Emptiest => "emptiest",
+            Self::Leaving => "leaving",
+            Self::Asked => "asked",
+        }
+    }
+}
+
+/// All victims of one reason since the volume was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TakenSum {
+    /// How many.
+    pub segments: u64,
+    /// The live bytes for which they were chosen: what had to be moved.
+    pub live_bytes: u64,
 }
 
 /// A segment that a pass has emptied.
@@ -40,6 +68,7 @@ pub struct Taken {
 #[derive(Default)]
 pub(in crate::lfs) struct TakenVictims {
     last_serial: u64,
+    sums: [TakenSum; WhyTaken::ALL.len()],
     kept: VecDeque<Taken>,
 }
 
@@ -47,6 +76,9 @@ impl TakenVictims {
     /// Adds a victim.
     pub fn add(&mut self, candidate: Candidate, at: TimeNs, why: WhyTaken) {
         self.last_serial += 1;
+        let sum = &mut self.sums[why as usize];
+        sum.segments += 1;
+        sum.live_bytes += u64::from(candidate.live_bytes);
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
@@ -56,6 +88,11 @@ impl TakenVictims {
     /// Victims after that serial number, oldest first. If some of them are forgotten, the first serial number shows it.
     pub fn since(&self, serial: u64) -> impl Iterator<Item = &Taken> {
         self.kept.iter().filter(move |taken| taken.serial > serial)
+    }
+
+    /// The victims of one reason.
+    pub fn sum(&self, why: WhyTaken) -> TakenSum {
+        self.sums[why as usize]
     }
 
     /// Victims so far.
@@ -76,8 +113,11 @@ mod tests {
         for n in 1..=total {
             let (written, youngest) = (TimeNs(0), TimeNs(0));
             let candidate = Candidate { segment: SegmentId(n), live_bytes: 1, written, youngest, log: 0 };
-            taken.add(candidate, TimeNs(n as i64), WhyTaken::Policy);
+            let why = if n <= 3 { WhyTaken::Idle } else { WhyTaken::Policy };
+            taken.add(candidate, TimeNs(n as i64), why);
         }
+        let sums = WhyTaken::ALL.map(|why| (taken.sum(why).segments, taken.sum(why).live_bytes));
+        assert_eq!(sums, [(total - 3, total - 3), (3, 3), (0, 0), (0, 0), (0, 0)], "forgotten victims count");
         assert_eq!(taken.last_serial(), total);
         let all: Vec<u64> = taken.since(0).map(|t| t.serial).collect();
         assert_eq!((all.len(), all[0], all[KEPT - 1]), (KEPT, 11, total));

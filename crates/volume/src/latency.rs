@@ -1,7 +1,7 @@
 //! A histogram of durations in fixed memory: four buckets for each doubling, from 1 us to 137 s.
 //!
 //! A quantile is the upper end of its bucket, so it is never too small and at most a quarter too large. Recording is one relaxed
-//! addition; [`crate::counters`] keeps one histogram for each kind of request.
+//! addition. The waits for room have one histogram ([`crate::Stalls`]), and so does each kind of request of an adapter.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
