@@ -1,10 +1,12 @@
-//! The superblock: the parameters that mkfs fixes for ever. Immutable and replicated (three copies).
+//! The superblock: the parameters that mkfs fixes for ever, the label, and a bound of the size. Replicated (three copies).
 
 use crate::error::{DecodeError, ensure};
 use crate::layout::layout;
 use zerocopy::byteorder::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// Longest label, in bytes.
+pub const LABEL_MAX_BYTES: usize = 64;
 /// Bytes that one copy takes on the device.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 /// First bytes of a superblock.
@@ -37,7 +39,7 @@ layout! {
         crc: U32,
         /// Volume uuid
         uuid: [u8; 16],
-        /// Label, UTF-8, padded with zeros
+        /// Label, UTF-8, padded with zeros; it may change, and then the first copy is written last
         label: [u8; 64],
         /// Time of mkfs, ns since 1970
         created_ns: I64,
@@ -105,8 +107,8 @@ impl Superblock {
     /// The 4096 bytes on disk.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut label = [0; 64];
-        let label_len = self.label.len().min(64);
+        let mut label = [0; LABEL_MAX_BYTES];
+        let label_len = self.label.len().min(LABEL_MAX_BYTES);
         label[..label_len].copy_from_slice(&self.label.as_bytes()[..label_len]);
         let mut raw = SuperblockRaw {
             magic: SUPERBLOCK_MAGIC,

@@ -1,5 +1,5 @@
-//! Growing a volume in use: the device, the copies of the superblock, and the checkpoints that state the new size, in the order
-//! that `firnfs::lfs` asks for (its module `write::growth` says why).
+//! What a volume in use writes into its superblock: growing it (the device, the copies of the superblock, and the checkpoints that
+//! state the new size, in the order that `firnfs::lfs` asks for; its module `write::growth` says why), and its label.
 
 use crate::trim::checkpoint_and_wait;
 use firnfs::FsError;
@@ -40,16 +40,29 @@ pub(crate) fn grow(volume: &Volume<Lfs>, size_bytes: u64) -> Result<SizeChange, 
 /// See [`LogVolume::begin_growing`](crate::LogVolume::begin_growing).
 pub(crate) fn begin(volume: &Volume<Lfs>, size_bytes: u64) -> Result<(), FsError> {
     let device = volume.device().ok_or(FsError::Invalid("a volume in memory has the size of its mount"))?;
-    let copies = volume.run_quietly(|vfs, _| match vfs.frozen() {
-        Frozen::No => Ok(vfs.store().superblock_copies_for(size_bytes)?),
+    volume.run_quietly(|vfs, _| match vfs.frozen() {
+        Frozen::No => Ok(()),
         _ => Err(FsError::Invalid("the volume is frozen; thaw it first").into()),
     })?;
     // A copy of the device that begins now would have some of the superblocks.
-    let _no_freeze = volume.write_directly();
+    let _alone = volume.write_directly();
+    let copies = volume.run_quietly(|vfs, _| Ok(vfs.store().superblock_copies_for(size_bytes)?))?;
     device.fence().map_err(failed)?;
     device.grow(size_bytes).map_err(failed)?;
     write_copies(device, copies)?;
     volume.run_quietly(|vfs, _| Ok(vfs.store_mut().grow(size_bytes)?))
+}
+
+/// See [`LogVolume::relabel`](crate::LogVolume::relabel).
+pub(crate) fn relabel(volume: &Volume<Lfs>, label: &str) -> Result<(), FsError> {
+    let device = volume.device().ok_or(FsError::Invalid("a volume in memory has no label"))?;
+    let _alone = volume.write_directly();
+    let copies = volume.run_quietly(|vfs, _| Ok(vfs.store().superblock_copies_labelled(label)?))?;
+    write_copies(device, copies)?;
+    volume.run_quietly(|vfs, _| {
+        vfs.store_mut().label_written(label.to_owned());
+        Ok(())
+    })
 }
 
 /// Size in bytes, and segments.

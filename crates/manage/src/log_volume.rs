@@ -98,6 +98,13 @@ pub trait LogVolume {
     /// `NoSpace` as a checkpoint.
     fn grow(&self, size_bytes: u64) -> Result<SizeChange, FsError>;
 
+    /// Gives the volume another label, durably. After a crash before it returns, the volume has the old label or the new one. Waits
+    /// while the volume is frozen, or its size changes.
+    ///
+    /// # Errors
+    /// `Invalid` if it is longer than 64 bytes; `Io`, `ReadOnly`.
+    fn relabel(&self, label: &str) -> Result<(), FsError>;
+
     /// Makes the volume smaller while others use it, and its device, if that is an image file. Calls `go_on` between two steps; if it
     /// returns false, or after an error, the volume has its old size. From the beginning on users have only the room that the volume
     /// will have. With the volume's present size it completes what a crash left to do: the superblock and the device.
@@ -156,6 +163,9 @@ impl LogVolume for Volume<Lfs> {
     }
     fn grow(&self, size_bytes: u64) -> Result<SizeChange, FsError> {
         grow::grow(self, size_bytes)
+    }
+    fn relabel(&self, label: &str) -> Result<(), FsError> {
+        grow::relabel(self, label)
     }
     fn shrink(&self, size_bytes: u64, go_on: &mut dyn FnMut(Shrunk) -> bool) -> Result<ShrinkEnd, FsError> {
         shrink::shrink(self, size_bytes, go_on)

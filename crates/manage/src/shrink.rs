@@ -94,7 +94,7 @@ pub(crate) fn part(volume: &Volume<Lfs>) -> Result<Shrunk, FsError> {
 /// See [`LogVolume::leave_end`](crate::LogVolume::leave_end).
 pub(crate) fn leave_end(volume: &Volume<Lfs>) -> Result<(), FsError> {
     let Some(device) = volume.device() else { return Ok(()) };
-    let _no_freeze = volume.write_directly();
+    let _alone = volume.write_directly();
     let (size_bytes, _) = size_of(volume)?;
     let copies = volume.run_quietly(|vfs, _| {
         let store = vfs.store();

@@ -215,3 +215,69 @@ fn an_image_file_grows_by_a_hole() {
     assert_content(&mount(&device, Options::default()).0, &files);
     assert_clean(&device);
 }
+
+fn labels(device: &dyn Device, size_bytes: u64) -> [String; 3] {
+    Superblock::places(size_bytes).map(|at_bytes| {
+        let copy = Superblock::decode(&device.read(at_bytes, 4096).unwrap()).unwrap();
+        assert_eq!(copy.size_bytes, size_bytes, "the copy at {at_bytes}");
+        copy.label
+    })
+}
+
+fn label(volume: &Volume<Lfs>) -> String {
+    volume.run(|vfs, _| Ok(vfs.store().superblock().label.clone())).unwrap()
+}
+
+#[test]
+fn a_new_label_is_durable_when_it_is_told_and_an_impossible_one_changes_nothing() {
+    let device = growing_device(24 * MIB);
+    let (volume, _) = mount(&device, Options::default());
+    volume.relabel("größer").unwrap();
+    assert_eq!(labels(&*copy_of(&device), 24 * MIB), ["größer"; 3], "a power cut would not lose it");
+    for wrong in ["a\0b".to_owned(), "x".repeat(65)] {
+        assert!(matches!(volume.relabel(&wrong), Err(FsError::Invalid(_))), "{wrong:?}");
+    }
+    assert_eq!(label(&volume), "größer");
+    volume.relabel("").unwrap();
+    assert_eq!(labels(&*device, 24 * MIB), [""; 3]);
+    volume.close().unwrap();
+    assert!(matches!(volume.relabel("closed"), Err(FsError::ReadOnly(_))));
+    assert_clean(&device);
+}
+
+#[test]
+fn after_a_power_cut_between_its_copies_a_label_is_the_old_or_the_new_one() {
+    let device = growing_device(24 * MIB);
+    let (volume, _) = mount(&device, Options::default());
+    let files = fill(&volume, 0);
+    volume.sync(Scope::All).unwrap();
+    let copies = volume.run(|vfs, _| Ok(vfs.store().superblock_copies_labelled("new")?)).unwrap();
+    let mut seen = Vec::new();
+    for written in 0..=copies.len() {
+        let copy = copy_of(&device);
+        for (at_bytes, bytes) in &copies[..written] {
+            copy.write(*at_bytes, Arc::new(AlignedBuf::copy_of(bytes))).unwrap();
+        }
+        let (volume, _) = mount(&copy, Options::default());
+        assert_content(&volume, &files);
+        seen.push(label(&volume));
+        volume.close().unwrap();
+        assert_clean(&copy);
+    }
+    assert_eq!(seen, ["test", "test", "test", "new"], "the first copy counts, and is written last");
+}
+
+#[test]
+fn a_label_and_a_size_that_change_at_the_same_time_are_both_right_in_every_copy() {
+    let device = growing_device(24 * MIB);
+    let volume = Arc::new(mount(&device, Options::default()).0);
+    let other = Arc::clone(&volume);
+    let relabelling =
+        std::thread::spawn(move || (0..200).for_each(|n| other.relabel(&format!("label {n}")).unwrap()));
+    let sizes = (1..=20).map(|round| (24 + round) * MIB);
+    sizes.clone().for_each(|size_bytes| _ = volume.grow(size_bytes).unwrap());
+    relabelling.join().unwrap();
+    assert_eq!(labels(&*device, 44 * MIB), ["label 199"; 3]);
+    volume.close().unwrap();
+    assert_clean(&device);
+}

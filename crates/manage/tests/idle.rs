@@ -132,3 +132,32 @@ fn a_request_of_a_user_ends_a_pass_before_it_moves_anything() {
     let sleep_ms = idle.volume.background().unwrap();
     assert_eq!((sleep_ms, idle.counters().segments_cleaned), (1_999, before.segments_cleaned));
 }
+
+#[test]
+fn idle_work_keeps_to_its_rate_and_does_as_much_in_the_end() {
+    let [free, held] = [None, Some(1 << 20)].map(|idle_bytes_per_s| {
+        let idle = Idle::new(Options { idle_bytes_per_s, ..cleaning_alone() });
+        idle.use_it();
+        // Cleaning on demand has no rate: it ends before the volume is idle.
+        idle.pass(1_999);
+        let before = idle.counters();
+        let begun_ms = idle.clock.now_ns() / 1_000_000;
+        let mut slowest = 0;
+        let mut calls = 0;
+        // The largest pass alone takes longer than a second at that rate: its time is paid after it.
+        for _ in 0..600 {
+            calls += idle.pass(1000);
+            let spent = idle.counters();
+            let bytes = spent.cleaner_read_bytes + spent.cleaner_moved_bytes
+                - before.cleaner_read_bytes
+                - before.cleaner_moved_bytes;
+            let passed_s = (idle.clock.now_ns() / 1_000_000 - begun_ms) as u64 / 1000;
+            slowest = slowest.max(bytes.saturating_sub(passed_s << 20));
+        }
+        assert!(calls < 2000, "{calls} calls in ten minutes");
+        (idle.counters().segments_cleaned - before.segments_cleaned, slowest)
+    });
+    assert!(free.0 > 10 && held.0 >= free.0, "{} segments without a rate, {} with one", free.0, held.0);
+    assert!(free.1 > 16 << 20, "without a rate it takes {} bytes more than that", free.1);
+    assert!(held.1 <= 8 << 20, "{} bytes ahead of its rate: more than one pass", held.1);
+}

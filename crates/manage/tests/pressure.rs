@@ -26,6 +26,7 @@ const TINY_CACHE: Options = Options {
     cleaning_policy: Policy::CostBenefit,
     placement: None,
     coalesce_age_ms: None,
+    idle_bytes_per_s: None,
     medium: firnfs::clean::Medium::HEAD,
 };
 

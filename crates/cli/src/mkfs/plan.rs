@@ -6,12 +6,10 @@ use crate::failure::{Done, Exit, Failure};
 use crate::sizes::Bytes;
 use crate::target;
 use firnfs_device::{FileDevice, FileOptions, OpenError};
+use firnfs_format::superblock::LABEL_MAX_BYTES;
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// Longest label in bytes.
-const LABEL_MAX_BYTES: usize = 64;
 
 /// Where the volume goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

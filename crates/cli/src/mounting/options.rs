@@ -25,6 +25,8 @@ const DEFAULT_CHECKPOINT_BYTES: u64 = 256 << 20;
 /// take too long.
 const CHECKPOINT_BYTES_MIN: u64 = 1 << 20;
 const CHECKPOINT_BYTES_MAX: u64 = 1 << 40;
+/// Rates of idle work, in bytes a second.
+const IDLE_RATES: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 40);
 /// Default of `--coalesce-after`, in milliseconds.
 const DEFAULT_COALESCE_AGE_MS: u64 = 60_000;
 /// Bound of `--coalesce-after`, in seconds: a year.
@@ -69,7 +71,7 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, rotational=auto|yes|no,
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, idle_rate=SIZE, rotational=auto|yes|no,
     /// transport=auto|uring|dev, writeback, discard (tell the device which segments are free), nodiscard, metrics=ADDRESS (serve OpenMetrics at
     /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
@@ -116,6 +118,10 @@ pub struct MountArgs {
     /// 60; -o nocoalesce: never]
     #[arg(long, value_name = "SECONDS")]
     coalesce_after: Option<f64>,
+    /// Bytes a second that cleaning and coalescing in idle time may read and write together [default: off, all that nobody
+    /// else uses]
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
+    idle_rate: Option<u64>,
     /// Whether the device has a moving head: yes, no, or auto (as the kernel reports for the device or for the one that holds
     /// the image; yes if it reports nothing). Without a head, the cleaner reads only the live blocks of sparse segments, and
     /// short runs of a file are not joined. Virtual disks often claim to have a head [default: auto]
@@ -177,6 +183,8 @@ pub struct MountPlan {
     pub placement: Option<PlacementName>,
     /// How long scattered files must be unchanged before they are put in order, in milliseconds; `None`: they never are.
     pub coalesce_age_ms: Option<u64>,
+    /// How much of the device work in idle time may use, in bytes a second; `None`: all that nobody else uses.
+    pub idle_bytes_per_s: Option<u64>,
     /// Whether the device has a moving head; `None`: as the kernel reports.
     pub rotational: Option<bool>,
     /// Free segments are discarded.
@@ -216,6 +224,7 @@ impl MountArgs {
             cleaning_policy: Policy::default(),
             placement: None,
             coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
+            idle_bytes_per_s: None,
             rotational: None,
             discard: false,
             record: self.record_plan()?,
@@ -249,6 +258,9 @@ impl MountArgs {
         plan.placement = self.placement.or(plan.placement);
         if let Some(seconds) = self.coalesce_after {
             plan.set_coalesce_age(seconds)?;
+        }
+        if let Some(rate) = self.idle_rate {
+            plan.set_idle_rate(rate)?;
         }
         if let Some(word) = &self.rotational {
             plan.set_rotational(word)?;
@@ -382,6 +394,14 @@ impl MountPlan {
                 self.coalesce_age_ms = None;
                 Ok(())
             }
+            ("idle_rate", "off") => {
+                self.idle_bytes_per_s = None;
+                Ok(())
+            }
+            ("idle_rate", size) => {
+                let rate = parse_size(size).map_err(|e| Failure::usage(format!("-o {word}: {e}")))?;
+                self.set_idle_rate(rate)
+            }
             ("rotational", word) => self.set_rotational(word),
             ("transport", word) => self.set_transport(word),
             ("metrics", address) => {
@@ -453,6 +473,14 @@ impl MountPlan {
             return Err(Failure::usage(format!("checkpoint bytes: {bytes} is not between 1M and 1T")));
         }
         self.checkpoint_bytes = bytes;
+        Ok(())
+    }
+
+    fn set_idle_rate(&mut self, rate: u64) -> Done {
+        if !IDLE_RATES.contains(&rate) {
+            return Err(Failure::usage(format!("idle rate: {rate} is not between 64K and 1T")));
+        }
+        self.idle_bytes_per_s = Some(rate);
         Ok(())
     }
 

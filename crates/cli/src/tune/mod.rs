@@ -10,6 +10,7 @@ use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde_json::json;
 use service::{ChangeView, SettingView, TUNE_OP, TuneView};
+use settings::Lasts;
 use std::path::PathBuf;
 
 /// Arguments of `firn tune`.
@@ -19,13 +20,16 @@ use std::path::PathBuf;
   firn tune /mnt cache=1G commit=1             1 GiB of memory, durable within a second
   firn tune /mnt cleaning_policy=greedy        clean as Sprite LFS did at first
   firn tune /mnt coalesce=off                  put no scattered files in order
+  firn tune /mnt idle_rate=20M                 clean more slowly while nobody works
+  firn tune /mnt label=backup                  another label, stored in the volume
 
 Settings and values are those of 'firn mount -o'. A change holds from now on until the unmount;
 name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Either all of the
 given settings change or none. Settings that only a mount or mkfs sets are refused by name, with the way to set them.
 
-Only the label is stored in the volume. At which number of clean segments cleaning starts and stops follows from the
-size of the volume.")]
+Only the label is stored in the volume; it survives a power cut once the command ends. At which number of clean
+segments cleaning starts and stops follows from the size of the volume and how full it is: clean_low, clean_high, and
+clean_idle while nobody works.")]
 pub struct TuneArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]
@@ -44,7 +48,7 @@ pub struct TuneArgs {
 /// The names of the settings that can change while a volume is mounted.
 pub fn live_settings() -> impl Iterator<Item = &'static str> {
     let live = settings::SETTINGS.iter().filter(|setting| setting.lasts == settings::Lasts::UntilUnmount);
-    live.map(|setting| setting.name)
+    live.map(|setting| setting.name).chain([service::LABEL])
 }
 
 /// Runs the command.
@@ -63,7 +67,10 @@ pub fn run(args: &TuneArgs, output: &mut Output) -> Done {
         }
         false if view.changed.is_empty() => writeln!(out, "nothing to change: it is so already"),
         false => view.changed.iter().try_for_each(|ChangeView { name, from, to }| {
-            writeln!(out, "{name}: {from} -> {to}, until the unmount")
+            let now = view.settings.iter().find(|setting| setting.name == *name);
+            let is_stored = now.is_some_and(|setting| setting.lasts == Lasts::InVolume);
+            let lasts = if is_stored { "stored in the volume" } else { "until the unmount" };
+            writeln!(out, "{name}: {from} -> {to}, {lasts}")
         }),
     })
 }

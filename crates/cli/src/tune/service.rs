@@ -6,9 +6,11 @@
 use super::settings::{Lasts, SETTINGS, Setting, setting_of};
 use crate::mounting::MountPlan;
 use crate::socket;
+use firnfs::FsError;
 use firnfs::lfs::{Lfs, Tuning};
 use firnfs::vfs::Vfs;
 use firnfs_fuse::control::{ErrorKind, OpError, Registry};
+use firnfs_manage::LogVolume;
 use firnfs_volume::Volume;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,10 @@ use std::sync::Weak;
 
 /// Sets what `words` say, and answers with a [`TuneView`].
 pub const TUNE_OP: &str = "tune";
+
+/// The setting that the volume keeps.
+pub(super) const LABEL: &str = "label";
+const LABEL_IS: &str = "label=";
 
 #[derive(Deserialize)]
 struct Request {
@@ -49,7 +55,7 @@ pub struct ChangeView {
 pub struct SettingView {
     /// Its name.
     pub name: String,
-    /// Its value; `-o` takes it in this form.
+    /// Its value; `-o` takes what a mount can set in this form.
     pub value: String,
     /// How long the value lasts.
     pub lasts: Lasts,
@@ -66,38 +72,68 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>, plan: &Mount
 }
 
 fn tune(volume: &Volume<Lfs>, plan: &mut MountPlan, words: &[String]) -> Result<TuneView, OpError> {
-    let wanted = resolve(plan, words)?;
-    let changed = changes(plan, &wanted);
-    if !changed.is_empty() {
+    let failed = |e: FsError| OpError::from(&e);
+    let (labels, words) = words.iter().partition::<Vec<_>, _>(|word| word.starts_with(LABEL_IS));
+    let wanted = resolve(plan, &words)?;
+    let mut changed = changes(plan, &wanted);
+    // Before anything else: it is the only change that the device can refuse.
+    for label in labels.iter().filter_map(|word| word.strip_prefix(LABEL_IS)) {
+        let from = label_of(volume).map_err(failed)?;
+        if from != label {
+            volume.relabel(label).map_err(|e| match e {
+                FsError::Invalid(why) => OpError::new(ErrorKind::InvalidArgument, why.to_owned()),
+                e => failed(e),
+            })?;
+            changed.push(ChangeView { name: LABEL.to_owned(), from, to: label.to_owned() });
+        }
+    }
+    if *plan != wanted {
         let tuning = wanted.tuning();
         let retune = |vfs: &mut Vfs<Lfs>| {
             vfs.store_mut().tune(&tuning);
             Ok(())
         };
-        volume.run_quietly(|vfs, _| retune(vfs)).map_err(|e| OpError::from(&e))?;
+        volume.run_quietly(|vfs, _| retune(vfs)).map_err(failed)?;
         // The background thread sleeps as long as the old intervals said.
         volume.wake();
-        for ChangeView { name, from, to } in &changed {
-            tracing::info!("{name} is {to} now; it was {from}");
-        }
         *plan = wanted;
     }
-    let label = volume
-        .run_quietly(|vfs, _| Ok(vfs.store().superblock().label.clone()))
-        .map_err(|e| OpError::from(&e))?;
+    for ChangeView { name, from, to } in &changed {
+        tracing::info!("{name} is {to:?} now; it was {from:?}");
+    }
     let mut settings: Vec<SettingView> = SETTINGS.iter().map(|setting| shown(setting, plan)).collect();
-    settings.push(SettingView { name: "label".to_owned(), value: label, lasts: Lasts::InVolume });
+    settings.extend(of_volume(volume).map_err(failed)?);
     Ok(TuneView { changed, settings })
 }
 
+/// What the mount does not set: the marks of the cleaner, and the label.
+fn of_volume(volume: &Volume<Lfs>) -> Result<Vec<SettingView>, FsError> {
+    let (marks, label) =
+        volume.run_quietly(|vfs, _| Ok((vfs.store().marks(), vfs.store().superblock().label.clone())))?;
+    let mark = |name: &str, segments: u64| SettingView {
+        name: name.to_owned(),
+        value: format!("{segments} segments"),
+        lasts: Lasts::FollowsSize,
+    };
+    Ok(vec![
+        mark("clean_low", marks.low),
+        mark("clean_high", marks.high),
+        mark("clean_idle", marks.idle_target),
+        SettingView { name: LABEL.to_owned(), value: label, lasts: Lasts::InVolume },
+    ])
+}
+
+fn label_of(volume: &Volume<Lfs>) -> Result<String, FsError> {
+    volume.run_quietly(|vfs, _| Ok(vfs.store().superblock().label.clone()))
+}
+
 /// The plan with the words applied, if all of them can change while the volume is mounted.
-fn resolve(plan: &MountPlan, words: &[String]) -> Result<MountPlan, OpError> {
+fn resolve(plan: &MountPlan, words: &[&String]) -> Result<MountPlan, OpError> {
     let refuse = |message: String| OpError::new(ErrorKind::InvalidArgument, message);
     let mut wanted = plan.clone();
     for word in words {
         let Some(setting) = setting_of(word) else {
             return Err(refuse(match word.split_once('=') {
-                Some(("label", _)) => "label: the volume keeps what 'firn mkfs --label' gave it".to_owned(),
                 Some(("rate", _)) => "rate: the limit of one scrub; see 'firn scrub --rate'".to_owned(),
                 _ => format!("{word}: no setting of this mount has that name; 'firn tune --list' shows all"),
             }));
@@ -136,6 +172,7 @@ impl MountPlan {
             checkpoint_bytes: self.checkpoint_bytes,
             cleaning_policy: self.cleaning_policy,
             coalesce_age_ms: self.coalesce_age_ms,
+            idle_bytes_per_s: self.idle_bytes_per_s,
             placement: self.placement,
             discard: self.discard,
         }

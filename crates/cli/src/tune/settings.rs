@@ -14,8 +14,10 @@ pub enum Lasts {
     UntilUnmount,
     /// Only a mount sets it.
     SetByMount,
-    /// It is stored in the volume; mkfs set it.
+    /// It is stored in the volume, and can be changed now.
     InVolume,
+    /// It follows from the size of the volume and how full it is; nothing sets it.
+    FollowsSize,
 }
 
 impl Lasts {
@@ -24,7 +26,8 @@ impl Lasts {
         match self {
             Self::UntilUnmount => "until the unmount; can change now",
             Self::SetByMount => "until the unmount; only a mount sets it",
-            Self::InVolume => "in the volume; mkfs set it",
+            Self::InVolume => "in the volume; can change now",
+            Self::FollowsSize => "follows from size and fullness",
         }
     }
 }
@@ -40,13 +43,14 @@ pub struct Setting {
 }
 
 /// The settings of a log-structured volume that a mount sets.
-pub const SETTINGS: [Setting; 12] = [
+pub const SETTINGS: [Setting; 13] = [
     live("cache", |plan| size(plan.cache_bytes)),
     live("commit", |plan| seconds(plan.commit_interval_ms)),
     live("checkpoint", |plan| seconds(plan.checkpoint_interval_ms)),
     live("checkpoint_bytes", |plan| size(plan.checkpoint_bytes)),
     live("cleaning_policy", |plan| plan.cleaning_policy.to_string()),
     live("coalesce", |plan| plan.coalesce_age_ms.map_or_else(|| "off".to_owned(), seconds)),
+    live("idle_rate", |plan| plan.idle_bytes_per_s.map_or_else(|| "off".to_owned(), size)),
     live("placement", |plan| plan.placement.map_or_else(|| "default".to_owned(), |name| name.to_string())),
     fixed("rotational", |plan| plan.rotational.map_or("auto", yes_no).to_owned()),
     live("discard", |plan| yes_no(plan.discard).to_owned()),

@@ -48,8 +48,15 @@ fn a_setting_changes_while_the_volume_is_mounted_and_takes_effect() {
     let list = firn_ok(&["tune", mnt, "--list"]);
     assert!(list.lines().all(|line| line.len() <= 80), "{list}");
     assert!(list.contains("label") && list.contains("in the volume"), "{list}");
-    // Until the unmount, and no longer.
+    let told = firn_ok(&["tune", mnt, "label=a new one", "idle_rate=20M"]);
+    assert!(told.contains("-> a new one, stored in the volume"), "{told}");
+    assert!(told.contains("idle_rate: off -> 20M, until the unmount"), "{told}");
+    assert_eq!(setting(&mount, "label"), "a new one");
+    let segments = setting(&mount, "clean_low");
+    assert!(segments.ends_with(" segments") && list.contains("follows from size"), "{segments}: {list}");
+    // Until the unmount, and no longer: only the label is in the volume.
     mount.remount_image();
+    assert_eq!((setting(&mount, "label"), setting(&mount, "idle_rate")), ("a new one".into(), "off".into()));
     assert_eq!((setting(&mount, "commit"), setting(&mount, "coalesce")), ("5".to_owned(), "60".to_owned()));
 }
 
@@ -65,7 +72,8 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
         ("writeback", "writeback"),
         ("rotational=no", "rotational cannot change from auto to no"),
         ("rate=20M", "firn scrub --rate"),
-        ("label=other", "label"),
+        ("label=0123456789012345678901234567890123456789012345678901234567890123456789", "label"),
+        ("idle_rate=1K", "idle rate"),
         ("nosuch=1", "nosuch=1"),
         ("ro", "ro"),
         ("commit=soon", "commit=soon"),

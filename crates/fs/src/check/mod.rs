@@ -247,7 +247,7 @@ fn check_store(
     (check.finish(), facts)
 }
 
-/// Reports copies of the superblock that differ from the good one in more than the size.
+/// Reports copies of the superblock that differ from the good one in more than the size and the label.
 fn copies(read: &mut dyn DeviceReader, sb: &Superblock, device_bytes: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let places = Superblock::places(sb.size_bytes).into_iter().enumerate();
@@ -264,10 +264,11 @@ fn copies(read: &mut dyn DeviceReader, sb: &Superblock, device_bytes: u64) -> Ve
         let decoded = bytes
             .map_err(|e| e.to_string())
             .and_then(|bytes| Superblock::decode(&bytes).map_err(|e| e.to_string()));
-        // A crash while the volume was about to grow leaves copies with two sizes: any of them does.
+        // A crash while the volume was about to grow leaves copies with two sizes, one during 'firn tune label=' two labels:
+        // any of them does.
         let is_as_good = |other: &Superblock| {
             other.size_bytes <= device_bytes
-                && *sb == Superblock { size_bytes: sb.size_bytes, ..other.clone() }
+                && *sb == Superblock { size_bytes: sb.size_bytes, label: sb.label.clone(), ..other.clone() }
         };
         let reason = match decoded {
             Ok(other) if is_as_good(&other) => continue,

@@ -3,6 +3,9 @@
 use crate::clean::{Medium, PlacementName, Policy};
 use crate::lfs::Lfs;
 
+/// Least [`Options::idle_bytes_per_s`].
+const IDLE_RATE_LEAST: u64 = 64 << 10;
+
 /// Times in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -34,6 +37,9 @@ pub struct Options {
     pub coalesce_age_ms: Option<u64>,
     /// How long no request must have arrived before work that can wait begins.
     pub idle_after_ms: u64,
+    /// How much of the device idle cleaning and coalescing may use, in bytes read and written a second on average; at least
+    /// 64 KiB. `None`: all that nobody else uses.
+    pub idle_bytes_per_s: Option<u64>,
     /// How long the device takes to read. The cleaner decides from it how much of a segment to read, and coalescing which files
     /// pay.
     pub medium: Medium,
@@ -54,6 +60,8 @@ pub struct Tuning {
     pub cleaning_policy: Policy,
     /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
+    /// How much of the device idle cleaning and coalescing may use.
+    pub idle_bytes_per_s: Option<u64>,
     /// Which log content goes to from the next batch on. Another placement than now begins without what the present one has
     /// learned.
     pub placement: Option<PlacementName>,
@@ -66,6 +74,7 @@ impl Lfs {
     pub fn tune(&mut self, tuning: &Tuning) {
         let Tuning { cache_bytes, commit_interval_ms, checkpoint_interval_ms, .. } = *tuning;
         let Tuning { checkpoint_bytes, cleaning_policy, coalesce_age_ms, placement, discard, .. } = *tuning;
+        let Tuning { idle_bytes_per_s, .. } = *tuning;
         if placement != self.options.placement {
             self.sorting.change(placement, self.writer.log.data_logs());
         }
@@ -78,12 +87,14 @@ impl Lfs {
             checkpoint_bytes,
             cleaning_policy,
             coalesce_age_ms,
+            idle_bytes_per_s,
             placement,
             discard,
             ..self.options
         };
         self.options = options.within_bounds();
         self.stop_coalescing();
+        self.end_idle_pause();
         self.shrink_memory();
     }
 }
@@ -104,6 +115,7 @@ impl Default for Options {
             placement: None,
             coalesce_age_ms: Some(60_000),
             idle_after_ms: 2_000,
+            idle_bytes_per_s: None,
             medium: Medium::HEAD,
         }
     }
@@ -115,6 +127,7 @@ impl Options {
         let cache_bytes = self.cache_bytes.max(4 << 20);
         let write_threshold_bytes = self.write_threshold_bytes.clamp(4096, cache_bytes / 8);
         let commit_step_items = self.commit_step_items.max(1);
-        Self { cache_bytes, write_threshold_bytes, commit_step_items, ..self }
+        let idle_bytes_per_s = self.idle_bytes_per_s.map(|rate| rate.max(IDLE_RATE_LEAST));
+        Self { cache_bytes, write_threshold_bytes, commit_step_items, idle_bytes_per_s, ..self }
     }
 }

@@ -24,6 +24,7 @@ fn tuning(placement: PlacementName, discard: bool) -> Tuning {
         checkpoint_bytes: usual.checkpoint_bytes,
         cleaning_policy: usual.cleaning_policy,
         coalesce_age_ms: usual.coalesce_age_ms,
+        idle_bytes_per_s: usual.idle_bytes_per_s,
         placement: Some(placement),
         discard,
     }

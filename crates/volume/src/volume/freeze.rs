@@ -35,7 +35,7 @@ impl<S: Engine> Drop for Freeze<S> {
     }
 }
 
-/// While this exists, its owner may write to the device beside the core, and no freeze begins: see [`Volume::write_directly`].
+/// While this exists, its owner alone may write to the device beside the core, and no freeze begins: see [`Volume::write_directly`].
 #[must_use = "a freeze may begin once it is dropped"]
 pub struct DirectWrites<'a, S: Engine> {
     volume: &'a Volume<S>,
@@ -44,26 +44,26 @@ pub struct DirectWrites<'a, S: Engine> {
 impl<S: Engine> Drop for DirectWrites<'_, S> {
     fn drop(&mut self) {
         let core = self.volume.core.lock();
-        self.volume.direct_writers.fetch_sub(1, Ordering::Relaxed);
+        self.volume.has_direct_writer.store(false, Ordering::Relaxed);
         self.volume.tell(core, Event::Progress);
     }
 }
 
 impl<S: Engine> Volume<S> {
-    /// Lets the caller write to the device beside the core, until the returned value is dropped. Waits while the volume is frozen; a
-    /// freeze waits for the drop.
+    /// Lets the caller write to the device beside the core, until the returned value is dropped: one caller at a time. Waits while the
+    /// volume is frozen; a freeze waits for the drop.
     pub fn write_directly(&self) -> DirectWrites<'_, S> {
         let mut core = self.core.lock();
-        while core.frozen() != Frozen::No {
+        while core.frozen() != Frozen::No || self.has_direct_writer.load(Ordering::Relaxed) {
             self.sleep(&mut core, None);
         }
-        self.direct_writers.fetch_add(1, Ordering::Relaxed);
+        self.has_direct_writer.store(true, Ordering::Relaxed);
         DirectWrites { volume: self }
     }
 
-    fn wait_for_direct_writers(&self) {
+    fn wait_for_direct_writer(&self) {
         let mut core = self.core.lock();
-        while self.direct_writers.load(Ordering::Relaxed) > 0 {
+        while self.has_direct_writer.load(Ordering::Relaxed) {
             self.sleep(&mut core, None);
         }
     }
@@ -83,7 +83,7 @@ impl<S: Engine> Volume<S> {
         }
         // From here on a failure thaws.
         let freeze = Freeze { volume: Arc::clone(self) };
-        self.wait_for_direct_writers();
+        self.wait_for_direct_writer();
         self.sync(Scope::All)?;
         self.look_when_drained(|vfs, _| vfs.set_frozen(Frozen::Device))?;
         Ok(freeze)

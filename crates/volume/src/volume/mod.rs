@@ -60,8 +60,8 @@ pub struct Volume<S: Engine> {
     promises: AtomicU32,
     /// When background work looks again by itself, in nanoseconds of the clock. Changes while `core` is locked.
     awake_by_ns: AtomicI64,
-    /// Callers that write to the device themselves ([`Volume::write_directly`]). Changes while `core` is locked.
-    direct_writers: AtomicU32,
+    /// A caller writes to the device itself ([`Volume::write_directly`]). Changes while `core` is locked.
+    has_direct_writer: AtomicBool,
     /// Callers that do background work now.
     at_work: AtomicU32,
     work_due: Mutex<bool>,
@@ -89,7 +89,7 @@ impl<S: Engine> Volume<S> {
             saving_quotas: AtomicBool::new(false),
             promises: AtomicU32::new(0),
             awake_by_ns: AtomicI64::new(i64::MIN),
-            direct_writers: AtomicU32::new(0),
+            has_direct_writer: AtomicBool::new(false),
             at_work: AtomicU32::new(0),
             work_due: Mutex::new(false),
             work: Condvar::new(),

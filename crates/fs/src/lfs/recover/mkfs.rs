@@ -14,7 +14,7 @@ use firnfs_format::checkpoint::{Checkpoint, Features, Span, Tail};
 use firnfs_format::inode::record_bytes;
 use firnfs_format::summary::{Entry, EntryKind, FLAG_END, Summary, summary_sectors};
 use firnfs_format::superblock::{
-    CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, SIZE_LIMIT_BYTES, Superblock,
+    CHECKPOINT_SLOTS_AT, LABEL_MAX_BYTES, LOG_START_BYTES, SEGMENT_BYTES_RANGE, SIZE_LIMIT_BYTES, Superblock,
 };
 use firnfs_format::{
     BlockPtr, Epoch, Incarnation, InodeNo, PtrKind, SECTOR_BYTES, SegmentId, Serial, TimeNs,
@@ -59,7 +59,7 @@ fn check(options: &MkfsOptions) -> Result<(), FsError> {
             Err(FsError::Invalid("physical block: a power of two, at most 65536 bytes"))
         }
         () if options.inline_max_bytes > 2048 => Err(FsError::Invalid("inline limit: at most 2048 bytes")),
-        () if options.label.len() > 64 => Err(FsError::Invalid("label: at most 64 bytes")),
+        () if options.label.len() > LABEL_MAX_BYTES => Err(FsError::Invalid("label: at most 64 bytes")),
         () if options.size_bytes >= SIZE_LIMIT_BYTES => Err(FsError::Invalid("size: less than 128 PiB")),
         () => Ok(()),
     }

@@ -78,6 +78,8 @@ pub(in crate::lfs) struct Throttle {
     phase: Phase,
     /// Clean segments when the present round of idle passes began.
     round_from: Option<u64>,
+    /// Since when idle work pauses, and for how many milliseconds: so it keeps to its rate.
+    pause: Option<(TimeNs, u64)>,
 }
 
 impl Lfs {
@@ -204,7 +206,36 @@ impl Lfs {
 
     /// How long until the next idle time that would be used, in milliseconds.
     pub(in crate::lfs) fn idle_work_in_ms(&self, now: TimeNs) -> u64 {
-        if self.has_idle_work() { self.idle_in_ms(now).max(1) } else { u64::MAX }
+        let in_ms = self.idle_in_ms(now).max(self.idle_pause_ms(now)).max(1);
+        if self.has_idle_work() { in_ms } else { u64::MAX }
+    }
+
+    /// How long idle work still pauses, in milliseconds. A clock that is set back ends the pause.
+    pub(in crate::lfs) fn idle_pause_ms(&self, now: TimeNs) -> u64 {
+        match self.upkeep.throttle.pause {
+            Some((since, pause_ms)) if now >= since => pause_ms.saturating_sub(now.millis_since(since)),
+            _ => 0,
+        }
+    }
+
+    /// Device bytes that idle work has taken, among others.
+    pub(in crate::lfs) fn upkeep_bytes(&self) -> u64 {
+        let coalesced_bytes = self.accounts.counters.coalesced_bytes.saturating_mul(2);
+        self.cleaner_device_bytes().saturating_add(coalesced_bytes)
+    }
+
+    /// Idle work pauses as long as what it has used since `before_bytes` takes at its rate.
+    pub(in crate::lfs) fn pause_idle_work(&mut self, now: TimeNs, before_bytes: u64) {
+        let Some(rate) = self.options.idle_bytes_per_s else { return };
+        let used_bytes = self.upkeep_bytes().saturating_sub(before_bytes);
+        if used_bytes > 0 {
+            self.upkeep.throttle.pause = Some((now, used_bytes.saturating_mul(1000) / rate));
+        }
+    }
+
+    /// From now on the rate is another one.
+    pub(in crate::lfs) fn end_idle_pause(&mut self) {
+        self.upkeep.throttle.pause = None;
     }
 
     /// True if nobody needs the blocks any more for which a background step waits: a user has made a request, and the pass

@@ -166,7 +166,9 @@ impl Lfs {
         };
         // If the clock is set back, the pause does not get longer.
         let rest_ms = self.upkeep.coalescing.rests_until.millis_since(now).min(NO_ROOM_MS);
-        due_in_ms.map_or(u64::MAX, |ms| ms.max(rest_ms).max(self.idle_in_ms(now)).max(1))
+        due_in_ms.map_or(u64::MAX, |ms| {
+            ms.max(rest_ms).max(self.idle_in_ms(now)).max(self.idle_pause_ms(now)).max(1)
+        })
     }
 
     fn try_coalesce(&mut self, now: TimeNs, age_ms: u64) -> Outcome<bool> {

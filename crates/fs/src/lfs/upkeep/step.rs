@@ -71,7 +71,12 @@ impl Lfs {
         self.settle_marks();
         let mut sleep_ms = LOOK_AGAIN_MS;
         if self.standing.may_write() {
-            match self.try_step(now, pressed) {
+            let before_bytes = self.upkeep_bytes();
+            let result = self.try_step(now, pressed);
+            if !self.upkeep.cleaning.is_on_demand {
+                self.pause_idle_work(now, before_bytes);
+            }
+            match result {
                 Err(Stop::Fail(why)) => {
                     self.give_up(&why);
                     // The thread that does background work reports it soon.
@@ -123,10 +128,13 @@ impl Lfs {
         if self.idle_in_ms(now) > 0 {
             self.stop_idle_pass();
             self.stop_coalescing();
-        } else if let Some(step) = self.idle_step(now)? {
-            return Ok(step);
-        } else if self.coalesce_step(now)? {
-            return Ok(Step::Worked);
+        } else if self.idle_pause_ms(now) == 0 {
+            if let Some(step) = self.idle_step(now)? {
+                return Ok(step);
+            }
+            if self.coalesce_step(now)? {
+                return Ok(Step::Worked);
+            }
         }
         Ok(Step::Idle(self.work_due_in_ms(now).min(LOOK_AGAIN_MS)))
     }
@@ -210,7 +218,8 @@ impl Lfs {
         if self.has_room_waiting() {
             return self.background_checkpoint(now).map(Some);
         }
-        if !pressed && !self.may_clean_on_demand(!self.upkeep.cleaning.is_on_demand) {
+        let is_quiet = !self.upkeep.cleaning.is_on_demand && self.idle_pause_ms(now) == 0;
+        if !pressed && !self.may_clean_on_demand(is_quiet) {
             return Ok(None);
         }
         self.upkeep.cleaning.is_idle_pass = false;

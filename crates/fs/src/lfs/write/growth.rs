@@ -10,13 +10,15 @@
 //! After a crash the volume has its old size or its new one; no log has entered a segment that a checkpoint in either slot does not
 //! know of, not even if one of the slots is lost.
 //!
-//! Callers: `firnfs_manage::LogVolume::grow`, which does the steps 1 and 2, and waits for the checkpoints.
+//! A new label is written in the order of step 2.
+//!
+//! Callers: `firnfs_manage::LogVolume::grow`, which does the steps 1 and 2, and waits for the checkpoints; `relabel`.
 
 use crate::error::FsError;
 use crate::lfs::Lfs;
 use crate::lfs::base::geometry::Geometry;
 use firnfs_format::Epoch;
-use firnfs_format::superblock::{SIZE_LIMIT_BYTES, Superblock};
+use firnfs_format::superblock::{LABEL_MAX_BYTES, SIZE_LIMIT_BYTES, Superblock};
 
 /// A larger size that not all checkpoints on the device state yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,9 +47,27 @@ impl Lfs {
         Ok(self.superblock_copies(size_bytes))
     }
 
+    /// The copies of the superblock with another label: as [`Lfs::superblock_copies_for`]. The first copy is written last, and it
+    /// is the one that counts.
+    ///
+    /// # Errors
+    /// `Invalid` if the label is not 0 to 64 bytes of text without NUL; `ReadOnly`.
+    pub fn superblock_copies_labelled(&self, label: &str) -> Result<Vec<(u64, Vec<u8>)>, FsError> {
+        self.standing.refuse()?;
+        if label.len() > LABEL_MAX_BYTES || label.contains('\0') {
+            return Err(FsError::Invalid("label: at most 64 bytes, without NUL"));
+        }
+        let sb = Superblock { label: label.to_owned(), ..self.sb.clone() };
+        Ok(copies_of(&sb))
+    }
+
+    /// The copies of [`Lfs::superblock_copies_labelled`] are durable.
+    pub fn label_written(&mut self, label: String) {
+        self.sb.label = label;
+    }
+
     pub(in crate::lfs) fn superblock_copies(&self, size_bytes: u64) -> Vec<(u64, Vec<u8>)> {
-        let sb = Superblock { size_bytes, ..self.sb.clone() };
-        Superblock::places(size_bytes).iter().rev().map(|&at_bytes| (at_bytes, sb.encode())).collect()
+        copies_of(&Superblock { size_bytes, ..self.sb.clone() })
     }
 
     /// From the next checkpoint on the volume has that size; the new segments become clean when the second such checkpoint is
@@ -114,4 +134,8 @@ impl Lfs {
             self.size_bytes = growth.size_bytes;
         }
     }
+}
+
+fn copies_of(sb: &Superblock) -> Vec<(u64, Vec<u8>)> {
+    Superblock::places(sb.size_bytes).iter().rev().map(|&at_bytes| (at_bytes, sb.encode())).collect()
 }
