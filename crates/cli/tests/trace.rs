@@ -69,6 +69,40 @@ fn a_trace_is_replayed_under_both_models_and_gives_the_same_results_again() {
 }
 
 #[test]
+fn a_recorded_trace_fits_a_disk_as_full_as_asked() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/git.fwl");
+    for utilisation in ["0.1", "0.3", "0.5"] {
+        let said = json(&["sim", "trace", path, "--model", "async", "--utilisation", utilisation, "--json"]);
+        let wanted: f64 = utilisation.parse().unwrap();
+        let found = said["replays"][0]["utilisation_percent"].as_f64().unwrap() / 100.0;
+        assert!((found - wanted).abs() < 0.04, "{utilisation}: {said}");
+    }
+}
+
+#[test]
+fn a_replay_is_watched_as_a_mount_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = attic(&directory, "a.fwl");
+    let said = refused(&["sim", "trace", &trace, "--watch"], 2);
+    assert!(said.contains("one replay") && said.contains("--model"), "{said}");
+    let output = firn(&["sim", "trace", &trace, "--model", "async", "--watch", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let ticks: Vec<Value> = text.lines().map(schema::parse).collect();
+    assert!((55..=65).contains(&ticks.len()), "about sixty lines: {}", ticks.len());
+    let (first, last) = (&ticks[0], &ticks[ticks.len() - 1]);
+    let number = |tick: &Value, name: &str| tick[name].as_f64().unwrap();
+    assert!(number(last, "log_bytes") > number(first, "log_bytes"), "{first} {last}");
+    // What was watched is what a replay that is not watched finds.
+    let replayed = &json(&["sim", "trace", &trace, "--model", "async", "--json"])["replays"][0];
+    let cleaned = number(last, "segments_emptied") - number(first, "segments_emptied");
+    assert!(cleaned > 0.0 && cleaned <= number(replayed, "segments_cleaned"), "{last} {replayed}");
+    let span_ms = number(last, "clock_ms") - number(first, "clock_ms");
+    assert!((span_ms / number(replayed, "span_ms") - 59.0 / 60.0).abs() < 0.02, "{span_ms}: {replayed}");
+    assert!(number(last, "victims_taken") >= cleaned, "{last}");
+}
+
+#[test]
 fn a_trace_that_cannot_be_read_twice_or_is_damaged_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     assert!(refused(&["sim", "trace", "-"], 2).contains("read twice"));

@@ -7,9 +7,11 @@ mod crosscheck;
 mod disk;
 mod figures;
 mod history;
+mod pace;
 mod paper;
 mod trace;
 mod watch;
+mod watch_trace;
 
 use crate::failure::Done;
 use crate::output::Output;

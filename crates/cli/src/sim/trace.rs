@@ -26,6 +26,7 @@ Disks: {disks}, or a parameter file
 Examples:
   firn sim trace day.fwl                   both models of the paper, side by side
   firn sim trace day.fwl day.fwl.1 --model sync
+  firn sim trace day.fwl --model async --watch      see it clean; ? explains the keys
   firn sim trace lair.txt --from nfsdump --disk ssd --cleaner today --idle 0.5
 
 Runs the log itself, in memory, on a simulated disk, at the times of the trace (Blackwell, Harris and Seltzer, USENIX
@@ -54,6 +55,9 @@ pub struct TraceArgs {
     /// Idle time before the cleaner begins
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     idle: f64,
+    /// Show one replay while it goes on, as firn watch shows a mount; < and > change its speed, down to one disk access a step
+    #[arg(long)]
+    watch: bool,
     /// Print JSON for programs
     #[arg(long)]
     json: bool,
@@ -166,6 +170,12 @@ pub(super) fn run(args: &TraceArgs, output: &mut Output) -> Done {
     }
     let setups = setups(args)?;
     let files = Files { paths: &args.files, form: args.from };
+    if args.watch {
+        let [setup] = &setups[..] else {
+            return Err(Failure::usage("--watch shows one replay").advise("give --model async or sync"));
+        };
+        return super::watch_trace::run(&files, setup, args.json, output);
+    }
     let replayed = watched(|stop, progress| trace::run_side_by_side(&files, &setups, stop, progress))?;
     let took_s: Vec<f64> = replayed.1.into_iter().map(|took| took.as_secs_f64()).collect();
     let replays = setups.iter().zip(&replayed.0).zip(took_s);

@@ -3,6 +3,7 @@
 //! A virtual second is a sixtieth of the live blocks written by users, so the minute of rates on the screen is a volume
 //! written; a block counts as [`BLOCK_BYTES`]. What is simulated does not depend on how it is watched.
 
+use super::pace::Pace;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::watch;
@@ -17,7 +18,6 @@ use firnfs_watch::state::State;
 use firnfs_watch::tick::{
     self, BUCKETS, Counters, Marks, SEGMENTS_MAX, Space, Tick, Victim, Volume, WOULD_MAX, Would,
 };
-use std::time::{Duration, Instant};
 
 /// Bytes of a simulated block.
 const BLOCK_BYTES: u32 = 4096;
@@ -36,11 +36,7 @@ struct Simulated {
     tracker: Tracker,
     taken: u64,
     state: State,
-    due: Instant,
-    speed: f64,
-    is_paused: bool,
-    /// Lines are not held up.
-    is_hurried: bool,
+    pace: Pace,
 }
 
 /// Watches one run.
@@ -60,10 +56,7 @@ pub(super) fn run(setup: &Setup, json: bool, output: &mut Output) -> Done {
         tracker: Tracker::default(),
         taken: 0,
         state: State::default(),
-        due: Instant::now(),
-        speed: SPEEDS.0,
-        is_paused: false,
-        is_hurried: !watch::is_shown_on_terminal(json),
+        pace: Pace::new(SPEEDS.0, (SPEEDS.1, SPEEDS.2), !watch::is_shown_on_terminal(json)),
     };
     watch::show_simulation(&mut feed, json, output)
 }
@@ -203,17 +196,13 @@ impl Simulated {
 
 impl Feed for Simulated {
     fn step(&mut self, policies: &[&str]) -> Result<Step, String> {
-        let now = Instant::now();
-        if self.is_paused {
-            return Ok(Step::Wait(Duration::from_millis(100)));
-        }
-        if now < self.due && !self.is_hurried {
-            return Ok(Step::Wait(self.due - now));
+        if let Some(wait) = self.pace.wait() {
+            return Ok(wait);
         }
         if self.seconds as f64 >= self.setup.max_volumes * f64::from(SECONDS_OF_A_VOLUME) {
             return Ok(Step::End(format!("the volume was written {} times", self.setup.max_volumes)));
         }
-        self.due = now + Duration::from_secs_f64(1.0 / self.speed);
+        self.pace.note_step(1.0);
         self.simulation.run(u64::from(self.blocks_of_a_second));
         self.seconds += 1;
         let mut tick = self.tick(policies);
@@ -237,8 +226,7 @@ impl Feed for Simulated {
 
     fn label(&self) -> String {
         let volumes = self.seconds as f64 / f64::from(SECONDS_OF_A_VOLUME);
-        let how = if self.is_paused { "PAUSED".to_owned() } else { format!("x{}", self.speed) };
-        format!("{volumes:.1} volumes {how}")
+        format!("{volumes:.1} volumes {}", self.pace.words())
     }
 
     fn owners(&mut self, _segment: u64) -> Owners {
@@ -246,10 +234,6 @@ impl Feed for Simulated {
     }
 
     fn act(&mut self, action: Action) {
-        match action {
-            Action::Pause => self.is_paused = !self.is_paused,
-            Action::Speed(by) => self.speed = (self.speed * by).clamp(SPEEDS.1, SPEEDS.2),
-            _ => {}
-        }
+        self.pace.act(action);
     }
 }

@@ -2,6 +2,7 @@
 //! connects them with a daemon or a recording.
 
 mod live;
+pub mod look;
 mod owners;
 mod recorded;
 pub mod service;

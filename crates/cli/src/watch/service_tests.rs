@@ -5,7 +5,9 @@ use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{MemDevice, SystemClock};
 use firnfs_format::InodeNo;
+use firnfs_format::TimeNs;
 use firnfs_manage::LogVolume;
+use firnfs_watch::map::State;
 use firnfs_watch::state::State as Watched;
 use std::sync::Arc;
 

@@ -145,6 +145,26 @@ impl Driver {
         &self.vfs
     }
 
+    /// The virtual time.
+    pub fn now(&self) -> TimeNs {
+        TimeNs(self.now_ns)
+    }
+
+    /// Looks at something of the log; what it has to read for this is not asked of the disk.
+    ///
+    /// # Errors
+    /// That of `look`.
+    pub fn look<T>(&mut self, mut look: impl FnMut(&mut Lfs) -> Outcome<T>) -> Result<T, FsError> {
+        loop {
+            match look(self.vfs.store_mut()) {
+                Ok(value) => return Ok(value),
+                Err(Stop::Need(fetches)) => self.supply(&fetches)?,
+                Err(Stop::Room) => return Err(FsError::NoSpace),
+                Err(Stop::Fail(error)) => return Err(error),
+            }
+        }
+    }
+
     /// A number that depends on every request of the disk.
     pub fn fingerprint(&self) -> u64 {
         self.disk.fingerprint()
@@ -155,30 +175,37 @@ impl Driver {
     /// # Errors
     /// The file system failed.
     pub fn advance_to(&mut self, at_ns: i64) -> Result<(), LabError> {
-        loop {
-            while self.cleaner_ends_ns.front().is_some_and(|end_ns| *end_ns <= self.now_ns) {
-                self.cleaner_ends_ns.pop_front();
-            }
-            let next_ns = match (self.cleaner_waiting.front(), self.cleaner_ends_ns.front()) {
-                (Some(_), Some(end_ns)) if self.cleaner_ends_ns.len() >= self.depth => *end_ns,
-                (Some(_), _) => self.now_ns,
-                (None, _) => {
-                    let free_ns = self.cleaner_ends_ns.back().copied().unwrap_or(self.now_ns);
-                    self.due_ns.max(free_ns)
-                }
-            };
-            if next_ns > at_ns {
-                break;
-            }
-            self.now_ns = self.now_ns.max(next_ns);
-            if self.cleaner_waiting.is_empty() {
-                self.step()?;
-            } else if self.cleaner_ends_ns.len() < self.depth {
-                self.submit_for_cleaner();
-            }
-        }
-        self.now_ns = self.now_ns.max(at_ns);
+        while !self.advance_part(at_ns)? {}
         Ok(())
+    }
+
+    /// The same, but at most one request of the cleaner or one step of background work; true once it is that late.
+    ///
+    /// # Errors
+    /// The file system failed.
+    pub fn advance_part(&mut self, at_ns: i64) -> Result<bool, LabError> {
+        while self.cleaner_ends_ns.front().is_some_and(|end_ns| *end_ns <= self.now_ns) {
+            self.cleaner_ends_ns.pop_front();
+        }
+        let next_ns = match (self.cleaner_waiting.front(), self.cleaner_ends_ns.front()) {
+            (Some(_), Some(end_ns)) if self.cleaner_ends_ns.len() >= self.depth => *end_ns,
+            (Some(_), _) => self.now_ns,
+            (None, _) => {
+                let free_ns = self.cleaner_ends_ns.back().copied().unwrap_or(self.now_ns);
+                self.due_ns.max(free_ns)
+            }
+        };
+        if next_ns > at_ns {
+            self.now_ns = self.now_ns.max(at_ns);
+            return Ok(true);
+        }
+        self.now_ns = self.now_ns.max(next_ns);
+        if self.cleaner_waiting.is_empty() {
+            self.step()?;
+        } else if self.cleaner_ends_ns.len() < self.depth {
+            self.submit_for_cleaner();
+        }
+        Ok(false)
     }
 
     fn submit_for_cleaner(&mut self) {
@@ -421,6 +448,10 @@ impl Driver {
         for (at, end) in runs {
             self.io(by, Io { work: Work::Read, at_bytes: at, len_bytes: end - at });
         }
+        self.supply(fetches)
+    }
+
+    fn supply(&mut self, fetches: &[Fetch]) -> Result<(), FsError> {
         let mut bytes = Vec::new();
         for fetch in fetches {
             bytes.resize(fetch.len_bytes as usize, 0);

@@ -24,7 +24,7 @@ pub use disk::DiskSeen;
 pub use generator::{Generated, Synthetic};
 pub use histogram::Histogram;
 pub use matched::Matches;
-pub use replay::{Replayed, run, run_side_by_side};
+pub use replay::{Replayed, Steps, run, run_side_by_side};
 pub use servers::{SERVERS, Server};
 pub use setup::{Cleaner, Model, Setup};
 pub use survey::Survey;

@@ -1,10 +1,10 @@
-//! `run`: replays a trace against the real log in virtual time, and what came of it.
+//! `run` and `Steps`: replay a trace against the real log in virtual time, at once or step by step, and what came of it.
 //!
 //! Each record is carried out at its time. Reads and writes touch the cache of pages; a read that misses asks the log where its blocks
 //! are. In the synchronous model everything that has changed is written after each changing request; in the asynchronous one a
 //! segment's worth is written at a time, as from non-volatile memory.
 //!
-//! Callers: `firn sim trace`, `figures`.
+//! Callers: `firn sim trace` (with `--watch` in steps), `firn paper`.
 
 use super::disk::DiskSeen;
 use super::driver::Driver;
@@ -17,10 +17,10 @@ use super::survey::{Survey, moved};
 use super::{Phase, Progress, Records};
 use crate::error::LabError;
 use crate::micro::stop::Stop;
-use firnfs::FsError;
-use firnfs::lfs::Counters;
-use firnfs::vfs::{RenameMode, SetAttr};
-use firnfs_format::InodeNo;
+use firnfs::lfs::{Counters, Lfs};
+use firnfs::vfs::{RenameMode, SetAttr, Vfs};
+use firnfs::{FsError, Outcome as FsOutcome};
+use firnfs_format::{InodeNo, TimeNs};
 use firnfs_workload::{FileId, Op, Outcome, Record};
 
 /// When the clock shows as the trace begins.
@@ -139,9 +139,6 @@ pub fn run_side_by_side(
 }
 
 /// The same after the first pass, which does not depend on the setup.
-///
-/// # Errors
-/// As [`run`].
 fn run_surveyed(
     records: &dyn Records,
     survey: &Survey,
@@ -149,48 +146,176 @@ fn run_surveyed(
     stop: &Stop,
     progress: &Progress<'_>,
 ) -> Result<Replayed, LabError> {
-    let Volume { device, segment_bytes } = setup.volume(survey)?;
-    let disk = setup.disk_for(&device)?;
-    let (rule, depth) = (setup.cleaner.rule(), setup.cleaner.depth());
-    let mut driver = Driver::open(&device, setup.options(segment_bytes), &disk, (rule, depth), START_NS)?;
-    let files = build(&mut driver, survey, segment_bytes, stop, progress)?;
-    driver.start_clock(&disk, START_NS);
-    let before = *driver.counters();
-    let mut names = Names::default();
-    for (file, known) in &survey.files {
-        if let Some((dir, name)) = known.place.as_ref().filter(|_| known.at_start) {
-            names.insert(*dir, name, *file);
+    let mut replay = Steps::begin(records, survey, setup, stop, progress)?;
+    loop {
+        stop.check()?;
+        progress.show(Phase::Replaying, replay.share_done());
+        for _ in 0..STRIDE {
+            if !replay.next_record()? {
+                return Ok(replay.end());
+            }
         }
     }
-    let mut replay = Replay {
-        setup,
-        driver,
-        files,
-        names,
-        pages: Pages::new(setup.page_cache_bytes),
-        replayed: Replayed {
-            size_bytes: firnfs_device::Device::geometry(&device).size_bytes,
-            ..Replayed::default()
-        },
-        utilisation_sum: 0.0,
-        looks: 0,
-    };
-    let mut matched = Matched::new(records.open()?);
-    let mut last_ns = 0;
-    for record in matched.by_ref() {
-        let record = record?;
+}
+
+/// A replay that goes on record by record, or until a moment, and can be looked at in between.
+pub struct Steps<'a> {
+    replay: Replay<'a>,
+    matched: Matched<Box<dyn Iterator<Item = Result<Record, LabError>> + 'a>>,
+    /// The record that comes next, whose time has not come yet.
+    next: Option<Record>,
+    records: u64,
+    span_s: f64,
+    before: Counters,
+    last_ns: u64,
+}
+
+impl<'a> Steps<'a> {
+    /// Reads the trace once, and builds the state before it.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn new(
+        records: &'a dyn Records,
+        setup: &'a Setup,
+        stop: &Stop,
+        progress: &Progress<'_>,
+    ) -> Result<Self, LabError> {
+        let survey = Survey::of(records, SPREAD_SEGMENT_BYTES, stop)?;
+        Self::begin(records, &survey, setup, stop, progress)
+    }
+
+    fn begin(
+        records: &'a dyn Records,
+        survey: &Survey,
+        setup: &'a Setup,
+        stop: &Stop,
+        progress: &Progress<'_>,
+    ) -> Result<Self, LabError> {
+        let Volume { device, segment_bytes } = setup.volume(survey)?;
+        let disk = setup.disk_for(&device)?;
+        let (rule, depth) = (setup.cleaner.rule(), setup.cleaner.depth());
+        let mut driver = Driver::open(&device, setup.options(segment_bytes), &disk, (rule, depth), START_NS)?;
+        let files = build(&mut driver, survey, segment_bytes, stop, progress)?;
+        driver.start_clock(&disk, START_NS);
+        let mut names = Names::default();
+        for (file, known) in &survey.files {
+            if let Some((dir, name)) = known.place.as_ref().filter(|_| known.at_start) {
+                names.insert(*dir, name, *file);
+            }
+        }
+        let size_bytes = firnfs_device::Device::geometry(&device).size_bytes;
+        let before = *driver.counters();
+        let replay = Replay {
+            setup,
+            driver,
+            files,
+            names,
+            pages: Pages::new(setup.page_cache_bytes),
+            replayed: Replayed { size_bytes, ..Replayed::default() },
+            utilisation_sum: 0.0,
+            looks: 0,
+        };
+        let mut matched = Matched::new(records.open()?);
+        let next = matched.next().transpose()?;
+        let span_s = survey.span_ns as f64 / 1e9;
+        Ok(Self { replay, matched, next, records: survey.records, span_s, before, last_ns: 0 })
+    }
+
+    /// Carries out the next record, at its time; false if there is none.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn next_record(&mut self) -> Result<bool, LabError> {
+        let Some(record) = self.next.take() else { return Ok(false) };
         // Threads may have written their operations a little out of order.
-        last_ns = last_ns.max(record.time_ns);
-        replay.driver.advance_to(START_NS.saturating_add_unsigned(last_ns))?;
-        replay.carry_out(&record)?;
-        if replay.replayed.records.is_multiple_of(STRIDE) {
-            stop.check()?;
-            replay.look();
-            progress.show(Phase::Replaying, replay.replayed.records as f64 / survey.records as f64);
+        self.last_ns = self.last_ns.max(record.time_ns);
+        self.replay.driver.advance_to(START_NS.saturating_add_unsigned(self.last_ns))?;
+        self.replay.carry_out(&record)?;
+        if self.replay.replayed.records.is_multiple_of(STRIDE) {
+            self.replay.look();
         }
-        replay.replayed.records += 1;
+        self.replay.replayed.records += 1;
+        self.next = self.matched.next().transpose()?;
+        Ok(true)
     }
-    Ok(replay.end(&before, matched.matches(), last_ns))
+
+    /// Lets that much time pass, with all records that are due in it; false if there are no more.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn pass(&mut self, ns: i64) -> Result<bool, LabError> {
+        let end_ns = self.now().0.saturating_add(ns);
+        while let Some(due_ns) = self.due_ns() {
+            if due_ns > end_ns {
+                self.replay.driver.advance_to(end_ns)?;
+                return Ok(true);
+            }
+            self.next_record()?;
+        }
+        Ok(false)
+    }
+
+    /// Goes on until the disk is asked for something; requests of the same operation are one step. False if there are no more
+    /// records.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn next_access(&mut self) -> Result<bool, LabError> {
+        let before = self.replay.driver.fingerprint();
+        while let Some(due_ns) = self.due_ns() {
+            if self.replay.driver.advance_part(due_ns)? {
+                self.next_record()?;
+            }
+            if self.replay.driver.fingerprint() != before {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn due_ns(&self) -> Option<i64> {
+        let record = self.next.as_ref()?;
+        Some(START_NS.saturating_add_unsigned(record.time_ns.max(self.last_ns)))
+    }
+
+    /// The share of the records that was carried out.
+    #[must_use]
+    pub fn share_done(&self) -> f64 {
+        self.replay.replayed.records as f64 / self.records.max(1) as f64
+    }
+
+    /// Seconds that the trace spans.
+    #[must_use]
+    pub fn span_s(&self) -> f64 {
+        self.span_s
+    }
+
+    /// The virtual time.
+    #[must_use]
+    pub fn now(&self) -> TimeNs {
+        self.replay.driver.now()
+    }
+
+    /// The file system, to look at.
+    #[must_use]
+    pub fn vfs(&self) -> &Vfs<Lfs> {
+        self.replay.driver.vfs()
+    }
+
+    /// Looks at something of the log that may have to be read; this takes no virtual time, and the disk does not see it.
+    ///
+    /// # Errors
+    /// That of `look`.
+    pub fn look<T>(&mut self, look: impl FnMut(&mut Lfs) -> FsOutcome<T>) -> Result<T, FsError> {
+        self.replay.driver.look(look)
+    }
+
+    /// What came of it so far.
+    #[must_use]
+    pub fn end(self) -> Replayed {
+        self.replay.end(&self.before, self.matched.matches(), self.last_ns)
+    }
 }
 
 fn is_change(op: Op) -> bool {

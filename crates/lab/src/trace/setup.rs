@@ -19,6 +19,9 @@ const SMALL_BYTES: u64 = 400 * MIB;
 /// Smallest segment in bytes.
 const SEGMENT_MIN_BYTES: u64 = 256 << 10;
 /// Fewest segments of a volume.
+/// The largest share of the space for files that a trace may take at any moment, and that on a small volume.
+const FULLEST: f64 = 0.985;
+const SMALL_FULLEST: f64 = 0.9;
 const SEGMENTS_MIN: u64 = 64;
 
 /// How users' changes reach the log.
@@ -174,8 +177,9 @@ impl Setup {
     /// The log cannot be made.
     pub(super) fn volume(&self, survey: &Survey) -> Result<Volume, LabError> {
         let wanted = survey.mean_bytes() as f64 / self.utilisation;
-        // At its fullest the trace still has to fit.
-        let wanted = wanted.max(survey.max_bytes() as f64 / 0.985);
+        // At its fullest the trace still has to fit. What is kept for metadata weighs more on a small volume.
+        let fullest = if wanted < SMALL_BYTES as f64 { SMALL_FULLEST } else { FULLEST };
+        let wanted = wanted.max(survey.max_bytes() as f64 / fullest);
         let segment_bytes = if wanted < SMALL_BYTES as f64 { SEGMENT_MIN_BYTES } else { MIB };
         let least_bytes = SEGMENTS_MIN * segment_bytes;
         let mut size_bytes = least_bytes;

@@ -16,6 +16,8 @@ use rustc_hash::FxHashMap;
 
 /// Bytes that a file takes besides, for its inode and its name.
 const FILE_BYTES: u64 = 512;
+/// Bytes that the block of a directory takes at least.
+const DIRECTORY_BYTES: u64 = 1024;
 /// Bins of file sizes: bin n has files of 2^n blocks up to twice that.
 pub(super) const BINS: usize = 40;
 
@@ -71,6 +73,11 @@ fn stored(bytes: u64) -> u64 {
     bytes.next_multiple_of(512)
 }
 
+/// Bytes that a file or directory takes beside its content.
+fn beside(is_dir: bool) -> u64 {
+    FILE_BYTES + if is_dir { DIRECTORY_BYTES } else { 0 }
+}
+
 /// The bin of a file of that many bytes.
 pub(super) fn bin_of(bytes: u64) -> usize {
     (blocks(bytes).max(1).ilog2() as usize).min(BINS - 1)
@@ -124,7 +131,7 @@ impl Survey {
     #[must_use]
     pub fn initial_bytes(&self) -> u64 {
         let at_start = self.files.values().filter(|known| known.at_start);
-        at_start.map(|known| stored(known.initial_bytes) + FILE_BYTES).sum()
+        at_start.map(|known| stored(known.initial_bytes) + beside(known.is_dir)).sum()
     }
 
     /// Bytes that all files take, on average over the records.
@@ -245,7 +252,10 @@ impl Survey {
         if !self.files.contains_key(&file) {
             self.order.push(file);
         }
-        let known = self.files.entry(file).or_default();
+        let known = self.files.entry(file).or_insert_with(|| Known { is_gone: true, ..Known::default() });
+        if known.is_gone {
+            self.growth_bytes += beside(record.op == Op::Mkdir) as i64;
+        }
         // A number may be used again for another file.
         (known.is_settled, known.is_gone, known.more_names, known.now_bytes) = (true, false, 0, 0);
         known.is_dir = record.op == Op::Mkdir;
@@ -318,8 +328,10 @@ impl Survey {
         }
         if !std::mem::replace(&mut known.is_gone, true) {
             let (bin, segments) = (bin_of(known.now_bytes), std::mem::take(&mut known.segments));
+            let is_dir = known.is_dir;
             self.count_span(bin, segments);
             self.resize(file, 0);
+            self.growth_bytes -= beside(is_dir) as i64;
         }
     }
 

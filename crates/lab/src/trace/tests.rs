@@ -147,3 +147,34 @@ fn names_are_made_moved_and_removed_as_the_trace_says() {
     list.push(named(12, Op::Rmdir, 1, "c"));
     assert!(replayed(&records(list), &Setup::of_1995(Model::Sync).unwrap()).refused > 0);
 }
+
+#[test]
+fn a_replay_that_is_watched_asks_the_same_of_the_disk_as_one_that_is_not() {
+    let trace = bursts(600, 60, 20);
+    let setup = Setup::of_1995(Model::Async).unwrap();
+    let unwatched = replayed(&trace, &setup);
+    let begin = || Steps::new(&trace, &setup, &Stop::default(), &Progress(&|_, _| {})).unwrap();
+    let look = |steps: &mut Steps<'_>| {
+        let leaves = (0..).map(|leaf| steps.look(|log| log.watch_leaf(leaf)).unwrap());
+        leaves.take_while(|leaf| !leaf.is_empty()).map(|leaf| leaf.len()).sum::<usize>()
+    };
+    // By time.
+    let mut steps = begin();
+    let mut last_ns = steps.now().0;
+    while steps.pass(700_000_000).unwrap() {
+        assert_eq!(steps.now().0 - last_ns, 700_000_000);
+        last_ns = steps.now().0;
+        assert!(look(&mut steps) > 50);
+    }
+    assert_eq!(steps.end(), unwatched);
+    // Access by access: the requests of one operation are a step, and together they are all.
+    let mut steps = begin();
+    let mut accesses = 0;
+    while steps.next_access().unwrap() {
+        accesses += 1;
+        look(&mut steps);
+    }
+    let requests = unwatched.disk.user_requests + unwatched.disk.cleaner_requests;
+    assert!(accesses > 100 && accesses <= requests, "{accesses} steps for {requests} requests");
+    assert_eq!(steps.end(), unwatched);
+}
