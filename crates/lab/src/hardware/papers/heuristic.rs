@@ -259,7 +259,6 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
                     on_demand,
                     "share",
                 );
-                let met = if is_maytag_sync(server, model) { met.missed(BURSTS) } else { met };
                 figure.claims.extend([met, share]);
             }
         }
