@@ -35,7 +35,8 @@ pub(super) fn remount(args: &MountArgs, plan: &MountPlan) -> Done {
         let advice = format!("'firn umount {place}', then mount it with that option");
         return Err(Failure::new(Exit::Refused, message).advise(advice));
     }
-    if now.read_only && !wanted.read_only {
+    // The daemon may have turned read-only although the kernel's flag does not say so.
+    if !wanted.read_only && (now.read_only || shared.iter().any(|word| word == "rw")) {
         let space = client.call("statfs", json!({})).map_err(failed)?;
         refuse_read_only(&plan.mountpoint, space["read_only"].as_str())?;
     }

@@ -22,6 +22,7 @@ mod posix;
 mod programs;
 mod quotas;
 mod record;
+mod remount;
 mod resize;
 #[path = "../schema/mod.rs"]
 mod schema;

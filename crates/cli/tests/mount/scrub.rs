@@ -203,7 +203,13 @@ fn after_a_crash_the_mount_serves_at_once_and_a_wrong_structure_makes_it_read_on
     assert!(text.contains(&why) && text.contains("check       after the crash: FAILED: "), "{text}");
     eventually("the log says so", || fs::read_to_string(&log).unwrap().contains("read-only from now on"));
 
-    // The structure is still wrong: the volume stays read-only.
+    // The structure is still wrong: the volume stays read-only, whoever asks.
+    if is_root() {
+        let refused = firn(&["mount", mount.image.to_str().unwrap(), &mnt, "-o", "remount,rw"]);
+        let line = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(4), "{line}");
+        assert!(line.contains("found damage") && line.contains("firn scrub --writable"), "{line}");
+    }
     let output = firn(&["scrub", &mnt, "--writable"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "{text}");
