@@ -1,7 +1,8 @@
 //! `firn dump` of a Fast File System: the superblock and its copies, the groups, one inode. As stored: nothing is recovered or repaired.
 
 use super::DumpArgs;
-use super::views::{kind_name, uuid_text};
+use super::inode_view::kind_name;
+use super::views::uuid_text;
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::output::Output;

@@ -3,6 +3,7 @@
 
 mod fast;
 mod inode_arg;
+mod inode_view;
 mod map;
 mod tables;
 pub mod text;
@@ -18,11 +19,12 @@ use firnfs_device::{Access, FileDevice, FileOptions, Lock};
 use firnfs_format::SegmentId;
 use firnfs_manage::{VolumeKind, kind_of};
 use inode_arg::InodeArg;
+use inode_view::InodeView;
 use map::Map;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tables::Tables;
-use views::{IfileView, InodeView, SegmentView, SegmentsView, SlotView, SuperblockView};
+use views::{IfileView, SegmentView, SegmentsView, SlotView, SuperblockView};
 
 /// Arguments of `firn dump`.
 #[derive(Args, Debug)]

@@ -1,8 +1,9 @@
 //! `firn dump` for people: formats the views as text.
 
+use super::inode_view::InodeView;
 use super::views::{
-    CheckpointView, IfileView, InodeView, PartialView, PtrView, SegmentView, SegmentsView, SlotView,
-    SuperblockView, UsageView,
+    CheckpointView, IfileView, PartialView, PtrView, SegmentView, SegmentsView, SlotView, SuperblockView,
+    UsageView,
 };
 use crate::sizes::{Bytes, Count};
 use std::io::{self, Write};
