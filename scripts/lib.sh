@@ -28,6 +28,11 @@ need() {
     done
 }
 
+# want PACKAGE COMMAND: the same for something without which a test is left out, and says so.
+want() {
+    (need "$@") || say "going on without $1: what needs it is not tested"
+}
+
 # need_rust: a Rust toolchain with a C linker.
 need_rust() {
     command -v cargo >/dev/null || die "cargo is missing; install Rust from https://rustup.rs"

@@ -26,6 +26,7 @@ step_unit() {
     need sqlite3 sqlite3
     need acl setfacl
     need attr setfattr
+    want chromium chromium
     cargo test --workspace --locked
 }
 

@@ -182,6 +182,51 @@ fn the_page_shows_the_numbers_of_stat_in_a_browser_too() {
     assert!(shown.contains(&format!(">{}</h1>", mount.mnt.display())), "{shown}");
 }
 
+/// A replay with a script that does what a person does; the script may run because it has the page's own nonce.
+fn with_keys(page: &str) -> String {
+    let nonce = page.split_once("nonce=\"").unwrap().1.split_once('"').unwrap().0;
+    let keys = include_str!("page_keys.js");
+    // Nobody looks at a headless browser, so it draws no pictures; a timer takes their place.
+    let pictures = "window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 16);";
+    let script = |text: &str| format!("<script nonce=\"{nonce}\">{text}</script>");
+    let page = page.replace("<body>", &format!("<body>{}", script(pictures)));
+    page.replace("</body>", &format!("{}</body>", script(keys)))
+}
+
+#[test]
+fn the_buttons_of_the_page_do_what_they_say() {
+    if !can_mount() {
+        return;
+    }
+    let mount = volume();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (file, page) = (path("day.fww"), path("day.html"));
+    let mnt = mount.mnt.to_str().unwrap();
+    firn_ok(&["watch", mnt, "--json", "--interval", "0.3", "--count", "5", "--record", &file]);
+    firn_ok(&["watch", &file, "--html", &page]);
+    let text = fs::read_to_string(&page).unwrap();
+    fs::write(&page, with_keys(&text)).unwrap();
+    let Some(shown) = in_browser(&format!("file://{page}")) else { return };
+    let saw = shown.split_once("id=\"saw\">").unwrap_or_else(|| panic!("the script ended: {shown}")).1;
+    let saw: Value = serde_json::from_str(saw.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!(saw["paused"], serde_json::json!(["Go on", "PAUSED"]), "{saw}");
+    assert_eq!(saw["goesOn"], "Pause", "{saw}");
+    let serial = |name: &str| saw[name].as_u64().unwrap();
+    assert_eq!(serial("last") - serial("first"), 4, "scrubbed over all five frames: {saw}");
+    assert_eq!((serial("stays"), serial("slow")), (serial("first"), serial("first")), "{saw}");
+    assert_eq!(serial("fast"), serial("last"), "{saw}");
+    assert!(saw["about"].as_str().unwrap().starts_with("segment 0: "), "{saw}");
+    let csv: Vec<&str> = saw["saved"]["firn-watch.csv"].as_str().unwrap().lines().collect();
+    assert_eq!(csv.len(), 6, "a title and five lines: {csv:?}");
+    let columns = csv[0].split(',').count();
+    assert!(columns > 10 && csv.iter().all(|line| line.split(',').count() == columns), "{csv:?}");
+    let segments = stat(&mount)["log"]["segments"].as_u64().unwrap();
+    let svg = saw["saved"]["firn-watch.svg"].as_str().unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains(mnt), "{svg:.300}");
+    assert_eq!(svg.matches("<rect").count() as u64, segments + 1, "one for each segment, and the ground");
+}
+
 /// Runs the display on a terminal of its own and types `keys`; the terminal's settings before and after, and the exit code.
 fn on_terminal(mnt: &Path, keys: &str) -> (String, String, String) {
     let directory = tempfile::tempdir().unwrap();
