@@ -172,6 +172,31 @@ fn a_workload_is_replayed_on_a_directory_and_on_images_of_both_kinds() {
 }
 
 #[test]
+fn a_replay_that_is_watched_leaves_the_same_volume_as_one_that_is_not() {
+    let scratch = Scratch::new();
+    let workload = scratch.name("a.fwl");
+    ok(&["age", "workload", "--random", "32M", "--full", "70", "--operations", "3000", "-o", &workload]);
+    let [watched, alone] = ["watched", "alone"].map(|name| {
+        let image = scratch.name(name);
+        ok(&["mkfs", &image, "--size", "64M"]);
+        image
+    });
+    let lines = ok(&["age", "replay", &workload, &watched, "--watch", "--json"]);
+    let ticks: Vec<Value> = lines.lines().map(schema::parse).collect();
+    let last = ticks.last().unwrap();
+    assert!(last["user_bytes"].as_u64().unwrap() > 64 << 20, "{last}");
+    assert!(last["victims_taken"].as_u64().unwrap() > 0 && last["image"] == watched.as_str(), "{last}");
+    let replayed = json(&["age", "replay", &workload, &alone, "--json"]);
+    assert_eq!(replayed["file_operations"], 3000);
+    let counted = |image: &str| json(&["stat", image, "--json"])["log"]["counters"].clone();
+    assert_eq!(counted(&watched), counted(&alone));
+    assert!(refused(&["age", "replay", &workload, &scratch.name(""), "--watch"], 2).contains("firn watch"));
+    let fast = scratch.name("fast");
+    ok(&["mkfs", &fast, "--size", "64M", "--type", "ffs"]);
+    assert!(refused(&["age", "replay", &workload, &fast, "--watch"], 2).contains("Fast File System"));
+}
+
+#[test]
 fn ctrl_c_stops_a_replay_that_then_continues() {
     let scratch = Scratch::new();
     let (workload, target) = (scratch.name("a.fwl"), scratch.name("out"));

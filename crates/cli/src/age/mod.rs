@@ -8,6 +8,7 @@ mod replay;
 pub mod service;
 mod snapshot;
 mod target;
+mod watch;
 mod workload;
 
 use crate::failure::{Done, Failure};

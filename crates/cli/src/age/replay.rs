@@ -1,6 +1,7 @@
 //! `firn age replay`.
 
 use super::failed;
+use super::watch::{self, Gate};
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -9,8 +10,13 @@ use crate::sizes::{Bytes, Count};
 use crate::target::mount_of_image;
 use crate::volume::{AnyVolume, open_any_at};
 use clap::{Args, ValueEnum};
+use firnfs::lfs::Lfs;
+use firnfs_device::Clock;
 use firnfs_lab::LabError;
-use firnfs_lab::age::replay::{By, OnVolume, Outcome, Plan, Posix, Tally, Target, clock_at, replay};
+use firnfs_lab::age::replay::{
+    By, OnVolume, Outcome, Plan, Posix, Tally, Target, VirtualClock, clock_at, replay,
+};
+use firnfs_volume::Volume;
 use firnfs_workload::Reader;
 use serde::Serialize;
 use std::fs::File;
@@ -29,6 +35,7 @@ const IDENTITY_BYTES: u64 = 1 << 20;
   firn age replay home.fwl /mnt/ext4            on any mounted file system, as fast as it goes
   firn age replay home.fwl disk.img             on a volume of firnfs that is not mounted
   firn age replay home.fwl /mnt/ext4 --continue after Ctrl-C
+  firn age replay home.fwl disk.img --watch     see its segments fill and be cleaned; ? explains the keys
   firn age layout /mnt/ext4                     how its files are laid out now
 
 The target has to be empty. In an image files get the times of the workload, and the same workload makes the same
@@ -47,6 +54,9 @@ pub struct ReplayArgs {
     /// Go on with a replay that was stopped
     #[arg(long = "continue")]
     pub continues: bool,
+    /// Show a volume in an image meanwhile, as firn watch shows a mount; < and > change the speed, q lets the replay go on alone
+    #[arg(long)]
+    pub watch: bool,
     /// Print JSON for programs
     #[arg(long)]
     pub json: bool,
@@ -88,7 +98,11 @@ pub fn run(args: &ReplayArgs, output: &mut Output) -> Done {
     let about = std::fs::metadata(&args.target).map_err(|e| Failure::io("cannot open", &args.target, &e))?;
     let job = Job::of(args, &stop)?;
     let outcome = if about.is_dir() {
-        job.on(&mut Posix::new(&args.target))?
+        if args.watch {
+            return Err(Failure::usage("--watch shows the log of a volume in an image")
+                .advise("a mounted volume is shown by firn watch, in another terminal"));
+        }
+        job.on(&mut Posix::new(&args.target), None)?
     } else {
         if let Ok(Some(mount)) = mount_of_image(&args.target) {
             let message = format!("{} is mounted", args.target.display());
@@ -99,17 +113,26 @@ pub fn run(args: &ReplayArgs, output: &mut Output) -> Done {
         let unclosed = |e| Failure::fs(format_args!("cannot close {}", args.target.display()), &e);
         match open_any_at(&args.target, clock.clone())? {
             AnyVolume::Log(volume) => {
-                let outcome = job.on(&mut OnVolume::new(&volume, &clock));
+                let outcome = match args.watch {
+                    true => job.watched(&volume, &clock, output),
+                    false => job.on(&mut OnVolume::new(&volume, &clock), None),
+                };
                 volume.close().map_err(unclosed).and(outcome)?
             }
+            AnyVolume::Ffs(_) if args.watch => {
+                return Err(Failure::usage("--watch shows a log; this is a Fast File System"));
+            }
             AnyVolume::Ffs(volume) => {
-                let outcome = job.on(&mut OnVolume::new(&volume, &clock));
+                let outcome = job.on(&mut OnVolume::new(&volume, &clock), None);
                 volume.close().map_err(unclosed).and(outcome)?
             }
         }
     };
     let view = ReplayView::of(args, &outcome);
-    output.show(args.json, &view, |out| view.write(out))?;
+    // What a watcher prints are lines of another kind.
+    if !(args.watch && args.json) {
+        output.show(args.json, &view, |out| view.write(out))?;
+    }
     if outcome.mismatch_count > 0 {
         let count = Count(outcome.mismatch_count);
         return Err(Failure::failed(format!("{count} files or directories are not as they should be")));
@@ -148,7 +171,26 @@ impl<'a> Job<'a> {
         Ok(Self { args, stop, plan: Plan { by, continues: args.continues, identity }, total_bytes, start_ns })
     }
 
-    fn on(&self, target: &mut dyn Target) -> Done<Outcome> {
+    /// The same, watched; it goes on alone if the watcher quits.
+    fn watched(&self, volume: &Volume<Lfs>, clock: &VirtualClock, output: &mut Output) -> Done<Outcome> {
+        let gate = Gate::new(clock.now_ns());
+        std::thread::scope(|scope| {
+            let replay = scope.spawn(|| {
+                let _end = gate.end_when_dropped();
+                self.on(&mut OnVolume::new(volume, clock), Some((&gate, clock)))
+            });
+            let shown = watch::run(volume, clock, &gate, &self.args.target, self.args.json, output);
+            if shown.is_err() {
+                self.stop.store(true, Ordering::SeqCst);
+            }
+            gate.open();
+            let outcome = replay.join().unwrap_or_else(|_| Err(Failure::failed("the replay panicked")))?;
+            // A signal is told as that of a replay that is not watched.
+            if outcome.is_stopped { Ok(outcome) } else { shown.map(|()| outcome) }
+        })
+    }
+
+    fn on(&self, target: &mut dyn Target, gate: Option<(&Gate, &VirtualClock)>) -> Done<Outcome> {
         let path = &self.args.workload;
         let file = File::open(path).map_err(|e| Failure::io("cannot open", path, &e))?;
         let reader = Reader::new(BufReader::new(file)).map_err(|e| unusable(path, &e.to_string()))?;
@@ -157,7 +199,11 @@ impl<'a> Job<'a> {
         let mut first = None;
         let mut progress = |tally: &Tally, read_bytes: u64| {
             let first = *first.get_or_insert(tally.operations);
-            if tally.records.is_multiple_of(256) {
+            if let Some((gate, clock)) = gate {
+                gate.pass(clock.now_ns(), tally.operations);
+            }
+            let is_alone = gate.is_none_or(|(gate, _)| gate.is_open());
+            if is_alone && tally.records.is_multiple_of(256) {
                 let rate = (tally.operations - first) as f64 / began.elapsed().as_secs_f64().max(1e-6);
                 let (done, rate) = (Count(tally.operations), Count(rate as u64));
                 let message = format_args!("{done} operations, {rate} a second").to_string();

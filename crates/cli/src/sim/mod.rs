@@ -17,6 +17,7 @@ use crate::failure::Done;
 use crate::output::Output;
 use crate::progress::Bar;
 use clap::Subcommand;
+pub use pace::Pace;
 
 /// What to simulate.
 #[derive(Subcommand, Debug)]

@@ -1,6 +1,6 @@
 //! `Pace`: how fast a watched simulation goes on, and its keys: pause, slower, faster.
 //!
-//! Callers: `watch`, `watch_trace`.
+//! Callers: `watch`, `watch_trace`, `firn age replay`.
 
 use firnfs_watch::feed::Step;
 use firnfs_watch::screen::keys::Action;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// See the module's head.
-pub(super) struct Pace {
+pub struct Pace {
     /// Virtual seconds in a second of the watcher's.
     speed: f64,
     least: f64,

@@ -12,6 +12,7 @@ mod posix;
 mod tests;
 mod volume;
 
+pub use firnfs_sim::VirtualClock;
 pub use model::{By, Spot};
 pub use posix::Posix;
 pub use volume::{OnVolume, clock_at};
