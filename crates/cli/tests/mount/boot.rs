@@ -97,3 +97,26 @@ fn links_named_as_the_helpers_of_mkfs_and_fsck_do_their_work() {
     std::fs::remove_file(&image).unwrap();
     assert_eq!(check(&["-a"]).0, Some(8), "no device");
 }
+
+/// The scripts that a maintainer runs, with the program under test in the package.
+#[test]
+fn the_debian_package_is_installed_used_and_purged() {
+    if !can_mount() || !is_root() {
+        return;
+    }
+    let has = |tool: &&str| Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
+    if let Some(missing) = ["dpkg-deb", "strip", "objdump", "gzip"].iter().find(|tool| !has(tool)) {
+        eprintln!("SKIPPED: NOT TESTED: {missing} is missing");
+        return;
+    }
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let script = |name: &str, argument: &str| {
+        let output = Command::new("sh").current_dir(root).args([name, argument]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{name}: {said}{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let package = script("scripts/package.sh", FIRN);
+    let told = script("scripts/package-test.sh", &package);
+    assert!(told.starts_with("installed, used and purged: firnfs_"), "{told}");
+}

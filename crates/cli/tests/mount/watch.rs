@@ -227,6 +227,30 @@ fn the_buttons_of_the_page_do_what_they_say() {
     assert_eq!(svg.matches("<rect").count() as u64, segments + 1, "one for each segment, and the ground");
 }
 
+#[test]
+fn markup_in_a_name_is_text_on_the_page() {
+    if !can_mount() {
+        return;
+    }
+    let mount = volume();
+    mount.umount();
+    let directory = tempfile::tempdir().unwrap();
+    let attack = "<img src=x onerror=document.body.id='owned'>";
+    let mnt = directory.path().join(attack);
+    fs::create_dir(&mnt).unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (file, page) = (path("day.fww"), path("day.html"));
+    let mnt = mnt.to_str().unwrap();
+    firn_ok(&["mount", mount.image.to_str().unwrap(), mnt]);
+    firn_ok(&["watch", mnt, "--json", "--interval", "0.1", "--count", "2", "--record", &file]);
+    firn_ok(&["umount", mnt]);
+    firn_ok(&["watch", &file, "--html", &page]);
+    let Some(shown) = in_browser(&format!("file://{page}")) else { return };
+    let title = shown.split_once("id=\"name\">").unwrap().1.split_once("</h1>").unwrap().0;
+    assert!(title.ends_with("&lt;img src=x onerror=document.body.id='owned'&gt;"), "{title}");
+    assert!(!shown.contains("<img") && !shown.contains("id=\"owned\""), "{shown:.2000}");
+}
+
 /// Runs the display on a terminal of its own and types `keys`; the terminal's settings before and after, and the exit code.
 fn on_terminal(mnt: &Path, keys: &str) -> (String, String, String) {
     let directory = tempfile::tempdir().unwrap();

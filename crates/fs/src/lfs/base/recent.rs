@@ -9,7 +9,7 @@ use firnfs_format::TimeNs;
 use std::collections::VecDeque;
 
 /// Length of the window, in milliseconds. It is longer if no background step was due for a while: then nothing changed.
-pub(in crate::lfs) const WINDOW_MS: u64 = 60_000;
+const WINDOW_MS: u64 = 60_000;
 /// Least time between two samples, in milliseconds.
 const SAMPLE_MS: u64 = 5_000;
 
