@@ -1,7 +1,8 @@
 //! `firn sim cleaning --watch`: the displays of `firn watch`, fed from virtual time.
 //!
 //! A virtual second is a sixtieth of the live blocks written by users, so the minute of rates on the screen is a volume
-//! written; a block counts as [`BLOCK_BYTES`]. What is simulated does not depend on how it is watched.
+//! written; a block counts as [`BLOCK_BYTES`]. At the lowest speed a step is one block. What is simulated does not depend
+//! on how it is watched.
 
 use super::pace::Pace;
 use crate::failure::{Done, Failure};
@@ -25,6 +26,8 @@ const BLOCK_BYTES: u32 = 4096;
 const SECONDS_OF_A_VOLUME: u32 = 60;
 /// Virtual seconds in a second of the watcher's, at first, at least and at most.
 const SPEEDS: (f64, f64, f64) = (4.0, 1.0 / 16.0, 64.0);
+/// At the lowest speed, virtual seconds that a step stands for in which users write one block: four steps in a second.
+const BLOCK_S: f64 = SPEEDS.1 / 4.0;
 
 /// See the module's head.
 struct Simulated {
@@ -32,7 +35,8 @@ struct Simulated {
     setup: Setup,
     /// Blocks of a virtual second.
     blocks_of_a_second: u32,
-    seconds: u64,
+    /// Blocks that users have written since the volume was filled.
+    operations: u64,
     tracker: Tracker,
     taken: u64,
     state: State,
@@ -52,7 +56,7 @@ pub(super) fn run(setup: &Setup, json: bool, output: &mut Output) -> Done {
         blocks_of_a_second: (simulation.live_blocks() / SECONDS_OF_A_VOLUME).max(1),
         simulation,
         setup: setup.clone(),
-        seconds: 0,
+        operations: 0,
         tracker: Tracker::default(),
         taken: 0,
         state: State::default(),
@@ -62,6 +66,10 @@ pub(super) fn run(setup: &Setup, json: bool, output: &mut Output) -> Done {
 }
 
 impl Simulated {
+    fn volumes(&self) -> f64 {
+        self.operations as f64 / f64::from(self.blocks_of_a_second) / f64::from(SECONDS_OF_A_VOLUME)
+    }
+
     fn segment_bytes(&self) -> u32 {
         self.setup.segment_blocks.saturating_mul(BLOCK_BYTES)
     }
@@ -199,12 +207,16 @@ impl Feed for Simulated {
         if let Some(wait) = self.pace.wait() {
             return Ok(wait);
         }
-        if self.seconds as f64 >= self.setup.max_volumes * f64::from(SECONDS_OF_A_VOLUME) {
+        if self.volumes() >= self.setup.max_volumes {
             return Ok(Step::End(format!("the volume was written {} times", self.setup.max_volumes)));
         }
-        self.pace.note_step(1.0);
-        self.simulation.run(u64::from(self.blocks_of_a_second));
-        self.seconds += 1;
+        let (operations, virtual_s) = match self.pace.is_slowest() {
+            true => (1, BLOCK_S),
+            false => (u64::from(self.blocks_of_a_second), 1.0),
+        };
+        self.pace.note_step(virtual_s);
+        self.simulation.run(operations);
+        self.operations += operations;
         let mut tick = self.tick(policies);
         loop {
             let more = tick.map.more;
@@ -225,8 +237,10 @@ impl Feed for Simulated {
     }
 
     fn label(&self) -> String {
-        let volumes = self.seconds as f64 / f64::from(SECONDS_OF_A_VOLUME);
-        format!("{volumes:.1} volumes {}", self.pace.words())
+        match self.pace.is_slowest() {
+            true => format!("{:.1} volumes, block by block ({})", self.volumes(), self.operations),
+            false => format!("{:.1} volumes {}", self.volumes(), self.pace.words()),
+        }
     }
 
     fn owners(&mut self, _segment: u64) -> Owners {
