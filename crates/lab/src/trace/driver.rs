@@ -50,7 +50,7 @@ pub enum IdleRule {
 }
 
 /// See the module's head.
-pub(super) struct Driver {
+pub(crate) struct Driver {
     vfs: Vfs<Lfs>,
     image: SparseImage,
     disk: OpenDisk,

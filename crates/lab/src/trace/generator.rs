@@ -14,7 +14,7 @@
 use super::Records;
 use super::servers::Server;
 use crate::error::LabError;
-use crate::random::normal;
+use crate::random::{exponential, normal};
 use firnfs_sim::seeded;
 use firnfs_workload::{FileId, Header, Naming, Op, Origin, Outcome, Record};
 use rand::RngExt;
@@ -295,7 +295,7 @@ impl Generated {
             Record { client: pen.client, outcome: Outcome::Done(0), ..Record::new(pen.at_ns, op, file) };
         fill(&mut record);
         let think_ns = self.synthetic.server.think_ms * 1e6;
-        pen.at_ns += 1000 + (-think_ns * (1.0 - self.random.random::<f64>()).ln()) as u64;
+        pen.at_ns += 1000 + exponential(&mut self.random, think_ns) as u64;
         self.count += 1;
         self.ready.push(Reverse((record.time_ns, self.count)));
         self.stored.insert(self.count, record);

@@ -21,6 +21,7 @@ mod survey;
 mod tests;
 
 pub use disk::DiskSeen;
+pub(crate) use driver::{Driver, IdleRule};
 pub use generator::{Generated, Synthetic};
 pub use histogram::Histogram;
 pub use matched::Matches;

@@ -11,10 +11,11 @@ use crate::hardware::comparison::Rates;
 use crate::hardware::fragmented::{Aged, DATES, SIZES_KIB, Test};
 use crate::hardware::large_file::{self, Speed};
 use crate::hardware::papers::load::Served;
+use crate::hardware::production::{BINS, Used};
 use crate::hardware::rig::Phase;
 use crate::hardware::small_files::{self, Rate};
 use crate::trace::{DiskSeen, Histogram, Replayed};
-use firnfs::lfs::Counters;
+use firnfs::lfs::{Counters, KindBytes, LogKind};
 use firnfs_device::Counts;
 use firnfs_sim::{DiskWork, seeded};
 use rand::RngExt;
@@ -148,6 +149,34 @@ impl<R: rand::Rng> Doctor<R> {
         }
     }
 
+    fn used(&mut self) -> Used {
+        let shares = |doctor: &mut Self| {
+            let weights: Vec<f64> = (0..BINS).map(|_| doctor.value()).collect();
+            let sum = weights.iter().sum::<f64>().max(1e-9);
+            weights.into_iter().map(|weight| weight / sum).collect::<Vec<f64>>()
+        };
+        let mut live = KindBytes::default();
+        for kind in LogKind::ALL {
+            live.add(kind, self.count() as u32);
+        }
+        // The disk's segments have 1 MiB; cleaned ones are full to any share.
+        let (cleaned, full) = (self.count(), self.rng.random::<f64>());
+        let log = Counters {
+            segments_cleaned: cleaned,
+            segments_cleaned_empty: self.count(),
+            cleaner_moved_bytes: ((cleaned << 20) as f64 * full) as u64,
+            log_file_bytes: self.count(),
+            log_indirect_bytes: self.count(),
+            log_inode_bytes: self.count(),
+            log_inode_map_bytes: self.count(),
+            log_usage_table_bytes: self.count(),
+            log_summary_bytes: self.count(),
+            ..Counters::default()
+        };
+        let (segments, segments_at_end) = (shares(self), shares(self));
+        Used { segment_bytes: 1 << 20, log, live, segments, segments_at_end, ..Used::default() }
+    }
+
     /// Files of each size are about as fast as on an empty file system in any share of the tests, else slow.
     fn aged(&mut self) -> Aged {
         let shares: [f64; SIZES_KIB.len()] = std::array::from_fn(|_| self.rng.random::<f64>().sqrt().sqrt());
@@ -209,6 +238,7 @@ impl<R: rand::Rng> Doctor<R> {
             Job::TwoFiles(..) => Outcome::Work(self.work()),
             Job::Recovery(..) => Outcome::Seconds(self.value(), self.value()),
             Job::Load(..) => Outcome::Served(Box::new(self.served())),
+            Job::Production(_) => Outcome::Production(Box::new(self.used())),
             Job::Trace(..) => Outcome::Trace(Box::new(self.replayed())),
             Job::Aged(_) => Outcome::Aged(Box::new(self.aged())),
         }

@@ -2,7 +2,7 @@
 //! numbers as CSV, and shown in pages of HTML.
 //!
 //! A `unit` is a figure or table. It names the `runs` that it needs; each of them is made once, also if several figures show it.
-//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS, `heuristic` those of 002. Nothing in the output depends on the time or on the
+//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS, `production` those of file systems in use, `heuristic` those of 002. Nothing in the output depends on the time or on the
 //! number of threads: two runs write the same bytes. Caller: `firn paper`.
 
 mod andrew;
@@ -14,6 +14,7 @@ mod heuristic;
 mod html;
 mod load;
 mod parts;
+mod production;
 mod runs;
 mod scheme;
 mod size;
@@ -39,10 +40,12 @@ const SEED: u64 = 1;
 
 /// All units, in the order of the pages.
 fn units() -> Vec<Unit> {
-    let parts: [&[Unit]; 12] = [
+    let parts: [&[Unit]; 14] = [
         &sprite_short::FIRST,
         &sprite::UNITS,
+        &production::CLEANING,
         &sprite_short::RECOVERY,
+        &production::OVERHEADS,
         &bsd::UNITS,
         &andrew::UNITS,
         &transactions::OF_BSD,

@@ -14,6 +14,7 @@ use crate::hardware::comparison::{
     Bandwidth, Files, Indirect, Micro, Rates, Results, Sized, run_by_size, run_transactions,
 };
 use crate::hardware::fragmented::{self, Aged};
+use crate::hardware::production::{self, Used};
 use crate::hardware::{Cleaner, Setup, find_disk, large_file, small_files};
 use crate::micro::stop::Stop;
 use crate::trace::{self, Model, Replayed};
@@ -52,6 +53,8 @@ pub(super) enum Job {
     Load(Host, Scheme, u64, u32),
     /// A synthetic trace of this server, replayed.
     Trace(&'static str, Model),
+    /// One of the production file systems of Sprite LFS: [`production::LOADS`].
+    Production(usize),
     /// The Fast File System after months of use as this server of [`fragmented::SERVERS`].
     Aged(usize),
 }
@@ -70,6 +73,7 @@ pub(super) enum Outcome {
     Reread(coalescing::Row),
     Seconds(f64, f64),
     Trace(Box<Replayed>),
+    Production(Box<Used>),
     Aged(Box<Aged>),
 }
 
@@ -133,6 +137,11 @@ impl Job {
                 let server = fragmented::SERVERS.get(server).ok_or_else(missing)?;
                 let shrink = if size.is_paper() { 1 } else { 8 };
                 Outcome::Aged(Box::new(fragmented::run(server, shrink, super::SEED)?))
+            }
+            Self::Production(load) => {
+                let load = production::LOADS.get(load).ok_or_else(missing)?;
+                let length = load.length(!size.is_paper());
+                Outcome::Production(Box::new(production::run(load, &length, super::SEED)?))
             }
             Self::Trace(name, model) => Outcome::Trace(Box::new(replay(name, model, size)?)),
             Self::Load(host, scheme, percent, segment_kib) => {
@@ -269,6 +278,11 @@ impl Runs {
     /// The replay of a server's trace.
     pub fn trace(&self, server: &'static str, model: Model) -> Result<&Replayed, LabError> {
         outcome!(self, Job::Trace(server, model), Trace).map(|replayed| &**replayed).ok_or_else(missing)
+    }
+
+    /// A production file system of Sprite LFS.
+    pub fn production(&self, load: usize) -> Result<&Used, LabError> {
+        outcome!(self, Job::Production(load), Production).map(|used| &**used).ok_or_else(missing)
     }
 
     /// A file system after months of use.

@@ -50,3 +50,18 @@ fn names_are_different_and_a_paper_means_all_its_figures() {
     let error = Plan::of(&["001/fig99".to_owned()], Size::SHORT).unwrap_err().to_string();
     assert_eq!(error, "there is no figure 001/fig99");
 }
+
+#[test]
+fn a_file_system_under_made_up_users_is_shown_as_synthetic_and_the_same_again() {
+    let names = ["001/table4", "001/fig10"];
+    let (figures, once) = made(&names, 1);
+    let (_, again) = made(&names, 2);
+    assert_eq!(once, again);
+    for figure in &figures {
+        let titles = figure.drawings.iter().map(plot::Drawing::title).chain([figure.title]);
+        assert!(titles.into_iter().all(|title| title.contains("synthetic")), "{}", figure.id);
+        assert!(figure.condition.contains("synthetic") && figure.inputs.contains("MB written in an hour"));
+    }
+    let csv = String::from_utf8(once[&OsString::from("001-table4.csv")].clone()).unwrap();
+    assert!(csv.contains("inode map"), "{csv}");
+}
