@@ -133,8 +133,8 @@ fn smart_frag_puts_the_tail_right_after_the_last_block() {
 }
 
 #[test]
-fn reallocation_makes_clusters_where_free_space_is_scattered() {
-    let score_of = |reallocates: bool| {
+fn reallocation_makes_files_contiguous_where_free_space_is_scattered() {
+    let score_of = |reallocates: bool, blocks: u64| {
         let made = make(Tuning { reallocates, ..tuning() });
         // Every second block at the beginning of the group is in use; larger free space follows.
         for n in 0..80 {
@@ -143,10 +143,13 @@ fn reallocation_makes_clusters_where_free_space_is_scattered() {
         made.sync();
         (0..80).step_by(2).for_each(|n| made.remove(&format!("f{n}")));
         made.sync();
-        score(&made.places(made.file("a", 8 * BLOCK_BYTES)))
+        score(&made.places(made.file("a", blocks * BLOCK_BYTES)))
     };
-    let (plain, moved) = (score_of(false), score_of(true));
-    assert!(plain < 0.3 && moved > 0.99, "{plain} without, {moved} with");
+    // Eight blocks are a cluster; fewer are moved as well.
+    for blocks in [2, 3, 8] {
+        let (plain, moved) = (score_of(false, blocks), score_of(true, blocks));
+        assert!(plain < 0.3 && moved > 0.99, "{blocks} blocks: {plain} without, {moved} with");
+    }
 }
 
 /// Lengths of the writes, or else the reads, of a file's blocks, in blocks.

@@ -73,12 +73,14 @@ const LISTED_AT_ONCE: u64 = 256;
 
 /// Sizes and promises of a volume.
 pub(crate) fn facts_of(sb: &Superblock) -> StoreFacts {
+    // With reallocation the last blocks of a file move before a place is sought for the next one, as 4.4BSD's write(2) did it.
+    let op_max_bytes = if sb.tuning.reallocates { sb.layout.block_bytes.into() } else { OP_MAX_BYTES };
     StoreFacts {
         block_bytes: sb.layout.block_bytes,
         inline_max_bytes: 0,
         inline_xattr_max_bytes: 0,
         file_max_bytes: file_max_bytes(&Geo::new(sb.layout)),
-        op_max_bytes: OP_MAX_BYTES,
+        op_max_bytes,
         read_max_bytes: READ_MAX_BYTES,
         dir_unit_bytes: DIR_UNIT_MIN_BYTES as u32,
         hash_key: sb.hash_key,

@@ -295,8 +295,10 @@ impl Ffs {
         let alone = Sequence { start: index, len: 1 };
         let next = match self.files.core(ino).sequence {
             Some(run) if run.start + run.len == index => {
-                if self.sb.tuning.reallocates || self.is_behind(key) {
-                    Sequence { len: run.len + 1, ..run }
+                let longer = Sequence { len: run.len + 1, ..run };
+                let reallocates = self.sb.tuning.reallocates;
+                if self.is_behind(key) || reallocates && self.reallocate(ino, longer) {
+                    longer
                 } else {
                     self.queue_sequence(ino, run);
                     alone
@@ -312,9 +314,6 @@ impl Ffs {
         let is_full = next.len >= self.sb.tuning.maxcontig.into();
         self.files.core_mut(ino).sequence = (!is_full).then_some(next);
         if is_full {
-            if self.sb.tuning.reallocates {
-                self.reallocate(ino, next);
-            }
             self.queue_sequence(ino, next);
         }
     }
@@ -345,9 +344,10 @@ impl Ffs {
         }
     }
 
-    /// Moves the blocks of a full cluster to contiguous places before they are written for the first time (`ffs_reallocblks`), if there are
-    /// such places in groups whose bitmaps are in memory. All pointers are in the inode, or all in one indirect block.
-    fn reallocate(&mut self, ino: InodeNo, run: Sequence) {
+    /// Moves blocks of which the last does not lie behind the others to contiguous places before they are written for the first time
+    /// (`ffs_reallocblks`), if there are such places in groups whose bitmaps are in memory. All pointers are in the inode, or all in one indirect
+    /// block. A last block in another group stays: the policy wanted it there. True if they moved.
+    fn reallocate(&mut self, ino: InodeNo, run: Sequence) -> bool {
         let keys = Self::keys_of(ino, run);
         let is_new = |core: &super::inode::CoreInode, key: &BlockKey| {
             let fresh = core.fresh.get(&BlockPlace::of(key));
@@ -360,19 +360,20 @@ impl Ffs {
         let core = self.files.core(ino);
         let is_one_array = keys.iter().all(|key| holder(key) == holder(&keys[0]));
         if !is_one_array || !keys.iter().all(|key| is_new(core, key)) {
-            return;
+            return false;
         }
-        if (1..keys.len()).all(|at| self.is_behind(&keys[at])) {
-            return;
+        let (first, last) = (self.known_ptr(&keys[0]), self.known_ptr(&keys[keys.len() - 1]));
+        if self.groups.group_of(first) != self.groups.group_of(last) {
+            return false;
         }
-        let wish = Wish::At(self.known_ptr(&keys[0]));
-        let Ok(first) = self.groups.take_cluster(keys.len() as u32, wish) else { return };
+        let Ok(place) = self.groups.take_cluster(keys.len() as u32, Wish::At(first)) else { return false };
         let frags = self.geo.block_frags();
         for (nth, key) in (0..).zip(&keys) {
             let old = self.known_ptr(key);
-            self.move_block(key, first + nth * frags);
+            self.move_block(key, place + nth * frags);
             self.free_now(Freed::Run(Run { addr: old, frags }));
         }
+        true
     }
 
     /// True if operations that write have to wait until something has landed.
