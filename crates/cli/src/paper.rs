@@ -21,7 +21,7 @@ the values are the same on every machine, and two runs write the same bytes. Pri
 deviation. Writes each figure as SVG with its numbers as CSV, a page for each paper, and claims.html with what was
 reproduced, or not and why. Fails if a claim holds although it is recorded as not holding, or the reverse. The papers:
 001 Sprite LFS, 004 BSD-LFS, 000 USENIX'95 (logging versus clustering), 002 USENIX'95 (heuristic cleaning; its traces
-are synthetic here). See docs/internals/papers.md.")]
+are synthetic here), 003 SIGMETRICS'97 (file system aging; its history is synthetic here). See docs/internals/papers.md.")]
 pub struct PaperArgs {
     /// Figures or tables, such as 001/fig8; or papers, such as 001
     #[arg(value_name = "FIGURE|TABLE|PAPER", required_unless_present_any = ["list", "all"], conflicts_with = "all")]

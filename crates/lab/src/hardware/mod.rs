@@ -2,8 +2,8 @@
 //!
 //! `choose` finds disks and machines by name or file. [`disk_view`] describes a disk. `rig` runs the file system on a machine;
 //! [`bandwidth`], [`small_files`] and [`large_file`] are the papers' benchmarks on it, and `claims` compares them with the
-//! published results; [`comparison`] compares the log with the Fast File System; `fragmented` runs them on file systems that were used for months;
-//! `production` runs file systems under made-up users; [`papers`] draws the papers' figures from all of
+//! published results; [`comparison`] compares the log with the Fast File System; `fragmented` and `lifetime` run them on file systems that were
+//! used for months; `production` runs file systems under made-up users; [`papers`] draws the papers' figures from all of
 //! them. Callers: `firn sim disk`, `firn sim paper`, `firn sim coalescing`, `firn paper`. Page:
 //! docs/internals/simulated-hardware.md.
 
@@ -14,6 +14,7 @@ pub mod comparison;
 pub mod disk_view;
 mod fragmented;
 pub mod large_file;
+mod lifetime;
 pub mod papers;
 mod production;
 mod profile;

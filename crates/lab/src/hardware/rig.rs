@@ -15,7 +15,7 @@ use firnfs::inode::Kind;
 use firnfs::lfs::{Counters, MkfsOptions, Options};
 use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
-use firnfs_device::{Clock, Device, MemDevice};
+use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::{OpenError, OpenFfsError, format, format_ffs_around, open, open_ffs};
 use firnfs_sim::{CpuModel, DiskWork, Machine, MachineDisk, TimedDisk, Turns, VirtualClock};
@@ -225,6 +225,17 @@ impl Rig {
         };
         made.map_err(failed("make a volume"))?;
         Ok(Self { setup: setup.clone(), clock: Arc::new(VirtualClock::at(START_NS)), image })
+    }
+
+    /// A machine with a volume that exists, at that time.
+    pub fn on(setup: &Setup, image: SparseImage, now_ns: i64) -> Self {
+        let clock = Arc::new(VirtualClock::at(now_ns));
+        Self { setup: setup.clone(), clock, image: Arc::new(MemDevice::from_image(image)) }
+    }
+
+    /// The volume as it is, and the time.
+    pub fn state(&self) -> (SparseImage, i64) {
+        (self.image.image(), self.clock.now_ns())
     }
 
     /// Mounts the volume, runs a program, and unmounts it.

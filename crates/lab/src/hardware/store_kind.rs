@@ -28,6 +28,8 @@ pub struct FastLayout {
     pub reallocates: bool,
     /// The first indirect block stays in the inode's group (NoSwitch).
     pub no_switch: bool,
+    /// The last fragments of a file lie behind its last block, if that place is free (SmartFrag).
+    pub smart_frag: bool,
     /// One inode for that many bytes.
     pub bytes_per_inode: u32,
     /// Share of the space that nobody gets, in percent.
@@ -45,6 +47,7 @@ impl FastLayout {
             cluster_blocks: None,
             reallocates: false,
             no_switch: false,
+            smart_frag: false,
             bytes_per_inode: 8192,
             minfree_percent: 10,
         }
@@ -60,6 +63,7 @@ impl FastLayout {
             maxcontig: self.cluster_blocks.unwrap_or(tuning.maxcontig),
             reallocates: self.reallocates,
             no_switch: self.no_switch,
+            smart_frag: self.smart_frag,
             minfree_percent: self.minfree_percent,
             ..tuning
         }

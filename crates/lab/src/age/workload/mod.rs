@@ -18,7 +18,7 @@ mod tests;
 
 pub use emit::{Counts, Emitter};
 pub use git::{Repository, from_git};
-pub use profile::{Preset, Profile, cut};
+pub use profile::{Preset, Profile, ShortFile, cut};
 pub use random::{Random, random};
 pub use snapshots::{Series, from_snapshots};
 

@@ -72,11 +72,16 @@ impl Files {
             let entries = number % self.per_directory;
             if entries == 0 {
                 let before = number / self.per_directory;
-                parent = directory(&format!("d{before}"), before)?;
+                parent = directory(&directory_name(before), before)?;
             }
             file(parent, &format!("file{number:06}"), entries)?;
         }
         Ok(())
+    }
+
+    /// Names of the directories.
+    pub fn directory_names(&self) -> impl Iterator<Item = String> {
+        (0..self.directories()).map(directory_name)
     }
 
     fn directories(&self) -> u64 {
@@ -97,6 +102,10 @@ impl Files {
     fn content(&self, fill: u8) -> Vec<u8> {
         vec![fill; self.file_bytes.min(PIECE_BYTES) as usize]
     }
+}
+
+fn directory_name(number: u64) -> String {
+    format!("d{number}")
 }
 
 fn create(files: &Files, program: &Program<'_>) -> Result<f64, LabError> {

@@ -12,7 +12,7 @@ mod servers;
 pub(super) use aged::Test;
 pub(super) use aged::{Aged, run};
 pub(super) use free_map::TENTHS;
-pub(super) use servers::SERVERS;
+pub(super) use servers::{SERVERS, taken_bytes};
 
 /// Dates on which a file system is looked at.
 pub(super) const DATES: usize = 4;

@@ -192,7 +192,7 @@ struct Work<'a> {
 }
 
 /// What a file takes: fragments of 1 KiB at its end if it has 12 blocks or fewer, else whole blocks.
-fn taken_bytes(bytes: u64) -> u64 {
+pub(in crate::hardware) fn taken_bytes(bytes: u64) -> u64 {
     bytes.next_multiple_of(if bytes <= 12 * 8192 { 1024 } else { 8192 })
 }
 

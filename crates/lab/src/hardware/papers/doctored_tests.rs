@@ -4,12 +4,13 @@
 use super::runs::{Job, Outcome, Runs};
 use super::tree::Mean;
 use super::*;
-use crate::age::layout::Score;
+use crate::age::layout::{Class, FreeSpace, Layout, Score, Splits};
 use crate::coalescing::{self, Reading, Scene};
 use crate::hardware::bandwidth::Point;
 use crate::hardware::comparison::Rates;
 use crate::hardware::fragmented::{Aged, DATES, SIZES_KIB, Test};
-use crate::hardware::large_file::{self, Speed};
+use crate::hardware::large_file;
+use crate::hardware::lifetime::{History, Hot, Life, SIZES_KIB as SIZES_KIB_OF_AGING, SMALL_KIB, Speed};
 use crate::hardware::papers::load::Served;
 use crate::hardware::production::{BINS, Used};
 use crate::hardware::rig::Phase;
@@ -19,7 +20,8 @@ use firnfs::lfs::{Counters, KindBytes, LogKind};
 use firnfs_device::Counts;
 use firnfs_sim::{DiskWork, seeded};
 use rand::RngExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Enough that the narrowest tolerance is met several times.
 const TRIALS: usize = 4000;
@@ -62,8 +64,8 @@ impl<R: rand::Rng> Doctor<R> {
         }
     }
 
-    fn speed(&mut self) -> Speed {
-        Speed {
+    fn speed(&mut self) -> large_file::Speed {
+        large_file::Speed {
             kb_per_s: self.value(),
             cpu_share: self.value(),
             disk_share: self.value(),
@@ -195,6 +197,73 @@ impl<R: rand::Rng> Doctor<R> {
         }
     }
 
+    /// Any score, most of them high; in some trials all are alike.
+    fn score(&mut self) -> Score {
+        let share = match self.same {
+            Some(same) => (same / 1e4).min(1.0),
+            None => 1.0 - self.rng.random::<f64>().powi(3),
+        };
+        let blocks = 100_000;
+        Score { blocks, optimal: (share * blocks as f64) as u64 }
+    }
+
+    fn layout(&mut self) -> Layout {
+        let mut class = || Class { files: 10, bytes: 1 << 20, score: self.score() };
+        let by_size = [16u64 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20].map(|bytes| (bytes, class()));
+        let all = class();
+        let split = |doctor: &mut Self| doctor.rng.random_range(0..=2000);
+        let by_distance = [(1, split(self)), (7, split(self)), (20, split(self))].into();
+        Layout {
+            files: 10_000,
+            all,
+            by_size: by_size.into(),
+            splits: Some(Splits { by_distance }),
+            ..Layout::default()
+        }
+    }
+
+    /// Speeds of about 1 MB a second: ratios of them are near 1.
+    fn speeds(&mut self) -> Vec<Speed> {
+        let spread = self.rng.random_range(0.001..2.0);
+        let all: BTreeSet<u64> = SIZES_KIB_OF_AGING.iter().chain(&SMALL_KIB).copied().collect();
+        let value = |doctor: &mut Self| 10f64.powf(doctor.rng.random_range(-spread..spread) / 4.0);
+        let one = |kib| Speed { kib, write: value(self), read: value(self), score: self.score() };
+        all.into_iter().map(one).collect()
+    }
+
+    fn history(&mut self) -> History {
+        History {
+            scores: (0..8).map(|_| self.score()).collect(),
+            layout: self.layout(),
+            full: 0.65,
+            speeds: self.speeds(),
+            ..History::default()
+        }
+    }
+
+    fn life(&mut self) -> Life {
+        let mut free = FreeSpace { partial_bytes: self.rng.random_range(0..60), ..FreeSpace::default() };
+        free.add(1000);
+        let rate = |doctor: &mut Self| doctor.rng.random_range(0.4..1.0);
+        let hot = Hot {
+            score: self.score(),
+            split: self.rng.random_range(0..1000),
+            read: rate(self),
+            write: rate(self),
+            ..Hot::default()
+        };
+        Life {
+            scores: (0..8).map(|_| self.score()).collect(),
+            layout: self.layout(),
+            pairs: (self.score(), self.score()),
+            free,
+            empty: self.speeds(),
+            aged: self.speeds(),
+            hot,
+            ..Life::default()
+        }
+    }
+
     fn outcome(&mut self, job: Job) -> Outcome {
         match job {
             Job::Small(..) => Outcome::Small(small_files::Rates {
@@ -241,6 +310,8 @@ impl<R: rand::Rng> Doctor<R> {
             Job::Production(_) => Outcome::Production(Box::new(self.used())),
             Job::Trace(..) => Outcome::Trace(Box::new(self.replayed())),
             Job::Aged(_) => Outcome::Aged(Box::new(self.aged())),
+            Job::History => Outcome::History(Arc::new(self.history())),
+            Job::Life(_) => Outcome::Life(Box::new(self.life())),
         }
     }
 }

@@ -13,7 +13,7 @@ struct Paper {
     authors: &'static str,
 }
 
-const PAPERS: [Paper; 4] = [
+const PAPERS: [Paper; 5] = [
     Paper {
         number: "001",
         title: "The Design and Implementation of a Log-Structured File System",
@@ -33,6 +33,11 @@ const PAPERS: [Paper; 4] = [
         number: "002",
         title: "Heuristic Cleaning Algorithms in Log-Structured File Systems",
         authors: "T. Blackwell, J. Harris, M. Seltzer; USENIX 1995. Our traces are synthetic",
+    },
+    Paper {
+        number: "003",
+        title: "File System Aging: Increasing the Relevance of File System Benchmarks",
+        authors: "K. A. Smith, M. Seltzer; SIGMETRICS 1997. Our history is synthetic",
     },
 ];
 const BEYOND: Paper = Paper {

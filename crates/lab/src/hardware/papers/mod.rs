@@ -2,9 +2,12 @@
 //! numbers as CSV, and shown in pages of HTML.
 //!
 //! A `unit` is a figure or table. It names the `runs` that it needs; each of them is made once, also if several figures show it.
-//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS, `production` those of file systems in use, `heuristic` those of 002. Nothing in the output depends on the time or on the
+//! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS,
+//! `production` those of file systems in use, `heuristic` those of 002, `aging` and `aging_policies` those of 003. Nothing in the output depends on the time or on the
 //! number of threads: two runs write the same bytes. Caller: `firn paper`.
 
+mod aging;
+mod aging_policies;
 mod andrew;
 mod beyond;
 mod bsd;
@@ -40,7 +43,7 @@ const SEED: u64 = 1;
 
 /// All units, in the order of the pages.
 fn units() -> Vec<Unit> {
-    let parts: [&[Unit]; 14] = [
+    let parts: [&[Unit]; 16] = [
         &sprite_short::FIRST,
         &sprite::UNITS,
         &production::CLEANING,
@@ -53,6 +56,8 @@ fn units() -> Vec<Unit> {
         &transactions::OF_USENIX,
         &fragmented::UNITS,
         &heuristic::UNITS,
+        &aging::UNITS,
+        &aging_policies::UNITS,
         &transactions::BEYOND,
         &beyond::UNITS,
     ];

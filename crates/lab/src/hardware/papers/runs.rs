@@ -14,13 +14,14 @@ use crate::hardware::comparison::{
     Bandwidth, Files, Indirect, Micro, Rates, Results, Sized, run_by_size, run_transactions,
 };
 use crate::hardware::fragmented::{self, Aged};
+use crate::hardware::lifetime::{self, History, Life, Policy};
 use crate::hardware::production::{self, Used};
 use crate::hardware::{Cleaner, Setup, find_disk, large_file, small_files};
 use crate::micro::stop::Stop;
 use crate::trace::{self, Model, Replayed};
 use firnfs_sim::DiskWork;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 const KIB: u64 = 1024;
 
@@ -53,10 +54,14 @@ pub(super) enum Job {
     Load(Host, Scheme, u64, u32),
     /// A synthetic trace of this server, replayed.
     Trace(&'static str, Model),
+    /// The same months on a Fast File System of this policy.
+    Life(Policy),
     /// One of the production file systems of Sprite LFS: [`production::LOADS`].
     Production(usize),
     /// The Fast File System after months of use as this server of [`fragmented::SERVERS`].
     Aged(usize),
+    /// Seven months of home directories, from which a workload is derived.
+    History,
 }
 
 /// Its result.
@@ -75,6 +80,24 @@ pub(super) enum Outcome {
     Trace(Box<Replayed>),
     Production(Box<Used>),
     Aged(Box<Aged>),
+    History(Arc<History>),
+    Life(Box<Life>),
+}
+
+/// What several jobs need: it is made by the first that asks.
+#[derive(Default)]
+struct Shared {
+    history: OnceLock<Result<Arc<History>, String>>,
+}
+
+impl Shared {
+    fn history(&self, size: &Size) -> Result<Arc<History>, LabError> {
+        let made = self.history.get_or_init(|| {
+            let lived = lifetime::live_history(size.span(), super::SEED);
+            lived.map(Arc::new).map_err(|error| error.to_string())
+        });
+        made.clone().map_err(LabError::Setup)
+    }
 }
 
 impl Job {
@@ -82,7 +105,7 @@ impl Job {
     ///
     /// # Errors
     /// A volume cannot be made, or a file system failed.
-    pub fn run(self, size: &Size) -> Result<Outcome, LabError> {
+    fn run(self, size: &Size, shared: &Shared) -> Result<Outcome, LabError> {
         let scale = &size.scale;
         Ok(match self {
             Self::Small(host, scheme) => {
@@ -137,6 +160,11 @@ impl Job {
                 let server = fragmented::SERVERS.get(server).ok_or_else(missing)?;
                 let shrink = if size.is_paper() { 1 } else { 8 };
                 Outcome::Aged(Box::new(fragmented::run(server, shrink, super::SEED)?))
+            }
+            Self::History => Outcome::History(shared.history(size)?),
+            Self::Life(policy) => {
+                let history = shared.history(size)?;
+                Outcome::Life(Box::new(lifetime::live(size.span(), policy, &history)?))
             }
             Self::Production(load) => {
                 let load = production::LOADS.get(load).ok_or_else(missing)?;
@@ -204,13 +232,13 @@ impl Runs {
         let mut waiting: Vec<Job> = jobs.to_vec();
         waiting.sort_unstable();
         waiting.dedup();
-        let shared = Mutex::new((waiting, 0.0, progress));
+        let (made, shared) = (Shared::default(), Mutex::new((waiting, 0.0, progress)));
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let work = || {
             let mut done = Vec::new();
             loop {
                 let Some(job) = lock().0.pop() else { return Ok(done) };
-                let outcome = job.run(size).inspect_err(|_| lock().0.clear())?;
+                let outcome = job.run(size, &made).inspect_err(|_| lock().0.clear())?;
                 done.push((job, outcome));
                 let mut guard = lock();
                 let (_, count, progress) = &mut *guard;
@@ -288,6 +316,16 @@ impl Runs {
     /// A file system after months of use.
     pub fn aged(&self, server: usize) -> Result<&Aged, LabError> {
         outcome!(self, Job::Aged(server), Aged).map(|aged| &**aged).ok_or_else(missing)
+    }
+
+    /// Seven months of home directories.
+    pub fn history(&self) -> Result<&History, LabError> {
+        outcome!(self, Job::History, History).map(|history| &**history).ok_or_else(missing)
+    }
+
+    /// The same months on a file system of this policy.
+    pub fn life(&self, policy: Policy) -> Result<&Life, LabError> {
+        outcome!(self, Job::Life(policy), Life).map(|life| &**life).ok_or_else(missing)
     }
 
     /// The phases of Andrew.

@@ -3,6 +3,7 @@
 use super::load::Load;
 use super::scheme::Host;
 use crate::hardware::comparison::Scale;
+use crate::hardware::lifetime::Span;
 
 /// Sizes of files in KiB for USENIX'95's figures 3 to 6: 1 KB to 32 MB.
 pub(super) const FILES_KIB: [u64; 16] =
@@ -30,6 +31,11 @@ impl Size {
     /// Numbers and sizes of files on a host: no paper gives any for the solid-state disk, and fewer show the same.
     pub(super) fn on(&self, host: Host) -> Scale {
         if host == Host::Ssd { Scale::SHORT } else { self.scale }
+    }
+
+    /// The months of File System Aging.
+    pub(super) fn span(&self) -> Span {
+        if self.is_paper() { Span::PAPER } else { Span::SHORT }
     }
 
     /// TPC-B on a disk that is full to so many percent; "call the database 256 MB and the disk system 512 MB" (USENIX'95 4).
