@@ -31,14 +31,15 @@ session() {
 }
 
 session >screen.txt <<'END'
-firn mkfs disk.img --size 4G --label demo
+firn mkfs disk.img --size 256M --label demo
 firn mount disk.img mnt
 cp -r firnfs mnt/ && git -C mnt/firnfs status --short | wc -l
 rm -rf mnt/firnfs/crates/fs && git -C mnt/firnfs checkout --quiet . && diff -r -x .git firnfs mnt/firnfs && echo same
 firn sync mnt; firn stat mnt
+firn df mnt
 firn umount mnt
-firn dump disk.img --inode 1
-firn dump disk.img --segment 0 | head -9
+firn fsck disk.img
+firn dump disk.img
 END
 
 # Paths of the machine that drew the picture mean nothing to readers of the picture.
