@@ -33,7 +33,7 @@ const FRAMES_PER_S: f64 = 10.0;
 const OPERATION_S: f64 = SPEEDS.0 / 4.0;
 /// Virtual seconds of a line where lines are printed: a day.
 const LINE_S: f64 = 86_400.0;
-/// How long a display waits for the replay before it shows what there is.
+/// How long a display waits for the replay before it looks at the keys again.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Up to where the replay may go.
@@ -231,6 +231,10 @@ impl Feed for Aging<'_> {
             return Ok(wait);
         }
         self.go_on();
+        // A look beside the replay would make requests between its own.
+        if !self.place.is_waiting && !self.place.is_over {
+            return Ok(Step::Wait(Duration::ZERO));
+        }
         let tick = self.tick(policies).map_err(|e| e.to_string())?;
         self.show(tick)?;
         Ok(Step::Changed)
