@@ -64,7 +64,7 @@ fn lay_out(text: &str) -> String {
     let mut in_paragraph = false;
     for line in text.lines() {
         let is_entry = line.split_once(":  ").is_some_and(|(word, _)| !word.contains(' '));
-        let is_prose = !line.starts_with(' ') && !line.is_empty() && !line.ends_with(':') && !is_entry;
+        let is_prose = !line.starts_with(' ') && !line.is_empty() && !is_entry;
         if !out.is_empty() {
             out.push(if is_prose && in_paragraph { ' ' } else { '\n' });
         }
@@ -194,6 +194,7 @@ mod tests {
         let text = "Examples:\n  firn a    b\n\nOne two\nthree.\n\nCodes:\n  1  one\n";
         assert_eq!(lay_out(text), "Examples:\n  firn a    b\n\nOne two three.\n\nCodes:\n  1  one");
         assert_eq!(lay_out("One:  a\nTwo:  b"), "One:  a\nTwo:  b");
+        assert_eq!(lay_out(&format!("{}these:\none", "word ".repeat(20))), "word ".repeat(20) + "these: one");
         let words = "word ".repeat(20);
         let list = lay_out(&format!("  1    {words}"));
         assert!(

@@ -76,7 +76,7 @@ pub struct MkfsArgs {
     /// ffs: percentage of the space that is kept free
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=50))]
     pub minfree: Option<u32>,
-    /// ffs: move full clusters to contiguous blocks before they are written
+    /// ffs: move the blocks of a file to where they are contiguous before they are written
     #[arg(long)]
     pub realloc: bool,
     /// ffs: keep a file in its cylinder group until its second indirect block

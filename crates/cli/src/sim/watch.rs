@@ -116,7 +116,7 @@ impl Simulated {
         Tick {
             now_ns,
             volume: self.volume(),
-            space: self.space(live_bytes),
+            space: self.space(),
             marks: self.marks(),
             counters: self.counters(),
             segments_in_use: in_use,
@@ -155,10 +155,12 @@ impl Simulated {
         }
     }
 
-    /// The segments that always stay clean do not count, as in the utilisation of the run.
-    fn space(&self, live_bytes: u64) -> Space {
+    /// The segments that always stay clean do not count, as in the utilisation of the run. Users take as much all the time, so the volume
+    /// never fills, though what the log holds of it varies.
+    fn space(&self) -> Space {
         let counted = self.setup.segments.saturating_sub(self.setup.regime.reserve);
         let total_bytes = u64::from(counted) * u64::from(self.segment_bytes());
+        let live_bytes = u64::from(self.simulation.live_blocks()) * u64::from(BLOCK_BYTES);
         Space { total_bytes, free_bytes: total_bytes.saturating_sub(live_bytes), inodes_used: 0 }
     }
 

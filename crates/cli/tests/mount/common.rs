@@ -216,11 +216,11 @@ impl Drop for Mount {
     }
 }
 
-/// Waits until something holds, a minute at most: other tests run beside this one.
+/// Waits until something holds, 20 s at most.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

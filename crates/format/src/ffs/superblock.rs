@@ -107,7 +107,7 @@ pub struct Tuning {
     pub rps: u32,
     /// Cylinders after which the rotational positions of blocks repeat; 0 = no rotational layout.
     pub cpc: u32,
-    /// Full clusters are moved to contiguous blocks before they are written.
+    /// Blocks of a file, as many as a cluster may have, are moved to where they are contiguous before they are written.
     pub reallocates: bool,
     /// A file keeps its group until its second indirect block.
     pub no_switch: bool,

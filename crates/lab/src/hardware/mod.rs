@@ -15,6 +15,7 @@ pub mod disk_view;
 mod fragmented;
 pub mod large_file;
 mod lifetime;
+mod lived;
 pub mod papers;
 mod production;
 mod profile;

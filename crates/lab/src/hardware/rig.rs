@@ -5,6 +5,7 @@
 //! of [`Program`]. Each [`Rig::run`] mounts the volume again, so nothing is in memory. Callers: the benchmarks beside this file.
 
 use super::choose::{ChosenDisk, find_disk, find_machine};
+use super::lived::{failed, mount};
 use super::profile::Profile;
 use super::store_kind::{FastLayout, StoreKind};
 use crate::error::LabError;
@@ -17,7 +18,7 @@ use firnfs::store::Scope;
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::{InodeNo, TimeNs};
-use firnfs_manage::{OpenError, OpenFfsError, format, format_ffs_around, open, open_ffs};
+use firnfs_manage::{OpenError, format, format_ffs_around, open};
 use firnfs_sim::{CpuModel, DiskWork, Machine, MachineDisk, TimedDisk, Turns, VirtualClock};
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -198,10 +199,6 @@ pub(super) struct Phase {
     pub disk: DiskWork,
 }
 
-fn failed(action: &'static str) -> impl Fn(FsError) -> LabError {
-    move |source| LabError::Volume { action, source }
-}
-
 impl Rig {
     /// A machine with an empty volume.
     pub fn new(setup: &Setup) -> Result<Self, LabError> {
@@ -291,13 +288,7 @@ impl Rig {
                 self.run_on(&volume, &log_state, (&machine, &timed), has_background, end, program)
             }
             StoreKind::Fast(_) => {
-                let volume =
-                    open_ffs(device, StoreKind::options(*cache_bytes), atime, clock).map_err(|error| {
-                        match error {
-                            OpenFfsError::Fs(source) => LabError::Volume { action: "mount", source },
-                            OpenFfsError::NotFfs(other) => LabError::Setup(other.to_string()),
-                        }
-                    })?;
+                let volume = mount(device, *cache_bytes, clock)?;
                 // Nobody waits for the writes that are delayed or asynchronous.
                 self.run_on(&volume, &|| Ok(LogState::default()), (&machine, &timed), true, end, program)
             }

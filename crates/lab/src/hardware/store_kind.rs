@@ -24,7 +24,7 @@ pub struct FastLayout {
     pub group_bytes: Option<u64>,
     /// Contiguous blocks at most; `None`: as the variant.
     pub cluster_blocks: Option<u32>,
-    /// A full cluster moves to where it is contiguous before it is written.
+    /// Blocks move to where they are contiguous before they are written.
     pub reallocates: bool,
     /// The first indirect block stays in the inode's group (NoSwitch).
     pub no_switch: bool,

@@ -153,7 +153,7 @@ impl Driver {
     /// Looks at something of the log; what it has to read for this is not asked of the disk.
     ///
     /// # Errors
-    /// That of `look`.
+    /// `look` failed.
     pub fn look<T>(&mut self, mut look: impl FnMut(&mut Lfs) -> Outcome<T>) -> Result<T, FsError> {
         loop {
             match look(self.vfs.store_mut()) {

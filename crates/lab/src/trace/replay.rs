@@ -306,7 +306,7 @@ impl<'a> Steps<'a> {
     /// Looks at something of the log that may have to be read; this takes no virtual time, and the disk does not see it.
     ///
     /// # Errors
-    /// That of `look`.
+    /// `look` failed.
     pub fn look<T>(&mut self, look: impl FnMut(&mut Lfs) -> FsOutcome<T>) -> Result<T, FsError> {
         self.replay.driver.look(look)
     }

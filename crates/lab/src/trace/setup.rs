@@ -19,10 +19,10 @@ const SMALL_BYTES: u64 = 400 * MIB;
 /// Smallest segment in bytes.
 const SEGMENT_MIN_BYTES: u64 = 256 << 10;
 /// Fewest segments of a volume.
-/// The largest share of the space for files that a trace may take at any moment, and that on a small volume.
+const SEGMENTS_MIN: u64 = 64;
+/// The largest share of the space for files that a trace may take at any moment, and the same on a small volume.
 const FULLEST: f64 = 0.985;
 const SMALL_FULLEST: f64 = 0.9;
-const SEGMENTS_MIN: u64 = 64;
 
 /// How users' changes reach the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

@@ -6,4 +6,4 @@ mod tests;
 mod volume;
 
 pub use posix::{Mapper, directory};
-pub use volume::{Facts, Located, Mapped, image};
+pub use volume::{Facts, Located, Mapped, entries, image};

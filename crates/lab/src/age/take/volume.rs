@@ -250,7 +250,7 @@ pub fn image<S: Mapped>(
         }
         let (located, entry) = locate(volume, ino).map_err(failed)?;
         if entry.kind == Kind::Directory as u8 {
-            for child in children(volume, ino).map_err(failed)? {
+            for (_, child) in entries(volume, ino).map_err(failed)? {
                 todo.push((child, ino.0));
             }
         }
@@ -260,21 +260,25 @@ pub fn image<S: Mapped>(
     Ok(Snapshot { meta, files })
 }
 
-/// The inodes in a directory.
-fn children<S: Engine>(volume: &Volume<S>, dir: InodeNo) -> Result<Vec<InodeNo>, FsError> {
+/// Names and inodes in a directory.
+///
+/// # Errors
+/// It cannot be read.
+pub fn entries<S: Engine>(volume: &Volume<S>, dir: InodeNo) -> Result<Vec<(String, InodeNo)>, FsError> {
     let mut all = Vec::new();
     let mut cookie = 0;
     loop {
         let found = volume.run_quietly(|vfs, now| {
             let mut found = Vec::new();
             vfs.readdir(now, dir, cookie, &mut |entry| {
-                found.push((entry.next, entry.ino, entry.name == b"." || entry.name == b".."));
+                found.push((entry.next, String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
                 found.len() < ENTRIES
             })?;
             Ok(found)
         })?;
         let Some(&(next, ..)) = found.last() else { return Ok(all) };
         cookie = next;
-        all.extend(found.iter().filter(|(.., is_dot)| !is_dot).map(|&(_, ino, _)| ino));
+        let named = found.into_iter().map(|(_, name, ino)| (name, ino));
+        all.extend(named.filter(|(name, _)| name != "." && name != ".."));
     }
 }

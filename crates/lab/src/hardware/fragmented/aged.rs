@@ -1,25 +1,19 @@
 //! The months of a server on the real Fast File System, snapshots of it, and the tests on volumes with its free space.
 
 use super::free_map::{FreeMap, TENTHS};
-use super::servers::{START_NS, Server};
+use super::servers::Server;
 use super::{DATES, SIZES_KIB};
 use crate::age::layout::{Layout, Score};
-use crate::age::replay::{By, OnVolume, Plan, clock_at, replay};
+use crate::age::replay::By;
 use crate::age::snapshot::Snapshot;
 use crate::age::take::image;
 use crate::error::LabError;
 use crate::hardware::comparison::{Files, create_and_read};
+use crate::hardware::lived::{failed, live_through, look_at_empty};
 use crate::hardware::rig::Rig;
 use crate::hardware::{FastLayout, Profile, Setup, StoreKind, find_disk, find_machine};
-use firnfs::FsError;
-use firnfs::ffs::Variant;
-use firnfs::store::Scope;
-use firnfs::vfs::AtimeMode;
-use firnfs_device::{Clock, MemDevice};
-use firnfs_format::TimeNs;
-use firnfs_manage::{OpenFfsError, format_ffs, open_ffs};
-use firnfs_workload::Reader;
-use std::sync::Arc;
+use firnfs::ffs::{Ffs, Variant};
+use firnfs_volume::Volume;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -79,7 +73,7 @@ pub(in crate::hardware) fn run(server: &Server, shrink: u64, seed: u64) -> Resul
 }
 
 fn files(file_bytes: u64, data_bytes: u64) -> Files {
-    Files { file_bytes, count: (data_bytes / file_bytes).max(4), per_directory: PER_DIRECTORY }
+    Files { file_bytes, count: (data_bytes / file_bytes).max(1), per_directory: PER_DIRECTORY }
 }
 
 /// The machine and disk of table 5; `maxcontig` 7 and `rotdelay` 0, as the file systems had.
@@ -105,33 +99,35 @@ fn setup(server: &Server, shrink: u64) -> Result<Setup, LabError> {
 
 /// Carries out the server's months, and returns what is free and where files lie on each date.
 fn age(server: &Server, setup: &Setup, seed: u64) -> Result<Vec<(FreeMap, Snapshot)>, LabError> {
-    let failed = |action: &'static str| move |source: FsError| LabError::Volume { action, source };
-    let device = Arc::new(MemDevice::new(setup.volume_bytes()));
-    let mkfs = StoreKind::mkfs(Variant::M8R0, &setup.fast, setup.volume_bytes(), TimeNs(START_NS));
-    format_ffs(&*device, &mkfs).map_err(failed("make a volume"))?;
-    let clock = Arc::new(clock_at(START_NS));
-    let opened = open_ffs(device, StoreKind::options(CACHE_BYTES), AtimeMode::Noatime, clock.clone());
-    let volume = opened.map_err(|error| match error {
-        OpenFfsError::Fs(source) => LabError::Volume { action: "mount", source },
-        OpenFfsError::NotFfs(other) => LabError::Setup(other.to_string()),
-    })?;
-    let look = || -> Result<(FreeMap, Snapshot), LabError> {
-        volume.sync(Scope::All).map_err(failed("sync"))?;
-        Ok((FreeMap::of(&volume).map_err(failed("read the volume"))?, image(&volume, &mut |_| Ok(()))?))
-    };
-    let months = server.months(look()?.0.usable_bytes(0), seed)?;
-    let reader = Reader::new(&months.workload[..]).map_err(|error| LabError::Setup(error.to_string()))?;
-    let plan = Plan { by: By::Directory, continues: false, identity: String::new() };
+    let free_map = |volume: &Volume<Ffs>| FreeMap::of(volume).map_err(failed("read the volume"));
+    let data_bytes = look_at_empty(setup, |volume| Ok(free_map(volume)?.usable_bytes(0)))?;
+    let months = server.months(data_bytes, seed)?;
     let mut dates = Vec::new();
-    replay(&plan, reader, &mut OnVolume::new(&volume, &clock), &mut |_, _| {
-        if months.dates_ns.get(dates.len()).is_some_and(|date_ns| clock.now_ns() > *date_ns) {
-            dates.push(look()?);
+    live_through(setup, By::Directory, &months.workload, &months.dates_ns, &mut |volume| {
+        // The last date may be the end.
+        if dates.len() < DATES {
+            dates.push((free_map(volume)?, image(volume, &mut |_| Ok(()))?));
         }
         Ok(())
     })?;
-    if dates.len() < DATES {
-        dates.push(look()?);
-    }
-    volume.close().map_err(failed("unmount"))?;
     Ok(dates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::servers::SERVERS;
+    use super::*;
+
+    #[test]
+    fn the_smallest_server_lives_and_is_tested_at_an_eighth_of_its_size() {
+        let server = SERVERS.iter().min_by_key(|server| server.size_mib).unwrap();
+        let aged = run(server, 8, 1).unwrap();
+        for (full, wanted) in aged.full.iter().zip(server.full) {
+            assert!((full - wanted).abs() < 0.05, "{full} instead of {wanted}");
+        }
+        assert!(
+            aged.tests.as_flattened().iter().all(|test| test.create > 0.3 && test.read > 0.3),
+            "{aged:?}"
+        );
+    }
 }

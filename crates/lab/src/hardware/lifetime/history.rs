@@ -1,16 +1,17 @@
 //! The "real" file system: it lives through the months, a snapshot is taken each night, and the aging workload is derived from the snapshots
 //! (sections 3.2 and 3.4).
 
-use super::age::{self, age};
 use super::life::{Speed, sequential};
 use super::people::People;
 use super::short_lived::profiles;
-use super::{Policy, SIZES_KIB, Span};
+use super::{Policy, SIZES_KIB, Span, free_bytes, full};
 use crate::age::layout::{Layout, Score};
 use crate::age::replay::{By, Tally};
 use crate::age::snapshot::Snapshot;
+use crate::age::take::image;
 use crate::age::workload::{Counts, Series, from_snapshots};
 use crate::error::LabError;
+use crate::hardware::lived::live_through;
 use std::sync::mpsc::sync_channel;
 
 /// See the module's head.
@@ -40,7 +41,7 @@ pub(in crate::hardware) struct History {
 /// A volume cannot be made, or the file system failed.
 pub(in crate::hardware) fn live_history(span: Span, seed: u64) -> Result<History, LabError> {
     let setup = span.setup(Policy::Original)?;
-    let data_bytes = age::free_bytes(&setup)?;
+    let data_bytes = free_bytes(&setup)?;
     let people = People::live(span, data_bytes, seed)?;
     let nights_ns = People::nights_ns(span);
     let mut history = History { nights_ns: nights_ns.clone(), ..History::default() };
@@ -48,26 +49,27 @@ pub(in crate::hardware) fn live_history(span: Span, seed: u64) -> Result<History
     let profiles_from = "short-lived files, made up";
     let series = Series { profiles: &profiles, profiles_from, seed };
     let (sender, receiver) = sync_channel::<Snapshot>(1);
-    let (aged, derived) = std::thread::scope(|scope| {
+    let (lived, derived) = std::thread::scope(|scope| {
         let series = &series;
         let derive = scope.spawn(move || {
             let mut workload = Vec::new();
             from_snapshots(series, &mut receiver.into_iter().map(Ok), &mut workload)
                 .map(|counts| (workload, counts))
         });
-        let aged = age(&setup, By::Directory, &people, &nights_ns, &mut |snapshot| {
+        let lived = live_through(&setup, By::Directory, &people, &nights_ns, &mut |volume| {
+            let snapshot = image(volume, &mut |_| Ok(()))?;
             let layout = Layout::of(&snapshot);
             history.scores.push(layout.all.score);
-            history.full = age::full(&snapshot, data_bytes);
+            history.full = full(&snapshot, data_bytes);
             history.layout = layout;
             // If nobody receives it, the thread failed, and says why.
             let _ = sender.send(snapshot);
             Ok(())
         });
         drop(sender);
-        (aged, derive.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        (lived, derive.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    let (aged, (workload, counts)) = (aged?, derived?);
-    let speeds = sequential(span, &setup, Some(&aged), &SIZES_KIB)?;
-    Ok(History { workload, counts, real: aged.tally, speeds, ..history })
+    let (lived, (workload, counts)) = (lived?, derived?);
+    let speeds = sequential(span, &setup, Some(&lived), &SIZES_KIB)?;
+    Ok(History { workload, counts, real: lived.tally, speeds, ..history })
 }

@@ -1,15 +1,17 @@
 //! A file system of one policy: aged by the derived workload, then measured with the paper's two benchmarks, and an empty one beside it
 //! (section 4).
 
-use super::age::{self, Aged, age, failed, mount};
-use super::{DAY_NS, History, MIB, PER_DIRECTORY, Policy, SIZES_KIB, SMALL_KIB, Span};
+use super::{
+    CACHE_BYTES, DAY_NS, History, MIB, PER_DIRECTORY, Policy, SIZES_KIB, SMALL_KIB, Span, free_bytes, full,
+};
 use crate::age::layout::{FreeSpace, Layout, Score};
 use crate::age::replay::{By, clock_at};
 use crate::age::snapshot::{REGULAR, Snapshot};
-use crate::age::take::image;
+use crate::age::take::{entries, image};
 use crate::error::LabError;
 use crate::hardware::Setup;
 use crate::hardware::comparison::{Files, create_and_read};
+use crate::hardware::lived::{Lived, failed, live_through, mount};
 use crate::hardware::rig::{Program, Rig};
 use firnfs::ffs::Ffs;
 use firnfs_device::MemDevice;
@@ -80,10 +82,11 @@ pub(in crate::hardware) struct Life {
 /// A volume cannot be made, or the file system failed.
 pub(in crate::hardware) fn live(span: Span, policy: Policy, history: &History) -> Result<Life, LabError> {
     let setup = span.setup(policy)?;
-    let data_bytes = age::free_bytes(&setup)?;
+    let data_bytes = free_bytes(&setup)?;
     let nights: &[i64] = if policy == Policy::Original { &history.nights_ns } else { &[] };
     let (mut scores, mut last) = (Vec::new(), None);
-    let aged = age(&setup, By::Group, &history.workload, nights, &mut |snapshot| {
+    let aged = live_through(&setup, By::Group, &history.workload, nights, &mut |volume| {
+        let snapshot = image(volume, &mut |_| Ok(()))?;
         scores.push(Layout::of(&snapshot).all.score);
         last = Some(snapshot);
         Ok(())
@@ -95,7 +98,7 @@ pub(in crate::hardware) fn live(span: Span, policy: Policy, history: &History) -
         layout: Layout::of(&snapshot),
         pairs: pairs(&snapshot),
         free: snapshot.meta.free.clone().unwrap_or_default(),
-        full: age::full(&snapshot, data_bytes),
+        full: full(&snapshot, data_bytes),
         refused: aged.tally.refused,
         empty: sequential(span, &setup, None, &sizes)?,
         hot: hot(&setup, &aged, &snapshot)?,
@@ -129,7 +132,7 @@ fn pairs(snapshot: &Snapshot) -> (Score, Score) {
 pub(super) fn sequential(
     span: Span,
     setup: &Setup,
-    aged: Option<&Aged>,
+    aged: Option<&Lived>,
     sizes_kib: &[u64],
 ) -> Result<Vec<Speed>, LabError> {
     let one = |&kib: &u64| {
@@ -153,7 +156,7 @@ fn score_of(rig: &Rig, files: &Files) -> Result<Score, LabError> {
     let volume = untimed(rig)?;
     let names: BTreeSet<String> = files.directory_names().collect();
     let mut dirs = BTreeMap::new();
-    for (name, ino) in entries(&volume, InodeNo::ROOT)? {
+    for (name, ino) in entries(&volume, InodeNo::ROOT).map_err(failed("list a directory"))? {
         if names.contains(&name) {
             dirs.insert(ino.0, name);
         }
@@ -167,35 +170,14 @@ fn score_of(rig: &Rig, files: &Files) -> Result<Score, LabError> {
 /// The volume of a rig, on a disk that takes no time; what happens to it stays here.
 fn untimed(rig: &Rig) -> Result<Volume<Ffs>, LabError> {
     let (image, now_ns) = rig.state();
-    mount(Arc::new(MemDevice::from_image(image)), Arc::new(clock_at(now_ns)))
-}
-
-/// Names and inodes in a directory.
-fn entries(volume: &Volume<Ffs>, dir: InodeNo) -> Result<Vec<(String, InodeNo)>, LabError> {
-    let mut all = Vec::new();
-    let mut cookie = 0;
-    loop {
-        let found = volume.run_quietly(|vfs, now| {
-            let mut found = Vec::new();
-            vfs.readdir(now, dir, cookie, &mut |entry| {
-                found.push((entry.next, String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
-                found.len() < 1024
-            })?;
-            Ok(found)
-        });
-        let found = found.map_err(failed("list a directory"))?;
-        let Some(&(next, ..)) = found.last() else { return Ok(all) };
-        cookie = next;
-        let named = found.into_iter().map(|(_, name, ino)| (name, ino));
-        all.extend(named.filter(|(name, _)| name != "." && name != ".."));
-    }
+    mount(Arc::new(MemDevice::from_image(image)), CACHE_BYTES, Arc::new(clock_at(now_ns)))
 }
 
 /// A directory with the hot files in it: the name, its entries, and name and size of each file.
 type HotDirectory = (String, u64, Vec<(String, u64)>);
 
 /// The benchmark of hot files: sorted by directory, read, and overwritten in place.
-fn hot(setup: &Setup, aged: &Aged, snapshot: &Snapshot) -> Result<Hot, LabError> {
+fn hot(setup: &Setup, aged: &Lived, snapshot: &Snapshot) -> Result<Hot, LabError> {
     let regular = || snapshot.files.iter().filter(|(_, entry)| entry.kind == REGULAR);
     let newest_ns = regular().map(|(_, entry)| entry.ctime_ns).max().unwrap_or(0);
     let is_hot = |ctime_ns: i64| ctime_ns > newest_ns - HOT_DAYS * DAY_NS;
@@ -207,8 +189,8 @@ fn hot(setup: &Setup, aged: &Aged, snapshot: &Snapshot) -> Result<Hot, LabError>
     let rig = Rig::on(setup, aged.image.clone(), aged.ended_ns);
     let volume = untimed(&rig)?;
     let mut directories: Vec<HotDirectory> = Vec::new();
-    for (dir, ino) in entries(&volume, InodeNo::ROOT)? {
-        let inside = entries(&volume, ino)?;
+    for (dir, ino) in entries(&volume, InodeNo::ROOT).map_err(failed("list a directory"))? {
+        let inside = entries(&volume, ino).map_err(failed("list a directory"))?;
         let size = |ino: &InodeNo| chosen.files.get(&ino.0).map(|entry| entry.size_bytes);
         let hot = inside.iter().filter_map(|(name, ino)| Some((name.clone(), size(ino)?))).collect();
         directories.push((dir, inside.len() as u64, hot));

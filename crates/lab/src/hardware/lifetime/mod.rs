@@ -2,10 +2,9 @@
 //!
 //! `people` makes up home directories and what happens in them. `history` carries that out on the real Fast File System, takes a snapshot each
 //! night, and derives a workload from the snapshots as the paper does, with short-lived files from `short_lived`. `life` ages a file system of one
-//! [`Policy`] by that workload and runs the paper's two benchmarks on it, and on an empty one. `age` is what both do: carry out a
-//! workload and look at the volume. Caller: the figures of the papers.
+//! [`Policy`] by that workload and runs the paper's two benchmarks on it, and on an empty one. [`super::lived`] carries workloads out.
+//! Caller: the figures of the papers.
 
-mod age;
 mod history;
 mod life;
 mod people;
@@ -16,7 +15,11 @@ mod tests;
 pub(in crate::hardware) use history::{History, live_history};
 pub(in crate::hardware) use life::{Hot, Life, Speed, live};
 
+use crate::age::layout::FreeSpace;
+use crate::age::snapshot::Snapshot;
+use crate::age::take::image;
 use crate::error::LabError;
+use crate::hardware::lived::look_at_empty;
 use crate::hardware::{FastLayout, Profile, Setup, StoreKind, find_disk, find_machine};
 use firnfs::ffs::Variant;
 
@@ -38,7 +41,7 @@ pub(in crate::hardware) const SMALL_KIB: [u64; 29] = [
     108, 112, 116,
 ];
 
-/// How the Fast File System places blocks. All but the first move full clusters to where they are contiguous.
+/// How the Fast File System places blocks. All but the first move blocks that do not lie behind one another to where they do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::hardware) enum Policy {
     /// 4.4BSD as it was.
@@ -97,4 +100,18 @@ impl Span {
             ..Setup::usenix_95(Profile::Of1993)?
         })
     }
+}
+
+/// Space for data on an empty volume.
+fn free_bytes(setup: &Setup) -> Result<u64, LabError> {
+    look_at_empty(setup, |volume| Ok(free(&image(volume, &mut |_| Ok(()))?)))
+}
+
+fn free(snapshot: &Snapshot) -> u64 {
+    snapshot.meta.free.as_ref().map_or(0, FreeSpace::free_bytes)
+}
+
+/// How full a volume is: the share of the space for data that is not free.
+fn full(snapshot: &Snapshot, data_bytes: u64) -> f64 {
+    1.0 - free(snapshot) as f64 / data_bytes.max(1) as f64
 }

@@ -1,12 +1,10 @@
-//! Carries out a workload on a new volume of the real Fast File System, in the time of the workload, on a disk that takes none.
+//! A volume of the real Fast File System that lives through a workload, in the time of the workload, on a disk that takes none.
+//!
+//! Callers: `fragmented` and `lifetime`, which look at the volume on some dates and measure it afterwards; `rig`, which mounts volumes on disks that take time.
 
-use super::CACHE_BYTES;
-use crate::age::layout::FreeSpace;
+use super::{Setup, StoreKind};
 use crate::age::replay::{By, OnVolume, Plan, Tally, clock_at, replay};
-use crate::age::snapshot::Snapshot;
-use crate::age::take::image;
 use crate::error::LabError;
-use crate::hardware::{Setup, StoreKind};
 use firnfs::FsError;
 use firnfs::ffs::{Ffs, Variant};
 use firnfs::store::Scope;
@@ -18,24 +16,29 @@ use firnfs_volume::Volume;
 use firnfs_workload::Reader;
 use std::sync::Arc;
 
-/// A volume that has lived through a workload.
-pub(super) struct Aged {
+/// What became of a volume.
+pub(super) struct Lived {
     pub image: SparseImage,
     /// The time at which it was unmounted.
     pub ended_ns: i64,
     pub tally: Tally,
 }
 
-/// What sees the volume at night.
-pub(super) type Look<'a> = dyn FnMut(Snapshot) -> Result<(), LabError> + 'a;
+/// What looks at the volume; everything is on the disk.
+pub(super) type Look<'a> = dyn FnMut(&Volume<Ffs>) -> Result<(), LabError> + 'a;
 
+/// For `map_err`: an error of the file system with the attempted action.
 pub(super) fn failed(action: &'static str) -> impl Fn(FsError) -> LabError {
     move |source| LabError::Volume { action, source }
 }
 
-/// Mounts a volume on a disk that takes no time.
-pub(super) fn mount(device: Arc<dyn Device>, clock: Arc<dyn Clock>) -> Result<Volume<Ffs>, LabError> {
-    let opened = open_ffs(device, StoreKind::options(CACHE_BYTES), AtimeMode::Noatime, clock);
+/// Mounts a volume.
+pub(super) fn mount(
+    device: Arc<dyn Device>,
+    cache_bytes: u64,
+    clock: Arc<dyn Clock>,
+) -> Result<Volume<Ffs>, LabError> {
+    let opened = open_ffs(device, StoreKind::options(cache_bytes), AtimeMode::Noatime, clock);
     opened.map_err(|error| match error {
         OpenFfsError::Fs(source) => LabError::Volume { action: "mount", source },
         OpenFfsError::NotFfs(other) => LabError::Setup(other.to_string()),
@@ -50,55 +53,47 @@ pub(super) fn empty(setup: &Setup, now_ns: i64) -> Result<Arc<MemDevice>, LabErr
     Ok(device)
 }
 
-/// Carries out a workload. `look` sees the volume as it is at the end of each of the `nights`, and at the end of the workload.
+/// Looks at an empty volume.
+pub(super) fn look_at_empty<T>(
+    setup: &Setup,
+    look: impl FnOnce(&Volume<Ffs>) -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    look(&mount(empty(setup, 0)?, setup.cache_bytes, Arc::new(clock_at(0)))?)
+}
+
+/// Carries out a workload on a new volume. `look` sees the volume after the first operation behind each of the dates, and at the end.
 ///
 /// # Errors
-/// A volume cannot be made, the workload is damaged, or the file system failed.
-pub(super) fn age(
+/// A volume cannot be made, the workload is damaged, the file system failed, or what exists in the end is not what should.
+pub(super) fn live_through(
     setup: &Setup,
     by: By,
     workload: &[u8],
-    nights_ns: &[i64],
+    dates_ns: &[i64],
     look: &mut Look<'_>,
-) -> Result<Aged, LabError> {
+) -> Result<Lived, LabError> {
     let reader = Reader::new(workload).map_err(|error| LabError::Setup(error.to_string()))?;
     let start_ns = i64::try_from(reader.header().start_ns).unwrap_or(i64::MAX);
     let device = empty(setup, start_ns)?;
     let clock = Arc::new(clock_at(start_ns));
-    let volume = mount(device.clone(), clock.clone())?;
-    let snapshot = || -> Result<Snapshot, LabError> {
+    let volume = mount(device.clone(), setup.cache_bytes, clock.clone())?;
+    let mut look = || {
         volume.sync(Scope::All).map_err(failed("sync"))?;
-        image(&volume, &mut |_| Ok(()))
+        look(&volume)
     };
     let plan = Plan { by, continues: false, identity: String::new() };
-    let mut night = 0;
+    let mut passed = 0;
     let outcome = replay(&plan, reader, &mut OnVolume::new(&volume, &clock), &mut |_, _| {
-        while nights_ns.get(night).is_some_and(|night_ns| clock.now_ns() >= *night_ns) {
-            night += 1;
-            look(snapshot()?)?;
+        while dates_ns.get(passed).is_some_and(|date_ns| clock.now_ns() > *date_ns) {
+            passed += 1;
+            look()?;
         }
         Ok(())
     })?;
     if outcome.mismatch_count > 0 {
         return Err(LabError::Setup(format!("after the workload: {}", outcome.mismatches.join("; "))));
     }
-    look(snapshot()?)?;
+    look()?;
     volume.close().map_err(failed("unmount"))?;
-    Ok(Aged { image: device.image(), ended_ns: clock.now_ns(), tally: outcome.tally })
-}
-
-/// Space for data on an empty volume.
-pub(super) fn free_bytes(setup: &Setup) -> Result<u64, LabError> {
-    let volume = mount(empty(setup, 0)?, Arc::new(clock_at(0)))?;
-    let snapshot = image(&volume, &mut |_| Ok(()))?;
-    Ok(free(&snapshot))
-}
-
-fn free(snapshot: &Snapshot) -> u64 {
-    snapshot.meta.free.as_ref().map_or(0, FreeSpace::free_bytes)
-}
-
-/// How full a volume is: the share of the space for data that is not free.
-pub(super) fn full(snapshot: &Snapshot, data_bytes: u64) -> f64 {
-    1.0 - free(snapshot) as f64 / data_bytes.max(1) as f64
+    Ok(Lived { image: device.image(), ended_ns: clock.now_ns(), tally: outcome.tally })
 }
