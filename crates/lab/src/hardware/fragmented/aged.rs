@@ -47,12 +47,13 @@ pub(in crate::hardware) struct Aged {
     pub by_position: [(f64, f64); TENTHS],
 }
 
-/// Ages a file system and runs the tests. `shrink` divides its size, its groups' number, and the data of the tests.
+/// Ages a file system and runs the tests. `shrink` divides its size, its numbers of groups and directories, and the data of the tests.
 ///
 /// # Errors
 /// A volume cannot be made, or the file system failed.
 pub(in crate::hardware) fn run(server: &Server, shrink: u64, seed: u64) -> Result<Aged, LabError> {
-    let setup = setup(server, shrink)?;
+    let server = &server.shrunk(shrink);
+    let setup = setup(server)?;
     let dates = age(server, &setup, seed)?;
     let mut aged = Aged::default();
     for (date, (map, _)) in dates.iter().enumerate() {
@@ -77,7 +78,7 @@ fn files(file_bytes: u64, data_bytes: u64) -> Files {
 }
 
 /// The machine and disk of table 5; `maxcontig` 7 and `rotdelay` 0, as the file systems had.
-fn setup(server: &Server, shrink: u64) -> Result<Setup, LabError> {
+fn setup(server: &Server) -> Result<Setup, LabError> {
     let fast = FastLayout {
         gap_blocks: Some(0),
         cluster_blocks: Some(7),
@@ -92,7 +93,7 @@ fn setup(server: &Server, shrink: u64) -> Result<Setup, LabError> {
         store: StoreKind::Fast(Variant::M8R0),
         fast,
         cache_bytes: CACHE_BYTES,
-        size_max_bytes: server.size_mib * MIB / shrink,
+        size_max_bytes: server.size_mib * MIB,
         ..Setup::usenix_95(Profile::Of1993)?
     })
 }

@@ -141,6 +141,11 @@ pub(super) struct Months {
 }
 
 impl Server {
+    /// A smaller one, as full and as much used.
+    pub(super) fn shrunk(self, shrink: u64) -> Self {
+        Self { size_mib: self.size_mib / shrink, directories: self.directories / shrink, ..self }
+    }
+
     /// The months of its use on a volume with that much space for data.
     ///
     /// # Errors
