@@ -206,6 +206,14 @@ impl Drop for ScratchImage {
     }
 }
 
+/// This program, to make and mount volumes with.
+///
+/// # Errors
+/// The system does not say where it is.
+pub fn this_firn() -> Result<Firn, LabError> {
+    Ok(Firn { program: this_program()?, inspect: variant::inspect })
+}
+
 fn this_program() -> Result<PathBuf, LabError> {
     std::env::current_exe().map_err(LabError::io("find", Path::new("firn")))
 }
@@ -261,7 +269,7 @@ fn mount_all(
     targets: &mut Vec<Box<dyn Target>>,
     roles: &mut Roles,
 ) -> Result<(), LabError> {
-    let firn = Firn { program: this_program()?, inspect: variant::inspect };
+    let firn = this_firn()?;
     let image = args.image.clone();
     let backing = if args.variant.is_empty() { Backing::Image(image) } else { Backing::SharedImage(image) };
     let mut mount = |name: &str, backing: &Backing, suffix: &str, options: &[String]| {

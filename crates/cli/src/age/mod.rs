@@ -3,6 +3,7 @@
 //! `target` takes the snapshot of whatever the command line names, `service` answers for a mounted volume; each command has its file.
 
 mod bench;
+mod compare;
 mod layout;
 mod replay;
 pub mod service;
@@ -15,6 +16,7 @@ use crate::failure::{Done, Failure};
 use crate::output::Output;
 use bench::BenchArgs;
 use clap::Subcommand;
+use compare::CompareArgs;
 use firnfs_lab::LabError;
 use layout::LayoutArgs;
 use replay::ReplayArgs;
@@ -34,6 +36,8 @@ pub enum AgeCommand {
     Replay(ReplayArgs),
     /// Measure reading and writing: files of one size after the other, and files that changed lately
     Bench(BenchArgs),
+    /// Age firnfs and other file systems by one workload, and report what that did to each
+    Compare(CompareArgs),
 }
 
 /// Runs the command.
@@ -47,6 +51,7 @@ pub fn run(command: &AgeCommand, output: &mut Output) -> Done {
         AgeCommand::Workload(args) => workload::run(args, output),
         AgeCommand::Replay(args) => replay::run(args, output),
         AgeCommand::Bench(args) => bench::run(args, output),
+        AgeCommand::Compare(args) => compare::run(args, output),
     }
 }
 

@@ -20,12 +20,13 @@ use crate::socket;
 use crate::target::{self, Target};
 use crate::volume::{AnyVolume, open_any_read_only};
 use clap::Args;
+use cleaning::CleanedView;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
 use lock::{LockTimes, LockView};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use view::{CONTROL_OP, Inspect, StatView};
 
@@ -265,6 +266,15 @@ fn cleaning(volume: &Volume, json: bool, output: &mut Output) -> Done {
     })
 }
 
+/// What a volume's log wrote since mkfs, and its cleaner; nothing without a log.
+///
+/// # Errors
+/// The volume cannot be found or read.
+pub fn cleaned_since_mkfs(path: &Path) -> Done<Option<CleanedView>> {
+    let volume = look(target::resolve(path)?)?;
+    Ok(volume.stat.log.and_then(|log| log.cleaning).map(|cleaning| cleaning.since_mkfs))
+}
+
 /// Runs `firn df`.
 ///
 /// # Errors
@@ -283,7 +293,7 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
 /// hide the others.
 fn all_mounted() -> Done<Vec<Volume>> {
     let mounts = table::firnfs_mounts()
-        .map_err(|e| Failure::io("cannot read", std::path::Path::new("/proc/self/mountinfo"), &e))?;
+        .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?;
     let answer = |mount: Mount| {
         look(Target::Mounted(mount)).inspect_err(|failure| eprintln!("firn: not shown: {failure}")).ok()
     };

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running benchmark; dropping it removes everything that it has set up, also when the test fails.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -23,7 +23,7 @@ impl Drop for Running {
 }
 
 /// A directory in memory, so that the load of the disk does not matter.
-fn home() -> tempfile::TempDir {
+pub fn home() -> tempfile::TempDir {
     let in_memory = Path::new("/dev/shm");
     if in_memory.is_dir() { tempfile::tempdir_in(in_memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
@@ -39,7 +39,7 @@ fn start(home: &Path, more: &[&str]) -> Running {
 }
 
 /// Mount points and the files behind loop devices that lie in a directory.
-fn left_behind(home: &Path) -> Vec<PathBuf> {
+pub fn left_behind(home: &Path) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
     let loops = fs::read_dir("/sys/block").unwrap();
@@ -48,7 +48,7 @@ fn left_behind(home: &Path) -> Vec<PathBuf> {
     mounts.chain(loops.map(PathBuf::from)).filter(|path| path.starts_with(home)).collect()
 }
 
-fn entries(directory: &Path) -> Vec<String> {
+pub fn entries(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }

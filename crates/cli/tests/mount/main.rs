@@ -6,6 +6,7 @@ mod bench;
 mod boot;
 mod cleaner;
 mod common;
+mod compare;
 mod completion;
 mod failing;
 mod freeze;

@@ -6,18 +6,18 @@
 //! [`THROTTLED_BYTES_PER_S`]. A disk in memory shows what the processor costs, a throttled one what the log costs.
 
 use super::library::{self, SPARE_BYTES, UNIT_BYTES};
+use super::loop_device::LoopDevice;
 use super::processor::{Meter, Taken};
 use super::scenario::content;
 use super::stop::Stop;
 use super::task::Task;
 use super::throttled::Throttled;
-use super::{Durability, Sample, target, tool};
+use super::{Durability, Sample, target};
 use crate::LabError;
 use firnfs::store::Scope;
 use firnfs_device::{AlignedBuf, Device, FileDevice, FileOptions, Request};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 /// Speed of the throttled device.
@@ -85,7 +85,7 @@ impl Bandwidth {
             FileDevice::open(path, &FileOptions::default()).map_err(|e| LabError::Setup(e.to_string()))
         };
         match &self.loop_device {
-            Some(over) if place == LOOP => Ok(Arc::new(open(&over.0)?)),
+            Some(over) if place == LOOP => Ok(Arc::new(open(over.path())?)),
             _ => Ok(Arc::new(Throttled::new(open(&self.image)?, THROTTLED_BYTES_PER_S))),
         }
     }
@@ -124,24 +124,6 @@ impl Drop for Bandwidth {
         self.loop_device = None;
         // The error would be useless: the run is over or has failed already.
         let _ = std::fs::remove_file(&self.image);
-    }
-}
-
-/// A loop device, detached at the end.
-struct LoopDevice(PathBuf);
-
-impl LoopDevice {
-    fn over(image: &Path) -> Result<Self, LabError> {
-        let mut losetup = Command::new("losetup");
-        let name = tool::answer(losetup.args(["--find", "--show", "--direct-io=on"]).arg(image))?;
-        Ok(Self(PathBuf::from(name.trim())))
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        // The error would be useless: the run is over or has failed already.
-        let _ = tool::run(Command::new("losetup").arg("--detach").arg(&self.0));
     }
 }
 

@@ -14,6 +14,7 @@ pub mod figures;
 pub mod fsck;
 pub mod goals;
 pub mod library;
+pub(crate) mod loop_device;
 pub mod mount;
 pub mod processor;
 pub mod programs;

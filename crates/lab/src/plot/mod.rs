@@ -10,10 +10,12 @@ mod canvas;
 mod clip;
 mod curves;
 mod numbers;
+mod page;
 
 pub use bars::Bars;
 pub use bars::Series;
 pub(crate) use canvas::escaped;
+pub(crate) use page::page_of;
 
 use crate::error::LabError;
 use std::borrow::Cow;

@@ -26,6 +26,11 @@ impl Posix {
         Self { root: root.to_owned(), open: None, content: content(2 * WRITE_BYTES) }
     }
 
+    /// Closes what is open, so that the file system can be unmounted.
+    pub fn let_go(&mut self) {
+        self.open = None;
+    }
+
     fn path(&self, spot: &Spot) -> PathBuf {
         self.root.join(spot.to_string())
     }

@@ -141,7 +141,7 @@ impl Job {
             }
             Self::Andrew(scheme) => {
                 let (setup, log) = (scheme.setup(Host::Hp)?, Scheme::Lfs.setup(Host::Hp)?);
-                let (volume_bytes, passes) = if size.is_paper() { (512 << 20, 10) } else { (64 << 20, 2) };
+                let (volume_bytes, passes) = if size.is_paper() { (512 << 20, 10) } else { (256 << 20, 2) };
                 Outcome::Andrew(Box::new(tree::run(&setup, &log, volume_bytes, passes)?))
             }
             Self::Reread(name) => {

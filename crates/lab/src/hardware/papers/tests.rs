@@ -1,5 +1,7 @@
 //! The figures of the papers: made twice they are the same bytes, and every one has something to show.
 
+use super::load::{self, Load};
+use super::scheme::{Host, Scheme};
 use super::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -64,4 +66,15 @@ fn a_file_system_under_made_up_users_is_shown_as_synthetic_and_the_same_again() 
     }
     let csv = String::from_utf8(once[&OsString::from("001-table4.csv")].clone()).unwrap();
     assert!(csv.contains("inode map"), "{csv}");
+}
+
+#[test]
+fn the_fullest_disks_have_room_at_the_small_size() {
+    let (figures, _) = made(&["004/table6"], 2);
+    assert_eq!(figures.len(), 1);
+    for scheme in [Scheme::Lfs, Scheme::Modern] {
+        let setup = scheme.setup(Host::Hp).unwrap();
+        let served = load::run(&setup, &Load { transactions: 1, ..Size::SHORT.load(85) }).unwrap();
+        assert!(served.per_s > 1.0, "{served:?}");
+    }
 }
