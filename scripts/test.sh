@@ -3,7 +3,7 @@
 # the end of the run says how long each one took.
 #
 #   scripts/test.sh            everything
-#   scripts/test.sh STEP...    only these: format lint unit interleavings crash docs fuzz conformance
+#   scripts/test.sh STEP...    only these: format lint unit interleavings crash aging docs fuzz conformance
 #
 # As root it installs what is missing with apt; conformance (pjdfstest) needs root and /dev/fuse.
 set -euo pipefail
@@ -41,6 +41,11 @@ step_crash() {
     cargo run --release --locked -p firnfs-torture --bin firn-torture -- soak --states 50000
 }
 
+# A tenth of the history of File System Aging, in virtual time.
+step_aging() {
+    cargo test --locked -p firnfs-lab --lib a_tenth_of_the_history -- --ignored
+}
+
 step_docs() {
     # With private items: the heads of the files link to the parts they are made of.
     RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
@@ -53,7 +58,7 @@ step_fuzz() {
 }
 
 step_conformance() {
-    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit interleavings crash docs fuzz"
+    [ "$(id -u)" = 0 ] || die "conformance needs root; leave it out with: scripts/test.sh format lint unit interleavings crash aging docs fuzz"
     scripts/conformance.sh
 }
 
@@ -69,11 +74,11 @@ done
 
 # Minutes that each step may take on two cores from a bare clone. They add up to 50.
 declare -A BUDGET_MIN=(
-    [format]=1 [lint]=4 [unit]=16 [interleavings]=4 [crash]=5 [docs]=2 [fuzz]=6 [conformance]=12
+    [format]=1 [lint]=4 [unit]=16 [interleavings]=4 [crash]=3 [aging]=2 [docs]=2 [fuzz]=6 [conformance]=12
 )
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(format lint unit interleavings crash docs fuzz conformance)
+[ ${#steps[@]} -gt 0 ] || steps=(format lint unit interleavings crash aging docs fuzz conformance)
 for step in "${steps[@]}"; do
     declare -F "step_$step" >/dev/null || die "there is no step '$step'; see the head of this script"
 done

@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "firnfs-device",
             "firnfs-format",
             "firnfs-fuse",
+            "firnfs-lab",
             "firnfs-manage",
             "firnfs-sim",
             "firnfs-torture",

@@ -33,10 +33,12 @@ const PAGE: &str = "compare.html";
 
 Each file system lives on a disk of its own of that size: an image in --dir, behind a loop device with direct I/O. It goes through the
 workload as fast as it can; after each --sync-every of the workload's time everything is made durable. After each stage
-of its life it rests, is mounted anew, and the whole tree is read cold; so is a copy of the tree on a new file system of the
+of its life all is read once, it rests (firnfs puts scattered files in order that have not changed for a minute), is mounted anew, and
+the whole tree is read cold; so is a copy of the tree on a new file system of the
 same kind. The report says what age costs a reader, how much more than the workload went to the disk, and how long operations
 take, young and old. --out gets compare.html, which stands alone, and the plots as SVG and CSV. Needs root, and twice
---size in --dir; everything is removed at the end, also after Ctrl-C.")]
+--size in --dir; everything is removed at the end, also after Ctrl-C.
+Most of the time is rest: with the defaults half an hour.")]
 pub struct CompareArgs {
     /// A workload of `firn age workload`
     pub workload: PathBuf,
@@ -53,7 +55,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Stages of the life after which everything is read
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub stages: u32,
     /// Readings of each tree; their median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -62,7 +64,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub sync_every: u64,
     /// Seconds after each stage in which nothing is asked of the file system, so that it may tidy up
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=86400))]
     pub rest: u64,
     /// Option for `firn mount`; may be given several times
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]

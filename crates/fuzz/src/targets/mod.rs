@@ -5,6 +5,7 @@ mod canary;
 mod decoders;
 mod fast;
 mod image;
+mod snapshot;
 mod watch;
 mod wire;
 mod workload;
@@ -68,6 +69,12 @@ pub static ALL: &[Target] = &[
         "recordings of firn watch, mostly under right checksums",
         watch::recordings,
         watch::recording_seeds,
+    ),
+    decoder(
+        "snapshot",
+        "snapshots of file systems, mostly under right checksums, and their layout",
+        snapshot::files,
+        snapshot::seeds,
     ),
     decoder("watch-map", "changes of a map of segments", watch::maps, watch::map_seeds),
     Target {

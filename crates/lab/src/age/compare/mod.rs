@@ -69,7 +69,7 @@ pub struct Plan<'a> {
     pub runs: u32,
     /// Time of the workload after which what was written is made durable.
     pub sync_every: Duration,
-    /// Time after each stage in which nothing is asked of the file system.
+    /// Time after each stage, and one reading of everything, in which nothing is asked of the file system.
     pub rest: Duration,
     /// How firnfs is made and mounted.
     pub firn: &'a Firn,
@@ -289,6 +289,8 @@ impl Subject<'_> {
     /// Reads the tree and a copy of it on a new file system, in turns.
     fn look(&mut self, disk: &mut Disk, pace: Pace) -> Result<(), LabError> {
         let (plan, stop) = (self.plan, self.plan.stop);
+        // Somebody works with the tree, and then goes home. What a file system does with that is its own business.
+        reading::read(&disk.directory().join(HOME), stop)?;
         rest(plan.rest, stop)?;
         let spare = self.spare.take().ok_or_else(|| LabError::Setup("the spare disk is gone".to_owned()))?;
         let mut copy = spare.with(self.kind, self.place)?;

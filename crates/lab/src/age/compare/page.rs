@@ -55,7 +55,7 @@ const COLUMNS: [Column; 9] = [
     Column {
         title: "p99 us young, old",
         meaning: "99% of the operations of the first and of the last stage took no longer, in microseconds (buffered)",
-        text: |aged| ends(aged, p99_us),
+        text: |aged| ends(aged, |stage| stage.pace.p99_ms * 1e3),
     },
     Column {
         title: "ops/s young, old",
@@ -88,8 +88,8 @@ fn ends(aged: &Aged, value: impl Fn(&Stage) -> f64) -> String {
     }
 }
 
-fn p99_us(stage: &Stage) -> f64 {
-    stage.pace.p99_ms * 1e3
+fn thousands_per_s(stage: &Stage) -> f64 {
+    per_s(stage) / 1e3
 }
 
 fn per_s(stage: &Stage) -> f64 {
@@ -166,12 +166,17 @@ impl Report {
                 "time of the aged tree over that of its copy",
                 curves(&Stage::ratio),
             ),
-            plot("p99", "99% of all operations took no longer (buffered)", "microseconds", curves(&p99_us)),
+            plot(
+                "p99",
+                "99% of all operations took no longer (buffered)",
+                "milliseconds",
+                curves(&|stage| stage.pace.p99_ms),
+            ),
             plot(
                 "pace",
                 "Operations a second, with the syncs (durable)",
-                "operations a second",
-                curves(&per_s),
+                "thousand operations a second",
+                curves(&thousands_per_s),
             ),
             Drawing::Bars(Bars {
                 file: "written".into(),
@@ -234,7 +239,7 @@ fn stages(aged: &Aged) -> String {
             format!("{:.1}", stage.fresh_ms),
             format!("{:.2}", stage.ratio()),
             format!("{:.0}", per_s(stage)),
-            format!("{:.0}", p99_us(stage)),
+            format!("{:.0}", stage.pace.p99_ms * 1e3),
             format!("{:.1}", stage.pace.disk_bytes as f64 / MIB),
         ]
     };
@@ -249,14 +254,15 @@ fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     }
     for row in rows {
         out += "</tr>\n<tr>";
-        for cell in row {
-            let _ = write!(out, "<td class=\"n\">{}</td>", escaped(cell));
+        for (at, cell) in row.iter().enumerate() {
+            let class = if at > 0 { " class=\"n\"" } else { "" };
+            let _ = write!(out, "<td{class}>{}</td>", escaped(cell));
         }
     }
     out + "</tr></table>\n"
 }
 
 const INTRODUCTION: &str = "<p>Each file system lived through the same operations, on a disk of its own of the same size, behind a loop device with direct \
-I/O. After each stage it was unmounted, the caches were emptied, and the whole tree was read in the order in which its directories list it; and then a copy of the \
+I/O. After each stage all of it was read once, and it was left alone for a while. Then it was unmounted, the caches were emptied, and the whole tree was read in the order in which its directories list it; and then a copy of the \
 tree on a new file system of the same kind. What age costs a reader is the ratio of the two: it compares each file system with itself, whereas rates compare one \
 with the other.</p>\n";

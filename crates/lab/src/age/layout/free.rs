@@ -37,7 +37,8 @@ impl FreeSpace {
     /// All free space, in bytes.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.stretches.iter().map(|class| class.bytes).sum::<u64>() + self.partial_bytes
+        // A snapshot is a file, and may claim anything.
+        self.stretches.iter().fold(self.partial_bytes, |sum, class| sum.saturating_add(class.bytes))
     }
 
     /// The share of free space outside whole blocks or segments; `None` if nothing is free.

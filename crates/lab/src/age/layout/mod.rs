@@ -37,8 +37,9 @@ impl Score {
         for extent in extents {
             let blocks = blocks_of(extent, block_bytes);
             let is_next = end == Some(extent.disk_at_bytes);
-            score.blocks += blocks - u64::from(end.is_none());
-            score.optimal += blocks - 1 + u64::from(is_next);
+            // A snapshot is a file, and may claim anything.
+            score.blocks = score.blocks.saturating_add(blocks - u64::from(end.is_none()));
+            score.optimal = score.optimal.saturating_add(blocks - u64::from(!is_next));
             end = Some(extent.disk_end_bytes());
         }
         score
@@ -47,7 +48,8 @@ impl Score {
     /// Both together.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
-        Self { blocks: self.blocks + other.blocks, optimal: self.optimal + other.optimal }
+        let blocks = self.blocks.saturating_add(other.blocks);
+        Self { blocks, optimal: self.optimal.saturating_add(other.optimal) }
     }
 
     /// The layout score, 0 to 1; `None` if no block could be placed optimally.
@@ -161,9 +163,9 @@ impl Layout {
         self.files += 1;
         let Some(first) = entry.extents.first() else { return };
         let score = Score::of(&entry.extents, meta.block_bytes);
-        let size_bytes = entry.size_bytes.max(1).next_multiple_of(u64::from(meta.block_bytes));
+        let size_bytes = entry.size_bytes.max(1).checked_next_multiple_of(u64::from(meta.block_bytes));
         self.all.add(entry.size_bytes, score);
-        let class_bytes = size_bytes.checked_next_power_of_two().unwrap_or(u64::MAX);
+        let class_bytes = size_bytes.and_then(u64::checked_next_power_of_two).unwrap_or(u64::MAX);
         self.by_size.entry(class_bytes).or_default().add(entry.size_bytes, score);
         let age_days = newest_ns.saturating_sub(entry.ctime_ns).max(0) / DAY_NS;
         let age = AGES_DAYS.iter().position(|&days| age_days.cast_unsigned() < days);

@@ -10,7 +10,7 @@ mod format;
 mod tests;
 
 pub use chain::Chain;
-pub use format::{SnapshotError, read_meta, write};
+pub use format::{SnapshotError, read_files, read_meta, write};
 
 use super::layout::FreeSpace;
 use serde::{Deserialize, Serialize};
