@@ -4,8 +4,8 @@ mod common;
 
 use common::{START_NS, create, mkfs_options, pattern, unlink};
 use firnfs::inode::Kind;
-use firnfs::lfs::{Counters, Lfs, Options};
-use firnfs::vfs::AtimeMode;
+use firnfs::lfs::{Counters, Lfs, Options, Tuning};
+use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{Clock, CountingDevice, Counts, MemDevice};
 use firnfs_format::InodeNo;
 use firnfs_manage::{format, open};
@@ -113,6 +113,23 @@ fn blocks_of_a_segment_that_empties_by_itself_are_not_moved() {
     let counters = idle.counters();
     assert_eq!(counters.segments_cleaned, 0, "{counters:?}");
     assert!(idle.ready_segments() * 100 > SIZE_BYTES / (256 << 10) * 85, "{}", idle.ready_segments());
+}
+
+#[test]
+fn the_time_after_which_a_volume_is_idle_changes_while_it_is_open() {
+    let idle = Idle::new(cleaning_alone());
+    idle.use_it();
+    let tuning = Tuning { idle_after_ms: 500, ..Tuning::from(cleaning_alone()) };
+    let tune = |vfs: &mut Vfs<Lfs>| {
+        vfs.store_mut().tune(&tuning);
+        Ok(())
+    };
+    idle.volume.run_quietly(|vfs, _| tune(vfs)).unwrap();
+    let before = idle.counters().segments_cleaned;
+    idle.clock.advance_ms(499);
+    assert_eq!((idle.volume.background().unwrap(), idle.counters().segments_cleaned), (1, before));
+    idle.pass(1_000);
+    assert!(idle.counters().segments_cleaned > before, "it cleans after half a second already");
 }
 
 #[test]

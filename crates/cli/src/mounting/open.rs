@@ -100,6 +100,7 @@ fn log_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Lfs>> {
         cleaning_policy: plan.cleaning_policy,
         placement: plan.placement,
         coalesce_age_ms: plan.coalesce_age_ms,
+        idle_after_ms: plan.idle_after_ms,
         idle_bytes_per_s: plan.idle_bytes_per_s,
         medium: Medium::of(is_rotational),
         discard: plan.discard,

@@ -31,6 +31,8 @@ const IDLE_RATES: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 40);
 const DEFAULT_COALESCE_AGE_MS: u64 = 60_000;
 /// Bound of `--coalesce-after`, in seconds: a year.
 const COALESCE_AGE_MAX_S: f64 = 31_536_000.0;
+/// Default of `--idle-after`, in milliseconds.
+const DEFAULT_IDLE_AFTER_MS: u64 = 2_000;
 /// Words for `--rotational`.
 const ROTATIONAL_WORDS: [(&str, Option<bool>); 3] =
     [("auto", None), ("yes", Some(true)), ("no", Some(false))];
@@ -71,7 +73,7 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, idle_rate=SIZE, rotational=auto|yes|no,
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, idle_after=SECONDS, idle_rate=SIZE, rotational=auto|yes|no,
     /// transport=auto|uring|dev, writeback, discard (tell the device which segments are free), nodiscard, metrics=ADDRESS (serve OpenMetrics at
     /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
@@ -118,6 +120,9 @@ pub struct MountArgs {
     /// 60; -o nocoalesce: never]
     #[arg(long, value_name = "SECONDS")]
     coalesce_after: Option<f64>,
+    /// Seconds without a request after which the volume counts as idle: then it cleans ahead and puts files in order [default: 2]
+    #[arg(long, value_name = "SECONDS")]
+    idle_after: Option<f64>,
     /// Bytes a second that cleaning and coalescing in idle time may read and write together [default: off, all that nobody
     /// else uses]
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
@@ -183,6 +188,8 @@ pub struct MountPlan {
     pub placement: Option<PlacementName>,
     /// How long scattered files must be unchanged before they are put in order, in milliseconds; `None`: they never are.
     pub coalesce_age_ms: Option<u64>,
+    /// Time without a request after which the volume counts as idle, in milliseconds.
+    pub idle_after_ms: u64,
     /// How much of the device work in idle time may use, in bytes a second; `None`: all that nobody else uses.
     pub idle_bytes_per_s: Option<u64>,
     /// Whether the device has a moving head; `None`: as the kernel reports.
@@ -224,6 +231,7 @@ impl MountArgs {
             cleaning_policy: Policy::default(),
             placement: None,
             coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
+            idle_after_ms: DEFAULT_IDLE_AFTER_MS,
             idle_bytes_per_s: None,
             rotational: None,
             discard: false,
@@ -258,6 +266,9 @@ impl MountArgs {
         plan.placement = self.placement.or(plan.placement);
         if let Some(seconds) = self.coalesce_after {
             plan.set_coalesce_age(seconds)?;
+        }
+        if let Some(seconds) = self.idle_after {
+            plan.set_idle_after(seconds)?;
         }
         if let Some(rate) = self.idle_rate {
             plan.set_idle_rate(rate)?;
@@ -296,6 +307,8 @@ impl MountArgs {
         long("cleaning_policy", self.cleaning_policy.map(|policy| policy.to_string()));
         long("placement", self.placement.map(|placement| placement.to_string()));
         long("coalesce", self.coalesce_after.map(|seconds| seconds.to_string()));
+        long("idle_after", self.idle_after.map(|seconds| seconds.to_string()));
+        long("idle_rate", self.idle_rate.map(|rate| rate.to_string()));
         long("rotational", self.rotational.clone());
         long("transport", self.transport.clone());
         own.extend(self.writeback.then(|| "writeback".to_owned()));
@@ -394,6 +407,11 @@ impl MountPlan {
                 self.coalesce_age_ms = None;
                 Ok(())
             }
+            ("idle_after", seconds) => {
+                let seconds =
+                    seconds.parse().map_err(|_| Failure::usage(format!("-o {word}: not a number")))?;
+                self.set_idle_after(seconds)
+            }
             ("idle_rate", "off") => {
                 self.idle_bytes_per_s = None;
                 Ok(())
@@ -473,6 +491,14 @@ impl MountPlan {
             return Err(Failure::usage(format!("checkpoint bytes: {bytes} is not between 1M and 1T")));
         }
         self.checkpoint_bytes = bytes;
+        Ok(())
+    }
+
+    fn set_idle_after(&mut self, seconds: f64) -> Done {
+        if !(0.1..=3600.0).contains(&seconds) {
+            return Err(Failure::usage(format!("idle time: {seconds} s is not between 0.1 and 3600")));
+        }
+        self.idle_after_ms = (seconds * 1000.0) as u64;
         Ok(())
     }
 

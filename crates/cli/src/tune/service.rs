@@ -172,6 +172,7 @@ impl MountPlan {
             checkpoint_bytes: self.checkpoint_bytes,
             cleaning_policy: self.cleaning_policy,
             coalesce_age_ms: self.coalesce_age_ms,
+            idle_after_ms: self.idle_after_ms,
             idle_bytes_per_s: self.idle_bytes_per_s,
             placement: self.placement,
             discard: self.discard,

@@ -43,13 +43,14 @@ pub struct Setting {
 }
 
 /// The settings of a log-structured volume that a mount sets.
-pub const SETTINGS: [Setting; 13] = [
+pub const SETTINGS: [Setting; 14] = [
     live("cache", |plan| size(plan.cache_bytes)),
     live("commit", |plan| seconds(plan.commit_interval_ms)),
     live("checkpoint", |plan| seconds(plan.checkpoint_interval_ms)),
     live("checkpoint_bytes", |plan| size(plan.checkpoint_bytes)),
     live("cleaning_policy", |plan| plan.cleaning_policy.to_string()),
     live("coalesce", |plan| plan.coalesce_age_ms.map_or_else(|| "off".to_owned(), seconds)),
+    live("idle_after", |plan| seconds(plan.idle_after_ms)),
     live("idle_rate", |plan| plan.idle_bytes_per_s.map_or_else(|| "off".to_owned(), size)),
     live("placement", |plan| plan.placement.map_or_else(|| "default".to_owned(), |name| name.to_string())),
     fixed("rotational", |plan| plan.rotational.map_or("auto", yes_no).to_owned()),

@@ -33,12 +33,24 @@ fn a_setting_changes_while_the_volume_is_mounted_and_takes_effect() {
     let before = log_bytes();
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(log_bytes(), before, "nothing is due for an hour");
-    let told = firn_ok(&["tune", mnt, "commit=0.1", "cache=64M", "coalesce=off", "cleaning_policy=greedy"]);
+    let told = firn_ok(&[
+        "tune",
+        mnt,
+        "commit=0.1",
+        "cache=64M",
+        "coalesce=off",
+        "idle_after=0.5",
+        "cleaning_policy=greedy",
+    ]);
     assert!(told.contains("commit: 3600 -> 0.1") && told.contains("cache: 256M -> 64M"), "{told}");
     eventually("the change is committed", || log_bytes() >= before + 100_000);
-    for (name, value) in
-        [("commit", "0.1"), ("cache", "64M"), ("coalesce", "off"), ("cleaning_policy", "greedy")]
-    {
+    for (name, value) in [
+        ("commit", "0.1"),
+        ("cache", "64M"),
+        ("coalesce", "off"),
+        ("idle_after", "0.5"),
+        ("cleaning_policy", "greedy"),
+    ] {
         assert_eq!(setting(&mount, name), value, "{name}");
     }
     let told = firn_ok(&["tune", mnt, "placement=one", "discard=yes"]);
@@ -74,6 +86,7 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
         ("rate=20M", "firn scrub --rate"),
         ("label=0123456789012345678901234567890123456789012345678901234567890123456789", "label"),
         ("idle_rate=1K", "idle rate"),
+        ("idle_after=0", "idle time"),
         ("nosuch=1", "nosuch=1"),
         ("ro", "ro"),
         ("commit=soon", "commit=soon"),

@@ -60,6 +60,8 @@ pub struct Tuning {
     pub cleaning_policy: Policy,
     /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
+    /// How long no request must have arrived before work that can wait begins.
+    pub idle_after_ms: u64,
     /// How much of the device idle cleaning and coalescing may use.
     pub idle_bytes_per_s: Option<u64>,
     /// Which log content goes to from the next batch on. Another placement than now begins without what the present one has
@@ -69,12 +71,30 @@ pub struct Tuning {
     pub discard: bool,
 }
 
+impl From<Options> for Tuning {
+    /// What a volume with these options has: a tuning that changes nothing.
+    fn from(options: Options) -> Self {
+        Self {
+            cache_bytes: options.cache_bytes,
+            commit_interval_ms: options.commit_interval_ms,
+            checkpoint_interval_ms: options.checkpoint_interval_ms,
+            checkpoint_bytes: options.checkpoint_bytes,
+            cleaning_policy: options.cleaning_policy,
+            coalesce_age_ms: options.coalesce_age_ms,
+            idle_after_ms: options.idle_after_ms,
+            idle_bytes_per_s: options.idle_bytes_per_s,
+            placement: options.placement,
+            discard: options.discard,
+        }
+    }
+}
+
 impl Lfs {
     /// Changes how the volume is run from now on. The driver wakes its background work, whose next time may be sooner.
     pub fn tune(&mut self, tuning: &Tuning) {
         let Tuning { cache_bytes, commit_interval_ms, checkpoint_interval_ms, .. } = *tuning;
         let Tuning { checkpoint_bytes, cleaning_policy, coalesce_age_ms, placement, discard, .. } = *tuning;
-        let Tuning { idle_bytes_per_s, .. } = *tuning;
+        let Tuning { idle_after_ms, idle_bytes_per_s, .. } = *tuning;
         if placement != self.options.placement {
             self.sorting.change(placement, self.writer.log.data_logs());
         }
@@ -87,6 +107,7 @@ impl Lfs {
             checkpoint_bytes,
             cleaning_policy,
             coalesce_age_ms,
+            idle_after_ms,
             idle_bytes_per_s,
             placement,
             discard,

@@ -16,18 +16,7 @@ const FILE_BYTES: usize = 100_000;
 const FILES: u64 = 60;
 
 fn tuning(placement: PlacementName, discard: bool) -> Tuning {
-    let usual = Options::default();
-    Tuning {
-        cache_bytes: usual.cache_bytes,
-        commit_interval_ms: usual.commit_interval_ms,
-        checkpoint_interval_ms: usual.checkpoint_interval_ms,
-        checkpoint_bytes: usual.checkpoint_bytes,
-        cleaning_policy: usual.cleaning_policy,
-        coalesce_age_ms: usual.coalesce_age_ms,
-        idle_bytes_per_s: usual.idle_bytes_per_s,
-        placement: Some(placement),
-        discard,
-    }
+    Tuning { placement: Some(placement), discard, ..Tuning::from(Options::default()) }
 }
 
 fn tune(mounted: &Mounted, placement: PlacementName, discard: bool) {
