@@ -165,15 +165,15 @@ impl Drop for Scratch {
 fn kinds(wanted: &[KindArg]) -> Done<(Vec<Kind>, Vec<String>)> {
     let wanted: Vec<Kind> = wanted.iter().map(|&kind| kind.into()).collect();
     for kind in &wanted {
-        if let Some(why) = kind.is_missing() {
+        if let Some(why) = kind.missing_because() {
             return Err(Failure::failed(format!("{}: {why}", kind.name())));
         }
     }
     if !wanted.is_empty() {
         return Ok((wanted, Vec::new()));
     }
-    let here = Kind::ALL.into_iter().filter(|kind| kind.is_missing().is_none()).collect();
-    let why = |kind: Kind| kind.is_missing().map(|why| format!("{}: {why}", kind.name()));
+    let here = Kind::ALL.into_iter().filter(|kind| kind.missing_because().is_none()).collect();
+    let why = |kind: Kind| kind.missing_because().map(|why| format!("{}: {why}", kind.name()));
     Ok((here, Kind::ALL.into_iter().filter_map(why).collect()))
 }
 

@@ -18,8 +18,10 @@ use std::path::PathBuf;
                               a copy of the volume at one moment
 
 Makes everything durable and holds new changes: programs that write wait, and nothing is written to the image or device until
-the thaw. Reads go on, unless 32 requests wait. The copy mounts like a volume after a power cut, without loss of anything that
-was accepted before the freeze.
+the thaw. The copy mounts like a volume after a power cut, without loss of anything that was accepted before the freeze.
+
+Reads go on, unless 32 requests wait. While a program waits that creates, renames or removes a name, the kernel keeps that
+directory locked: a name in it that the kernel does not have in its cache can only be opened after the thaw.
 
 When its time is over the volume thaws by itself, whatever became of the copy. 'firn thaw' then fails, so that a script learns
 that the copy may hold later changes.")]

@@ -539,18 +539,27 @@ mod tests {
             .resolve()
     }
 
+    /// The options of a command line as words that a remount applies.
+    fn words(line: &str) -> String {
+        let line = Line::try_parse_from(std::iter::once("mount").chain(line.split(' ')));
+        let (shared, own) = line.unwrap_or_else(|e| panic!("{e}")).args.words();
+        [shared, own].concat().join(",")
+    }
+
     #[test]
     fn options_of_fstab_and_of_the_command_line_mean_the_same() {
         let from_fstab = resolve(
             "a.img /mnt -o ro,cache=1G,threads=7,commit=2,writeback,nofail,\
                                   checkpoint=9,checkpoint_bytes=8M,cleaning_policy=greedy,placement=dac:4,coalesce=120,\
-                                  rotational=no",
+                                  idle_after=0.5,idle_rate=8M,rotational=no",
         )
         .unwrap();
         let line = "a.img /mnt -o ro --cache 1G --threads 7 --commit-interval 2 --writeback \
                     --checkpoint-interval 9 --checkpoint-bytes 8M --cleaning-policy greedy --placement dac:4 \
-                    --coalesce-after 120 --rotational no";
+                    --coalesce-after 120 --idle-after 0.5 --idle-rate 8M --rotational no";
         assert_eq!(from_fstab, resolve(line).unwrap());
+        assert_eq!(from_fstab, resolve(&format!("a.img /mnt -o {}", words(line))).unwrap());
+        assert_eq!((from_fstab.idle_after_ms, from_fstab.idle_bytes_per_s), (500, Some(8 << 20)));
         assert_eq!((from_fstab.checkpoint_interval_ms, from_fstab.checkpoint_bytes), (9000, 8 << 20));
         assert_eq!(from_fstab.coalesce_age_ms, Some(120_000));
         assert_eq!(from_fstab.rotational, Some(false));

@@ -4,6 +4,7 @@
 mod canary;
 mod decoders;
 mod fast;
+mod framed;
 mod image;
 mod snapshot;
 mod watch;

@@ -1,20 +1,21 @@
 //! Snapshots of file systems, whole ones and differences.
 
+use super::framed::{Form, corrected};
 use firnfs_lab::age::layout::Layout;
 use firnfs_lab::age::snapshot::{
     Entry, Extent, Generations, Groups, Meta, REGULAR, Snapshot, read_files, read_meta, write,
 };
 
-/// Bytes of the header, of a frame's head, and where each has its checksum and the length of what follows.
-const HEADER: (usize, usize, usize) = (20, 16, 12);
-const FRAME: (usize, usize, usize) = (24, 4, 16);
+/// The header, whose checksum covers its text alone, and a frame.
+const HEADER: Form = Form { head_bytes: 20, crc_at: 16, len_at: 12, covered_from: 20 };
+const FRAME: Form = Form { head_bytes: 24, crc_at: 4, len_at: 16, covered_from: 0 };
 
 /// A file as it is, and with its checksums corrected: otherwise every input would be rejected at the first one. That of the whole state
 /// rejects most of what is left, so the bytes are also taken for files themselves, which claim anything. What is read has a layout,
 /// and is read again as it was written.
 pub fn files(bytes: &[u8]) {
     check(bytes);
-    check(&corrected(bytes));
+    check(&corrected(bytes, HEADER, FRAME));
     let claimed = claimed(bytes);
     let _scores = Layout::of(&claimed);
     let mut file = Vec::new();
@@ -58,29 +59,6 @@ fn check(mut bytes: &[u8]) {
     let mut again = &again[..];
     let head = read_meta(&mut again).expect("what was written has a header");
     assert_eq!(read_files(&mut again, head, None).expect("what was written can be read"), whole);
-}
-
-fn corrected(bytes: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    let (mut at, mut form) = (0, HEADER);
-    while let Some(len) = part_bytes(&bytes[at..], form) {
-        let part = &mut bytes[at..at + len];
-        part[form.1..form.1 + 4].fill(0);
-        // The header's covers its text alone.
-        let covered = if at == 0 { &part[HEADER.0..] } else { &part[..] };
-        let crc = firnfs_format::crc32c(covered).to_le_bytes();
-        part[form.1..form.1 + 4].copy_from_slice(&crc);
-        at += len;
-        form = FRAME;
-    }
-    bytes
-}
-
-/// Bytes of a structure and what follows it; `None` if there are fewer.
-fn part_bytes(bytes: &[u8], (head, _, len_at): (usize, usize, usize)) -> Option<usize> {
-    let len = u32::from_le_bytes(*bytes.get(len_at..)?.first_chunk()?);
-    let end = head.checked_add(usize::try_from(len).ok()?)?;
-    (end <= bytes.len()).then_some(end)
 }
 
 fn of(files: impl Iterator<Item = (u64, Entry)>) -> Snapshot {

@@ -1,17 +1,18 @@
 //! Workload files, and the traces of others that are turned into them.
 
+use super::framed::{Form, corrected};
 use firnfs_workload::{End, Error, FileId, Header, Op, Origin, Outcome, Reader, Record, Writer};
 use firnfs_workload::{csv, nfsdump, strace};
 
-/// Bytes of the header, of a frame's head, and where each has its checksum and the length of what follows.
-const HEADER: (usize, usize, usize) = (64, 60, 44);
-const FRAME: (usize, usize, usize) = (48, 4, 44);
+/// The header, and a frame.
+const HEADER: Form = Form { head_bytes: 64, crc_at: 60, len_at: 44, covered_from: 0 };
+const FRAME: Form = Form { head_bytes: 48, crc_at: 4, len_at: 44, covered_from: 0 };
 
 /// A file as it is, and with its checksums corrected: otherwise nearly every input would be rejected at the first one. What is
 /// read is written again, and read again it is the same.
 pub fn files(bytes: &[u8]) {
     check(bytes);
-    check(&corrected(bytes));
+    check(&corrected(bytes, HEADER, FRAME));
 }
 
 fn check(bytes: &[u8]) {
@@ -42,27 +43,6 @@ fn drain(records: &mut impl Iterator<Item = Result<Record, Error>>) -> (Vec<Reco
         assert!(!error.to_string().contains('\n'), "an error is one line");
     }
     (whole, failed)
-}
-
-fn corrected(bytes: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    let (mut at, mut form) = (0, HEADER);
-    while let Some(len) = part_bytes(&bytes[at..], form) {
-        let part = &mut bytes[at..at + len];
-        part[form.1..form.1 + 4].fill(0);
-        let crc = firnfs_format::crc32c(part).to_le_bytes();
-        part[form.1..form.1 + 4].copy_from_slice(&crc);
-        at += len;
-        form = FRAME;
-    }
-    bytes
-}
-
-/// Bytes of a structure and what follows it; `None` if there are fewer.
-fn part_bytes(bytes: &[u8], (head, _, len_at): (usize, usize, usize)) -> Option<usize> {
-    let len = u32::from_le_bytes(*bytes.get(len_at..)?.first_chunk()?);
-    let end = head.checked_add(usize::try_from(len).ok()?)?;
-    (end <= bytes.len()).then_some(end)
 }
 
 /// Files of several blocks, compressed and not, and of every field.

@@ -2,7 +2,8 @@
 //!
 //! A freeze holds new changes, makes everything durable, waits until no request is under way, and then lets no request of the core
 //! begin. Operations that would change something wait until the thaw; reads go on, and a sync returns at once.
-//! Background work rests. Reading may still change access times in memory; they are written after the thaw.
+//! Background work rests. A kernel that holds a directory's lock during a creation, as Linux does beneath FUSE, holds it while the
+//! creation waits here, so a lookup of a name that it has not cached waits in front of the volume. Reading may still change access times in memory; they are written after the thaw.
 //!
 //! Invariants: while the device is frozen, the driver submits nothing but reads ([`Volume::take_jobs`] is the only source of other
 //! requests), and nobody holds a [`DirectWrites`]. A thread sleeps here without a timeout because the value that [`Volume::freeze`] returned thaws when it is dropped:

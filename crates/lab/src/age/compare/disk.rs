@@ -44,7 +44,7 @@ impl Kind {
 
     /// Why it cannot be compared here, and what would help.
     #[must_use]
-    pub fn is_missing(self) -> Option<String> {
+    pub fn missing_because(self) -> Option<String> {
         if self == Self::Firnfs {
             return None;
         }
@@ -91,7 +91,7 @@ pub(super) struct Place<'a> {
     pub stop: &'a Stop,
 }
 
-/// A disk without a file system.
+/// A disk for one file system after the other.
 pub(super) struct Blank {
     device: LoopDevice,
     image: Image,
@@ -118,11 +118,11 @@ impl Drop for Mounted {
 }
 
 /// A mounted file system.
-pub(super) struct Disk {
-    // In this order: unmounted, then detached.
+pub(super) struct Disk<'a> {
+    // In this order: a daemon that serves it ends, then the kernel unmounts.
     target: Box<dyn Target>,
     _mounted: Option<Mounted>,
-    blank: Blank,
+    blank: &'a Blank,
 }
 
 impl Blank {
@@ -136,11 +136,11 @@ impl Blank {
         Ok(Self { device: LoopDevice::over(&image.0)?, image })
     }
 
-    /// Makes an empty file system of a kind on it and mounts that.
+    /// Makes an empty file system of a kind on it and mounts that, until it is dropped.
     ///
     /// # Errors
     /// mkfs or mount failed.
-    pub fn with(self, kind: Kind, place: &Place<'_>) -> Result<Disk, LabError> {
+    pub fn with(&self, kind: Kind, place: &Place<'_>) -> Result<Disk<'_>, LabError> {
         let device = self.device.path();
         kind.mkfs(place.firn, device)?;
         let mountpoint = self.image.0.with_extension("mnt");
@@ -162,7 +162,7 @@ impl Blank {
     }
 }
 
-impl Disk {
+impl Disk<'_> {
     /// Its root.
     pub fn directory(&self) -> &Path {
         self.target.directory()
@@ -190,13 +190,5 @@ impl Disk {
     /// The kernel does not say.
     pub fn written_bytes(&self) -> Result<u64, LabError> {
         self.blank.device.written_bytes()
-    }
-
-    /// Unmounts it: a disk for the next.
-    pub fn cleared(self) -> Blank {
-        let Self { target, _mounted: mounted, blank } = self;
-        drop(target);
-        drop(mounted);
-        blank
     }
 }

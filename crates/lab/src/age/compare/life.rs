@@ -31,12 +31,12 @@ pub struct Pace {
 }
 
 /// What the caller does between two stages, with the file system synced and nothing open.
-pub(super) type Look<'a> = dyn FnMut(&mut Disk, Pace) -> Result<(), LabError> + 'a;
+pub(super) type Look<'a> = dyn FnMut(&mut Disk<'_>, Pace) -> Result<(), LabError> + 'a;
 
 /// See the module's head.
-pub(super) struct Life<'a> {
+pub(super) struct Life<'a, 'd> {
     posix: Posix,
-    disk: &'a mut Disk,
+    disk: &'a mut Disk<'d>,
     look: &'a mut Look<'a>,
     /// Records of each stage.
     stage_records: u64,
@@ -49,10 +49,10 @@ pub(super) struct Life<'a> {
     written_before: u64,
 }
 
-impl<'a> Life<'a> {
+impl<'a, 'd> Life<'a, 'd> {
     pub fn new(
         posix: Posix,
-        disk: &'a mut Disk,
+        disk: &'a mut Disk<'d>,
         stage_records: u64,
         sync_every_ns: i64,
         look: &'a mut Look<'a>,
@@ -114,7 +114,7 @@ impl<'a> Life<'a> {
     }
 }
 
-impl Target for Life<'_> {
+impl Target for Life<'_, '_> {
     fn at(&mut self, time_ns: i64) -> Result<(), LabError> {
         if self.records == self.stage_records {
             self.end_stage()?;

@@ -180,23 +180,16 @@ pub fn run(
         systems: Vec::new(),
     };
     let all = records * plan.kinds.len() as u64;
-    let mut spare = Blank::make(&place, "fresh")?;
+    let spare = Blank::make(&place, "fresh")?;
     for (nth, &kind) in (0..).zip(plan.kinds) {
         let mut lived = |done: u64, what: &str| {
             progress(nth * records + done, all, &format!("{}: {what}", kind.name()));
         };
         lived(0, "making a disk");
-        let mut subject = Subject {
-            plan,
-            asks,
-            place: &place,
-            kind,
-            spare: Some(spare),
-            aged: Vec::new(),
-            scores: (None, None),
-        };
+        let aged = Vec::new();
+        let mut subject =
+            Subject { plan, asks, place: &place, kind, spare: &spare, aged, scores: (None, None) };
         report.systems.push(subject.live(records, &mut lived)?);
-        spare = subject.spare.take().ok_or_else(|| LabError::Setup("the spare disk is gone".to_owned()))?;
     }
     progress(all, all, "done");
     Ok(report)
@@ -228,8 +221,8 @@ struct Subject<'a> {
     asks: &'a Asks<'a>,
     place: &'a Place<'a>,
     kind: Kind,
-    /// The disk for copies on a new file system; always there between two stages.
-    spare: Option<Blank>,
+    /// The disk for copies on a new file system.
+    spare: &'a Blank,
     aged: Vec<Stage>,
     /// Layout scores of the tree and of its copy.
     scores: (Option<f64>, Option<f64>),
@@ -238,7 +231,8 @@ struct Subject<'a> {
 impl Subject<'_> {
     fn live(&mut self, records: u64, told: &mut dyn FnMut(u64, &str)) -> Result<Aged, LabError> {
         let kind = self.kind;
-        let mut disk = Blank::make(self.place, "aged")?.with(kind, self.place)?;
+        let blank = Blank::make(self.place, "aged")?;
+        let mut disk = blank.with(kind, self.place)?;
         let home = disk.directory().join(HOME);
         fs::create_dir(&home).map_err(LabError::io("make", &home))?;
         disk.sync()?;
@@ -261,7 +255,7 @@ impl Subject<'_> {
     fn replay(
         &mut self,
         records: u64,
-        disk: &mut Disk,
+        disk: &mut Disk<'_>,
         home: &Path,
         told: &mut dyn FnMut(u64, &str),
     ) -> Result<Outcome, LabError> {
@@ -269,7 +263,7 @@ impl Subject<'_> {
         let how = replay::Plan { by: By::Directory, continues: false, identity: String::new() };
         let sync_every_ns = i64::try_from(plan.sync_every.as_nanos()).unwrap_or(i64::MAX);
         let stage_records = records.div_ceil(u64::from(plan.stages));
-        let mut look = |disk: &mut Disk, pace: Pace| self.look(disk, pace);
+        let mut look = |disk: &mut Disk<'_>, pace: Pace| self.look(disk, pace);
         let mut life = Life::new(Posix::new(home), disk, stage_records, sync_every_ns, &mut look)?;
         let mut progress = |tally: &Tally, _| {
             if tally.records.is_multiple_of(64) {
@@ -287,22 +281,21 @@ impl Subject<'_> {
     }
 
     /// Reads the tree and a copy of it on a new file system, in turns.
-    fn look(&mut self, disk: &mut Disk, pace: Pace) -> Result<(), LabError> {
+    fn look(&mut self, disk: &mut Disk<'_>, pace: Pace) -> Result<(), LabError> {
         let (plan, stop) = (self.plan, self.plan.stop);
         // Somebody works with the tree, and then goes home. What a file system does with that is its own business.
         reading::read(&disk.directory().join(HOME), stop)?;
         rest(plan.rest, stop)?;
-        let spare = self.spare.take().ok_or_else(|| LabError::Setup("the spare disk is gone".to_owned()))?;
-        let mut copy = spare.with(self.kind, self.place)?;
+        let mut copy = self.spare.with(self.kind, self.place)?;
         reading::copy(&disk.directory().join(HOME), copy.directory(), stop)?;
         copy.sync()?;
-        let score = |of: &Disk| {
+        let score = |of: &Disk<'_>| {
             let snapshot = (self.asks.snapshot)(of.directory())?;
             Ok::<_, LabError>(Layout::of(&snapshot).all.score.value())
         };
         self.scores = (score(disk)?, score(&copy)?);
         let (mut aged_ms, mut fresh_ms) = (Vec::new(), Vec::new());
-        let read_cold = |disk: &mut Disk, path: PathBuf, times_ms: &mut Vec<f64>| {
+        let read_cold = |disk: &mut Disk<'_>, path: PathBuf, times_ms: &mut Vec<f64>| {
             disk.make_cold()?;
             let tree = reading::read(&path, stop)?;
             times_ms.push(tree.seconds * 1e3);
@@ -320,7 +313,6 @@ impl Subject<'_> {
                 return Err(LabError::Setup(why));
             }
         }
-        self.spare = Some(copy.cleared());
         let (files, tree_bytes) = read;
         self.aged.push(Stage {
             files,

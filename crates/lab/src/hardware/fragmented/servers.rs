@@ -23,7 +23,7 @@ const PACKAGE_FILES: usize = 60;
 const STAY: u64 = 40;
 /// The largest file in bytes; less on a small volume, where a single one would fill it.
 const FILE_MAX_BYTES: f64 = 8e6;
-/// That share of a small volume.
+/// The largest file as a share of a small volume.
 const FILE_MAX_SHARE: f64 = 1.0 / 32.0;
 
 /// How files come and go.
