@@ -35,8 +35,9 @@ install_tool() {
 }
 
 say "building firn"
-cargo build --quiet --release --locked -p firnfs-cli
-firn=$PWD/target/release/firn
+# As the tests build it, which are run before this: with assertions and checks of overflow, and the tools take most of the time anyway.
+cargo build --quiet --locked --bin firn
+firn=$PWD/target/debug/firn
 install_tool pjdfstest "$PJDFSTEST_VERSION"
 install_tool fsx "$FSX_VERSION"
 
