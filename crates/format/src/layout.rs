@@ -2,7 +2,7 @@
 //!
 //! [`LAYOUTS`] lists them all; a test compares them with FORMAT.md.
 
-use crate::checkpoint::{CheckpointRaw, SpanRaw, TailRaw};
+use crate::checkpoint::{CheckpointRaw, PointRaw, SpanRaw, TailRaw};
 use crate::inode::InodeRaw;
 use crate::summary::{EntryRaw, SummaryRaw};
 use crate::superblock::SuperblockRaw;
@@ -69,6 +69,7 @@ pub const LAYOUTS: &[Layout] = &[
     CheckpointRaw::LAYOUT,
     TailRaw::LAYOUT,
     SpanRaw::LAYOUT,
+    PointRaw::LAYOUT,
     SummaryRaw::LAYOUT,
     EntryRaw::LAYOUT,
     InodeRaw::LAYOUT,

@@ -28,6 +28,8 @@ pub const FLAG_END: u16 = 4;
 pub const FLAG_CHECKPOINT: u16 = 8;
 /// Flag: written by the cleaner.
 pub const FLAG_CLEANER: u16 = 16;
+/// Flag: copies of what only retained points see. Roll-forward takes nothing from them.
+pub const FLAG_PAST: u16 = 32;
 
 layout! {
     /// Header of a partial segment's summary.
@@ -50,7 +52,7 @@ layout! {
         epoch: U32,
         /// Format version of the summary: 1
         version: U16,
-        /// Bits: 4 END, 8 CHECKPOINT, 16 CLEANER; 1 and 2 mean nothing and may be set
+        /// Bits: 4 END, 8 CHECKPOINT, 16 CLEANER, 32 PAST; 1 and 2 mean nothing and may be set
         flags: U16,
         /// Time of writing, ns since 1970
         time_ns: I64,

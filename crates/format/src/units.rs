@@ -65,6 +65,8 @@ impl InodeNo {
     pub const SEGMENT_USAGE: Self = Self(3);
     /// First number given to users' files.
     pub const FIRST_USER: Self = Self(16);
+    /// Where blocks are that were moved, for the retained points: an internal file.
+    pub const REMNANTS: Self = Self(4);
 }
 
 impl Serial {

@@ -20,6 +20,7 @@ pub mod lfs;
 pub mod lookahead;
 pub mod mem;
 pub mod mutation;
+pub mod states;
 pub mod store;
 pub mod ufs;
 pub mod vfs;

@@ -194,8 +194,9 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
     ("engine", &["error", "fetch", "store"]),
     ("cache", &["digest", "store"]),
     ("clean", &["mutation"]),
-    ("ufs", &["digest", "dirent", "error", "inode", "store"]),
-    ("vfs", &["dirent", "error", "inode", "mutation", "store", "ufs"]),
+    ("states", &[]),
+    ("ufs", &["digest", "dirent", "error", "inode", "states", "store"]),
+    ("vfs", &["dirent", "error", "inode", "mutation", "states", "store", "ufs"]),
     (
         "lfs",
         &[
@@ -211,6 +212,7 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
             "inode",
             "lookahead",
             "mutation",
+            "states",
             "store",
         ],
     ),
@@ -239,7 +241,7 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
 
 /// Folders of `crates/fs/src/lfs`, from the bottom up: each may use those before it, and `Lfs`, which contains them
 /// all.
-const INSIDE_LFS: &[&str] = &["base", "map", "tables", "write", "room", "upkeep", "recover"];
+const INSIDE_LFS: &[&str] = &["base", "map", "tables", "past", "write", "room", "upkeep", "recover"];
 
 /// Modules of the crate that a source file names, with the lines.
 fn named_modules(text: &str, from: &str) -> Vec<(String, usize)> {

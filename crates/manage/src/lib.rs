@@ -30,7 +30,7 @@ pub use ffs_volume::{OpenFfsError, format_ffs, format_ffs_around, open_ffs};
 pub use grow::SizeChange;
 pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
-pub use open::{OpenError, format, format_with_logs, open};
+pub use open::{OpenError, format, format_with_logs, open, open_point};
 pub use repair::{Action, Outcome, Repaired, repair};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};

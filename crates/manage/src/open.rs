@@ -6,8 +6,8 @@ use firnfs::lfs::{Lfs, MkfsOptions, NotFirnfs, Options, mkfs_with_logs, read_sup
 use firnfs::store::Store;
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
-use firnfs_format::TimeNs;
 use firnfs_format::superblock::Superblock;
+use firnfs_format::{Epoch, TimeNs};
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
@@ -81,4 +81,22 @@ pub fn open(
         }
     }
     Ok(volume)
+}
+
+/// Opens the volume on a device as it was at a retained point, to be read.
+///
+/// # Errors
+/// See [`OpenError`]; `NotFound` if there is no such point.
+pub fn open_point(
+    device: Arc<dyn Device>,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    epoch: Epoch,
+) -> Result<Volume<Lfs>, OpenError> {
+    let mut read = DeviceReads::new(&*device);
+    let sb = read_superblock(&mut read, device.geometry().size_bytes)?;
+    let options = Options { read_only: true, ..options };
+    let mut lfs = Lfs::open(&mut read, sb, options, TimeNs(clock.now_ns()))?;
+    lfs.show(epoch)?;
+    Ok(Volume::new(Vfs::new(lfs, AtimeMode::Noatime), Some(device), clock))
 }

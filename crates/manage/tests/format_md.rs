@@ -236,6 +236,11 @@ fn flags() -> String {
                 "holds only blocks of the inode map and the usage table; roll-forward skips its content",
             ),
             row("CLEANER", summary::FLAG_CLEANER.into(), "written by the cleaner"),
+            row(
+                "PAST",
+                summary::FLAG_PAST.into(),
+                "copies of what only retained points see; roll-forward skips its content",
+            ),
             row("inode `body`: inline", inode::BODY_INLINE.into(), "the data is in the record"),
             row(
                 "inode `body`: reaping",
@@ -260,6 +265,10 @@ fn internal_inodes() -> String {
             row(InodeNo::ROOT, "the root directory"),
             row(InodeNo::INODE_MAP, "inode map: named in summaries only, has no record"),
             row(InodeNo::SEGMENT_USAGE, "segment usage table: named in summaries only, has no record"),
+            row(
+                InodeNo::REMNANTS,
+                "remnants, a file: where blocks are that moved after a retained point saw them",
+            ),
             row(InodeNo::FIRST_USER, "first number given to files; those between are reserved"),
         ],
     )

@@ -3,7 +3,7 @@
 use super::clock::ClockMap;
 use crate::digest::{DIGEST_BYTES, Digest};
 use crate::store::{BlockKey, Buf};
-use firnfs_format::Epoch;
+use firnfs_format::{BlockPtr, Epoch};
 
 /// Where the previous version of a block was: the version that became outdated when the block turned dirty, or the
 /// one that is being moved.
@@ -21,9 +21,8 @@ pub struct Origin {
 pub struct Dirty {
     /// Live bytes charged for it until its stored length is known.
     pub charged_bytes: u32,
-    /// Epoch in which its content was made; `None` means the current one (a block that the cleaner moves keeps its
-    /// own).
-    pub birth: Option<Epoch>,
+    /// Where it moves from, if it only moves: then it keeps its birth, and it has not died there.
+    pub moves: Option<BlockPtr>,
     /// Where its last stored version was; `None` if it is new.
     pub origin: Option<Origin>,
 }
@@ -187,6 +186,13 @@ impl BlockCache {
         block.newer = Some(Box::new(Newer { dirty, crc: None }));
         self.dirty_bytes += block.dirty_bytes();
         self.owed_bytes += block.owed_bytes();
+    }
+
+    /// A dirty block that only moved has new content.
+    pub fn note_change(&mut self, key: &BlockKey) {
+        if let Some(newer) = self.map.get(key).and_then(|b| b.newer.as_mut()) {
+            newer.dirty.moves = None;
+        }
     }
 
     /// Changes the charge of a dirty block.

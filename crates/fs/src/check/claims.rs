@@ -51,6 +51,13 @@ impl Claims {
         is_first
     }
 
+    /// True if the first sector of the target of a stored pointer is claimed.
+    pub fn has(&self, ptr: &BlockPtr) -> bool {
+        let sector = self.geo.sector_of(ptr.addr);
+        let segment = self.segments.get(&self.geo.segment_of(ptr.addr));
+        segment.is_some_and(|claimed| claimed.sectors[(sector / 64) as usize] & 1 << (sector % 64) != 0)
+    }
+
     /// Counts a reserved pointer.
     pub fn reserve(&mut self) {
         self.live_bytes += u64::from(self.geo.block_bytes);

@@ -2,9 +2,10 @@
 
 use super::finding::{Finding, Problem};
 use super::state::{Check, Torn};
-use crate::lfs::{INODE_NUMBERS, Restated};
+use crate::lfs::{INODE_NUMBERS, LogKind, Restated};
 use firnfs_format::table::UsageEntry;
-use firnfs_format::{InodeNo, SegmentId};
+use firnfs_format::{Epoch, InodeNo, SegmentId};
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module's head.
@@ -16,6 +17,8 @@ pub struct Facts {
     pub(crate) charges: Vec<(InodeNo, u64)>,
     /// Numbers whose part of the inode map could not be read.
     pub(crate) lost_inodes: Vec<(u64, u64)>,
+    /// Points that cannot be read: a repair gives them up.
+    pub(crate) lost_points: Vec<Epoch>,
     /// The accounting is right as long as nobody frees the content of files that could not be followed.
     pub(crate) is_right_with_lost: bool,
     /// Inodes whose content could not be followed.
@@ -27,6 +30,13 @@ impl Facts {
     #[must_use]
     pub fn charges(&self) -> &[(InodeNo, u64)] {
         &self.charges
+    }
+
+    /// For a repair that gives up points; everything else is as it is without them.
+    pub(crate) fn give_up_points(&mut self, lost: Vec<Epoch>) {
+        if let Some(tables) = &mut self.tables {
+            tables.lost_points = lost;
+        }
     }
 
     /// For a repair that leaves lost content as it is: the blocks below it stay on the accounts unless these are wrong in another
@@ -57,7 +67,8 @@ impl Check<'_> {
         let is_right_with_lost = !self.accounting_is_wrong(Torn::Content);
         let tables = self.accounting_is_wrong(Torn::Nothing).then(|| self.tables());
         let lost_inodes = std::mem::take(&mut self.lost_inodes);
-        Facts { tables, charges, lost_inodes, is_right_with_lost, torn }
+        let lost_points = std::mem::take(&mut self.lost_points);
+        Facts { tables, charges, lost_inodes, lost_points, is_right_with_lost, torn }
     }
 
     /// Gathers them for a volume without tables, whose logs have no place yet.
@@ -82,6 +93,7 @@ impl Check<'_> {
                     | Problem::LiveKind { .. }
                     | Problem::InodeCount(_)
                     | Problem::NextIno(_)
+                    | Problem::Point { .. }
                     | Problem::LogWay { .. }
                     | Problem::Shared { .. }
                     | Problem::Pointer { .. }
@@ -96,7 +108,14 @@ impl Check<'_> {
     /// rewritten; but the segments that hold them stay in use until the next checkpoint.
     fn tables(&mut self) -> Restated {
         let mut table_bytes: BTreeMap<SegmentId, u64> = BTreeMap::new();
+        let shared: FxHashSet<_> = self.shared_map.iter().map(|ptr| ptr.addr).collect();
+        let mut shared_bytes = 0;
         for ptr in &self.table_claims {
+            if shared.contains(&ptr.addr) {
+                // It dies for the present alone.
+                shared_bytes += u64::from(ptr.stored_bytes());
+                continue;
+            }
             *table_bytes.entry(self.geo.segment_of(ptr.addr)).or_default() += u64::from(ptr.stored_bytes());
         }
         let stated: BTreeMap<u64, UsageEntry> = self.usage.iter().copied().collect();
@@ -118,14 +137,17 @@ impl Check<'_> {
         let usage = usage.filter(|(_, entry)| *entry != UsageEntry::default()).collect();
         let move_logs = self.names.findings.iter().any(|f| matches!(f.problem, Problem::LogWay { .. }));
         let tables: u64 = table_bytes.values().sum();
+        let mut live_kinds = self.claims.live_kinds.without_tables();
+        live_kinds.add_many(LogKind::Past, shared_bytes);
         let mut imap = std::mem::take(&mut self.imap);
         imap.retain(|(number, _)| *number < INODE_NUMBERS);
         Restated {
             imap,
             usage,
             live_bytes: self.claims.live_bytes.saturating_sub(tables),
-            live_kinds: self.claims.live_kinds.without_tables(),
+            live_kinds,
             move_logs,
+            lost_points: Vec::new(),
         }
     }
 }

@@ -77,6 +77,15 @@ pub enum Problem {
         /// Why it cannot be read.
         reason: FsError,
     },
+    /// A retained point leads to something that cannot be read.
+    Point {
+        /// Its name.
+        name: String,
+        /// Its epoch.
+        epoch: Epoch,
+        /// What cannot be read, and why.
+        reason: FsError,
+    },
     /// An inode's record cannot be read.
     Record {
         /// Why it cannot be read.

@@ -5,7 +5,7 @@
 //! 2. directories: `..`, types, entries, counts, hash index (`names`);
 //! 3. trees and files that no path leads to (`tree`);
 //! 4. link counts (`tree`);
-//! 5. inode map, segment usage, counts: recomputed (`accounting`, `claims`).
+//! 5. what only retained points lead to (`points`), then inode map, segment usage, counts: recomputed (`accounting`, `claims`).
 //!
 //! Like opening a volume, the check reads through a reader that the driver provides. It has no other effects: no clock, no
 //! threads, no writes. It checks a crashed volume as a mount would see it: rolled forward, in memory.
@@ -35,6 +35,7 @@ mod log_scan;
 mod names;
 mod namespace;
 mod paths;
+mod points;
 pub mod repair;
 pub mod salvage;
 mod state;
@@ -160,6 +161,16 @@ pub fn examine(
         findings.push(Finding::new(None, problem));
     }
     let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
+    if !facts.lost_points.is_empty() {
+        // The accounts have to be right without them.
+        lfs.give_up_points(&facts.lost_points);
+        let lost = std::mem::take(&mut facts.lost_points);
+        let reported =
+            report.findings.into_iter().filter(|finding| matches!(finding.problem, Problem::Point { .. }));
+        findings.extend(reported);
+        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
+        facts.give_up_points(lost);
+    }
     if !facts.lost_inodes.is_empty() {
         // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
         // case.)
@@ -240,6 +251,7 @@ fn check_store(
         check.sweep.read.allow_last_reads();
         check.names.name_what_is_known();
     } else {
+        check.points();
         check.phase_5();
     }
     check.name_findings();

@@ -11,7 +11,7 @@ use super::{Facts, Report, open};
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::lfs::{Geometry, Lfs, NotFirnfs, Options, read_superblock};
-use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Features, Span, TableRoot, Tail};
+use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Features, Retention, Span, TableRoot, Tail};
 use firnfs_format::summary::{EntryKind, Summary};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOTS_AT, LOG_START_BYTES, SEGMENT_BYTES_RANGE, SUPERBLOCK_BYTES, Superblock,
@@ -141,6 +141,8 @@ fn checkpoint(
         segments: geo.segments,
         live_bytes: 0,
         features: Features::default(),
+        points: Vec::new(),
+        retention: Retention::default(),
         tails: vec![tail(0), tail(1)],
         spans: vec![Span { from: Serial(serial.0.saturating_add(1)), incarnation }],
         counters: [0; COUNTERS],

@@ -8,7 +8,7 @@ use crate::device_reader::DeviceReader;
 use crate::lfs::{Geometry, Lfs};
 use crate::store::Store;
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{BlockPtr, InodeNo};
+use firnfs_format::{BlockPtr, Epoch, InodeNo};
 
 /// The progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +81,10 @@ pub struct Check<'a> {
     pub lost_segments: Vec<(u64, u64)>,
     /// Inodes, directories and entries, and all findings.
     pub names: Namespace,
+    /// Points whose trees cannot be read.
+    pub lost_points: Vec<Epoch>,
+    /// Blocks of the inode map that points share with the present.
+    pub shared_map: Vec<BlockPtr>,
     /// Inodes with attributes in blocks.
     pub with_attributes: Vec<InodeNo>,
     /// What could not be followed. The accounting of the blocks below it cannot be judged.
@@ -107,6 +111,8 @@ impl<'a> Check<'a> {
             lost_inodes: Vec::new(),
             lost_segments: Vec::new(),
             names,
+            lost_points: Vec::new(),
+            shared_map: Vec::new(),
             with_attributes: Vec::new(),
             torn: Torn::Nothing,
             is_stale: false,

@@ -28,7 +28,9 @@ impl Namespace {
         for at in 0..self.inodes.len() {
             let inode = self.inodes[at];
             let kind = Kind::from_code(inode.kind).filter(|kind| *kind != Kind::Directory);
-            if let Some(kind) = kind.filter(|_| inode.names == 0 && inode.nlink > 0) {
+            if let Some(kind) =
+                kind.filter(|_| inode.names == 0 && inode.nlink > 0 && inode.ino >= InodeNo::FIRST_USER)
+            {
                 self.report(Some(inode.ino), Problem::LostFile { kind });
             }
         }

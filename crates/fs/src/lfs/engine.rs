@@ -23,6 +23,7 @@ impl Engine for Lfs {
         match Wanted::of(token) {
             Wanted::Block(key, ptr) => self.supply_block(key, ptr, bytes),
             Wanted::Inode(ino, ptr) => self.supply_inode(ino, ptr, bytes)?,
+            Wanted::Past(ptr) => self.past_blocks.insert(&ptr, bytes),
             Wanted::Part(segment, run) => self.supply_victim(segment, run, bytes)?,
         }
         Ok(())
@@ -110,7 +111,9 @@ impl Lfs {
             InodeNo::SEGMENT_USAGE => self.tables.usage.table.peek_ptr(&self.shelf, level, key.index.0),
             _ => self.peek_ptr(&key),
         };
-        if current == Some(ptr) && self.shelf.cache.peek(&key).is_none() {
+        // What a point has never changes, wherever it is.
+        let is_current = current == Some(ptr) || current.is_some() && self.views.has(key.ino);
+        if is_current && self.shelf.cache.peek(&key).is_none() {
             let buf: Buf = padded(bytes, self.geo.block_bytes);
             self.shelf.cache.insert_clean(key, buf);
         }

@@ -5,6 +5,7 @@
 //! - [`base`]: addresses, kinds of bytes, counters, damaged things;
 //! - [`map`]: blocks and inodes in memory, and the trees of pointers between them;
 //! - [`tables`]: the inode map and the segment usage table;
+//! - [`past`]: retained points, and where what they lead to is now;
 //! - [`mod@write`]: the open logs, commits, checkpoints, requests for the device;
 //! - [`room`]: what operations need, live space and clean segments, when to clean;
 //! - [`upkeep`]: background work: cleaning, freeing, coalescing, discarding;
@@ -21,6 +22,7 @@ mod base;
 mod engine;
 mod map;
 mod options;
+pub(crate) mod past;
 mod recover;
 mod room;
 mod store;
@@ -43,11 +45,15 @@ use base::standing::Standing;
 use firnfs_format::superblock::Superblock;
 use firnfs_format::{InodeNo, TimeNs};
 pub(crate) use map::admit::{INODE_NUMBERS, block as admit_block};
+use map::blockmap::Turn;
 use map::files::{Files, Recharge};
 use map::shelf::Shelf;
 pub(crate) use map::shelf::describe;
 pub use map::wanted::{Wanted, verify_stored};
 pub use options::{Options, Tuning};
+use past::states::PastBlocks;
+use past::views::Views;
+pub use past::views::title;
 pub use recover::evidence::LostLog;
 pub(crate) use recover::mend::Restated;
 pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
@@ -90,6 +96,10 @@ pub struct Lfs {
     accounts: Accounts,
     /// Blocks in memory and on their way to the device.
     shelf: Shelf,
+    /// Blocks of retained points in memory.
+    past_blocks: PastBlocks,
+    /// Retained points that are looked into.
+    views: Views,
     /// Inodes in memory.
     files: Files,
     /// The inode map, the segment usage table, and the checkpoints that have them.
@@ -155,7 +165,14 @@ impl Lfs {
 
     /// Turns an inode dirty; `names`: every commit has to write it.
     fn mark_inode(&mut self, ino: InodeNo, names: bool) {
-        if self.files.mark(ino, names || self.operation.is_names) {
+        if self.files.mark(ino, names || self.operation.is_names, Turn::Changes) {
+            self.due.note_change();
+        }
+    }
+
+    /// Turns an inode dirty because something that it leads to does, or because it moves itself.
+    fn mark_turned(&mut self, ino: InodeNo, turn: Turn) {
+        if self.files.mark(ino, self.operation.is_names, turn) {
             self.due.note_change();
         }
     }

@@ -11,6 +11,7 @@ use crate::fetch::Soon;
 use crate::inode::Inode;
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::blockmap::Tariff;
+use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
@@ -18,11 +19,11 @@ use crate::lfs::write::log::META_LOG;
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
     Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared, ReadPlan,
-    Recharge, Scope, Space, Store, StoreFacts, Ticket, padded, zero_buf,
+    Recharge, Scope, Space, State, Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::{ImapEntry, UsageEntry};
-use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SegmentId, TimeNs};
+use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, PtrKind, SegmentId, TimeNs};
 use std::ops::Range;
 
 /// A stream that has come through that many segments is taken to go on into the next one.
@@ -44,7 +45,9 @@ impl Lfs {
 
     /// An inode, whether freed or not.
     pub(in crate::lfs) fn load_inode(&mut self, ino: InodeNo) -> Outcome<&CoreInode> {
-        if self.files.get(ino).is_none() {
+        if self.views.has(ino) {
+            self.load_past_inode(ino)?;
+        } else if self.files.get(ino).is_none() {
             let entry = self.tables.imap.get(&mut self.shelf, ino)?;
             if entry.ptr.is_hole() || ino < InodeNo::ROOT {
                 return Err(FsError::NotFound.into());
@@ -65,12 +68,12 @@ impl Lfs {
             Some(ready) => Fresh { buf: ready.buf.clone(), crc: ready.crc },
             None => Fresh { buf: Buf::from(bytes), crc: None },
         };
-        self.make_dirty(key, Some(fresh), tariff.of(key.index.0), None);
+        self.make_dirty(key, Some(fresh), tariff.of(key.index.0), Turn::Changes);
     }
 
     /// Overwrites bytes of one block.
     fn write_block_part(&mut self, key: BlockKey, skip: usize, bytes: &[u8], tariff: Tariff) {
-        self.make_dirty(key, None, tariff.of(key.index.0), None);
+        self.make_dirty(key, None, tariff.of(key.index.0), Turn::Changes);
         let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
         block[skip..skip + bytes.len()].copy_from_slice(bytes);
     }
@@ -84,6 +87,7 @@ impl Lfs {
         if matches!(ptr.kind, PtrKind::Hole | PtrKind::Reserved) {
             return Ok((Piece::Zeros { len_bytes }, None));
         }
+        let ptr = self.place_now(&key, ptr)?;
         self.geo.check(&ptr, self.geo.block_bytes, || shelf::describe(&key))?;
         if let Some(bytes) = self.shelf.in_flight_bytes(&ptr) {
             let buf = padded(bytes, self.geo.block_bytes);
@@ -203,13 +207,17 @@ impl Store for Lfs {
         }
         let stored = places.iter().flatten();
         let pin = self.writer.pins.pin(stored.map(|ptr| self.geo.segment_of(ptr.addr)).collect());
-        self.note_read(ino, at_bytes / block_bytes, &places);
+        if !self.views.has(ino) {
+            self.note_read(ino, at_bytes / block_bytes, &places);
+        }
         let soon = self.read_ahead(&places).into_iter().collect();
         Ok(ReadPlan { pieces, soon, pin })
     }
 
     fn note_access(&mut self, dir: InodeNo, ino: InodeNo) {
-        self.note_found(dir, ino);
+        if !self.views.has(ino) {
+            self.note_found(dir, ino);
+        }
     }
 
     fn extent(&mut self, ino: InodeNo, at_bytes: u64, limit_bytes: u64) -> Outcome<Extent> {
@@ -320,7 +328,7 @@ impl Store for Lfs {
     fn block_mut(&mut self, _op: &mut Op, ino: InodeNo, fork: Fork, index: BlockIndex) -> &mut [u8] {
         let key = BlockKey { ino, fork, level: 0, index };
         self.operation.declared.check_in_place(ino, fork, index, u64::from(self.geo.block_bytes));
-        self.make_dirty(key, None, self.geo.block_bytes, None);
+        self.make_dirty(key, None, self.geo.block_bytes, Turn::Changes);
         self.operation.touch(ino);
         self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory")
     }
@@ -333,7 +341,7 @@ impl Store for Lfs {
             let ptr = self.ptr(key).unwrap_or(BlockPtr::HOLE);
             if ptr.is_stored() || ptr.is_pending() {
                 let charge = self.shelf.cache.dirty(&key).map(|d| d.charged_bytes);
-                self.make_dirty(key, None, charge.unwrap_or_else(|| self.charge_of(&ptr)), None);
+                self.make_dirty(key, None, charge.unwrap_or_else(|| self.charge_of(&ptr)), Turn::Changes);
                 let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
                 block[bytes].fill(0);
             }
@@ -350,7 +358,7 @@ impl Store for Lfs {
         for index in self.blocks_of(at_bytes, len_bytes) {
             let key = Self::data_key(ino, Fork::Data, index);
             if self.ptr(key).is_ok_and(|ptr| ptr.is_hole()) {
-                self.point_parent(key, BlockPtr::RESERVED);
+                self.point_parent(key, BlockPtr::RESERVED, Turn::Changes);
                 self.charge(ino, self.geo.block_bytes);
             }
         }
@@ -377,6 +385,9 @@ impl Store for Lfs {
     }
 
     fn set_atime(&mut self, ino: InodeNo, atime: TimeNs) {
+        if self.views.has(ino) {
+            return;
+        }
         let may_write = self.standing.may_write();
         let Some(core) = self.files.get(ino) else { return };
         core.inode.atime = atime;
@@ -460,6 +471,14 @@ impl Store for Lfs {
 
     fn read_only(&self) -> Option<&str> {
         self.standing.read_only()
+    }
+
+    fn states(&self) -> Option<Vec<State>> {
+        Some(self.states_now())
+    }
+
+    fn look_into(&mut self, epoch: Epoch) -> Outcome<InodeNo> {
+        Ok(self.view_of_point(epoch)?)
     }
 }
 

@@ -139,7 +139,7 @@ impl Lfs {
     }
 
     /// The newest durable checkpoint.
-    pub(crate) fn durable_epoch(&self) -> Epoch {
+    pub fn durable_epoch(&self) -> Epoch {
         self.tables.durable_epoch
     }
 }

@@ -24,7 +24,7 @@ use crate::error::{FsError, Outcome};
 use crate::fetch::{Soon, Token};
 use crate::inode::{Inode, Kind};
 use content::Content;
-use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};
 use std::sync::Arc;
 
 /// An immutable, shared block in memory. Its bytes are next to its reference count, so that a block outside the processor's
@@ -568,6 +568,31 @@ pub trait Store: Send {
 
     /// The reason why the volume is read-only, if it is.
     fn read_only(&self) -> Option<&str>;
+
+    /// Older states of the volume that it retains, oldest first; `None` if the store retains none, ever.
+    fn states(&self) -> Option<Vec<State>> {
+        None
+    }
+
+    /// The root directory of an older state, as it was then: an inode that nobody can change, like all that it leads to (see
+    /// [`crate::states`]).
+    ///
+    /// # Errors
+    /// `NotFound` if that state is not retained; `NoSpace` if too many are looked into.
+    fn look_into(&mut self, _epoch: Epoch) -> Outcome<InodeNo> {
+        Err(FsError::NotFound.into())
+    }
+}
+
+/// An older state of a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// Identifies it; later states have larger ones.
+    pub epoch: Epoch,
+    /// When it was the present.
+    pub time: TimeNs,
+    /// The name under which people find it.
+    pub name: String,
 }
 
 /// For callers that mutate: the error when the volume is read-only.

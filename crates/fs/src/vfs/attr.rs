@@ -1,5 +1,6 @@
 //! Attributes: getattr, setattr; and the changes that clear set-id bits.
 
+use super::history::refuse_past;
 use super::{Attr, SetAttr, SetTime, Vfs};
 use crate::error::Outcome;
 use crate::inode::Kind;
@@ -70,6 +71,7 @@ impl<S: Store> Vfs<S> {
         if (SetAttr { kill_set_id: false, ..set }) == SetAttr::default() {
             return self.attr_of(ino);
         }
+        refuse_past(&[ino])?;
         let change = self.plan_change(ino, set)?;
         self.note_transfer(ino, &set)?;
         let mut op = self.begin(now, OpKind::File, |intents| change.declare(intents))?;

@@ -1,7 +1,9 @@
 //! Content of regular files: read, write, fallocate, seek; and access times.
 
+use super::history::refuse_past;
 use super::{Allocate, AtimeMode, Seek, Vfs};
 use crate::error::Outcome;
+use crate::states::is_past;
 use crate::store::content::Content;
 use crate::store::{OpKind, ReadPlan, Store};
 use crate::ufs::file;
@@ -51,6 +53,7 @@ impl<S: Store> Vfs<S> {
         content: Content<'_>,
         kill_set_id: bool,
     ) -> Outcome<usize> {
+        refuse_past(&[ino])?;
         let file = file::view(&mut self.store, ino)?;
         if content.bytes().is_empty() {
             return Ok(0);
@@ -109,6 +112,7 @@ impl<S: Store> Vfs<S> {
         len_bytes: u64,
         kill_set_id: bool,
     ) -> Outcome<Option<u64>> {
+        refuse_past(&[ino])?;
         let file = file::view(&mut self.store, ino)?;
         let allocation = file::plan_allocate(&self.store.facts(), file, mode, at_bytes, len_bytes)?;
         let kill = if kill_set_id { self.plan_kill(ino)? } else { None };
@@ -141,7 +145,7 @@ impl<S: Store> Vfs<S> {
 
     /// Whether an access at `now` renews the access time.
     pub(super) fn atime_is_due(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<bool> {
-        if self.atime_mode == AtimeMode::Noatime || self.store.read_only().is_some() {
+        if self.atime_mode == AtimeMode::Noatime || is_past(ino) || self.store.read_only().is_some() {
             return Ok(false);
         }
         let inode = self.store.inode(ino)?;

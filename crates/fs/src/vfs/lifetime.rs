@@ -5,6 +5,7 @@
 
 use super::Vfs;
 use crate::error::{FsError, Outcome, Stop};
+use crate::states::is_past;
 use crate::store::{Intent, OpKind, Store};
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -27,14 +28,14 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `NotFound`; `Need`, `Corrupt`.
     pub fn hold(&mut self, ino: InodeNo) -> Outcome<()> {
-        let nlink = self.store.inode(ino)?.nlink;
+        let nlink = self.attr_of(ino)?.nlink;
         self.hold_looked_at(ino, nlink);
         Ok(())
     }
 
     /// The same for an inode that was just looked at and has that many names.
     pub(super) fn hold_looked_at(&mut self, ino: InodeNo, nlink: u32) {
-        if nlink == 0 {
+        if nlink == 0 && !is_past(ino) {
             self.nameless.entry(ino).or_insert(Nameless::Removed);
         }
         self.add_hold(ino);

@@ -3,6 +3,7 @@
 use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::inode::{Body, Kind};
+use crate::states::is_made_up;
 use crate::store::{Fork, Store};
 use crate::ufs::make::TARGET_MAX_BYTES;
 use crate::ufs::{self, dir};
@@ -101,9 +102,12 @@ impl<S: Store> Vfs<S> {
         cookie: u64,
         visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Outcome<()> {
+        if is_made_up(ino) {
+            return self.list_made_up(ino, cookie, visit);
+        }
         let dir = dir::view(&mut self.store, ino)?;
         let atime_is_due = self.atime_is_due(now, ino)?;
-        let dots: [(&[u8], InodeNo); 2] = [(b".", ino), (b"..", dir.parent)];
+        let dots: [(&[u8], InodeNo); 2] = [(b".", ino), (b"..", Self::parent_of(&dir))];
         let mut visited = false;
         let mut wants_more = dir.nlink > 0;
         for (at, (name, ino)) in (0..).zip(dots) {

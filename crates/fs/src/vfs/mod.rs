@@ -6,7 +6,7 @@
 //! umask; but not sticky bits. Names are bytes, 1 to 255 of them, without `/` and NUL.
 //!
 //! There is one file per topic: `names` (lookup, make, link, unlink, rmdir), `rename`, `listing` (readdir, readlink),
-//! `attr`, `xattrs`, `data`, `lifetime`, `quotas`. All operations have the same form: look, declare, `begin`, change (see
+//! `attr`, `xattrs`, `data`, `lifetime`, `quotas`, `history` (older states). All operations have the same form: look, declare, `begin`, change (see
 //! [`crate::store`]). Nothing changes before `begin` has succeeded, not even in-core hints and counts.
 //!
 //! Across a crash a caller can assume that an operation on names is there as a whole or not at all, and in order with the
@@ -15,6 +15,7 @@
 
 mod attr;
 mod data;
+pub mod history;
 mod lifetime;
 mod listing;
 mod names;
@@ -34,6 +35,7 @@ pub use quotas::{LimitChange, QuotaLine, QuotaReport};
 
 use crate::error::{Outcome, Stop};
 use crate::inode::{Inode, Kind};
+use crate::states::{is_made_up, is_past};
 use crate::store::{
     self, Intent, Op, OpKind, Preparation, Prepared, Scope, Space, Store, StoreFacts, Ticket,
 };
@@ -290,6 +292,7 @@ impl<S: Store> Vfs<S> {
         }
         self.intents.clear();
         declare(&mut self.intents);
+        debug_assert!(!self.intents.iter().filter_map(Intent::ino).any(is_past), "refused before");
         match &self.quotas {
             None => self.store.begin(now, kind, &self.intents),
             Some(_) => self.begin_within_quotas(now, kind),
@@ -318,6 +321,15 @@ impl<S: Store> Vfs<S> {
 
     /// Looks up the attributes of an inode.
     fn attr_of(&mut self, ino: InodeNo) -> Outcome<Attr> {
+        if is_made_up(ino) {
+            return Ok(self.made_up_attr(ino));
+        }
+        let attr = self.stored_attr(ino)?;
+        if is_past(ino) { self.past_attr(attr) } else { Ok(attr) }
+    }
+
+    /// The attributes of an inode, as the store has them.
+    fn stored_attr(&mut self, ino: InodeNo) -> Outcome<Attr> {
         let attr = Attr::of(ino, self.store.inode(ino)?);
         Ok(Attr { allocated_bytes: self.store.allocated_bytes(ino), ..attr })
     }

@@ -1,10 +1,12 @@
 //! Names: lookup, make, link, unlink, rmdir, and the parts that `rename` shares with them.
 
+use super::history::refuse_past;
 use super::lifetime::Nameless;
 use super::{Attr, Caller, NewNode, Vfs};
 use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::Kind;
+use crate::states::is_made_up;
 use crate::store::{Intent, Op, OpKind, Store};
 use crate::ufs::dir::{self, DirView, Found, Lookup};
 use crate::ufs::make;
@@ -76,26 +78,39 @@ impl<S: Store> Vfs<S> {
     /// Finds a name, `.` and `..` included. With `hold`, counts one lookup of the inode (released with [`Vfs::forget`]).
     ///
     /// # Errors
-    /// `NotFound`, `NotDirectory`, `NameTooLong`, `Invalid` (a name with `/` or NUL); `Need`, `Corrupt`.
+    /// `NotFound`, `NotDirectory`, `NameTooLong`, `Invalid` (a name with `/` or NUL); `Stale` (in a state that the store has dropped);
+    /// `Need`, `Corrupt`.
     pub fn lookup(&mut self, _now: TimeNs, parent: InodeNo, name: &[u8], hold: bool) -> Outcome<Attr> {
-        let dir = dir::view(&mut self.store, parent)?;
-        check_name(name)?;
-        let attr = match name {
-            b"." => self.attr_of(parent)?,
-            b".." if dir.nlink == 0 => return Err(FsError::NotFound.into()),
-            b".." => self.attr_of(dir.parent)?,
-            _ => {
-                let found = dir::lookup(&mut self.store, &dir, name)?.found.ok_or(FsError::NotFound)?;
-                self.target(&dir, &found)?;
-                let attr = self.attr_of(found.ino)?;
-                self.store.note_access(parent, found.ino);
-                attr
-            }
+        let attr = if is_made_up(parent) {
+            self.lookup_made_up(parent, name)?
+        } else {
+            self.lookup_stored(parent, name)?
         };
         if hold {
             self.add_hold(attr.ino);
         }
         Ok(attr)
+    }
+
+    fn lookup_stored(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<Attr> {
+        let dir = dir::view(&mut self.store, parent)?;
+        check_name(name)?;
+        match name {
+            b"." => self.attr_of(parent),
+            b".." if dir.nlink == 0 => Err(FsError::NotFound.into()),
+            b".." => self.attr_of(Self::parent_of(&dir)),
+            _ => {
+                let found = match dir::lookup(&mut self.store, &dir, name)?.found {
+                    Some(found) => found,
+                    None if self.is_hidden_dir(parent, name) => return Ok(self.hidden_dir()),
+                    None => return Err(FsError::NotFound.into()),
+                };
+                self.target(&dir, &found)?;
+                let attr = self.attr_of(found.ino)?;
+                self.store.note_access(parent, found.ino);
+                Ok(attr)
+            }
+        }
     }
 
     /// Makes a file of any kind. Mode, group and ACLs follow the directory's (see [`crate::ufs::make`]).
@@ -112,6 +127,7 @@ impl<S: Store> Vfs<S> {
         node: NewNode<'_>,
         hold: bool,
     ) -> Outcome<Attr> {
+        refuse_past(&[parent])?;
         let dir = self.living_dir(parent)?;
         check_new_name(name)?;
         self.absent(&dir, name)?;
@@ -142,6 +158,7 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `NotFound` (the directory was removed), `NotDirectory`, `NoSpace`, `ReadOnly`; `Need`, `Room`, `Corrupt`.
     pub fn make_unnamed(&mut self, now: TimeNs, caller: Caller, parent: InodeNo, mode: u16) -> Outcome<Attr> {
+        refuse_past(&[parent])?;
         self.living_dir(parent)?;
         let node = NewNode { kind: Kind::Regular, mode, rdev: 0, target: &[] };
         let made = make::plan_make(&mut self.store, now, caller, parent, &node)?.without_name();
@@ -167,6 +184,7 @@ impl<S: Store> Vfs<S> {
         name: &[u8],
         hold: bool,
     ) -> Outcome<Attr> {
+        refuse_past(&[ino, parent])?;
         let dir = self.living_dir(parent)?;
         check_new_name(name)?;
         self.absent(&dir, name)?;
@@ -206,6 +224,7 @@ impl<S: Store> Vfs<S> {
     /// `NotFound`, `IsDirectory`, `NotDirectory` (the parent), `NameTooLong`, `Invalid`, `ReadOnly`; `Need`, `Room`,
     /// `Corrupt`. Never `NoSpace`.
     pub fn unlink(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
+        refuse_past(&[parent])?;
         let (dir, lookup, target) = self.present(parent, name)?;
         if target.is_dir() {
             return Err(FsError::IsDirectory.into());
@@ -219,9 +238,11 @@ impl<S: Store> Vfs<S> {
     /// `NotEmpty` (also for `..`), `NotDirectory`, `Invalid` (for `.`), and those of [`Vfs::unlink`].
     pub fn rmdir(&mut self, now: TimeNs, parent: InodeNo, name: &[u8]) -> Outcome<()> {
         if name == b".." {
+            refuse_past(&[parent])?;
             self.living_dir(parent)?;
             return Err(FsError::NotEmpty.into());
         }
+        refuse_past(&[parent])?;
         let (dir, lookup, target) = self.present(parent, name)?;
         if !target.is_dir() {
             return Err(FsError::NotDirectory.into());
@@ -262,7 +283,8 @@ impl<S: Store> Vfs<S> {
     /// Makes sure that a name is free.
     fn absent(&mut self, dir: &DirView, name: &[u8]) -> Outcome<()> {
         let lookup = dir::lookup(&mut self.store, dir, name)?;
-        if lookup.found.is_some() { Err(FsError::Exists.into()) } else { Ok(()) }
+        let is_taken = lookup.found.is_some() || self.is_hidden_dir(dir.ino, name);
+        if is_taken { Err(FsError::Exists.into()) } else { Ok(()) }
     }
 
     /// Finds a name and its inode.

@@ -4,6 +4,7 @@
 //! to name the source. Within one directory the removal is applied before the insertion, and each keeps the layout with
 //! which the other was planned (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed`).
 
+use super::history::refuse_past;
 use super::names::{Target, check_plain_name};
 use super::{RenameMode, Vfs};
 use crate::error::{FsError, Outcome};
@@ -46,8 +47,12 @@ impl<S: Store> Vfs<S> {
         to: (InodeNo, &[u8]),
         mode: RenameMode,
     ) -> Outcome<()> {
+        refuse_past(&[from.0, to.0])?;
         let source = self.look_at_end(from)?;
         let victim = self.look_at_end(to)?;
+        if victim.target.is_none() && self.is_hidden_dir(to.0, to.1) {
+            return Err(FsError::NotPermitted("a name that firnfs keeps for the past").into());
+        }
         let moved = source.target.ok_or(FsError::NotFound)?;
         match (mode, victim.target) {
             (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists.into()),

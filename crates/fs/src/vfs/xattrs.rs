@@ -4,9 +4,11 @@
 //! decides which callers may see and set them. An access ACL and the mode always agree: setting the ACL sets the mode; an ACL
 //! that the mode expresses completely is not stored; chmod changes both (`super::attr`).
 
+use super::history::refuse_past;
 use super::{Vfs, XattrMode};
 use crate::error::{FsError, Outcome};
 use crate::inode::Kind;
+use crate::states::{is_made_up, is_past};
 use crate::store::{Intent, OpKind, Store};
 use crate::ufs::acl::{self, Acl};
 use crate::ufs::make::SET_GID;
@@ -46,6 +48,9 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `NoAttribute`, `Unsupported` (namespace), `NotFound`, `Range` (name too long); `Need`, `Corrupt`.
     pub fn getxattr(&mut self, ino: InodeNo, name: &[u8]) -> Outcome<Vec<u8>> {
+        if is_made_up(ino) || is_acl(name) && is_past(ino) && self.is_acl_withheld(ino)? {
+            return Err(FsError::NoAttribute.into());
+        }
         let kind = self.store.inode(ino)?.kind;
         match check_name(name, kind) {
             // No such attribute can exist; only setting it is an error.
@@ -60,6 +65,9 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `NotFound`; `Need`, `Corrupt`.
     pub fn listxattr(&mut self, ino: InodeNo) -> Outcome<Vec<u8>> {
+        if is_made_up(ino) {
+            return Ok(Vec::new());
+        }
         let set = xattr::load(&mut self.store, ino)?;
         let mut names = Vec::new();
         for entry in xattr::entries(&set) {
@@ -113,6 +121,7 @@ impl<S: Store> Vfs<S> {
         mode: XattrMode,
         kill_set_gid: bool,
     ) -> Outcome<()> {
+        refuse_past(&[ino])?;
         let inode = self.store.inode(ino)?;
         let (kind, old_mode) = (inode.kind, inode.mode);
         check_name(name, kind)?;
@@ -142,6 +151,7 @@ impl<S: Store> Vfs<S> {
     /// # Errors
     /// `NoAttribute`, and those of [`Vfs::setxattr`].
     pub fn removexattr(&mut self, now: TimeNs, ino: InodeNo, name: &[u8]) -> Outcome<()> {
+        refuse_past(&[ino])?;
         let kind = self.store.inode(ino)?.kind;
         check_name(name, kind)?;
         let mut set = xattr::load(&mut self.store, ino)?;

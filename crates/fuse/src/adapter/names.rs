@@ -7,6 +7,7 @@ use crate::wire::{Header, Operation, Reply, abi};
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::inode::Kind;
+use firnfs::states::is_past;
 use firnfs::vfs::{Attr, Caller, NewNode, RenameMode};
 use firnfs_format::InodeNo;
 use rustix::io::Errno;
@@ -31,8 +32,10 @@ impl<S: Engine> Adapter<S> {
         };
         match found {
             Ok(attr) => reply.put_entry(&attr),
-            // `..` and `.` of a file handle must fail, not be remembered as absent names.
-            Err(FsError::NotFound) if name != b"." && name != b".." => reply.put_negative_entry(),
+            // `..` and `.` of a file handle must fail, not be remembered as absent names; a snapshot may get that name.
+            Err(FsError::NotFound) if name != b"." && name != b".." && !is_past(parent) => {
+                reply.put_negative_entry();
+            }
             Err(error) => return Err(log_errno("lookup", &error)),
         }
         Ok(())

@@ -11,6 +11,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Seconds that names and attributes stay valid in the kernel: for ever, since nobody else changes the volume.
 /// (Not `u64::MAX`: the kernel adds it to its clock.)
 pub const FOREVER_S: u64 = 1 << 32;
+/// The same for what belongs to the past, in seconds: snapshots go, and permissions of today take away from those of then.
+const PAST_S: u64 = 1;
+
+fn valid_s(attr: &Attr) -> u64 {
+    if firnfs::states::is_past(attr.ino) { PAST_S } else { FOREVER_S }
+}
 
 /// `st_blksize`: the size of I/O that programs should use, in bytes. Larger than a block, since every WRITE is a round
 /// trip to the daemon.
@@ -102,7 +108,7 @@ impl Reply {
 
     /// Appends attributes.
     pub fn put_attr(&mut self, attr: &Attr) {
-        self.put(&abi::AttrOut { attr_valid: FOREVER_S, attr: fuse_attr(attr), ..Default::default() });
+        self.put(&abi::AttrOut { attr_valid: valid_s(attr), attr: fuse_attr(attr), ..Default::default() });
     }
 
     /// Appends attributes with the time of birth.
@@ -110,7 +116,7 @@ impl Reply {
         let plain = fuse_attr(attr);
         let (rdev_major, rdev_minor) = split_rdev(attr.rdev);
         self.put(&abi::StatxOut {
-            attr_valid: FOREVER_S,
+            attr_valid: valid_s(attr),
             mask: STATX_BASIC_STATS | STATX_BTIME,
             blksize: plain.blksize,
             nlink: plain.nlink,
@@ -163,8 +169,8 @@ fn entry_out(attr: &Attr) -> abi::EntryOut {
     abi::EntryOut {
         nodeid: attr.ino.0,
         generation: attr.generation,
-        entry_valid: FOREVER_S,
-        attr_valid: FOREVER_S,
+        entry_valid: valid_s(attr),
+        attr_valid: valid_s(attr),
         entry_valid_nsec: 0,
         attr_valid_nsec: 0,
         attr: fuse_attr(attr),

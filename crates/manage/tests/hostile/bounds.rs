@@ -182,7 +182,7 @@ fn unknown_incompatible_features_are_refused_and_known_ones_are_set_by_a_writing
     assert_eq!(feature(), 0);
     mount(&device).close().unwrap();
     assert_eq!(feature(), 1);
-    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 2);
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 4);
     let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
     // The other slot is intact and has no such feature, but the log after it may.
     assert!(matches!(refused, Err(OpenError::Fs(FsError::Unsupported(_)))), "{refused:?}");

@@ -72,6 +72,8 @@ counters! {
     22 log_usage_table_bytes,
     /// Bytes of summaries and padding.
     23 log_summary_bytes,
+    /// Bytes of the past that the cleaner moved: blocks and records that only retained points see.
+    36 log_past_bytes,
     /// Of the segments that the cleaner emptied, those while users were active: less than 2 s after their last request, or while
     /// an operation waited for room.
     32 segments_cleaned_on_demand,
@@ -100,6 +102,7 @@ impl Counters {
             LogKind::Inode => self.log_inode_bytes,
             LogKind::InodeMap => self.log_inode_map_bytes,
             LogKind::UsageTable => self.log_usage_table_bytes,
+            LogKind::Past => self.log_past_bytes,
         }
     }
 
@@ -113,6 +116,7 @@ impl Counters {
         self.log_inode_bytes += placed.of(LogKind::Inode);
         self.log_inode_map_bytes += placed.of(LogKind::InodeMap);
         self.log_usage_table_bytes += placed.of(LogKind::UsageTable);
+        self.log_past_bytes += placed.of(LogKind::Past);
         self.log_summary_bytes += len_bytes.saturating_sub(placed.sum());
     }
 }

@@ -9,7 +9,7 @@ use crate::store::Fork;
 use firnfs_format::checkpoint::COUNTERS;
 
 /// Kinds of blocks in the log; not summaries and padding, which are never live.
-pub const KINDS: usize = 7;
+pub const KINDS: usize = 8;
 /// First place of the live bytes in the checkpoint's counters.
 pub const LIVE_SLOT: usize = 24;
 
@@ -30,6 +30,8 @@ pub enum LogKind {
     InodeMap,
     /// The segment usage table.
     UsageTable,
+    /// Blocks and records that the present has given up, and a retained point has not.
+    Past,
 }
 
 impl LogKind {
@@ -42,6 +44,7 @@ impl LogKind {
         Self::Inode,
         Self::InodeMap,
         Self::UsageTable,
+        Self::Past,
     ];
 
     /// The kind of a block of an inode.
@@ -66,6 +69,7 @@ impl LogKind {
             Self::Inode => "inode",
             Self::InodeMap => "inode_map",
             Self::UsageTable => "usage_table",
+            Self::Past => "past",
         }
     }
 }
@@ -91,6 +95,12 @@ impl KindBytes {
     pub fn add(&mut self, kind: LogKind, bytes: u32) {
         let sum = &mut self.0[kind as usize];
         *sum = sum.saturating_add(u64::from(bytes));
+    }
+
+    /// Adds bytes of many blocks of one kind.
+    pub(crate) fn add_many(&mut self, kind: LogKind, bytes: u64) {
+        let sum = &mut self.0[kind as usize];
+        *sum = sum.saturating_add(bytes);
     }
 
     /// Takes bytes of one kind away. The count stops at zero: the check finds an image with wrong counts.

@@ -23,7 +23,7 @@ use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 pub(crate) const INODE_NUMBERS: u64 = 1 << 48;
 
 /// Longest record that the length in a pointer can express, in bytes.
-pub(in crate::lfs) const RECORD_MAX_BYTES: u32 = 255 * SECTOR_BYTES;
+pub(crate) const RECORD_MAX_BYTES: u32 = 255 * SECTOR_BYTES;
 
 /// Checks a block whose stored bytes have the right checksum.
 ///

@@ -25,6 +25,15 @@ pub struct Placed {
     pub ptr: BlockPtr,
 }
 
+/// Why a block turns dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) enum Turn {
+    /// Its content changes.
+    Changes,
+    /// It moves. The content stays what it is, but for the places of what it leads to.
+    Moves,
+}
+
 /// A range of data blocks to drop, how many may be dropped at once, and the blocks that have to be read first.
 pub(in crate::lfs) struct Pruning {
     pub range: Range<u64>,
@@ -71,9 +80,14 @@ impl Lfs {
                 if ptr.is_hole() {
                     return Ok(BlockPtr::HOLE);
                 }
-                self.shelf.block(parent, ptr).map(|b| ptr_in(&b, slot))
+                self.stored_block(parent, ptr).map(|b| ptr_in(&b, slot))
             }
         }
+    }
+
+    fn stored_block(&mut self, key: BlockKey, ptr: BlockPtr) -> Outcome<Buf> {
+        let ptr = self.place_now(&key, ptr)?;
+        self.shelf.block(key, ptr)
     }
 
     /// Pointer to a block, if it is known without I/O: for checking that a fetched block is still wanted.
@@ -96,7 +110,7 @@ impl Lfs {
         let ptr = self.ptr(key)?;
         match ptr.kind {
             PtrKind::Hole | PtrKind::Reserved => Ok(None),
-            PtrKind::Plain | PtrKind::Unknown(_) => self.shelf.block(key, ptr).map(Some),
+            PtrKind::Plain | PtrKind::Unknown(_) => self.stored_block(key, ptr).map(Some),
         }
     }
 
@@ -130,17 +144,18 @@ impl Lfs {
         key: BlockKey,
         content: Option<Fresh>,
         charge_bytes: u32,
-        birth: Option<firnfs_format::Epoch>,
+        turn: Turn,
     ) {
         if let Some(dirty) = self.shelf.cache.dirty(&key) {
-            self.redirty(key, dirty, content, charge_bytes);
+            self.redirty(key, dirty, content, charge_bytes, turn);
             return;
         }
-        let old = self.point_parent(key, BlockPtr::PENDING);
+        let old = self.point_parent(key, BlockPtr::PENDING, turn);
         // Before the old version dies: after that its segment may be overwritten.
         let origin = if key.level == 0 { self.origin_of(&old) } else { None };
-        self.replace_block(key, &old, charge_bytes);
-        let dirty = Dirty { charged_bytes: charge_bytes, birth, origin };
+        self.replace_block(key, &old, charge_bytes, turn);
+        let moves = (turn == Turn::Moves && old.is_stored()).then_some(old);
+        let dirty = Dirty { charged_bytes: charge_bytes, moves, origin };
         match content {
             Some(fresh) => self.shelf.cache.insert_dirty(key, fresh, dirty),
             None if old.is_stored() => self.shelf.cache.set_dirty(&key, dirty),
@@ -151,8 +166,8 @@ impl Lfs {
         }
     }
 
-    /// A block turns dirty: its stored version dies, and the new one is charged and listed.
-    fn replace_block(&mut self, key: BlockKey, old: &BlockPtr, charge_bytes: u32) {
+    /// A block turns dirty: its stored version dies or leaves its place, and the new one is charged and listed.
+    fn replace_block(&mut self, key: BlockKey, old: &BlockPtr, charge_bytes: u32, turn: Turn) {
         let died_bytes = self.charge_of(old);
         self.recount(u64::from(died_bytes), 0);
         self.recount(0, u64::from(charge_bytes));
@@ -160,7 +175,8 @@ impl Lfs {
         let core = self.core_mut(key.ino);
         let kind = LogKind::of_block(key.fork, key.level, core.inode.kind == Kind::Directory);
         core.dirty_blocks.insert(BlockPlace { level: key.level, fork: key.fork, index: key.index });
-        let is_marked = core.dirty.is_some_and(|dirty| dirty.names || !names);
+        let is_turned = turn == Turn::Moves || !core.only_moves;
+        let is_marked = is_turned && core.dirty.is_some_and(|dirty| dirty.names || !names);
         let stated_bytes = core.charged_bytes;
         core.charged_bytes = stated_bytes.saturating_sub(u64::from(died_bytes)) + u64::from(charge_bytes);
         self.note_recharge(key.ino, stated_bytes);
@@ -168,15 +184,31 @@ impl Lfs {
             self.wrong_account(format!("charge of inode {}", key.ino), u64::from(died_bytes), stated_bytes);
         }
         if !is_marked {
-            self.mark_inode(key.ino, false);
+            self.mark_turned(key.ino, turn);
         }
-        self.tables.release(&self.geo, kind, old);
+        match turn {
+            Turn::Changes => self.bury(&self.place_of(&key), kind, old),
+            Turn::Moves => self.vacate(kind, old),
+        }
     }
 
-    fn redirty(&mut self, key: BlockKey, dirty: Dirty, content: Option<Fresh>, charge_bytes: u32) {
-        if let Some(fresh) = content {
-            let birth = None;
-            self.shelf.cache.insert_dirty(key, fresh, Dirty { birth, ..dirty });
+    fn redirty(
+        &mut self,
+        key: BlockKey,
+        mut dirty: Dirty,
+        content: Option<Fresh>,
+        charge_bytes: u32,
+        turn: Turn,
+    ) {
+        if let Some(old) = dirty.moves.filter(|_| turn == Turn::Changes) {
+            // The blocks above moved with it, and change with it.
+            self.point_parent(key, BlockPtr::PENDING, turn);
+            self.bury_vacated(&self.place_of(&key), self.kind_of(&key), &old);
+            self.shelf.cache.note_change(&key);
+            dirty.moves = None;
+        }
+        if let Some(fresh) = content.filter(|_| turn == Turn::Changes) {
+            self.shelf.cache.insert_dirty(key, fresh, dirty);
         }
         if charge_bytes > dirty.charged_bytes {
             self.charge(key.ino, charge_bytes - dirty.charged_bytes);
@@ -185,22 +217,23 @@ impl Lfs {
     }
 
     /// Sets the pointer to a block in its parent, which turns dirty. Returns the pointer it had.
-    pub(in crate::lfs) fn point_parent(&mut self, key: BlockKey, ptr: BlockPtr) -> BlockPtr {
+    pub(in crate::lfs) fn point_parent(&mut self, key: BlockKey, ptr: BlockPtr, turn: Turn) -> BlockPtr {
         match self.geo.map.parent(key.level, key.index).expect("begin checked the reach of the block map") {
             Parent::Inode(slot) => {
                 let core = self.core_mut(key.ino);
                 let old = core.root(key.fork, slot);
                 core.set_root(key.fork, slot, ptr);
-                self.mark_inode(key.ino, false);
+                self.mark_turned(key.ino, turn);
                 old
             }
             Parent::Indirect { level, index, slot } => {
                 let parent = BlockKey { level, index, ..key };
                 let block_bytes = self.geo.block_bytes;
-                let is_ready =
-                    self.shelf.cache.dirty(&parent).is_some_and(|d| d.charged_bytes >= block_bytes);
+                let is_ready = self.shelf.cache.dirty(&parent).is_some_and(|dirty| {
+                    dirty.charged_bytes >= block_bytes && (turn == Turn::Moves || dirty.moves.is_none())
+                });
                 if !is_ready {
-                    self.make_dirty(parent, None, block_bytes, None);
+                    self.make_dirty(parent, None, block_bytes, turn);
                 }
                 let block = self.shelf.cache.content_mut(&parent).expect("dirty blocks are in memory");
                 let old = ptr_in(block, slot);
@@ -240,7 +273,7 @@ impl Lfs {
         while let Some((key, paid_bytes)) = self.operation.next_tail() {
             let Some(dirty) = self.shelf.cache.dirty(&key) else { continue };
             let charge_bytes = self.tariff(key.ino, Fork::Data, 0).of(key.index.0).min(paid_bytes);
-            self.redirty(key, dirty, None, charge_bytes);
+            self.redirty(key, dirty, None, charge_bytes, Turn::Changes);
         }
     }
 
@@ -277,7 +310,7 @@ impl Lfs {
     /// The block that a pointer referred to dies.
     fn release(&mut self, key: &BlockKey, ptr: &BlockPtr) {
         let bytes = self.charge_of(ptr);
-        self.tables.release(&self.geo, self.kind_of(key), ptr);
+        self.bury(&self.place_of(key), self.kind_of(key), ptr);
         self.refund(key.ino, bytes);
     }
 
@@ -295,6 +328,9 @@ impl Lfs {
         let cached = self.shelf.cache.remove(&key);
         if ptr.is_pending() {
             let dirty = cached.and_then(|b| b.dirty()).expect("pending blocks are dirty in memory");
+            if let Some(old) = dirty.moves {
+                self.bury_vacated(&self.place_of(&key), self.kind_of(&key), &old);
+            }
             self.refund(key.ino, dirty.charged_bytes);
             let place = BlockPlace { level: key.level, fork: key.fork, index: key.index };
             self.core_mut(key.ino).dirty_blocks.remove(&place);
@@ -407,7 +443,7 @@ impl Lfs {
         if !left || gone.is_empty() {
             return !left;
         }
-        self.make_dirty(key, None, self.geo.block_bytes, None);
+        self.make_dirty(key, None, self.geo.block_bytes, Turn::Changes);
         let block = self.shelf.cache.content_mut(&key).expect("dirty blocks are in memory");
         for slot in gone {
             put_ptr(block, slot, BlockPtr::HOLE);

@@ -10,6 +10,7 @@
 //!
 //! Their blocks are in the [`Shelf`](super::shelf::Shelf).
 
+use super::blockmap::Turn;
 use super::inode::{CoreInode, DirtyInode};
 use crate::cache::ClockMap;
 use firnfs_format::InodeNo;
@@ -87,8 +88,9 @@ impl Files {
     }
 
     /// Turns an inode in memory dirty; `names`: every commit has to write it. True if it was clean.
-    pub fn mark(&mut self, ino: InodeNo, names: bool) -> bool {
+    pub fn mark(&mut self, ino: InodeNo, names: bool, turn: Turn) -> bool {
         let core = self.inodes.get(&ino).expect("the inode was looked at in this operation");
+        core.only_moves = turn == Turn::Moves && (core.only_moves || core.dirty.is_none());
         if let Some(dirty) = &mut core.dirty {
             dirty.names |= names;
             return false;

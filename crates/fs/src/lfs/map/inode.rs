@@ -60,6 +60,8 @@ pub struct CoreInode {
     pub counted_bytes: u64,
     /// Set while memory is newer than the log.
     pub dirty: Option<DirtyInode>,
+    /// While it is dirty: its record only moves, or what it leads to does.
+    pub only_moves: bool,
     /// Dirty blocks in writing order.
     pub dirty_blocks: BTreeSet<BlockPlace>,
     /// Data blocks from here on are still to be freed in the background.
@@ -81,6 +83,7 @@ impl CoreInode {
             charged_bytes: 0,
             counted_bytes: 0,
             dirty: None,
+            only_moves: false,
             dirty_blocks: BTreeSet::new(),
             reap_from: None,
             freed: false,

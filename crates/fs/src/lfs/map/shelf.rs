@@ -111,7 +111,7 @@ impl Shelf {
             Wanted::Block(key, _) if key.level >= 2 => Neighbours::Before,
             Wanted::Block(..) => Neighbours::Behind,
             // Records lie in the order in which files were made, beside their content or apart from it.
-            Wanted::Inode(..) | Wanted::Part(..) => {
+            Wanted::Inode(..) | Wanted::Past(..) | Wanted::Part(..) => {
                 return self.streams.note_record(at_bytes, u64::from(len_bytes));
             }
         };

@@ -19,6 +19,8 @@ pub enum Wanted {
     Block(BlockKey, BlockPtr),
     /// An inode record, to be checked against the CRC in its pointer.
     Inode(InodeNo, BlockPtr),
+    /// A block or record that a retained point leads to, to be checked against the CRC in its pointer.
+    Past(BlockPtr),
     /// Sectors of a segment for the cleaner, which checks the parts that it uses.
     Part(SegmentId, Run),
 }
@@ -26,6 +28,7 @@ pub enum Wanted {
 const BLOCK: u64 = 0;
 const INODE: u64 = 1;
 const PART: u64 = 2;
+const PAST: u64 = 3;
 
 impl Wanted {
     /// The token that the driver carries.
@@ -40,6 +43,10 @@ impl Wanted {
             Self::Inode(ino, ptr) => {
                 let [low, high] = words_of(&ptr);
                 Token::of([INODE, ino.0, 0, low, high])
+            }
+            Self::Past(ptr) => {
+                let [low, high] = words_of(&ptr);
+                Token::of([PAST, 0, 0, low, high])
             }
             Self::Part(segment, run) => {
                 Token::of([PART, segment.0, u64::from(run.from), u64::from(run.len), 0])
@@ -64,6 +71,7 @@ impl Wanted {
                 Self::Block(key, ptr)
             }
             INODE => Self::Inode(InodeNo(first), ptr),
+            PAST => Self::Past(ptr),
             _ => Self::Part(SegmentId(first), Run { from: second as u32, len: low as u32 }),
         }
     }
@@ -80,6 +88,8 @@ impl Wanted {
             }
             // The values in the record are checked when it is decoded.
             Self::Inode(ino, ptr) => verify_stored(ptr, geo, bytes, || format!("inode {ino}")),
+            // Its values are checked where they are used.
+            Self::Past(ptr) => verify_stored(ptr, geo, bytes, || "block of a retained point".to_owned()),
             Self::Part(..) => Ok(()),
         }
     }
@@ -187,6 +197,7 @@ mod tests {
             Wanted::Block(key(Fork::Index, 0, 7), ptr),
             Wanted::Block(key(Fork::Xattr, 3, u64::MAX >> 8), ptr),
             Wanted::Inode(InodeNo(u64::MAX >> 1), ptr),
+            Wanted::Past(ptr),
             Wanted::Part(SegmentId(1 << 40), Run { from: 7, len: u32::MAX }),
         ] {
             assert_eq!(Wanted::of(&wanted.token()), wanted);

@@ -17,10 +17,12 @@ use crate::lfs::Lfs;
 use crate::lfs::base::damage::{Thing, is_damage};
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::places::place_of_record;
 use crate::lfs::map::admit::{self, RECORD_MAX_BYTES};
 use crate::lfs::map::shelf::describe;
 use crate::lfs::map::wanted::verify_stored;
 use crate::store::{BlockKey, Fork};
+use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockPtr, InodeNo, TimeNs};
@@ -132,14 +134,14 @@ impl Lfs {
         let records = (LogKind::Inode, LogKind::Inode);
         match before {
             Ok((entry, old)) => {
-                self.account(records, &entry.ptr, &new.entry.ptr, diff.mtime);
+                self.account(&place_of_record(ino), records, &entry.ptr, &new.entry.ptr, diff.mtime);
                 diff.old_left = old.charged_bytes;
                 diff.is_directory.0 = old.is_directory;
                 self.diff_trees(&mut diff, Some(&old), &after)?;
             }
             Err(why) if is_damage(&why) => {
                 self.put_in_quarantine(Thing::OldBlocks(ino), why);
-                self.account(records, &BlockPtr::HOLE, &new.entry.ptr, diff.mtime);
+                self.account(&place_of_record(ino), records, &BlockPtr::HOLE, &new.entry.ptr, diff.mtime);
                 self.diff_trees(&mut diff, None, &after)?;
             }
             Err(why) => return Err(why),
@@ -206,7 +208,7 @@ impl Lfs {
         }
         let kind = |is_directory| LogKind::of_block(key.fork, key.level, is_directory);
         let kinds = (kind(diff.is_directory.0), kind(diff.is_directory.1));
-        self.account(kinds, &old.unwrap_or(hole), &new, diff.mtime);
+        self.account(&self.place_of(&key), kinds, &old.unwrap_or(hole), &new, diff.mtime);
         Ok(())
     }
 
@@ -222,10 +224,23 @@ impl Lfs {
         })
     }
 
-    /// Accounts for a dead block and a new one, of those kinds.
-    fn account(&mut self, kinds: (LogKind, LogKind), old: &BlockPtr, new: &BlockPtr, mtime: TimeNs) {
+    /// Accounts for a dead block and a new one, of those kinds. If the new one has the old one's birth, it is the old one, which
+    /// has moved: what users write after the checkpoint has a later birth.
+    fn account(
+        &mut self,
+        at: &PointCursor,
+        kinds: (LogKind, LogKind),
+        old: &BlockPtr,
+        new: &BlockPtr,
+        mtime: TimeNs,
+    ) {
         self.recount(u64::from(self.charge_of(old)), u64::from(self.charge_of(new)));
-        self.tables.release(&self.geo, kinds.0, old);
+        if old.is_stored() && new.is_stored() && old.birth == new.birth {
+            self.vacate(kinds.0, old);
+            self.note_move(at, old, new);
+        } else {
+            self.bury(at, kinds.0, old);
+        }
         if new.is_stored() {
             let segment = self.geo.segment_of(new.addr);
             self.tables.usage.add(segment, kinds.1, new.stored_bytes(), mtime, TimeNs(0));

@@ -12,12 +12,14 @@ use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::{KindBytes, LogKind};
+use crate::lfs::base::places::place_of_record;
+use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::write::log::Log;
 use crate::store::BlockKey;
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::table::{ImapEntry, TableEntry, UsageEntry};
-use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, TimeNs};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, TimeNs};
 
 /// The right content of the tables, to replace the trees.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,8 @@ pub(crate) struct Restated {
     pub live_bytes: u64,
     /// The stored part of that, by kind.
     pub live_kinds: KindBytes,
+    /// Retained points that cannot be read: they are given up.
+    pub lost_points: Vec<Epoch>,
     /// Live blocks lie where the logs would continue.
     pub move_logs: bool,
 }
@@ -48,9 +52,15 @@ impl Lfs {
         self.tables.imap.restate(&tables.imap);
         self.tables.usage.restate(&self.geo, &tables.usage, tables.live_kinds);
         self.accounts.restate(tables.live_bytes);
+        self.give_up_points(&tables.lost_points);
         // If a wrong account turned the volume read-only when it was opened: the accounts are right now.
         self.standing.reinstate();
         self.due.note_change();
+    }
+
+    /// Forgets points, without giving back what they hold.
+    pub(crate) fn give_up_points(&mut self, lost: &[Epoch]) {
+        self.tables.points.give_up(lost);
     }
 
     /// Lets a volume whose log has lost a part continue from where the log ends; everything after that is dropped.
@@ -96,11 +106,11 @@ impl Lfs {
         if self.ptr(key)?.is_hole() {
             return Ok(());
         }
-        let old = self.point_parent(key, BlockPtr::HOLE);
+        let old = self.point_parent(key, BlockPtr::HOLE, Turn::Changes);
         self.shelf.cache.remove(&key);
         if counted {
             let bytes = self.charge_of(&old);
-            self.tables.release(&self.geo, self.kind_of(&key), &old);
+            self.bury(&self.place_of(&key), self.kind_of(&key), &old);
             self.refund(key.ino, bytes);
         }
         self.mark_inode(key.ino, true);
@@ -119,7 +129,7 @@ impl Lfs {
             return Ok(());
         }
         let charge = self.ptr(key)?.stored_bytes();
-        self.make_dirty(key, None, charge, None);
+        self.make_dirty(key, None, charge, Turn::Changes);
         self.mark_inode(key.ino, true);
         self.settle_record(key.ino);
         Ok(())
@@ -148,7 +158,7 @@ impl Lfs {
             return Ok(());
         }
         if self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, String::new).is_ok() {
-            self.tables.release(&self.geo, LogKind::Inode, &entry.ptr);
+            self.bury(&place_of_record(ino), LogKind::Inode, &entry.ptr);
             self.recount(u64::from(entry.ptr.stored_bytes()), 0);
         }
         self.files.remove(ino);

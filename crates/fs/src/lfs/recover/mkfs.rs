@@ -10,7 +10,7 @@ use crate::lfs::tables::table::Table;
 use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN};
 use crate::lfs::{Lfs, Options};
 use firnfs_device::Request;
-use firnfs_format::checkpoint::{Checkpoint, Features, Span, Tail};
+use firnfs_format::checkpoint::{Checkpoint, Features, Retention, Span, Tail};
 use firnfs_format::inode::record_bytes;
 use firnfs_format::summary::{Entry, EntryKind, FLAG_END, Summary, summary_sectors};
 use firnfs_format::superblock::{
@@ -220,6 +220,8 @@ fn first_write(
         tails,
         spans: vec![Span { from: Serial(1), incarnation: Incarnation(1) }],
         features: Features::default(),
+        points: Vec::new(),
+        retention: Retention::default(),
         counters: [0; firnfs_format::checkpoint::COUNTERS],
     };
     let mut summary = Summary {

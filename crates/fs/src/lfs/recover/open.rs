@@ -11,10 +11,14 @@ use crate::lfs::base::standing::Standing;
 use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
+use crate::lfs::past::states::PastBlocks;
+use crate::lfs::past::views::Views;
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
 use crate::lfs::tables::imap::Imap;
+use crate::lfs::tables::points::Points;
+use crate::lfs::tables::remnants::Remnants;
 use crate::lfs::tables::table::Table;
 use crate::lfs::tables::usage::Usage;
 use crate::lfs::upkeep::Upkeep;
@@ -282,6 +286,8 @@ impl Lfs {
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
             features: base.features,
+            points: Points::new(base.points.clone(), base.retention.clone()),
+            remnants: Remnants::default(),
             second_slot: None,
         };
         let mut lfs = Self {
@@ -289,6 +295,8 @@ impl Lfs {
             standing: Standing::default(),
             accounts: Accounts::new(base.live_bytes, Counters::decode(&base.counters)),
             shelf: Shelf::new(geo.clone()),
+            past_blocks: PastBlocks::default(),
+            views: Views::default(),
             files: Files::default(),
             tables,
             sorting: Sorting::new(options.placement, log.data_logs(), TimeNs(sb.created_ns)),

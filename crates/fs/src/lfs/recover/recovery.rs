@@ -22,7 +22,7 @@ use crate::lfs::{Lfs, LogEnd};
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{FORKS, Record, Roots};
-use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, Summary};
+use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, FLAG_PAST, Summary};
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId, Serial, TimeNs};
 use std::collections::btree_map::Entry as Slot;
@@ -335,7 +335,7 @@ impl Lfs {
         let start = self.geo.addr(summary.segment, summary.start_sector);
         let end = SectorAddr(start.0 + u64::from(summary.len_sectors));
         batch.written.push((start..end, summary.time));
-        if summary.flags & FLAG_CHECKPOINT != 0 {
+        if summary.flags & (FLAG_CHECKPOINT | FLAG_PAST) != 0 {
             return Ok(());
         }
         for entry in &partial.entries {

@@ -11,7 +11,7 @@ use crate::lfs::base::counters::Counters;
 use crate::lfs::base::kinds::{KindBytes, LogKind};
 use crate::lfs::base::scan::Partial;
 use crate::store::Fork;
-use firnfs_format::summary::EntryKind;
+use firnfs_format::summary::{EntryKind, FLAG_PAST};
 use firnfs_format::{InodeNo, SECTOR_BYTES, Serial};
 
 /// The root directory, from which a new volume rolls forward: counts since mkfs begin after it.
@@ -35,6 +35,10 @@ impl Tally {
         self.log_bytes += u64::from(partial.summary.len_sectors) * u64::from(SECTOR_BYTES);
         for entry in &partial.entries {
             let bytes = entry.ptr.stored_bytes();
+            if partial.summary.flags & FLAG_PAST != 0 {
+                self.placed.add(LogKind::Past, bytes);
+                continue;
+            }
             let kind = match entry.kind {
                 EntryKind::Freed => continue,
                 EntryKind::Inode { .. } => LogKind::Inode,

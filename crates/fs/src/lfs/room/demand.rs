@@ -94,7 +94,9 @@ impl Lfs {
             };
             let had = had.max(u64::from(self.operation.paid_for_tail(&key)));
             if had == 0 || !is_metadata {
-                demand.growth_bytes += charge.saturating_sub(had);
+                // What a retained point sees gives no room back.
+                let given_bytes = if self.stays_for_points(&key, &ptr) { 0 } else { had };
+                demand.growth_bytes += charge.saturating_sub(given_bytes);
             }
             demand.allocated_bytes += charge.saturating_sub(had);
             demand.log_bytes += block_bytes + 64;
@@ -107,6 +109,13 @@ impl Lfs {
             }
         }
         Ok(())
+    }
+
+    /// True if the stored version of a block stays for a retained point when the block is overwritten.
+    fn stays_for_points(&self, key: &BlockKey, ptr: &BlockPtr) -> bool {
+        let moves = self.shelf.cache.dirty(key).and_then(|dirty| dirty.moves);
+        let stored = moves.or_else(|| Some(*ptr).filter(BlockPtr::is_stored));
+        stored.is_some_and(|stored| self.tables.points.hold(&self.place_of(key), stored.birth))
     }
 
     /// The last block of a file that grows, if it waits to be laid out: it will be stored up to the new end. One that is stored stays as it

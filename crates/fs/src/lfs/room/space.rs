@@ -146,12 +146,13 @@ impl Lfs {
 
     /// Live bytes, and the space they need that is not live yet or never is: without it many small files would fill
     /// the log with their summaries and with the inode map, until the cleaner has no room to move blocks and deletes
-    /// have none.
+    /// have none. While there are retained points, metadata may die once without giving its room back.
     fn taken_bytes(&self) -> u64 {
         self.accounts.live_bytes()
             + self.tables.imap.used * INODE_SUMMARY_BYTES
             + self.tables.imap.growth_bytes()
             + churn_bytes(self.accounts.live_bytes(), self.tables.imap.used, &self.geo)
+            + if self.tables.points.is_empty() { 0 } else { self.metadata_bytes() }
     }
 
     /// Dirty bytes, as they will go to the log.

@@ -103,6 +103,11 @@ impl Imap {
         entries
     }
 
+    /// Numbers of entries newer than the tree, among these.
+    pub fn newer_in(&self, numbers: std::ops::Range<u64>) -> impl Iterator<Item = InodeNo> {
+        self.newer.keys().copied().filter(move |number| numbers.contains(number)).map(InodeNo)
+    }
+
     /// Sets an entry.
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
@@ -199,7 +204,9 @@ impl Imap {
 
     /// Allows the reuse of a number.
     pub fn give_back(&mut self, ino: InodeNo) {
-        self.free.push(ino);
+        if ino >= InodeNo::FIRST_USER {
+            self.free.push(ino);
+        }
     }
 
     /// The leaves that the next checkpoint has to write.

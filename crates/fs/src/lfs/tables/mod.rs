@@ -1,17 +1,19 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
-//! (`table`) with the newer entries beside them; older states that are still read (`holds`); and the checkpoints of all
-//! this ([`Tables`]).
+//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `remnants`);
+//! and the checkpoints of all this ([`Tables`]).
 
 pub(in crate::lfs) mod holds;
 pub(in crate::lfs) mod imap;
+pub(in crate::lfs) mod points;
+pub(in crate::lfs) mod remnants;
 pub(in crate::lfs) mod table;
 pub(in crate::lfs) mod usage;
 
-use crate::lfs::base::geometry::Geometry;
-use crate::lfs::base::kinds::LogKind;
+use firnfs_format::Epoch;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
-use firnfs_format::{BlockPtr, Epoch};
 use imap::Imap;
+use points::Points;
+use remnants::Remnants;
 use usage::Usage;
 
 /// The tables, and the other fields of a checkpoint.
@@ -20,6 +22,10 @@ use usage::Usage;
 pub(in crate::lfs) struct Tables {
     pub imap: Imap,
     pub usage: Usage,
+    /// Older states that are retained.
+    pub points: Points,
+    /// Moves of what these states have seen, since the last checkpoint.
+    pub remnants: Remnants,
     /// Number of the next checkpoint.
     pub epoch: Epoch,
     /// Number of the newest durable checkpoint.
@@ -29,14 +35,4 @@ pub(in crate::lfs) struct Tables {
     pub features: Features,
     /// The checkpoint for the second slot, while a mount writes its incarnation into both slots, one after the other.
     pub second_slot: Option<Checkpoint>,
-}
-
-impl Tables {
-    /// Notes that the block or record of a pointer dies. Every death of a stored block or record is noted here and nowhere
-    /// else, so that accounts of older states will have one place for their code.
-    pub fn release(&mut self, geo: &Geometry, kind: LogKind, ptr: &BlockPtr) {
-        if ptr.is_stored() {
-            self.usage.sub(geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
-        }
-    }
 }

@@ -187,8 +187,24 @@ impl Usage {
         change.written = change.written.max(written);
     }
 
-    /// Subtracts live bytes of a kind; see [`Tables::release`](super::Tables::release).
-    pub(super) fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
+    /// Live bytes of a kind died, but a retained point has seen them: they stay where they are.
+    pub fn keep_dead(&mut self, kind: LogKind, bytes: u32) {
+        if let Some(live) = &mut self.live {
+            live.sub(kind, bytes);
+            live.add(LogKind::Past, bytes);
+        }
+    }
+
+    /// The opposite of [`Self::sub`], before a checkpoint.
+    pub fn take_back(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
+        if let Some(live) = &mut self.live {
+            live.add(kind, bytes);
+        }
+        self.change(segment).live_bytes += i64::from(bytes);
+    }
+
+    /// Subtracts live bytes of a kind; see [`Lfs::bury`](crate::lfs::Lfs::bury).
+    pub fn sub(&mut self, segment: SegmentId, kind: LogKind, bytes: u32) {
         if let Some(live) = &mut self.live {
             live.sub(kind, bytes);
         }

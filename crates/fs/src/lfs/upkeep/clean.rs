@@ -17,6 +17,8 @@ use crate::fetch::{Ahead, Fetch};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::base::geometry::Geometry;
+use crate::lfs::base::places::block_key;
+use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::BlockPlace;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::room::space::usable_bytes;
@@ -26,10 +28,10 @@ use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::checkpoint::CHECKPOINT_SEGMENTS;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
-use crate::store::{BlockKey, Buf, Fork, Scope, padded};
+use crate::store::{Buf, Scope, padded};
 use firnfs_format::summary::{Entry, EntryKind};
 use firnfs_format::table::UsageEntry;
-use firnfs_format::{BlockIndex, BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
+use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SegmentId, TimeNs};
 use std::collections::BTreeSet;
 
 /// Victims of one pass at most.
@@ -380,7 +382,9 @@ impl Lfs {
             }
         }
         let stated_bytes = stated.map_or(0, |s| u64::from(s.live_bytes));
-        if needs.len() == needs_before && stated_bytes > live_bytes {
+        // With retained points the rest may be theirs: `keep` finds out.
+        let has_points = !self.tables.points.is_empty();
+        if needs.len() == needs_before && stated_bytes > live_bytes && !has_points {
             self.put_in_quarantine(Thing::Segment(segment), damaged(segment, stated_bytes, live_bytes));
         }
         Ok(Some(live))
@@ -404,12 +408,7 @@ impl Lfs {
     }
 
     /// Where a block or record is now; a hole if it is nowhere or its inode has another version, pending while it is dirty.
-    pub(in crate::lfs) fn current_ptr(
-        &mut self,
-        ino: InodeNo,
-        version: u32,
-        kind: EntryKind,
-    ) -> Outcome<BlockPtr> {
+    pub(crate) fn current_ptr(&mut self, ino: InodeNo, version: u32, kind: EntryKind) -> Outcome<BlockPtr> {
         let EntryKind::Block { fork, level, index } = kind else {
             let is_record = matches!(kind, EntryKind::Inode { .. });
             return if is_record {
@@ -454,6 +453,7 @@ impl Lfs {
             }
             self.learn(now, victim.candidate.log, victim.candidate.written);
             moved_bytes += self.move_segment(&victim, live);
+            self.keep_later(&victim);
             self.upkeep.cleaning.cleaned.insert(victim.segment());
             let why = self.upkeep.cleaning.why();
             self.upkeep.cleaning.taken.add(victim.candidate, now, why);
@@ -503,7 +503,7 @@ impl Lfs {
             return false;
         };
         let EntryKind::Block { fork, level, index } = entry.kind else {
-            self.mark_inode(entry.ino, false);
+            self.mark_turned(entry.ino, Turn::Moves);
             self.settle_record(entry.ino);
             return true;
         };
@@ -518,7 +518,7 @@ impl Lfs {
                     let charge = entry.ptr.stored_bytes();
                     let crc = (charge == self.geo.block_bytes).then_some(entry.ptr.crc);
                     let fresh = Fresh { buf: block, crc };
-                    self.make_dirty(key, Some(fresh), charge, Some(entry.ptr.birth));
+                    self.make_dirty(key, Some(fresh), charge, Turn::Moves);
                     self.settle_record(ino);
                 }
             }
@@ -566,9 +566,4 @@ pub(in crate::lfs) fn checked(entry: &Entry, stored: &[u8], block_bytes: u32) ->
 
 fn is_table(ino: InodeNo) -> bool {
     matches!(ino, InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE)
-}
-
-fn block_key(ino: InodeNo, fork: u8, level: u8, index: u64) -> BlockKey {
-    let fork = [Fork::Data, Fork::Index, Fork::Xattr][usize::from(fork)];
-    BlockKey { ino, fork, level, index: BlockIndex(index) }
 }

@@ -20,6 +20,7 @@ use crate::engine::Step;
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
 use crate::lfs::Lfs;
+use crate::lfs::map::blockmap::Turn;
 use crate::lfs::upkeep::coalesce_plan::{Move, Window};
 use crate::lfs::upkeep::seams::{Seams, Target};
 use crate::lfs::upkeep::survey::Survey;
@@ -287,11 +288,11 @@ impl Lfs {
         for part in &window.moves {
             let ino = match *part {
                 Move::Block(key, ptr) => {
-                    self.make_dirty(key, None, ptr.stored_bytes(), Some(ptr.birth));
+                    self.make_dirty(key, None, ptr.stored_bytes(), Turn::Moves);
                     key.ino
                 }
                 Move::Record(ino) => {
-                    self.mark_inode(ino, false);
+                    self.mark_turned(ino, Turn::Moves);
                     ino
                 }
             };

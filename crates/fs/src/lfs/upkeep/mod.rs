@@ -1,13 +1,17 @@
 //! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
 //! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
-//! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state for a check.
+//! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`), copying what retained points see (`keep`)
+//! and dropping them (`forget`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state
+//! for a check.
 
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
 pub(in crate::lfs) mod coalesce_plan;
 pub(in crate::lfs) mod discard;
+pub(in crate::lfs) mod forget;
 pub(in crate::lfs) mod hints;
 pub(in crate::lfs) mod idle;
+pub(in crate::lfs) mod keep;
 pub mod port;
 pub(in crate::lfs) mod reap;
 pub(in crate::lfs) mod seams;
@@ -25,10 +29,15 @@ use clean::Cleaning;
 use coalesce::Coalescing;
 use discard::Discard;
 use firnfs_format::TimeNs;
+use keep::Keeping;
 
 /// The state of background work between steps.
 pub(in crate::lfs) struct Upkeep {
     pub cleaning: Cleaning,
+    /// What is to be copied for retained points from segments that were emptied.
+    pub keeping: Keeping,
+    /// The name of the point that the next checkpoint becomes.
+    pub next_point: Option<String>,
     pub coalescing: Coalescing,
     pub throttle: Throttle,
     pub discard: Discard,
@@ -49,6 +58,8 @@ impl Upkeep {
     pub fn new(now: TimeNs, discard: Discard) -> Self {
         Self {
             cleaning: Cleaning::default(),
+            keeping: Keeping::default(),
+            next_point: None,
             coalescing: Coalescing::default(),
             throttle: Throttle::default(),
             discard,

@@ -7,6 +7,7 @@ use crate::error::{FsError, Outcome, Stop, gather_needs};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::{Thing, is_damage};
 use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::places::place_of_record;
 use crate::lfs::map::blockmap::Pruning;
 use crate::store::Fork;
 use firnfs_format::table::ImapEntry;
@@ -77,7 +78,7 @@ impl Lfs {
             self.wrong_account(format!("charge of inode {ino} without blocks"), 0, core.charged_bytes);
         }
         if core.record.is_stored() {
-            self.tables.release(&self.geo, LogKind::Inode, &core.record);
+            self.bury(&place_of_record(ino), LogKind::Inode, &core.record);
             self.files.note_freed(ino, core.version);
         } else {
             self.tables.imap.give_back(ino);

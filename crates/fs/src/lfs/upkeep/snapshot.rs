@@ -49,6 +49,7 @@ impl Lfs {
         let mut past = Self::at_checkpoint(self.sb.clone(), self.geo.clone(), options, &base, now);
         past.tables.imap = self.tables.imap.clone();
         past.tables.usage = self.tables.usage.clone();
+        past.tables.remnants = self.tables.remnants.clone();
         past.standing.give_up("a view of the past".to_owned());
         let hold = self.tables.usage.hold(HoldKind::Yielding, self.tables.durable_epoch);
         Ok(Snapshot { lfs: Box::new(past), ticket, hold })

@@ -29,9 +29,19 @@ impl Lfs {
             || self.writer.ahead.is_some()
             || self.has_frozen()
             || self.files.reap_len() > 0
+            || !self.upkeep.keeping.is_empty()
+            || self.tables.points.dropping().is_some()
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
         if due && self.standing.may_write() { Pressure::Due } else { Pressure::None }
+    }
+
+    /// [`Self::keep_step`]; not while clean segments are short.
+    fn keep_when_possible(&mut self, now: TimeNs) -> Outcome<bool> {
+        match self.keep_step(now) {
+            Err(Stop::Room) => Ok(false),
+            other => other,
+        }
     }
 
     fn checkpoint_due_by_size(&self) -> bool {
@@ -99,6 +109,9 @@ impl Lfs {
         }
         if is_device_behind {
             return Ok(Step::Waiting);
+        }
+        if self.keep_when_possible(now)? || self.forget_step()? {
+            return Ok(Step::Worked);
         }
         let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);
         if is_due || self.writer.ahead.is_some() {

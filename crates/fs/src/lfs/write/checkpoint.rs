@@ -8,6 +8,7 @@
 use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::places::place_in_map;
 use crate::lfs::tables::table::Staged;
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::Log;
@@ -40,7 +41,15 @@ impl Lfs {
         if self.writer.jobs.checkpoint_under_way() {
             return Err(Stop::Room);
         }
+        self.finish_frozen(now)?;
+        self.close_remnants()?;
+        self.put_remnants(now)?;
         self.commit_scope(now, Scope::All, Cause::Due)?;
+        // The commit may have laid out what only moves.
+        while !self.tables.remnants.is_empty() {
+            self.put_remnants(now)?;
+            self.commit_scope(now, Scope::All, Cause::Due)?;
+        }
         let imap_leaves = self.tables.imap.changed_leaves();
         let imap_old = self.tables.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
         let imap_blocks =
@@ -97,6 +106,7 @@ impl Lfs {
         let mut staged =
             self.tables.imap.table.stage(&mut self.shelf, leaves, &updates, limit, self.geo.block_bytes);
         self.leave(LogKind::InodeMap, old);
+        self.tables.remnants.forget_copied();
         let lens: Vec<u8> =
             written.iter().map(|&(l, i)| self.tables.imap.table.stored_sectors(l, i, limit)).collect();
         let log = self.writer.log.meta_log();
@@ -174,8 +184,13 @@ impl Lfs {
 
     /// Table blocks that are about to be replaced die.
     fn leave(&mut self, kind: LogKind, old: &BTreeMap<(u32, u64), BlockPtr>) {
-        for ptr in old.values().filter(|p| p.is_stored()) {
-            self.tables.release(&self.geo, kind, ptr);
+        let fan = self.tables.imap.table.fan();
+        for ((level, index), ptr) in old.iter().filter(|(_, p)| p.is_stored()) {
+            if !self.tables.remnants.has_copied(ptr) {
+                self.bury(&place_in_map(fan, *level, *index), kind, ptr);
+            } else {
+                self.vacate(kind, ptr);
+            }
             self.recount(u64::from(ptr.stored_bytes()), 0);
         }
     }
@@ -186,6 +201,7 @@ impl Lfs {
         self.tables.spans =
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
+        self.add_point(now);
         let checkpoint = self.snapshot(
             now,
             clean,
@@ -231,6 +247,8 @@ impl Lfs {
             tails: self.writer.log.tails(),
             spans: self.tables.spans.clone(),
             features: self.tables.features,
+            points: self.tables.points.list().to_vec(),
+            retention: self.tables.points.retention.clone(),
             counters,
         }
     }

@@ -315,7 +315,7 @@ impl Lfs {
     ) -> u8 {
         let dirty = self.shelf.cache.dirty(key).expect("only dirty blocks are gathered");
         // The cleaner keeps the births of the blocks that it moves.
-        let writer = if dirty.birth.is_some() { Writer::Cleaner } else { Writer::User };
+        let writer = if dirty.moves.is_some() { Writer::Cleaner } else { Writer::User };
         match *last {
             Some((same_writer, same_origin, log)) if (same_writer, same_origin) == (writer, dirty.origin) => {
                 log
@@ -333,7 +333,7 @@ impl Lfs {
         match *item {
             Item::Block(ino, place, _) => {
                 let dirty = self.shelf.cache.dirty(&place.key(ino));
-                dirty.and_then(|dirty| dirty.birth).unwrap_or(self.tables.epoch)
+                dirty.and_then(|dirty| dirty.moves).map_or(self.tables.epoch, |from| from.birth)
             }
             Item::Record(ino) => self.core(ino).record.birth,
             Item::Freed(..) => self.tables.epoch,
@@ -394,8 +394,12 @@ impl Lfs {
         let is_whole_data = is_data && ptr.stored_bytes() == self.geo.block_bytes;
         let keep = self.options.cache_file_data || !is_whole_data;
         let LaidOut { buf, crc, dirty } = self.shelf.cache.lay_out(&key, keep);
-        let ptr = BlockPtr { birth: dirty.birth.unwrap_or(self.tables.epoch), ..ptr };
+        let birth = dirty.moves.map_or(self.tables.epoch, |from| from.birth);
+        let ptr = BlockPtr { birth, ..ptr };
         let ptr = if is_data { writer.put_data(ptr, buf, crc) } else { writer.put_copy(ptr, &buf) };
+        if let Some(from) = dirty.moves {
+            self.note_move(&self.place_of(&key), &from, &ptr);
+        }
         if dirty.charged_bytes != ptr.stored_bytes() {
             self.refund(key.ino, dirty.charged_bytes);
             self.charge(key.ino, ptr.stored_bytes());
@@ -413,8 +417,10 @@ impl Lfs {
     }
 
     fn write_record(&mut self, ino: InodeNo, ptr: BlockPtr, writer: &mut PartialWriter) -> Entry {
-        let ptr = BlockPtr { birth: self.tables.epoch, ..ptr };
-        let ptr = writer.put_own(ptr, |out| self.core(ino).encode(ino, out));
+        let core = self.core(ino);
+        let keeps_birth = core.only_moves && core.record.is_stored();
+        let birth = if keeps_birth { core.record.birth } else { self.tables.epoch };
+        let ptr = writer.put_own(BlockPtr { birth, ..ptr }, |out| core.encode(ino, out));
         self.files.clean(ino);
         let core = self.core_mut(ino);
         core.dirty_blocks.clear();
@@ -423,7 +429,7 @@ impl Lfs {
         let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
         writer.adds_live(LogKind::Inode, &ptr, core.inode.mtime);
         self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
-        self.tables.release(&self.geo, LogKind::Inode, &old);
+        self.replace_record(ino, &old, &ptr);
         self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
         Entry { ino, version, kind: EntryKind::Inode { orphan }, ptr }
     }

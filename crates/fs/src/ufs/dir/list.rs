@@ -10,6 +10,7 @@ use super::{DirView, block, in_block, inline, place_of};
 use crate::dirent::{self, Record};
 use crate::error::{Outcome, Stop};
 use crate::inode::Kind;
+use crate::states::within;
 use crate::store::Store;
 
 /// Cookies of `.` and `..` are 0 and 1; the entry at unit `u` has cookie `u + 2`.
@@ -92,7 +93,7 @@ fn list_block(
         let checked = record.and_then(|record| {
             let kind = if record.is_free() { Kind::Regular } else { record.kind()? };
             record.check_name()?;
-            Ok((record, kind))
+            Ok((Record { ino: within(dir.ino, record.ino), ..record }, kind))
         });
         let (record, kind) = in_block(checked, dir.ino, at).map_err(|stop| (stop, any))?;
         let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;

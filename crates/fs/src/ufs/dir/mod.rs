@@ -29,6 +29,7 @@ use super::{edit, index};
 use crate::dirent::{self, Record};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Body, Kind};
+use crate::states::within;
 use crate::store::{Buf, Fork, Intent, Op, Store};
 use firnfs_format::{BlockIndex, InodeNo};
 use rustc_hash::FxHashMap;
@@ -97,7 +98,7 @@ pub fn view<S: Store>(store: &mut S, ino: InodeNo) -> Outcome<DirView> {
     }
     Ok(DirView {
         ino,
-        parent: inode.parent,
+        parent: within(ino, inode.parent),
         nlink: inode.nlink,
         entries: inode.entries,
         size_bytes: inode.size_bytes,
@@ -167,7 +168,7 @@ pub struct Lookup {
 
 fn found_at(dir: &DirView, start: u64, record: &Record<'_>) -> Result<Found, FsError> {
     let at_bytes = start * u64::from(dir.block_bytes) + record.at as u64;
-    Ok(Found { ino: record.ino, kind: record.kind()?, at_bytes })
+    Ok(Found { ino: within(dir.ino, record.ino), kind: record.kind()?, at_bytes })
 }
 
 /// Looks for a name (not `.` or `..`).

@@ -1,0 +1,200 @@
+//! The retained points: what only they lead to is read, verified and counted.
+//!
+//! Every block is counted at the first point that sees it, as the volume does (`lfs::tables::points`): what an older point sees is left
+//! out with all below it, and so is what the present has at the same place. A point whose trees cannot be read is reported, and
+//! a repair gives it up.
+//!
+//! Limit: a block of a point in a place that was claimed before counts as one that is shared. If it is not, the point has lost it, and
+//! whoever reads it finds a wrong checksum.
+
+use super::finding::Problem;
+use super::state::{Check, Depth};
+use crate::bmap::{Geometry as Map, SLOTS};
+use crate::error::FsError;
+use crate::lfs::past::{
+    RECORD_MAX_BYTES, StateRoot, entry_in, is_internal, node_in, place_of_record, root_of,
+};
+use crate::lfs::{LogKind, describe};
+use crate::store::{BlockKey, Fork};
+use firnfs_format::checkpoint::{Point, PointCursor};
+use firnfs_format::inode::FORKS;
+use firnfs_format::summary::EntryKind;
+use firnfs_format::table::{ImapEntry, TableEntry};
+use firnfs_format::{BlockPtr, InodeNo};
+
+const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
+
+/// A point with the older ones.
+struct Course<'p> {
+    point: &'p Point,
+    older: &'p [Point],
+}
+
+impl Course<'_> {
+    /// True if all at that place and below is older, or was freed already.
+    fn is_passed(&self, at: &PointCursor, ptr: &BlockPtr) -> bool {
+        let is_older = |older: &Point| older.dropped_to.is_none() && older.epoch >= ptr.birth;
+        !ptr.is_stored()
+            || self.point.dropped_to.is_some_and(|done| *at <= done)
+            || self.older.iter().any(is_older)
+    }
+
+    /// True if a point that is being dropped still holds what is at that place.
+    fn is_anothers(&self, at: &PointCursor, ptr: &BlockPtr) -> bool {
+        let holds =
+            |older: &Point| older.dropped_to.is_some_and(|done| done < *at) && older.epoch >= ptr.birth;
+        self.older.iter().any(holds)
+    }
+}
+
+impl Check<'_> {
+    /// Examines all points.
+    pub fn points(&mut self) {
+        let points = self.lfs.points().to_vec();
+        for (at, point) in points.iter().enumerate() {
+            let course = Course { point, older: &points[..at] };
+            if let Err(reason) = self.point(&course) {
+                self.lost_points.push(point.epoch);
+                self.report(None, Problem::Point { name: point.name.clone(), epoch: point.epoch, reason });
+            }
+            if self.is_stopped() {
+                return;
+            }
+            self.tell(5);
+        }
+    }
+
+    fn point(&mut self, course: &Course<'_>) -> Result<(), FsError> {
+        let map = course.point.imap;
+        self.map_block(course, map.height, 0, map.ptr)
+    }
+
+    /// True if the blocks below have to be examined.
+    fn is_own(
+        &mut self,
+        course: &Course<'_>,
+        at: &PointCursor,
+        ptr: &BlockPtr,
+        max_bytes: u32,
+    ) -> Result<bool, FsError> {
+        if course.is_passed(at, ptr) || self.is_stopped() {
+            return Ok(false);
+        }
+        self.geo.check(ptr, max_bytes, || format!("block of snapshot '{}'", course.point.name))?;
+        if course.is_anothers(at, ptr) {
+            return Ok(true);
+        }
+        let (state, ptr) = (course.point.epoch, *ptr);
+        let here = self.lfs.drive(self.sweep.read, |lfs| lfs.follow(state, ptr))?;
+        self.geo.check(&here, max_bytes, || format!("moved block of snapshot '{}'", course.point.name))?;
+        if self.claims.has(&here) {
+            return Ok(false);
+        }
+        self.totals.blocks += 1;
+        self.claims.claim(LogKind::Past, &here);
+        Ok(true)
+    }
+
+    fn map_block(
+        &mut self,
+        course: &Course<'_>,
+        level: u32,
+        index: u64,
+        ptr: BlockPtr,
+    ) -> Result<(), FsError> {
+        let at = self.lfs.place_in_map(level, index);
+        let block_bytes = self.geo.block_bytes;
+        if !self.is_own(course, &at, &ptr, block_bytes)? {
+            if !course.is_passed(&at, &ptr) && self.is_of_present_map(level, index, &ptr) {
+                self.shared_map.push(ptr);
+                return self.newer_inodes_of_point(course, level, index);
+            }
+            return Ok(());
+        }
+        let (fan, state) = (self.fan(), course.point.epoch);
+        let block = self.lfs.drive(self.sweep.read, |lfs| lfs.past_block(state, ptr, block_bytes))?;
+        for slot in 0..fan {
+            let below = index.saturating_mul(fan).saturating_add(slot);
+            if level > 0 {
+                let child = node_in(&block, slot).map_or(BlockPtr::HOLE, |node| node.ptr);
+                self.map_block(course, level - 1, below, child)?;
+            } else {
+                self.record_of_point(course, InodeNo(below), &entry_in(&block, slot))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The present has the same block of the inode map, but may have newer entries for inodes in it.
+    fn newer_inodes_of_point(&mut self, course: &Course<'_>, level: u32, index: u64) -> Result<(), FsError> {
+        let below = self.fan().saturating_pow(level + 1);
+        let first = index.saturating_mul(below);
+        let numbers = first..first.saturating_add(below);
+        let newer = self.lfs.newer_inodes();
+        for (ino, _) in newer.into_iter().filter(|(ino, _)| numbers.contains(&ino.0)) {
+            let state = StateRoot::from(course.point);
+            let entry = self.lfs.drive(self.sweep.read, |lfs| lfs.past_entry(&state, ino))?;
+            self.record_of_point(course, ino, &entry)?;
+        }
+        Ok(())
+    }
+
+    /// True if the present's inode map has that block.
+    fn is_of_present_map(&mut self, level: u32, index: u64, ptr: &BlockPtr) -> bool {
+        let kind = EntryKind::Block { fork: 0, level: level as u8, index };
+        let now = self.lfs.drive(self.sweep.read, |lfs| lfs.current_ptr(InodeNo::INODE_MAP, 0, kind));
+        now.is_ok_and(|now| now == *ptr)
+    }
+
+    fn record_of_point(
+        &mut self,
+        course: &Course<'_>,
+        ino: InodeNo,
+        entry: &ImapEntry,
+    ) -> Result<(), FsError> {
+        let (state, ptr) = (course.point.epoch, entry.ptr);
+        if is_internal(ino)
+            || !entry.is_used()
+            || !self.is_own(course, &place_of_record(ino), &ptr, RECORD_MAX_BYTES)?
+        {
+            return Ok(());
+        }
+        let roots = self.lfs.drive(self.sweep.read, |lfs| lfs.past_roots(state, ino, ptr))?;
+        for (fork, roots) in FORK_KINDS.into_iter().zip(&*roots) {
+            for slot in 0..SLOTS {
+                let (level, index) = Map::root(slot);
+                let key = BlockKey { ino, fork, level, index };
+                self.block_of_point(course, key, root_of(roots, slot))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn block_of_point(&mut self, course: &Course<'_>, key: BlockKey, ptr: BlockPtr) -> Result<(), FsError> {
+        let at = self.lfs.place_of(&key);
+        let (state, block_bytes) = (course.point.epoch, self.geo.block_bytes);
+        if !self.is_own(course, &at, &ptr, block_bytes)? {
+            return Ok(());
+        }
+        if key.level == 0 {
+            if self.depth == Depth::Everything {
+                let name = |why| match why {
+                    FsError::Corrupt { at, expected, found, .. } => {
+                        FsError::Corrupt { what: describe(&key), at, expected, found }
+                    }
+                    other => other,
+                };
+                self.lfs
+                    .drive(self.sweep.read, |lfs| lfs.past_block(state, ptr, block_bytes))
+                    .map_err(name)?;
+            }
+            return Ok(());
+        }
+        for slot in 0..self.geo.map.pointers_per_block() as usize {
+            let child = self.lfs.drive(self.sweep.read, |lfs| lfs.past_child(state, ptr, slot))?;
+            let index = self.geo.map.child(key.level, key.index, slot);
+            self.block_of_point(course, BlockKey { level: key.level - 1, index, ..key }, child)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! What happens to the stored version of a block or record when the present gives it up. It either *dies* (its content is
+//! replaced or dropped), or it *leaves its place* (the cleaner or coalescing moves it). What dies stays where it is if a retained
+//! point has seen it, and counts as the past's; what moves has a remnant if a point has seen it.
+//!
+//! Every death and every move of a stored block or record is noted here, and nowhere else.
+
+use crate::lfs::Lfs;
+use crate::lfs::base::kinds::LogKind;
+use crate::lfs::base::places::{place_of_block, place_of_record};
+use crate::store::BlockKey;
+use firnfs_format::checkpoint::PointCursor;
+use firnfs_format::{BlockPtr, InodeNo};
+
+impl Lfs {
+    /// The place of a block of an inode in the order in which points are dropped.
+    pub(crate) fn place_of(&self, key: &BlockKey) -> PointCursor {
+        place_of_block(self.geo.map, key)
+    }
+
+    /// What a pointer refers to dies. The caller takes its bytes from what is charged; what is held counts as live again.
+    pub(in crate::lfs) fn bury(&mut self, at: &PointCursor, kind: LogKind, ptr: &BlockPtr) {
+        if !ptr.is_stored() {
+            return;
+        }
+        let segment = self.geo.segment_of(ptr.addr);
+        if kind != LogKind::UsageTable && self.tables.points.hold(at, ptr.birth) {
+            self.tables.usage.keep_dead(kind, ptr.stored_bytes());
+            self.recount(0, u64::from(ptr.stored_bytes()));
+        } else {
+            self.tables.usage.sub(segment, kind, ptr.stored_bytes());
+        }
+    }
+
+    /// What a pointer refers to is about to move.
+    pub(in crate::lfs) fn vacate(&mut self, kind: LogKind, ptr: &BlockPtr) {
+        if ptr.is_stored() {
+            self.tables.usage.sub(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
+        }
+    }
+
+    /// What was about to move from a place dies there: it was changed or dropped before it was laid out.
+    pub(in crate::lfs) fn bury_vacated(&mut self, at: &PointCursor, kind: LogKind, ptr: &BlockPtr) {
+        self.tables.usage.take_back(self.geo.segment_of(ptr.addr), kind, ptr.stored_bytes());
+        self.bury(at, kind, ptr);
+    }
+
+    /// What was at one place is at another now.
+    pub(in crate::lfs) fn note_move(&mut self, at: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
+        if self.tables.points.hold(at, from.birth) {
+            self.tables.remnants.note(from, to);
+        }
+    }
+
+    /// The record of an inode that was laid out at `to`; it was at `from` before.
+    pub(in crate::lfs) fn replace_record(&mut self, ino: InodeNo, from: &BlockPtr, to: &BlockPtr) {
+        let at = place_of_record(ino);
+        if from.is_stored() && from.birth == to.birth && self.tables.epoch != to.birth {
+            self.vacate(LogKind::Inode, from);
+            self.note_move(&at, from, to);
+        } else {
+            self.bury(&at, LogKind::Inode, from);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
+//! naming them (`points`), and reading them like the present (`views`).
+
+pub(in crate::lfs) mod moved;
+pub(in crate::lfs) mod points;
+pub(in crate::lfs) mod states;
+pub(in crate::lfs) mod views;
+
+use crate::lfs::Lfs;
+pub(crate) use crate::lfs::base::places::{is_internal, place_of_record};
+pub(crate) use crate::lfs::map::admit::RECORD_MAX_BYTES;
+use firnfs_format::checkpoint::PointCursor;
+pub(crate) use states::{StateRoot, entry_in, node_in, root_of};
+
+impl Lfs {
+    /// The place of a block of the inode map in the order in which points are dropped.
+    pub(crate) fn place_in_map(&self, level: u32, index: u64) -> PointCursor {
+        crate::lfs::base::places::place_in_map(self.tables.imap.table.fan(), level, index)
+    }
+}

@@ -1,0 +1,237 @@
+//! Remnants in their file, and following them: see [`crate::lfs::tables::remnants`].
+//!
+//! The file has a list of pages for each segment; a page that is a hole ends the list. The file belongs to the present alone: no
+//! point sees it. It exists while there are points.
+//!
+//! Invariant: between two checkpoints the file is what it was at the first; newer remnants are in memory. A crash loses
+//! those, and roll-forward makes the ones again that the present needs, from what moved in the log's tail.
+
+use crate::cache::Fresh;
+use crate::error::{FsError, Outcome, Stop, gather_needs};
+use crate::fetch::Fetch;
+use crate::inode::{Inode, Kind};
+use crate::lfs::Lfs;
+use crate::lfs::map::blockmap::Turn;
+use crate::lfs::map::inode::CoreInode;
+use crate::lfs::tables::remnants::{Known, Remnant, decode_page, encode_page, page_len};
+use crate::store::{BlockKey, Buf, Fork};
+use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId, TimeNs};
+use std::collections::BTreeMap;
+
+/// Pages that a segment can have in the file.
+const PAGES: u64 = 1024;
+/// Moves of one block that are followed; more are damage.
+const MOVES_MAX: u32 = 1 << 20;
+
+/// What is new about the remnants of one segment.
+#[derive(Default)]
+struct News {
+    moved: Vec<Remnant>,
+    /// Pointers that have no remnant any more.
+    arrived: Vec<BlockPtr>,
+}
+
+impl Lfs {
+    /// Where that is now what a pointer of the state of an epoch refers to.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn follow(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        let (mut at, mut since) = (ptr, Epoch(state.0.saturating_add(1)));
+        for _ in 0..MOVES_MAX {
+            match self.moved_to(&at, since)? {
+                Some((next, moved)) if next.len_sectors == at.len_sectors => (at, since) = (next, moved),
+                Some((next, _)) => return Err(self.misled(&at, &next).into()),
+                None => return Ok(at),
+            }
+        }
+        Err(self.misled(&ptr, &at).into())
+    }
+
+    fn misled(&self, from: &BlockPtr, to: &BlockPtr) -> FsError {
+        FsError::Corrupt {
+            what: "remnant of a moved block".to_owned(),
+            at: self.geo.place(from.addr),
+            expected: "a place where it ends, of the same length".to_owned(),
+            found: self.geo.place(to.addr),
+        }
+    }
+
+    /// Where a block went that was at a place in an epoch, then or later, and when. Earlier moves from there are another visit's. (Moves
+    /// of one epoch form no circle: what comes back has no remnant of that epoch where it left.)
+    fn moved_to(&mut self, ptr: &BlockPtr, since: Epoch) -> Outcome<Option<(BlockPtr, Epoch)>> {
+        match self.tables.remnants.known(ptr) {
+            Known::Moved(to) => return Ok(Some((to, self.tables.epoch))),
+            Known::Here => return Ok(None),
+            Known::Nothing => {}
+        }
+        let segment = self.geo.segment_of(ptr.addr);
+        let mut first: Option<Remnant> = None;
+        for page in 0..PAGES {
+            let Some(remnants) = self.page(segment, page)? else { break };
+            let later = remnants.into_iter().filter(|remnant| remnant.from == *ptr && remnant.moved >= since);
+            first = later.chain(first).min_by_key(|remnant| remnant.moved);
+        }
+        Ok(first.map(|remnant| (remnant.to, remnant.moved)))
+    }
+
+    fn page_key(segment: SegmentId, page: u64) -> BlockKey {
+        let index = BlockIndex(segment.0 * PAGES + page);
+        BlockKey { ino: InodeNo::REMNANTS, fork: Fork::Data, level: 0, index }
+    }
+
+    /// True if the file can have remnants of all segments.
+    pub(in crate::lfs) fn can_have_remnants(&self) -> bool {
+        self.geo.segments.saturating_mul(PAGES) < self.geo.map.max_blocks()
+    }
+
+    /// A page; `None` behind the last one.
+    fn page(&mut self, segment: SegmentId, page: u64) -> Outcome<Option<Vec<Remnant>>> {
+        match self.load_inode(InodeNo::REMNANTS) {
+            Err(Stop::Fail(FsError::NotFound)) => return Ok(None),
+            Err(stop) => return Err(stop),
+            Ok(core) if core.freed => return Ok(None),
+            Ok(_) => {}
+        }
+        let block = self.load(Self::page_key(segment, page))?;
+        Ok(block.map(|block| decode_page(&block)))
+    }
+
+    /// All remnants of a segment in the file, and how many pages they take.
+    fn pages(&mut self, segment: SegmentId) -> Outcome<(Vec<Remnant>, u64)> {
+        let mut all = Vec::new();
+        for page in 0..PAGES {
+            match self.page(segment, page)? {
+                Some(mut more) => all.append(&mut more),
+                None => return Ok((all, page)),
+            }
+        }
+        Ok((all, PAGES))
+    }
+
+    /// Puts the remnants since the last checkpoint into the file: what turns dirty has to be committed with it.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`: nothing is changed then.
+    pub(in crate::lfs) fn put_remnants(&mut self, now: TimeNs) -> Outcome<()> {
+        if self.tables.remnants.is_empty() {
+            return Ok(());
+        }
+        if self.tables.points.is_empty() {
+            self.tables.remnants.forget();
+            return Ok(());
+        }
+        self.open_remnants(now)?;
+        let mut needs = Vec::new();
+        let mut changes = Vec::new();
+        for (segment, news) in self.news() {
+            if let Some(mut pages) = gather_needs(self.changed_pages(segment, news), &mut needs)? {
+                changes.append(&mut pages);
+            }
+        }
+        for (key, _) in &changes {
+            gather_needs(self.load_parents(*key), &mut needs)?;
+        }
+        needs.dedup_by(|a: &mut Fetch, b: &mut Fetch| a == b);
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        let block_bytes = self.geo.block_bytes;
+        for (key, remnants) in changes {
+            let end_bytes = (key.index.0 + 1) * u64::from(block_bytes);
+            self.mark_inode(InodeNo::REMNANTS, false);
+            let core = self.core_mut(InodeNo::REMNANTS);
+            core.inode.size_bytes = core.inode.size_bytes.max(end_bytes);
+            let buf = Buf::from(encode_page(&remnants, block_bytes));
+            self.make_dirty(key, Some(Fresh { buf, crc: None }), block_bytes, Turn::Changes);
+        }
+        self.settle_record(InodeNo::REMNANTS);
+        self.tables.remnants.forget();
+        Ok(())
+    }
+
+    fn news(&self) -> BTreeMap<SegmentId, News> {
+        let (moves, arrived) = self.tables.remnants.list();
+        let moved = self.tables.epoch;
+        let mut news: BTreeMap<SegmentId, News> = BTreeMap::new();
+        for (from, to) in moves {
+            let remnant = Remnant { from, to, moved };
+            news.entry(self.geo.segment_of(from.addr)).or_default().moved.push(remnant);
+        }
+        for ptr in arrived {
+            news.entry(self.geo.segment_of(ptr.addr)).or_default().arrived.push(ptr);
+        }
+        news
+    }
+
+    /// The pages of a segment that differ with the news. Remnants that no point needs any more are left out.
+    fn changed_pages(&mut self, segment: SegmentId, news: News) -> Outcome<Vec<(BlockKey, Vec<Remnant>)>> {
+        let (old, old_pages) = self.pages(segment)?;
+        // A checkpoint that was given up has written moves of its epoch.
+        let epoch = self.tables.epoch;
+        let is_outdated = |remnant: &Remnant| {
+            let is_undone = || news.arrived.contains(&remnant.from);
+            remnant.moved == epoch && (is_undone() || news.moved.iter().any(|new| new.from == remnant.from))
+        };
+        if news.moved.is_empty() && !old.iter().any(is_outdated) {
+            return Ok(Vec::new());
+        }
+        let points = &self.tables.points;
+        let is_needed = |remnant: &&Remnant| points.is_any_in(remnant.from.birth, remnant.moved);
+        let kept = old.iter().filter(|remnant| !is_outdated(remnant)).filter(is_needed);
+        let all: Vec<Remnant> = kept.chain(&news.moved).copied().collect();
+        let len = page_len(self.geo.block_bytes);
+        let pages = (all.len().div_ceil(len) as u64).max(old_pages);
+        if pages > PAGES {
+            return Err(FsError::TooLarge.into());
+        }
+        let part = |page: u64| all.iter().skip(page as usize * len).take(len).copied().collect();
+        Ok((0..pages).map(|page| (Self::page_key(segment, page), part(page))).collect())
+    }
+
+    /// Makes the file if there is none.
+    fn open_remnants(&mut self, now: TimeNs) -> Outcome<()> {
+        match self.load_inode(InodeNo::REMNANTS) {
+            Ok(core) if core.freed => return Err(Stop::Room),
+            Ok(_) => return Ok(()),
+            Err(Stop::Fail(FsError::NotFound)) => {}
+            Err(stop) => return Err(stop),
+        }
+        let ino = InodeNo::REMNANTS;
+        let entry = self.tables.imap.get(&mut self.shelf, ino)?;
+        self.files.forget_freed(ino);
+        let mut core = CoreInode::fresh(
+            Inode { nlink: 1, ..Inode::new(Kind::Regular, now) },
+            entry.version.wrapping_add(1),
+        );
+        self.next_generation += 1;
+        core.inode.generation = self.next_generation;
+        self.tables.imap.take(ino);
+        self.files.insert(ino, core);
+        self.mark_inode(ino, true);
+        self.settle_record(ino);
+        Ok(())
+    }
+
+    /// Drops the file when there are no points.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn close_remnants(&mut self) -> Outcome<()> {
+        if !self.tables.points.is_empty() {
+            return Ok(());
+        }
+        match self.load_inode(InodeNo::REMNANTS) {
+            Ok(core) if core.freed => Ok(()),
+            Ok(_) => {
+                self.free_inode(InodeNo::REMNANTS, REAP_AT_ONCE);
+                Ok(())
+            }
+            Err(Stop::Fail(FsError::NotFound)) => Ok(()),
+            Err(stop) => Err(stop),
+        }
+    }
+}
+
+/// Blocks of the file that are dropped at once; more are left to the background.
+const REAP_AT_ONCE: u64 = 256;

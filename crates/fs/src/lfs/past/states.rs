@@ -1,0 +1,225 @@
+//! What a retained point leads to: entries of its inode map, records, pointers to blocks.
+//!
+//! The trees of a point are read like those of the present, but by pointer instead of by name: the cache of the present has the
+//! present's blocks. Every block is verified against the checksum of the pointer that leads to its present place.
+
+use crate::bmap::Parent;
+use crate::error::{FsError, Outcome};
+use crate::lfs::Lfs;
+use crate::lfs::map::admit::{self, RECORD_MAX_BYTES};
+use crate::lfs::map::blockmap::ptr_in;
+use crate::lfs::map::wanted::Wanted;
+use crate::store::{BlockKey, Buf};
+use firnfs_format::checkpoint::{Point, TableRoot};
+use firnfs_format::inode::{FORKS, Roots};
+use firnfs_format::pointer::POINTER_BYTES;
+use firnfs_format::summary::EntryKind;
+use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, PtrKind};
+use rustc_hash::FxHashMap;
+
+/// Blocks of older states that are kept in memory, at most twice this many.
+const KEPT: usize = 512;
+
+/// Blocks of older states, by their pointers. The last used stay.
+#[derive(Default)]
+pub(in crate::lfs) struct PastBlocks {
+    young: FxHashMap<[u8; POINTER_BYTES], Buf>,
+    old: FxHashMap<[u8; POINTER_BYTES], Buf>,
+}
+
+impl PastBlocks {
+    /// Puts a verified block in.
+    pub fn insert(&mut self, ptr: &BlockPtr, stored: &[u8]) {
+        if self.young.len() >= KEPT {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(ptr.encode(), Buf::from(stored));
+    }
+
+    fn get(&mut self, ptr: &BlockPtr) -> Option<Buf> {
+        let key = ptr.encode();
+        if let Some(block) = self.young.get(&key) {
+            return Some(block.clone());
+        }
+        let block = self.old.remove(&key)?;
+        self.insert(ptr, &block);
+        Some(block)
+    }
+}
+
+/// A state that can be read: its epoch, and its inode map.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StateRoot {
+    pub epoch: Epoch,
+    pub map: TableRoot,
+}
+
+impl From<&Point> for StateRoot {
+    fn from(point: &Point) -> Self {
+        Self { epoch: point.epoch, map: point.imap }
+    }
+}
+
+impl Lfs {
+    /// The stored bytes of a block or record of the state of an epoch, wherever they are now; `ptr` is its pointer then.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn past_block(&mut self, state: Epoch, ptr: BlockPtr, max_bytes: u32) -> Outcome<Buf> {
+        self.geo.check(&ptr, max_bytes, || "block of a retained point".to_owned())?;
+        let at = self.follow(state, ptr)?;
+        self.past_block_at(at, max_bytes)
+    }
+
+    /// The stored bytes of a block or record of an older state, which are at that place now.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn past_block_at(&mut self, at: BlockPtr, max_bytes: u32) -> Outcome<Buf> {
+        self.geo.check(&at, max_bytes, || "moved block of a retained point".to_owned())?;
+        if let Some(block) = self.past_blocks.get(&at) {
+            return Ok(block);
+        }
+        if let Some(bytes) = self.shelf.in_flight_bytes(&at) {
+            return Ok(Buf::from(bytes));
+        }
+        Err(self.shelf.ask(Wanted::Past(at), &at))
+    }
+
+    /// Where a block of the inode map is in a state.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn past_map_ptr(
+        &mut self,
+        state: &StateRoot,
+        level: u32,
+        index: u64,
+    ) -> Outcome<BlockPtr> {
+        if level > state.map.height || level == state.map.height && index > 0 {
+            return Ok(BlockPtr::HOLE);
+        }
+        if level == state.map.height {
+            return Ok(state.map.ptr);
+        }
+        let fan = self.tables.imap.table.fan();
+        let parent = self.past_map_ptr(state, level + 1, index / fan)?;
+        if !parent.is_stored() {
+            return Ok(BlockPtr::HOLE);
+        }
+        let block = self.past_block(state.epoch, parent, self.geo.block_bytes)?;
+        Ok(node_in(&block, index % fan).map_or(BlockPtr::HOLE, |node| node.ptr))
+    }
+
+    /// The entry of an inode in a state; blank if it is not in use there.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn past_entry(&mut self, state: &StateRoot, ino: InodeNo) -> Outcome<ImapEntry> {
+        let fan = self.tables.imap.table.fan();
+        if ino.0 >= fan.saturating_pow(state.map.height + 1) {
+            return Ok(ImapEntry::default());
+        }
+        let leaf = self.past_map_ptr(state, 0, ino.0 / fan)?;
+        if !leaf.is_stored() {
+            return Ok(ImapEntry::default());
+        }
+        let block = self.past_block(state.epoch, leaf, self.geo.block_bytes)?;
+        Ok(entry_in(&block, ino.0 % fan))
+    }
+
+    /// The root pointers in a record of a state.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn past_roots(
+        &mut self,
+        state: Epoch,
+        ino: InodeNo,
+        record: BlockPtr,
+    ) -> Outcome<Box<[Roots; FORKS]>> {
+        let bytes = self.past_block(state, record, RECORD_MAX_BYTES)?;
+        let record = admit::record(&self.geo, ino, &record, &bytes)?;
+        Ok(Box::new(record.roots))
+    }
+
+    /// Where a block, a record or a block of the inode map is in a state, in the words of that state; a hole if it has none.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn past_ptr(
+        &mut self,
+        state: &StateRoot,
+        ino: InodeNo,
+        kind: EntryKind,
+    ) -> Outcome<BlockPtr> {
+        let EntryKind::Block { fork, level, index } = kind else {
+            return Ok(self.past_entry(state, ino)?.ptr);
+        };
+        if ino == InodeNo::INODE_MAP {
+            return self.past_map_ptr(state, u32::from(level), index);
+        }
+        let record = self.past_entry(state, ino)?.ptr;
+        if !record.is_stored() {
+            return Ok(BlockPtr::HOLE);
+        }
+        let roots = self.past_roots(state.epoch, ino, record)?;
+        let key = crate::lfs::base::places::block_key(ino, fork, level, index);
+        self.past_below(state.epoch, &roots[usize::from(fork)], key)
+    }
+
+    fn past_below(&mut self, state: Epoch, roots: &Roots, key: BlockKey) -> Outcome<BlockPtr> {
+        match self.geo.map.parent(key.level, key.index) {
+            None => Ok(BlockPtr::HOLE),
+            Some(Parent::Inode(slot)) => Ok(root_of(roots, slot)),
+            Some(Parent::Indirect { level, index, slot }) => {
+                let parent = self.past_below(state, roots, BlockKey { level, index, ..key })?;
+                self.past_child(state, parent, slot)
+            }
+        }
+    }
+
+    /// A pointer in an indirect block of a state.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn past_child(&mut self, state: Epoch, parent: BlockPtr, slot: usize) -> Outcome<BlockPtr> {
+        if !parent.is_stored() {
+            return Ok(BlockPtr::HOLE);
+        }
+        let block = self.past_block(state, parent, self.geo.block_bytes)?;
+        if (slot + 1) * POINTER_BYTES > block.len() {
+            return Ok(BlockPtr::HOLE);
+        }
+        let ptr = ptr_in(&block, slot);
+        if matches!(ptr.kind, PtrKind::Plain | PtrKind::Unknown(_)) && !self.geo.is_inside(&ptr) {
+            return Err(FsError::Corrupt {
+                what: "block of pointers of a retained point".to_owned(),
+                at: self.geo.place(parent.addr),
+                expected: "pointers within the volume".to_owned(),
+                found: self.geo.place(ptr.addr),
+            }
+            .into());
+        }
+        Ok(ptr)
+    }
+}
+
+/// A root pointer by its slot.
+pub(crate) fn root_of(roots: &Roots, slot: usize) -> BlockPtr {
+    match slot.checked_sub(roots.direct.len()) {
+        None => roots.direct[slot],
+        Some(level) => roots.indirect.get(level).copied().unwrap_or(BlockPtr::HOLE),
+    }
+}
+
+/// A node of a stored block of the inode map, which ends where its last entry can be.
+pub(crate) fn node_in(block: &[u8], slot: u64) -> Option<Node> {
+    block.as_chunks::<TABLE_ENTRY_BYTES>().0.get(slot as usize).map(Node::decode)
+}
+
+/// An entry of a stored leaf of the inode map.
+pub(crate) fn entry_in(block: &[u8], slot: u64) -> ImapEntry {
+    block.as_chunks::<TABLE_ENTRY_BYTES>().0.get(slot as usize).map(ImapEntry::decode).unwrap_or_default()
+}

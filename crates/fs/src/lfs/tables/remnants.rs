@@ -1,0 +1,174 @@
+//! Remnants: where blocks are that moved after a retained point had seen them (decision 0207).
+//!
+//! The trees of a point name the places of its time. When a block moves, a remnant says for its old pointer what its pointer
+//! is now; a reader of the past follows one after the other. The key is the old pointer itself: another block that comes to a
+//! place later has another checksum or another birth. A block above others that only moved is another one in the same sense: its
+//! content differs by the places that it names. A block may visit a place twice, so a reader takes the first move after the state
+//! that it reads, then the first after that.
+//!
+//! Those since the last checkpoint are here; a checkpoint puts them into an internal file ([`InodeNo::REMNANTS`]), in a list for
+//! each segment (`past::moved`). [`Page`] is a block of such a list.
+//!
+//! Invariant: a pointer that something arrived at has no remnant here: so no chain leads back to where it began.
+
+use firnfs_format::pointer::POINTER_BYTES;
+use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The content of a pointer, as a key.
+type Key = [u8; POINTER_BYTES];
+
+/// See the module's head.
+#[derive(Clone, Debug, Default)]
+pub(in crate::lfs) struct Remnants {
+    moves: FxHashMap<Key, BlockPtr>,
+    arrived: FxHashSet<Key>,
+    /// Blocks of the inode map that were copied for the past and will be rewritten by the next checkpoint.
+    copied: FxHashSet<SectorAddr>,
+}
+
+/// What is known here of a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) enum Known {
+    /// It moved on to there.
+    Moved(BlockPtr),
+    /// It arrived since the last checkpoint, and has not moved on.
+    Here,
+    /// Nothing: the file may have a remnant.
+    Nothing,
+}
+
+impl Remnants {
+    /// Something moved.
+    pub fn note(&mut self, from: &BlockPtr, to: &BlockPtr) {
+        self.arrived.remove(&from.encode());
+        self.moves.insert(from.encode(), *to);
+        self.moves.remove(&to.encode());
+        self.arrived.insert(to.encode());
+    }
+
+    /// See [`Known`].
+    pub fn known(&self, ptr: &BlockPtr) -> Known {
+        let key = ptr.encode();
+        match self.moves.get(&key) {
+            Some(to) => Known::Moved(*to),
+            None if self.arrived.contains(&key) => Known::Here,
+            None => Known::Nothing,
+        }
+    }
+
+    /// A block of the inode map was copied for the past; its place dies with the next checkpoint.
+    pub fn note_copied(&mut self, ptr: &BlockPtr) {
+        self.copied.insert(ptr.addr);
+    }
+
+    /// True if [`Self::note_copied`] was said of it.
+    pub fn has_copied(&self, ptr: &BlockPtr) -> bool {
+        self.copied.contains(&ptr.addr)
+    }
+
+    /// The inode map was rewritten.
+    pub fn forget_copied(&mut self) {
+        self.copied.clear();
+    }
+
+    /// True if there is nothing for the file.
+    pub fn is_empty(&self) -> bool {
+        self.moves.is_empty() && self.arrived.is_empty()
+    }
+
+    /// All moves in the order of their old places, and the pointers of what arrived in the order of theirs.
+    pub fn list(&self) -> (Vec<(BlockPtr, BlockPtr)>, Vec<BlockPtr>) {
+        let mut moves: Vec<_> = self.moves.iter().map(|(from, to)| (BlockPtr::decode(from), *to)).collect();
+        let mut arrived: Vec<_> = self.arrived.iter().map(BlockPtr::decode).collect();
+        // By all of it: the order does not depend on the table's.
+        moves.sort_unstable_by_key(|(from, _)| (from.addr, from.encode()));
+        arrived.sort_unstable_by_key(|ptr| (ptr.addr, ptr.encode()));
+        (moves, arrived)
+    }
+
+    /// The file has all of them.
+    pub fn forget(&mut self) {
+        self.moves.clear();
+        self.arrived.clear();
+    }
+}
+
+/// One remnant in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) struct Remnant {
+    pub from: BlockPtr,
+    pub to: BlockPtr,
+    /// The epoch in which it moved: states from then on name the new place.
+    pub moved: Epoch,
+}
+
+/// Bytes of a remnant in the file: both pointers, the epoch, zeros.
+const REMNANT_BYTES: usize = 2 * POINTER_BYTES + 8;
+
+/// Remnants that fit into a block of that many bytes.
+pub(in crate::lfs) fn page_len(block_bytes: u32) -> usize {
+    block_bytes as usize / REMNANT_BYTES
+}
+
+/// The remnants in a block; those with pointers to nothing are left out.
+pub(in crate::lfs) fn decode_page(block: &[u8]) -> Vec<Remnant> {
+    let entries = block.as_chunks::<REMNANT_BYTES>().0.iter();
+    entries
+        .map(|entry| {
+            let (pointers, epoch) = entry.split_at(2 * POINTER_BYTES);
+            let pointers = pointers.as_chunks::<POINTER_BYTES>().0;
+            Remnant {
+                from: BlockPtr::decode(&pointers[0]),
+                to: BlockPtr::decode(&pointers[1]),
+                moved: Epoch(u32::from_le_bytes([epoch[0], epoch[1], epoch[2], epoch[3]])),
+            }
+        })
+        .filter(|remnant| [remnant.from, remnant.to].iter().all(|ptr| ptr.kind == PtrKind::Plain))
+        .collect()
+}
+
+/// A block with those remnants.
+pub(in crate::lfs) fn encode_page(remnants: &[Remnant], block_bytes: u32) -> Vec<u8> {
+    let mut block = Vec::with_capacity(block_bytes as usize);
+    for remnant in remnants {
+        block.extend_from_slice(&remnant.from.encode());
+        block.extend_from_slice(&remnant.to.encode());
+        block.extend_from_slice(&remnant.moved.0.to_le_bytes());
+        block.extend_from_slice(&[0; 4]);
+    }
+    block.resize(block_bytes as usize, 0);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ptr(addr: u64, crc: u32) -> BlockPtr {
+        BlockPtr { addr: SectorAddr(addr), len_sectors: 8, kind: PtrKind::Plain, crc, birth: Epoch(3) }
+    }
+
+    #[test]
+    fn a_block_that_comes_back_to_its_place_has_no_remnant_there() {
+        let mut remnants = Remnants::default();
+        remnants.note(&ptr(8, 1), &ptr(80, 1));
+        assert_eq!(remnants.known(&ptr(8, 1)), Known::Moved(ptr(80, 1)));
+        assert_eq!(remnants.known(&ptr(8, 2)), Known::Nothing, "another block at the same place");
+        remnants.note(&ptr(80, 1), &ptr(8, 1));
+        assert_eq!(remnants.known(&ptr(8, 1)), Known::Here);
+        assert_eq!(remnants.known(&ptr(80, 1)), Known::Moved(ptr(8, 1)));
+        let (moves, arrived) = remnants.list();
+        assert_eq!((moves, arrived), (vec![(ptr(80, 1), ptr(8, 1))], vec![ptr(8, 1)]));
+    }
+
+    #[test]
+    fn pages_hold_what_was_put_into_them() {
+        let all: Vec<Remnant> = (1..=page_len(4096) as u64)
+            .map(|n| Remnant { from: ptr(8 * n, 1), to: ptr(800 * n, 2), moved: Epoch(n as u32) })
+            .collect();
+        assert_eq!(decode_page(&encode_page(&all, 4096)), all);
+        assert_eq!(decode_page(&encode_page(&all[..3], 4096)), all[..3]);
+        assert_eq!(decode_page(&[0xff; 4096]), []);
+    }
+}

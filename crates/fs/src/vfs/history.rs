@@ -1,0 +1,156 @@
+//! Older states of the volume as directories: `.firn/history/NAME` in the root directory is the root directory of a state that the store
+//! retains. No listing shows `.firn`; an entry of that name which is on the volume hides it.
+//!
+//! Everything below reads like the present, by the same operations. Nothing there can be changed. Permissions are those of then, and
+//! those of now take away from them: who may not open a file or directory today cannot open its past either.
+
+use super::{Attr, DirEntry, Vfs};
+use crate::error::{FsError, Outcome, Stop};
+use crate::inode::Kind;
+use crate::states::{is_past, made_up, number_of, view_of};
+use crate::store::{State, Store};
+use crate::ufs::{acl, dir, xattr};
+use firnfs_format::{InodeNo, TimeNs};
+
+/// The name in the root directory below which the past is.
+pub const HIDDEN_DIR: &[u8] = b".firn";
+/// The name in [`HIDDEN_DIR`] below which the states are.
+pub const HISTORY_DIR: &[u8] = b"history";
+
+/// The directory [`HIDDEN_DIR`].
+const FIRN: InodeNo = made_up(1);
+/// The directory [`HISTORY_DIR`] in it.
+pub(super) const HISTORY: InodeNo = made_up(2);
+/// The cookie behind `..`.
+const DOTS: u64 = 2;
+/// Permission bits for group and others.
+const OTHERS: u16 = 0o077;
+
+/// Refuses to change something that belongs to the past.
+pub(super) fn refuse_past(inodes: &[InodeNo]) -> Result<(), FsError> {
+    if inodes.iter().copied().any(is_past) {
+        return Err(FsError::ReadOnly("the past cannot be changed".to_owned()));
+    }
+    Ok(())
+}
+
+impl<S: Store> Vfs<S> {
+    /// True for the name of [`HIDDEN_DIR`], if the store retains states. The caller knows that the directory has no such entry.
+    pub(super) fn is_hidden_dir(&self, parent: InodeNo, name: &[u8]) -> bool {
+        parent == InodeNo::ROOT && name == HIDDEN_DIR && self.store.states().is_some()
+    }
+
+    /// The attributes of [`HIDDEN_DIR`].
+    pub(super) fn hidden_dir(&self) -> Attr {
+        self.made_up_attr(FIRN)
+    }
+
+    /// Finds a name in a made-up directory.
+    pub(super) fn lookup_made_up(&mut self, parent: InodeNo, name: &[u8]) -> Outcome<Attr> {
+        let ino = match (parent, name) {
+            (_, b".") => parent,
+            (FIRN, b"..") => InodeNo::ROOT,
+            (HISTORY, b"..") => FIRN,
+            (FIRN, HISTORY_DIR) => HISTORY,
+            (HISTORY, _) => {
+                let states = self.store.states().unwrap_or_default();
+                let state = states.into_iter().rfind(|state| state.name.as_bytes() == name);
+                self.store.look_into(state.ok_or(FsError::NotFound)?.epoch)?
+            }
+            _ => return Err(FsError::NotFound.into()),
+        };
+        self.attr_of(ino)
+    }
+
+    /// Visits the entries of a made-up directory; see [`Vfs::readdir`].
+    pub(super) fn list_made_up(
+        &mut self,
+        dir: InodeNo,
+        cookie: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Outcome<()> {
+        let mut entry = |ino, next, name: &[u8]| {
+            cookie >= next || visit(DirEntry { ino, kind: Kind::Directory, next, name })
+        };
+        let above = if dir == FIRN { InodeNo::ROOT } else { FIRN };
+        if !entry(dir, 1, b".") || !entry(above, DOTS, b"..") {
+            return Ok(());
+        }
+        if dir == FIRN {
+            entry(HISTORY, DOTS + 1, HISTORY_DIR);
+            return Ok(());
+        }
+        for State { epoch, name, .. } in self.store.states().unwrap_or_default() {
+            // Epochs only grow, so a listing goes on at the right place although states come and go.
+            let next = DOTS + 1 + u64::from(epoch.0);
+            if cookie >= next {
+                continue;
+            }
+            let Ok(root) = self.store.look_into(epoch) else { continue };
+            if !entry(root, next, name.as_bytes()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn made_up_attr(&self, ino: InodeNo) -> Attr {
+        let newest = self.store.states().unwrap_or_default().pop();
+        let time = newest.map_or(TimeNs(0), |state| state.time);
+        Attr {
+            ino,
+            generation: 0,
+            kind: Kind::Directory,
+            mode: 0o555,
+            nlink: 2,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size_bytes: 0,
+            allocated_bytes: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+        }
+    }
+
+    /// What `..` of a directory is: above the root of a state is the directory of states.
+    pub(super) fn parent_of(dir: &dir::DirView) -> InodeNo {
+        let is_root_of_state = view_of(dir.ino) != 0 && number_of(dir.ino) == InodeNo::ROOT;
+        if is_root_of_state { HISTORY } else { dir.parent }
+    }
+
+    /// The attributes of an inode of a state, with the permissions that are left today.
+    pub(super) fn past_attr(&mut self, attr: Attr) -> Outcome<Attr> {
+        let Some(now) = self.same_today(&attr)? else { return Ok(attr) };
+        let mut mode = attr.mode & (now.mode | !0o777);
+        let is_same_group = attr.gid == now.gid;
+        if attr.uid != now.uid {
+            mode &= !0o777;
+        } else if !is_same_group || self.acl_of(attr.ino)? != self.acl_of(now.ino)? {
+            mode &= !OTHERS;
+        }
+        Ok(Attr { mode, ..attr })
+    }
+
+    /// The access ACL of an inode of a state, unless it has another one today.
+    pub(super) fn is_acl_withheld(&mut self, ino: InodeNo) -> Outcome<bool> {
+        let attr = self.stored_attr(ino)?;
+        let Some(now) = self.same_today(&attr)? else { return Ok(false) };
+        Ok(self.acl_of(ino)? != self.acl_of(now.ino)?)
+    }
+
+    /// The same file or directory in the present, if it is still there.
+    fn same_today(&mut self, attr: &Attr) -> Outcome<Option<Attr>> {
+        match self.stored_attr(number_of(attr.ino)) {
+            Ok(now) => Ok(Some(now).filter(|now| now.generation == attr.generation)),
+            Err(Stop::Fail(FsError::NotFound)) => Ok(None),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn acl_of(&mut self, ino: InodeNo) -> Outcome<Option<Vec<u8>>> {
+        xattr::get(&mut self.store, ino, acl::ACCESS)
+    }
+}

@@ -1,0 +1,280 @@
+//! Retained points: each reads as the volume was when it was made, however users, the cleaner, later points and power cuts take turns; a
+//! check finds every byte that they hold, and dropping them gives back exactly that.
+
+mod common;
+
+use common::{create, mount, new_device, unlink};
+use firnfs::check::From;
+use firnfs::engine::{Engine, Step};
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::store::{Scope, Store};
+use firnfs::{FsError, Stop};
+use firnfs_device::Device;
+use firnfs_format::{Epoch, InodeNo};
+use firnfs_manage::{check, open_point};
+use firnfs_sim::{VirtualClock, seeded};
+use firnfs_volume::Volume;
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const LARGE_BYTES: usize = 1 << 20;
+const SMALL_FILES: u64 = 120;
+/// More than one mount needs for its operations between two power cuts.
+const POINTS_MAX: usize = 5;
+
+type Files = BTreeMap<String, (InodeNo, Vec<u8>)>;
+
+fn options() -> Options {
+    Options { commit_step_items: 8, ..Options::default() }
+}
+
+struct World {
+    rng: Pcg64,
+    device: Arc<dyn Device>,
+    volume: Volume<Lfs>,
+    files: Files,
+    points: BTreeMap<Epoch, Files>,
+    made: u64,
+    refused: u64,
+}
+
+fn step(volume: &Volume<Lfs>) -> Step {
+    let step = volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true)).unwrap();
+    volume.pump();
+    step
+}
+
+fn assert_files(volume: &Volume<Lfs>, root: InodeNo, files: &Files, what: &str) {
+    let mut names = Vec::new();
+    let mut cookie = 0;
+    loop {
+        let from = (names.len(), cookie);
+        volume
+            .run(|vfs, now| {
+                names.truncate(from.0);
+                vfs.readdir(now, root, from.1, &mut |entry| {
+                    names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+                    cookie = entry.next;
+                    true
+                })
+            })
+            .unwrap();
+        if names.len() == from.0 {
+            break;
+        }
+    }
+    names.retain(|name| name != "." && name != "..");
+    names.sort();
+    assert_eq!(names, files.keys().cloned().collect::<Vec<_>>(), "{what}");
+    for (name, (_, bytes)) in files {
+        let ino = volume.run(|vfs, now| vfs.lookup(now, root, name.as_bytes(), false)).unwrap().ino;
+        let mut found = vec![0; bytes.len() + 1];
+        assert_eq!(volume.read(ino, 0, &mut found).unwrap(), bytes.len(), "{what}: {name}");
+        assert!(found[..bytes.len()] == *bytes, "{what}: {name} has other bytes");
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let device = new_device(24 << 20, if seed.is_multiple_of(2) { 0 } else { 2048 });
+        let (volume, _) = mount(&device, options());
+        volume.wait_for_work(0);
+        let mut world = Self {
+            rng: seeded(seed, "points"),
+            device,
+            volume,
+            files: BTreeMap::new(),
+            points: BTreeMap::new(),
+            made: 0,
+            refused: 0,
+        };
+        world.make("large".to_owned(), LARGE_BYTES);
+        (0..SMALL_FILES).for_each(|_| world.make_small());
+        world
+    }
+
+    fn make(&mut self, name: String, len_bytes: usize) {
+        let ino = create(&self.volume, InodeNo::ROOT, &name, Kind::Regular);
+        let bytes: Vec<u8> = (0..len_bytes).map(|_| self.rng.random()).collect();
+        self.volume.write_all(ino, 0, &bytes, false).unwrap();
+        self.files.insert(name, (ino, bytes));
+    }
+
+    fn make_small(&mut self) {
+        self.made += 1;
+        let len_bytes = self.rng.random_range(1..6_000);
+        self.make(format!("small{}", self.made), len_bytes);
+    }
+
+    fn change(&mut self) {
+        let any = self.rng.random_range(1..self.files.len());
+        let any = self.files.keys().nth(any).unwrap().clone();
+        let name = match self.rng.random_range(0..10) {
+            0..2 => {
+                unlink(&self.volume, InodeNo::ROOT, &any).unwrap();
+                self.files.remove(&any);
+                return self.make_small();
+            }
+            2..5 => any,
+            _ => "large".to_owned(),
+        };
+        let (ino, bytes) = self.files.get_mut(&name).unwrap();
+        let at = self.rng.random_range(0..bytes.len());
+        let end = bytes.len().min(at + self.rng.random_range(1..9_000));
+        let mut new = vec![0; end - at];
+        self.rng.fill(&mut new[..]);
+        match self.volume.write_all(*ino, at as u64, &new, false) {
+            Ok(()) => bytes[at..end].copy_from_slice(&new),
+            Err(FsError::NoSpace) => {
+                // A part of it may have been written.
+                self.refused += 1;
+                assert_eq!(self.volume.read(*ino, 0, bytes).unwrap(), bytes.len());
+            }
+            Err(why) => panic!("{name}: {why}"),
+        }
+    }
+
+    fn make_point(&mut self) {
+        if self.points.len() >= POINTS_MAX {
+            return;
+        }
+        self.made += 1;
+        let name = format!("point{}", self.made);
+        match self.volume.run(|vfs, now| vfs.store_mut().make_point(now, &name)) {
+            Ok(epoch) => {
+                self.volume.pump();
+                while self.volume.run_quietly(|vfs, _| Ok(vfs.store().durable_epoch())).unwrap() < epoch {
+                    step(&self.volume);
+                }
+                self.points.insert(epoch, self.files.clone());
+            }
+            Err(FsError::NoSpace) => self.refused += 1,
+            Err(why) => panic!("{name}: {why}"),
+        }
+    }
+
+    fn drop_point(&mut self) {
+        if self.points.is_empty() {
+            return;
+        }
+        let at = self.rng.random_range(0..self.points.len());
+        let epoch = *self.points.keys().nth(at).unwrap();
+        self.drop_point_of(epoch);
+    }
+
+    /// False while another point is being dropped.
+    fn drop_point_of(&mut self, epoch: Epoch) -> bool {
+        let drop = self.volume.run_quietly(|vfs, now| match vfs.store_mut().drop_point(now, epoch) {
+            Err(Stop::Room) => Ok(false),
+            other => other.map(|()| true),
+        });
+        let is_begun = drop.unwrap();
+        if is_begun {
+            self.points.remove(&epoch);
+        }
+        is_begun
+    }
+
+    fn check(&self) {
+        let report = check(&*self.device, From::Newest, &mut |_| {}).unwrap();
+        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        let points: Vec<&Epoch> = self.points.keys().collect();
+        assert!(findings.is_empty(), "points {points:?}: {findings:#?}");
+        for (epoch, files) in &self.points {
+            let clock = Arc::new(VirtualClock::at(common::START_NS));
+            let past = open_point(self.device.clone(), options(), clock, *epoch).unwrap();
+            assert_files(&past, InodeNo::ROOT, files, &format!("point {epoch}"));
+        }
+    }
+
+    /// Reads a point through the volume that is in use.
+    fn look_back(&mut self) {
+        if self.points.is_empty() {
+            return;
+        }
+        let at = self.rng.random_range(0..self.points.len());
+        let (epoch, files) = self.points.iter().nth(at).unwrap();
+        let names = self.volume.run(|vfs, _| Ok(vfs.store().states().unwrap())).unwrap();
+        let name = &names.iter().find(|state| state.epoch == *epoch).unwrap().name;
+        let find = |dir, name: &str| self.volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false));
+        let root =
+            [".firn", "history", name].iter().fold(InodeNo::ROOT, |dir, name| find(dir, name).unwrap().ino);
+        assert_files(&self.volume, root, files, &format!("point {epoch} beside the present"));
+        let refused = self.volume.write_all(find(root, "large").unwrap().ino, 0, b"new", false);
+        assert!(matches!(refused, Err(FsError::ReadOnly(_))), "{refused:?}");
+        assert_eq!(
+            find(root, "..").unwrap().ino,
+            find(find(InodeNo::ROOT, ".firn").unwrap().ino, "history").unwrap().ino
+        );
+    }
+
+    /// The power goes right after a sync, or the volume is unmounted.
+    fn remount(self, is_crash: bool) -> Self {
+        self.volume.sync(Scope::All).unwrap();
+        let retained: Vec<Epoch> = self.retained();
+        if !is_crash {
+            self.volume.close().unwrap();
+        }
+        let Self { rng, device, volume, files, points, made, refused } = self;
+        drop(volume);
+        // What was dropped shortly before a power cut may be there still, being dropped or not.
+        assert!(points.keys().all(|epoch| retained.contains(epoch)));
+        let (volume, _) = mount(&device, options());
+        volume.wait_for_work(0);
+        let world = Self { rng, device, volume, files, points, made, refused };
+        world.check();
+        assert_files(&world.volume, InodeNo::ROOT, &world.files, "the present");
+        world
+    }
+
+    fn retained(&self) -> Vec<Epoch> {
+        self.volume.run(|vfs, _| Ok(vfs.store().points().iter().map(|point| point.epoch).collect())).unwrap()
+    }
+}
+
+fn history(seed: u64) -> u64 {
+    let mut world = World::new(seed);
+    world = world.remount(true);
+    for round in 0..10 {
+        eprintln!("seed {seed} round {round}: {:?}", world.retained());
+        for _ in 0..world.rng.random_range(20..200) {
+            (0..world.rng.random_range(0..4)).for_each(|_| world.change());
+            (0..world.rng.random_range(0..12)).for_each(|_| _ = step(&world.volume));
+            match world.rng.random_range(0..30) {
+                0 => world.make_point(),
+                1 => world.drop_point(),
+                2 => world.look_back(),
+                _ => {}
+            }
+        }
+        world = world.remount(round % 3 > 0);
+    }
+    let cleaned = world.volume.run_quietly(|vfs, _| Ok(vfs.store().counters().segments_cleaned)).unwrap();
+    // Also those whose drop a power cut undid.
+    for epoch in world.retained() {
+        while !world.drop_point_of(epoch) {
+            step(&world.volume);
+        }
+    }
+    (0..1000).for_each(|_| _ = step(&world.volume));
+    world.volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now)).unwrap();
+    let held_bytes = world.volume.run_quietly(|vfs, _| Ok(vfs.store().past_bytes())).unwrap();
+    assert_eq!((world.retained(), held_bytes), (vec![], 0), "seed {seed}");
+    world.remount(false);
+    cleaned
+}
+
+#[test]
+fn every_point_reads_as_the_volume_was_when_it_was_made() {
+    let seeds = std::env::var("FIRNFS_SEEDS").map_or(0..5, |range| {
+        let (from, to) = range.split_once("..").unwrap();
+        from.parse().unwrap()..to.parse().unwrap()
+    });
+    for seed in seeds {
+        let cleaned = history(seed);
+        assert!(cleaned > 100, "seed {seed}: {cleaned} segments cleaned");
+    }
+}
