@@ -9,11 +9,11 @@ use firnfs::digest::Digest;
 use firnfs::inode::Inode;
 use firnfs::store::content::Content;
 use firnfs::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, Store,
-    StoreFacts, Ticket,
+    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, State,
+    Store, StoreFacts, Ticket,
 };
 use firnfs::{Outcome, Stop};
-use firnfs_format::{BlockIndex, InodeNo, TimeNs};
+use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};
 
 /// See the module's head.
 pub struct Skittish<S> {
@@ -106,7 +106,7 @@ impl<S: Store> Store for Skittish<S> {
         self.inner.extent(ino, at_bytes, limit_bytes)
     }
 
-    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+    fn refuse_growth(&mut self, blocks: u64) -> Outcome<()> {
         self.inner.refuse_growth(blocks)
     }
 
@@ -226,5 +226,14 @@ impl<S: Store> Store for Skittish<S> {
 
     fn read_only(&self) -> Option<&str> {
         self.inner.read_only()
+    }
+
+    fn states(&self) -> Option<Vec<State>> {
+        self.inner.states()
+    }
+
+    fn look_into(&mut self, epoch: Epoch) -> Outcome<InodeNo> {
+        self.pause()?;
+        self.inner.look_into(epoch)
     }
 }

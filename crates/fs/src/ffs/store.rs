@@ -188,7 +188,7 @@ impl Store for Ffs {
         Ok(Extent { len_bytes: at.min(end) - at_bytes, is_data, is_charged })
     }
 
-    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+    fn refuse_growth(&mut self, blocks: u64) -> Outcome<()> {
         let pointers = self.geo.map.pointers_per_block();
         let indirect = blocks / pointers + 3;
         let frags = blocks.saturating_add(indirect).saturating_mul(self.geo.block_frags().into());

@@ -242,7 +242,7 @@ impl Store for Lfs {
         Ok(Extent { len_bytes: at.min(end) - at_bytes, is_data, is_charged })
     }
 
-    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+    fn refuse_growth(&mut self, blocks: u64) -> Outcome<()> {
         if self.has_space_for_blocks(blocks) {
             return Ok(());
         }
@@ -498,8 +498,9 @@ fn no_inode(ino: InodeNo) -> FsError {
 
 impl Lfs {
     /// If the background is about to free space, the operation waits for that instead of failing.
-    fn no_space(&self) -> Outcome<()> {
-        Err(if self.files.reap_len() == 0 { FsError::NoSpace.into() } else { Stop::Room })
+    pub(in crate::lfs) fn no_space(&mut self) -> Outcome<()> {
+        let may_help = self.files.reap_len() > 0 || self.give_way();
+        Err(if may_help { Stop::Room } else { FsError::NoSpace.into() })
     }
 
     /// The kind of a block (a hole, reserved, or data of any kind), and how many blocks from it on are of the same kind, as far

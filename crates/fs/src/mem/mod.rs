@@ -261,7 +261,7 @@ impl Store for MemStore {
         Ok(self.blocks(ino, Fork::Data)?.extent(at_bytes, limit_bytes, block_bytes))
     }
 
-    fn refuse_growth(&self, blocks: u64) -> Outcome<()> {
+    fn refuse_growth(&mut self, blocks: u64) -> Outcome<()> {
         let growth_bytes = blocks.saturating_mul(u64::from(self.facts.block_bytes));
         if growth_bytes > self.capacity_bytes - self.used_bytes {
             return Err(FsError::NoSpace.into());

@@ -443,7 +443,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// `NoSpace`; `Room` if background work may free enough.
-    fn refuse_growth(&self, blocks: u64) -> Outcome<()>;
+    fn refuse_growth(&mut self, blocks: u64) -> Outcome<()>;
 
     /// Declares an operation. See the module's head.
     ///

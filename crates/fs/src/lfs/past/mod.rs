@@ -1,8 +1,9 @@
 //! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
-//! naming them (`points`), and reading them like the present (`views`).
+//! naming them (`points`), which of them stay (`retention`), and reading them like the present (`views`).
 
 pub(in crate::lfs) mod moved;
 pub(in crate::lfs) mod points;
+pub(in crate::lfs) mod retention;
 pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;
 

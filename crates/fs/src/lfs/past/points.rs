@@ -1,9 +1,11 @@
-//! Making retained points, and beginning to drop them.
+//! Making retained points, by request and by themselves, and beginning to drop them.
 
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
-use firnfs_format::checkpoint::{POINT_NAME_MAX, Point};
+use crate::lfs::past::retention;
+use crate::lfs::past::views::title;
+use firnfs_format::checkpoint::{POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
 
 impl Lfs {
@@ -28,13 +30,8 @@ impl Lfs {
     /// `Unsupported` if the volume is too large for its block size; `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
     pub fn make_point(&mut self, now: TimeNs, name: &str) -> Outcome<Epoch> {
         self.standing.refuse()?;
-        let is_word = name.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != '/' && c != '@');
-        if name.is_empty() || name.len() > POINT_NAME_MAX || !is_word {
-            return Err(FsError::Invalid("the name of a snapshot").into());
-        }
-        if self.tables.points.list().iter().any(|point| point.name == name) {
-            return Err(FsError::Exists.into());
-        }
+        self.check_point_name(name)?;
+        self.refuse_while_resizing()?;
         if !self.can_have_remnants() {
             return Err(FsError::Unsupported(
                 "points on a volume with that many segments for its block size",
@@ -44,7 +41,7 @@ impl Lfs {
         // The points that there are have asked for it already.
         let metadata_bytes = if self.tables.points.is_empty() { self.metadata_bytes() } else { 0 };
         if self.tables.points.is_full() || !self.has_space(metadata_bytes) {
-            return Err(FsError::NoSpace.into());
+            self.no_space()?;
         }
         if self.tables.usage.live().is_none() {
             return Err(
@@ -89,9 +86,12 @@ impl Lfs {
         live.map_or(0, |live| kinds.into_iter().map(|kind| live.of(kind)).sum())
     }
 
-    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that.
+    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it.
     pub(in crate::lfs) fn add_point(&mut self, now: TimeNs) {
-        let Some(name) = self.upkeep.next_point.take() else { return };
+        let name = self.upkeep.next_point.take();
+        if name.is_none() && !self.wants_automatic_point(now) {
+            return;
+        }
         self.tables.points.push(Point {
             epoch: self.tables.epoch,
             time: now,
@@ -99,8 +99,107 @@ impl Lfs {
             next_ino: self.tables.imap.next_ino,
             live_bytes: self.accounts.live_bytes() - self.past_bytes(),
             dropped_to: None,
-            is_automatic: false,
-            name,
+            is_automatic: name.is_none(),
+            name: name.unwrap_or_default(),
         });
+        self.retain(now);
+    }
+
+    fn wants_automatic_point(&mut self, now: TimeNs) -> bool {
+        let points = &self.tables.points;
+        let is_wanted = points.retention.percent > 0 && !points.retention.rules.is_empty();
+        if !is_wanted
+            || self.refuse_while_resizing().is_err()
+            || !self.can_have_remnants()
+            || self.tables.usage.live().is_none()
+        {
+            return false;
+        }
+        let last = points.list().last();
+        let is_news = last.is_none_or(|last| last.imap.ptr != self.tables.imap.table.root.ptr);
+        let is_soon = |last: &Point| now.millis_since(last.time) < AUTOMATIC_GAP_MS;
+        if !is_news || retention::automatic(points.list()).last().is_some_and(is_soon) {
+            return false;
+        }
+        if points.is_full() {
+            self.begin_drop_of(retention::least_missed(self.tables.points.list(), now));
+            return false;
+        }
+        !points.is_empty() || self.has_space(self.metadata_bytes())
+    }
+
+    /// Begins to drop the next automatic point that retention does not keep, or that takes the past beyond its share.
+    pub(in crate::lfs) fn retain(&mut self, now: TimeNs) {
+        let points = &self.tables.points;
+        let share_bytes = self.capacity_bytes() / 100 * u64::from(points.retention.percent);
+        let is_over = self.past_bytes() > share_bytes;
+        let oldest = || retention::automatic(points.list()).next().filter(|_| is_over);
+        let next = retention::outlived(points.list(), &points.retention, now);
+        let next = next.or_else(|| oldest().map(|point| point.epoch));
+        self.begin_drop_of(next);
+    }
+
+    /// Makes room for users: the oldest automatic point goes. False if nothing of the past can give way.
+    pub(in crate::lfs) fn give_way(&mut self) -> bool {
+        if self.tables.points.dropping().is_none() {
+            let oldest = retention::automatic(self.tables.points.list()).next().map(|point| point.epoch);
+            self.begin_drop_of(oldest);
+        }
+        self.tables.points.dropping().is_some()
+    }
+
+    fn begin_drop_of(&mut self, epoch: Option<Epoch>) {
+        if epoch.is_some_and(|epoch| self.tables.points.begin_drop(epoch)) {
+            self.due.note_change();
+        }
+    }
+
+    /// Which automatic points are made and kept.
+    #[must_use]
+    pub fn retention(&self) -> &Retention {
+        &self.tables.points.retention
+    }
+
+    /// Sets which automatic points are made and kept. Durable with the next checkpoint.
+    ///
+    /// # Errors
+    /// `Invalid` for a share above 100 % or more than [`RULES_MAX`] rules; `ReadOnly`.
+    pub fn set_retention(&mut self, now: TimeNs, retention: Retention) -> Outcome<()> {
+        self.standing.refuse()?;
+        if retention.percent > 100 || retention.rules.len() > RULES_MAX {
+            return Err(FsError::Invalid("retention").into());
+        }
+        self.tables.points.retention = retention;
+        self.retain(now);
+        self.due.note_dirty(now);
+        self.due.note_change();
+        Ok(())
+    }
+
+    /// Keeps an automatic point until somebody drops it, under a name of its own. Durable with the next checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::make_point`] for the name; `NotFound` if there is no such point, or it is being dropped; `ReadOnly`.
+    pub fn name_point(&mut self, now: TimeNs, epoch: Epoch, name: &str) -> Outcome<()> {
+        self.standing.refuse()?;
+        self.check_point_name(name)?;
+        self.tables.points.name(epoch, name)?;
+        self.due.note_dirty(now);
+        self.due.note_change();
+        Ok(())
+    }
+
+    fn check_point_name(&self, name: &str) -> Result<(), FsError> {
+        let is_word = name.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != '/' && c != '@');
+        if name.is_empty() || name.len() > POINT_NAME_MAX || !is_word || name.starts_with('.') {
+            return Err(FsError::Invalid("the name of a snapshot"));
+        }
+        if self.tables.points.list().iter().any(|point| title(point) == name) {
+            return Err(FsError::Exists);
+        }
+        Ok(())
     }
 }
+
+/// Milliseconds between two automatic points at least.
+const AUTOMATIC_GAP_MS: u64 = 10_000;

@@ -9,6 +9,7 @@
 //!
 //! Invariants: at most one point is being walked through; points are in the order of their epochs.
 
+use crate::error::FsError;
 use crate::lfs::base::places::is_internal;
 use firnfs_format::checkpoint::{MAX_POINTS, Point, PointCursor, Retention};
 use firnfs_format::{Epoch, InodeNo};
@@ -80,6 +81,17 @@ impl Points {
             }
             _ => false,
         }
+    }
+
+    /// Gives a point a name, under which it is kept until somebody drops it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such point, or it is being dropped.
+    pub fn name(&mut self, epoch: Epoch, name: &str) -> Result<(), FsError> {
+        let found = self.list.iter_mut().find(|point| point.epoch == epoch && point.dropped_to.is_none());
+        let point = found.ok_or(FsError::NotFound)?;
+        (point.is_automatic, point.name) = (false, name.to_owned());
+        Ok(())
     }
 
     /// The point that is being dropped, with the one before it and the one after it.

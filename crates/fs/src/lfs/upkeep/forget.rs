@@ -21,7 +21,7 @@ use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::{ImapEntry, TableEntry};
-use firnfs_format::{BlockPtr, Epoch, InodeNo};
+use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
 use std::collections::BTreeSet;
 
 /// Pointers that one step looks at, more or less.
@@ -65,7 +65,7 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`.
-    pub(in crate::lfs) fn forget_step(&mut self) -> Outcome<bool> {
+    pub(in crate::lfs) fn forget_step(&mut self, now: TimeNs) -> Outcome<bool> {
         let Some((before, point, next)) = self.tables.points.dropping() else { return Ok(false) };
         let mut walk = Walk {
             state: point.into(),
@@ -84,6 +84,7 @@ impl Lfs {
             Err(stop) => return Err(stop),
         }
         self.tables.points.end_drop();
+        self.retain(now);
         Ok(true)
     }
 

@@ -67,10 +67,14 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `NoSpace` if what the volume holds does not fit; `Invalid` if the volume would not lose a segment, or its size is
-    /// changing already; `ReadOnly`.
+    /// changing already; `NotPermitted` while there are retained points; `ReadOnly`.
     pub fn begin_shrinking(&mut self, size_bytes: u64) -> Outcome<Shrunk> {
         self.standing.refuse()?;
         self.refuse_while_resizing()?;
+        if !self.tables.points.is_empty() {
+            // What they lead to has addresses beyond the new end.
+            return Err(FsError::NotPermitted("to shrink a volume that has snapshots or history").into());
+        }
         let geo = Geometry::new(&self.sb, size_bytes);
         if geo.segments >= self.geo.segments {
             return Err(FsError::Invalid("size: smaller than the volume by a segment at least").into());

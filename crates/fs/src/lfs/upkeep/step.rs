@@ -110,7 +110,7 @@ impl Lfs {
         if is_device_behind {
             return Ok(Step::Waiting);
         }
-        if self.keep_when_possible(now)? || self.forget_step()? {
+        if self.keep_when_possible(now)? || self.forget_step(now)? {
             return Ok(Step::Worked);
         }
         let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);

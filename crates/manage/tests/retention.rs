@@ -1,0 +1,199 @@
+//! Automatic points: made by themselves, kept as the rules say, and given up before users are refused room.
+
+mod common;
+
+use common::{create, mount, new_device, pattern, unlink};
+use firnfs::FsError;
+use firnfs::check::From;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::store::{Scope, Store};
+use firnfs_device::Device;
+use firnfs_format::checkpoint::{Point, Retention, Rule};
+use firnfs_format::{Epoch, InodeNo};
+use firnfs_manage::{LogVolume, check};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
+use std::sync::Arc;
+
+const MIB: usize = 1 << 20;
+
+fn retention(percent: u32) -> Retention {
+    let rule = |every_s, for_s| Rule { every_s, for_s };
+    Retention { percent, rules: vec![rule(0, 600), rule(3_600, 86_400)] }
+}
+
+fn keep(volume: &Volume<Lfs>, percent: u32) {
+    volume.run(|vfs, now| vfs.store_mut().set_retention(now, retention(percent))).unwrap();
+}
+
+fn points(volume: &Volume<Lfs>) -> Vec<Point> {
+    volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap()
+}
+
+fn past_bytes(volume: &Volume<Lfs>) -> u64 {
+    volume.run(|vfs, _| Ok(vfs.store().past_bytes())).unwrap()
+}
+
+/// Makes a point of that name, durably.
+fn snapshot(volume: &Volume<Lfs>, name: &str) -> Epoch {
+    let epoch = volume.run(|vfs, now| vfs.store_mut().make_point(now, name)).unwrap();
+    volume.sync(Scope::All).unwrap();
+    volume.background().unwrap();
+    assert!(volume.run(|vfs, _| Ok(vfs.store().durable_epoch())).unwrap() >= epoch);
+    epoch
+}
+
+fn assert_sound(device: &Arc<dyn Device>) {
+    let report = check(&**device, From::Newest, &mut |_| {}).unwrap();
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+fn write(
+    volume: &Volume<Lfs>,
+    ino: InodeNo,
+    at_bytes: u64,
+    seed: u64,
+    len_bytes: usize,
+) -> Result<(), FsError> {
+    volume.write_all(ino, at_bytes, &pattern(seed, len_bytes), false)
+}
+
+/// Some minutes in which a file changes.
+fn live(volume: &Volume<Lfs>, clock: &VirtualClock, ino: InodeNo, minutes: u64) {
+    for minute in 0..minutes {
+        write(volume, ino, 0, minute, 5_000).unwrap();
+        clock.advance_ms(60_000);
+        volume.background().unwrap();
+    }
+}
+
+#[test]
+fn a_day_leaves_the_last_ten_minutes_and_one_point_of_each_hour() {
+    let device = new_device(64 << 20, 0);
+    let (volume, clock) = mount(&device, Options::default());
+    let ino = create(&volume, InodeNo::ROOT, "diary", Kind::Regular);
+    live(&volume, &clock, ino, 3);
+    assert_eq!(points(&volume), [], "nobody has asked for points");
+    keep(&volume, 30);
+    live(&volume, &clock, ino, 26 * 60);
+    let now_s = clock_s(&clock);
+    let times: Vec<i64> = points(&volume).iter().map(|point| point.time.0 / 1_000_000_000).collect();
+    let young = times.iter().filter(|time| now_s - **time <= 600).count();
+    assert!((9..=11).contains(&young), "{times:?} at {now_s}");
+    let hours: Vec<i64> = times.iter().take(times.len() - young).map(|time| time / 3_600).collect();
+    assert!((22..=25).contains(&hours.len()), "{hours:?}");
+    assert!(hours.is_sorted_by(|a, b| b - a == 1), "{hours:?}");
+    // An hour ago the file was what it was then.
+    let state = volume.run(|vfs, _| Ok(vfs.store().states().unwrap())).unwrap().remove(12);
+    let root = volume.run(|vfs, _| vfs.store_mut().look_into(state.epoch)).unwrap();
+    let then = volume.run(|vfs, now| vfs.lookup(now, root, b"diary", false)).unwrap();
+    assert!((state.time.0 - then.mtime.0) < 120 * 1_000_000_000);
+    volume.close().unwrap();
+    assert_sound(&device);
+    let (volume, _) = mount(&device, Options::default());
+    assert_eq!(volume.run(|vfs, _| Ok(vfs.store().retention().clone())).unwrap(), retention(30));
+}
+
+fn clock_s(clock: &VirtualClock) -> i64 {
+    use firnfs_device::Clock;
+    clock.now_ns() / 1_000_000_000
+}
+
+#[test]
+fn history_takes_no_more_than_its_share() {
+    let device = new_device(64 << 20, 0);
+    let (volume, clock) = mount(&device, Options::default());
+    let ino = create(&volume, InodeNo::ROOT, "large", Kind::Regular);
+    write(&volume, ino, 0, 1, 8 * MIB).unwrap();
+    keep(&volume, 20);
+    let mut most_bytes = 0;
+    for round in 0..60 {
+        write(&volume, ino, round % 4 * 2 * MIB as u64, round, 2 * MIB).unwrap();
+        clock.advance_ms(31_000);
+        volume.background().unwrap();
+        most_bytes = most_bytes.max(past_bytes(&volume));
+    }
+    let total_bytes = volume.run(|vfs, _| Ok(vfs.statfs())).unwrap().total_bytes;
+    // A point goes once the share is exceeded, by what one round lets die.
+    let limit_bytes = total_bytes / 5 + 3 * MIB as u64;
+    assert!((total_bytes / 8..limit_bytes).contains(&most_bytes), "{most_bytes} of {total_bytes}");
+    volume.close().unwrap();
+    assert_sound(&device);
+}
+
+#[test]
+fn history_gives_way_to_users_and_named_points_do_not() {
+    let device = new_device(48 << 20, 0);
+    let (volume, clock) = mount(&device, Options::default());
+    let total_bytes = volume.run(|vfs, _| Ok(vfs.statfs())).unwrap().total_bytes as usize;
+    let ino = create(&volume, InodeNo::ROOT, "large", Kind::Regular);
+    let len_bytes = total_bytes * 6 / 10;
+    write(&volume, ino, 0, 1, len_bytes).unwrap();
+    keep(&volume, 100);
+    // Each round all of it is written anew: what there was before has no room beside it.
+    for round in 0..6 {
+        write(&volume, ino, 0, round, len_bytes).unwrap();
+        clock.advance_ms(31_000);
+        volume.background().unwrap();
+        assert!(!points(&volume).is_empty(), "round {round}");
+    }
+    snapshot(&volume, "kept");
+    let mut written_bytes = 0;
+    let refused = loop {
+        match write(&volume, ino, written_bytes, 77, MIB) {
+            Ok(()) => written_bytes += MIB as u64,
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(refused, FsError::NoSpace);
+    assert!((written_bytes as usize) < len_bytes, "what the named point sees stays");
+    assert_eq!(points(&volume).iter().map(|point| &*point.name).collect::<Vec<_>>(), ["kept"]);
+    let kept = points(&volume)[0].epoch;
+    volume.run(|vfs, now| vfs.store_mut().drop_point(now, kept)).unwrap();
+    write(&volume, ino, 0, 99, len_bytes).unwrap();
+    volume.close().unwrap();
+    assert_sound(&device);
+}
+
+#[test]
+fn a_volume_with_points_does_not_shrink() {
+    let device = new_device(64 << 20, 0);
+    let (volume, _) = mount(&device, Options::default());
+    let epoch = snapshot(&volume, "kept");
+    let refused = volume.shrink(48 << 20, &mut |_| true);
+    assert!(matches!(refused, Err(FsError::NotPermitted(_))), "{refused:?}");
+    volume.run(|vfs, now| vfs.store_mut().drop_point(now, epoch)).unwrap();
+    volume.background().unwrap();
+    volume.shrink(48 << 20, &mut |_| true).unwrap();
+}
+
+#[test]
+fn a_named_automatic_point_stays() {
+    let device = new_device(64 << 20, 0);
+    let (volume, clock) = mount(&device, Options::default());
+    let ino = create(&volume, InodeNo::ROOT, "diary", Kind::Regular);
+    keep(&volume, 30);
+    live(&volume, &clock, ino, 2);
+    let first = points(&volume)[0].clone();
+    let name = |name: &str| volume.run(|vfs, now| vfs.store_mut().name_point(now, first.epoch, name));
+    for wrong in ["", "two words", "a/b", "a@b", ".hidden", &"x".repeat(81)] {
+        assert!(matches!(name(wrong), Err(FsError::Invalid(_))), "{wrong:?}");
+    }
+    name("first-day").unwrap();
+    let again = volume.run(|vfs, now| vfs.store_mut().make_point(now, "first-day"));
+    assert_eq!(again, Err(FsError::Exists));
+    unlink(&volume, InodeNo::ROOT, "diary").unwrap();
+    let ino = create(&volume, InodeNo::ROOT, "other", Kind::Regular);
+    live(&volume, &clock, ino, 30);
+    keep(&volume, 0);
+    for _ in 0..40 {
+        clock.advance_ms(1_000);
+        volume.background().unwrap();
+    }
+    let left = points(&volume);
+    assert!(left.iter().any(|point| point.name == "first-day" && point.epoch == first.epoch), "{left:?}");
+    volume.close().unwrap();
+    assert_sound(&device);
+}
