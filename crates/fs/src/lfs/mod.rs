@@ -51,6 +51,8 @@ use map::shelf::Shelf;
 pub(crate) use map::shelf::describe;
 pub use map::wanted::{Wanted, verify_stored};
 pub use options::{Options, Tuning};
+pub use past::differ::Differing;
+pub use past::holdings::Holdings;
 use past::states::PastBlocks;
 use past::views::Views;
 pub use past::views::title;

@@ -1,11 +1,14 @@
 //! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
-//! naming them (`points`), which of them stay (`retention`), and reading them like the present (`views`).
+//! naming them (`points`), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), and reading them like the present (`views`).
 
+pub(in crate::lfs) mod differ;
+pub(in crate::lfs) mod holdings;
 pub(in crate::lfs) mod moved;
 pub(in crate::lfs) mod points;
 pub(in crate::lfs) mod retention;
 pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;
+pub(in crate::lfs) mod walk;
 
 use crate::lfs::Lfs;
 pub(crate) use crate::lfs::base::places::{is_internal, place_of_record};

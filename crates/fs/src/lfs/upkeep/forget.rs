@@ -1,64 +1,15 @@
-//! Dropping a retained point: a walk through its trees frees what no other point and not the present sees.
+//! Dropping a retained point: the walk (`past::walk`) frees what no other point and not the present sees.
 //!
-//! Only what was born after the point before it can be its own, and whatever leads to such a block was born then, too. And what the
-//! next point has at the same place, it shares with all below. So the walk meets no more than what only this point
-//! holds, and the edges of it. If the point is the newest, the next state is the present, which goes on changing: what dies at places that
-//! the walk has passed is freed at once, what dies behind it is held until the walk comes there (`tables::points`).
-//!
-//! A block is freed after all that it leads to, and the cursor is part of the checkpoint, so the walk goes on after a crash.
+//! What dies in the present meanwhile at places that the walk has passed is freed at once, what dies behind it is held until the walk comes
+//! there (`tables::points`). The cursor is part of the checkpoint, so the walk goes on after a crash.
 //!
 //! Caller: `step`.
 
-use crate::bmap::{Geometry as Map, SLOTS};
-use crate::error::{FsError, Outcome, Stop};
+use crate::error::{Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::damage::{Thing, is_damage};
-use crate::lfs::base::kinds::LogKind;
-use crate::lfs::base::places::{is_internal, place_in_map, place_of_record};
-use crate::lfs::past::StateRoot;
-use crate::lfs::past::states::{entry_in, node_in, root_of};
-use crate::store::{BlockKey, Fork};
-use firnfs_format::checkpoint::PointCursor;
-use firnfs_format::inode::{FORKS, Roots};
-use firnfs_format::table::{ImapEntry, TableEntry};
-use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
-use std::collections::BTreeSet;
-
-/// Pointers that one step looks at, more or less.
-const STEP_POINTERS: u64 = 4096;
-
-const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
-
-/// One step of the walk.
-struct Walk {
-    /// The point.
-    state: StateRoot,
-    /// Everything up to there is done.
-    done: PointCursor,
-    /// What was born by then belongs to an older point, too.
-    since: Option<Epoch>,
-    /// The next point; `None`: the next state is the present.
-    next: Option<StateRoot>,
-    left: u64,
-}
-
-/// Where the next state has a block.
-enum Next {
-    /// In the words of the point of that epoch.
-    Past(Epoch, BlockPtr),
-    /// The present knows.
-    Present,
-    /// It has no such inode.
-    Nowhere,
-}
-
-/// Whether a part of the walk came to its end.
-#[derive(PartialEq, Eq)]
-enum Progress {
-    Done,
-    /// The step is over.
-    Pause,
-}
+use crate::lfs::past::walk::{Progress, Purpose, Walk};
+use firnfs_format::TimeNs;
 
 impl Lfs {
     /// The next step of dropping a point. False if none is being dropped.
@@ -67,16 +18,9 @@ impl Lfs {
     /// `Need`.
     pub(in crate::lfs) fn forget_step(&mut self, now: TimeNs) -> Outcome<bool> {
         let Some((before, point, next)) = self.tables.points.dropping() else { return Ok(false) };
-        let mut walk = Walk {
-            state: point.into(),
-            done: point.dropped_to.unwrap_or_default(),
-            since: before.map(|point| point.epoch),
-            next: next.map(StateRoot::from),
-            left: STEP_POINTERS,
-        };
-        let (height, root) = (walk.state.map.height, walk.state.map.ptr);
+        let mut walk = Walk::new(before, point, next, Purpose::Free);
         self.due.note_change();
-        match self.walk_map(&mut walk, height, 0, root) {
+        match self.walk_on(&mut walk) {
             Ok(Progress::Pause) => return Ok(true),
             Ok(Progress::Done) => {}
             // What it holds stays on the accounts until a check recounts them.
@@ -86,205 +30,5 @@ impl Lfs {
         self.tables.points.end_drop();
         self.retain(now);
         Ok(true)
-    }
-
-    fn walk_map(&mut self, walk: &mut Walk, level: u32, index: u64, ptr: BlockPtr) -> Outcome<Progress> {
-        let fan = self.tables.imap.table.fan();
-        let at = place_in_map(fan, level, index);
-        if !ptr.is_stored() || at <= walk.done || walk.is_older(&ptr) {
-            return Ok(Progress::Done);
-        }
-        let here = self.follow(walk.state.epoch, ptr)?;
-        let next = match walk.next {
-            Some(state) => {
-                let next = self.past_map_ptr(&state, level, index)?;
-                if next.is_stored() { self.follow(state.epoch, next)? } else { next }
-            }
-            None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
-        };
-        if next == here {
-            return self.walk_shared_map(walk, level, index, at);
-        }
-        let block = self.past_block(walk.state.epoch, ptr, self.geo.block_bytes)?;
-        for slot in 0..fan {
-            let below = index * fan + slot;
-            let progress = if level > 0 {
-                let child = node_in(&block, slot).map_or(BlockPtr::HOLE, |node| node.ptr);
-                self.walk_map(walk, level - 1, below, child)?
-            } else {
-                self.walk_inode(walk, InodeNo(below), entry_in(&block, slot))?
-            };
-            if progress == Progress::Pause {
-                return Ok(Progress::Pause);
-            }
-        }
-        self.free_walked(at, &here);
-        Ok(Progress::Done)
-    }
-
-    /// The next state has the same block of the inode map. In the present, inodes may have changed since it was written.
-    fn walk_shared_map(
-        &mut self,
-        walk: &mut Walk,
-        level: u32,
-        index: u64,
-        at: PointCursor,
-    ) -> Outcome<Progress> {
-        if walk.next.is_none() {
-            let below = self.tables.imap.table.fan().saturating_pow(level + 1);
-            let first = index * below;
-            let numbers = first..first.saturating_add(below);
-            let newer = self.tables.imap.newer_in(numbers.clone());
-            let dirty = self.files.dirty().map(|(ino, _)| ino).filter(|ino| numbers.contains(&ino.0));
-            let changed: BTreeSet<InodeNo> = newer.chain(dirty).collect();
-            for ino in changed {
-                let entry = self.past_entry(&walk.state, ino)?;
-                if self.walk_inode(walk, ino, entry)? == Progress::Pause {
-                    return Ok(Progress::Pause);
-                }
-            }
-        }
-        self.tables.points.go_to(at);
-        Ok(Progress::Done)
-    }
-
-    fn walk_inode(&mut self, walk: &mut Walk, ino: InodeNo, entry: ImapEntry) -> Outcome<Progress> {
-        let at = place_of_record(ino);
-        if !entry.is_used() || is_internal(ino) || at <= walk.done || walk.is_older(&entry.ptr) {
-            return Ok(Progress::Done);
-        }
-        if walk.is_over() {
-            return Ok(Progress::Pause);
-        }
-        let here = self.follow(walk.state.epoch, entry.ptr)?;
-        let (next, next_roots) = self.next_inode(walk, ino)?;
-        let is_dirty = self.files.peek(ino).is_some_and(|core| core.dirty.is_some());
-        let is_shared = next == here;
-        if is_shared && (walk.next.is_some() || !is_dirty) {
-            self.tables.points.go_to(at);
-            return Ok(Progress::Done);
-        }
-        let roots = self.past_roots(walk.state.epoch, ino, entry.ptr)?;
-        for (fork, roots) in FORK_KINDS.into_iter().zip(&*roots) {
-            for slot in 0..SLOTS {
-                let (level, index) = Map::root(slot);
-                let key = BlockKey { ino, fork, level, index };
-                let next = match &next_roots {
-                    NextRoots::Past(state, all) => Next::Past(*state, root_of(&all[fork as usize], slot)),
-                    NextRoots::Present => Next::Present,
-                    NextRoots::Nowhere => Next::Nowhere,
-                };
-                if self.walk_block(walk, key, root_of(roots, slot), &next)? == Progress::Pause {
-                    return Ok(Progress::Pause);
-                }
-            }
-        }
-        if is_shared {
-            self.tables.points.go_to(at);
-        } else {
-            self.free_walked(at, &here);
-        }
-        Ok(Progress::Done)
-    }
-
-    /// Where the next state has the record of an inode, and where its roots are.
-    fn next_inode(&mut self, walk: &Walk, ino: InodeNo) -> Outcome<(BlockPtr, NextRoots)> {
-        let Some(state) = walk.next else {
-            let record = self.tables.imap.get(&mut self.shelf, ino)?.ptr;
-            return match self.load_inode(ino) {
-                Ok(_) => Ok((record, NextRoots::Present)),
-                Err(Stop::Fail(FsError::NotFound)) => Ok((record, NextRoots::Nowhere)),
-                Err(stop) => Err(stop),
-            };
-        };
-        let record = self.past_entry(&state, ino)?.ptr;
-        if !record.is_stored() {
-            return Ok((record, NextRoots::Nowhere));
-        }
-        let roots = self.past_roots(state.epoch, ino, record)?;
-        Ok((self.follow(state.epoch, record)?, NextRoots::Past(state.epoch, roots)))
-    }
-
-    fn walk_block(
-        &mut self,
-        walk: &mut Walk,
-        key: BlockKey,
-        ptr: BlockPtr,
-        next: &Next,
-    ) -> Outcome<Progress> {
-        let at = self.place_of(&key);
-        if !ptr.is_stored() || at <= walk.done || walk.is_older(&ptr) {
-            return Ok(Progress::Done);
-        }
-        if walk.is_over() {
-            return Ok(Progress::Pause);
-        }
-        walk.left = walk.left.saturating_sub(1);
-        let here = self.follow(walk.state.epoch, ptr)?;
-        if self.is_at(&key, &here, next)? {
-            self.tables.points.go_to(at);
-            return Ok(Progress::Done);
-        }
-        if key.level > 0 {
-            for slot in 0..self.geo.map.pointers_per_block() as usize {
-                let child = self.past_child(walk.state.epoch, ptr, slot)?;
-                if !child.is_stored() {
-                    continue;
-                }
-                let next = match next {
-                    Next::Past(state, next) => Next::Past(*state, self.past_child(*state, *next, slot)?),
-                    Next::Present => Next::Present,
-                    Next::Nowhere => Next::Nowhere,
-                };
-                let index = self.geo.map.child(key.level, key.index, slot);
-                let below = BlockKey { level: key.level - 1, index, ..key };
-                if self.walk_block(walk, below, child, &next)? == Progress::Pause {
-                    return Ok(Progress::Pause);
-                }
-            }
-        }
-        self.free_walked(at, &here);
-        Ok(Progress::Done)
-    }
-
-    /// True if the next state has a block at that place, and with it all that it leads to.
-    fn is_at(&mut self, key: &BlockKey, here: &BlockPtr, next: &Next) -> Outcome<bool> {
-        match next {
-            Next::Nowhere => Ok(false),
-            Next::Past(state, next) => Ok(next.is_stored() && self.follow(*state, *next)? == *here),
-            Next::Present => {
-                let ptr = self.ptr(*key)?;
-                if !ptr.is_pending() {
-                    return Ok(ptr == *here);
-                }
-                // It only moves, and so does what it leads to.
-                Ok(self.shelf.cache.dirty(key).and_then(|dirty| dirty.moves) == Some(*here))
-            }
-        }
-    }
-
-    /// Frees what only the point held.
-    fn free_walked(&mut self, at: PointCursor, ptr: &BlockPtr) {
-        self.vacate(LogKind::Past, ptr);
-        self.recount(u64::from(ptr.stored_bytes()), 0);
-        self.tables.points.go_to(at);
-    }
-}
-
-/// Where the root pointers of an inode are in the next state.
-enum NextRoots {
-    Past(Epoch, Box<[Roots; FORKS]>),
-    Present,
-    Nowhere,
-}
-
-impl Walk {
-    /// True for what an older point sees, with all that it leads to.
-    fn is_older(&self, ptr: &BlockPtr) -> bool {
-        self.since.is_some_and(|since| ptr.birth <= since)
-    }
-
-    fn is_over(&self) -> bool {
-        self.left == 0
     }
 }

@@ -1,0 +1,149 @@
+//! Which inodes differ between two states, one of which may be the present. The walk goes down both inode maps together and leaves out what
+//! they share, so it takes time in proportion to what changed.
+//!
+//! Caller: `firn diff`, through the driver.
+
+use crate::error::{FsError, Outcome};
+use crate::lfs::Lfs;
+use crate::lfs::base::places::is_internal;
+use crate::lfs::past::states::StateRoot;
+use firnfs_format::table::TableEntry;
+use firnfs_format::{BlockPtr, Epoch, InodeNo};
+use std::collections::BTreeSet;
+
+/// Inode numbers that one call looks at, more or less.
+const NUMBERS_AT_ONCE: usize = 2_048;
+
+/// An inode that differs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Differing {
+    /// Its number.
+    pub ino: InodeNo,
+    /// It is in the first state.
+    pub is_in_first: bool,
+    /// It is in the second state.
+    pub is_in_second: bool,
+}
+
+/// How far one call has come.
+struct Course {
+    first: StateRoot,
+    /// `None`: the present.
+    second: Option<StateRoot>,
+    /// Numbers from here on.
+    from: u64,
+    numbers: BTreeSet<InodeNo>,
+}
+
+impl Lfs {
+    /// Lists inodes that differ between two states, ascending from `from` on, in `found`; `second` is the present if it is `None`. A
+    /// number that was used again for another file differs. Returns where the rest starts; `None` if that was all.
+    ///
+    /// # Errors
+    /// `NotFound` if one of the states is not retained; `Need`, `Corrupt`.
+    pub fn differing_inodes(
+        &mut self,
+        first: Epoch,
+        second: Option<Epoch>,
+        from: InodeNo,
+        found: &mut Vec<Differing>,
+    ) -> Outcome<Option<InodeNo>> {
+        let state = |epoch| {
+            let whole = |point: &&firnfs_format::checkpoint::Point| {
+                point.epoch == epoch && point.dropped_to.is_none()
+            };
+            self.points().iter().find(whole).map(StateRoot::from).ok_or(FsError::NotFound)
+        };
+        let (first, second) = (state(first)?, second.map(state).transpose()?);
+        let mut course = Course { first, second, from: from.0, numbers: BTreeSet::new() };
+        let second_height =
+            course.second.map_or(self.tables.imap.table.root.height, |state| state.map.height);
+        let top = first.map.height.max(second_height);
+        let is_whole = self.numbers_below(&mut course, top, 0)?;
+        if course.second.is_none() {
+            self.add_newer(&mut course, is_whole);
+        }
+        let mut changed = Vec::new();
+        for ino in &course.numbers {
+            changed.extend(self.compare_inode(&course, *ino)?);
+        }
+        found.append(&mut changed);
+        Ok(if is_whole { None } else { course.numbers.last().map(|last| InodeNo(last.0 + 1)) })
+    }
+
+    /// Gathers the numbers below a block of the map that is not shared; false if there are more than one call looks at.
+    fn numbers_below(&mut self, course: &mut Course, level: u32, index: u64) -> Outcome<bool> {
+        let fan = self.tables.imap.table.fan();
+        let span = fan.saturating_pow(level + 1);
+        let start = index.saturating_mul(span);
+        if start.saturating_add(span) <= course.from || self.is_shared_map(course, level, index)? {
+            return Ok(true);
+        }
+        if course.numbers.len() >= NUMBERS_AT_ONCE {
+            return Ok(false);
+        }
+        if level == 0 {
+            let numbers = (start.max(course.from)..start + span).map(InodeNo);
+            course.numbers.extend(numbers.filter(|ino| !is_internal(*ino) && *ino >= InodeNo::ROOT));
+            return Ok(true);
+        }
+        for slot in 0..fan {
+            if !self.numbers_below(course, level - 1, index * fan + slot)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// True if both states have the same block of the map, or none.
+    fn is_shared_map(&mut self, course: &Course, level: u32, index: u64) -> Outcome<bool> {
+        let first = self.past_map_ptr(&course.first, level, index)?;
+        let first = self.followed(course.first.epoch, first)?;
+        let second = match &course.second {
+            Some(state) => {
+                let ptr = self.past_map_ptr(state, level, index)?;
+                self.followed(state.epoch, ptr)?
+            }
+            None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
+        };
+        Ok(first == second)
+    }
+
+    fn followed(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        if ptr.is_stored() { self.follow(state, ptr) } else { Ok(BlockPtr::HOLE) }
+    }
+
+    /// Adds inodes of the present that are newer than its map. If there is more to come, only those before it.
+    fn add_newer(&self, course: &mut Course, is_whole: bool) {
+        let end = match course.numbers.last() {
+            Some(last) if !is_whole => last.0 + 1,
+            _ => u64::MAX,
+        };
+        let numbers = course.from..end;
+        let dirty = self.files.dirty().map(|(ino, _)| ino).filter(|ino| numbers.contains(&ino.0));
+        let newer = self.tables.imap.newer_in(numbers.clone());
+        course.numbers.extend(newer.chain(dirty).filter(|ino| !is_internal(*ino) && *ino >= InodeNo::ROOT));
+    }
+
+    fn compare_inode(&mut self, course: &Course, ino: InodeNo) -> Outcome<Option<Differing>> {
+        let first = self.past_entry(&course.first, ino)?;
+        let before = self.followed(course.first.epoch, first.ptr)?;
+        let (is_in_second, is_same) = match &course.second {
+            Some(state) => {
+                let second = self.past_entry(state, ino)?;
+                let after = self.followed(state.epoch, second.ptr)?;
+                (second.is_used(), before == after)
+            }
+            None => {
+                let entry = self.tables.imap.get(&mut self.shelf, ino)?;
+                let core = self.files.peek(ino);
+                let is_changed = core.is_some_and(|core| core.dirty.is_some() && !core.only_moves);
+                let is_used = core.map_or(entry.is_used(), |core| !core.freed);
+                (is_used, before == entry.ptr && !is_changed)
+            }
+        };
+        let is_in_first = first.is_used();
+        let differs = !is_same && (is_in_first || is_in_second);
+        Ok(differs.then_some(Differing { ino, is_in_first, is_in_second }))
+    }
+}
