@@ -61,18 +61,13 @@ impl Lfs {
     /// Begins to drop a point; background work does the rest.
     ///
     /// # Errors
-    /// `NotFound`; `Room` while another point is being dropped; `ReadOnly`.
+    /// `NotFound`; `ReadOnly`.
     pub fn drop_point(&mut self, now: TimeNs, epoch: Epoch) -> Outcome<()> {
         self.standing.refuse()?;
-        let Some(point) = self.tables.points.list().iter().find(|point| point.epoch == epoch) else {
+        if !self.tables.points.list().iter().any(|point| point.epoch == epoch) {
             return Err(FsError::NotFound.into());
-        };
-        if point.dropped_to.is_some() {
-            return Ok(());
         }
-        if !self.tables.points.begin_drop(epoch) {
-            return Err(Stop::Room);
-        }
+        self.tables.points.begin_drop(epoch);
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())
@@ -141,15 +136,14 @@ impl Lfs {
 
     /// Makes room for users: the oldest automatic point goes. False if nothing of the past can give way.
     pub(in crate::lfs) fn give_way(&mut self) -> bool {
-        if self.tables.points.dropping().is_none() {
-            let oldest = retention::automatic(self.tables.points.list()).next().map(|point| point.epoch);
-            self.begin_drop_of(oldest);
-        }
+        let oldest = retention::automatic(self.tables.points.list()).next().map(|point| point.epoch);
+        self.begin_drop_of(oldest);
         self.tables.points.dropping().is_some()
     }
 
     fn begin_drop_of(&mut self, epoch: Option<Epoch>) {
-        if epoch.is_some_and(|epoch| self.tables.points.begin_drop(epoch)) {
+        let is_idle = self.tables.points.dropping().is_none();
+        if is_idle && epoch.is_some_and(|epoch| self.tables.points.begin_drop(epoch)) {
             self.due.note_change();
         }
     }

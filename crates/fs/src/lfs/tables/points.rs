@@ -7,7 +7,7 @@
 //! A point is dropped by a walk through its state (`upkeep::forget`), which frees what no other point sees. While that goes on, the
 //! point counts for everything behind the cursor of the walk, and for nothing before it.
 //!
-//! Invariants: at most one point is being walked through; points are in the order of their epochs.
+//! Invariants: at most one point is being walked through, others wait for their walk; points are in the order of their epochs.
 
 use crate::error::FsError;
 use crate::lfs::base::places::is_internal;
@@ -71,16 +71,12 @@ impl Points {
         self.list.last().map(|point| point.epoch)
     }
 
-    /// Begins to drop a point; false if there is no such point, or another one is being dropped.
+    /// Begins to drop a point, after those whose drop began before; false if there is no such point, or it is being dropped.
     pub fn begin_drop(&mut self, epoch: Epoch) -> bool {
-        let is_busy = self.dropping().is_some();
-        match self.list.iter_mut().find(|point| point.epoch == epoch) {
-            Some(point) if !is_busy => {
-                point.dropped_to = Some(PointCursor::default());
-                true
-            }
-            _ => false,
-        }
+        let found = self.list.iter_mut().find(|point| point.epoch == epoch && point.dropped_to.is_none());
+        let Some(point) = found else { return false };
+        point.dropped_to = Some(PointCursor::default());
+        true
     }
 
     /// Gives a point a name, under which it is kept until somebody drops it.
@@ -94,28 +90,38 @@ impl Points {
         Ok(())
     }
 
-    /// The point that is being dropped, with the one before it and the one after it.
+    /// The place of the point that is walked through, or will be next.
+    fn walked(&self) -> Option<usize> {
+        let under_way = |point: &Point| point.dropped_to.is_some_and(|done| done > PointCursor::default());
+        let found = self.list.iter().position(under_way);
+        found.or_else(|| self.list.iter().position(|point| point.dropped_to.is_some()))
+    }
+
+    /// The point that is walked through, with the one before it and the one after it.
     pub fn dropping(&self) -> Option<(Option<&Point>, &Point, Option<&Point>)> {
-        let at = self.list.iter().position(|point| point.dropped_to.is_some())?;
+        let at = self.walked()?;
         Some((at.checked_sub(1).map(|before| &self.list[before]), &self.list[at], self.list.get(at + 1)))
     }
 
     /// The walk has come as far as that.
     pub fn go_to(&mut self, at: PointCursor) {
-        if let Some(point) = self.list.iter_mut().find(|point| point.dropped_to.is_some()) {
+        if let Some(walked) = self.walked() {
+            let point = &mut self.list[walked];
             debug_assert!(point.dropped_to < Some(at), "the walk goes forward");
             point.dropped_to = Some(at);
+        }
+    }
+
+    /// The walk has come to its end: the point is gone.
+    pub fn end_drop(&mut self) {
+        if let Some(walked) = self.walked() {
+            self.list.remove(walked);
         }
     }
 
     /// Forgets points whatever they hold.
     pub fn give_up(&mut self, lost: &[Epoch]) {
         self.list.retain(|point| !lost.contains(&point.epoch));
-    }
-
-    /// The walk has come to its end: the point is gone.
-    pub fn end_drop(&mut self) {
-        self.list.retain(|point| point.dropped_to.is_none());
     }
 }
 
@@ -153,12 +159,15 @@ mod tests {
         assert_eq!(points.first_since(&at, Epoch(4)).map(|p| p.epoch), Some(Epoch(7)));
         assert_eq!(points.first_since(&at, Epoch(3)).map(|p| p.epoch), Some(Epoch(3)));
         assert!(points.begin_drop(Epoch(7)));
-        assert!(!points.begin_drop(Epoch(3)), "one at a time");
+        assert!(!points.begin_drop(Epoch(7)), "that has begun");
         assert!(points.hold(&at, Epoch(7)));
         points.go_to(at);
         assert!(!points.hold(&at, Epoch(7)));
         assert!(points.hold(&at, Epoch(3)), "the older point holds what it saw");
         assert!(points.hold(&place_of_record(InodeNo(21)), Epoch(7)), "behind the walk");
+        assert!(points.begin_drop(Epoch(3)));
+        points.go_to(place_of_record(InodeNo(21)));
+        assert!(points.hold(&at, Epoch(3)), "one after the other");
         points.end_drop();
         assert_eq!(points.newest(), Some(Epoch(3)));
     }
