@@ -16,6 +16,7 @@ use crate::paper::PaperArgs;
 use crate::quota::QuotaArgs;
 use crate::record::RecordArgs;
 use crate::resize::ResizeArgs;
+use crate::retain::RetainArgs;
 use crate::scrub::ScrubArgs;
 use crate::sim::SimCommand;
 use crate::sizes::parse_size;
@@ -99,6 +100,8 @@ pub enum Command {
     Trim(TrimArgs),
     /// Show and change the settings of a mounted volume
     Tune(TuneArgs),
+    /// Show and set which states of the past a volume keeps
+    Retain(RetainArgs),
     /// Measure file systems
     Bench(BenchArgs),
     /// Age file systems: snapshots, layout scores, workloads, replay, benchmarks

@@ -29,6 +29,7 @@ mod progress;
 mod quota;
 mod record;
 mod resize;
+mod retain;
 mod scrub;
 mod sim;
 mod sizes;
@@ -101,6 +102,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Resize(args) => return resize::run(&args, &mut output),
         Command::Watch(args) => watch::run(&args, &mut output),
         Command::Trim(args) => trim::run(&args, &mut output),
+        Command::Retain(args) => retain::run(&args, &mut output),
         Command::Tune(args) => tune::run(&args, &mut output),
         Command::Age(command) => age::run(&command, &mut output),
         Command::Bench(args) => bench::run(args, &mut output),

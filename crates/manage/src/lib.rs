@@ -4,6 +4,7 @@
 //! This crate brings the two together: each file connects one mechanism of a store to the driver, for callers that may block.
 //!
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that no other process uses.
+//! - `retain`: which states of a volume are kept.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
 //! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
@@ -19,6 +20,7 @@ mod open;
 mod port;
 mod reading;
 mod repair;
+mod retain;
 mod salvage;
 mod scrub;
 mod shrink;
@@ -32,6 +34,7 @@ pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open, open_point};
 pub use repair::{Action, Outcome, Repaired, repair};
+pub use retain::{name_point, set_retention};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};
 pub use shrink::ShrinkEnd;

@@ -138,6 +138,9 @@ fn history_gives_way_to_users_and_named_points_do_not() {
         clock.advance_ms(31_000);
         volume.background().unwrap();
         assert!(!points(&volume).is_empty(), "round {round}");
+        let free_bytes = volume.run(|vfs, _| Ok(vfs.statfs())).unwrap().free_bytes as usize;
+        let rest_bytes = total_bytes - len_bytes;
+        assert!((rest_bytes * 95 / 100..=rest_bytes).contains(&free_bytes), "{free_bytes} of {rest_bytes}");
     }
     snapshot(&volume, "kept");
     let mut written_bytes = 0;

@@ -87,6 +87,9 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
     if args.data_logs.is_some() {
         return Err(Failure::usage("--data-logs needs --type log".to_owned()));
     }
+    if args.history.is_some() {
+        return Err(Failure::usage("--history needs --type log".to_owned()));
+    }
     let options = options(args, &plan)?;
     least::check_fast(&options)?;
     let tree = args.from_dir.as_ref().map(|tree| look_at(tree, &plan, from_dir::Measure::Allocated));
@@ -106,7 +109,9 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
             room.admit(&look_at(tree.path, &plan, from_dir::Measure::Data)?.survey, tree.path)
                 .map_err(|failure| failure.advise("make the volume larger (--size)"))?;
         }
-        fill(&plan, &volume, &tree, &interrupted).map(Some)
+        let filled = fill(&plan, &volume, &tree, &interrupted);
+        let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
+        filled.and_then(|totals| closed.map(|()| Some(totals)))
     };
     let copied = make().inspect_err(|_| plan.remove_new())?;
     warn_of_full_disk(&plan);

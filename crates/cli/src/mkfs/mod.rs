@@ -16,13 +16,15 @@ use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::retain::rules::{DEFAULT_PERCENT, DEFAULT_RULES, parse, parse_retention};
 use crate::sizes::{Bytes, Count};
 use clap::Args;
 use firnfs::FsError;
 use firnfs::engine::Engine;
-use firnfs::lfs::{MkfsOptions, Options};
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs_device::{AlignedBuf, Clock, Device, FileDevice, SystemClock};
 use firnfs_format::TimeNs;
+use firnfs_format::checkpoint::Retention;
 use firnfs_format::superblock::LOG_START_BYTES;
 use firnfs_volume::Volume;
 use from_dir::{Survey, Totals};
@@ -98,6 +100,9 @@ pub struct MkfsArgs {
     /// [default: one for each 256 segments beside the first two]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=5))]
     pub data_logs: Option<u8>,
+    /// States of the past to keep, as in `firn retain --keep`, or `off` [default: all:1h hourly:2d daily:30d weekly:1y]
+    #[arg(long, value_name = "RULES", value_parser = parse_retention)]
+    pub history: Option<Retention>,
     /// Overwrite existing content
     #[arg(long)]
     pub force: bool,
@@ -152,10 +157,12 @@ pub fn run(args: &MkfsArgs, output: &mut Output) -> Done {
     let options = MkfsOptions { physical_block_bytes, ..options };
     let make = || -> Done<Option<Totals>> {
         write_volume(&plan, &device, &options, args.data_logs)?;
-        let Some(tree) = &tree else { return Ok(None) };
         let device: Arc<dyn Device> = Arc::new(device);
         let volume = crate::volume::open(device, Options::default(), firnfs::vfs::AtimeMode::Noatime)?;
-        fill(&plan, &volume, tree, &interrupted).map(Some)
+        let filled = tree.as_ref().map(|tree| fill(&plan, &volume, tree, &interrupted)).transpose();
+        let kept = filled.and_then(|totals| keep_history(&volume, args).map(|()| totals));
+        let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
+        kept.and_then(|totals| closed.map(|()| totals))
     };
     let copied = make().inspect_err(|_| plan.remove_new())?;
     warn_of_full_disk(&plan);
@@ -201,7 +208,19 @@ fn look_at<'a>(
     fit::admit_to_log(&survey, path, options, data_logs).map(|()| Tree { path, survey })
 }
 
-/// Copies a tree into the fresh volume, with a progress bar, and closes it.
+/// Has the volume keep states of the past, from the next change on: what it was filled with is no history.
+fn keep_history(volume: &Volume<Lfs>, args: &MkfsArgs) -> Done {
+    let retention = match &args.history {
+        Some(retention) => retention.clone(),
+        None => Retention { percent: DEFAULT_PERCENT, rules: parse(DEFAULT_RULES).map_err(Failure::usage)? },
+    };
+    if retention.rules.is_empty() {
+        return Ok(());
+    }
+    firnfs_manage::set_retention(volume, &retention).map_err(|e| Failure::fs("cannot set what is kept", &e))
+}
+
+/// Copies a tree into the fresh volume, with a progress bar.
 fn fill<S: Engine>(
     plan: &MkfsPlan,
     volume: &Volume<S>,
@@ -219,8 +238,7 @@ fn fill<S: Engine>(
         Ok(())
     });
     drop(bar);
-    let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
-    copied.and_then(|totals| closed.map(|()| totals))
+    copied
 }
 
 /// Says that the disk beneath a new image has less space than the image may take.

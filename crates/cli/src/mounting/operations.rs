@@ -6,7 +6,7 @@ use crate::age;
 use crate::quota;
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
-use crate::{port, resize, stat, tune, watch};
+use crate::{port, resize, retain, stat, tune, watch};
 use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
@@ -42,6 +42,7 @@ impl Operations for Lfs {
         age::service::register(session.registry_mut(), weak.clone());
         port::register(session.registry_mut(), weak.clone());
         quota::service::register(session.registry_mut(), weak.clone());
+        retain::service::register(session.registry_mut(), weak.clone());
         tune::service::register(session.registry_mut(), weak.clone(), plan);
         let sizes = resize::service::Service::new(weak.clone());
         sizes.register(session.registry_mut());

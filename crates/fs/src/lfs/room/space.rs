@@ -144,6 +144,15 @@ impl Lfs {
         self.has_space(growth_bytes.saturating_add(churn_bytes).saturating_add(PART_SPARE_BYTES))
     }
 
+    /// Bytes of [`Self::taken_bytes`] that are there for automatic points alone; 0 if a point with a name may hold some of them.
+    fn yielding_bytes(&self) -> u64 {
+        let points = self.tables.points.list();
+        if points.is_empty() || points.iter().any(|point| !point.is_automatic) {
+            return 0;
+        }
+        self.past_bytes() + self.metadata_bytes()
+    }
+
     /// Live bytes, and the space they need that is not live yet or never is: without it many small files would fill
     /// the log with their summaries and with the inode map, until the cleaner has no room to move blocks and deletes
     /// have none. While there are retained points, metadata may die once without giving its room back.
@@ -230,10 +239,11 @@ impl Lfs {
     }
 
     /// Space as statfs shows it, in bytes of content: a file as large as the free space fits. It does not include the
-    /// over-provision.
+    /// over-provision. What gives way to users counts as free: they can fill it.
     pub(in crate::lfs) fn space_now(&self) -> crate::store::Space {
         let capacity_bytes = self.capacity_bytes();
-        let free_bytes = capacity_bytes.saturating_sub(self.taken_bytes());
+        let taken_bytes = self.taken_bytes().saturating_sub(self.yielding_bytes());
+        let free_bytes = capacity_bytes.saturating_sub(taken_bytes);
         crate::store::Space {
             total_bytes: content_bytes(capacity_bytes, &self.geo),
             free_bytes: content_bytes(free_bytes, &self.geo),
