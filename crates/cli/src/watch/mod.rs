@@ -232,9 +232,9 @@ fn serve(
     interrupted: &AtomicBool,
 ) -> Done<Ended> {
     let failed = |e: std::io::Error| Failure::failed(format!("cannot serve a page on {address}: {e}"));
-    let server = Server::bind(address).map_err(failed)?;
+    let mut server = Server::bind(address).map_err(failed)?;
     server.start().map_err(failed)?;
-    let url = server.url().map_err(failed)?;
+    let url = server.url();
     if !address.ip().is_loopback() {
         eprintln!("firn: the page is not encrypted: whoever sees its address on the network can read it");
     }
