@@ -8,8 +8,10 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 
-/// Columns in which examples and lists have to fit.
+/// Columns in which examples and lists of help have to fit.
 const WIDTH: usize = 80;
+/// The same in man pages, which indent them.
+const MAN_WIDTH: usize = WIDTH - 7;
 /// The second column of a list begins here at the latest; else it goes to the next line.
 const SECOND_COLUMN_MAX: usize = 41;
 /// Where the second column goes in a line of its own.
@@ -46,20 +48,26 @@ const OTHER_NAMES: [(&str, &str); 24] = [
 /// The definition of the command line with its help laid out.
 #[must_use]
 pub fn command() -> Command {
-    laid_out(Cli::command())
+    laid_out(Cli::command(), WIDTH)
 }
 
-fn laid_out(command: Command) -> Command {
-    let text = command.get_after_help().map(|text| StyledStr::from(lay_out(&text.to_string())));
+/// The same for man pages.
+#[must_use]
+pub fn command_for_man() -> Command {
+    laid_out(Cli::command(), MAN_WIDTH)
+}
+
+fn laid_out(command: Command, width: usize) -> Command {
+    let text = command.get_after_help().map(|text| StyledStr::from(lay_out(&text.to_string(), width)));
     let command = match text {
         Some(text) => command.after_help(text),
         None => command,
     };
-    command.mut_subcommands(laid_out)
+    command.mut_subcommands(|inner| laid_out(inner, width))
 }
 
 /// Joins the lines of paragraphs, and breaks long lines of lists.
-fn lay_out(text: &str) -> String {
+fn lay_out(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut in_paragraph = false;
     for line in text.lines() {
@@ -68,8 +76,8 @@ fn lay_out(text: &str) -> String {
         if !out.is_empty() {
             out.push(if is_prose && in_paragraph { ' ' } else { '\n' });
         }
-        match line.chars().count() > WIDTH && !is_prose {
-            true => break_line(&mut out, line),
+        match line.chars().count() > width && !is_prose {
+            true => break_line(&mut out, line, width),
             false => out.push_str(line),
         }
         in_paragraph = is_prose;
@@ -78,13 +86,13 @@ fn lay_out(text: &str) -> String {
 }
 
 /// Writes a line of two columns so that its second one is broken and stays a column.
-fn break_line(out: &mut String, line: &str) {
+fn break_line(out: &mut String, line: &str, width: usize) {
     let indent = line.len() - line.trim_start().len();
     let gap = match line[indent..].find("  ") {
         Some(at) => indent + at,
         // The second column alone.
         None if indent >= NEXT_LINE_COLUMN => 0,
-        None => return break_command(out, line),
+        None => return break_command(out, line, width),
     };
     let words = line[gap..].trim_start();
     let second = if gap > 0 { line.len() - words.len() } else { NEXT_LINE_COLUMN };
@@ -92,11 +100,11 @@ fn break_line(out: &mut String, line: &str) {
         out.push_str(&line[..second]);
         (second, second)
     } else {
-        break_command(out, &line[..gap]);
-        (WIDTH, NEXT_LINE_COLUMN)
+        break_command(out, &line[..gap], width);
+        (width, NEXT_LINE_COLUMN)
     };
     for (n, word) in words.split_whitespace().enumerate() {
-        if column + 1 + word.len() > WIDTH {
+        if column + 1 + word.len() > width {
             out.push('\n');
             out.push_str(&" ".repeat(at_column));
             column = at_column;
@@ -110,13 +118,13 @@ fn break_line(out: &mut String, line: &str) {
 }
 
 /// Breaks a long command as people do for a shell.
-fn break_command(out: &mut String, line: &str) {
+fn break_command(out: &mut String, line: &str, width: usize) {
     let words = line.trim_start();
     let mut column = line.len() - words.len();
     out.push_str(&line[..column]);
     for (n, word) in words.split(' ').enumerate() {
         // A blank and a backslash have to fit after it.
-        if n > 0 && column + 1 + word.len() + 2 > WIDTH {
+        if n > 0 && column + 1 + word.len() + 2 > width {
             out.push_str(" \\\n     ");
             column = 5;
         }
@@ -192,11 +200,14 @@ mod tests {
     #[test]
     fn paragraphs_are_joined_and_lists_keep_their_columns() {
         let text = "Examples:\n  firn a    b\n\nOne two\nthree.\n\nCodes:\n  1  one\n";
-        assert_eq!(lay_out(text), "Examples:\n  firn a    b\n\nOne two three.\n\nCodes:\n  1  one");
-        assert_eq!(lay_out("One:  a\nTwo:  b"), "One:  a\nTwo:  b");
-        assert_eq!(lay_out(&format!("{}these:\none", "word ".repeat(20))), "word ".repeat(20) + "these: one");
+        assert_eq!(lay_out(text, WIDTH), "Examples:\n  firn a    b\n\nOne two three.\n\nCodes:\n  1  one");
+        assert_eq!(lay_out("One:  a\nTwo:  b", WIDTH), "One:  a\nTwo:  b");
+        assert_eq!(
+            lay_out(&format!("{}these:\none", "word ".repeat(20)), WIDTH),
+            "word ".repeat(20) + "these: one"
+        );
         let words = "word ".repeat(20);
-        let list = lay_out(&format!("  1    {words}"));
+        let list = lay_out(&format!("  1    {words}"), WIDTH);
         assert!(
             list.lines().count() == 2
                 && list
@@ -204,12 +215,12 @@ mod tests {
                     .all(|line| line.starts_with("       word") || line.starts_with("  1    word")),
             "{list}"
         );
-        let example = lay_out(&format!("  firn {} --json  {words}", "x".repeat(45)));
+        let example = lay_out(&format!("  firn {} --json  {words}", "x".repeat(45)), WIDTH);
         let lines: Vec<&str> = example.lines().collect();
         assert!(lines[0].ends_with(" --json") && lines[1].starts_with("          word"), "{example}");
         assert!(lines.iter().all(|line| line.len() <= WIDTH));
         let command = format!("  firn clean{}", " --policy greedy".repeat(6));
-        let broken = lay_out(&command);
+        let broken = lay_out(&command, WIDTH);
         let joined = broken.replace(" \\\n      ", " ");
         assert!(joined == command && broken.lines().count() == 2, "{broken}");
         assert!(broken.lines().all(|line| line.len() <= WIDTH), "{broken}");

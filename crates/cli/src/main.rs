@@ -36,6 +36,7 @@ mod sizes;
 mod socket;
 mod stat;
 mod target;
+mod tell;
 mod trim;
 mod tune;
 mod volume;
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     match run(cli, name) {
         Ok(exit) => exit,
         Err(failure) => {
-            eprintln!("{} {failure}", color::paint_error(color::Meaning::Bad, "firn:"));
+            tell::tell_failure(&failure);
             ExitCode::from(failure.exit as u8)
         }
     }

@@ -104,8 +104,10 @@ fn files(name: &str) -> &'static [(&'static str, &'static str)] {
         "firn-mkfs" => &[SIGNATURES, MOUNTINFO],
         "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
         "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
-        | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-remount"
-        | "firn-tune" => &[SOCKETS, MOUNTINFO],
+        | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-watch"
+        | "firn-record" | "firn-record-start" | "firn-record-stop" | "firn-record-status" | "firn-tune" => {
+            &[SOCKETS, MOUNTINFO]
+        }
         _ => &[],
     }
 }
@@ -122,7 +124,9 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-sync" => (&["umount"], &["sync(1)", "fsync(2)"]),
         "firn-freeze" => (&["thaw", "sync"], &["fsfreeze(8)"]),
         "firn-thaw" => (&["freeze"], &["fsfreeze(8)"]),
-        "firn-stat" => (&["df", "dump", "clean"], &["statvfs(3)"]),
+        "firn-stat" => (&["df", "watch", "dump", "clean"], &["statvfs(3)"]),
+        "firn-watch" => (&["stat", "clean", "sim-cleaning"], &["zpool-iostat(8)"]),
+        "firn-tune" => (&["mount", "clean", "stat"], &["mount(8)"]),
         "firn-df" => (&["stat", "quota", "trim"], &["df(1)"]),
         "firn-dump" => (&["stat", "fsck"], &["dumpe2fs(8)"]),
         "firn-fsck" => (&["scrub", "dump"], &["fsck(8)"]),

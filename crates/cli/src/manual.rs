@@ -60,7 +60,7 @@ pub fn man(args: &ManArgs, output: &mut Output) -> Done {
     let directory = &args.directory;
     std::fs::create_dir_all(directory).map_err(|e| Failure::io("cannot create", directory, &e))?;
     // The subcommand `help` has no page.
-    let mut command = crate::help::command().disable_help_subcommand(true);
+    let mut command = crate::help::command_for_man().disable_help_subcommand(true);
     command.build();
     let common = man_page::common_exit_codes(&command);
     let count = write_pages(&command, "firn", &common, directory)?;
@@ -111,7 +111,7 @@ mod tests {
         man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
         for entry in std::fs::read_dir(directory.path()).unwrap() {
             let path = entry.unwrap().path();
-            let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-");
+            let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-").replace("\\*(Aq", "'");
             let is_group = page.contains(".SH SUBCOMMANDS") && !path.ends_with("firn.1");
             for section in [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", ".SH EXAMPLES"] {
                 let is_there = page.contains(section);
@@ -122,6 +122,9 @@ mod tests {
                 );
             }
             assert!(!page.contains(".SH EXTRA"), "{}", path.display());
+            // man(1) indents lines as they are by 7 columns.
+            let is_kept = |line: &&str| line.starts_with(' ') && line.chars().count() > 73;
+            assert_eq!(page.lines().find(is_kept), None, "{}", path.display());
             let has_own_codes = path.ends_with("firn-fsck.1") || path.ends_with("firn-scrub.1");
             assert_eq!(page.contains("143  ended by SIGTERM"), !has_own_codes, "{}", path.display());
             assert!(!page.contains("firn-help"), "{}", path.display());
@@ -137,6 +140,11 @@ mod tests {
         }
         let fsck = std::fs::read_to_string(directory.path().join("firn-fsck.1")).unwrap();
         assert!(fsck.contains("lost+found") && fsck.contains(".SH FILES"), "{fsck}");
+        for asks_a_daemon in ["watch", "tune", "record-start"] {
+            let page =
+                std::fs::read_to_string(directory.path().join(format!("firn-{asks_a_daemon}.1"))).unwrap();
+            assert!(page.contains("/run/firnfs"), "{asks_a_daemon}");
+        }
     }
 
     #[test]

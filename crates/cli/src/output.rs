@@ -9,6 +9,8 @@ use std::io::{self, BufWriter, Write};
 
 /// Columns of the terminal for which text is laid out.
 pub const WIDTH: usize = 80;
+/// Further lines of a text begin here at the latest.
+const INDENT_MAX: usize = 16;
 
 /// Writes a heading and items after it, separated by commas, in lines of at most `width` columns if no item is longer.
 ///
@@ -27,12 +29,42 @@ pub fn write_sum(out: &mut dyn Write, head: &str, terms: &[String]) -> io::Resul
     fill(out, head, terms.iter().map(String::as_str), (" +", WIDTH, head.chars().count()))
 }
 
-/// Writes a heading and a text after it, in lines of at most [`WIDTH`] columns if no word is longer.
+/// Writes the name of a field and its parts after it, separated by commas, in lines of at most [`WIDTH`] columns if no part is
+/// longer. Further lines begin where the parts do.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_field(out: &mut dyn Write, name: &str, parts: &[String]) -> io::Result<()> {
+    fill(out, name, parts.iter().map(String::as_str), (",", WIDTH, name.chars().count()))
+}
+
+/// Writes a heading and a text after it, in lines of at most [`WIDTH`] columns if no word is longer. Further lines begin where the
+/// text does, if the heading is short.
 ///
 /// # Errors
 /// As writing fails.
 pub fn write_words(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()> {
-    fill(out, head, text.split(' '), ("", WIDTH, 1))
+    write_words_within(out, head, text, WIDTH)
+}
+
+/// The same in lines of at most `width` columns.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_words_within(out: &mut dyn Write, head: &str, text: &str, width: usize) -> io::Result<()> {
+    fill(out, head, text.split(' '), ("", width, head.chars().count().min(INDENT_MAX)))
+}
+
+/// Writes a place and what is to say about it in one line, or the latter in a second line if it does not fit.
+///
+/// # Errors
+/// As writing fails.
+pub fn write_two_parts(out: &mut dyn Write, place: &str, text: &str) -> io::Result<()> {
+    if place.chars().count() + 1 + text.chars().count() <= WIDTH {
+        writeln!(out, "{place} {text}")
+    } else {
+        writeln!(out, "{place}\n      {text}")
+    }
 }
 
 fn fill<'a>(
@@ -182,6 +214,18 @@ mod tests {
         );
         assert_eq!(shown(&["/ab 44 KiB", "/b"]), "2 lost: /ab 44 KiB,\n  /b\n");
         assert_eq!(shown(&["/longer than that"]), "2 lost:\n  /longer than that\n");
+    }
+
+    #[test]
+    fn further_lines_of_a_field_begin_below_its_first_part() {
+        let mut out = Vec::new();
+        write_words(&mut out, "  disk   ", &"word ".repeat(10).trim_end().replace("word", "seven77"))
+            .unwrap();
+        write_field(&mut out, "  space  ", &["a part of it".to_owned(), "x".repeat(70)]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let starts: Vec<usize> = text.lines().map(|line| line.len() - line.trim_start().len()).collect();
+        assert_eq!(starts, [2, 10, 2, 10], "{text}");
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::sizes::{Bytes, Count};
 use clap::{Args, Subcommand};
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -106,7 +106,6 @@ struct RecordingView {
 /// Not a mount, recording already or not at all, or the file cannot be made.
 pub fn run(args: &RecordArgs, output: &mut Output) -> Done {
     let (mut client, _) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
-    let mut ask = |op: &str, arguments: Value| client.call(op, arguments).map_err(|e| failure_of(&e));
     match &args.what {
         What::Start(start) => {
             let part_bytes = start.part_size.map(checked_part_bytes).transpose()?;
@@ -116,17 +115,18 @@ pub fn run(args: &RecordArgs, output: &mut Output) -> Done {
                     .advise("name it otherwise")
             })?;
             let arguments = json!({ "path": file, "part_bytes": part_bytes, "hash_names": start.hash_names });
-            ask("record_start", arguments).map(drop)
+            client.call("record_start", arguments).map(drop).map_err(|e| failure_of(&e))
         }
-        What::Stop(show) => {
-            let view = parse(ask("record_stop", json!({}))?)?;
-            output.show(show.json, &view, |out| write_status(out, view.recording.as_ref()))
-        }
-        What::Status(show) => {
-            let view = parse(ask("record_status", json!({}))?)?;
-            output.show(show.json, &view, |out| write_status(out, view.recording.as_ref()))
-        }
+        What::Stop(show) => told(&mut client, "record_stop", show.json, output),
+        What::Status(show) => told(&mut client, "record_status", show.json, output),
     }
+}
+
+/// Shows what the daemon answers about its recording.
+fn told(client: &mut Client, op: &str, json: bool, output: &mut Output) -> Done {
+    let recording = client.ask(op, json!({})).map_err(|e| failure_of(&e))?;
+    let view = RecordingView { recording };
+    output.show(json, &view, |out| write_status(out, view.recording.as_ref()))
 }
 
 /// A path for the daemon, which is in another directory.
@@ -146,10 +146,6 @@ pub fn checked_part_bytes(bytes: u64) -> Done<u64> {
         return Err(Failure::usage(format!("size of a part: {bytes} is less than 1M")));
     }
     Ok(bytes)
-}
-
-fn parse(answer: Value) -> Done<RecordingView> {
-    crate::socket::understood(answer).map(|recording| RecordingView { recording })
 }
 
 fn write_status(out: &mut dyn Write, status: Option<&StatusView>) -> io::Result<()> {

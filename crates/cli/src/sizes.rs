@@ -101,6 +101,19 @@ impl fmt::Display for Count {
     }
 }
 
+/// Shows a time in RFC 3339 without its fraction of a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WholeSeconds<'a>(pub &'a str);
+
+impl fmt::Display for WholeSeconds<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.split_once('.') {
+            Some((seconds, _)) => write!(f, "{seconds}Z"),
+            None => f.write_str(self.0),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

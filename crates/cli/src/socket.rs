@@ -1,8 +1,7 @@
-//! What the daemon's operations on the control socket share: the volume, the request, the answer; and how commands read that answer.
+//! What the daemon's operations on the control socket share: the volume, the request, the answer.
 //!
-//! Callers: the `service` modules, `port`, `stat`; commands that ask the daemon.
+//! Callers: the `service` modules, `port`, `stat`.
 
-use crate::failure::{Done, Failure};
 use firnfs_fuse::control::{ErrorKind, OpError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,25 +35,4 @@ pub fn arguments<T: DeserializeOwned>(request: &Value) -> Result<T, OpError> {
 /// It cannot be JSON.
 pub fn answer(view: &impl Serialize) -> Result<Value, OpError> {
     serde_json::to_value(view).map_err(|e| OpError::new(ErrorKind::Failed, e.to_string()))
-}
-
-/// Reads a daemon's answer.
-///
-/// # Errors
-/// It is not what this version expects.
-pub fn understood<T: DeserializeOwned>(answer: Value) -> Done<T> {
-    firnfs_fuse::control::understood(answer).map_err(|e| Failure::failed(e.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn an_answer_of_another_version_is_refused_with_advice() {
-        assert_eq!(understood::<u64>(json!(7)).ok(), Some(7));
-        let refused = understood::<u64>(json!("seven")).unwrap_err().to_string();
-        assert!(refused.contains("cannot be understood"), "{refused}");
-    }
 }

@@ -113,6 +113,23 @@ impl<S: Engine> File<S> {
 
     /// Cuts the file, or extends it with zeros that take no space.
     ///
+    /// ```
+    /// # let fs = firnfs_files::Fs::format(
+    /// #     std::sync::Arc::new(firnfs_device::MemDevice::new(16 << 20)),
+    /// #     &firnfs_files::NewVolume::default(),
+    /// #     firnfs_files::FsOptions::default(),
+    /// # )?;
+    /// use firnfs_files::OpenOptions;
+    /// let file = OpenOptions::read_write().create().open(&fs, "file")?;
+    /// file.allocate(0..1 << 20)?; // writes into that range cannot run out of space
+    /// file.write_at(b"end", 4096)?;
+    /// file.set_len(4098)?;
+    /// let mut out = [0; 8];
+    /// assert_eq!(file.read_at(&mut out, 4096)?, 2);
+    /// assert_eq!((&out[..2], file.metadata()?.len()), (&b"en"[..], 4098));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `InvalidInput` if it is not open for writing; `FileTooLarge`, `StorageFull`, `ReadOnlyFilesystem`.
     pub fn set_len(&self, len_bytes: u64) -> io::Result<()> {

@@ -70,7 +70,7 @@ pub use error::fs_error;
 pub use file::File;
 pub use firnfs::inode::Kind;
 pub use firnfs::store::Space;
-pub use firnfs::vfs::Caller;
+pub use firnfs::vfs::{Caller, RenameMode};
 pub use fs::{Fs, FsOptions, NewVolume};
 pub use metadata::{FileTimes, Metadata};
 pub use open_options::OpenOptions;

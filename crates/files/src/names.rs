@@ -44,6 +44,18 @@ impl<S: Engine> Fs<S> {
 
     /// Copies content and permission bits of a file; returns its length in bytes.
     ///
+    /// ```
+    /// # let fs = firnfs_files::Fs::format(
+    /// #     std::sync::Arc::new(firnfs_device::MemDevice::new(16 << 20)),
+    /// #     &firnfs_files::NewVolume::default(),
+    /// #     firnfs_files::FsOptions::default(),
+    /// # )?;
+    /// fs.write("draft", "words")?;
+    /// assert_eq!(fs.copy("draft", "copy")?, 5);
+    /// assert!(fs.exists("copy")? && !fs.exists("nothing")?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`OpenOptions::open`], [`File::read_at`] and [`File::write_at`]; `InvalidInput` unless `from` is a regular file.
     pub fn copy(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> io::Result<u64> {
@@ -107,6 +119,25 @@ impl<S: Engine> Fs<S> {
 
     /// Sets user and group; symbolic links are followed.
     ///
+    /// ```
+    /// # let fs = firnfs_files::Fs::format(
+    /// #     std::sync::Arc::new(firnfs_device::MemDevice::new(16 << 20)),
+    /// #     &firnfs_files::NewVolume::default(),
+    /// #     firnfs_files::FsOptions::default(),
+    /// # )?;
+    /// use firnfs_files::FileTimes;
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// fs.write("file", "")?;
+    /// fs.set_mode("file", 0o600)?;
+    /// fs.set_owner("file", 1000, 100)?;
+    /// let modified = Some(UNIX_EPOCH + Duration::from_secs(1_000_000));
+    /// fs.set_times("file", FileTimes { modified, ..FileTimes::default() })?;
+    /// let metadata = fs.metadata("file")?;
+    /// assert_eq!((metadata.mode(), metadata.owner()), (0o600, (1000, 100)));
+    /// assert_eq!(Some(metadata.modified()), modified);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Fs::metadata`]; `StorageFull`, `QuotaExceeded`, `ReadOnlyFilesystem`.
     pub fn set_owner(&self, path: impl AsRef<[u8]>, uid: u32, gid: u32) -> io::Result<()> {
@@ -161,6 +192,21 @@ impl<S: Engine> Fs<S> {
     }
 
     /// Makes a symbolic link with any target.
+    ///
+    /// ```
+    /// # let fs = firnfs_files::Fs::format(
+    /// #     std::sync::Arc::new(firnfs_device::MemDevice::new(16 << 20)),
+    /// #     &firnfs_files::NewVolume::default(),
+    /// #     firnfs_files::FsOptions::default(),
+    /// # )?;
+    /// fs.write("file", "content")?;
+    /// fs.symlink("file", "link")?;
+    /// assert!(fs.symlink_metadata("link")?.is_symlink());
+    /// assert_eq!((fs.read_link("link")?, fs.read("link")?), (b"file".to_vec(), b"content".to_vec()));
+    /// fs.hard_link("file", "second name")?;
+    /// assert_eq!(fs.metadata("file")?.links(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Fs::create_dir`]; `NotFound` for an empty target, `InvalidFilename` for one of more than 4095 bytes.
@@ -226,6 +272,21 @@ impl<S: Engine> Fs<S> {
 
     /// As [`Fs::rename`], but does not replace, or exchanges both.
     ///
+    /// ```
+    /// # let fs = firnfs_files::Fs::format(
+    /// #     std::sync::Arc::new(firnfs_device::MemDevice::new(16 << 20)),
+    /// #     &firnfs_files::NewVolume::default(),
+    /// #     firnfs_files::FsOptions::default(),
+    /// # )?;
+    /// use firnfs_files::RenameMode;
+    /// fs.write("a", "1")?;
+    /// fs.write("b", "2")?;
+    /// fs.rename_with("a", "b", RenameMode::NoReplace).unwrap_err();
+    /// fs.rename_with("a", "b", RenameMode::Exchange)?;
+    /// assert_eq!((fs.read("a")?, fs.read("b")?), (b"2".to_vec(), b"1".to_vec()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Fs::rename`]; `AlreadyExists` with [`RenameMode::NoReplace`], `NotFound` for either with [`RenameMode::Exchange`].
     pub fn rename_with(
@@ -285,6 +346,22 @@ impl<S: Engine> Fs<S> {
     }
 
     /// Removes a directory with everything in it. Symbolic links are removed, not followed.
+    ///
+    /// ```
+    /// # let fs = firnfs_files::Fs::format(
+    /// #     std::sync::Arc::new(firnfs_device::MemDevice::new(16 << 20)),
+    /// #     &firnfs_files::NewVolume::default(),
+    /// #     firnfs_files::FsOptions::default(),
+    /// # )?;
+    /// fs.create_dir_all("a/b")?;
+    /// fs.write("a/b/file", "")?;
+    /// fs.remove_dir("a").unwrap_err(); // it is not empty
+    /// fs.remove_file("a/b/file")?;
+    /// fs.remove_dir("a/b")?;
+    /// fs.remove_dir_all("a")?;
+    /// assert_eq!(fs.read_dir("/")?.count(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Fs::remove_dir`]; entries removed before the error stay removed. `DirectoryNotEmpty` if others make entries meanwhile.

@@ -5,6 +5,7 @@
 
 use crate::wire::abi::opcode;
 use firnfs_volume::Latency;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,6 +23,7 @@ struct Counter {
 /// Counts of one mount.
 pub struct Counters {
     by_opcode: [Counter; OPCODES],
+    io_errors: AtomicU64,
 }
 
 /// Counts of one kind of request.
@@ -46,18 +48,25 @@ pub struct RequestCount {
 
 impl Default for Counters {
     fn default() -> Self {
-        Self { by_opcode: std::array::from_fn(|_| Counter::default()) }
+        Self { by_opcode: std::array::from_fn(|_| Counter::default()), io_errors: AtomicU64::new(0) }
     }
 }
 
 impl Counters {
-    /// Counts one request.
-    pub fn count(&self, opcode: u32, failed: bool, busy_ns: u64) {
+    /// Counts one request, with the error that answers it.
+    pub fn count(&self, opcode: u32, error: Option<Errno>, busy_ns: u64) {
         let counter = &self.by_opcode[(opcode as usize).min(OPCODES - 1)];
         counter.requests.fetch_add(1, Relaxed);
-        counter.errors.fetch_add(u64::from(failed), Relaxed);
+        counter.errors.fetch_add(u64::from(error.is_some()), Relaxed);
+        self.io_errors.fetch_add(u64::from(error == Some(Errno::IO)), Relaxed);
         counter.busy_ns.fetch_add(busy_ns, Relaxed);
         counter.latency.record(busy_ns);
+    }
+
+    /// Requests that failed with EIO: because of damage or the device.
+    #[must_use]
+    pub fn io_errors(&self) -> u64 {
+        self.io_errors.load(Relaxed)
     }
 
     /// All kinds that occurred, in the order of their numbers.
@@ -145,9 +154,9 @@ mod tests {
     #[test]
     fn only_what_occurred_is_listed_and_unknown_kinds_are_not_lost() {
         let counters = Counters::default();
-        counters.count(opcode::WRITE, false, 10);
-        counters.count(opcode::WRITE, true, 5);
-        counters.count(9999, true, 1);
+        counters.count(opcode::WRITE, None, 10);
+        counters.count(opcode::WRITE, Some(Errno::NOSPC), 5);
+        counters.count(9999, Some(Errno::IO), 1);
         let list = counters.list();
         assert_eq!(list.len(), 2);
         assert_eq!(
@@ -156,5 +165,6 @@ mod tests {
         );
         assert_eq!((list[0].p50_ns, list[0].p99_ns), (Some(1024), Some(1024)), "both took less than 1 us");
         assert_eq!((list[1].name.as_str(), list[1].requests), ("other", 1));
+        assert_eq!(counters.io_errors(), 1);
     }
 }

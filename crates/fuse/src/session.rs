@@ -250,6 +250,7 @@ impl<S: Engine + 'static> Session<S> {
                 "writeback_cache": config.settings.writeback_cache,
                 "fuse_minor": adapter.agreed().map(|a| a.kernel_minor),
                 "fuse_flags": adapter.agreed().map(|a| a.flags),
+                "io_errors": adapter.counters().io_errors(),
                 "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             }))
         });
@@ -288,7 +289,8 @@ impl<S: Engine + 'static> Session<S> {
                     "steps": times.steps,
                     "steps_held_ns": times.steps_held_ns,
                     "held_in_all_ns": times.held_in_all_ns(),
-                    "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    "io_errors": adapter.counters().io_errors(),
+                "uptime_ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 }))
             },
         );

@@ -5,7 +5,7 @@ mod common;
 
 use common::{create, mount, new_device, pattern, unlink};
 use firnfs::FsError;
-use firnfs::check::{Depth, Problem};
+use firnfs::check::{Depth, Problem, Progress};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{BlockKey, Fork, Scope, Store};
@@ -318,4 +318,28 @@ fn blocks_that_die_during_a_scrub_are_not_overwritten() {
     assert!(done.is_complete);
     assert_eq!(done.report.findings, []);
     assert_eq!(done.report.totals.inodes, 62, "the first moment lasted");
+}
+
+#[test]
+fn progress_counts_what_was_read_not_what_waits_to_be_read() {
+    let device = new_device(64 << 20, 2048);
+    let (volume, _) = mount(&device, Options::default());
+    let ino = create(&volume, InodeNo::ROOT, "large", Kind::Regular);
+    volume.write_all(ino, 0, &pattern(1, 24 << 20), false).unwrap();
+    volume.sync(Scope::All).unwrap();
+    let read_bytes = std::cell::Cell::new(0);
+    let mut pace = |bytes| {
+        read_bytes.set(read_bytes.get() + bytes);
+        true
+    };
+    let mut told = Vec::new();
+    let mut watch = |progress: Progress| told.push((progress, read_bytes.get()));
+    volume.scrub(&mut Scrub { depth: Depth::Everything, pace: &mut pace, watch: &mut watch }).unwrap();
+    let begun: Vec<_> = told.iter().filter(|(progress, _)| progress.phase == 1).collect();
+    assert!(begun.len() > 2, "{told:?}");
+    for (progress, read_bytes) in begun {
+        assert!(progress.done_bytes <= *read_bytes, "{progress:?} after {read_bytes} bytes");
+    }
+    let (last, _) = told.last().unwrap();
+    assert!(last.done_bytes > 24 << 20 && last.done_bytes == last.total_bytes, "{last:?}");
 }

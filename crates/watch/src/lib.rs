@@ -14,6 +14,7 @@
 pub mod deltas;
 pub mod events;
 pub mod feed;
+pub mod http;
 pub mod line;
 pub mod map;
 pub mod recording;

@@ -33,7 +33,7 @@ pub fn line(state: &State) -> String {
         Megabytes(rates.user),
         Megabytes(rates.cleaner),
         Megabytes(rates.metadata),
-        rates.cleaned,
+        rates.cleaned + rates.found_empty,
     );
     line.trim_end().to_owned()
 }

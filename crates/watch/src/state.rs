@@ -35,8 +35,10 @@ pub struct Rates {
     pub cleaner_read: f64,
     /// Log bytes for each byte that users wrote, over the last ten ticks; null if they wrote none.
     pub write_amplification: Option<f64>,
-    /// Segments cleaned.
+    /// Segments that the cleaner emptied.
     pub cleaned: u64,
+    /// Segments that checkpoints found empty.
+    pub found_empty: u64,
     /// Requests a second.
     pub requests: f64,
     /// Mean time of a request in the daemon, in milliseconds; null if there was none.
@@ -158,13 +160,14 @@ impl State {
     }
 
     /// Seconds until the volume is full if the used space goes on to grow as in the last minute; `None` if it does not grow, or
-    /// too little is known.
+    /// too little is known. Growth of less than a segment is none: metadata come and go that much in files that are overwritten.
     #[must_use]
     pub fn seconds_to_full(&self) -> Option<f64> {
         let seconds: f64 = self.history.iter().map(|rates| rates.seconds).sum();
         let grown: f64 = self.history.iter().map(|rates| rates.growth * rates.seconds).sum();
-        let free = self.last.as_ref()?.space.free_bytes as f64;
-        (seconds >= TREND_S && grown / seconds >= 1.0).then(|| free * seconds / grown)
+        let last = self.last.as_ref()?;
+        let grows = grown >= f64::from(last.volume.segment_bytes.max(1));
+        (seconds >= TREND_S && grows).then(|| last.space.free_bytes as f64 * seconds / grown)
     }
 
     /// True if the cleaner took that segment since the tick before the last.
@@ -207,6 +210,7 @@ fn rates_between(last: &Tick, tick: &Tick) -> Rates {
         cleaner_read: rate(was.read_bytes, is.read_bytes),
         write_amplification: None,
         cleaned: is.cleaned.saturating_sub(was.cleaned),
+        found_empty: is.emptied.saturating_sub(was.emptied),
         requests: rate(requests_was, requests),
         request_ms: mean_ms(requests.saturating_sub(requests_was), busy.saturating_sub(busy_was)),
         stalls,

@@ -49,6 +49,11 @@ fn time_to_full_follows_the_trend_and_is_unknown_without_one() {
     }
     assert_eq!(state.seconds_to_full(), None, "it does not grow any more");
     assert_eq!(state.history.len(), HISTORY);
+    // A segment is 1 MiB: 1 MB more may be metadata that come and go, 2 MB are growth.
+    state.add(sample(70, 151)).unwrap();
+    assert_eq!(state.seconds_to_full(), None);
+    state.add(sample(71, 152)).unwrap();
+    assert!(state.seconds_to_full().is_some());
 }
 
 #[test]
@@ -120,5 +125,13 @@ fn a_line_fits_79_columns_and_an_object_says_the_same() {
     }
     let line = crate::line::line(&state);
     assert!(line.chars().count() <= 79, "{line}");
+    // Segments cleaned are all that became clean, as in stat.
+    let mut next = state.last.clone().unwrap();
+    next.now_ns += 1_000_000_000;
+    next.counters.cleaned += 4;
+    next.counters.emptied += 3;
+    state.add(next).unwrap();
+    let line = crate::line::line(&state);
+    assert_eq!(line.split_whitespace().rev().nth(2), Some("7"), "{line}");
     assert!(crate::line::HEADING.lines().all(|line| line.len() <= 80));
 }

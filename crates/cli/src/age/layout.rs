@@ -3,7 +3,7 @@
 use super::target;
 use crate::failure::Done;
 use crate::output::Output;
-use crate::sizes::{Bytes, Count};
+use crate::sizes::{Bytes, Count, WholeSeconds};
 use clap::Args;
 use firnfs_lab::age::layout::{AGES_DAYS, Class, FreeClass, FreeSpace, Layout};
 use firnfs_lab::age::snapshot::{Chain, Snapshot};
@@ -171,7 +171,7 @@ impl LayoutView {
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}: {}, {}", self.path.display(), self.fs_type, to_the_second(&self.taken))?;
+        writeln!(out, "{}: {}, {}", self.path.display(), self.fs_type, WholeSeconds(&self.taken))?;
         writeln!(
             out,
             "  {} files, {} with blocks of {}",
@@ -243,7 +243,7 @@ impl LayoutView {
         };
         let line = format!(
             "{:<20} {:>9} files  score {:<5} {last:>13}  {}",
-            to_the_second(&self.taken),
+            WholeSeconds(&self.taken),
             Count(self.files),
             score(self.layout_score),
             self.path.display()
@@ -286,11 +286,6 @@ impl FreeView {
 
 fn score(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
-}
-
-/// A time without its fraction of a second.
-fn to_the_second(rfc3339: &str) -> String {
-    rfc3339.split_once('.').map_or_else(|| rfc3339.to_owned(), |(seconds, _)| format!("{seconds}Z"))
 }
 
 /// Runs the command.

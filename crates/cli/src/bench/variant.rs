@@ -1,6 +1,5 @@
 //! Columns of `firn bench micro` that firnfs serves: their names and options, and how a daemon says that it serves.
 
-use crate::socket;
 use firnfs_fuse::control::Client;
 use firnfs_fuse::mount::table;
 use firnfs_lab::LabError;
@@ -62,9 +61,8 @@ pub fn inspect(mountpoint: &Path) -> Result<Served, LabError> {
     let failed = |why: String| LabError::Setup(format!("{}: {why}", mountpoint.display()));
     let mount = table::mount_of(mountpoint).map_err(LabError::io("find", mountpoint))?;
     let mount = mount.ok_or_else(|| failed("no firnfs is mounted there".to_owned()))?;
-    let answer = Client::for_mount(&mount).and_then(|mut client| client.call("info", serde_json::json!({})));
-    let info: Info = socket::understood(answer.map_err(|e| failed(e.to_string()))?)
-        .map_err(|failure| failed(failure.to_string()))?;
+    let answer = Client::for_mount(&mount).and_then(|mut client| client.ask("info", serde_json::json!({})));
+    let info: Info = answer.map_err(|e| failed(e.to_string()))?;
     Ok(Served { transport: info.transport, writeback: info.writeback_cache, pid: info.pid })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The names come from the texts that the help shows and from the tables that the commands use, so that none is missing here.
 
+use crate::mounting::tags_of_volumes;
 use crate::tune::live_settings;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
@@ -58,6 +59,23 @@ pub fn mounts() -> ArgValueCompleter {
         let files = PathCompleter::any().complete(current);
         let others: Vec<_> = files.into_iter().filter(|file| !is_among(&found, file)).collect();
         found.extend(others);
+        found
+    })
+}
+
+/// Files, and the names of volumes on block devices once one has begun with `LABEL=` or `UUID=`.
+pub fn volumes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let mut found = PathCompleter::any().complete(current);
+        let text = current.to_string_lossy();
+        if !text.is_empty() {
+            let tags = ["LABEL=", "UUID="].into_iter().filter(|tag| tag.starts_with(&*text));
+            let words: Vec<String> = match text.contains('=') {
+                true => tags_of_volumes(),
+                false => tags.map(str::to_owned).collect(),
+            };
+            found.extend(starting(&words, current));
+        }
         found
     })
 }

@@ -14,6 +14,7 @@ use crate::image::Image;
 use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::target::{self, Target};
+use crate::tell::tell;
 use clap::{Args, ValueEnum};
 use firnfs_device::{Access, FileDevice, FileOptions, Lock};
 use firnfs_format::SegmentId;
@@ -160,7 +161,7 @@ fn is_fast(path: &Path) -> Done<bool> {
 fn tables(image: &Image) -> Tables<'_> {
     let tables = Tables::of(image);
     if let Some(failure) = tables.why_checkpoint() {
-        eprintln!("firn: showing the newest checkpoint alone: {failure}");
+        tell(format_args!("showing the newest checkpoint alone: {failure}"));
     }
     tables
 }

@@ -5,7 +5,8 @@ use super::views::{
     CheckpointView, IfileView, PartialView, PtrView, SegmentView, SegmentsView, SlotView, SuperblockView,
     UsageView,
 };
-use crate::sizes::{Bytes, Count};
+use crate::output::write_field;
+use crate::sizes::{Bytes, Count, WholeSeconds};
 use std::io::{self, Write};
 
 /// The target of a pointer, in one column.
@@ -74,6 +75,7 @@ pub fn slots_in_brief(out: &mut dyn Write, views: &[SlotView]) -> io::Result<()>
         };
         let newest = if *newest { ", newest" } else { "" };
         let state = if *cleanly_unmounted { "clean unmount" } else { "mounted or crashed" };
+        let time = WholeSeconds(time);
         writeln!(out, "checkpoint slot {slot}: epoch {epoch}{newest}, {state}, {time}")?;
     }
     Ok(())
@@ -84,18 +86,29 @@ pub fn slots_in_brief(out: &mut dyn Write, views: &[SlotView]) -> io::Result<()>
 /// # Errors
 /// As writing reports.
 pub fn segments(out: &mut dyn Write, view: &SegmentsView) -> io::Result<()> {
-    writeln!(out, "{:>9} {:>10} {:>7} {:>4}  written", "segment", "live", "live", "log")?;
-    view.segment_entries.iter().try_for_each(|entry| {
-        let share = f64::from(entry.live_bytes) * 100.0 / f64::from(view.segment_bytes.max(1));
+    usage_table(out, &view.segment_entries, view.segment_bytes)
+}
+
+fn usage_table(out: &mut dyn Write, entries: &[UsageView], segment_bytes: u32) -> io::Result<()> {
+    let (written, youngest) = ("written", "youngest block");
+    writeln!(out, "{:>9} {:>10} {:>7} {:>4}  {written:<20}  {youngest}", "segment", "live", "live", "log")?;
+    entries.iter().try_for_each(|entry| {
+        let [written, youngest] = [&entry.written, &entry.youngest].map(|time| {
+            time.as_deref().map_or_else(|| "never".to_owned(), |time| WholeSeconds(time).to_string())
+        });
         writeln!(
             out,
-            "{:>9} {:>10} {share:>6.1}% {:>4}  {}",
+            "{:>9} {:>10} {:>6.1}% {:>4}  {written:<20}  {youngest}",
             entry.segment,
             Bytes(u64::from(entry.live_bytes)).to_string(),
-            entry.log_number,
-            entry.written.as_deref().unwrap_or("never")
+            percent(entry, segment_bytes),
+            entry.log_number
         )
     })
+}
+
+fn percent(entry: &UsageView, segment_bytes: u32) -> f64 {
+    f64::from(entry.live_bytes) * 100.0 / f64::from(segment_bytes.max(1))
 }
 
 fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result<()> {
@@ -120,7 +133,10 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
         view.next_inode
     )?;
     for (name, table) in [("inode map ", &view.inode_map), ("seg. usage", &view.segment_usage)] {
-        writeln!(out, "  {name}  height {}, root {}", table.height, place(&table.root))?;
+        let root = place(&table.root);
+        let height = format!("height {}", table.height);
+        let parts: Vec<String> = std::iter::once(height).chain(root.split(", ").map(str::to_owned)).collect();
+        write_field(out, &format!("  {name} "), &parts)?;
     }
     for tail in &view.tails {
         writeln!(
@@ -138,67 +154,68 @@ fn slot(out: &mut dyn Write, number: usize, view: &CheckpointView) -> io::Result
     Ok(())
 }
 
-fn usage_line(out: &mut dyn Write, view: &UsageView, segment_bytes: u32) -> io::Result<()> {
-    let share = f64::from(view.live_bytes) / f64::from(segment_bytes.max(1));
-    let state = if view.in_use { "in use" } else { "clean" };
-    let (Some(written), Some(youngest)) = (&view.written, &view.youngest) else {
-        return writeln!(out, "segment {:<8} {state:<7} never written", view.segment);
-    };
-    writeln!(
-        out,
-        "segment {:<8} {state:<7} {:>9} live ({:>5.1}%)  log {}  written {}  youngest {}",
-        view.segment,
-        Bytes(u64::from(view.live_bytes)),
-        share * 100.0,
-        view.log_number,
-        written,
-        youngest
-    )
-}
-
 /// One segment with all its partial segments.
 ///
 /// # Errors
 /// As writing reports.
 pub fn segment(out: &mut dyn Write, view: &SegmentView, segment_bytes: u32) -> io::Result<()> {
-    usage_line(out, &view.usage, segment_bytes)?;
-    writeln!(
-        out,
-        "{} partial segments, {} written",
-        view.partials.len(),
-        Bytes(u64::from(view.used_sectors) * u64::from(firnfs_format::SECTOR_BYTES))
-    )?;
-    view.partials.iter().try_for_each(|partial| self::partial(out, partial))
+    let SegmentView { usage, used_sectors, partials } = view;
+    let number = usage.segment;
+    match (&usage.written, &usage.youngest) {
+        (Some(written), Some(youngest)) => {
+            let state = if usage.in_use { "in use" } else { "clean" };
+            let (live, share) = (Bytes(u64::from(usage.live_bytes)), percent(usage, segment_bytes));
+            writeln!(out, "segment {number}: {state}, {live} live ({share:.1}%), log {}", usage.log_number)?;
+            writeln!(out, "  written   {written}")?;
+            writeln!(out, "  youngest  {youngest}")?;
+        }
+        _ if partials.is_empty() => writeln!(out, "segment {number}: clean, never written")?,
+        _ => writeln!(out, "segment {number}: clean; what was in it before it was cleaned:")?,
+    }
+    let bytes = Bytes(u64::from(*used_sectors) * u64::from(firnfs_format::SECTOR_BYTES));
+    writeln!(out, "{} partial segments, {bytes} written", partials.len())?;
+    partials.iter().try_for_each(|partial| self::partial(out, partial))
 }
 
 fn partial(out: &mut dyn Write, view: &PartialView) -> io::Result<()> {
+    let flags: String = view.flags.iter().map(|flag| format!(", {flag}")).collect();
+    let PartialView { sector, serial, incarnation, epoch, log_number, len_sectors, .. } = view;
     writeln!(
         out,
-        "\nsector {:<6} serial {}  mount {}  epoch {}  log {}  {}  {}",
-        view.sector,
-        view.serial,
-        view.incarnation,
-        view.epoch,
-        view.log_number,
-        view.flags.join("|"),
-        view.time
+        "\nsector {sector}: serial {serial}, mount {incarnation}, epoch {epoch}, log {log_number}{flags}"
     )?;
+    writeln!(out, "  {len_sectors} sectors, written {}", view.time)?;
     writeln!(
         out,
-        "  {} sectors, next segment {}, durable through {}, crc {}, previous {}",
-        view.len_sectors, view.next_segment, view.durable_through, view.crc, view.prev_crc
+        "  next segment {}, durable through {}, crc {}, previous {}",
+        view.next_segment, view.durable_through, view.crc, view.prev_crc
     )?;
-    for entry in &view.summary_entries {
-        let block = entry.block.map_or_else(String::new, |block| block.to_string());
-        let where_to = entry.ptr.as_ref().map_or_else(String::new, place);
-        let mark = if entry.good { "" } else { "  BAD CHECKSUM" };
+    if !view.summary_entries.is_empty() {
+        let titles = ["inode", "ver.", "block", "sector", "bytes"];
+        let [inode, version, block, sector, bytes] = titles;
         writeln!(
             out,
-            "  {:<9} inode {:<9} v{:<5} block {block:<9} {where_to}{mark}",
-            entry.what, entry.inode, entry.inode_version
+            "  {:<9} {inode:>9} {version:>5} {block:>10} {sector:>6} {bytes:>5} {:<8} birth",
+            "kind", "crc"
         )?;
     }
+    for entry in &view.summary_entries {
+        let block = entry.block.map_or_else(String::new, |block| block.to_string());
+        let place = entry.ptr.as_ref().map_or_else(String::new, in_segment);
+        let mark = if entry.good { "" } else { " BAD CHECKSUM" };
+        let line =
+            format!("  {:<9} {:>9} {:>5} {block:>10} {place}", entry.what, entry.inode, entry.inode_version);
+        writeln!(out, "{}{mark}", line.trim_end())?;
+    }
     Ok(())
+}
+
+/// The target of a pointer within a segment that is known, in columns.
+fn in_segment(ptr: &PtrView) -> String {
+    match ptr.kind.as_str() {
+        "plain" => format!("{:>6} {:>5} {:<8} {:>5}", ptr.sector, ptr.stored_bytes, ptr.crc, ptr.birth),
+        other => other.to_owned(),
+    }
 }
 
 /// One inode with all its blocks.
@@ -242,17 +259,25 @@ pub fn inode(out: &mut dyn Write, view: &InodeView) -> io::Result<()> {
 /// As writing reports.
 pub fn ifile(out: &mut dyn Write, view: &IfileView, segment_bytes: u32) -> io::Result<()> {
     writeln!(out, "{} segments in use", Count(view.segment_entries.len() as u64))?;
-    view.segment_entries.iter().try_for_each(|segment| usage_line(out, segment, segment_bytes))?;
+    usage_table(out, &view.segment_entries, segment_bytes)?;
     writeln!(out, "\n{} inodes in use", Count(view.inode_entries.len() as u64))?;
+    let titles = ["inode", "ver.", "segment", "sector", "bytes", "birth"];
+    let [inode, version, segment, sector, bytes, birth] = titles;
+    writeln!(
+        out,
+        "{inode:>9} {version:>5} {segment:>8} {sector:>6} {bytes:>5} {:<8} {birth:>5} read",
+        "crc"
+    )?;
     for entry in &view.inode_entries {
-        let orphan = if entry.orphan { "  orphan" } else { "" };
+        let orphan = if entry.orphan { " orphan" } else { "" };
         writeln!(
             out,
-            "inode {:<9} v{:<5} {}  atime {}{orphan}",
+            "{:>9} {:>5} {:>8} {} {}{orphan}",
             entry.inode,
             entry.inode_version,
-            place(&entry.record),
-            entry.atime
+            entry.record.segment,
+            in_segment(&entry.record),
+            WholeSeconds(&entry.atime)
         )?;
     }
     Ok(())

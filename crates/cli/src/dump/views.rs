@@ -244,7 +244,7 @@ pub struct UsageView {
     pub live_bytes: u32,
     /// Whether it holds data, or did until the last checkpoint.
     pub in_use: bool,
-    /// Youngest modification time of its blocks; null if nothing was ever written into it.
+    /// Youngest modification time of its blocks; null if nothing was written into it since it was last cleaned.
     pub youngest: Option<String>,
     /// Last log write into it; null if there was none.
     pub written: Option<String>,

@@ -75,8 +75,7 @@ pub fn thaw(args: &ThawArgs, output: &mut Output) -> Done {
 
 fn call<T: DeserializeOwned>(path: &std::path::Path, op: &str, arguments: Value) -> Done<T> {
     let (mut client, _) = Client::for_path(path).map_err(|e| failure_of(&e))?;
-    let answer = client.call(op, arguments).map_err(|e| failure_of(&e))?;
-    crate::socket::understood(answer)
+    client.ask(op, arguments).map_err(|e| failure_of(&e))
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -14,6 +14,7 @@ use crate::mkfs::open_failed;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::target::mount_of_image;
+use crate::tell::tell_failure;
 use clap::{ArgGroup, Args};
 use firnfs::FsError;
 use firnfs::check::{CheckError, From, Progress, Report};
@@ -146,7 +147,7 @@ fn is_fast(args: &FsckArgs) -> Done<bool> {
 }
 
 fn fail(failure: &Failure) -> ExitCode {
-    eprintln!("firn: {failure}");
+    tell_failure(failure);
     ExitCode::from(if failure.exit == Exit::Usage { USAGE } else { OPERATIONAL })
 }
 

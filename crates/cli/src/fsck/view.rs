@@ -1,7 +1,7 @@
 //! The output of `firn fsck`, as JSON and as text.
 
 use super::lost::LostView;
-use crate::output::{WIDTH, write_list};
+use crate::output::{WIDTH, write_list, write_two_parts};
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
 use firnfs_manage::{Action, Outcome};
@@ -198,7 +198,7 @@ impl RepairView {
             return Ok(());
         }
         let mark = if self.done { "repaired" } else { "NOT repaired" };
-        two_parts(out, &format!("  {mark}: {}{}:", name(self.path.as_ref()), self.place), &self.outcome)
+        write_two_parts(out, &format!("  {mark}: {}{}:", name(self.path.as_ref()), self.place), &self.outcome)
     }
 }
 
@@ -210,22 +210,13 @@ impl FindingView {
     pub fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
         let mark = if self.severity == "note" { "note: " } else { "" };
         let place = format!("  {mark}{}{}:", name(self.path.as_ref()), self.place);
-        two_parts(out, &place, &format!("expected {}, found {}", self.expected, self.found))
+        write_two_parts(out, &place, &format!("expected {}, found {}", self.expected, self.found))
     }
 }
 
 /// The path before the place of a finding.
 fn name(path: Option<&String>) -> String {
     path.map_or_else(String::new, |path| format!("{}: ", path.escape_debug()))
-}
-
-/// Writes a place and what is to say about it in one line, or the latter in a second line if it does not fit.
-fn two_parts(out: &mut dyn Write, place: &str, text: &str) -> io::Result<()> {
-    if place.chars().count() + 1 + text.chars().count() <= WIDTH {
-        writeln!(out, "{place} {text}")
-    } else {
-        writeln!(out, "{place}\n      {text}")
-    }
 }
 
 fn phase_title(phase: u8) -> &'static str {

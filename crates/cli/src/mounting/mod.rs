@@ -18,6 +18,7 @@ mod tags;
 pub use helper::command_line;
 pub use options::{MountArgs, MountPlan};
 pub use release::{SyncArgs, UmountArgs, sync, umount};
+pub use tags::all as tags_of_volumes;
 
 use crate::failure::{Done, Exit, Failure};
 use crate::freeze;

@@ -6,6 +6,7 @@ use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::sizes::Bytes;
 use crate::target::mount_of_image;
+use crate::tell::tell;
 use crate::volume;
 use firnfs::clean::Medium;
 use firnfs::ffs::{self, Ffs};
@@ -143,15 +144,13 @@ fn refuse_second_mount(path: &Path) -> Done {
 fn report_recovery(volume: &Volume<Lfs>) {
     let Ok(done) = volume.run(|vfs, _| Ok(*vfs.store().recovered())) else { return };
     if done.was_clean {
-        eprintln!("firn: the last unmount was clean");
+        tell("the last unmount was clean");
     } else {
-        eprintln!(
-            "firn: recovered {} files from {} of log ({} partial segments; {} were ignored, as their batch is incomplete)",
-            done.inodes,
-            Bytes(done.bytes),
-            done.partials,
-            done.incomplete
-        );
+        let (files, bytes, ignored) = (done.inodes, Bytes(done.bytes), done.incomplete);
+        tell(format_args!(
+            "recovered {files} files from {bytes} of log ({} partial segments; {ignored} were ignored, as their batch is incomplete)",
+            done.partials
+        ));
     }
 }
 
@@ -164,9 +163,9 @@ fn report_damage(volume: &Volume<Lfs>) {
     });
     let Ok((read_only, aside)) = told else { return };
     if let Some(why) = read_only {
-        eprintln!("firn: mounted read-only: {why}");
+        tell(format_args!("mounted read-only: {why}"));
     }
-    aside.iter().for_each(|line| eprintln!("firn: {line}"));
+    aside.iter().for_each(tell);
 }
 
 /// A new, empty volume in memory; its root directory belongs to the user who mounts it.

@@ -66,7 +66,7 @@ a placement that wants more uses those. What it has learned is lost at the unmou
 )]
 pub struct MountArgs {
     /// An image file or block device (also LABEL=NAME or UUID=ID), and the directory to mount it on
-    #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required_unless_present = "enable_uring")]
+    #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required_unless_present = "enable_uring", add = values::volumes())]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
     #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
@@ -330,8 +330,8 @@ impl MountArgs {
             (Some(bytes), [mountpoint]) => Ok((Source::Memory(bytes), mountpoint.clone())),
             (None, [image, mountpoint]) if image.is_dir() && mountpoint.exists() && !mountpoint.is_dir() => {
                 let (dir, image) = (image.display(), mountpoint.display());
-                let message = format!("{dir} is a directory and {image} is none: are they swapped?");
-                Err(Failure::usage(message).advise(format!("firn mount {image} {dir}")))
+                let message = format!("{dir} is a directory and {image} is none");
+                Err(Failure::usage(message).advise(format!("swapped? 'firn mount {image} {dir}'")))
             }
             (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
             (None, [path]) if path.is_dir() => {

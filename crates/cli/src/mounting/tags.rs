@@ -64,23 +64,36 @@ fn devices(table: &str) -> impl Iterator<Item = PathBuf> {
     names.map(|name| Path::new("/dev").join(name.replace('!', "/")))
 }
 
-/// Whether a device holds a volume of that name. One that cannot be read does not.
+/// The words that name the volumes on the block devices that can be read, for completion.
+pub fn all() -> Vec<String> {
+    words(devices(&std::fs::read_to_string(PARTITIONS).unwrap_or_default()))
+}
+
+fn words(devices: impl Iterator<Item = PathBuf>) -> Vec<String> {
+    let named = devices.filter_map(|device| names_of(&device));
+    let both = |(label, uuid): (String, [u8; 16])| {
+        let label = (!label.is_empty()).then(|| format!("LABEL={label}"));
+        label.into_iter().chain([format!("UUID={}", uuid_text(&uuid))])
+    };
+    named.flat_map(both).collect()
+}
+
+/// Whether a device holds a volume of that name.
 fn has(device: &Path, tag: &Tag) -> bool {
-    let mut bytes = [0; SUPERBLOCK_BYTES];
-    let read = File::open(device).and_then(|file| file.read_exact_at(&mut bytes, SUPERBLOCK_PRIMARY_AT));
-    if read.is_err() {
-        return false;
-    }
-    // Both kinds have their first superblock in the same place.
-    let log = Superblock::decode(&bytes).map(|sb| (sb.label, sb.uuid));
-    let named = log.or_else(|_| {
-        let fast = ffs::Superblock::decode(&bytes[..ffs::superblock::SUPERBLOCK_BYTES]);
-        fast.map(|sb| (sb.label, sb.uuid))
-    });
-    named.is_ok_and(|(label, uuid)| match tag {
+    names_of(device).is_some_and(|(label, uuid)| match tag {
         Tag::Label(wanted) => label == *wanted,
         Tag::Uuid(wanted) => uuid_text(&uuid) == *wanted,
     })
+}
+
+/// Label and uuid of the volume on a device; `None` if there is none, or the device cannot be read.
+fn names_of(device: &Path) -> Option<(String, [u8; 16])> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    File::open(device).and_then(|file| file.read_exact_at(&mut bytes, SUPERBLOCK_PRIMARY_AT)).ok()?;
+    // Both kinds have their first superblock in the same place.
+    let log = Superblock::decode(&bytes).map(|sb| (sb.label, sb.uuid));
+    let fast = || ffs::Superblock::decode(&bytes[..ffs::superblock::SUPERBLOCK_BYTES]);
+    log.or_else(|_| fast().map(|sb| (sb.label, sb.uuid))).ok()
 }
 
 #[cfg(test)]
@@ -134,6 +147,12 @@ mod tests {
         assert!(is(&fast, "LABEL=fast") && is(&fast, "UUID=cdcdcdcd-cdcd-cdcd-cdcd-cdcdcdcdcdcd"));
         assert!(!is(&log, "LABEL=backup") && !is(&fast, "LABEL=") && !is(&log, "UUID=ab"));
         assert!(!is(Path::new("/proc/version"), "LABEL=") && !is(Path::new("/nowhere"), "LABEL=fast"));
+        let nameless = image(directory.path(), "", 0xef);
+        let offered = words([log, PathBuf::from("/nowhere"), nameless].into_iter());
+        let [first, second] = ["ab", "ef"].map(|byte| {
+            format!("UUID={}", ["4", "2", "2", "2", "6"].map(|n| byte.repeat(n.parse().unwrap())).join("-"))
+        });
+        assert_eq!(offered, ["LABEL=backup disk".to_owned(), first, second]);
     }
 
     #[test]

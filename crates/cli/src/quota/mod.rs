@@ -79,24 +79,24 @@ pub fn run(args: &QuotaArgs, output: &mut Output) -> Done {
         _ => None,
     };
     let (mut client, _) = Client::for_path(&args.path).map_err(|e| failure_of(&e))?;
-    let mut ask = |op: &str, arguments: Value| client.call(op, arguments).map_err(|e| failure_of(&e));
+    let mut change = |op: &str, arguments: Value| client.call(op, arguments).map_err(|e| failure_of(&e));
     if args.on || args.off {
-        ask(service::SWITCH_OP, json!({ "on": args.on }))?;
+        change(service::SWITCH_OP, json!({ "on": args.on }))?;
     }
     if args.check {
-        let check: CheckView = crate::socket::understood(ask(service::CHECK_OP, json!({}))?)?;
+        let check: CheckView = client.ask(service::CHECK_OP, json!({})).map_err(|e| failure_of(&e))?;
         return output.show(args.json, &check, |out| text::check(out, &check));
     }
     if let Some(spec) = &args.set {
         for request in spec.requests(who)? {
-            ask(service::SET_OP, request)?;
+            change(service::SET_OP, request)?;
         }
     }
     let is_change = args.on || args.off || args.set.is_some();
     if is_change && !args.report && !args.json {
         return Ok(());
     }
-    let mut report: ReportView = crate::socket::understood(ask(service::REPORT_OP, json!({}))?)?;
+    let mut report: ReportView = client.ask(service::REPORT_OP, json!({})).map_err(|e| failure_of(&e))?;
     if let Some((class, id)) = who {
         report.lines.retain(|line| line.class == class && line.id == id);
     }

@@ -125,12 +125,12 @@ fn ask(mut client: Client, mut watcher: Client, wanted: Wanted, stop: &AtomicBoo
     let (answers, answer) = std::sync::mpsc::channel();
     std::thread::Builder::new()
         .name("firn-resize".into())
-        .spawn(move || answers.send(client.call(RESIZE_OP, request)))
+        .spawn(move || answers.send(client.ask(RESIZE_OP, request)))
         .map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
     let bar = Bar::of_bytes();
-    let answer = loop {
+    loop {
         match answer.recv_timeout(LOOK_EVERY) {
-            Ok(answer) => break answer.map_err(|e| failure_of(&e))?,
+            Ok(answer) => return answer.map_err(|e| failure_of(&e)),
             Err(RecvTimeoutError::Disconnected) => return Err(Failure::failed("the thread that asks ended")),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -142,9 +142,7 @@ fn ask(mut client: Client, mut watcher: Client, wanted: Wanted, stop: &AtomicBoo
         if let Ok(Some(so_far)) = serde_json::from_value(status) {
             show(&bar, so_far);
         }
-    };
-    drop(bar);
-    crate::socket::understood(answer)
+    }
 }
 
 fn resize_image(image: &Path, wanted: Wanted, stop: &AtomicBool) -> Done<Resized> {

@@ -10,6 +10,7 @@ use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
+use crate::tell::tell;
 use clap::Args;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use serde::Deserialize;
@@ -85,7 +86,7 @@ pub fn run(args: &ScrubArgs, output: &mut Output) -> Done<ExitCode> {
     let started: Started =
         answer(&mut client, START_OP, json!({ "rate_bytes": args.rate, "writable": args.writable }))?;
     if started.joined && !args.json {
-        eprintln!("firn: joined a scrub that was already running; Ctrl-C does not stop it");
+        tell("joined a scrub that was already running; Ctrl-C does not stop it");
     }
     let view = follow(&mut client, &started, &interrupted).map_err(|failure| refused(failure, args))?;
     let place = mount.mountpoint.display().to_string();
@@ -141,8 +142,7 @@ fn show(bar: &Bar, progress: &ProgressView) {
 }
 
 fn answer<T: serde::de::DeserializeOwned>(client: &mut Client, op: &str, arguments: Value) -> Done<T> {
-    let value = client.call(op, arguments).map_err(|e| failure_of(&e))?;
-    crate::socket::understood(value)
+    client.ask(op, arguments).map_err(|e| failure_of(&e))
 }
 
 fn failure_of(error: &ClientError) -> Failure {

@@ -1,6 +1,7 @@
 //! The daemon's messages about checks of a mounted volume, and how `firn scrub` shows them. Field names are part of the
 //! interface.
 
+use crate::output::{write_two_parts, write_words};
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Depth, Finding, Problem, Progress, Report, Severity};
 use firnfs_manage::Scrubbed;
@@ -229,6 +230,13 @@ impl DamageView {
         let name = self.path.as_ref().map_or(String::new(), |path| format!(" ({})", path.escape_debug()));
         format!("{}: expected {}, found {}{name}", self.place, self.expected, self.found)
     }
+
+    /// Writes it with the path first, as one line, or as two if it is long.
+    fn describe(&self, out: &mut dyn Write) -> io::Result<()> {
+        let name = self.path.as_ref().map_or(String::new(), |path| format!("{}: ", path.escape_debug()));
+        let text = format!("expected {}, found {}", self.expected, self.found);
+        write_two_parts(out, &format!("  {name}{}:", self.place), &text)
+    }
 }
 
 impl From<&Scrubbed> for ScrubView {
@@ -277,7 +285,7 @@ impl ScrubView {
     /// # Errors
     /// As writing reports.
     pub fn describe(&self, out: &mut dyn Write, volume: &str) -> io::Result<()> {
-        self.findings.iter().try_for_each(|finding| writeln!(out, "  {}", finding.line()))?;
+        self.findings.iter().try_for_each(|finding| finding.describe(out))?;
         if self.more_findings > 0 {
             writeln!(out, "  and {} more", Count(self.more_findings))?;
         }
@@ -289,16 +297,14 @@ impl ScrubView {
         if self.stopped {
             let found = if self.sound { "no damage found so far" } else { "DAMAGED" };
             let all = Bytes(self.live_bytes);
-            return writeln!(
-                out,
-                "{volume}: stopped after {inodes} inodes, {checked_bytes} of {all}: {found}"
-            );
+            let text = format!("stopped after {inodes} inodes, {checked_bytes} of {all}: {found}");
+            return write_words(out, &format!("{volume}:"), &text);
         }
         let state = match (self.sound, self.complete) {
             (false, _) => "DAMAGED",
             (true, true) => "sound",
             (true, false) => "no damage found, but a part was missed because too much was written meanwhile",
         };
-        writeln!(out, "{volume}: {inodes} inodes, {checked_bytes} checked: {state}")
+        write_words(out, &format!("{volume}:"), &format!("{inodes} inodes, {checked_bytes} checked: {state}"))
     }
 }

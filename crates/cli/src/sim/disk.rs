@@ -36,7 +36,7 @@ pub struct DiskArgs {
     /// Print where each parameter comes from
     #[arg(long)]
     sources: bool,
-    /// Write the seek curve as SVG
+    /// Write the seek curve as SVG, and its numbers beside it as CSV
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print JSON for programs
@@ -54,9 +54,10 @@ pub(super) fn run(args: &DiskArgs, output: &mut Output) -> Done {
     let disk = find_disk(&args.disk).map_err(refused)?;
     let view = disk_view::look(&disk, &args.request).map_err(refused)?;
     if let Some(path) = &args.svg {
-        let svg = disk_view::curve_svg(&disk).map_err(failed)?;
-        std::fs::write(path, svg)
-            .map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
+        let (svg, csv) = disk_view::curve(&disk).map_err(failed)?;
+        for (path, text) in [(path.clone(), svg), (path.with_extension("csv"), csv)] {
+            std::fs::write(&path, text).map_err(|e| Failure::io("cannot write", &path, &e))?;
+        }
     }
     output.show(args.json, &view, |out| out.write_all(text(&view, args.sources).as_bytes()))
 }

@@ -15,9 +15,10 @@ use crate::failure::{Done, Failure};
 use crate::metrics::Snapshot;
 use crate::output::Output;
 use crate::scrub::service::STATUS_OP;
-use crate::scrub::view::{AfterCrashView, StatusView};
+use crate::scrub::view::{AfterCrashView, EndedView, ScrubView, StatusView};
 use crate::socket;
 use crate::target::{self, Target};
+use crate::tell::tell;
 use crate::volume::{AnyVolume, open_any_read_only};
 use clap::Args;
 use cleaning::CleanedView;
@@ -25,6 +26,7 @@ use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
 use lock::{LockTimes, LockView};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
@@ -89,7 +91,7 @@ size, used and free are what df(1) shows. The second line is what the volume has
 beside them, and never gives to files: room for the cleaner, metadata, and a
 reserve for checkpoints. So size and withheld add up to the volume. A volume
 without free space still has all of that: writes fail with ENOSPC although segments
-are clean, and only deleting files helps.
+are clean, and only deleting files or a larger volume (firn resize) helps.
 
 With -v, where all bytes of the volume are: live; reclaimable by cleaning now;
 pinned (in segments that a log is writing or a reader uses, or that are empty but
@@ -129,6 +131,11 @@ pub struct Volume {
     pub transport: Option<String>,
     /// The state of the check after a crash; null if the mount did not follow one, and for a volume that is not mounted.
     pub check_after_crash: Option<AfterCrashView>,
+    /// The last check since the mount that ended (of `firn scrub`, or after a crash); null if there was none.
+    pub last_check: Option<LastCheckView>,
+    /// Requests since the mount that failed with EIO, because of damage or the device; null if the volume is not mounted, and from a
+    /// daemon of an older version.
+    pub io_errors: Option<u64>,
     /// The disk beneath the image, if it may become full before the volume is.
     pub beneath: Option<Beneath>,
 }
@@ -138,6 +145,27 @@ pub struct Volume {
 struct Info {
     /// Absent from a daemon of an older version.
     transport: Option<String>,
+    /// Absent from a daemon of an older version.
+    io_errors: Option<u64>,
+}
+
+/// A check that ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct LastCheckView {
+    /// No damage in what it checked.
+    pub sound: bool,
+    /// It checked everything.
+    pub complete: bool,
+    /// Paths of the damaged files, from the volume's root.
+    pub damaged_paths: Vec<String>,
+}
+
+impl LastCheckView {
+    /// `None` if the check could not be done.
+    fn of(ended: EndedView) -> Option<Self> {
+        let ScrubView { sound, complete, damaged_paths, .. } = ended.outcome.ok()?;
+        Some(Self { sound, complete, damaged_paths })
+    }
 }
 
 /// The output of `firn df`.
@@ -221,11 +249,10 @@ pub fn stat(args: &StatArgs, output: &mut Output) -> Done {
 }
 
 fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
-    let counts: Vec<RequestCount> = socket::understood(ask(&mount, "requests")?)?;
+    let counts: Vec<RequestCount> = ask(&mount, "requests")?;
     let mut by_request: Vec<RequestView> = counts.into_iter().map(Into::into).collect();
     by_request.sort_by(|a, b| b.busy_ms.total_cmp(&a.busy_ms));
-    let lock =
-        call(&mount, "lock").ok().map(socket::understood::<LockTimes>).transpose()?.map(LockView::from);
+    let lock = call::<LockTimes>(&mount, "lock").ok().map(LockView::from);
     let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
     let view = Requests { source, by_request, lock };
     output.show(json, &view, |out| {
@@ -238,7 +265,7 @@ fn requests(mount: Mount, json: bool, output: &mut Output) -> Done {
 /// The same text as `firn mount -o metrics=` serves.
 fn openmetrics(target: Target, output: &mut Output) -> Done {
     let requests = match &target {
-        Target::Mounted(mount) => serde_json::from_value(ask(mount, "requests")?).unwrap_or_default(),
+        Target::Mounted(mount) => ask(mount, "requests")?,
         Target::Image(_) => Vec::new(),
     };
     let Volume { source, stat, .. } = look(target)?;
@@ -295,7 +322,7 @@ fn all_mounted() -> Done<Vec<Volume>> {
     let mounts = table::firnfs_mounts()
         .map_err(|e| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e))?;
     let answer = |mount: Mount| {
-        look(Target::Mounted(mount)).inspect_err(|failure| eprintln!("firn: not shown: {failure}")).ok()
+        look(Target::Mounted(mount)).inspect_err(|failure| tell(format_args!("not shown: {failure}"))).ok()
     };
     Ok(mounts.into_iter().filter_map(answer).collect())
 }
@@ -303,12 +330,22 @@ fn all_mounted() -> Done<Vec<Volume>> {
 fn look(target: Target) -> Done<Volume> {
     match target {
         Target::Mounted(mount) => {
-            let stat = socket::understood(ask(&mount, CONTROL_OP)?)?;
-            let info: Info = socket::understood(ask(&mount, "info")?)?;
-            let check_after_crash = check_after_crash(&mount)?;
+            let stat = ask(&mount, CONTROL_OP)?;
+            let info: Info = ask(&mount, "info")?;
+            let checks = checks(&mount)?;
+            let (check_after_crash, ended) =
+                checks.map_or((None, None), |view| (view.after_crash, view.ended));
             let beneath = beneath::of(&mount.source);
             let source = Source { image: mount.source, mountpoint: Some(mount.mountpoint) };
-            Ok(Volume { source, stat, transport: info.transport, check_after_crash, beneath })
+            Ok(Volume {
+                source,
+                stat,
+                transport: info.transport,
+                check_after_crash,
+                last_check: ended.and_then(LastCheckView::of),
+                io_errors: info.io_errors,
+                beneath,
+            })
         }
         Target::Image(image) => {
             let stat = match open_any_read_only(&image)? {
@@ -318,26 +355,27 @@ fn look(target: Target) -> Done<Volume> {
             let stat = stat.map_err(|e| Failure::fs(format_args!("cannot read {}", image.display()), &e))?;
             let beneath = beneath::of(&image);
             let source = Source { image, mountpoint: None };
-            Ok(Volume { source, stat, transport: None, check_after_crash: None, beneath })
+            let (transport, check_after_crash, last_check, io_errors) = Default::default();
+            Ok(Volume { source, stat, transport, check_after_crash, last_check, io_errors, beneath })
         }
     }
 }
 
 /// `None` also for a volume in memory and for a daemon of an older version, which do not check.
-fn check_after_crash(mount: &Mount) -> Done<Option<AfterCrashView>> {
-    match call(mount, STATUS_OP) {
-        Ok(answer) => Ok(serde_json::from_value::<StatusView>(answer).ok().and_then(|view| view.after_crash)),
+fn checks(mount: &Mount) -> Done<Option<StatusView>> {
+    match call::<serde_json::Value>(mount, STATUS_OP) {
+        Ok(answer) => Ok(serde_json::from_value(answer).ok()),
         Err(ClientError::Refused(refused)) if refused.kind == ErrorKind::UnknownOp => Ok(None),
         Err(error) => Err(Failure::failed(error.to_string())),
     }
 }
 
-fn ask(mount: &Mount, op: &str) -> Done<serde_json::Value> {
+fn ask<T: DeserializeOwned>(mount: &Mount, op: &str) -> Done<T> {
     call(mount, op).map_err(|error| Failure::failed(error.to_string()))
 }
 
-fn call(mount: &Mount, op: &str) -> Result<serde_json::Value, ClientError> {
-    Client::for_mount(mount)?.call(op, serde_json::json!({}))
+fn call<T: DeserializeOwned>(mount: &Mount, op: &str) -> Result<T, ClientError> {
+    Client::for_mount(mount)?.ask(op, serde_json::json!({}))
 }
 
 /// Registers the operations for `firn stat` and `firn df`. The volume is held weakly: it must close after the unmount.

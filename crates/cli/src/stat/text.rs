@@ -4,12 +4,15 @@ use super::cleaning::{CleaningView, RoomView, WithheldView};
 use super::view::{BUCKETS, LogView, PowerCutView, SpaceView, StatView};
 use super::{RequestView, Source, Volume};
 use crate::color::{Meaning, paint};
-use crate::output::{WIDTH, write_list, write_sum, write_words};
-use crate::sizes::{Bytes, Count};
+use crate::output::{WIDTH, write_field, write_sum, write_words};
+use crate::sizes::{Bytes, Count, WholeSeconds};
 use std::io::{self, Write};
 
 /// Bars of the histogram, the lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Damaged files that are named at most.
+const DAMAGED_MAX: usize = 10;
 
 /// The state of one volume in about ten lines.
 ///
@@ -19,12 +22,15 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     place(out, &volume.source)?;
     let view = &volume.stat;
     let is_mounted = volume.source.mountpoint.is_some();
-    health(out, view, (is_mounted, volume.transport.as_deref()))?;
+    health(out, volume)?;
     if let (Some(why), true) = (&view.read_only_reason, is_mounted) {
         writeln!(out, "  {}   {why}", paint(Meaning::Warning, "read-only"))?;
     }
     if let Some(check) = &volume.check_after_crash {
         writeln!(out, "  check       after the crash: {}", check.line())?;
+    }
+    if let Some(check) = volume.last_check.as_ref().filter(|check| !check.sound) {
+        damaged(out, &check.damaged_paths)?;
     }
     beneath(out, volume)?;
     if let Some(power_cut) = view.log.as_ref().and_then(|log| log.power_cut.as_ref()) {
@@ -45,27 +51,40 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
 
 /// Whether a mount can write, and whether a log is known to be damaged; the lines that follow give the reasons. It claims no
 /// absence of damage for a volume that is read-only, because damage may be the reason.
-fn health(
-    out: &mut dyn Write,
-    view: &StatView,
-    (is_mounted, transport): (bool, Option<&str>),
-) -> io::Result<()> {
-    let is_read_only = view.read_only_reason.is_some();
+fn health(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+    let view = &volume.stat;
+    let (is_mounted, is_read_only) = (volume.source.mountpoint.is_some(), view.read_only_reason.is_some());
     let state = is_mounted.then(|| match is_read_only {
         true => paint(Meaning::Warning, "read-only"),
         false => paint(Meaning::Good, "writable"),
     });
+    let checked = volume.last_check.as_ref().filter(|check| !check.sound);
+    let found = checked.map(|_| paint(Meaning::Bad, "damage found by the last check"));
+    let failed = volume.io_errors.filter(|errors| *errors > 0);
+    let failed =
+        failed.map(|errors| paint(Meaning::Bad, format_args!("{} requests failed (EIO)", Count(errors))));
+    let is_known = found.is_some() || failed.is_some();
     let damage = view.log.as_ref().and_then(|log| match log.damage.len() {
-        0 => (!is_mounted || !is_read_only).then(|| paint(Meaning::Good, "no damage met")),
+        0 => (!is_known && (!is_mounted || !is_read_only)).then(|| paint(Meaning::Good, "no damage met")),
         1 => Some(paint(Meaning::Bad, "1 damaged part")),
         n => Some(paint(Meaning::Bad, format_args!("{} damaged parts", Count(n as u64)))),
     });
-    let served = transport.map(|transport| format!("served through {transport}"));
-    let parts: Vec<String> = [state, damage, served].into_iter().flatten().collect();
+    let served = volume.transport.as_ref().map(|transport| format!("served through {transport}"));
+    let parts: Vec<String> = [state, damage, found, failed, served].into_iter().flatten().collect();
     if parts.is_empty() {
         return Ok(());
     }
-    writeln!(out, "  health      {}", parts.join(", "))
+    write_field(out, "  health     ", &parts)
+}
+
+/// The files in which the last check found damage.
+fn damaged(out: &mut dyn Write, paths: &[String]) -> io::Result<()> {
+    let mut shown: Vec<String> =
+        paths.iter().take(DAMAGED_MAX).map(|path| path.escape_debug().to_string()).collect();
+    if paths.len() > DAMAGED_MAX {
+        shown.push(format!("and {} more; 'firn scrub' lists all", Count((paths.len() - DAMAGED_MAX) as u64)));
+    }
+    if shown.is_empty() { Ok(()) } else { write_field(out, "  damaged    ", &shown) }
 }
 
 /// What a power cut would lose, in one line.
@@ -117,8 +136,7 @@ pub fn place(out: &mut dyn Write, source: &Source) -> io::Result<()> {
 fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     let label = if log.label.is_empty() { "(none)" } else { &log.label };
     writeln!(out, "  label       {label}, uuid {}", log.uuid)?;
-    // Whole seconds keep the line within 80 columns.
-    let created = log.created.split_once('.').map_or_else(|| log.created.clone(), |(s, _)| format!("{s}Z"));
+    let created = WholeSeconds(&log.created);
     writeln!(
         out,
         "  made        {created} with blocks of {} and segments of {}",
@@ -155,8 +173,9 @@ fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {
 
 fn segments(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     let (in_use, all) = (Count(log.segments_in_use), Count(log.segments));
-    let parts = [(log.live_bytes, "live"), (log.dead_bytes, "dead"), (log.unwritten_bytes, "unwritten")];
-    write_list(out, &format!("  segments    {in_use} of {all} in use:"), &parts.map(term), WIDTH)?;
+    let live = format!("{in_use} of {all} in use: {} live", Bytes(log.live_bytes));
+    let [dead, unwritten] = [(log.dead_bytes, "dead"), (log.unwritten_bytes, "unwritten")].map(term);
+    write_field(out, "  segments   ", &[live, dead, unwritten])?;
     if let Some(view) = &log.cleaning {
         cleaner(out, view)?;
     }
@@ -252,8 +271,11 @@ fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<(
         withheld_line(out, room, in_full)?;
         // In the last hundredth the next write may get ENOSPC.
         if space.free_bytes < space.total_bytes / 100 {
-            let advice = "delete files, or copy to a larger volume; cleaning gains no more for files";
-            write_words(out, &format!("{:>10}  ", "full:"), advice)?;
+            let place = volume.source.mountpoint.as_ref().unwrap_or(&volume.source.image).display();
+            let advice = format!(
+                "delete files, or 'firn resize {place} +SIZE' makes it larger; cleaning gains no more for files"
+            );
+            write_words(out, &format!("{:>10} ", "full:"), &advice)?;
         }
         Ok(())
     })?;

@@ -9,8 +9,8 @@ use crate::dump::views::uuid_text;
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::ffs::Ffs;
-use firnfs::lfs::Lfs;
 use firnfs::lfs::view::{Durability, SegmentRoom};
+use firnfs::lfs::{Counters, Lfs};
 use firnfs::mem::MemStore;
 use firnfs_format::TimeNs;
 use firnfs_format::table::UsageEntry;
@@ -65,7 +65,8 @@ pub struct LogView {
     pub unwritten_bytes: u64,
     /// Segments in use by utilisation: below 10%, below 20%, ... up to 100%.
     pub utilisation_histogram: [u64; BUCKETS],
-    /// Counts since mkfs, by name.
+    /// Counts since mkfs, by name: those of the format (FORMAT.md), but `segments_cleaned` counts all segments that became clean, as
+    /// everywhere, with `segments_cleaned_background` as a further part.
     pub counters: Vec<(String, u64)>,
     /// What was recovered when the volume was opened.
     pub recovery: RecoveryView,
@@ -218,10 +219,19 @@ fn damage(lfs: &Lfs) -> Vec<String> {
     lost.into_iter().chain(aside).collect()
 }
 
+/// See [`LogView::counters`].
+fn told(counters: &Counters) -> Vec<(String, u64)> {
+    let background = counters.segments_cleaned.saturating_sub(counters.segments_cleaned_on_demand);
+    let cleaned = counters.segments_cleaned + counters.segments_cleaned_empty;
+    let all = Counters { segments_cleaned: cleaned, ..*counters };
+    let mut list: Vec<_> = all.list().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    list.push(("segments_cleaned_background".to_owned(), background));
+    list
+}
+
 /// The view without the parts that come from the segments.
 fn head(lfs: &Lfs, now: TimeNs) -> LogView {
     let (superblock, geometry, recovered) = (lfs.superblock(), lfs.geometry(), lfs.recovered());
-    let counters = lfs.counters().list();
     LogView {
         uuid: uuid_text(&superblock.uuid),
         label: superblock.label.clone(),
@@ -235,7 +245,7 @@ fn head(lfs: &Lfs, now: TimeNs) -> LogView {
         dead_bytes: 0,
         unwritten_bytes: 0,
         utilisation_histogram: [0; BUCKETS],
-        counters: counters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        counters: told(lfs.counters()),
         recovery: RecoveryView {
             cleanly_unmounted: recovered.was_clean,
             rolled_forward_partials: recovered.partials,

@@ -80,8 +80,7 @@ pub fn run(args: &TuneArgs, output: &mut Output) -> Done {
 /// # Errors
 /// As [`run`].
 pub fn change(client: &mut Client, words: &[String]) -> Done<TuneView> {
-    let answer = client.call(TUNE_OP, json!({ "words": words })).map_err(|e| failure_of(&e))?;
-    crate::socket::understood(answer)
+    client.ask(TUNE_OP, json!({ "words": words })).map_err(|e| failure_of(&e))
 }
 
 fn failure_of(error: &ClientError) -> Failure {

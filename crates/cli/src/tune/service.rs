@@ -23,6 +23,9 @@ pub const TUNE_OP: &str = "tune";
 pub(super) const LABEL: &str = "label";
 const LABEL_IS: &str = "label=";
 
+/// Clean segments at which cleaning starts and stops, and at which it stops in idle time.
+const MARKS: [&str; 3] = ["clean_low", "clean_high", "clean_idle"];
+
 #[derive(Deserialize)]
 struct Request {
     /// As for `-o`; none to list the settings.
@@ -115,12 +118,10 @@ fn of_volume(volume: &Volume<Lfs>) -> Result<Vec<SettingView>, FsError> {
         value: format!("{segments} segments"),
         lasts: Lasts::FollowsSize,
     };
-    Ok(vec![
-        mark("clean_low", marks.low),
-        mark("clean_high", marks.high),
-        mark("clean_idle", marks.idle_target),
-        SettingView { name: LABEL.to_owned(), value: label, lasts: Lasts::InVolume },
-    ])
+    let marks = MARKS.into_iter().zip([marks.low, marks.high, marks.idle_target]);
+    let mut settings: Vec<_> = marks.map(|(name, segments)| mark(name, segments)).collect();
+    settings.push(SettingView { name: LABEL.to_owned(), value: label, lasts: Lasts::InVolume });
+    Ok(settings)
 }
 
 fn label_of(volume: &Volume<Lfs>) -> Result<String, FsError> {
@@ -135,6 +136,9 @@ fn resolve(plan: &MountPlan, words: &[&String]) -> Result<MountPlan, OpError> {
         let Some(setting) = setting_of(word) else {
             return Err(refuse(match word.split_once('=') {
                 Some(("rate", _)) => "rate: the limit of one scrub; see 'firn scrub --rate'".to_owned(),
+                Some((name, _)) if MARKS.contains(&name) => {
+                    format!("{name} follows from the size of the volume and how full it is; nothing sets it")
+                }
                 _ => format!("{word}: no setting of this mount has that name; 'firn tune --list' shows all"),
             }));
         };

@@ -13,6 +13,7 @@ use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::target::{self, Target};
+use crate::tell::tell;
 use clap::Args;
 use firnfs_fuse::mount::table::{self, Mount};
 use firnfs_watch::feed::{Feed, Step};
@@ -185,7 +186,7 @@ fn show(feed: &mut dyn Feed, args: &WatchArgs, output: &mut Output) -> Done {
         Ended::Quit => Ok(()),
         Ended::Interrupted => Err(Failure::new(interrupt::exit(), "interrupted")),
         Ended::Over(why) => {
-            eprintln!("firn: {why}");
+            tell(why);
             Ok(())
         }
         Ended::Failed(why) => Err(Failure::failed(why)),
@@ -232,11 +233,11 @@ fn serve(
     interrupted: &AtomicBool,
 ) -> Done<Ended> {
     let failed = |e: std::io::Error| Failure::failed(format!("cannot serve a page on {address}: {e}"));
-    let server = Server::bind(address).map_err(failed)?;
+    let mut server = Server::bind(address).map_err(failed)?;
     server.start().map_err(failed)?;
-    let url = server.url().map_err(failed)?;
+    let url = server.url();
     if !address.ip().is_loopback() {
-        eprintln!("firn: the page is not encrypted: whoever sees its address on the network can read it");
+        tell("the page is not encrypted: whoever sees its address on the network can read it");
     }
     output.line(|out| writeln!(out, "{url}"))?;
     each(feed, args, interrupted, &mut |state| {

@@ -3,6 +3,7 @@
 use super::{WatchArgs, is_shown_on_terminal, new_file, print, show};
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
+use crate::tell::tell;
 use firnfs_watch::feed::{Feed, Step};
 use firnfs_watch::recording::{self, Reader, Writer};
 use firnfs_watch::replay::Replay;
@@ -105,10 +106,10 @@ pub fn run(args: &WatchArgs, output: &mut Output) -> Done {
         None => lines(&mut replay, args, output),
     };
     if let Some(damage) = replay.damage() {
-        eprintln!("firn: {}: {damage}; the rest was shown", args.path.display());
+        tell(format_args!("{}: {damage}; the rest was shown", args.path.display()));
     }
     if replay.is_torn() {
-        eprintln!("firn: {} was not ended: up to a minute at its end is missing", args.path.display());
+        tell(format_args!("{} was not ended: up to a minute at its end is missing", args.path.display()));
     }
     shown
 }
@@ -132,7 +133,7 @@ fn page(replay: &mut Replay<BufReader<File>>, path: &Path) -> Done {
         has_room = mailed.add(replay.state());
     }
     if !has_room && replay.next_tick() {
-        eprintln!("firn: the page has the first {MAILED_FRAMES} looks of the recording");
+        tell(format_args!("the page has the first {MAILED_FRAMES} looks of the recording"));
     }
     let written = mailed.page().and_then(|page| file.write_all(page.as_bytes()));
     written.map_err(|e| Failure::io("cannot write", path, &e))

@@ -58,6 +58,12 @@ fn a_volume_made_from_a_tree_shows_it_in_stat_and_dump() {
     let last = (number(&stat["log"]["segments"]) - 1).to_string();
     let last = ok(&["dump", &image, "--segment", &last]);
     assert!(last.contains("never written"), "{last}");
+    // Details fit a terminal of 80 columns, too.
+    let segment = ok(&["dump", &image, "--segment", "0"]);
+    assert!(segment.contains(": in use, ") && segment.contains("crc      birth"), "{segment}");
+    for shown in [untouched, segment, ok(&["dump", &image, "-v"]), ok(&["dump", &image, "--segments"])] {
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    }
     let listed = ifile["inode_entries"].as_array().unwrap();
     assert_eq!(listed.len() as u64, inodes);
     let live = sum(&ifile["segment_entries"], |segment| segment["live_bytes"].as_u64());

@@ -109,3 +109,13 @@ fn a_bad_disk_is_refused_with_its_file_key_and_range() {
     let said = refused(&["sim", "disk", "floppy"], 2);
     assert!(said.contains("neither a name (hp97560, wren4"), "{said}");
 }
+
+#[test]
+fn a_seek_curve_has_its_numbers_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let svg = directory.path().join("curve.svg");
+    ok(&["sim", "disk", "hp97560", "--svg", svg.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("firn sim disk hp97560"));
+    let csv = std::fs::read_to_string(directory.path().join("curve.csv")).unwrap();
+    assert!(csv.starts_with("series,kind,cylinders,milliseconds"), "{csv:.200}");
+}

@@ -321,6 +321,17 @@ fn assert_victims_are_told(mnt: &str) {
     if recent["window_ms"].as_u64().unwrap() < 60_000 {
         assert_eq!(recent["cleaned"]["segments_cleaned"], mount["segments_cleaned"], "{told}");
     }
+    // The counters say the same number, with the same parts.
+    let stat: Value = firn_json(&["stat", mnt, "--json"]);
+    let counters = stat["log"]["counters"].as_array().unwrap();
+    let counter = |name: &str| counters.iter().find(|pair| pair[0] == name).unwrap()[1].as_u64().unwrap();
+    let parts = ["empty", "background", "on_demand"].map(|part| counter(&format!("segments_cleaned_{part}")));
+    assert_eq!(counter("segments_cleaned"), parts.iter().sum::<u64>(), "{stat}");
+    assert_eq!(
+        stat["log"]["cleaning"]["since_mkfs"]["segments_cleaned"],
+        counter("segments_cleaned"),
+        "{stat}"
+    );
     let text = String::from_utf8(firn(&["stat", mnt, "--cleaning"]).stdout).unwrap();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     for words in ["victims since mount", "asked for from outside", "since mkfs   since mount      last "] {

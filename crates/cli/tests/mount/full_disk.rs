@@ -42,6 +42,11 @@ fn df(path: &Path) -> Value {
     volumes["volumes"][0].clone()
 }
 
+/// A text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_disk_that_is_too_small_for_its_image_is_told_of_at_once_and_as_long_as_it_is() {
     if !can_mount() || !is_root() {
@@ -57,7 +62,7 @@ fn a_disk_that_is_too_small_for_its_image_is_told_of_at_once_and_as_long_as_it_i
         (&view["beneath"]["full"], view["beneath"]["free_bytes"].as_u64() <= Some(16 << 20)),
         (&false.into(), true)
     );
-    assert!(firn_ok(&["df", image.to_str().unwrap()]).replace("\n ", "").contains("the image can grow by"));
+    assert!(words(&firn_ok(&["df", image.to_str().unwrap()])).contains("the image can grow by"));
 
     firn_ok(&["mount", image.to_str().unwrap(), mnt.to_str().unwrap()]);
     // Until the disk is full.
@@ -70,7 +75,7 @@ fn a_disk_that_is_too_small_for_its_image_is_told_of_at_once_and_as_long_as_it_i
     }
     eventually("the volume is read-only", || !stat(&mnt)["read_only_reason"].is_null());
     assert_eq!(stat(&mnt)["beneath"]["full"], true);
-    let told = firn_ok(&["stat", mnt.to_str().unwrap()]).replace("\n ", "");
+    let told = words(&firn_ok(&["stat", mnt.to_str().unwrap()]));
     assert!(told.contains("is full") && told.contains("--writable"), "{told}");
 
     // The way out, as told.

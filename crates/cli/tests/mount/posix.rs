@@ -379,6 +379,11 @@ fn a_full_volume_says_so_keeps_what_it_has_and_deletes() {
         let error = (0..200).find_map(|_| filler.write_all(&block).err()).expect("the volume never fills");
         assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()), "{kind:?}");
         drop(filler);
+        if kind == Kind::Image {
+            let told = crate::common::firn_ok(&["df", mount.mnt.to_str().unwrap()]);
+            let way_out = format!("'firn resize {} +SIZE'", mount.mnt.display());
+            assert!(told.split_whitespace().collect::<Vec<_>>().join(" ").contains(&way_out), "{told}");
+        }
         assert!(fs::read(mount.path("kept")).unwrap() == pattern(1, 1 << 20));
         fs::remove_file(mount.path("filler")).unwrap();
         crate::common::eventually("there is room again", || fs::write(mount.path("again"), &block).is_ok());

@@ -87,6 +87,7 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
         ("label=0123456789012345678901234567890123456789012345678901234567890123456789", "label"),
         ("idle_rate=1K", "idle rate"),
         ("idle_after=0", "idle time"),
+        ("clean_low=30", "clean_low follows from the size"),
         ("nosuch=1", "nosuch=1"),
         ("ro", "ro"),
         ("commit=soon", "commit=soon"),

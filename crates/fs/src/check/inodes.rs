@@ -251,6 +251,7 @@ impl Check<'_> {
             let bytes = self.sweep.at_hand(&ptr, || describe(&key));
             self.leaf(&todo, bytes);
         } else {
+            self.queued_bytes += u64::from(ptr.stored_bytes());
             pending.leaves.push(todo);
         }
     }
@@ -314,6 +315,7 @@ impl Check<'_> {
                 break;
             }
             self.leaf(todo, bytes);
+            self.queued_bytes -= u64::from(todo.ptr.stored_bytes());
             done = at + 1;
             if at % TELL_EVERY == 0 {
                 self.tell(1);

@@ -92,6 +92,8 @@ pub struct Check<'a> {
     /// Roll-forward could not update the accounting: it cannot be judged at all.
     pub is_stale: bool,
     pub totals: Totals,
+    /// Bytes of blocks that were claimed and wait to be read.
+    pub queued_bytes: u64,
     pub watch: &'a mut dyn FnMut(Progress),
 }
 
@@ -117,6 +119,7 @@ impl<'a> Check<'a> {
             torn: Torn::Nothing,
             is_stale: false,
             totals: Totals::default(),
+            queued_bytes: 0,
             watch,
         }
     }
@@ -135,7 +138,7 @@ impl<'a> Check<'a> {
 
     /// Reports the progress of the check.
     pub fn tell(&mut self, phase: u8) {
-        let done_bytes = self.claims.live_bytes;
+        let done_bytes = self.claims.live_bytes.saturating_sub(self.queued_bytes);
         let total_bytes = self.lfs.live_bytes().max(done_bytes);
         (self.watch)(Progress { phase, done_bytes, total_bytes });
     }

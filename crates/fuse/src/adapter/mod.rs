@@ -258,7 +258,11 @@ impl<S: Engine> Adapter<S> {
 impl<S: Engine> Adapter<S> {
     fn note(&self, request: &Request<'_>, reply: &Reply, verdict: Verdict, start: Instant) {
         let busy_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.counters.count(request.header.opcode, matches!(verdict, Verdict::Error(_)), busy_ns);
+        let error = match verdict {
+            Verdict::Error(errno) => Some(errno),
+            _ => None,
+        };
+        self.counters.count(request.header.opcode, error, busy_ns);
         self.recorder.note(request, reply, verdict, start, busy_ns);
     }
 }

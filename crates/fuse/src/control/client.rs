@@ -42,14 +42,6 @@ pub enum ClientError {
     NotUnderstood(String),
 }
 
-/// Reads a daemon's answer.
-///
-/// # Errors
-/// [`ClientError::NotUnderstood`].
-pub fn understood<T: DeserializeOwned>(answer: Value) -> Result<T, ClientError> {
-    serde_json::from_value(answer).map_err(|e| ClientError::NotUnderstood(e.to_string()))
-}
-
 impl Client {
     /// Connects to the daemon that serves `path` (any path on the mount).
     ///
@@ -97,7 +89,8 @@ impl Client {
     /// # Errors
     /// As [`Self::call`]; [`ClientError::NotUnderstood`].
     pub fn ask<T: DeserializeOwned>(&mut self, op: &str, arguments: Value) -> Result<T, ClientError> {
-        understood(self.call(op, arguments)?)
+        let answer = self.call(op, arguments)?;
+        serde_json::from_value(answer).map_err(|e| ClientError::NotUnderstood(e.to_string()))
     }
 
     /// The first half of [`Client::call`].

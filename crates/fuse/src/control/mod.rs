@@ -8,7 +8,7 @@
 pub mod client;
 pub mod server;
 
-pub use client::{Client, ClientError, understood};
+pub use client::{Client, ClientError};
 pub use server::Server;
 
 use rustix::fs::Mode;

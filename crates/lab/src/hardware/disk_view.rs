@@ -3,7 +3,7 @@
 
 use super::choose::ChosenDisk;
 use crate::error::LabError;
-use crate::plot::{self, Curve, Origin, Plot, Style, XScale};
+use crate::plot::{Curve, Drawing, Origin, Plot, Style, XScale};
 use firnfs_sim::disk::mechanical::Mechanics;
 use firnfs_sim::disk::model::DiskKind;
 use firnfs_sim::disk::{Command, DiskModel, Lbn, SECTOR_BYTES, Service, Work};
@@ -289,11 +289,11 @@ fn cost(request: &Asked, service: &Service) -> Cost {
     }
 }
 
-/// The seek curve as SVG.
+/// The seek curve as SVG, and its numbers as CSV.
 ///
 /// # Errors
 /// The disk has no seek curve.
-pub fn curve_svg(disk: &ChosenDisk) -> Result<String, LabError> {
+pub fn curve(disk: &ChosenDisk) -> Result<(String, String), LabError> {
     let DiskKind::Mechanical(mechanics) = &disk.params.kind else {
         return Err(LabError::Setup(format!("{} has no seek curve", disk.name)));
     };
@@ -324,7 +324,8 @@ pub fn curve_svg(disk: &ChosenDisk) -> Result<String, LabError> {
             .plain(),
         ],
     };
-    plot::svg(&plot, &Origin::of(format!("firn sim disk {} --svg FILE", disk.name)))
+    let drawing = Drawing::Curves(plot);
+    Ok((drawing.svg(&Origin::of(format!("firn sim disk {} --svg FILE", disk.name)))?, drawing.csv()))
 }
 
 #[cfg(test)]

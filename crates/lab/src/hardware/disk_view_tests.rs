@@ -55,11 +55,12 @@ fn every_disk_can_be_looked_at_and_arms_have_curves() {
         assert!(sequential >= bandwidth(&view, "read", "random", "all"), "{view:?}");
         match view.kind {
             "mechanical" => {
-                let svg = curve_svg(&disk).unwrap();
+                let (svg, csv) = curve(&disk).unwrap();
                 assert!(svg.starts_with("<svg") && svg.contains(&view.title) && !svg.contains("NaN"));
+                assert!(csv.contains("seek,") && csv.lines().count() > 100, "{csv}");
                 assert!(view.seeks.unwrap().curve.windows(2).all(|pair| pair[0].1 <= pair[1].1 * 1.01));
             }
-            _ => assert!(view.seeks.is_none() && curve_svg(&disk).is_err()),
+            _ => assert!(view.seeks.is_none() && curve(&disk).is_err()),
         }
     }
 }

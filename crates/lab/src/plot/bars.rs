@@ -103,6 +103,7 @@ fn draw(bars: &Bars, axes: &Canvas<'_>) -> Result<(), DrawError> {
         .disable_x_mesh()
         .x_labels(0)
         .y_desc(bars.y)
+        .y_label_formatter(&canvas::tick)
         .light_line_style(plotters::style::TRANSPARENT)
         .label_style(FONT)
         .axis_desc_style(FONT)

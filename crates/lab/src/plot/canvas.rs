@@ -154,6 +154,11 @@ pub(super) fn described(svg: &str, title: &str, conditions: &str, origin: &Origi
     format!("{}\n{head}{}", &svg[..at], svg[at..].trim_start_matches('\n'))
 }
 
+/// A tick without digits that say nothing.
+pub(super) fn tick(value: &f64) -> String {
+    format!("{}", (value * 1e6).round() / 1e6)
+}
+
 /// Text for SVG and HTML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

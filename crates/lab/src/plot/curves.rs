@@ -69,6 +69,8 @@ fn draw(plot: &Plot, axes: &Canvas<'_>) -> Result<(), DrawError> {
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(plot.x)
         .y_desc(plot.y)
+        .x_label_formatter(&canvas::tick)
+        .y_label_formatter(&canvas::tick)
         .light_line_style(plotters::style::TRANSPARENT)
         .label_style(FONT)
         .axis_desc_style(FONT);

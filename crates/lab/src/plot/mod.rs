@@ -180,14 +180,6 @@ impl Drawing {
     }
 }
 
-/// The plot as the text of an SVG file.
-///
-/// # Errors
-/// As [`Drawing::svg`].
-pub fn svg(plot: &Plot, origin: &Origin) -> Result<String, LabError> {
-    Drawing::Curves(plot.clone()).svg(origin)
-}
-
 /// Writes drawings into a directory, which is made if it does not exist: `figure-9.svg` and `figure-9.csv` for the file `figure-9`.
 ///
 /// # Errors

@@ -33,6 +33,9 @@ fn a_drawing_says_how_it_was_made() {
         assert!(svg.contains(text), "{text} is not in {svg}");
     }
     assert!(!svg.contains("NaN"));
+    let ticks: Vec<&str> = svg.lines().map(str::trim).filter(|line| line.parse::<f64>().is_ok()).collect();
+    assert!(ticks.contains(&"1000") && ticks.contains(&"0.2"), "{ticks:?}");
+    assert!(!ticks.iter().any(|tick| tick.ends_with(".0")), "whole numbers are whole: {ticks:?}");
 }
 
 #[test]

@@ -1,20 +1,18 @@
 //! The page: a server for one volume on this machine, and a page with a whole recording in it.
 //!
 //! The address has a token; whoever does not know it gets the same 404 for everything. The server only answers GET, changes
-//! nothing, and knows only what was published. Invariants: at most [`CALLERS_MAX`] callers at a time; at most
+//! nothing, and knows only what was published ([`crate::http`] serves it). Invariants: at most [`CALLERS_MAX`] callers at a time; at most
 //! [`KEPT_FRAMES`] frames and [`KEPT_BYTES`] bytes of them are kept.
 
 mod frame;
-mod http;
 mod page;
 
+use crate::http::{self, Answer, Listener, Request};
 use crate::state::State;
 use frame::Frames;
-use http::{Answer, Request};
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Frames that a page which was asleep can still get.
@@ -23,6 +21,11 @@ const KEPT_FRAMES: usize = 600;
 const KEPT_BYTES: usize = 32 << 20;
 /// Frames in one answer.
 const ANSWER_FRAMES: usize = 120;
+/// What protects the page and the token in its address: nothing is stored, framed, sniffed, or told to other sites.
+const HEADERS: &str = "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n\
+X-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n";
+/// The policy for what is no page.
+const NOTHING: &str = "default-src 'none'";
 /// Callers at a time.
 const CALLERS_MAX: usize = 16;
 /// Frames of a page that one can mail at most: two hours of ticks a second.
@@ -39,7 +42,9 @@ struct Shared {
 
 /// See the module's head.
 pub struct Server {
-    listener: TcpListener,
+    /// `None` once it is served.
+    listener: Option<Listener>,
+    address: SocketAddr,
     token: String,
     shared: Arc<Mutex<Shared>>,
 }
@@ -50,16 +55,15 @@ impl Server {
     /// # Errors
     /// The address cannot be used, or the system has no random numbers.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        Ok(Self { listener, token: secret()?, shared: Arc::default() })
+        let listener = Listener::bind(address)?;
+        let address = listener.address()?;
+        Ok(Self { listener: Some(listener), address, token: secret()?, shared: Arc::default() })
     }
 
     /// The address for a browser, with the token.
-    ///
-    /// # Errors
-    /// The system does not tell the port.
-    pub fn url(&self) -> io::Result<String> {
-        Ok(format!("http://{}/{}/", self.listener.local_addr()?, self.token))
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.token)
     }
 
     /// Lets pages see the newest tick.
@@ -80,25 +84,14 @@ impl Server {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(&self) -> io::Result<()> {
-        let listener = self.listener.try_clone()?;
+    pub fn start(&mut self) -> io::Result<()> {
         let (token, shared) = (self.token.clone(), Arc::clone(&self.shared));
-        let callers = Arc::new(AtomicUsize::new(0));
-        std::thread::Builder::new().name("web".to_owned()).spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if callers.fetch_add(1, Ordering::SeqCst) >= CALLERS_MAX {
-                    callers.fetch_sub(1, Ordering::SeqCst);
-                    continue;
-                }
-                let (token, shared, callers) = (token.clone(), Arc::clone(&shared), Arc::clone(&callers));
-                std::thread::spawn(move || {
-                    // A caller that went away needs no answer.
-                    let _gone = serve(stream, &token, &shared);
-                    callers.fetch_sub(1, Ordering::SeqCst);
-                });
-            }
-        })?;
-        Ok(())
+        let Some(listener) = self.listener.take() else { return Ok(()) };
+        let reply = move |request: &Request| {
+            answer(request, &token, &shared).unwrap_or_else(|_| refusal("500 Internal Server Error"))
+        };
+        // It is served as long as the process runs.
+        listener.serve("web", CALLERS_MAX, reply).map(drop)
     }
 }
 
@@ -106,42 +99,35 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn serve(mut stream: TcpStream, token: &str, shared: &Mutex<Shared>) -> io::Result<()> {
-    stream.set_read_timeout(Some(http::PATIENCE))?;
-    stream.set_write_timeout(Some(http::PATIENCE))?;
-    let answer = match http::read_request(&mut stream)? {
-        Some(request) => answer(&request, token, shared)?,
-        None => Answer::plain("400 Bad Request"),
-    };
-    answer.send(&mut stream)
+/// An answer under the headers of all answers and a content security policy.
+fn guarded(kind: &'static str, policy: &str, body: &str) -> Answer {
+    let head = format!("Content-Security-Policy: {policy}\r\n{HEADERS}");
+    Answer { kind, head, ..Answer::plain("200 OK", body) }
+}
+
+fn refusal(status: &'static str) -> Answer {
+    Answer { status, ..guarded(http::PLAIN, NOTHING, &format!("{status}\n")) }
 }
 
 fn answer(request: &Request, token: &str, shared: &Mutex<Shared>) -> io::Result<Answer> {
     let inner = request.target.strip_prefix('/').and_then(|rest| rest.split_once('/'));
     let Some((_, path)) = inner.filter(|(given, _)| is_same(given.as_bytes(), token.as_bytes())) else {
-        return Ok(Answer::plain("404 Not Found"));
+        return Ok(refusal("404 Not Found"));
     };
     if request.method != "GET" {
-        return Ok(Answer::plain("405 Method Not Allowed"));
+        return Ok(refusal("405 Method Not Allowed"));
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     Ok(match path {
         "" => {
             let nonce = secret()?;
-            let body = page::page(&nonce, None).into_bytes();
-            Answer {
-                status: "200 OK",
-                kind: "text/html; charset=utf-8",
-                policy: page::policy(&nonce, true),
-                body,
-            }
+            guarded("text/html; charset=utf-8", &page::policy(&nonce, true), &page::page(&nonce, None))
         }
         "frames" => {
             let since = query.strip_prefix("since=").and_then(|number| number.parse().ok()).unwrap_or(0);
-            let body = frames_since(&lock(shared), since).into_bytes();
-            Answer { kind: "application/json", body, ..Answer::plain("200 OK") }
+            guarded("application/json", NOTHING, &frames_since(&lock(shared), since))
         }
-        _ => Answer::plain("404 Not Found"),
+        _ => refusal("404 Not Found"),
     })
 }
 

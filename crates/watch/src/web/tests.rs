@@ -2,6 +2,7 @@ use super::*;
 use crate::samples::{Sample, tick, tracker};
 use crate::tick::Tick;
 use std::io::Write;
+use std::net::TcpStream;
 
 fn state(second: u64, name: &str) -> State {
     let mut state = State::default();
@@ -15,9 +16,9 @@ fn state(second: u64, name: &str) -> State {
 
 /// A server that runs, and its address and token.
 fn server() -> (Server, SocketAddr, String) {
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     server.start().unwrap();
-    let address = server.listener.local_addr().unwrap();
+    let address = server.address;
     let token = server.token.clone();
     (server, address, token)
 }
@@ -57,7 +58,7 @@ fn nothing_is_served_without_the_token() {
     }
     assert!(get(address, &format!("/{token}/")).starts_with("HTTP/1.1 200 OK"));
     assert!(get(address, &format!("/{token}/frames")).contains("/mnt"));
-    assert!(server.url().unwrap().ends_with(&format!("/{token}/")));
+    assert!(server.url().ends_with(&format!("/{token}/")));
 }
 
 #[test]
@@ -69,11 +70,7 @@ fn only_get_is_answered_and_nonsense_is_refused() {
         assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
     }
     assert!(raw(address, "\u{1}\u{2}\r\n\r\n").starts_with("HTTP/1.1 400 "));
-    let long = format!("GET /{}", "a".repeat(HEAD_MAX_TEST));
-    assert!(raw(address, &long).starts_with("HTTP/1.1 400 "));
 }
-
-const HEAD_MAX_TEST: usize = http::HEAD_MAX - 5;
 
 #[test]
 fn the_page_asks_nobody_else_and_its_script_is_the_only_one() {

@@ -248,16 +248,19 @@ fn cleaning_claims(all: &[&Used]) -> Vec<Claim> {
     claims
 }
 
-/// The abscissa of a part of the distribution: its middle.
-fn middle(bin: usize) -> f64 {
-    (bin as f64 + 0.5) / BINS as f64
+/// Parts of the distribution in a point of the figure.
+const BINS_OF_A_POINT: usize = 2;
+
+/// The distribution as the figure shows it. The abscissa of a point is its middle.
+fn points(shares: &[f64]) -> Vec<(f64, f64)> {
+    let width = BINS_OF_A_POINT as f64 / BINS as f64;
+    let sums = shares.chunks(BINS_OF_A_POINT).map(|part| part.iter().sum());
+    sums.enumerate().map(|(n, share)| ((n as f64 + 0.5) * width, share)).collect()
 }
 
 fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let used = runs.production(USER6)?;
     let mut figure = figure("001/fig10", SEGMENTS_TITLE, condition(used));
-    let points =
-        |shares: &[f64]| shares.iter().enumerate().map(|(bin, share)| (middle(bin), *share)).collect();
     let curves = vec![
         Curve::new("mean of 16 looks", Style(0), points(&used.segments)),
         Curve::new("at the end", Style(1), points(&used.segments_at_end)).plain(),
@@ -267,7 +270,7 @@ fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         file: "001-fig10".into(),
         title: "Figure 10: segments of /user6 by their utilisation (synthetic)".into(),
         conditions: condition(used).into(),
-        x: "utilisation of the segment (each point: a fiftieth)",
+        x: "utilisation of the segment (each point: a 32nd, two blocks)",
         y: "share of the segments",
         x_scale: XScale::Linear,
         x_max: 1.0,
@@ -293,8 +296,13 @@ fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     Ok(figure)
 }
 
+/// The distribution by tenths; a part belongs to the tenth of its middle.
 fn tenths(shares: &[f64]) -> Vec<f64> {
-    shares.chunks(BINS / 10).map(|part| part.iter().sum()).collect()
+    let mut sums = vec![0.0; 10];
+    for (bin, share) in shares.iter().enumerate() {
+        sums[(2 * bin + 1) * 10 / (2 * BINS)] += share;
+    }
+    sums
 }
 
 fn bimodal_claims(tenths: &[f64]) -> Vec<Claim> {

@@ -66,6 +66,10 @@ fn a_file_system_under_made_up_users_is_shown_as_synthetic_and_the_same_again() 
     }
     let csv = String::from_utf8(once[&OsString::from("001-table4.csv")].clone()).unwrap();
     assert!(csv.contains("inode map"), "{csv}");
+    // Each point stands for as many numbers of live blocks, of 64 in a segment.
+    let csv = String::from_utf8(once[&OsString::from("001-fig10.csv")].clone()).unwrap();
+    let middles = csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap());
+    assert!(middles.clone().count() > 30 && middles.into_iter().all(|x| (x * 64.0).fract() == 0.0), "{csv}");
 }
 
 #[test]

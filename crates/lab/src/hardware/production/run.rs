@@ -21,8 +21,9 @@ use std::collections::BTreeMap;
 const START_NS: i64 = 650_000_000_000_000_000;
 const INTERVAL_MS: u64 = 30_000;
 const CACHE_BYTES: u64 = 16 << 20;
-/// Parts of the distribution of segments by their utilisation.
-pub(in crate::hardware) const BINS: usize = 50;
+/// Parts of the distribution of segments by their utilisation: whole blocks of a segment of 256 KB. Parts with now one and now two
+/// possible numbers of live blocks would show peaks that are none.
+pub(in crate::hardware) const BINS: usize = 64;
 /// Moments at which the segments are looked at; the last is the end.
 const LOOKS: u32 = 16;
 /// Events between two looks at how much was written.
