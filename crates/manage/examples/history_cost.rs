@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p firnfs-manage --example history_cost [SEGMENTS]
 //!
-//! All three write a checkpoint after every 16 MiB; with a past each of them is a point, and the oldest points go once they hold 20% of
+//! All three write a checkpoint for every 64th of the volume that users write; with a past each of them is a point, and the oldest points go once they hold 20% of
 //! what users can fill. Decision 0207 has the same from the simulator.
 
 use firnfs::engine::{Engine, Step};
@@ -19,8 +19,8 @@ use rand_pcg::Pcg64;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
-/// Blocks between two points: 16 MiB.
-const POINT_BLOCKS: u64 = 4096;
+/// Points that users make while they write as much as the volume has.
+const POINTS: u64 = 64;
 /// Times that users write what they see, before and while it is measured.
 const ROUNDS: (u64, u64) = (3, 3);
 
@@ -47,6 +47,7 @@ struct Run {
     rng: Pcg64,
     file: InodeNo,
     blocks: u64,
+    point_blocks: u64,
     past_bytes: u64,
     made: u64,
 }
@@ -78,6 +79,7 @@ impl Run {
         let mut run = Self {
             file: file.expect("room").ino,
             blocks: total_bytes * live_percent / 100 / BLOCK_BYTES,
+            point_blocks: size_bytes / BLOCK_BYTES / POINTS,
             past_bytes: total_bytes * past_percent / 100,
             rng: seeded(1, "history cost"),
             made: 0,
@@ -97,7 +99,7 @@ impl Run {
         if self.made.is_multiple_of(64) {
             self.step();
         }
-        if self.made.is_multiple_of(POINT_BLOCKS) {
+        if self.made.is_multiple_of(self.point_blocks) {
             self.end_interval();
         }
     }

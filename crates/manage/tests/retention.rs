@@ -161,15 +161,24 @@ fn history_gives_way_to_users_and_named_points_do_not() {
 }
 
 #[test]
-fn a_volume_with_points_does_not_shrink() {
+fn a_volume_that_shrinks_gives_up_its_history_but_no_named_point() {
     let device = new_device(64 << 20, 0);
-    let (volume, _) = mount(&device, Options::default());
+    let (volume, clock) = mount(&device, Options::default());
+    keep(&volume, 30);
+    let ino = create(&volume, InodeNo::ROOT, "diary", Kind::Regular);
+    live(&volume, &clock, ino, 5);
+    assert!(points(&volume).len() > 3);
     let epoch = snapshot(&volume, "kept");
     let refused = volume.shrink(48 << 20, &mut |_| true);
     assert!(matches!(refused, Err(FsError::NotPermitted(_))), "{refused:?}");
+    assert!(points(&volume).len() > 3, "nothing was dropped");
     volume.run(|vfs, now| vfs.store_mut().drop_point(now, epoch)).unwrap();
-    volume.background().unwrap();
     volume.shrink(48 << 20, &mut |_| true).unwrap();
+    assert_eq!(points(&volume), []);
+    live(&volume, &clock, ino, 3);
+    assert!(!points(&volume).is_empty(), "a volume of the new size has history again");
+    volume.close().unwrap();
+    assert_sound(&device);
 }
 
 #[test]

@@ -128,6 +128,7 @@ impl Families {
         if let Some(room) = &log.room {
             let places = [
                 ("live", room.live_bytes),
+                ("history", room.history_bytes),
                 ("reclaimable", room.reclaimable_bytes),
                 ("pinned", room.pinned_bytes),
                 ("clean", room.clean_bytes),

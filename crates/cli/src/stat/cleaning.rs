@@ -7,12 +7,12 @@ use firnfs_format::TimeNs;
 use firnfs_volume::Stalls;
 use serde::{Deserialize, Serialize};
 
-/// Where the bytes of a volume are. The numbers from `live_bytes` to `fixed_bytes` add up to `size_bytes`.
+/// Where the bytes of a volume are. The numbers from `live_bytes` to `history_bytes` add up to `size_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RoomView {
     /// Size of the volume.
     pub size_bytes: u64,
-    /// Live.
+    /// Live in the present.
     pub live_bytes: u64,
     /// Dead (including summaries and padding) in segments that could be cleaned now.
     pub reclaimable_bytes: u64,
@@ -25,6 +25,15 @@ pub struct RoomView {
     pub reserve_bytes: u64,
     /// Outside segments: superblocks, checkpoints, and the rest after the last segment.
     pub fixed_bytes: u64,
+    /// Held by states of the past alone.
+    #[serde(default)]
+    pub history_bytes: u64,
+    /// States of the past that are kept.
+    #[serde(default)]
+    pub states: u64,
+    /// Those of them that have a name: what these hold does not give way to users.
+    #[serde(default)]
+    pub named_states: u64,
     /// What the size that df shows leaves out of the segments; null from a daemon of an older version that did not report it.
     #[serde(default)]
     pub withheld: Option<WithheldView>,
@@ -67,6 +76,14 @@ impl RoomView {
         self.reclaimable_bytes += room.dead_bytes;
         self.pinned_bytes += room.pinned_bytes;
         self.clean_bytes += room.clean_bytes;
+    }
+
+    /// Takes what only the past holds from what is live, once all segments are counted.
+    pub fn set_history(&mut self, lfs: &Lfs) {
+        self.history_bytes = lfs.past_bytes().min(self.live_bytes);
+        self.live_bytes -= self.history_bytes;
+        self.states = lfs.points().len() as u64;
+        self.named_states = lfs.points().iter().filter(|point| !point.is_automatic).count() as u64;
     }
 
     /// Subtracts the reserve, once all segments are counted. It is at most the clean space.

@@ -269,6 +269,7 @@ fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<(
             room_line(out, room)?;
         }
         withheld_line(out, room, in_full)?;
+        history_line(out, room)?;
         // In the last hundredth the next write may get ENOSPC.
         if space.free_bytes < space.total_bytes / 100 {
             let place = volume.source.mountpoint.as_ref().unwrap_or(&volume.source.image).display();
@@ -280,6 +281,24 @@ fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<(
         Ok(())
     })?;
     beneath(out, volume)
+}
+
+/// What the past holds, and whether users can have it.
+fn history_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
+    if room.states == 0 {
+        return Ok(());
+    }
+    let states = match room.states {
+        1 => "1 state".to_owned(),
+        states => format!("{} states", Count(states)),
+    };
+    let whose = match room.named_states {
+        0 => "counted as free: it gives way to files".to_owned(),
+        named if named == room.states => "kept until they are deleted (firn snapshot --delete)".to_owned(),
+        named => format!("{} of them kept until deleted (firn snapshot --delete)", Count(named)),
+    };
+    let text = format!("{} held by {states}, {whose}", Bytes(room.history_bytes));
+    write_words(out, &format!("{:>10} ", "history:"), &text)
 }
 
 /// Why the size is smaller than the volume; together they are the volume. Not in full: few terms, which fit a line.
@@ -318,6 +337,7 @@ fn term((bytes, word): (u64, &str)) -> String {
 fn room_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
     let terms = [
         (room.live_bytes, "live"),
+        (room.history_bytes, "history"),
         (room.reclaimable_bytes, "reclaimable"),
         (room.pinned_bytes, "pinned"),
         (room.clean_bytes, "clean"),

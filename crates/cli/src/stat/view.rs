@@ -195,6 +195,10 @@ impl Inspect for Lfs {
             seen += (entries.len() as u64).min(view.segments - seen);
         }
         room.set_reserve(reserve_bytes);
+        volume.run_quietly(|vfs, _| {
+            room.set_history(vfs.store());
+            Ok(())
+        })?;
         Ok(Some(LogView { room: Some(room), cleaning: Some(cleaning), ..view }))
     }
 }

@@ -28,6 +28,8 @@ fn what_commands_say_of_mounts_is_as_documented() {
         (&["quota", mnt, "--check"], "quota"),
         (&["tune", mnt], "tune"),
         (&["tune", mnt, "commit=2"], "tune"),
+        (&["retain", mnt], "retain"),
+        (&["retain", mnt, "--keep", "all:1h daily:2w", "--at-most", "20%"], "retain"),
         (&["trim", mnt], "trim"),
         (&["resize", mnt, "+64M"], "resize"),
         (&["resize", mnt, "-64M"], "resize"),

@@ -38,9 +38,7 @@ impl Lfs {
             )
             .into());
         }
-        // The points that there are have asked for it already.
-        let metadata_bytes = if self.tables.points.is_empty() { self.metadata_bytes() } else { 0 };
-        if self.tables.points.is_full() || !self.has_space(metadata_bytes) {
+        if self.tables.points.is_full() || !self.has_space(self.metadata_of_first_point()) {
             self.no_space()?;
         }
         if self.tables.usage.live().is_none() {
@@ -71,6 +69,11 @@ impl Lfs {
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())
+    }
+
+    /// Bytes for metadata that may die once more after a new point; the points that there are have asked for them already.
+    fn metadata_of_first_point(&self) -> u64 {
+        if self.tables.points.is_empty() { self.metadata_bytes() } else { 0 }
     }
 
     /// Live bytes of metadata: all of it may die once for each new point, without anybody having asked for room.
@@ -120,7 +123,7 @@ impl Lfs {
             self.begin_drop_of(retention::least_missed(self.tables.points.list(), now));
             return false;
         }
-        !points.is_empty() || self.has_space(self.metadata_bytes())
+        self.has_space(self.metadata_of_first_point())
     }
 
     /// Begins to drop the next automatic point that retention does not keep, or that takes the past beyond its share.
@@ -139,6 +142,23 @@ impl Lfs {
         let oldest = retention::automatic(self.tables.points.list()).next().map(|point| point.epoch);
         self.begin_drop_of(oldest);
         self.tables.points.dropping().is_some()
+    }
+
+    /// Drops all automatic points.
+    ///
+    /// # Errors
+    /// `NotPermitted`, with nothing dropped, if there are points with names; `Room` until all are gone.
+    pub(in crate::lfs) fn give_up_history(&mut self) -> Outcome<()> {
+        let points = self.tables.points.list();
+        if points.iter().any(|point| !point.is_automatic && point.dropped_to.is_none()) {
+            return Err(FsError::NotPermitted("to shrink a volume that has snapshots").into());
+        }
+        let epochs: Vec<Epoch> = points.iter().map(|point| point.epoch).collect();
+        for epoch in &epochs {
+            self.tables.points.begin_drop(*epoch);
+        }
+        self.due.note_change();
+        if epochs.is_empty() { Ok(()) } else { Err(Stop::Room) }
     }
 
     fn begin_drop_of(&mut self, epoch: Option<Epoch>) {

@@ -119,7 +119,8 @@ impl Lfs {
     /// The least size in bytes to which the volume can shrink, as far as room is concerned; at most its present size.
     #[must_use]
     pub fn least_size_bytes(&self) -> u64 {
-        let segments = least_segments(self.taken_bytes(), &self.geo, self.writer.log.data_logs());
+        let taken_bytes = self.taken_bytes().saturating_sub(self.yielding_bytes());
+        let segments = least_segments(taken_bytes, &self.geo, self.writer.log.data_logs());
         let around_bytes = self.sb.log_start_bytes + u64::from(self.sb.write_unit_bytes);
         (around_bytes + segments * u64::from(self.geo.segment_bytes)).min(self.size_bytes)
     }

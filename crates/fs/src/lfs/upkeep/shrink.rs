@@ -67,14 +67,11 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`; `NoSpace` if what the volume holds does not fit; `Invalid` if the volume would not lose a segment, or its size is
-    /// changing already; `NotPermitted` while there are retained points; `ReadOnly`.
+    /// changing already; `NotPermitted` while there are retained points with names; `Room` while the automatic ones are being dropped;
+    /// `ReadOnly`.
     pub fn begin_shrinking(&mut self, size_bytes: u64) -> Outcome<Shrunk> {
         self.standing.refuse()?;
         self.refuse_while_resizing()?;
-        if !self.tables.points.is_empty() {
-            // What they lead to has addresses beyond the new end.
-            return Err(FsError::NotPermitted("to shrink a volume that has snapshots or history").into());
-        }
         let geo = Geometry::new(&self.sb, size_bytes);
         if geo.segments >= self.geo.segments {
             return Err(FsError::Invalid("size: smaller than the volume by a segment at least").into());
@@ -82,6 +79,8 @@ impl Lfs {
         if size_bytes < self.least_size_bytes() {
             return Err(FsError::NoSpace.into());
         }
+        // What retained points lead to has addresses beyond the new end.
+        self.give_up_history()?;
         let survey = self.survey_from(SegmentId(geo.segments))?;
         let (total_bytes, left_bytes) = (survey.live_bytes, survey.live_bytes);
         let stage = Stage::Preparing;
