@@ -92,7 +92,23 @@ impl Run {
 
     fn write(&mut self, block: u64) {
         let content = [self.rng.random::<u8>(); BLOCK_BYTES as usize];
-        self.volume.write_all(self.file, block * BLOCK_BYTES, &content, false).expect("room");
+        if let Err(e) = self.volume.write_all(self.file, block * BLOCK_BYTES, &content, false) {
+            let (space, past, points, live) = self
+                .volume
+                .run(|vfs, _| {
+                    Ok((
+                        vfs.statfs(),
+                        vfs.store().past_bytes(),
+                        vfs.store().points().len(),
+                        vfs.store().counters().log_bytes,
+                    ))
+                })
+                .unwrap();
+            panic!(
+                "{e}: {space:?} past {past} limit {} points {points} log {live} made {}",
+                self.past_bytes, self.made
+            );
+        }
         self.made += 1;
         // Some 40 MB a second: the volume is never idle.
         self.clock.advance_ms(i64::from(self.made.is_multiple_of(10)));
@@ -165,8 +181,16 @@ fn main() {
         "workload", "70% live", "90% live", "70% + 20% past", "to 90%", "points", "past"
     );
     for workload in [Workload::Uniform, Workload::HotCold] {
-        let (plain, ..) = Run::new(segments, 70, 0).amplification(workload);
-        let (full, ..) = Run::new(segments, 90, 0).amplification(workload);
+        let (plain, ..) = if std::env::var_os("SKIP").is_some() {
+            (1.0, 0, 0.0)
+        } else {
+            Run::new(segments, 70, 0).amplification(workload)
+        };
+        let (full, ..) = if std::env::var_os("SKIP").is_some() {
+            (1.0, 0, 0.0)
+        } else {
+            Run::new(segments, 90, 0).amplification(workload)
+        };
         let (past, points, share) = Run::new(segments, 70, 20).amplification(workload);
         println!(
             "{:<10} {plain:>9.2} {full:>9.2} {past:>16.2} {:>8.2} {points:>7} {:>8.1}%",

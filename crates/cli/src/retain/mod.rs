@@ -120,8 +120,7 @@ pub fn run(args: &RetainArgs, output: &mut Output) -> Done {
     let view = match target::resolve(&args.path)? {
         Target::Mounted(mount) => {
             let mut client = Client::for_mount(&mount).map_err(|e| failure_of(&e))?;
-            let answer = client.call(RETAIN_OP, json!(change)).map_err(|e| failure_of(&e))?;
-            crate::socket::understood::<RetentionView>(answer)?
+            client.ask(RETAIN_OP, json!(change)).map_err(|e| failure_of(&e))?
         }
         Target::Image(image) => of_image(&image, &change)?,
     };

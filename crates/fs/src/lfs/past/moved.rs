@@ -13,7 +13,7 @@ use crate::inode::{Inode, Kind};
 use crate::lfs::Lfs;
 use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::CoreInode;
-use crate::lfs::tables::remnants::{Known, Remnant, decode_page, encode_page, page_len};
+use crate::lfs::tables::remnants::{Known, Remnant, decode_page, encode_page, find_in_page, page_len};
 use crate::store::{BlockKey, Buf, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId, TimeNs};
 use std::collections::BTreeMap;
@@ -68,8 +68,8 @@ impl Lfs {
         let segment = self.geo.segment_of(ptr.addr);
         let mut first: Option<Remnant> = None;
         for page in 0..PAGES {
-            let Some(remnants) = self.page(segment, page)? else { break };
-            let later = remnants.into_iter().filter(|remnant| remnant.from == *ptr && remnant.moved >= since);
+            let Some(page) = self.page(segment, page)? else { break };
+            let later = find_in_page(&page, ptr).filter(|remnant| remnant.moved >= since);
             first = later.chain(first).min_by_key(|remnant| remnant.moved);
         }
         Ok(first.map(|remnant| (remnant.to, remnant.moved)))
@@ -86,15 +86,14 @@ impl Lfs {
     }
 
     /// A page; `None` behind the last one.
-    fn page(&mut self, segment: SegmentId, page: u64) -> Outcome<Option<Vec<Remnant>>> {
+    fn page(&mut self, segment: SegmentId, page: u64) -> Outcome<Option<Buf>> {
         match self.load_inode(InodeNo::REMNANTS) {
             Err(Stop::Fail(FsError::NotFound)) => return Ok(None),
             Err(stop) => return Err(stop),
             Ok(core) if core.freed => return Ok(None),
             Ok(_) => {}
         }
-        let block = self.load(Self::page_key(segment, page))?;
-        Ok(block.map(|block| decode_page(&block)))
+        self.load(Self::page_key(segment, page))
     }
 
     /// All remnants of a segment in the file, and how many pages they take.
@@ -102,7 +101,7 @@ impl Lfs {
         let mut all = Vec::new();
         for page in 0..PAGES {
             match self.page(segment, page)? {
-                Some(mut more) => all.append(&mut more),
+                Some(block) => all.append(&mut decode_page(&block)),
                 None => return Ok((all, page)),
             }
         }

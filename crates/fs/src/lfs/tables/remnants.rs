@@ -113,19 +113,25 @@ pub(in crate::lfs) fn page_len(block_bytes: u32) -> usize {
 
 /// The remnants in a block; those with pointers to nothing are left out.
 pub(in crate::lfs) fn decode_page(block: &[u8]) -> Vec<Remnant> {
+    block.as_chunks::<REMNANT_BYTES>().0.iter().filter_map(decode).collect()
+}
+
+/// The remnants of a pointer in a block. A reader of the past asks for each pointer, so most entries are not decoded.
+pub(in crate::lfs) fn find_in_page(block: &[u8], from: &BlockPtr) -> impl Iterator<Item = Remnant> {
+    let key = from.encode();
     let entries = block.as_chunks::<REMNANT_BYTES>().0.iter();
-    entries
-        .map(|entry| {
-            let (pointers, epoch) = entry.split_at(2 * POINTER_BYTES);
-            let pointers = pointers.as_chunks::<POINTER_BYTES>().0;
-            Remnant {
-                from: BlockPtr::decode(&pointers[0]),
-                to: BlockPtr::decode(&pointers[1]),
-                moved: Epoch(u32::from_le_bytes([epoch[0], epoch[1], epoch[2], epoch[3]])),
-            }
-        })
-        .filter(|remnant| [remnant.from, remnant.to].iter().all(|ptr| ptr.kind == PtrKind::Plain))
-        .collect()
+    entries.filter(move |entry| entry[..POINTER_BYTES] == key).filter_map(decode)
+}
+
+fn decode(entry: &[u8; REMNANT_BYTES]) -> Option<Remnant> {
+    let (pointers, epoch) = entry.split_at(2 * POINTER_BYTES);
+    let pointers = pointers.as_chunks::<POINTER_BYTES>().0;
+    let remnant = Remnant {
+        from: BlockPtr::decode(&pointers[0]),
+        to: BlockPtr::decode(&pointers[1]),
+        moved: Epoch(u32::from_le_bytes([epoch[0], epoch[1], epoch[2], epoch[3]])),
+    };
+    [remnant.from, remnant.to].iter().all(|ptr| ptr.kind == PtrKind::Plain).then_some(remnant)
 }
 
 /// A block with those remnants.
