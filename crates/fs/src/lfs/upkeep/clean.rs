@@ -564,6 +564,6 @@ pub(in crate::lfs) fn checked(entry: &Entry, stored: &[u8], block_bytes: u32) ->
     Some(if is_copied { padded(stored, block_bytes) } else { Buf::from([]) })
 }
 
-fn is_table(ino: InodeNo) -> bool {
+pub(in crate::lfs) fn is_table(ino: InodeNo) -> bool {
     matches!(ino, InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE)
 }

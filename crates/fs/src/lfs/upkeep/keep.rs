@@ -17,6 +17,7 @@ use crate::lfs::base::places::block_key;
 use crate::lfs::base::places::{place_in_map, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::past::StateRoot;
+use crate::lfs::upkeep::clean::is_table;
 use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::log::data_log;
 use crate::lfs::write::partial::PartialWriter;
@@ -55,8 +56,10 @@ impl Lfs {
     /// Queues what may have to be copied from a segment whose live blocks are moving.
     pub(in crate::lfs) fn keep_later(&mut self, victim: &Victim) {
         let Some(newest) = self.tables.points.newest() else { return };
-        let is_old = |entry: &&Entry| entry.ptr.is_stored() && entry.ptr.birth <= newest;
-        let entries: VecDeque<Entry> = victim.entries().filter(is_old).copied().collect();
+        // Blocks of tables are looked at even if they are younger than all points: what is live of them stays in the segment for now.
+        let matters =
+            |entry: &&Entry| entry.ptr.is_stored() && (entry.ptr.birth <= newest || is_table(entry.ino));
+        let entries: VecDeque<Entry> = victim.entries().filter(matters).copied().collect();
         let segment = victim.segment();
         let queue = &mut self.upkeep.keeping.queue;
         queue.retain(|emptied| emptied.segment != segment);
@@ -137,7 +140,7 @@ impl Lfs {
 
     /// What has become of an entry of a segment that was emptied.
     fn fate_of(&mut self, entry: &Entry) -> Outcome<Fate> {
-        let is_table = matches!(entry.ino, InodeNo::INODE_MAP | InodeNo::SEGMENT_USAGE);
+        let is_table = is_table(entry.ino);
         let is_block = matches!(entry.kind, EntryKind::Block { .. });
         if is_block && !is_table || matches!(entry.kind, EntryKind::Inode { .. }) {
             if self.is_moving(entry) {
