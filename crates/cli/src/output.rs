@@ -78,7 +78,7 @@ fn fill<'a>(
     let mut items = items.peekable();
     while let Some(item) = items.next() {
         let comma = if items.peek().is_some() { separator } else { "" };
-        let columns = 1 + item.chars().count() + comma.len();
+        let columns = 1 + columns(item) + comma.len();
         if column + columns > width {
             write!(out, "\n{:indent$}", "")?;
             column = indent;
@@ -87,6 +87,15 @@ fn fill<'a>(
         column += columns;
     }
     writeln!(out)
+}
+
+/// Columns that a text takes; its colours take none.
+fn columns(text: &str) -> usize {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().chars().count();
+    // A colour ends with its m.
+    let later = parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| shown.chars().count()));
+    first + later.sum::<usize>()
 }
 
 /// The name of the schema, in every document.
@@ -226,6 +235,10 @@ mod tests {
         let starts: Vec<usize> = text.lines().map(|line| line.len() - line.trim_start().len()).collect();
         assert_eq!(starts, [2, 10, 2, 10], "{text}");
         assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        let painted = format!("\u{1b}[32m{}\u{1b}[0m", "x".repeat(60));
+        let mut out = Vec::new();
+        write_field(&mut out, "  health  ", &[painted, "well".to_owned()]).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 1, "colours take no columns");
     }
 
     #[test]

@@ -98,6 +98,20 @@ impl Gate {
         End(self)
     }
 
+    /// Lets the replay go on for so much of its time from where it was allowed to be, for operations are not spread evenly. One that is
+    /// slower than a display can wait stops where it is if it `may_stop`; else it goes on to where it was allowed to be.
+    fn advance(&self, by_ns: i64, may_stop: bool) -> Place {
+        let place = self.let_pass(|place| match place.until {
+            Until::Time(until_ns) if place.is_waiting => Until::Time(until_ns.saturating_add(by_ns)),
+            Until::Time(_) => place.until,
+            _ => Until::Time(place.now_ns.saturating_add(by_ns)),
+        });
+        if place.is_waiting || place.is_over || !may_stop {
+            return place;
+        }
+        self.let_pass(|place| if place.is_waiting { place.until } else { Until::Time(place.now_ns) })
+    }
+
     /// Lets the replay go on as `until` says of the place where it is, and waits until it is there, but no longer than a display can.
     fn let_pass(&self, until: impl FnOnce(&Place) -> Until) -> Place {
         let mut place = self.place.lock();
@@ -185,14 +199,7 @@ impl Aging<'_> {
             (false, false) => self.pace.speed() / FRAMES_PER_S,
         };
         self.pace.note_step(virtual_s);
-        self.place = self.gate.let_pass(|place| {
-            // From the time that was allowed last, for operations are not spread evenly; unless the replay is slower than that.
-            let from_ns = match place.until {
-                Until::Time(until_ns) if place.is_waiting => until_ns,
-                _ => place.now_ns,
-            };
-            Until::Time(from_ns.saturating_add((virtual_s * 1e9) as i64))
-        });
+        self.place = self.gate.advance((virtual_s * 1e9) as i64, !self.pace.is_hurried());
     }
 
     fn tick(&mut self, policies: &[&str]) -> Result<Tick, FsError> {
@@ -285,6 +292,33 @@ mod tests {
             assert!(!gate.is_open());
             gate.open();
             assert!(gate.let_pass(|_| Until::End).is_over);
+        });
+    }
+
+    #[test]
+    fn a_replay_slower_than_the_display_stops_to_be_looked_at_and_one_whose_lines_are_printed_does_not() {
+        const S: i64 = 1_000_000_000;
+        let gate = Gate::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _end = gate.end_when_dropped();
+                for n in 1.. {
+                    std::thread::sleep(PATIENCE / 10);
+                    gate.pass(n * S, n as u64);
+                    if gate.is_open() {
+                        break;
+                    }
+                }
+            });
+            let shown = gate.advance(1000 * S, true);
+            assert!(shown.is_waiting && shown.now_ns < 500 * S, "{}", shown.now_ns);
+            let line_ns = shown.now_ns + 30 * S;
+            let mut place = gate.advance(30 * S, false);
+            while !place.is_waiting {
+                place = gate.advance(30 * S, false);
+            }
+            assert!((line_ns..line_ns + 3 * S).contains(&place.now_ns), "{} for {line_ns}", place.now_ns);
+            gate.open();
         });
     }
 }

@@ -11,6 +11,8 @@ use std::io::{self, Write};
 /// Bars of the histogram, the lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// What the kernel passes on of a call of write(2) at once.
+const WRITE_MAX_BYTES: u64 = 1 << 20;
 /// Damaged files that are named at most.
 const DAMAGED_MAX: usize = 10;
 
@@ -270,8 +272,8 @@ fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<(
         }
         withheld_line(out, room, in_full)?;
         history_line(out, room)?;
-        // In the last hundredth the next write may get ENOSPC.
-        if space.free_bytes < space.total_bytes / 100 {
+        // In the last hundredth, or if less is free than a program may write at once, the next write may get ENOSPC.
+        if space.free_bytes < (space.total_bytes / 100).max(WRITE_MAX_BYTES) {
             let place = volume.source.mountpoint.as_ref().unwrap_or(&volume.source.image).display();
             let advice = format!(
                 "delete files, or 'firn resize {place} +SIZE' makes it larger; cleaning gains no more for files"

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Enough that the narrowest tolerance is met several times.
-const TRIALS: usize = 4000;
+const TRIALS: usize = 8000;
 /// Values of a made-up histogram.
 const VALUES: usize = 60;
 

@@ -270,7 +270,7 @@ fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         file: "001-fig10".into(),
         title: "Figure 10: segments of /user6 by their utilisation (synthetic)".into(),
         conditions: condition(used).into(),
-        x: "utilisation of the segment (each point: a 32nd, two blocks)",
+        x: "utilisation of the segment (each point: a 32nd)",
         y: "share of the segments",
         x_scale: XScale::Linear,
         x_max: 1.0,
