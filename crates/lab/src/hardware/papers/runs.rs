@@ -146,26 +146,11 @@ impl Job {
                 let setup = Setup { size_max_bytes: load.volume_bytes, ..scheme.setup(host)? };
                 Outcome::Rate(run_transactions(&setup, load.account_bytes, load.transactions)?)
             }
-            Self::Andrew(scheme) => {
-                let (setup, log) = (scheme.setup(Host::Hp)?, Scheme::Lfs.setup(Host::Hp)?);
-                let (volume_bytes, passes) = size.andrew();
-                Outcome::Andrew(Box::new(tree::run(&setup, &log, volume_bytes, passes)?))
-            }
+            Self::Andrew(scheme) => Outcome::Andrew(Box::new(andrew_alone(scheme, size)?)),
             Self::AndrewTogether(scheme, users) => {
-                let small = |scheme: Scheme| {
-                    let setup = scheme.setup(Host::Hp)?;
-                    Ok::<_, LabError>(Setup { cache_bytes: andrew::CACHE_BYTES, ..setup })
-                };
-                let (volume_bytes, passes) = size.andrew();
-                let (setup, log) = (small(scheme)?, small(Scheme::Lfs)?);
-                Outcome::AndrewTogether(tree::run_several(&setup, &log, volume_bytes, (users, passes))?)
+                Outcome::AndrewTogether(andrew_together(scheme, users, size)?)
             }
-            Self::Reread(name) => {
-                let disk = find_disk(name)?;
-                let bytes = if size.is_paper() { 64 << 20 } else { 8 << 20 };
-                let scene = Scene::File { bytes, piece_bytes: 8 << 10, share_percent: 100 };
-                Outcome::Reread(coalescing::run(scene, Conditions::of(&disk.params), super::SEED)?)
-            }
+            Self::Reread(name) => Outcome::Reread(reread(name, size)?),
             Self::TwoFiles(host, scheme) => Outcome::Work(small_runs::two_files(&scheme.setup(host)?)?),
             Self::Recovery(kib, mib) => {
                 let setup = Scheme::Lfs.setup(Host::Sprite)?;
@@ -192,17 +177,50 @@ impl Job {
                 Outcome::Trace(Box::new(replay_beyond(name, model, &asked, (seed, size))?))
             }
             Self::Load(host, scheme, percent, segment_kib) => {
-                let setup = scheme.setup(host)?;
-                let cleaner = match scheme {
-                    Scheme::Modern | Scheme::Today => Cleaner::Informed(host.medium()),
-                    _ => Cleaner::OfBsd,
-                };
-                let load = if host == Host::Hp { size.load_alone(percent) } else { size.load(percent) };
-                let setup = Setup { cleaner, segment_bytes: segment_kib << 10, ..setup };
-                Outcome::Served(Box::new(load::run(&setup, &load)?))
+                Outcome::Served(Box::new(served(host, scheme, (percent, segment_kib), size)?))
             }
         })
     }
+}
+
+/// A large file, read in order before and after random writes and idle time, on a disk of this name.
+fn reread(name: &str, size: &Size) -> Result<coalescing::Row, LabError> {
+    let disk = find_disk(name)?;
+    let bytes = if size.is_paper() { 64 << 20 } else { 8 << 20 };
+    let scene = Scene::File { bytes, piece_bytes: 8 << 10, share_percent: 100 };
+    coalescing::run(scene, Conditions::of(&disk.params), super::SEED)
+}
+
+/// The Andrew benchmark with one user.
+fn andrew_alone(scheme: Scheme, size: &Size) -> Result<[Mean; 5], LabError> {
+    let (setup, log) = (scheme.setup(Host::Hp)?, Scheme::Lfs.setup(Host::Hp)?);
+    let (volume_bytes, passes) = size.andrew();
+    tree::run(&setup, &log, volume_bytes, passes)
+}
+
+/// The same with several users, who share less memory.
+fn andrew_together(scheme: Scheme, users: u32, size: &Size) -> Result<Together, LabError> {
+    let small = |scheme: Scheme| -> Result<Setup, LabError> {
+        Ok(Setup { cache_bytes: andrew::CACHE_BYTES, ..scheme.setup(Host::Hp)? })
+    };
+    let (volume_bytes, passes) = size.andrew();
+    tree::run_several(&small(scheme)?, &small(Scheme::Lfs)?, volume_bytes, (users, passes))
+}
+
+/// Transactions on a disk that is full to so many percent, with segments of so many KiB.
+fn served(
+    host: Host,
+    scheme: Scheme,
+    (percent, segment_kib): (u64, u32),
+    size: &Size,
+) -> Result<Served, LabError> {
+    let cleaner = match scheme {
+        Scheme::Modern | Scheme::Today => Cleaner::Informed(host.medium()),
+        _ => Cleaner::OfBsd,
+    };
+    let load = if host == Host::Hp { size.load_alone(percent) } else { size.load(percent) };
+    let setup = Setup { cleaner, segment_bytes: segment_kib << 10, ..scheme.setup(host)? };
+    load::run(&setup, &load)
 }
 
 /// Replays a part of a server's synthetic trace, on the same part of its files.
