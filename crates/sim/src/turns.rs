@@ -46,7 +46,8 @@ struct Table {
 pub struct Turns {
     clock: Arc<VirtualClock>,
     table: Mutex<Table>,
-    changed: Condvar,
+    /// By number of the thread: it may run. Waking all of them for each turn would cost more than the turns.
+    called: Vec<Condvar>,
 }
 
 impl Turns {
@@ -62,7 +63,8 @@ impl Turns {
             turns_in_vain: 0,
             is_stuck: false,
         };
-        Self { clock, table: Mutex::new(table), changed: Condvar::new() }
+        let called = (0..threads).map(|_| Condvar::new()).collect();
+        Self { clock, table: Mutex::new(table), called }
     }
 
     /// From now on this thread has number `me`. Returns when it is its turn; number 0 begins.
@@ -106,7 +108,13 @@ impl Turns {
         let mut table = self.table.lock();
         table.states[me] = state;
         self.choose(&mut table);
-        self.changed.notify_all();
+        if table.is_stuck {
+            for called in &self.called {
+                called.notify_all();
+            }
+        } else if let Some(next) = table.running.filter(|next| *next != me) {
+            self.called[next].notify_all();
+        }
         if state == State::Done {
             ME.set(None);
         } else {
@@ -139,7 +147,7 @@ impl Turns {
     fn until_my_turn(&self, table: &mut MutexGuard<'_, Table>, me: usize) {
         while table.running != Some(me) {
             assert!(!table.is_stuck, "no time passes: {:?}", table.states);
-            self.changed.wait(table);
+            self.called[me].wait(table);
         }
         assert!(!table.is_stuck, "no time passes: {:?}", table.states);
     }

@@ -55,6 +55,9 @@ pub struct TraceArgs {
     /// Idle time before the cleaner begins
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     idle: f64,
+    /// Learn another time from the idle intervals of the disk; --idle is the first one
+    #[arg(long)]
+    learn: bool,
     /// Show one replay while it goes on, as firn watch shows a mount; < and > change its speed, down to one disk access a step
     #[arg(long)]
     watch: bool,
@@ -122,6 +125,7 @@ struct View {
     disk: String,
     cleaner: &'static str,
     idle_after_ms: f64,
+    learns_idle: bool,
     replays: Vec<ReplayView>,
 }
 
@@ -157,7 +161,9 @@ struct ReplayView {
     user_written_bytes: u64,
     cleaner_read_bytes: u64,
     cleaner_written_bytes: u64,
+    idle_after_at_end_ms: u64,
     records_per_s: f64,
+    records_per_processor_s: f64,
 }
 
 /// Runs the command.
@@ -177,14 +183,14 @@ pub(super) fn run(args: &TraceArgs, output: &mut Output) -> Done {
         return super::watch_trace::run(&files, setup, args.json, output);
     }
     let replayed = watched(|stop, progress| trace::run_side_by_side(&files, &setups, stop, progress))?;
-    let took_s: Vec<f64> = replayed.1.into_iter().map(|took| took.as_secs_f64()).collect();
-    let replays = setups.iter().zip(&replayed.0).zip(took_s);
+    let replays = setups.iter().zip(&replayed.0).zip(replayed.1);
     let view = View {
         files: args.files.clone(),
         disk: args.disk.clone(),
         cleaner: setups[0].cleaner.name(),
         idle_after_ms: args.idle * 1e3,
-        replays: replays.map(|((setup, replayed), took_s)| replay_view(setup, replayed, took_s)).collect(),
+        learns_idle: args.learn,
+        replays: replays.map(|((setup, replayed), took)| replay_view(setup, replayed, &took)).collect(),
     };
     output.show(args.json, &view, |out| write(&view, out))
 }
@@ -207,6 +213,7 @@ fn setups(args: &TraceArgs) -> Done<Vec<Setup>> {
             disk: disk.clone(),
             utilisation: args.utilisation,
             idle_after_ms: (args.idle * 1e3).round() as u64,
+            learns_idle: args.learn,
             ..Setup::of_1995(model).map_err(failed)?
         })
     };
@@ -215,31 +222,61 @@ fn setups(args: &TraceArgs) -> Done<Vec<Setup>> {
 
 type Show<'a> = &'a (dyn Fn(usize, Phase, f64) + Sync);
 
-/// Does some work with a bar, until it ends or a signal arrives; returns its results, and how long each replay took without its
-/// preparation.
+/// What a thread has used up.
+#[derive(Clone, Copy)]
+struct Used {
+    real: Instant,
+    processor: Duration,
+}
+
+impl Used {
+    /// This thread, until now.
+    fn now() -> Self {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Self { real: Instant::now(), processor: Duration::new(time.tv_sec as u64, time.tv_nsec as u32) }
+    }
+}
+
+/// How long a replay took, without its preparation: real time, and that of its thread's processor.
+#[derive(Clone, Copy, Default)]
+struct Took {
+    real: Duration,
+    processor: Duration,
+}
+
+/// How much of a replay is done, when it began to replay, and when it last made progress.
+#[derive(Clone, Copy, Default)]
+struct State {
+    done: f64,
+    began: Option<Used>,
+    took: Took,
+}
+
+/// Does some work with a bar, until it ends or a signal arrives; returns its results, and how long each replay took.
 fn watched(
     work: impl FnOnce(&Stop, Show<'_>) -> Result<Vec<Replayed>, LabError>,
-) -> Done<(Vec<Replayed>, Vec<Duration>)> {
+) -> Done<(Vec<Replayed>, Vec<Took>)> {
     let stop = Stop::default();
     interrupt::sets(&stop.flag())?;
-    // Of each replay: how much is done, when it began to replay, and when it last made progress.
-    let states: Mutex<Vec<(f64, Option<Instant>, Instant)>> = Mutex::default();
+    let states: Mutex<Vec<State>> = Mutex::default();
     let bar = Bar::of_share();
+    // Each replay calls it on its own thread.
     let show = |n: usize, phase: Phase, share: f64| {
-        let now = Instant::now();
+        let now = Used::now();
         let Ok(mut states) = states.lock() else { return };
         if states.len() <= n {
-            states.resize(n + 1, (0.0, None, now));
+            states.resize(n + 1, State::default());
         }
-        let (done, began, last) = &mut states[n];
+        let state = &mut states[n];
         match phase {
-            Phase::Building => *done = share * 0.1,
+            Phase::Building => state.done = share * 0.1,
             Phase::Replaying => {
-                began.get_or_insert(now);
-                (*done, *last) = (0.1 + share * 0.9, now);
+                let began = *state.began.get_or_insert(now);
+                let (real, processor) = (now.real - began.real, now.processor - began.processor);
+                (state.done, state.took) = (0.1 + share * 0.9, Took { real, processor });
             }
         }
-        let sum: f64 = states.iter().map(|state| state.0).sum();
+        let sum: f64 = states.iter().map(|state| state.done).sum();
         bar.show((sum * 1000.0) as u64, states.len() as u64 * 1000, format_args!("{} replays", states.len()));
     };
     let replayed = work(&stop, &show);
@@ -251,13 +288,15 @@ fn watched(
         _ => Failure::failed(error.to_string()),
     })?;
     let states = states.into_inner().unwrap_or_default();
-    let took = states.iter().map(|(_, began, last)| began.map_or(Duration::ZERO, |began| *last - began));
-    Ok((replayed, took.collect()))
+    Ok((replayed, states.into_iter().map(|state| state.took).collect()))
 }
 
-fn replay_view(setup: &Setup, replayed: &Replayed, took_s: f64) -> ReplayView {
+fn replay_view(setup: &Setup, replayed: &Replayed, took: &Took) -> ReplayView {
     let Replayed { disk, .. } = replayed;
     let requests = disk.delay_ms.count().max(1) as f64;
+    // A replay shorter than a look at the clock has no rate worth telling.
+    let rate =
+        |took: Duration| if took.is_zero() { 0.0 } else { replayed.records as f64 / took.as_secs_f64() };
     ReplayView {
         model: setup.model.name(),
         records: replayed.records,
@@ -289,8 +328,9 @@ fn replay_view(setup: &Setup, replayed: &Replayed, took_s: f64) -> ReplayView {
         user_written_bytes: disk.user_written_bytes,
         cleaner_read_bytes: disk.cleaner_read_bytes,
         cleaner_written_bytes: disk.cleaner_written_bytes,
-        // A replay shorter than a look at the clock has no rate worth telling.
-        records_per_s: if took_s > 0.0 { replayed.records as f64 / took_s } else { 0.0 },
+        idle_after_at_end_ms: replayed.idle_after_ms,
+        records_per_s: rate(took.real),
+        records_per_processor_s: rate(took.processor),
     }
 }
 
@@ -298,12 +338,13 @@ fn write(view: &View, out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = view.replays.first() else { return Ok(()) };
     writeln!(
         out,
-        "{} records in {:.1} s of virtual time\non {}, cleaner: {}, begins after {} s of idle time",
+        "{} records in {:.1} s of virtual time\non {}, cleaner: {}, begins after {} s of idle time{}",
         Count(first.records),
         first.span_ms / 1e3,
         view.disk,
         view.cleaner,
-        view.idle_after_ms / 1e3
+        view.idle_after_ms / 1e3,
+        if view.learns_idle { ", then after what it learns" } else { "" }
     )?;
     if first.creates_without_file > 0 {
         let share = first.creates_matched as f64 / first.creates_without_file as f64 * 100.0;
@@ -348,5 +389,11 @@ fn write(view: &View, out: &mut dyn Write) -> io::Result<()> {
     line("users' writes to the disk", &|replay| bytes(replay.user_written_bytes))?;
     line("read by the cleaner", &|replay| bytes(replay.cleaner_read_bytes))?;
     line("written by the cleaner", &|replay| bytes(replay.cleaner_written_bytes))?;
-    line("records a second, in real time", &|replay| Count(replay.records_per_s as u64).to_string())
+    if view.learns_idle {
+        let seconds = |replay: &ReplayView| format!("{} s", replay.idle_after_at_end_ms as f64 / 1e3);
+        line("idle time before cleaning, learned: last", &seconds)?;
+    }
+    line("records a second, in real time", &|replay| Count(replay.records_per_s as u64).to_string())?;
+    let per_processor = |replay: &ReplayView| Count(replay.records_per_processor_s as u64).to_string();
+    line("records a second of one processor's time", &per_processor)
 }

@@ -30,6 +30,10 @@ const SEGMENT_BYTES: u32 = 1 << 20;
 /// Part of a call that is handled at a time: the papers' largest transfer.
 const PART_BYTES: usize = 64 << 10;
 
+mod users;
+
+pub(super) use users::Meeting;
+
 type Disk = TimedDisk<Arc<MemDevice>>;
 
 /// The machine, disk and settings on which the file system runs.
@@ -237,7 +241,7 @@ impl Rig {
 
     /// Mounts the volume, runs a program, and unmounts it.
     pub fn run<T>(&self, program: impl FnOnce(&Program<'_>) -> Result<T, LabError>) -> Result<T, LabError> {
-        self.run_until(End::Unmount, program)
+        self.run_until(End::Unmount, 1, program)
     }
 
     /// Mounts the volume, runs a program, and crashes: what was not written is lost.
@@ -245,7 +249,7 @@ impl Rig {
         &self,
         program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
-        self.run_until(End::Crash, program)
+        self.run_until(End::Crash, 1, program)
     }
 
     /// The seconds that a mount takes, after which the volume is unmounted; and how long the disk was busy.
@@ -257,6 +261,7 @@ impl Rig {
     fn run_until<T>(
         &self,
         end: End,
+        users: usize,
         program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
         let Setup { cpu, disk, profile, cache_bytes, write_threshold_bytes, .. } = &self.setup;
@@ -284,24 +289,26 @@ impl Rig {
                         Ok(LogState { counters: *log.counters(), clean_segments })
                     })
                 };
-                let has_background = self.setup.has_log_thread;
-                self.run_on(&volume, &log_state, (&machine, &timed), has_background, end, program)
+                let threads = (self.setup.has_log_thread, users);
+                self.run_on(&volume, &log_state, (&machine, &timed), threads, end, program)
             }
             StoreKind::Fast(_) => {
                 let volume = mount(device, *cache_bytes, clock)?;
                 // Nobody waits for the writes that are delayed or asynchronous.
-                self.run_on(&volume, &|| Ok(LogState::default()), (&machine, &timed), true, end, program)
+                let threads = (true, users);
+                self.run_on(&volume, &|| Ok(LogState::default()), (&machine, &timed), threads, end, program)
             }
         }
     }
 
-    /// Runs a program on a mounted volume, and unmounts it.
+    /// Runs a program on a mounted volume, and unmounts it. `threads` says whether one does background work, and how many users the
+    /// program has: it starts the others itself.
     fn run_on<S: Engine, T>(
         &self,
         volume: &Volume<S>,
-        log_state: &dyn Fn() -> Result<LogState, FsError>,
+        log_state: &(dyn Fn() -> Result<LogState, FsError> + Sync),
         (machine, timed): (&Arc<Machine>, &Arc<Disk>),
-        has_background: bool,
+        (has_background, users): (bool, usize),
         end: End,
         program: impl FnOnce(&Program<'_>) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
@@ -313,7 +320,9 @@ impl Rig {
             StoreKind::Log => self.setup.log_block_bytes,
             StoreKind::Fast(_) => self.setup.fast.block_bytes,
         };
-        let turns = has_background.then(|| Arc::new(Turns::new(self.clock.clone(), 2)));
+        let first_turn = usize::from(has_background);
+        let threads = first_turn + users;
+        let turns = (threads > 1).then(|| Arc::new(Turns::new(self.clock.clone(), threads)));
         let context = Program {
             volume,
             log_state,
@@ -322,6 +331,7 @@ impl Rig {
             clock: &self.clock,
             block_bytes: u64::from(block_bytes),
             turns: turns.clone(),
+            first_turn,
         };
         let Some(turns) = turns else {
             let done = program(&context)?;
@@ -333,7 +343,14 @@ impl Rig {
         let (parked, woken) = (turns.clone(), turns.clone());
         let nanoseconds = |wait: Duration| i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         volume.park_with(move |wait| parked.wait(nanoseconds(wait)), move || woken.notify());
-        let done = beside_background(volume, &turns, || program(&context))?;
+        let done = if has_background {
+            beside_background(volume, &turns, || program(&context))?
+        } else {
+            turns.enter(first_turn);
+            let done = program(&context);
+            turns.leave();
+            done?
+        };
         close()?;
         Ok(done)
     }
@@ -421,14 +438,16 @@ impl<S: Engine> Calls for Volume<S> {
 
 /// A program on the machine, and the costs of its system calls.
 pub(super) struct Program<'a> {
-    volume: &'a dyn Calls,
-    log_state: &'a dyn Fn() -> Result<LogState, FsError>,
+    volume: &'a (dyn Calls + Sync),
+    log_state: &'a (dyn Fn() -> Result<LogState, FsError> + Sync),
     machine: &'a Machine,
     disk: &'a Disk,
     clock: &'a VirtualClock,
     block_bytes: u64,
-    /// Shared with background work; `None` without it.
+    /// Shared with background work and with other programs; `None` without them.
     turns: Option<Arc<Turns>>,
+    /// The number of the first program in it.
+    first_turn: usize,
 }
 
 impl Program<'_> {

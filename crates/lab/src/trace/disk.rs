@@ -7,6 +7,7 @@
 //! Callers: `driver`.
 
 use super::histogram::Histogram;
+use super::learned::Learned;
 use firnfs_sim::disk::model::DiskKind;
 use firnfs_sim::disk::{Command, DiskModel, DiskParams, Lbn, SECTOR_BYTES, Work};
 use std::collections::VecDeque;
@@ -70,6 +71,9 @@ pub(super) struct OpenDisk {
     user_end_ns: i64,
     /// Idle time after which the cleaner begins.
     idle_after_ns: i64,
+    /// Learns another one.
+    learned: Learned,
+    learned_s: Option<f64>,
     /// Bytes that users have written since the last chance to clean.
     dirty_bytes: u64,
     fingerprint: u64,
@@ -88,6 +92,8 @@ impl OpenDisk {
             last_end_ns: start_ns,
             user_end_ns: start_ns,
             idle_after_ns: i64::try_from(idle_after_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000),
+            learned: Learned::default(),
+            learned_s: None,
             dirty_bytes: 0,
             fingerprint: 0,
             seen: DiskSeen::default(),
@@ -97,6 +103,11 @@ impl OpenDisk {
     /// When the last request of a user ends.
     pub fn user_end_ns(&self) -> i64 {
         self.user_end_ns
+    }
+
+    /// After how much idle time a cleaner that learns would begin, in milliseconds; `None` before enough intervals.
+    pub fn learned_ms(&self) -> Option<u64> {
+        self.learned_s.map(|seconds| (seconds * 1e3) as u64)
     }
 
     /// A number that depends on the time, place and length of every request so far.
@@ -167,7 +178,9 @@ impl OpenDisk {
             self.dirty_bytes = 0;
         }
         if idle_ns > 0 {
-            self.seen.idle_s.add(idle_ns as f64 / 1e9);
+            let idle_s = idle_ns as f64 / 1e9;
+            self.seen.idle_s.add(idle_s);
+            self.learned_s = self.learned.take(idle_s).or(self.learned_s);
         }
     }
 

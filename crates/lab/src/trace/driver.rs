@@ -11,14 +11,15 @@
 //! Callers: `initial`, `replay`.
 
 use super::disk::{DiskSeen, Io, OpenDisk, Who};
+use super::sectors::Sectors;
 use crate::error::LabError;
 use firnfs::engine::{Engine, Pressure, Step};
-use firnfs::lfs::{Counters, Lfs, Options, read_superblock};
+use firnfs::lfs::{Counters, Lfs, Options, Tuning, read_superblock};
 use firnfs::store::content::{Content, ReadyBlock};
 use firnfs::store::{Piece, Scope};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs::{Fetch, FsError, Outcome, Stop};
-use firnfs_device::{Device, MemDevice, PAGE_BYTES, Request, SparseImage};
+use firnfs_device::{Device, MemDevice, Request};
 use firnfs_format::summary::{FLAG_CLEANER, SUMMARY_MAGIC, SummaryRaw};
 use firnfs_format::{InodeNo, TimeNs};
 use firnfs_sim::disk::{DiskParams, Work};
@@ -52,10 +53,13 @@ pub enum IdleRule {
 /// See the module's head.
 pub(crate) struct Driver {
     vfs: Vfs<Lfs>,
-    image: SparseImage,
+    stored: Sectors,
+    /// For what is read.
+    buffer: Vec<u8>,
     disk: OpenDisk,
     rule: IdleRule,
     depth: usize,
+    learns_idle: bool,
     now_ns: i64,
     /// Times count: false while the initial state is built.
     is_timed: bool,
@@ -105,10 +109,12 @@ impl Driver {
         vfs.store_mut().note_request(TimeNs(now_ns));
         let mut driver = Self {
             vfs,
-            image: image.clone(),
+            stored: Sectors::of(&image),
+            buffer: Vec::new(),
             disk: OpenDisk::new(disk, now_ns, options.idle_after_ms),
             rule,
             depth,
+            learns_idle: false,
             now_ns,
             is_timed: false,
             cleaner_waiting: VecDeque::new(),
@@ -126,8 +132,13 @@ impl Driver {
     /// From now on requests take time, on a disk at rest.
     pub fn start_clock(&mut self, disk: &DiskParams, now_ns: i64) {
         (self.is_timed, self.now_ns, self.due_ns, self.noted_ns) = (true, now_ns, now_ns, now_ns);
-        self.disk = OpenDisk::new(disk, now_ns, self.vfs.store().options().idle_after_ms);
+        self.disk = OpenDisk::new(disk, now_ns, self.idle_after_ms());
         self.vfs.store_mut().note_request(TimeNs(now_ns));
+    }
+
+    /// From now on the cleaner begins after the idle time that is learned from the disk's intervals.
+    pub fn learn_idle(&mut self) {
+        self.learns_idle = true;
     }
 
     /// What the disk has seen since the clock was started.
@@ -334,6 +345,7 @@ impl Driver {
 
     fn settle_fs(&mut self) -> Result<(), FsError> {
         self.drain(Who::User);
+        self.take_learned();
         for _ in 0..DUE_MAX {
             if self.vfs.store().pressure() == Pressure::None {
                 break;
@@ -399,6 +411,20 @@ impl Driver {
         }
     }
 
+    /// Tells the log of another threshold, if one was learned.
+    fn take_learned(&mut self) {
+        let learned_ms = if self.learns_idle { self.disk.learned_ms() } else { None };
+        if let Some(idle_after_ms) = learned_ms.filter(|learned_ms| *learned_ms != self.idle_after_ms()) {
+            let tuning = Tuning { idle_after_ms, ..Tuning::from(*self.vfs.store().options()) };
+            self.vfs.store_mut().tune(&tuning);
+        }
+    }
+
+    /// After how much idle time the cleaner begins now.
+    pub fn idle_after_ms(&self) -> u64 {
+        self.vfs.store().options().idle_after_ms
+    }
+
     /// Counts that only cleaning and its checkpoints change.
     fn cleaning_so_far(&self) -> (u64, u64, u64) {
         let counters = self.counters();
@@ -417,11 +443,11 @@ impl Driver {
             match job.request() {
                 Request::Write { at_bytes, data } => {
                     let by = if is_checkpoint_or_move(&data) { Who::Cleaner } else { by };
-                    put(&mut self.image, at_bytes, &data);
+                    self.stored.write(at_bytes, &data);
                     self.io(by, Io { work: Work::Write, at_bytes, len_bytes: data.len() as u64 });
                 }
                 Request::Flush => self.io(by, Io { work: Work::Flush, at_bytes: 0, len_bytes: 0 }),
-                Request::Discard { at_bytes, len_bytes } => self.image.zero(at_bytes, len_bytes),
+                Request::Discard { at_bytes, len_bytes } => self.stored.zero(at_bytes, len_bytes),
                 Request::Read { .. } => {}
             }
             self.vfs.store_mut().job_done(job.id, Ok(()));
@@ -452,11 +478,13 @@ impl Driver {
     }
 
     fn supply(&mut self, fetches: &[Fetch]) -> Result<(), FsError> {
-        let mut bytes = Vec::new();
         for fetch in fetches {
-            bytes.resize(fetch.len_bytes as usize, 0);
-            self.image.read(fetch.at_bytes, &mut bytes);
-            self.vfs.store_mut().supply(&fetch.token, &bytes)?;
+            let len = fetch.len_bytes as usize;
+            if self.buffer.len() < len {
+                self.buffer.resize(len, 0);
+            }
+            self.stored.read(fetch.at_bytes, &mut self.buffer[..len]);
+            self.vfs.store_mut().supply(&fetch.token, &self.buffer[..len])?;
         }
         Ok(())
     }
@@ -479,20 +507,4 @@ fn is_checkpoint_or_move(data: &[u8]) -> bool {
     let Ok((summary, _)) = SummaryRaw::read_from_prefix(data) else { return false };
     summary.magic.get() == SUMMARY_MAGIC
         && summary.flags.get() & (FLAG_CLEANER | firnfs_format::summary::FLAG_CHECKPOINT) != 0
-}
-
-/// Stores bytes; pages of zeros take no memory.
-fn put(image: &mut SparseImage, at_bytes: u64, data: &[u8]) {
-    let mut at = at_bytes;
-    let mut rest = data;
-    while !rest.is_empty() {
-        let len = (PAGE_BYTES - (at % PAGE_BYTES as u64) as usize).min(rest.len());
-        let (part, others) = rest.split_at(len);
-        if part.iter().all(|byte| *byte == 0) {
-            image.zero(at, len as u64);
-        } else {
-            image.write(at, part);
-        }
-        (at, rest) = (at + len as u64, others);
-    }
 }

@@ -2,7 +2,7 @@
 //! 1995 (paper 002): the real log on a simulated disk, at the times of a workload file.
 //!
 //! `generator` makes traces with the counts of the paper's servers (`servers`). `survey` is the first pass over a trace, `initial` builds the state before it, `replay` carries it out. `driver` drives the log,
-//! `disk` is the queue that it meets, `matched` and `names` find out which file a record is about. Callers: `firn sim trace`. Page:
+//! `disk` is the queue that it meets, `sectors` what is stored there, `learned` a cleaner's threshold, `matched` and `names` find out which file a record is about. Callers: `firn sim trace`. Page:
 //! docs/internals/traces.md.
 
 mod disk;
@@ -10,10 +10,12 @@ mod driver;
 mod generator;
 mod histogram;
 mod initial;
+mod learned;
 mod matched;
 mod names;
 mod pages;
 mod replay;
+mod sectors;
 mod servers;
 mod setup;
 mod survey;

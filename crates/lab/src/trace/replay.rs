@@ -29,6 +29,8 @@ pub(super) const START_NS: i64 = 800_000_000_000_000_000;
 const SPREAD_SEGMENT_BYTES: u64 = 1 << 20;
 /// Records between two looks at how full the disk is, and at whether to stop.
 const STRIDE: u64 = 4096;
+/// Blocks up to this size are kept. glibc learns from none that is larger than 32 MiB.
+const KEPT_BYTES: usize = 31 << 20;
 
 /// The result of a replay.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -59,6 +61,8 @@ pub struct Replayed {
     pub cleaned_utilisation: f64,
     /// Bytes written to the log over bytes that users wrote.
     pub write_amplification: f64,
+    /// After how many milliseconds of idle time the cleaner began at the end.
+    pub idle_after_ms: u64,
     /// Share of the space for files that was in use, on average.
     pub utilisation: f64,
     /// Size of the volume in bytes.
@@ -138,6 +142,12 @@ pub fn run_side_by_side(
     })
 }
 
+/// Lets the allocator keep the memory of segments that was freed, and not give it back to the kernel each time, which then clears it
+/// again: glibc takes the largest block that was ever freed for a measure of what a program needs often. Nothing touches this one.
+fn keep_large_blocks() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
+}
+
 /// The same after the first pass, which does not depend on the setup.
 fn run_surveyed(
     records: &dyn Records,
@@ -192,12 +202,16 @@ impl<'a> Steps<'a> {
         stop: &Stop,
         progress: &Progress<'_>,
     ) -> Result<Self, LabError> {
+        keep_large_blocks();
         let Volume { device, segment_bytes } = setup.volume(survey)?;
         let disk = setup.disk_for(&device)?;
         let (rule, depth) = (setup.cleaner.rule(), setup.cleaner.depth());
         let mut driver = Driver::open(&device, setup.options(segment_bytes), &disk, (rule, depth), START_NS)?;
         let files = build(&mut driver, survey, segment_bytes, stop, progress)?;
         driver.start_clock(&disk, START_NS);
+        if setup.learns_idle {
+            driver.learn_idle();
+        }
         let mut names = Names::default();
         for (file, known) in &survey.files {
             if let Some((dir, name)) = known.place.as_ref().filter(|_| known.at_start) {
@@ -363,6 +377,7 @@ impl Replay<'_> {
         replayed.write_amplification = (counters.log_bytes - before.log_bytes) as f64
             / (counters.user_bytes - before.user_bytes).max(1) as f64;
         replayed.utilisation = self.utilisation_sum / self.looks as f64;
+        replayed.idle_after_ms = self.driver.idle_after_ms();
         replayed.fingerprint = self.driver.fingerprint();
         replayed
     }

@@ -49,7 +49,7 @@ impl Model {
 }
 
 /// Which cleaner works, and when.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub enum Cleaner {
     /// That of 1995: while the disk is idle, whole segments, the emptiest first, one request at a time, one log of data.
     #[serde(rename = "1995")]
@@ -99,6 +99,8 @@ pub struct Setup {
     pub utilisation: f64,
     /// Milliseconds of idle time before the cleaner begins.
     pub idle_after_ms: u64,
+    /// The cleaner learns another time from the idle intervals of the disk.
+    pub learns_idle: bool,
     /// Memory for file data above the log, in bytes.
     pub page_cache_bytes: u64,
     /// Memory of the log for metadata and for changes that are not written yet, in bytes.
@@ -124,6 +126,7 @@ impl Setup {
             disk: find_disk("dsp3501")?,
             utilisation: 0.9,
             idle_after_ms: 2_000,
+            learns_idle: false,
             page_cache_bytes: 4 * MIB,
             log_cache_bytes: 8 * MIB,
         })

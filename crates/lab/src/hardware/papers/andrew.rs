@@ -84,7 +84,7 @@ fn table_6(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             &parts::differences()[..],
         ]
         .concat(),
-        notes: vec!["Figures 13 and 14, several users at a time, are not made.".to_owned()],
+        notes: Vec::new(),
         drawings: vec![drawing],
         tables: vec![table],
         claims: if size.is_paper() { claims(&ffs, &efs, &lfs) } else { Vec::new() },

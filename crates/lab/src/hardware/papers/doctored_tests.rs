@@ -2,7 +2,7 @@
 //! come from the figures themselves, so a new claim that no measurement can make fail, or hold, fails this test.
 
 use super::runs::{Job, Outcome, Runs};
-use super::tree::Mean;
+use super::tree::{Mean, Together};
 use super::*;
 use crate::age::layout::{Class, FreeSpace, Layout, Score, Splits};
 use crate::coalescing::{self, Reading, Scene};
@@ -151,6 +151,25 @@ impl<R: rand::Rng> Doctor<R> {
         }
     }
 
+    /// There are hundreds of these: only what figures show of them.
+    fn replayed_otherwise(&mut self) -> Replayed {
+        let mut delay_ms = Histogram::default();
+        delay_ms.add(self.value());
+        let disk = DiskSeen {
+            delay_ms,
+            user_requests: self.count(),
+            cleaner_met: self.count(),
+            ..DiskSeen::default()
+        };
+        Replayed {
+            disk,
+            segments_cleaned: self.count(),
+            cleaned_on_demand: self.count(),
+            write_amplification: self.value(),
+            ..Replayed::default()
+        }
+    }
+
     fn used(&mut self) -> Used {
         let shares = |doctor: &mut Self| {
             let weights: Vec<f64> = (0..BINS).map(|_| doctor.value()).collect();
@@ -182,9 +201,10 @@ impl<R: rand::Rng> Doctor<R> {
     /// Files of each size are about as fast as on an empty file system in any share of the tests, else slow.
     fn aged(&mut self) -> Aged {
         let shares: [f64; SIZES_KIB.len()] = std::array::from_fn(|_| self.rng.random::<f64>().sqrt().sqrt());
+        let slowest = self.rng.random_range(0.5..0.85);
         let mut speed = |share: f64| {
             let is_fast = self.rng.random_bool(share);
-            if is_fast { self.rng.random_range(0.9..1.1) } else { self.rng.random_range(0.5..0.85) }
+            if is_fast { self.rng.random_range(0.9..1.1) } else { self.rng.random_range(slowest..0.85) }
         };
         let tests =
             std::array::from_fn(|_| shares.map(|share| Test { create: speed(share), read: speed(share) }));
@@ -304,11 +324,20 @@ impl<R: rand::Rng> Doctor<R> {
                 writes: self.value(),
                 write_bytes: self.value(),
             }))),
+            Job::AndrewTogether(..) => Outcome::AndrewTogether(Together {
+                seconds: self.value(),
+                whole_seconds: self.value(),
+                cpu_share: self.value(),
+                reads: self.value(),
+                writes: self.value(),
+                seeks: self.value(),
+            }),
             Job::TwoFiles(..) => Outcome::Work(self.work()),
             Job::Recovery(..) => Outcome::Seconds(self.value(), self.value()),
             Job::Load(..) => Outcome::Served(Box::new(self.served())),
             Job::Production(_) => Outcome::Production(Box::new(self.used())),
             Job::Trace(..) => Outcome::Trace(Box::new(self.replayed())),
+            Job::Beyond(..) => Outcome::Trace(Box::new(self.replayed_otherwise())),
             Job::Aged(_) => Outcome::Aged(Box::new(self.aged())),
             Job::History => Outcome::History(Arc::new(self.history())),
             Job::Life(_) => Outcome::Life(Box::new(self.life())),

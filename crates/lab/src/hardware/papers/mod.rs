@@ -3,17 +3,19 @@
 //!
 //! A `unit` is a figure or table. It names the `runs` that it needs; each of them is made once, also if several figures show it.
 //! `sprite`, `bsd` and `usenix` have the figures of the papers 001, 004 and 000, `transactions` those with TPC-B, `fragmented` that of the aged FFS,
-//! `production` those of file systems in use, `heuristic` those of 002, `aging` and `aging_policies` those of 003. Nothing in the output depends on the time or on the
+//! `production` those of file systems in use, `heuristic` those of 002 (`heuristic_beyond` what lies beyond them), `andrew_users` those with several users, `aging` and `aging_policies` those of 003. Nothing in the output depends on the time or on the
 //! number of threads: two runs write the same bytes. Caller: `firn paper`.
 
 mod aging;
 mod aging_policies;
 mod andrew;
+mod andrew_users;
 mod beyond;
 mod bsd;
 mod figure;
 mod fragmented;
 mod heuristic;
+mod heuristic_beyond;
 mod html;
 mod load;
 mod parts;
@@ -43,7 +45,7 @@ const SEED: u64 = 1;
 
 /// All units, in the order of the pages.
 fn units() -> Vec<Unit> {
-    let parts: [&[Unit]; 16] = [
+    let parts: [&[Unit]; 18] = [
         &sprite_short::FIRST,
         &sprite::UNITS,
         &production::CLEANING,
@@ -51,6 +53,7 @@ fn units() -> Vec<Unit> {
         &production::OVERHEADS,
         &bsd::UNITS,
         &andrew::UNITS,
+        &andrew_users::UNITS,
         &transactions::OF_BSD,
         &usenix::UNITS,
         &transactions::OF_USENIX,
@@ -60,6 +63,7 @@ fn units() -> Vec<Unit> {
         &aging_policies::UNITS,
         &transactions::BEYOND,
         &beyond::UNITS,
+        &heuristic_beyond::UNITS,
     ];
     parts.concat()
 }

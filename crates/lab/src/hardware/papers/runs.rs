@@ -1,12 +1,14 @@
 //! The benchmarks behind the figures. Figures name the jobs that they need; each job runs once, on any of several threads, and
 //! depends on nothing but its own description, so that the results do not depend on the threads.
 
+use super::andrew_users as andrew;
 use super::heuristic;
+use super::heuristic_beyond::{self, Asked, Idle};
 use super::load::{self, Served};
 use super::scheme::{Host, Scheme};
 use super::size::Size;
 use super::small_runs;
-use super::tree::{self, Mean};
+use super::tree::{self, Mean, Together};
 use crate::coalescing::{self, Conditions, Scene};
 use crate::error::LabError;
 use crate::hardware::bandwidth::{self, Point};
@@ -46,6 +48,8 @@ pub(super) enum Job {
     Reread(&'static str),
     /// The Andrew benchmark.
     Andrew(Scheme),
+    /// The same with so many users at a time.
+    AndrewTogether(Scheme, u32),
     /// The writes that two new files take.
     TwoFiles(Host, Scheme),
     /// Recovery of files of so many KiB, so many MiB in all.
@@ -54,6 +58,8 @@ pub(super) enum Job {
     Load(Host, Scheme, u64, u32),
     /// A synthetic trace of this server, replayed.
     Trace(&'static str, Model),
+    /// A part of it, replayed with other settings and with this seed.
+    Beyond(&'static str, Model, Asked, u64),
     /// The same months on a Fast File System of this policy.
     Life(Policy),
     /// One of the production file systems of Sprite LFS: [`production::LOADS`].
@@ -75,6 +81,7 @@ pub(super) enum Outcome {
     Served(Box<Served>),
     Work(DiskWork),
     Andrew(Box<[Mean; 5]>),
+    AndrewTogether(Together),
     Reread(coalescing::Row),
     Seconds(f64, f64),
     Trace(Box<Replayed>),
@@ -139,17 +146,11 @@ impl Job {
                 let setup = Setup { size_max_bytes: load.volume_bytes, ..scheme.setup(host)? };
                 Outcome::Rate(run_transactions(&setup, load.account_bytes, load.transactions)?)
             }
-            Self::Andrew(scheme) => {
-                let (setup, log) = (scheme.setup(Host::Hp)?, Scheme::Lfs.setup(Host::Hp)?);
-                let (volume_bytes, passes) = if size.is_paper() { (512 << 20, 10) } else { (256 << 20, 2) };
-                Outcome::Andrew(Box::new(tree::run(&setup, &log, volume_bytes, passes)?))
+            Self::Andrew(scheme) => Outcome::Andrew(Box::new(andrew_alone(scheme, size)?)),
+            Self::AndrewTogether(scheme, users) => {
+                Outcome::AndrewTogether(andrew_together(scheme, users, size)?)
             }
-            Self::Reread(name) => {
-                let disk = find_disk(name)?;
-                let bytes = if size.is_paper() { 64 << 20 } else { 8 << 20 };
-                let scene = Scene::File { bytes, piece_bytes: 8 << 10, share_percent: 100 };
-                Outcome::Reread(coalescing::run(scene, Conditions::of(&disk.params), super::SEED)?)
-            }
+            Self::Reread(name) => Outcome::Reread(reread(name, size)?),
             Self::TwoFiles(host, scheme) => Outcome::Work(small_runs::two_files(&scheme.setup(host)?)?),
             Self::Recovery(kib, mib) => {
                 let setup = Scheme::Lfs.setup(Host::Sprite)?;
@@ -172,29 +173,96 @@ impl Job {
                 Outcome::Production(Box::new(production::run(load, &length, super::SEED)?))
             }
             Self::Trace(name, model) => Outcome::Trace(Box::new(replay(name, model, size)?)),
+            Self::Beyond(name, model, asked, seed) => {
+                Outcome::Trace(Box::new(replay_beyond(name, model, &asked, (seed, size))?))
+            }
             Self::Load(host, scheme, percent, segment_kib) => {
-                let setup = scheme.setup(host)?;
-                let cleaner = match scheme {
-                    Scheme::Modern | Scheme::Today => Cleaner::Informed(host.medium()),
-                    _ => Cleaner::OfBsd,
-                };
-                let load = if host == Host::Hp { size.load_alone(percent) } else { size.load(percent) };
-                let setup = Setup { cleaner, segment_bytes: segment_kib << 10, ..setup };
-                Outcome::Served(Box::new(load::run(&setup, &load)?))
+                Outcome::Served(Box::new(served(host, scheme, (percent, segment_kib), size)?))
             }
         })
     }
 }
 
-/// Replays a part of a server's synthetic trace, with the same part of its files.
+/// A large file, read in order before and after random writes and idle time, on a disk of this name.
+fn reread(name: &str, size: &Size) -> Result<coalescing::Row, LabError> {
+    let disk = find_disk(name)?;
+    let bytes = if size.is_paper() { 64 << 20 } else { 8 << 20 };
+    let scene = Scene::File { bytes, piece_bytes: 8 << 10, share_percent: 100 };
+    coalescing::run(scene, Conditions::of(&disk.params), super::SEED)
+}
+
+/// The Andrew benchmark with one user.
+fn andrew_alone(scheme: Scheme, size: &Size) -> Result<[Mean; 5], LabError> {
+    let (setup, log) = (scheme.setup(Host::Hp)?, Scheme::Lfs.setup(Host::Hp)?);
+    let (volume_bytes, passes) = size.andrew();
+    tree::run(&setup, &log, volume_bytes, passes)
+}
+
+/// The same with several users, who share less memory.
+fn andrew_together(scheme: Scheme, users: u32, size: &Size) -> Result<Together, LabError> {
+    let small = |scheme: Scheme| -> Result<Setup, LabError> {
+        Ok(Setup { cache_bytes: andrew::CACHE_BYTES, ..scheme.setup(Host::Hp)? })
+    };
+    let (volume_bytes, passes) = size.andrew();
+    tree::run_several(&small(scheme)?, &small(Scheme::Lfs)?, volume_bytes, (users, passes))
+}
+
+/// Transactions on a disk that is full to so many percent, with segments of so many KiB.
+fn served(
+    host: Host,
+    scheme: Scheme,
+    (percent, segment_kib): (u64, u32),
+    size: &Size,
+) -> Result<Served, LabError> {
+    let cleaner = match scheme {
+        Scheme::Modern | Scheme::Today => Cleaner::Informed(host.medium()),
+        _ => Cleaner::OfBsd,
+    };
+    let load = if host == Host::Hp { size.load_alone(percent) } else { size.load(percent) };
+    let setup = Setup { cleaner, segment_bytes: segment_kib << 10, ..scheme.setup(host)? };
+    load::run(&setup, &load)
+}
+
+/// Replays a part of a server's synthetic trace, on the same part of its files.
 fn replay(name: &str, model: Model, size: &Size) -> Result<Replayed, LabError> {
-    let server = trace::Server::find(name).ok_or_else(missing)?;
-    let whole = trace::Synthetic::of(server, super::SEED);
     let part = heuristic::part(size);
+    replay_part(name, (part, part), super::SEED, &trace::Setup::of_1995(model)?)
+}
+
+/// The same with other settings.
+fn replay_beyond(
+    name: &str,
+    model: Model,
+    asked: &Asked,
+    (seed, size): (u64, &Size),
+) -> Result<Replayed, LabError> {
+    let of_paper = trace::Setup::of_1995(model)?;
+    let setup = trace::Setup {
+        cleaner: asked.cleaner,
+        disk: find_disk(asked.disk)?,
+        utilisation: f64::from(asked.percent) / 100.0,
+        idle_after_ms: match asked.idle {
+            Idle::Fixed(ms) => ms.into(),
+            Idle::Learned => of_paper.idle_after_ms,
+        },
+        learns_idle: asked.idle == Idle::Learned,
+        ..of_paper
+    };
+    replay_part(name, heuristic_beyond::parts(size), seed, &setup)
+}
+
+/// A part of the days, on a part of the files.
+fn replay_part(
+    name: &str,
+    (days, files): (f64, f64),
+    seed: u64,
+    setup: &trace::Setup,
+) -> Result<Replayed, LabError> {
+    let server = trace::Server::find(name).ok_or_else(missing)?;
+    let whole = trace::Synthetic::of(server, seed);
     let synthetic =
-        trace::Synthetic { days: whole.days * part, files_bytes: whole.files_bytes * part, ..whole };
-    let setup = trace::Setup::of_1995(model)?;
-    trace::run(&synthetic, &setup, &Stop::default(), &trace::Progress(&|_, _| {}))
+        trace::Synthetic { days: whole.days * days, files_bytes: whole.files_bytes * files, ..whole };
+    trace::run(&synthetic, setup, &Stop::default(), &trace::Progress(&|_, _| {}))
 }
 
 /// At most 100 files in a directory; the larger of an amount of data and a number of files (USENIX'95 3).
@@ -308,6 +376,11 @@ impl Runs {
         outcome!(self, Job::Trace(server, model), Trace).map(|replayed| &**replayed).ok_or_else(missing)
     }
 
+    /// A replay with other settings.
+    pub fn beyond(&self, job: Job) -> Result<&Replayed, LabError> {
+        outcome!(self, job, Trace).map(|replayed| &**replayed).ok_or_else(missing)
+    }
+
     /// A production file system of Sprite LFS.
     pub fn production(&self, load: usize) -> Result<&Used, LabError> {
         outcome!(self, Job::Production(load), Production).map(|used| &**used).ok_or_else(missing)
@@ -331,6 +404,11 @@ impl Runs {
     /// The phases of Andrew.
     pub fn andrew(&self, scheme: Scheme) -> Result<&[Mean; 5], LabError> {
         outcome!(self, Job::Andrew(scheme), Andrew).map(|means| &**means).ok_or_else(missing)
+    }
+
+    /// Andrew with so many users at a time.
+    pub fn andrew_together(&self, scheme: Scheme, users: u32) -> Result<&Together, LabError> {
+        outcome!(self, Job::AndrewTogether(scheme, users), AndrewTogether).ok_or_else(missing)
     }
 
     /// The disk's work for two new files.

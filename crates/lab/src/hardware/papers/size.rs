@@ -57,6 +57,11 @@ impl Size {
         Load { volume_bytes, ..load }
     }
 
+    /// Size of the volume in bytes, and counted passes, of the Andrew benchmark.
+    pub(super) fn andrew(&self) -> (u64, u32) {
+        if self.is_paper() { (512 << 20, 10) } else { (256 << 20, 2) }
+    }
+
     /// Sizes of files for USENIX'95's figures 3 to 6, in KiB.
     pub(super) fn files_kib(&self) -> &'static [u64] {
         if self.is_paper() { &FILES_KIB } else { &FILES_KIB[..13] }
