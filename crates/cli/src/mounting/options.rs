@@ -1,8 +1,8 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
+use super::past;
 use crate::completion::values;
 use crate::failure::{Done, Failure};
-use crate::history::split_state;
 use crate::metrics::parse_address;
 use crate::record::{absolute, checked_part_bytes};
 use crate::sizes::parse_size;
@@ -225,7 +225,7 @@ impl MountArgs {
     /// A usage failure that names the option.
     pub fn resolve(&self) -> Done<MountPlan> {
         let (source, mountpoint) = self.what_and_where()?;
-        let (source, state) = at_state(source);
+        let (source, state) = past::at_state(source);
         let mut plan = MountPlan {
             source,
             state,
@@ -358,17 +358,6 @@ impl MountArgs {
             (None, _) => Err(Failure::usage("mount takes an image (or --memory SIZE) and a mountpoint")),
         }
     }
-}
-
-/// Takes the state off `IMAGE@STATE`, if there is such an image.
-fn at_state(source: Source) -> (Source, Option<String>) {
-    if let Source::Image(path) = &source
-        && let (image, Some(state)) = split_state(path.as_os_str())
-        && image.exists()
-    {
-        return (Source::Image(image), Some(state));
-    }
-    (source, None)
 }
 
 impl MountPlan {

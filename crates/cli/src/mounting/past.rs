@@ -1,9 +1,9 @@
 //! Opens a volume as one of its states has it, for `firn mount IMAGE@STATE`.
 
 use super::open::log_options;
-use super::options::MountPlan;
+use super::options::{MountPlan, Source};
 use crate::failure::{Done, Exit, Failure};
-use crate::history::{States, has_no_history, states_of_volume};
+use crate::history::{States, has_no_history, split_state, states_of_volume};
 use crate::mkfs::open_failed;
 use crate::target::mount_of_image;
 use firnfs::lfs::Lfs;
@@ -69,4 +69,15 @@ fn refuse_written(image: &Path, word: &str) -> Done {
     let name = name.unwrap_or_else(|| word.to_owned());
     Err(Failure::new(Exit::Refused, format!("{} is mounted on {place}", image.display()))
         .advise(format!("look into {place}/.firn/history/{name}")))
+}
+
+/// Takes the state off `IMAGE@STATE`, if there is such an image.
+pub(super) fn at_state(source: Source) -> (Source, Option<String>) {
+    if let Source::Image(path) = &source
+        && let (image, Some(state)) = split_state(path.as_os_str())
+        && image.exists()
+    {
+        return (Source::Image(image), Some(state));
+    }
+    (source, None)
 }
