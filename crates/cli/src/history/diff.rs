@@ -62,7 +62,7 @@ struct View {
     /// By path; none with `--stat`.
     differences: Vec<Row>,
     /// How many there are of each.
-    totals: Vec<Total>,
+    difference_totals: Vec<Total>,
     /// Directories that this user may not read in one of the trees.
     hidden_directories: u64,
 }
@@ -131,10 +131,16 @@ pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
         shown(Path::new(&args.old)),
         args.new.as_ref().map_or_else(|| shown(&new), |new| shown(Path::new(new))),
     );
-    let view = View { old_tree, new_tree, differences: rows, totals, hidden_directories: found.hidden };
+    let view = View {
+        old_tree,
+        new_tree,
+        differences: rows,
+        difference_totals: totals,
+        hidden_directories: found.hidden,
+    };
     output.show(args.json, &view, |out| {
         if args.stat {
-            write_totals(out, &view.totals)?;
+            write_totals(out, &view.difference_totals)?;
         } else {
             found.changes.iter().try_for_each(|change| write_line(out, change))?;
         }

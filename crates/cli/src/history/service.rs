@@ -149,7 +149,7 @@ fn births(volume: &Volume<Lfs>, inodes: &[u64]) -> Result<Vec<Option<i64>>, FsEr
 }
 
 fn modes(volume: &Volume<Lfs>, request: &ModesRequest) -> Result<Vec<Option<u16>>, FsError> {
-    let root = volume.run_quietly(|vfs, _| Ok(vfs.store_mut().look_into(Epoch(request.epoch))?))?;
+    let root = volume.run_quietly(|vfs, _| vfs.store_mut().look_into(Epoch(request.epoch)))?;
     let mode = |&number: &u64| {
         let ino = in_view(view_of(root), InodeNo(number));
         match volume.run_quietly(|vfs, _| Ok(vfs.store_mut().inode(ino)?.mode)) {
