@@ -21,7 +21,7 @@ name=firnfs_${version}_$architecture
 root=target/debian/$name
 rm -rf "$root"
 mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib/systemd/system" "$root/etc/firnfs" \
-    "$root/usr/share/man/man1" "$root/usr/share/man/man8" "$root/usr/share/doc/firnfs/examples" \
+    "$root/usr/share/man/man1" "$root/usr/share/man/man7" "$root/usr/share/man/man8" "$root/usr/share/doc/firnfs/examples" \
     "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
     "$root/usr/share/fish/vendor_completions.d"
 
@@ -30,7 +30,8 @@ for helper in mount.firnfs mkfs.firnfs fsck.firnfs; do
     ln -s ../bin/firn "$root/usr/sbin/$helper"
 done
 "$root/usr/bin/firn" man "$root/usr/share/man/man1" >/dev/null
-gzip -9n "$root"/usr/share/man/man1/*.1
+mv "$root"/usr/share/man/man1/*.7 "$root/usr/share/man/man7/"
+gzip -9n "$root"/usr/share/man/man1/*.1 "$root"/usr/share/man/man7/*.7
 for command in mount mkfs fsck; do
     ln -s "../man1/firn-$command.1.gz" "$root/usr/share/man/man8/$command.firnfs.8.gz"
 done

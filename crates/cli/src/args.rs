@@ -9,6 +9,7 @@ use crate::color::When;
 use crate::dump::DumpArgs;
 use crate::freeze::{FreezeArgs, ThawArgs};
 use crate::fsck::FsckArgs;
+use crate::history::{DiffArgs, LogArgs, RestoreArgs, RollbackArgs, SnapshotArgs, UndeleteArgs};
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
@@ -78,6 +79,18 @@ pub enum Command {
     Freeze(FreezeArgs),
     /// End a freeze
     Thaw(ThawArgs),
+    /// Keep the volume as it is now; list and delete what is kept
+    Snapshot(SnapshotArgs),
+    /// Show which states of a volume are kept, and the versions of a file
+    Log(LogArgs),
+    /// Show what changed between two states of a volume
+    Diff(DiffArgs),
+    /// Give files and directories back as they were
+    Restore(RestoreArgs),
+    /// Show what was deleted in a directory, and give it back
+    Undelete(UndeleteArgs),
+    /// Make a volume as it was, and keep the present as a snapshot
+    Rollback(RollbackArgs),
     /// Show the state of a volume and its log
     Stat(StatArgs),
     /// Watch a mounted volume in use: rates, segments, the cleaner's choices

@@ -18,7 +18,7 @@ const SECOND_COLUMN_MAX: usize = 41;
 const NEXT_LINE_COLUMN: usize = 10;
 
 /// What other programs call things, and the command that does them here.
-const OTHER_NAMES: [(&str, &str); 24] = [
+const OTHER_NAMES: [(&str, &str); 28] = [
     ("unmount", "umount"),
     ("eject", "umount"),
     ("format", "mkfs"),
@@ -43,6 +43,10 @@ const OTHER_NAMES: [(&str, &str); 24] = [
     ("fstrim", "trim"),
     ("discard", "trim"),
     ("quotas", "quota"),
+    ("history", "log"),
+    ("versions", "log"),
+    ("recover", "restore"),
+    ("revert", "rollback"),
 ];
 
 /// The definition of the command line with its help laid out.
@@ -244,7 +248,7 @@ mod tests {
         ] {
             assert_eq!(told(typed).as_deref(), Some(right), "{typed}");
         }
-        for typed in ["lfs", "ls", "shrink", "snapshot", "list"] {
+        for typed in ["lfs", "ls", "shrink", "list"] {
             assert_eq!(told(typed), None, "{typed}");
         }
         let commands = command();

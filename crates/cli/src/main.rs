@@ -15,6 +15,7 @@ mod failure;
 mod freeze;
 mod fsck;
 mod help;
+mod history;
 mod image;
 mod interrupt;
 mod man_page;
@@ -28,12 +29,14 @@ mod port;
 mod progress;
 mod quota;
 mod record;
+mod recover_page;
 mod resize;
 mod retain;
 mod scrub;
 mod sim;
 mod sizes;
 mod socket;
+mod sources;
 mod stat;
 mod target;
 mod tell;
@@ -93,6 +96,12 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Sync(args) => mounting::sync(&args),
         Command::Freeze(args) => freeze::freeze(&args, &mut output),
         Command::Thaw(args) => freeze::thaw(&args, &mut output),
+        Command::Snapshot(args) => history::snapshot(&args, &mut output),
+        Command::Log(args) => history::log(&args, &mut output),
+        Command::Diff(args) => history::diff(&args, &mut output),
+        Command::Restore(args) => history::restore(&args, &mut output),
+        Command::Rollback(args) => history::rollback(&args, &mut output),
+        Command::Undelete(args) => history::undelete(&args, &mut output),
         Command::Stat(args) => stat::stat(&args, &mut output),
         Command::Df(args) => stat::df(&args, &mut output),
         Command::Dump(args) => dump::run(&args, &mut output),

@@ -16,6 +16,8 @@ const LOST_AND_FOUND: (&str, &str) = (
     "lost+found",
     "in the root of a volume: files and trees that had lost their names, as # and their number",
 );
+/// The page about getting files back.
+const RECOVER: &[&str] = &["firn-recover(7)"];
 const FSTAB: (&str, &str) =
     ("/etc/fstab", "entries of type fuse.firnfs, if a link named firnfs to this program is in the PATH");
 const SIGNATURES: (&str, &str) = ("/dev/urandom", "for the volume's UUID, and the key of its hashes");
@@ -105,9 +107,9 @@ fn files(name: &str) -> &'static [(&'static str, &'static str)] {
         "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
         "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
         | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-watch"
-        | "firn-record" | "firn-record-start" | "firn-record-stop" | "firn-record-status" | "firn-tune" => {
-            &[SOCKETS, MOUNTINFO]
-        }
+        | "firn-record" | "firn-record-start" | "firn-record-stop" | "firn-record-status" | "firn-tune"
+        | "firn-retain" | "firn-snapshot" | "firn-log" | "firn-restore" | "firn-undelete" | "firn-diff"
+        | "firn-rollback" => &[SOCKETS, MOUNTINFO],
         _ => &[],
     }
 }
@@ -117,7 +119,7 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
     let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help" && !inner.is_hide_set());
     let mut pages: Vec<String> = inner.map(|inner| format!("{name}-{}(1)", inner.get_name())).collect();
     let (ours, others): (&[&str], &[&str]) = match name {
-        "firn" => (&[], &["mount(8)", "fuse(4)"]),
+        "firn" => (&[], &["firn-recover(7)", "mount(8)", "fuse(4)"]),
         "firn-mkfs" => (&["mount", "fsck", "stat"], &["mkfs(8)", "truncate(1)"]),
         "firn-mount" => (&["umount", "mkfs", "stat", "clean"], &["mount(8)", "fstab(5)", "fuse(4)"]),
         "firn-umount" => (&["mount", "sync"], &["umount(8)", "fuser(1)"]),
@@ -139,6 +141,12 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-age-workload" => (&["age-snapshot", "workload-info"], &["git-log(1)"]),
         "firn-age-replay" => (&["age-workload", "age-layout"], &[]),
         "firn-age-bench" => (&["age-replay", "bench"], &[]),
+        "firn-snapshot" => (&["log", "restore", "undelete"], RECOVER),
+        "firn-log" => (&["snapshot", "restore", "undelete"], RECOVER),
+        "firn-diff" => (&["log", "snapshot"], &["diff(1)"]),
+        "firn-restore" => (&["log", "undelete", "snapshot"], &["firn-recover(7)", "cp(1)"]),
+        "firn-undelete" => (&["log", "restore", "snapshot"], RECOVER),
+        "firn-rollback" => (&["diff", "restore", "snapshot"], RECOVER),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
         _ => (&[], &[]),
     };

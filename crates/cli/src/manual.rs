@@ -4,6 +4,7 @@ use crate::completion;
 use crate::failure::{Done, Failure};
 use crate::man_page;
 use crate::output::Output;
+use crate::recover_page;
 use clap::Args;
 use clap_complete::Shell;
 use serde::Serialize;
@@ -27,7 +28,7 @@ pub struct CompletionsArgs {
 #[command(after_help = "Example:
   firn man /usr/local/share/man/man1")]
 pub struct ManArgs {
-    /// Directory to write firn.1, firn-mkfs.1, ... to; made if it does not exist
+    /// Directory to write firn.1, firn-mkfs.1, ... and firn-recover.7 to; made if it does not exist
     pub directory: PathBuf,
     /// Print JSON for programs
     #[arg(long)]
@@ -52,7 +53,7 @@ pub fn completions(args: &CompletionsArgs, output: &mut Output) -> Done {
     output.text(|out| out.write_all(&script))
 }
 
-/// Writes one page for `firn` and one for each of its commands.
+/// Writes one page for `firn`, one for each of its commands, and one about getting files back.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -63,7 +64,7 @@ pub fn man(args: &ManArgs, output: &mut Output) -> Done {
     let mut command = crate::help::command_for_man().disable_help_subcommand(true);
     command.build();
     let common = man_page::common_exit_codes(&command);
-    let count = write_pages(&command, "firn", &common, directory)?;
+    let count = write_pages(&command, "firn", &common, directory)? + write_recover(directory)?;
     let written = Written { directory: directory.clone(), pages: count };
     output.show(args.json, &written, |out| {
         writeln!(out, "{} man pages written to {}", written.pages, written.directory.display())
@@ -81,6 +82,15 @@ fn write_pages(command: &clap::Command, name: &str, common: &str, directory: &Pa
     inner.try_fold(1, |count, inner| {
         Ok(count + write_pages(inner, &format!("{name}-{}", inner.get_name()), common, directory)?)
     })
+}
+
+fn write_recover(directory: &Path) -> Done<usize> {
+    let path = directory.join("firn-recover.7");
+    let mut page = Vec::new();
+    recover_page::render(&mut page)
+        .and_then(|()| std::fs::write(&path, &page))
+        .map_err(|e| Failure::io("cannot write", &path, &e))?;
+    Ok(1)
 }
 
 #[cfg(test)]
@@ -109,8 +119,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let args = ManArgs { directory: directory.path().to_owned(), json: false };
         man(&args, &mut Output::to(Box::new(std::io::sink()))).unwrap();
-        for entry in std::fs::read_dir(directory.path()).unwrap() {
-            let path = entry.unwrap().path();
+        let pages = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        for path in pages.filter(|path| path.extension().is_some_and(|section| section == "1")) {
             let page = std::fs::read_to_string(&path).unwrap().replace("\\-", "-").replace("\\*(Aq", "'");
             let is_group = page.contains(".SH SUBCOMMANDS") && !path.ends_with("firn.1");
             for section in [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", ".SH EXAMPLES"] {

@@ -12,6 +12,7 @@ const BYTES: &str =
     "{bar:12} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left {wide_msg}";
 const SHARE: &str = "{bar:12} {percent}%, {eta} left, of {wide_msg}";
 const STEPS: &str = "{bar:12} {pos}/{len}, {eta} left {wide_msg}";
+const ENTRIES: &str = "{bar:12} {human_pos}/{human_len}, {per_sec}, {eta} left {wide_msg}";
 const ENDLESS: &str = "{spinner} {wide_msg}";
 
 /// See the module's head.
@@ -34,6 +35,11 @@ impl Bar {
     /// A bar that counts steps, each of which may take long.
     pub fn of_steps() -> Self {
         Self::new(ProgressBar::new(0), STEPS, Duration::ZERO)
+    }
+
+    /// A bar that counts files, each of which is soon done.
+    pub fn of_entries() -> Self {
+        Self::new(ProgressBar::new(0), ENTRIES, Duration::from_secs(1))
     }
 
     /// A bar with only a message, for work of unknown length.
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_template_is_one() {
-        for template in [BYTES, SHARE, STEPS, ENDLESS] {
+        for template in [BYTES, SHARE, STEPS, ENTRIES, ENDLESS] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

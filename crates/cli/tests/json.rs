@@ -146,6 +146,10 @@ fn what_commands_say_of_images_is_as_documented() {
         &["trim", &log],
         &["resize", &log, "+64M"],
         &["resize", &log, "-64M"],
+        &["snapshot", &log, "one"],
+        &["snapshot", &log, "--list"],
+        &["log", &log],
+        &["snapshot", &log, "--delete", "one"],
         &["man", &name("man")],
     ] {
         let said = firn_any(&[words, &["--json"]].concat());

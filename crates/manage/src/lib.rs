@@ -7,13 +7,14 @@
 //! - `retain`: which states of a volume are kept.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
-//! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
+//! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `history`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
 
 mod check;
 mod coalesce;
 mod ffs_check;
 mod ffs_volume;
 mod grow;
+mod history;
 mod kind;
 mod log_volume;
 mod open;

@@ -3,13 +3,14 @@
 use crate::grow::SizeChange;
 use crate::scrub::{Scrub, Scrubbed};
 use crate::shrink::ShrinkEnd;
-use crate::{check, coalesce, grow, port, scrub, shrink, trim};
+use crate::{check, coalesce, grow, history, port, scrub, shrink, trim};
 use firnfs::FsError;
 use firnfs::check::Report;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Marked, Room};
 use firnfs::lfs::{Coalesced, Lfs, Shrunk, Trimmed};
+use firnfs_format::checkpoint::Point;
 use firnfs_format::summary::Entry;
-use firnfs_format::{InodeNo, SegmentId};
+use firnfs_format::{Epoch, InodeNo, SegmentId};
 use firnfs_volume::Volume;
 use std::time::Duration;
 
@@ -125,6 +126,26 @@ pub trait LogVolume {
     /// # Errors
     /// `Io`.
     fn leave_end(&self) -> Result<(), FsError>;
+
+    /// Makes the present state a retained point of that name, and waits until it is durable.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is not one word of at most 80 bytes; `Exists`; `NoSpace` if there are too many points or too little
+    /// room; `Unsupported`, `Io`, `ReadOnly`.
+    fn make_point(&self, name: &str) -> Result<Point, FsError>;
+
+    /// The retained points, oldest first, without those that are being dropped.
+    ///
+    /// # Errors
+    /// None of its own.
+    fn points(&self) -> Result<Vec<Point>, FsError>;
+
+    /// Drops a retained point: nobody sees it any more, and after a crash it does not come back. Background work frees what only it
+    /// held. Waits while another point is being dropped.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io`, `ReadOnly`, `NoSpace` as a checkpoint.
+    fn drop_point(&self, epoch: Epoch) -> Result<(), FsError>;
 }
 
 impl LogVolume for Volume<Lfs> {
@@ -175,5 +196,14 @@ impl LogVolume for Volume<Lfs> {
     }
     fn leave_end(&self) -> Result<(), FsError> {
         shrink::leave_end(self)
+    }
+    fn make_point(&self, name: &str) -> Result<Point, FsError> {
+        history::make_point(self, name)
+    }
+    fn points(&self) -> Result<Vec<Point>, FsError> {
+        history::points(self)
+    }
+    fn drop_point(&self, epoch: Epoch) -> Result<(), FsError> {
+        history::drop_point(self, epoch)
     }
 }

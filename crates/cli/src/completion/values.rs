@@ -2,12 +2,14 @@
 //!
 //! The names come from the texts that the help shows and from the tables that the commands use, so that none is missing here.
 
+use crate::history::States;
 use crate::mounting::tags_of_volumes;
 use crate::tune::live_settings;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs_fuse::mount::table;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// Words of `-o` beside the settings that `firn tune` changes.
 const MOUNT_WORDS: [&str; 22] = [
@@ -77,6 +79,26 @@ pub fn volumes() -> ArgValueCompleter {
             found.extend(starting(&words, current));
         }
         found
+    })
+}
+
+/// The states of all mounts: the shell does not say which of them the line is about.
+pub fn states() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let mounts = table::firnfs_mounts().unwrap_or_default();
+        let names = |mount: &table::Mount| States::of_mount(mount).ok().map(|states| states.list);
+        let states = mounts.iter().filter_map(names).flatten();
+        starting(&states.map(|state| state.name).collect::<Vec<_>>(), current)
+    })
+}
+
+/// `MOUNT@STATE`, and what [`mounts`] offers.
+pub fn mounts_at() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let text = current.to_string_lossy();
+        let Some((path, _)) = text.rsplit_once('@') else { return mounts().complete(current) };
+        let states = States::of(Path::new(path)).map(|states| states.list).unwrap_or_default();
+        starting(&states.iter().map(|state| format!("{path}@{}", state.name)).collect::<Vec<_>>(), current)
     })
 }
 

@@ -10,6 +10,7 @@ mod notify;
 mod open;
 mod operations;
 mod options;
+mod past;
 mod release;
 mod remount;
 mod switch;

@@ -1,7 +1,7 @@
 //! Opens the volume that `firn mount` is about to serve.
 
 use super::options::{MountPlan, Source};
-use super::{failure_of, serve, tags};
+use super::{failure_of, past, serve, tags};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::sizes::Bytes;
@@ -50,6 +50,10 @@ pub fn open_and_serve(plan: &MountPlan) -> Done {
         Source::Image(path) => {
             let path = &tags::resolve(path)?;
             let path = path.canonicalize().map_err(|e| Failure::io("cannot open", path, &e))?;
+            if let Some(word) = &plan.state {
+                let (volume, source) = past::volume(plan, &path, word)?;
+                return serve(Arc::new(volume), source, plan);
+            }
             let device = image_device(plan, &path)?;
             match kind_of(&device) {
                 VolumeKind::Log => serve(Arc::new(log_volume(plan, device)?), path, plan),
@@ -89,9 +93,22 @@ fn fast_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Ffs>> {
 /// The log-structured volume on a device.
 fn log_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Lfs>> {
     let read_only = plan.mount_options.read_only;
+    let options = log_options(plan, &device);
+    let volume = volume::open(Arc::new(device), options, plan.mount_options.atime)?;
+    if plan.verbose {
+        report_recovery(&volume);
+    }
+    if !read_only {
+        report_damage(&volume);
+    }
+    Ok(volume)
+}
+
+/// How a log-structured volume is to be run.
+pub(super) fn log_options(plan: &MountPlan, device: &FileDevice) -> Options {
     // Assuming a head where there is none costs less than assuming none and then seeking for each block.
     let is_rotational = plan.rotational.or_else(|| device.is_rotational()).unwrap_or(true);
-    let options = Options {
+    Options {
         // The kernel caches pages.
         cache_file_data: false,
         cache_bytes: plan.cache_bytes,
@@ -105,17 +122,9 @@ fn log_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Lfs>> {
         idle_bytes_per_s: plan.idle_bytes_per_s,
         medium: Medium::of(is_rotational),
         discard: plan.discard,
-        read_only,
+        read_only: plan.mount_options.read_only,
         ..Options::default()
-    };
-    let volume = volume::open(Arc::new(device), options, plan.mount_options.atime)?;
-    if plan.verbose {
-        report_recovery(&volume);
     }
-    if !read_only {
-        report_damage(&volume);
-    }
-    Ok(volume)
 }
 
 /// Refuses a volume that is mounted already. The lock would refuse too, but only after a wait, and without saying where

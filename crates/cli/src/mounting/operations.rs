@@ -6,7 +6,7 @@ use crate::age;
 use crate::quota;
 use crate::scrub::service::Service;
 use crate::stat::view::Inspect;
-use crate::{port, resize, retain, stat, tune, watch};
+use crate::{history, port, resize, retain, stat, tune, watch};
 use firnfs::ffs::Ffs;
 use firnfs::lfs::Lfs;
 use firnfs::mem::MemStore;
@@ -46,6 +46,7 @@ impl Operations for Lfs {
         tune::service::register(session.registry_mut(), weak.clone(), plan);
         let sizes = resize::service::Service::new(weak.clone());
         sizes.register(session.registry_mut());
+        history::service::register(session.registry_mut(), weak.clone());
         watch::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());

@@ -1,5 +1,6 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
+use super::past;
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::metrics::parse_address;
@@ -46,6 +47,8 @@ const MAX_THREADS: usize = 256;
     after_help = format!("Examples:
   firn mount disk.img /mnt              an image file
   firn mount /dev/sdb1 /mnt -o noatime  a block device
+  firn mount disk.img@before-upgrade /past
+                                        as a snapshot has it, read-only
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
   firn mount -v disk.img /mnt --checkpoint-bytes 32M
                                         recover quickly, and report what was recovered
@@ -59,13 +62,16 @@ fusermount3 -u, or SIGTERM. Root mounts directly and gives access to all users; 
 fusermount3, with access for themselves only. A mount that a crashed daemon left behind is cleared. The daemon does
 not see reads that the kernel's page cache answers, so they change no access time.
 
+IMAGE@STATE mounts what 'firn log IMAGE' lists, by its name, its number or a time (\"2 hours ago\"), read-only; any number of
+such mounts can be there, but not while the image is mounted to be written: then the states are in MOUNTPOINT/.firn/history.
+
 Policies:   {AGELESS_POLICIES}, {AGE_THRESHOLD}
 Placements: {PLACEMENTS}
 (firn sim cleaning measures them. A volume was made with two to five logs for data, by its size;
 a placement that wants more uses those. What it has learned is lost at the unmount.)")
 )]
 pub struct MountArgs {
-    /// An image file or block device (also LABEL=NAME or UUID=ID), and the directory to mount it on
+    /// An image file or block device (also LABEL=NAME, UUID=ID, or IMAGE@STATE), and the directory to mount it on
     #[arg(value_names = ["IMAGE", "MOUNTPOINT"], num_args = 1..=2, required_unless_present = "enable_uring", add = values::volumes())]
     paths: Vec<PathBuf>,
     /// Mount a new, empty volume of this size that lives in memory
@@ -164,6 +170,8 @@ pub enum Source {
 pub struct MountPlan {
     /// The volume.
     pub source: Source,
+    /// The state to mount instead of the present: a name, a time or a number.
+    pub state: Option<String>,
     /// The mountpoint.
     pub mountpoint: PathBuf,
     /// Options that all file systems share.
@@ -217,8 +225,10 @@ impl MountArgs {
     /// A usage failure that names the option.
     pub fn resolve(&self) -> Done<MountPlan> {
         let (source, mountpoint) = self.what_and_where()?;
+        let (source, state) = past::at_state(source);
         let mut plan = MountPlan {
             source,
+            state,
             mountpoint,
             mount_options: MountOptions::default(),
             cache_bytes: DEFAULT_CACHE_BYTES,
@@ -245,6 +255,7 @@ impl MountArgs {
         for word in self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
             plan.apply(word)?;
         }
+        plan.mount_options.read_only |= plan.state.is_some();
         plan.settings.exact_atime = plan.mount_options.atime == AtimeMode::Strictatime;
         // The long options are more explicit, so they win.
         if let Some(bytes) = self.cache {

@@ -111,7 +111,8 @@ fn the_room_of_a_volume_adds_up_and_its_cleaning_is_counted() {
     assert_eq!(all.segments_read_in_part, 0);
     assert!(all.read_bytes >= (all.segments_background + all.segments_on_demand) * (256 << 10), "{all:?}");
     assert!(all.read_per_moved.unwrap() * all.utilisation.unwrap() >= 0.99, "{all:?}");
-    for row in &cleaning.kinds {
+    // Nobody has kept anything of the past.
+    for row in cleaning.kinds.iter().filter(|row| row.kind != "past") {
         assert!(row.log_bytes > 0, "{row:?}");
         assert!(row.live_bytes.unwrap() > 0 || row.kind == "summary", "{row:?}");
     }

@@ -391,6 +391,9 @@ mod tests {
             metadata_bytes: bytes,
         };
         let room = RoomView {
+            history_bytes: 0,
+            states: 0,
+            named_states: 0,
             size_bytes: bytes,
             live_bytes: bytes,
             reclaimable_bytes: bytes,

@@ -10,7 +10,10 @@ fn a_mountpoint_is_completed_wherever_a_mount_is_wanted() {
     }
     let mount = Mount::new(Kind::Memory);
     let mnt = mount.mnt.to_str().unwrap();
-    for command in ["umount", "sync", "stat", "df", "tune", "scrub", "clean", "quota", "record", "trim"] {
+    for command in [
+        "umount", "sync", "stat", "df", "tune", "scrub", "clean", "quota", "record", "trim", "snapshot",
+        "log",
+    ] {
         // As the script of bash asks.
         let output = Command::new(env!("CARGO_BIN_EXE_firn"))
             .args(["--", "firn", command, ""])

@@ -13,6 +13,8 @@ fn what_commands_say_of_mounts_is_as_documented() {
     let recorded = recorded.path().join("day.fwl");
     crate::common::firn_ok(&["record", mnt, "start", recorded.to_str().unwrap()]);
     write_synced(&mount.path("file"), &pattern(1, 4 << 20));
+    let file = mount.path("file");
+    let (file, at_one) = (file.to_str().unwrap(), &*format!("{mnt}@one"));
     for (words, command) in [
         (&["stat", mnt][..], "stat"),
         (&["stat", mnt, "--requests"], "stat"),
@@ -33,6 +35,14 @@ fn what_commands_say_of_mounts_is_as_documented() {
         (&["trim", mnt], "trim"),
         (&["resize", mnt, "+64M"], "resize"),
         (&["resize", mnt, "-64M"], "resize"),
+        (&["snapshot", mnt, "one"], "snapshot"),
+        (&["snapshot", mnt, "--list"], "snapshot"),
+        (&["log", mnt], "log"),
+        (&["log", file], "log"),
+        (&["restore", file, "--force"], "restore"),
+        (&["undelete", mnt], "undelete"),
+        (&["diff", at_one], "diff"),
+        (&["snapshot", mnt, "--delete", "one"], "snapshot"),
         (&["freeze", mnt], "freeze"),
         (&["thaw", mnt], "thaw"),
         (&["scrub", mnt], "scrub"),

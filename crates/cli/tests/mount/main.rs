@@ -11,6 +11,7 @@ mod completion;
 mod failing;
 mod freeze;
 mod full_disk;
+mod history;
 mod idle;
 mod in_process;
 mod json;
@@ -25,6 +26,7 @@ mod quotas;
 mod record;
 mod remount;
 mod resize;
+mod restore;
 #[path = "../schema/mod.rs"]
 mod schema;
 mod scrub;

@@ -95,8 +95,10 @@ impl<S: Store> Vfs<S> {
     }
 
     pub(super) fn made_up_attr(&self, ino: InodeNo) -> Attr {
-        let newest = self.store.states().unwrap_or_default().pop();
-        let time = newest.map_or(TimeNs(0), |state| state.time);
+        // It changes with the set of states, so that nobody takes an old listing for the present one.
+        let states = self.store.states().unwrap_or_default();
+        let time = states.last().map_or(0, |state| state.time.0.saturating_add(states.len() as i64));
+        let time = TimeNs(time);
         Attr {
             ino,
             generation: 0,

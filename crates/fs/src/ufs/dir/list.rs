@@ -93,7 +93,9 @@ fn list_block(
         let checked = record.and_then(|record| {
             let kind = if record.is_free() { Kind::Regular } else { record.kind()? };
             record.check_name()?;
-            Ok((Record { ino: within(dir.ino, record.ino), ..record }, kind))
+            // A free record has no number.
+            let ino = if record.is_free() { record.ino } else { within(dir.ino, record.ino) };
+            Ok((Record { ino, ..record }, kind))
         });
         let (record, kind) = in_block(checked, dir.ino, at).map_err(|stop| (stop, any))?;
         let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;

@@ -1,0 +1,83 @@
+//! Trees are compared that share files by hard links: for the comparison that is as two states share them.
+
+use super::*;
+use std::fs;
+
+/// Two empty trees of one file system.
+fn trees() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+    fs::create_dir(&old).unwrap();
+    fs::create_dir(&new).unwrap();
+    (directory, old, new)
+}
+
+/// The same file in both trees.
+fn share(old: &Path, new: &Path, (from, to): (&str, &str)) {
+    for path in [old.join(from), new.join(to)] {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+    }
+    fs::write(old.join(from), from).unwrap();
+    fs::hard_link(old.join(from), new.join(to)).unwrap();
+}
+
+fn told(old: &Path, new: &Path) -> Vec<String> {
+    let found = compare(old, new).unwrap();
+    let line = |change: &Change| {
+        let old = change.old_path.as_ref().map(|path| format!("{} -> ", path.display())).unwrap_or_default();
+        format!("{:?} {old}{}", change.what, change.path.display())
+    };
+    found.changes.iter().map(line).collect()
+}
+
+#[test]
+fn names_are_added_and_removed_with_everything_below_them() {
+    let (_directory, old, new) = trees();
+    fs::create_dir_all(old.join("gone/deep")).unwrap();
+    fs::write(old.join("gone/deep/f"), "1").unwrap();
+    fs::write(new.join("fresh"), "2").unwrap();
+    assert_eq!(told(&old, &new), ["Added fresh", "Removed gone", "Removed gone/deep", "Removed gone/deep/f"]);
+    assert_eq!(told(&old, &old), [""; 0]);
+}
+
+#[test]
+fn a_file_with_another_name_was_renamed_also_out_of_a_directory_that_is_gone() {
+    let (_directory, old, new) = trees();
+    share(&old, &new, ("a", "b"));
+    share(&old, &new, ("gone/c", "kept"));
+    assert_eq!(told(&old, &new), ["Renamed a -> b", "Removed gone", "Renamed gone/c -> kept"]);
+}
+
+#[test]
+fn a_file_that_took_the_name_of_a_renamed_one_is_new() {
+    let (_directory, old, new) = trees();
+    share(&old, &new, ("log", "log.1"));
+    fs::write(new.join("log"), "fresh").unwrap();
+    assert_eq!(told(&old, &new), ["Added log", "Renamed log -> log.1"]);
+}
+
+#[test]
+fn another_file_of_the_same_name_is_a_change_and_another_type_is_not() {
+    let (_directory, old, new) = trees();
+    fs::write(old.join("f"), "1").unwrap();
+    fs::write(new.join("f"), "22").unwrap();
+    fs::write(old.join("x"), "1").unwrap();
+    fs::create_dir(new.join("x")).unwrap();
+    assert_eq!(told(&old, &new), ["Changed f", "Added x", "Removed x"]);
+    assert_eq!(told(&old.join("f"), &new.join("f")), ["Changed "]);
+}
+
+#[test]
+fn links_are_compared_and_not_followed() {
+    let (_directory, old, new) = trees();
+    std::os::unix::fs::symlink("/", old.join("l")).unwrap();
+    std::os::unix::fs::symlink("/etc", new.join("l")).unwrap();
+    assert_eq!(told(&old, &new), ["Changed l"]);
+}
+
+#[test]
+fn a_tree_that_is_not_there_is_named() {
+    let (_directory, old, _) = trees();
+    let failure = compare(&old, &old.join("nothing")).unwrap_err();
+    assert!(failure.to_string().contains("nothing is not there"), "{failure}");
+}

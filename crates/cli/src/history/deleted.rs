@@ -1,0 +1,205 @@
+//! What was deleted: names of the states that lead to files which the present no longer has.
+//!
+//! A name that is gone may have been moved elsewhere. The daemon tells its owner and root which inodes are still there; for other
+//! users, a file counts as deleted if its own directory no longer has it.
+
+use super::find::{Entry, entries_of};
+use super::identity::{Facts, Identity, facts_of};
+use super::place::Place;
+use super::service::{BIRTHS_OP, BirthsRequest};
+use super::states::State;
+use crate::failure::Done;
+use crate::progress::Bar;
+use firnfs_fuse::control::Client;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Something that was deleted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deleted {
+    /// Its last path, below the root of the volume.
+    pub below: PathBuf,
+    /// All names that it had in that directory, the last one first.
+    pub names: Vec<OsString>,
+    /// The newest state that has it.
+    pub state: usize,
+    /// What it was then.
+    pub facts: Facts,
+}
+
+/// What was deleted in a directory, by name.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn deleted_in(place: &Place, states: &[State]) -> Done<Vec<Deleted>> {
+    let now = entries_of(&place.now())?.unwrap_or_default();
+    let mut found = Found::new(place, &now);
+    let bar = Bar::of_steps();
+    for (at, state) in states.iter().enumerate().rev() {
+        bar.show((states.len() - at) as u64, states.len() as u64, "states");
+        for entry in entries_of(&place.then(state))?.unwrap_or_default() {
+            found.consider(place, state, at, &entry)?;
+        }
+    }
+    found.without_the_living()
+}
+
+/// What was deleted below a directory and has a name that fits a pattern; directories themselves are left out. By path.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn below_matching(place: &Place, states: &[State], pattern: &str) -> Done<Vec<Deleted>> {
+    let bar = Bar::of_steps();
+    let mut by_directory: FxHashMap<PathBuf, Found> = FxHashMap::default();
+    for (at, state) in states.iter().enumerate().rev() {
+        bar.show((states.len() - at) as u64, states.len() as u64, "states");
+        let mut pending = vec![place.below.clone()];
+        while let Some(directory) = pending.pop() {
+            let here = place.at(directory.clone());
+            for entry in entries_of(&here.then(state))?.unwrap_or_default() {
+                if entry.is_dir {
+                    pending.push(directory.join(OsStr::from_bytes(&entry.name)));
+                } else if fits(pattern.as_bytes(), &entry.name) {
+                    if !by_directory.contains_key(&directory) {
+                        let now = entries_of(&here.now())?.unwrap_or_default();
+                        by_directory.insert(directory.clone(), Found::new(&here, &now));
+                    }
+                    if let Some(found) = by_directory.get_mut(&directory) {
+                        found.consider(&here, state, at, &entry)?;
+                    }
+                }
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for found in by_directory.into_values() {
+        all.extend(found.without_the_living()?);
+    }
+    all.sort_unstable_by(|a, b| a.below.cmp(&b.below));
+    Ok(all)
+}
+
+/// True if a name fits a pattern, in which `*` stands for any text and `?` for one byte.
+pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern, name) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=name.len()).any(|from| fits(rest, &name[from..])),
+        ([b'?', pattern @ ..], [_, name @ ..]) => fits(pattern, name),
+        ([a, pattern @ ..], [b, name @ ..]) => a == b && fits(pattern, name),
+        _ => false,
+    }
+}
+
+/// What of one directory was found so far, in states from the newest to the oldest.
+struct Found {
+    place: Place,
+    /// Names and numbers that the directory has now.
+    names_now: FxHashSet<Vec<u8>>,
+    numbers_now: FxHashSet<u64>,
+    /// Names and numbers that have been examined.
+    seen: FxHashSet<(Vec<u8>, u64)>,
+    list: Vec<Deleted>,
+    by_identity: FxHashMap<Identity, usize>,
+    by_name: FxHashSet<Vec<u8>>,
+}
+
+impl Found {
+    fn new(place: &Place, now: &[Entry]) -> Self {
+        Self {
+            place: place.clone(),
+            names_now: now.iter().map(|entry| entry.name.clone()).collect(),
+            numbers_now: now.iter().map(|entry| entry.ino).collect(),
+            seen: FxHashSet::default(),
+            list: Vec::new(),
+            by_identity: FxHashMap::default(),
+            by_name: FxHashSet::default(),
+        }
+    }
+
+    /// Looks at an entry of an older state.
+    fn consider(&mut self, place: &Place, state: &State, at: usize, entry: &Entry) -> Done {
+        if self.names_now.contains(&entry.name) || !self.seen.insert((entry.name.clone(), entry.ino)) {
+            return Ok(());
+        }
+        let name = OsString::from_vec(entry.name.clone());
+        let below = place.below.join(&name);
+        let Some(facts) = facts_of(&place.at(below.clone()).then(state))? else { return Ok(()) };
+        if let Some(&known) = self.by_identity.get(&facts.identity) {
+            self.list[known].names.push(name);
+        } else if self.by_name.insert(entry.name.clone()) {
+            self.by_identity.insert(facts.identity, self.list.len());
+            self.list.push(Deleted { below, names: vec![name], state: at, facts });
+        }
+        Ok(())
+    }
+
+    /// Leaves out what has only been moved.
+    fn without_the_living(self) -> Done<Vec<Deleted>> {
+        let identities: Vec<Identity> = self.list.iter().map(|deleted| deleted.facts.identity).collect();
+        let living = living(&self.place, &identities);
+        let is_gone = |deleted: &Deleted| match &living {
+            Some(living) => !living.contains(&deleted.facts.identity),
+            None => !self.numbers_now.contains(&deleted.facts.identity.ino),
+        };
+        let mut list: Vec<Deleted> = self.list.into_iter().filter(is_gone).collect();
+        list.sort_unstable_by(|a, b| a.below.cmp(&b.below));
+        Ok(list)
+    }
+}
+
+/// Which of the files still exist, under whatever name; `None` if the daemon does not tell this user.
+fn living(place: &Place, identities: &[Identity]) -> Option<FxHashSet<Identity>> {
+    if identities.is_empty() {
+        return None;
+    }
+    let request = BirthsRequest { inodes: identities.iter().map(|identity| identity.ino).collect() };
+    let request = serde_json::to_value(request).ok()?;
+    let births: Vec<Option<i64>> = Client::for_mount(&place.mount).ok()?.ask(BIRTHS_OP, request).ok()?;
+    let is_living =
+        |(identity, birth_ns): &(&Identity, Option<i64>)| *birth_ns == i64::try_from(identity.birth_ns).ok();
+    Some(identities.iter().zip(births).filter(is_living).map(|(identity, _)| *identity).collect())
+}
+
+/// The size of a file, or of everything in a directory, and how many files that are.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn size_of(path: &Path, facts: &Facts) -> Done<(u64, u64)> {
+    if !facts.is_dir() {
+        return Ok((facts.size_bytes, 1));
+    }
+    let (mut bytes, mut files) = (0, 0);
+    let mut pending = vec![path.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in entries_of(&directory)?.unwrap_or_default() {
+            let path = directory.join(OsStr::from_bytes(&entry.name));
+            if entry.is_dir {
+                pending.push(path);
+            } else if let Some(facts) = facts_of(&path)? {
+                bytes += facts.size_bytes;
+                files += 1;
+            }
+        }
+    }
+    Ok((bytes, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_fits_as_in_a_shell() {
+        let fits = |pattern: &str, name: &str| fits(pattern.as_bytes(), name.as_bytes());
+        for (pattern, name) in
+            [("*.odt", "a.odt"), ("*", ""), ("a?c*", "abcdef"), ("*a*b", "xaxaxb"), ("plain", "plain")]
+        {
+            assert!(fits(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [("*.odt", "a.odt~"), ("?", ""), ("a", "b"), ("", "a"), ("*a*b", "xbxa")] {
+            assert!(!fits(pattern, name), "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `firn diff`: what changed between two states of a volume, or between a state and the present.
+
+use super::compare::{Change, What, compare};
+use super::place::{Place, split_state};
+use super::snapshot::shown;
+use super::versions::write_null;
+use crate::completion::values;
+use crate::failure::{Done, Failure};
+use crate::output::Output;
+use crate::sizes::{Bytes, Count};
+use clap::Args;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `firn diff`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn diff /mnt@yesterday                     what changed since then
+  firn diff /mnt@before-upgrade /mnt@after     between two states
+  firn diff /mnt/work@\"2 hours ago\" --stat     how much changed in a directory
+  firn diff /mnt@yesterday --null | xargs -0 -n2 printf '%s %s\\n'
+                                               for scripts
+
+Each line begins with a sign:
+  +  added
+  -  removed
+  M  the content changed
+  a  only permissions, owner or extended attributes changed
+  R  renamed: old -> new
+
+Names are followed by their inode numbers: a file that got another name is renamed, one that was written anew under the same
+name is changed. Links are not followed. Directories whose entries alone changed are not named.
+
+--null ends each field with NUL: the sign, the path, and of a renamed file first its old path.")]
+pub struct DiffArgs {
+    /// The older tree: MOUNT@STATE, or a path on a mount with @STATE; the state is a name or a time
+    #[arg(add = values::mounts_at())]
+    pub old: OsString,
+    /// The newer one [default: the same path in the present]
+    #[arg(add = values::mounts_at())]
+    pub new: Option<OsString>,
+    /// Only numbers
+    #[arg(long)]
+    pub stat: bool,
+    /// Print fields that end with NUL
+    #[arg(long, conflicts_with_all = ["json", "stat"])]
+    pub null: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How two trees differ.
+#[derive(Serialize)]
+struct View {
+    /// The older tree.
+    old_tree: String,
+    /// The newer one.
+    new_tree: String,
+    /// By path; none with `--stat`.
+    differences: Vec<Row>,
+    /// How many there are of each.
+    difference_totals: Vec<Total>,
+    /// Directories that this user may not read in one of the trees.
+    hidden_directories: u64,
+}
+
+/// A difference.
+#[derive(Serialize)]
+struct Row {
+    /// `added`, `removed`, `changed`, `attributes` or `renamed`.
+    difference: &'static str,
+    /// The path below the newer tree; of what was removed, below the older one.
+    path: String,
+    /// The path below the older tree, if it is another one.
+    old_path: Option<String>,
+    /// `file`, `directory`, `symlink` or `other`.
+    kind: &'static str,
+    /// Size in the newer tree; null for what was removed.
+    new_size_bytes: Option<u64>,
+    /// Size in the older one; null for what was added.
+    old_size_bytes: Option<u64>,
+}
+
+/// All differences of a kind.
+#[derive(Serialize)]
+struct Total {
+    /// `added`, `removed`, `changed`, `attributes` or `renamed`.
+    difference: &'static str,
+    /// Names of files.
+    files: u64,
+    /// Names of directories.
+    directories: u64,
+    /// Sizes of the files in the newer tree.
+    new_size_bytes: u64,
+    /// Sizes of the files in the older tree.
+    old_size_bytes: u64,
+}
+
+const ALL: [What; 5] = [What::Added, What::Removed, What::Changed, What::Attributes, What::Renamed];
+
+/// Runs the command.
+///
+/// # Errors
+/// A tree is on no mount with history, or not there; both are of different volumes.
+pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
+    let (old, place) = tree(&args.old)?;
+    let new = match &args.new {
+        Some(new) => {
+            let (tree, other) = tree(new)?;
+            if other.mount.device != place.mount.device {
+                return Err(Failure::usage("the two trees are of different volumes")
+                    .advise("diff -r compares any two"));
+            }
+            tree
+        }
+        None => place.now(),
+    };
+    if old == new {
+        return Err(Failure::usage("both trees are the same").advise("name a state: firn diff MOUNT@STATE"));
+    }
+    let found = compare(&old, &new)?;
+    if args.null {
+        return output.text(|out| found.changes.iter().try_for_each(|change| write_fields(out, change)));
+    }
+    let rows = if args.stat { Vec::new() } else { found.changes.iter().map(row).collect() };
+    let totals: Vec<Total> = ALL.into_iter().map(|what| total(what, &found.changes)).collect();
+    let (old_tree, new_tree) = (
+        shown(Path::new(&args.old)),
+        args.new.as_ref().map_or_else(|| shown(&new), |new| shown(Path::new(new))),
+    );
+    let view = View {
+        old_tree,
+        new_tree,
+        differences: rows,
+        difference_totals: totals,
+        hidden_directories: found.hidden,
+    };
+    output.show(args.json, &view, |out| {
+        if args.stat {
+            write_totals(out, &view.difference_totals)?;
+        } else {
+            found.changes.iter().try_for_each(|change| write_line(out, change))?;
+        }
+        match found.hidden {
+            0 => Ok(()),
+            hidden => writeln!(out, "{} directories are not open to you", Count(hidden)),
+        }
+    })
+}
+
+/// Where a tree of the command line is, and its place on the mount.
+fn tree(text: &OsString) -> Done<(PathBuf, Place)> {
+    let (path, state) = split_state(text);
+    let place = Place::of(&path)?;
+    let tree = match state {
+        Some(word) => place.then(place.states()?.find(&word)?),
+        None => place.now(),
+    };
+    Ok((tree, place))
+}
+
+fn sign(what: What) -> &'static str {
+    match what {
+        What::Added => "+",
+        What::Removed => "-",
+        What::Changed => "M",
+        What::Attributes => "a",
+        What::Renamed => "R",
+    }
+}
+
+fn word(what: What) -> &'static str {
+    match what {
+        What::Added => "added",
+        What::Removed => "removed",
+        What::Changed => "changed",
+        What::Attributes => "attributes",
+        What::Renamed => "renamed",
+    }
+}
+
+fn row(change: &Change) -> Row {
+    let facts = change.new.or(change.old);
+    Row {
+        difference: word(change.what),
+        path: shown(&change.path),
+        old_path: change.old_path.as_deref().map(shown),
+        kind: facts.map_or("other", |facts| facts.kind()),
+        new_size_bytes: change.new.map(|facts| facts.size_bytes),
+        old_size_bytes: change.old.map(|facts| facts.size_bytes),
+    }
+}
+
+fn total(what: What, changes: &[Change]) -> Total {
+    let mut total =
+        Total { difference: word(what), files: 0, directories: 0, new_size_bytes: 0, old_size_bytes: 0 };
+    for change in changes.iter().filter(|change| change.what == what) {
+        if change.new.or(change.old).is_some_and(|facts| facts.is_dir()) {
+            total.directories += 1;
+            continue;
+        }
+        total.files += 1;
+        total.new_size_bytes += change.new.map_or(0, |facts| facts.size_bytes);
+        total.old_size_bytes += change.old.map_or(0, |facts| facts.size_bytes);
+    }
+    total
+}
+
+fn write_line(out: &mut dyn Write, change: &Change) -> io::Result<()> {
+    let is_dir = change.new.or(change.old).is_some_and(|facts| facts.is_dir());
+    let (path, slash) = (change.path.display(), if is_dir { "/" } else { "" });
+    match &change.old_path {
+        Some(old) => writeln!(out, "{} {}{slash} -> {path}{slash}", sign(change.what), old.display()),
+        None => writeln!(out, "{} {path}{slash}", sign(change.what)),
+    }
+}
+
+fn write_fields(out: &mut dyn Write, change: &Change) -> io::Result<()> {
+    write!(out, "{}\0", sign(change.what))?;
+    if let (What::Renamed, Some(old)) = (change.what, &change.old_path) {
+        write_null(out, old)?;
+    }
+    write_null(out, &change.path)
+}
+
+fn write_totals(out: &mut dyn Write, totals: &[Total]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:<12} {:>10} {:>12} {:>12} {:>12}",
+        "", "files", "directories", "bytes before", "bytes now"
+    )?;
+    totals.iter().try_for_each(|total| {
+        let [before, now] =
+            [total.old_size_bytes, total.new_size_bytes].map(|bytes| Bytes(bytes).to_string());
+        let (files, directories) = (Count(total.files), Count(total.directories));
+        writeln!(out, "{:<12} {files:>10} {directories:>12} {before:>12} {now:>12}", total.difference)
+    })
+}

@@ -1,0 +1,40 @@
+//! The past of a volume: `firn snapshot`, `log`, `diff`, `restore`, `undelete`, `rollback`.
+//!
+//! - `service`: the daemon's side: making, listing and deleting states.
+//! - `states`, `when`: the states of a volume, and which of them a word or a time means.
+//! - `place`, `identity`, `find`: paths in the present and in states; which names lead to the same file.
+//! - `compare`, `deleted`: what differs between two trees, and what was deleted.
+//! - `copy`, `attributes`, `staged`: a faithful copy of the past, which appears when it is whole.
+//! - `snapshot`, `log`, `versions`, `diff`, `restore`, `undelete`, `rollback`: the commands.
+//!
+//! Each state is a directory below `.firn/history` of a mount. So these commands read the past as any program does, with the rights
+//! of their caller; only what concerns the volume as a whole goes through the control socket.
+
+mod attributes;
+mod compare;
+mod copy;
+mod deleted;
+mod diff;
+mod find;
+mod identity;
+mod log;
+mod place;
+mod restore;
+mod rollback;
+pub mod service;
+mod snapshot;
+mod staged;
+mod states;
+mod undelete;
+mod versions;
+mod when;
+
+pub use diff::{DiffArgs, run as diff};
+pub use log::{LogArgs, run as log};
+pub use place::split_state;
+pub use restore::{RestoreArgs, run as restore};
+pub use rollback::{RollbackArgs, run as rollback};
+pub use service::history as states_of_volume;
+pub use snapshot::{SnapshotArgs, run as snapshot};
+pub use states::{States, has_no_history};
+pub use undelete::{UndeleteArgs, run as undelete};

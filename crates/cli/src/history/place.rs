@@ -1,0 +1,169 @@
+//! Paths on a mount, and the same paths in its states: below `.firn/history/NAME`.
+//!
+//! A path need not exist: what a command gives back is gone. Its beginning that exists leads to the mount.
+
+use super::states::{HISTORY_DIR, State, States, has_no_history};
+use crate::failure::{Done, Exit, Failure};
+use firnfs_fuse::mount::table::{self, Mount};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A path on a mount of a volume with history.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// A mount that shows the root of the volume.
+    pub mount: Mount,
+    /// The path below that root; empty for the root itself.
+    pub below: PathBuf,
+}
+
+impl Place {
+    /// Finds the mount that holds a path, which may be gone. The last name of the path is never followed as a link.
+    ///
+    /// # Errors
+    /// It is on no firnfs mount, or the volume keeps no history.
+    pub fn of(path: &Path) -> Done<Self> {
+        let absolute = std::path::absolute(path).map_err(|e| Failure::io("cannot find", path, &e))?;
+        let (start, rest) = existing_part(&absolute)?;
+        let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+        let no_mount = || {
+            Failure::new(Exit::NotAVolume, format!("{} is not on a firnfs mount", path.display()))
+                .advise("mount the volume first, and give a path below its mountpoint")
+        };
+        let device = table::mount_of(&start).map_err(failed)?.ok_or_else(no_mount)?.device;
+        let mounts = table::firnfs_mounts().map_err(failed)?;
+        let here = mounts.into_iter().rev().filter(|mount| mount.device == device);
+        // A bind mount of a directory does not show the root of the volume.
+        let mut roots = here.filter(|mount| start.starts_with(&mount.mountpoint));
+        let mount = roots.find(|mount| mount.mountpoint.join(HISTORY_DIR).is_dir());
+        let mount = mount.ok_or_else(|| has_no_history(path))?;
+        let below = start.strip_prefix(&mount.mountpoint).unwrap_or(Path::new("")).join(rest);
+        // Joining nothing leaves a slash.
+        let below = below.components().collect();
+        Ok(Self { mount, below })
+    }
+
+    /// The states of the volume.
+    ///
+    /// # Errors
+    /// The daemon is dead.
+    pub fn states(&self) -> Done<States> {
+        States::of_mount(&self.mount)
+    }
+
+    /// The path in the present.
+    pub fn now(&self) -> PathBuf {
+        join(&self.mount.mountpoint, &self.below)
+    }
+
+    /// The path in a state.
+    pub fn then(&self, state: &State) -> PathBuf {
+        join(&self.root_of(state), &self.below)
+    }
+
+    /// The root directory of the volume in a state.
+    pub fn root_of(&self, state: &State) -> PathBuf {
+        self.mount.mountpoint.join(HISTORY_DIR).join(&state.name)
+    }
+
+    /// The same place with another path below the root.
+    pub fn at(&self, below: PathBuf) -> Self {
+        Self { mount: self.mount.clone(), below }
+    }
+}
+
+/// Joins paths, without a slash at the end if there is nothing to join.
+pub fn join(directory: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { directory.to_owned() } else { directory.join(below) }
+}
+
+/// Splits a path into the part that exists, with its links resolved, and the rest.
+fn existing_part(absolute: &Path) -> Done<(PathBuf, PathBuf)> {
+    let mut rest: Vec<&OsStr> = Vec::new();
+    let mut start = absolute;
+    // The last name stays as it is; `/mnt` itself has its links resolved.
+    if let (Some(parent), Some(name)) = (start.parent(), start.file_name())
+        && !is_mountpoint(start)
+    {
+        rest.push(name);
+        start = parent;
+    }
+    loop {
+        match start.canonicalize() {
+            Ok(found) => {
+                if rest.contains(&OsStr::new("..")) {
+                    let message = format!("{} has .. behind a directory that is gone", absolute.display());
+                    return Err(Failure::usage(message));
+                }
+                return Ok((found, rest.iter().rev().collect()));
+            }
+            Err(e) => match (start.parent(), start.components().next_back()) {
+                (Some(parent), Some(last)) if e.kind() == std::io::ErrorKind::NotFound => {
+                    rest.push(last.as_os_str());
+                    start = parent;
+                }
+                _ => return Err(Failure::io("cannot find", start, &e)),
+            },
+        }
+    }
+}
+
+fn is_mountpoint(path: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
+    path.parent().is_some_and(|parent| device(path) != device(parent)) && path.exists()
+}
+
+/// Splits `PATH@STATE`. A path that exists as it stands names no state.
+pub fn split_state(text: &OsStr) -> (PathBuf, Option<String>) {
+    let whole = PathBuf::from(text);
+    if whole.symlink_metadata().is_ok() {
+        return (whole, None);
+    }
+    let bytes = text.as_bytes();
+    let Some(at) = bytes.iter().rposition(|&b| b == b'@') else { return (whole, None) };
+    // `/mnt@@1795527910`: a time in seconds has a sign of its own.
+    let at = if at > 0 && bytes[at - 1] == b'@' { at - 1 } else { at };
+    let Ok(state) = std::str::from_utf8(&bytes[at + 1..]) else { return (whole, None) };
+    if at == 0 || state.is_empty() {
+        return (whole, None);
+    }
+    (PathBuf::from(OsString::from(OsStr::from_bytes(&bytes[..at]))), Some(state.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_follows_the_last_sign_unless_the_whole_path_exists() {
+        let split = |text: &str| {
+            let (path, state) = split_state(OsStr::new(text));
+            (path.to_str().unwrap().to_owned(), state)
+        };
+        let of = |path: &str, state: &str| (path.to_owned(), Some(state.to_owned()));
+        assert_eq!(split("/no/mnt@one"), of("/no/mnt", "one"));
+        assert_eq!(split("/no/a@b@2 hours ago"), of("/no/a@b", "2 hours ago"));
+        assert_eq!(split("/no/mnt@@1795527910"), of("/no/mnt", "@1795527910"));
+        for whole in ["/no/mnt", "/no/mnt@", "@one"] {
+            assert_eq!(split(whole), (whole.to_owned(), None));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a@b");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(split_state(file.as_os_str()), (file, None));
+    }
+
+    #[test]
+    fn what_is_gone_is_found_by_what_is_still_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(".", there.join("link")).unwrap();
+        let part = |path: &str| existing_part(&there.join(path)).unwrap();
+        assert_eq!(part("gone/deeper"), (there.clone(), PathBuf::from("gone/deeper")));
+        assert_eq!(part("link/gone"), (there.clone(), PathBuf::from("gone")));
+        assert_eq!(part("link"), (there.clone(), PathBuf::from("link")));
+        assert!(existing_part(&there.join("gone/../x")).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! The daemon's side of `firn snapshot`, and of all commands that list states: five operations of the control socket.
+//!
+//! Caller: `mounting::operations`; the commands, which read the same answers, and use the same functions on volumes that are not
+//! mounted.
+
+use crate::socket;
+use firnfs::FsError;
+use firnfs::lfs::{Lfs, title};
+use firnfs::states::{in_view, view_of};
+use firnfs::store::Store;
+use firnfs_format::checkpoint::Point;
+use firnfs_format::{Epoch, InodeNo};
+use firnfs_fuse::control::{OpError, Registry};
+use firnfs_manage::LogVolume;
+use firnfs_volume::Volume;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Weak;
+
+/// Answers with a [`HistoryView`].
+pub const HISTORY_OP: &str = "history";
+/// Makes a snapshot: a [`MakeRequest`], answered with its [`PointView`] when it is durable.
+pub const SNAPSHOT_OP: &str = "snapshot";
+/// Deletes a state: a [`DropRequest`], answered when that is durable.
+pub const DROP_OP: &str = "drop_snapshot";
+/// Answers with the times of birth of inodes in the present, in nanoseconds; null for one that is not there: a [`BirthsRequest`].
+pub const BIRTHS_OP: &str = "births";
+
+/// See [`BIRTHS_OP`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BirthsRequest {
+    /// Inode numbers.
+    pub inodes: Vec<u64>,
+}
+
+/// Answers with the permissions that inodes had in a state, also those that were taken away since; null for one that it does not
+/// have: a [`ModesRequest`].
+pub const MODES_OP: &str = "modes_then";
+
+/// See [`MODES_OP`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ModesRequest {
+    /// Which state.
+    pub epoch: u32,
+    /// Inode numbers, as the present has them.
+    pub inodes: Vec<u64>,
+}
+
+/// See [`SNAPSHOT_OP`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MakeRequest {
+    /// The name of the snapshot.
+    pub name: String,
+}
+
+/// See [`DROP_OP`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct DropRequest {
+    /// Which state.
+    pub epoch: u32,
+}
+
+/// The retained states of a volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HistoryView {
+    /// Oldest first.
+    pub points: Vec<PointView>,
+    /// Bytes that only they hold.
+    pub past_bytes: u64,
+}
+
+/// A retained state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PointView {
+    /// The name under which people find it.
+    pub name: String,
+    /// Number of its checkpoint.
+    pub epoch: u32,
+    /// When it was made.
+    pub time_ns: i64,
+    /// Live bytes of the volume then.
+    pub live_bytes: u64,
+    /// Made by itself; retention may drop it.
+    pub is_automatic: bool,
+}
+
+impl From<&Point> for PointView {
+    fn from(point: &Point) -> Self {
+        Self {
+            name: title(point),
+            epoch: point.epoch.0,
+            time_ns: point.time.0,
+            live_bytes: point.live_bytes,
+            is_automatic: point.is_automatic,
+        }
+    }
+}
+
+/// Registers the operations. The volume is held weakly: it must close after the unmount.
+pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
+    let [for_list, for_make, for_births, for_modes] = std::array::from_fn(|_| volume.clone());
+    let help = "the retained states of the volume, and the bytes that only they hold";
+    registry.register(HISTORY_OP, help, move |_| {
+        socket::answer(&history(&*socket::open(&for_list)?).map_err(|e| OpError::from(&e))?)
+    });
+    let help = "makes the present state a snapshot called 'name', and waits until it is durable";
+    registry.register(SNAPSHOT_OP, help, move |request| {
+        let MakeRequest { name } = socket::arguments(request)?;
+        let point = socket::open(&for_make)?.make_point(&name).map_err(|e| OpError::from(&e))?;
+        tracing::info!("snapshot {name} made");
+        socket::answer(&PointView::from(&point))
+    });
+    let help = "when each of 'inodes' was made, in nanoseconds since 1970; null for one that is not there";
+    registry.register(BIRTHS_OP, help, move |request| {
+        let BirthsRequest { inodes } = socket::arguments(request)?;
+        socket::answer(&births(&*socket::open(&for_births)?, &inodes).map_err(|e| OpError::from(&e))?)
+    });
+    let help = "the permissions that each of 'inodes' had in the state of checkpoint 'epoch', in full";
+    registry.register(MODES_OP, help, move |request| {
+        let request: ModesRequest = socket::arguments(request)?;
+        socket::answer(&modes(&*socket::open(&for_modes)?, &request).map_err(|e| OpError::from(&e))?)
+    });
+    let help = "deletes the retained state of checkpoint 'epoch'";
+    registry.register(DROP_OP, help, move |request| {
+        let DropRequest { epoch } = socket::arguments(request)?;
+        socket::open(&volume)?.drop_point(Epoch(epoch)).map_err(|e| OpError::from(&e))?;
+        Ok(Value::Null)
+    });
+}
+
+/// The retained states of an open volume.
+///
+/// # Errors
+/// None of its own.
+pub fn history(volume: &Volume<Lfs>) -> Result<HistoryView, FsError> {
+    let points = volume.points()?.iter().map(PointView::from).collect();
+    let past_bytes = volume.run_quietly(|vfs, _| Ok(vfs.store().past_bytes()))?;
+    Ok(HistoryView { points, past_bytes })
+}
+
+fn births(volume: &Volume<Lfs>, inodes: &[u64]) -> Result<Vec<Option<i64>>, FsError> {
+    let birth = |&ino: &u64| match volume.run_quietly(|vfs, _| vfs.getattr(InodeNo(ino))) {
+        // One without a name is kept for a program only.
+        Ok(attr) => Ok((attr.nlink > 0).then_some(attr.btime.0)),
+        Err(FsError::NotFound | FsError::Stale) => Ok(None),
+        Err(error) => Err(error),
+    };
+    inodes.iter().map(birth).collect()
+}
+
+fn modes(volume: &Volume<Lfs>, request: &ModesRequest) -> Result<Vec<Option<u16>>, FsError> {
+    let root = volume.run_quietly(|vfs, _| vfs.store_mut().look_into(Epoch(request.epoch)))?;
+    let mode = |&number: &u64| {
+        let ino = in_view(view_of(root), InodeNo(number));
+        match volume.run_quietly(|vfs, _| Ok(vfs.store_mut().inode(ino)?.mode)) {
+            Ok(mode) => Ok(Some(mode)),
+            Err(FsError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    request.inodes.iter().map(mode).collect()
+}

@@ -1,0 +1,248 @@
+//! `firn snapshot`: makes, lists and deletes states that stay until somebody deletes them.
+
+use super::log::{StateRow, write_states};
+use super::service::{DROP_OP, DropRequest, MakeRequest, PointView, SNAPSHOT_OP};
+use super::states::{State, States, failure_of};
+use super::when;
+use crate::completion::values;
+use crate::failure::{Done, Exit, Failure};
+use crate::mkfs::open_failed;
+use crate::output::Output;
+use crate::sizes::Bytes;
+use crate::target::{self, Target};
+use clap::Args;
+use firnfs::FsError;
+use firnfs::lfs::{Lfs, Options};
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{FileDevice, FileOptions};
+use firnfs_format::Epoch;
+use firnfs_format::checkpoint::POINT_NAME_MAX;
+use firnfs_fuse::control::{Client, ClientError};
+use firnfs_fuse::mount::table::Mount;
+use firnfs_manage::LogVolume;
+use firnfs_volume::Volume;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Arguments of `firn snapshot`.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "firn snapshot [OPTIONS] <PATH> <NAME>\n       firn snapshot [OPTIONS] <PATH> --list\n       firn snapshot [OPTIONS] <PATH> --delete <STATE>",
+    after_help = "Examples:
+  firn snapshot /mnt before-upgrade           keep the volume as it is now
+  firn snapshot /mnt --list                   the snapshots that there are
+  ls /mnt/.firn/history/before-upgrade        look into one
+  firn snapshot /mnt --delete before-upgrade  give its space back
+  firn snapshot disk.img golden               of an image that is not mounted
+
+A snapshot copies nothing: it keeps what is there, and takes space only as the present moves away from it. It stays until
+somebody deletes it. When the command ends it is durable, with everything that was written before.
+
+Everybody can read it below .firn/history, which no listing shows, with the permissions of then, as far as those of today
+leave them. To get files back: firn restore, firn undelete.
+
+Space comes back in the background after a deletion. --delete takes automatic states as well, by name, time or number."
+)]
+pub struct SnapshotArgs {
+    /// Any path on a mount, an image file or a block device
+    #[arg(add = values::mounts())]
+    pub path: PathBuf,
+    /// Name of the new snapshot: one word, at most 80 bytes
+    #[arg(required_unless_present_any = ["list", "delete"], conflicts_with_all = ["list", "delete"])]
+    pub name: Option<String>,
+    /// List the snapshots
+    #[arg(long, conflicts_with = "delete")]
+    pub list: bool,
+    /// Delete this snapshot or automatic state
+    #[arg(long, value_name = "STATE", add = values::states())]
+    pub delete: Option<String>,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A snapshot that was made or deleted.
+#[derive(Serialize)]
+struct Summary {
+    /// The path on the command line.
+    path: String,
+    #[serde(flatten)]
+    state: StateRow,
+    /// It was deleted, not made.
+    deleted: bool,
+}
+
+/// The snapshots.
+#[derive(Serialize)]
+struct List {
+    /// The path on the command line.
+    path: String,
+    /// Newest first.
+    states: Vec<StateRow>,
+    /// Bytes that only snapshots and automatic states hold.
+    past_bytes: Option<u64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No volume, in use by another process, read-only, without room; a name that cannot be or is taken; no such state.
+pub fn run(args: &SnapshotArgs, output: &mut Output) -> Done {
+    match (&args.name, &args.delete) {
+        (Some(name), _) => make(args, name, output),
+        (None, Some(state)) => delete(args, state, output),
+        (None, None) => list(args, output),
+    }
+}
+
+fn make(args: &SnapshotArgs, name: &str, output: &mut Output) -> Done {
+    check_name(name)?;
+    let point = match target::resolve(&args.path)? {
+        Target::Mounted(mount) => make_on_mount(&mount, name)?,
+        Target::Image(image) => {
+            on_image(&image, |volume| volume.make_point(name).map(|p| PointView::from(&p)), name)?
+        }
+    };
+    let (path, state) = (shown(&args.path), StateRow::from(&point));
+    output.show(args.json, &Summary { path, state, deleted: false }, |out| {
+        writeln!(out, "{}: snapshot {name} made", args.path.display())
+    })
+}
+
+/// Makes a snapshot of a mounted volume.
+///
+/// # Errors
+/// As [`run`].
+pub fn make_on_mount(mount: &Mount, name: &str) -> Done<PointView> {
+    // What programs have written through mappings, or with --writeback, may be in the kernel only.
+    let root = std::fs::File::open(&mount.mountpoint)
+        .map_err(|e| Failure::io("cannot open", &mount.mountpoint, &e))?;
+    rustix::fs::syncfs(&root).map_err(|e| Failure::io("cannot sync", &mount.mountpoint, &e.into()))?;
+    let request = MakeRequest { name: name.to_owned() };
+    ask(mount, SNAPSHOT_OP, &request, name)
+}
+
+fn delete(args: &SnapshotArgs, word: &str, output: &mut Output) -> Done {
+    let state = States::of(&args.path)?.find(word)?.clone();
+    let Some(epoch) = state.told.map(|told| told.epoch) else {
+        let message = format!("only the owner of {} and root may delete states", args.path.display());
+        return Err(Failure::failed(message));
+    };
+    match target::resolve(&args.path)? {
+        Target::Mounted(mount) => {
+            ask::<Option<()>>(&mount, DROP_OP, &DropRequest { epoch }, &state.name).map(drop)?
+        }
+        Target::Image(image) => on_image(&image, |volume| volume.drop_point(Epoch(epoch)), &state.name)?,
+    }
+    let (path, name) = (shown(&args.path), state.name.clone());
+    let state = StateRow::of(&state);
+    output.show(args.json, &Summary { path, state, deleted: true }, |out| {
+        writeln!(out, "{}: {name} deleted; its space comes back in the background", args.path.display())
+    })
+}
+
+fn list(args: &SnapshotArgs, output: &mut Output) -> Done {
+    let States { list, past_bytes, .. } = States::of(&args.path)?;
+    let is_kept = |state: &&State| state.told.is_none_or(|told| !told.is_automatic);
+    let states: Vec<StateRow> = list.iter().rev().filter(is_kept).map(StateRow::of).collect();
+    let view = List { path: shown(&args.path), states, past_bytes };
+    output.show(args.json, &view, |out| {
+        if view.states.is_empty() {
+            return writeln!(out, "no snapshots; 'firn snapshot {} NAME' makes one", args.path.display());
+        }
+        write_states(out, &view.states)?;
+        past_bytes.map_or(Ok(()), |bytes| writeln!(out, "the past alone holds {}", Bytes(bytes)))
+    })
+}
+
+/// A path as the outputs have it.
+pub fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Refuses a name that cannot be.
+fn check_name(name: &str) -> Done {
+    let refuse = |why: String| Err(Failure::usage(format!("a snapshot cannot be called '{name}': {why}")));
+    if name.is_empty() {
+        return refuse("the name is empty".to_owned());
+    }
+    if name.len() > POINT_NAME_MAX {
+        return refuse(format!("the name has {} bytes, {POINT_NAME_MAX} at most are possible", name.len()));
+    }
+    if name.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | '@')) {
+        return refuse("a name is one word without / and @".to_owned());
+    }
+    if name == "." || name == ".." {
+        return refuse("every directory has that name".to_owned());
+    }
+    if name.starts_with('-') {
+        return refuse("commands would take it for an option".to_owned());
+    }
+    if when::parse(name, &when::now()).is_some() || name.bytes().all(|b| b.is_ascii_digit()) {
+        return refuse("commands would take it for a time or for the number of a state".to_owned());
+    }
+    Ok(())
+}
+
+/// Has the daemon do something; `name` is that of the state.
+fn ask<T: for<'a> Deserialize<'a>>(mount: &Mount, op: &str, request: &impl Serialize, name: &str) -> Done<T> {
+    let mut client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
+    let request = serde_json::to_value(request).map_err(|e| Failure::failed(e.to_string()))?;
+    client.ask(op, request).map_err(|e| match &e {
+        ClientError::Refused(refused) => match refused.errno.as_deref() {
+            Some(errno) => refusal(name, errno, &refused.message),
+            None => failure_of(&e),
+        },
+        _ => failure_of(&e),
+    })
+}
+
+/// Opens an image and does something with it.
+fn on_image<T>(image: &Path, work: impl FnOnce(&Volume<Lfs>) -> Result<T, FsError>, name: &str) -> Done<T> {
+    let device = FileDevice::open(image, &FileOptions::default()).map_err(|e| open_failed(&e))?;
+    let volume = crate::volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime)?;
+    let done = work(&volume).map_err(|e| refusal(name, e.errno_name(), &e.to_string()));
+    let closed = volume.close().map_err(|e| Failure::fs("cannot close the volume", &e));
+    done.and_then(|done| closed.map(|()| done))
+}
+
+/// Why a state could not be made or deleted, from the name of the error.
+fn refusal(name: &str, errno: &str, message: &str) -> Failure {
+    match errno {
+        "EEXIST" => Failure::new(Exit::Refused, format!("there is a snapshot {name} already"))
+            .advise("choose another name, or delete that one first"),
+        "ENOSPC" => Failure::failed(format!("there is no room for a snapshot {name}")).advise(
+            "delete a snapshot (firn snapshot --list), or files, or make the volume larger (firn resize)",
+        ),
+        "ENOENT" => Failure::failed(format!("{name} is no longer there")),
+        _ => Failure::failed(format!("{name}: {message}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_command_would_misread_is_refused_with_its_reason() {
+        for good in ["before-upgrade", "v1.2", "größer", "2026-plan", "a", &"x".repeat(80)] {
+            check_name(good).unwrap();
+        }
+        for (bad, why) in [
+            ("", "empty"),
+            (&"x".repeat(81), "81 bytes"),
+            ("two words", "one word"),
+            ("a/b", "one word"),
+            ("a@b", "one word"),
+            ("..", "every directory"),
+            ("-x", "option"),
+            ("17", "number"),
+            ("yesterday", "time"),
+            ("2026-11-24", "time"),
+        ] {
+            let refused = check_name(bad).unwrap_err();
+            assert!(refused.exit == Exit::Usage && refused.message.contains(why), "{bad}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A copy that nobody sees before it is whole: it is made under another name beside its place, and renamed.
+//!
+//! Invariant: if it does not get its name, it is removed, whatever ended the work.
+
+use super::copy::Copier;
+use crate::failure::{Done, Exit, Failure};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// See the module's head.
+pub struct Staged {
+    directory: OwnedFd,
+    name: OsString,
+    target: PathBuf,
+    is_named: bool,
+}
+
+impl Staged {
+    /// Copies what is at `from`, to be at `target` later. Nothing if it cannot be read.
+    ///
+    /// # Errors
+    /// The directory of the target is not there, or cannot be written.
+    pub fn copy(copier: &mut Copier<'_>, from: &Path, target: &Path) -> Done<Option<Self>> {
+        let parent = match target.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => return Err(Failure::usage("the root directory cannot be restored")),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, parent, flags, Mode::empty()).map_err(|errno| {
+            let failure = Failure::io("cannot open", parent, &errno.into());
+            match errno {
+                Errno::NOENT => Failure { advice: None, ..failure }
+                    .advise("make that directory first, or name another place with --to"),
+                _ => failure,
+            }
+        })?;
+        let name = OsString::from(format!(".firn-restore-{}", std::process::id()));
+        let staged = Self { directory, name, target: target.to_owned(), is_named: false };
+        let is_there = copier.copy(from, staged.directory.as_fd(), &staged.name)?;
+        Ok(is_there.then_some(staged))
+    }
+
+    /// Gives it its name, durably. What has that name is only replaced with `force`; a directory is replaced as a whole.
+    ///
+    /// # Errors
+    /// Something has that name; the name cannot be given.
+    pub fn name(mut self, force: bool) -> Done {
+        let target = self.target.file_name().unwrap_or_default();
+        let rename = |flags| renameat_with(&self.directory, &self.name, &self.directory, target, flags);
+        match rename(RenameFlags::NOREPLACE) {
+            Ok(()) => self.is_named = true,
+            Err(Errno::EXIST) if force => {
+                // Both have a name at any time; what was there is removed under the other one.
+                rename(RenameFlags::EXCHANGE).map_err(|errno| self.cannot(errno))?;
+            }
+            Err(Errno::EXIST) => return Err(is_taken(&self.target)),
+            // Not all file systems know it. Those that do leave no time between the look and the rename.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                if !force && self.target.symlink_metadata().is_ok() {
+                    return Err(is_taken(&self.target));
+                }
+                rename(RenameFlags::empty()).map_err(|errno| self.cannot(errno))?;
+                self.is_named = true;
+            }
+            Err(errno) => return Err(self.cannot(errno)),
+        }
+        rustix::fs::fsync(&self.directory).map_err(|errno| self.cannot(errno))
+    }
+
+    fn cannot(&self, errno: Errno) -> Failure {
+        Failure::io("cannot restore", &self.target, &errno.into())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.is_named {
+            discard(self.directory.as_fd(), &self.name);
+        }
+    }
+}
+
+/// The failure of a name that is taken.
+pub fn is_taken(target: &Path) -> Failure {
+    Failure::new(Exit::Refused, format!("{} is there already", target.display()))
+        .advise("name another place with --to, or replace it with --force")
+}
+
+/// Removes a file or a tree.
+fn discard(directory: impl AsFd, name: &OsStr) {
+    let Ok(stat) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
+    if !is_directory {
+        // An error of its own would hide the one that led here.
+        let _left = unlinkat(&directory, name, AtFlags::empty());
+        return;
+    }
+    let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd())).join(name);
+    if std::fs::remove_dir_all(&path).is_err() {
+        // Directories that were finished may forbid their owner to remove entries.
+        allow_removal(&path);
+        let _left = std::fs::remove_dir_all(&path);
+    }
+}
+
+fn allow_removal(directory: &Path) {
+    let mut pending = vec![directory.to_owned()];
+    while let Some(directory) = pending.pop() {
+        let _refused = std::fs::set_permissions(&directory, Permissions::from_mode(0o700));
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
+                pending.push(entry.path());
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The states of a volume, wherever it is: mounted, or an image; and the one that a word on the command line means.
+//!
+//! The daemon of a mount tells its owner and root everything about them. Other users see the names in `.firn/history`, in the order of
+//! time, which is enough to read the past: the name of an automatic state is its time, and a snapshot is older than what follows.
+
+use super::service::{HISTORY_OP, HistoryView, PointView, history};
+use super::when;
+use crate::failure::{Done, Exit, Failure};
+use crate::target::{self, Target};
+use firnfs_format::TimeNs;
+use firnfs_fuse::control::{Client, ClientError, ErrorKind};
+use firnfs_fuse::mount::table::Mount;
+use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where the states of a mount are, below its root.
+pub const HISTORY_DIR: &str = ".firn/history";
+
+/// A retained state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// The name under which it is found.
+    pub name: String,
+    /// When it was made; `None` if this user may not ask the daemon and the name does not tell.
+    pub time: Option<TimeNs>,
+    /// It was made at this time or before.
+    pub not_after: TimeNs,
+    /// What only the daemon tells.
+    pub told: Option<Told>,
+}
+
+/// What the daemon tells of a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Number of its checkpoint.
+    pub epoch: u32,
+    /// Live bytes of the volume then.
+    pub live_bytes: u64,
+    /// Made by itself; retention may drop it.
+    pub is_automatic: bool,
+}
+
+impl From<PointView> for State {
+    fn from(point: PointView) -> Self {
+        let PointView { name, epoch, time_ns, live_bytes, is_automatic } = point;
+        let time = TimeNs(time_ns);
+        Self { name, time: Some(time), not_after: time, told: Some(Told { epoch, live_bytes, is_automatic }) }
+    }
+}
+
+/// The states of a volume, oldest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct States {
+    /// Oldest first.
+    pub list: Vec<State>,
+    /// Bytes that only they hold, as far as this user may know.
+    pub past_bytes: Option<u64>,
+    /// The volume, for messages.
+    place: PathBuf,
+}
+
+impl States {
+    /// Those of a volume on a mount or an image.
+    ///
+    /// # Errors
+    /// No volume, or one that keeps no history.
+    pub fn of(path: &Path) -> Done<Self> {
+        match target::resolve(path)? {
+            Target::Mounted(mount) => Self::of_mount(&mount),
+            Target::Image(image) => {
+                let volume = crate::volume::open_read_only(&image)?;
+                let view = history(&volume).map_err(|e| Failure::fs("cannot list the states", &e))?;
+                Ok(Self::told(view, image))
+            }
+        }
+    }
+
+    /// Those of a mounted volume.
+    ///
+    /// # Errors
+    /// It keeps no history, or its daemon is dead.
+    pub fn of_mount(mount: &Mount) -> Done<Self> {
+        let asked = Client::for_mount(mount).and_then(|mut client| client.ask(HISTORY_OP, Value::Null));
+        match asked {
+            Ok(view) => Ok(Self::told(view, mount.mountpoint.clone())),
+            Err(ClientError::Permission(_)) => Self::listed(&mount.mountpoint),
+            Err(error) => Err(failure_of(&error)),
+        }
+    }
+
+    /// Those that a volume has itself.
+    pub fn told(view: HistoryView, place: PathBuf) -> Self {
+        let list = view.points.into_iter().map(State::from).collect();
+        Self { list, past_bytes: Some(view.past_bytes), place }
+    }
+
+    /// As the directory of states shows them: its entries are in the order of time, and its time is that of the newest.
+    fn listed(mountpoint: &Path) -> Done<Self> {
+        let directory = mountpoint.join(HISTORY_DIR);
+        let cannot = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::NotFound => has_no_history(mountpoint),
+            _ => Failure::io("cannot list", &directory, &e),
+        };
+        let meta = std::fs::metadata(&directory).map_err(cannot)?;
+        let entries = std::fs::read_dir(&directory).map_err(cannot)?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        let names: Vec<String> = names.collect::<Result<_, _>>().map_err(cannot)?;
+        // The kernel may have kept the listing from before a state was deleted.
+        let names = names.into_iter().filter(|name| directory.join(name).exists()).collect();
+        let newest = TimeNs(meta.mtime() * 1_000_000_000 + meta.mtime_nsec());
+        Ok(Self { list: dated(names, newest), past_bytes: None, place: mountpoint.to_owned() })
+    }
+
+    /// The state that a word means: its name, the number of its checkpoint, or the newest one at or before a time.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, word: &str) -> Done<&State> {
+        let named = self.list.iter().rfind(|state| state.name == word);
+        let number: Option<u32> = word.parse().ok();
+        let numbered =
+            || self.list.iter().find(|state| number.is_some() && state.told.map(|told| told.epoch) == number);
+        if let Some(state) = named.or_else(numbered) {
+            return Ok(state);
+        }
+        let place = self.place.display();
+        let Some(time) = when::parse(word, &when::now()) else {
+            let message = format!("'{word}' is neither a state of {place} nor a time");
+            return Err(Failure::usage(message).advise(format!(
+                "'firn log {place}' lists the states; times are \"yesterday\", \"2 hours ago\", \"2026-11-24 13:45\""
+            )));
+        };
+        self.list.iter().rfind(|state| state.not_after <= time).ok_or_else(|| {
+            let message = match self.list.first() {
+                Some(oldest) => {
+                    format!(
+                        "{place} has no state as old as {}; the oldest is {}",
+                        when::local(time),
+                        oldest.name
+                    )
+                }
+                None => format!("{place} has no states: nobody has made a snapshot"),
+            };
+            Failure::failed(message).advise(format!("'firn log {place}' lists them"))
+        })
+    }
+}
+
+/// The states of that names. A name that is no time leaves its state's time open: at or before the one that follows.
+fn dated(names: Vec<String>, newest: TimeNs) -> Vec<State> {
+    let mut not_after = newest;
+    let mut list = Vec::with_capacity(names.len());
+    for name in names.into_iter().rev() {
+        let is_newest = list.is_empty();
+        let time =
+            name.parse().ok().and_then(|time: jiff::Timestamp| i64::try_from(time.as_nanosecond()).ok());
+        let time = time.map(TimeNs).or(is_newest.then_some(newest));
+        not_after = time.unwrap_or(not_after);
+        list.push(State { name, time, not_after, told: None });
+    }
+    list.reverse();
+    list
+}
+
+/// The failure of a volume that cannot have states.
+pub fn has_no_history(place: &Path) -> Failure {
+    Failure::new(Exit::NotAVolume, format!("{} keeps no history", place.display()))
+        .advise("only log-structured volumes do, if no entry of their root directory is called .firn")
+}
+
+/// The failure of a question to the daemon.
+pub fn failure_of(error: &ClientError) -> Failure {
+    match error {
+        ClientError::NotMounted(_) => Failure::new(Exit::NotAVolume, error.to_string()),
+        ClientError::Refused(refused) if refused.kind == ErrorKind::UnknownOp => {
+            Failure::new(Exit::NotAVolume, "this volume keeps no history")
+                .advise("only log-structured volumes do; if this is one, mount it with this version of firn")
+        }
+        _ => Failure::failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(name: &str, epoch: u32, time_s: i64) -> PointView {
+        PointView {
+            name: name.to_owned(),
+            epoch,
+            time_ns: time_s * 1_000_000_000,
+            live_bytes: 0,
+            is_automatic: false,
+        }
+    }
+
+    #[test]
+    fn a_word_is_a_name_or_a_number_or_a_time() {
+        let points = vec![
+            state("one", 7, 1_000_000_000),
+            state("9", 12, 1_500_000_000),
+            state("two", 15, 1_600_000_000),
+        ];
+        let states = States::told(HistoryView { points, past_bytes: 0 }, "/mnt".into());
+        let found = |word: &str| states.find(word).map(|state| state.name.clone()).map_err(|e| e.to_string());
+        assert_eq!(found("two").as_deref(), Ok("two"));
+        assert_eq!(found("7").as_deref(), Ok("one"));
+        assert_eq!(found("9").as_deref(), Ok("9"));
+        assert_eq!(found("@1500000000").as_deref(), Ok("9"));
+        assert_eq!(found("@1499999999").as_deref(), Ok("one"));
+        assert_eq!(found("now").as_deref(), Ok("two"));
+        assert!(found("@999999999").unwrap_err().contains("the oldest is one"));
+        let unknown = states.find("three").unwrap_err();
+        assert!(unknown.exit == Exit::Usage && unknown.to_string().contains("firn log /mnt"), "{unknown}");
+    }
+
+    #[test]
+    fn without_the_daemon_a_snapshot_is_older_than_what_follows_it() {
+        let names = ["first", "2026-11-24T13:45:10Z", "second", "2026-11-24T15:00:00Z", "last"];
+        let newest = TimeNs(1_795_540_000_000_000_000);
+        let list = dated(names.map(str::to_owned).to_vec(), newest);
+        let automatic = TimeNs(1_795_527_910_000_000_000);
+        assert_eq!((list[0].time, list[0].not_after), (None, automatic));
+        assert_eq!(list[1].time, Some(automatic));
+        assert_eq!((list[2].time, list[2].not_after), (None, list[3].not_after));
+        assert_eq!(list[4].time, Some(newest));
+    }
+}

@@ -1,0 +1,188 @@
+//! `firn undelete`: lists what was deleted in a directory, and gives it back.
+
+use super::deleted::{Deleted, deleted_in, size_of};
+use super::place::Place;
+use super::restore::{Wish, finish, restore};
+use super::snapshot::shown;
+use super::states::State;
+use super::versions::write_null;
+use super::when;
+use crate::completion::values;
+use crate::failure::{Done, Exit, Failure};
+use crate::output::Output;
+use crate::sizes::{Bytes, Count};
+use clap::Args;
+use firnfs_lab::calendar::rfc3339;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `firn undelete`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  firn undelete /mnt/letters                  what was deleted there, and when it was last seen
+  firn undelete /mnt/letters offer.odt        give a file or directory back, as it was last seen
+  firn undelete /mnt/letters --all            everything that was deleted there
+  firn undelete /mnt/letters --all --to /tmp/found
+                                              into another directory
+
+It looks through all states that are kept ('firn log'): what was made and deleted between two of them cannot come back. A file
+is found under any name that it had in that directory. What was deleted in directories below is in those; 'firn restore
+DIRECTORY --deleted \"*.odt\"' looks through all of them. Nothing is overwritten.")]
+pub struct UndeleteArgs {
+    /// A directory on a mount, also one that is gone itself
+    #[arg(add = values::mounts())]
+    pub directory: PathBuf,
+    /// What to give back
+    pub names: Vec<OsString>,
+    /// Give everything back
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// Put it into this directory
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// Print only the paths at which it can be read, each ended by NUL
+    #[arg(long, conflicts_with_all = ["json", "names", "all"])]
+    pub null: bool,
+    /// Print JSON for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was deleted.
+#[derive(Serialize)]
+struct View {
+    /// The path on the command line.
+    path: String,
+    /// By name.
+    deleted_files: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    /// Its last name in the directory.
+    name: String,
+    /// The names that it had there before.
+    old_names: Vec<String>,
+    /// `file`, `directory`, `symlink` or `other`.
+    kind: &'static str,
+    /// Its size; for a directory, that of all files in it.
+    size_bytes: u64,
+    /// Regular files and others in a directory; 1 for anything else.
+    files: u64,
+    /// The newest state that has it.
+    last_state: String,
+    /// When that state was made; null if this user cannot know.
+    last_seen: Option<String>,
+    /// Where it can be read.
+    read_at: String,
+    #[serde(skip)]
+    place: PathBuf,
+    #[serde(skip)]
+    seen: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The directory is on no mount with history; nothing of that name was deleted there; something has that name now.
+pub fn run(args: &UndeleteArgs, output: &mut Output) -> Done {
+    let directory = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
+    let place = Place::of(&directory)?;
+    let states = place.states()?.list;
+    let deleted = deleted_in(&place, &states)?;
+    if args.all || !args.names.is_empty() {
+        let chosen = choose(args, &deleted)?;
+        let wishes = wishes(args, &place, &states, &chosen);
+        return finish(&args.directory, restore(&wishes, false)?, args.json, output);
+    }
+    let rows = deleted.iter().map(|deleted| row(&place, &states, deleted)).collect::<Done<Vec<_>>>()?;
+    if args.null {
+        return output.text(|out| rows.iter().try_for_each(|row| write_null(out, &row.place)));
+    }
+    let view = View { path: shown(&args.directory), deleted_files: rows };
+    output.show(args.json, &view, |out| write(out, &view, states.len()))
+}
+
+/// What the command line names, with the name to give it.
+fn choose<'a>(args: &UndeleteArgs, deleted: &'a [Deleted]) -> Done<Vec<(&'a Deleted, OsString)>> {
+    if args.all {
+        if deleted.is_empty() {
+            let message = format!("nothing that a state has was deleted in {}", args.directory.display());
+            return Err(Failure::failed(message).advise("'firn log' lists the states"));
+        }
+        return Ok(deleted.iter().map(|deleted| (deleted, deleted.names[0].clone())).collect());
+    }
+    let find = |name: &OsString| {
+        let found = deleted.iter().find(|deleted| deleted.names.contains(name));
+        found.map(|deleted| (deleted, name.clone())).ok_or_else(|| {
+            let path = args.directory.join(name);
+            match path.symlink_metadata() {
+                Ok(_) => Failure::new(Exit::Refused, format!("{} was not deleted", path.display())).advise(
+                    "an older version of it: 'firn log FILE', 'firn restore FILE --at WHEN --to PATH'",
+                ),
+                Err(_) => Failure::failed(format!("no state has {}", path.display())).advise(format!(
+                    "'firn undelete {}' lists what was deleted there",
+                    args.directory.display()
+                )),
+            }
+        })
+    };
+    args.names.iter().map(find).collect()
+}
+
+fn wishes(
+    args: &UndeleteArgs,
+    place: &Place,
+    states: &[State],
+    chosen: &[(&Deleted, OsString)],
+) -> Vec<Wish> {
+    let target = args.to.clone().unwrap_or_else(|| place.now());
+    let wish = |(deleted, name): &(&Deleted, OsString)| {
+        let state = &states[deleted.state];
+        Wish {
+            from: place.at(deleted.below.clone()).then(state),
+            below: deleted.below.clone(),
+            state: state.name.clone(),
+            target: target.join(name),
+        }
+    };
+    chosen.iter().map(wish).collect()
+}
+
+fn row(place: &Place, states: &[State], deleted: &Deleted) -> Done<Row> {
+    let state = &states[deleted.state];
+    let read_at = place.at(deleted.below.clone()).then(state);
+    let (size_bytes, files) = size_of(&read_at, &deleted.facts)?;
+    Ok(Row {
+        name: shown(Path::new(&deleted.names[0])),
+        old_names: deleted.names[1..].iter().map(|name| shown(Path::new(name))).collect(),
+        kind: deleted.facts.kind(),
+        size_bytes,
+        files,
+        last_state: state.name.clone(),
+        last_seen: state.time.map(|time| rfc3339(time.0)),
+        read_at: shown(&read_at),
+        seen: state.time.map_or_else(|| format!("in {}", state.name), when::local),
+        place: read_at,
+    })
+}
+
+fn write(out: &mut dyn Write, view: &View, states: usize) -> io::Result<()> {
+    if view.deleted_files.is_empty() {
+        let states = Count(states as u64);
+        return writeln!(out, "nothing that one of {states} states has was deleted in {}", view.path);
+    }
+    writeln!(out, "{:<19} {:>10} name", "last seen", "size")?;
+    for row in &view.deleted_files {
+        let slash = if row.kind == "directory" { "/" } else { "" };
+        let mut notes = Vec::new();
+        notes.extend((row.kind == "directory").then(|| format!("{} files", Count(row.files))));
+        notes.extend((!row.old_names.is_empty()).then(|| format!("before: {}", row.old_names.join(", "))));
+        let note = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        let size = Bytes(row.size_bytes).to_string();
+        writeln!(out, "{:<19} {size:>10} {}{slash}{note}", row.seen, row.name)?;
+    }
+    writeln!(out, "'firn undelete {} NAME' gives one back, --all everything", view.path)
+}

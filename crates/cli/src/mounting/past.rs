@@ -1,0 +1,83 @@
+//! Opens a volume as one of its states has it, for `firn mount IMAGE@STATE`.
+
+use super::open::log_options;
+use super::options::{MountPlan, Source};
+use crate::failure::{Done, Exit, Failure};
+use crate::history::{States, has_no_history, split_state, states_of_volume};
+use crate::mkfs::open_failed;
+use crate::target::mount_of_image;
+use firnfs::lfs::Lfs;
+use firnfs::vfs::AtimeMode;
+use firnfs_device::{Access, FileDevice, FileOptions, Lock, SystemClock};
+use firnfs_format::Epoch;
+use firnfs_fuse::mount;
+use firnfs_manage::{VolumeKind, kind_of, open_point};
+use firnfs_volume::Volume;
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How long it waits for a daemon that releases the volume.
+const LOCK_WAIT_MS: u64 = 2_000;
+
+/// The volume as a state has it, and the source that `mount` shows: it is not the image, whose present is mounted nowhere.
+///
+/// # Errors
+/// The image is mounted to be written, keeps no history, or has no such state.
+pub(super) fn volume(plan: &MountPlan, image: &Path, word: &str) -> Done<(Volume<Lfs>, PathBuf)> {
+    refuse_written(image, word)?;
+    let file = FileOptions {
+        access: Access::ReadOnly,
+        lock: Lock::Shared,
+        lock_wait_ms: LOCK_WAIT_MS,
+        ..FileOptions::default()
+    };
+    let device = FileDevice::open(image, &file).map_err(|e| open_failed(&e))?;
+    if kind_of(&device) != VolumeKind::Log {
+        return Err(has_no_history(image));
+    }
+    let options = log_options(plan, &device);
+    let device = Arc::new(device);
+    let present = crate::volume::open(device.clone(), options, AtimeMode::Noatime)?;
+    let view = states_of_volume(&present).map_err(|e| Failure::fs("cannot list the states", &e))?;
+    drop(present);
+    let states = States::told(view, image.to_owned());
+    let state = states.find(word)?;
+    let epoch = Epoch(state.told.map_or(0, |told| told.epoch));
+    let volume = open_point(device, options, Arc::new(SystemClock), epoch).map_err(|e| {
+        Failure::new(Exit::NotAVolume, format!("cannot open {} as in {}: {e}", image.display(), state.name))
+    })?;
+    let mut source = OsString::from(image);
+    source.push("@");
+    source.push(&state.name);
+    Ok((volume, PathBuf::from(source)))
+}
+
+/// Refuses an image that a mount may change: that mount shows its states.
+fn refuse_written(image: &Path, word: &str) -> Done {
+    let failed = |e: std::io::Error| Failure::io("cannot read", Path::new("/proc/self/mountinfo"), &e);
+    let Some(mounted) = mount_of_image(image).map_err(failed)? else { return Ok(()) };
+    let flags = statvfs(&mounted.mountpoint).map(|found| found.f_flag);
+    if mount::is_dead(&mounted.mountpoint)
+        || flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::RDONLY))
+    {
+        return Ok(());
+    }
+    let place = mounted.mountpoint.display();
+    let name = States::of_mount(&mounted).ok().and_then(|states| Some(states.find(word).ok()?.name.clone()));
+    let name = name.unwrap_or_else(|| word.to_owned());
+    Err(Failure::new(Exit::Refused, format!("{} is mounted on {place}", image.display()))
+        .advise(format!("look into {place}/.firn/history/{name}")))
+}
+
+/// Takes the state off `IMAGE@STATE`, if there is such an image.
+pub(super) fn at_state(source: Source) -> (Source, Option<String>) {
+    if let Source::Image(path) = &source
+        && let (image, Some(state)) = split_state(path.as_os_str())
+        && image.exists()
+    {
+        return (Source::Image(image), Some(state));
+    }
+    (source, None)
+}
