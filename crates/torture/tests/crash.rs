@@ -60,6 +60,27 @@ fn no_cut_of_histories_with_quotas_breaks_a_promise() {
     assert_clean(&explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {}), 8_000);
 }
 
+/// Every point shows what the world was when it was made, until its drop begins; what is dropped is held no longer.
+#[test]
+fn no_cut_of_histories_with_points_breaks_a_promise() {
+    let points = |seed| Scenario::Shaped { shape: Shape::Points, seed };
+    let stepped = (0..2).map(|n| Scenario::Shaped { shape: Shape::Stepped, seed: 2 * n + 1 });
+    let long = (0..3).map(|round| Scenario::Long { seed: 3, round });
+    let all = (0..8).map(points).chain(stepped).chain(long);
+    let report = explore(&Firn::small(), Limits::default(), all, THREADS, u64::MAX, &|_| {});
+    assert_clean(&report, 18_000);
+    assert!(report.totals.with_points > 8_000, "{}", report.totals);
+}
+
+#[test]
+fn what_points_hold_is_moved_while_it_is_explored() {
+    for seed in 0..4 {
+        let counters = counters_after(&Scenario::Shaped { shape: Shape::Points, seed });
+        assert!(count_of(&counters, "segments_cleaned") > 8, "{seed}: {counters:?}");
+        assert!(count_of(&counters, "log_past_bytes") > 100_000, "{seed}: {counters:?}");
+    }
+}
+
 #[test]
 fn full_volumes_are_cleaned_while_they_are_explored() {
     let tight = |seed| Scenario::Shaped { shape: Shape::Tight, seed };
@@ -132,7 +153,8 @@ fn scattered_files_are_put_in_order_while_they_are_explored() {
 
 /// The counters of the volume at the end of a scenario.
 fn counters_after(scenario: &Scenario) -> Vec<(&'static str, u64)> {
-    let subject = Firn::small();
+    let small = Firn::small();
+    let subject = small.as_made(scenario.made()).unwrap_or(small);
     let seen = Seen::new();
     let run = prepare(&Explorer::new(&subject, Limits::default(), &seen), &subject, scenario).unwrap();
     let end = format!("{}:", run.history.events().len()).parse().unwrap();

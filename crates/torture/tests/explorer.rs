@@ -115,6 +115,10 @@ impl TwoSlots {
 
 impl Mounted for Open {
     fn apply(&mut self, op: &Op) -> Result<(), Refusal> {
+        if matches!(op, Op::MakePoint(_)) {
+            // There is no room for another state in the slots.
+            return Err(Refusal::NoSpace);
+        }
         let lazy = matches!(op, Op::Fsync(path) if self.flaw == Some(Flaw::LazyFsync) && self.is_empty(path));
         self.world.apply(op).map_err(|why| Refusal::Invalid(why.into()))?;
         match op {

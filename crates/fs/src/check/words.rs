@@ -119,6 +119,12 @@ impl Problem {
                 reason,
                 "rebuild its entries from the log",
             ),
+            Self::Point { name, epoch, reason } => from_error(
+                ("point-damaged", 5),
+                format!("snapshot '{name}' (checkpoint {epoch})"),
+                reason,
+                "give it up",
+            ),
             Self::Record { reason } => {
                 from_error(("inode-record", 1), format!("inode {ino}"), reason, "free the inode")
             }

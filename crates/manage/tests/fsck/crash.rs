@@ -24,7 +24,7 @@ fn image_of(fixture: &Fixture) -> SparseImage {
 
 /// Repairs the fixture's volume with the power cut at many points, and again after each cut; `judge` sees the final
 /// tree.
-fn cut_short(fixture: &Fixture, judge: impl Fn(&Tree)) {
+pub fn cut_short(fixture: &Fixture, judge: impl Fn(&Tree)) {
     let disk = Arc::new(CrashDisk::new(image_of(fixture), 4096));
     let device: Arc<dyn Device> = disk.clone();
     let repaired = repair(&device, &clock(), &mut |_| true, &mut |_| {}).unwrap();
@@ -48,7 +48,7 @@ fn cut_short(fixture: &Fixture, judge: impl Fn(&Tree)) {
 }
 
 /// Every path except the lost ones leads to the same file as before.
-fn keeps_all_but(fixture: &Fixture, lost: &[&str]) -> impl Fn(&Tree) {
+pub fn keeps_all_but(fixture: &Fixture, lost: &[&str]) -> impl Fn(&Tree) {
     move |tree: &Tree| {
         for (path, seen) in &fixture.tree {
             let is_lost = lost.iter().any(|lost| path == lost || path.starts_with(&format!("{lost}/")));

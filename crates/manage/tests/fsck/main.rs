@@ -9,5 +9,6 @@ mod fixture;
 mod lost;
 mod names;
 mod noise;
+mod points;
 mod salvage;
 mod tables;

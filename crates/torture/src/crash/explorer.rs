@@ -10,7 +10,7 @@ use super::seen::{Novelty, Seen};
 use super::subject::Subject;
 use super::totals::{Failure, Limits, Rot, Totals};
 use super::tree::Tree;
-use super::verdict::Verdict;
+use super::verdict::{Found, Verdict};
 use firnfs_device::{MemDevice, SparseImage};
 use firnfs_sim::crash::{Item, ItemKind};
 use firnfs_sim::{CrashDisk, CrashState, DiscardMode, Fate, History, Replay, seeded};
@@ -91,7 +91,8 @@ impl<'s> Explorer<'s> {
                         let state = CrashState { cut, fates, discards };
                         let record = &run.record;
                         let case = Case { image, state, history, record, window, promise };
-                        self.judge(case, hash, &items)?;
+                        let found = self.judge(case, hash, &items)?;
+                        self.totals.with_points += u64::from(found.has_points && novelty == Novelty::New);
                     }
                 }
             }
@@ -143,7 +144,8 @@ impl<'s> Explorer<'s> {
             image = self.recovery(image).image(nested).ok_or(short)?;
         }
         match rot {
-            None => self.verdict.of_crash(&image, &run.record, window, 0),
+            // Whatever was done at the n-th state only: all of it is done now.
+            None => self.verdict.of_crash(&image, &run.record, window, 0).map(drop),
             Some(rot) => {
                 let rotten = self.verdict.rotten(&image, 0, rot);
                 let (image, _) = rotten.ok_or("there is no such place to rot")?;
@@ -203,13 +205,14 @@ impl<'s> Explorer<'s> {
         [planned[0].div_ceil(most - during).max(1), planned[1].div_ceil(during.max(1)).max(1)]
     }
 
-    fn judge(&mut self, case: Case<'_>, hash: u128, items: &[&Item]) -> Result<(), Box<Failure>> {
+    fn judge(&mut self, case: Case<'_>, hash: u128, items: &[&Item]) -> Result<Found, Box<Failure>> {
         let Case { ref image, record, window, promise, .. } = case;
         let number = self.totals.judged;
         let fail = |states: Vec<CrashState>, rot, reason| Box::new(Failure { states, rot, window, reason });
-        if let Err(reason) = self.verdict.of_crash(image, record, window, number) {
-            return Err(fail(vec![case.state], None, reason));
-        }
+        let found = match self.verdict.of_crash(image, record, window, number) {
+            Ok(found) => found,
+            Err(reason) => return Err(fail(vec![case.state], None, reason)),
+        };
         if let Some(rot) = self.draw_rot(hash, &case, items)
             && let Some((rotten, hash)) = self.verdict.rotten(image, hash, rot)
             && let Some(novelty) = self.is_due(hash, promise)
@@ -220,7 +223,7 @@ impl<'s> Explorer<'s> {
             }
         }
         if self.limits.nested_every == 0 || !number.is_multiple_of(self.limits.nested_every) {
-            return Ok(());
+            return Ok(found);
         }
         let recovery = self.recovery(image.clone());
         for (nested, hash) in self.states_during(&recovery) {
@@ -231,7 +234,7 @@ impl<'s> Explorer<'s> {
                 return Err(fail(vec![case.state, nested], None, reason));
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Draws the rot of a state, if one is due: a replicated place that the cut has not damaged, as a whole or in one bit, or

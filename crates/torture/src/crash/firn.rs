@@ -4,6 +4,7 @@ use firnfs_manage::LogVolume;
 mod damage;
 mod nameless;
 mod operations;
+mod points;
 mod quotas;
 mod readers;
 
@@ -29,6 +30,7 @@ use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::check;
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
+use points::Keeper;
 use readers::SlowRead;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -190,6 +192,7 @@ impl Firn {
         let shared: Arc<dyn Clock> = clock.clone();
         let volume = firnfs_manage::open(device.clone(), options, AtimeMode::Noatime, shared);
         let mut open = OpenVolume::new(volume.map_err(|e| e.to_string())?, device, clock);
+        open.keeper = Keeper::LOG;
         open.when_idle = match self.when_idle {
             WhenIdle::Nothing => None,
             WhenIdle::Trim => Some(trim as IdleWork<Lfs>),
@@ -365,6 +368,7 @@ type IdleWork<S> = fn(&Volume<S>) -> Result<(), FsError>;
 
 /// A volume of any kind that operations are carried out on.
 pub(super) struct OpenVolume<S: Engine> {
+    keeper: Keeper<S>,
     volume: Volume<S>,
     device: Arc<dyn Device>,
     clock: Arc<VirtualClock>,
@@ -408,6 +412,10 @@ impl<S: Engine> Mounted for OpenVolume<S> {
         OpenVolume::enforce_quotas(self)
     }
 
+    fn settle_points(&mut self, all: bool) -> Result<(), String> {
+        (self.keeper.settle)(&self.volume, all)
+    }
+
     fn unmount(mut self: Box<Self>) -> Result<(), String> {
         self.finish_reads().map_err(|e| e.to_string())?;
         self.volume.close().map_err(|e| e.to_string())
@@ -435,6 +443,7 @@ impl<S: Engine> OpenVolume<S> {
     /// An open volume that nothing was done to.
     pub(super) fn new(volume: Volume<S>, device: Arc<dyn Device>, clock: Arc<VirtualClock>) -> Self {
         Self {
+            keeper: Keeper::NONE,
             volume,
             device,
             clock,
@@ -447,7 +456,13 @@ impl<S: Engine> OpenVolume<S> {
 
     /// Everything that is visible, with every byte; contents that are known to be the same come from `shared`.
     fn walk(&self, shared: Option<&Shared<'_>>) -> Result<Tree, String> {
-        let root = self.volume.run(|vfs, _| vfs.getattr(InodeNo::ROOT)).map_err(|e| format!("root: {e}"))?;
+        let entries = self.entries_below(InodeNo::ROOT, shared)?;
+        let (quotas, points) = (self.quotas(&entries)?, self.points(shared)?);
+        Ok(Tree::new(entries).with_quotas(quotas).with_points(points))
+    }
+
+    fn entries_below(&self, root: InodeNo, shared: Option<&Shared<'_>>) -> Result<Vec<Entry>, String> {
+        let root = self.attr(root).map_err(|e| format!("root: {e}"))?;
         let mut pending = vec![(String::new(), root)];
         let mut entries = Vec::new();
         while let Some((path, attr)) = pending.pop() {
@@ -455,15 +470,13 @@ impl<S: Engine> OpenVolume<S> {
             if attr.kind == Kind::Directory {
                 for (name, ino) in self.children(attr.ino).map_err(place)? {
                     let path = if path.is_empty() { name } else { format!("{path}/{name}") };
-                    let child =
-                        self.volume.run(|vfs, _| vfs.getattr(ino)).map_err(|e| format!("{path:?}: {e}"))?;
+                    let child = self.attr(ino).map_err(|e| format!("{path:?}: {e}"))?;
                     pending.push((path, child));
                 }
             }
             entries.push(self.entry(path.clone(), &attr, shared).map_err(place)?);
         }
-        let quotas = self.quotas(&entries)?;
-        Ok(Tree::new(entries).with_quotas(quotas))
+        Ok(entries)
     }
 
     /// All names in a directory: a call ends early if blocks must be read first, so the end is reached when a call finds
@@ -548,8 +561,7 @@ impl<S: Engine> OpenVolume<S> {
             name.strip_prefix("user.").map(str::to_owned).or(is_acl.then_some(name))
         };
         let names = names.split(|byte| *byte == 0).filter_map(|name| Some((known(name)?, name)));
-        let get =
-            |(known, name): (String, &[u8])| Ok((known, self.volume.run(|vfs, _| vfs.getxattr(ino, name))?));
+        let get = |(known, name): (String, &[u8])| Ok((known, self.xattr(ino, name)?));
         names.map(get).collect()
     }
 }

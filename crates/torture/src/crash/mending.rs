@@ -6,6 +6,7 @@
 use super::explorer::Explorer;
 use super::generate::random_ops;
 use super::op::Op;
+use super::point_ops;
 use super::recall::{READ_ANEW_EVERY, Reads, Recall};
 use super::record::Window;
 use super::runner::PHYSICAL_BLOCK_BYTES;
@@ -83,7 +84,8 @@ pub(super) fn replay(subject: &dyn Subject, seed: u64, cut: Option<&str>) -> Res
 
 /// The operations before the damage.
 pub(super) fn ops(world: &World, seed: u64) -> Vec<Op> {
-    random_ops(world, seed, OPS).into_iter().filter(|op| *op != Op::Remount).collect()
+    let ops = random_ops(world, seed, OPS).into_iter().filter(|op| *op != Op::Remount).collect();
+    if seed % 2 == 1 { point_ops::among(world, ops, seed) } else { ops }
 }
 
 impl Case {

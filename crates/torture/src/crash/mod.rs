@@ -18,7 +18,8 @@
 //! The verdict: before anything is mounted, fsck finds no damage in the state that a cut leaves. The state mounts,
 //! read-only and read-write, and both mounts find the same. Its *names* are an exact prefix of the order of operations,
 //! not older than the last sync. Its *data* is, for each block of 4 KiB, some version at or after the last sync that
-//! covers the file, and not older than its last rename. Nothing else is ever seen.
+//! covers the file, and not older than its last rename. Nothing else is ever seen. Each retained *point* shows exactly what the model
+//! had when it was made; it is there from the end of its making until its drop has begun.
 
 pub mod campaign;
 mod contents;
@@ -29,6 +30,7 @@ pub mod generate;
 mod mending;
 mod op;
 mod plan;
+mod point_ops;
 mod quota;
 mod quota_ops;
 mod recall;

@@ -201,6 +201,10 @@ pub enum Op {
         /// The limits.
         bounds: Bounds,
     },
+    /// Makes the state of the volume a retained point of that name, and waits until it is durable. No name is used twice.
+    MakePoint(String),
+    /// Begins to drop a retained point; work in the background does the rest.
+    DropPoint(String),
     /// Opens a regular file and plans to read all of it; [`Op::FinishRead`] later reads the blocks from the disk.
     BeginRead(String),
     /// Carries out the planned reads: they must return the content at the time when they were planned.
@@ -231,7 +235,7 @@ impl Op {
     /// Whether it promises durability once it has returned.
     #[must_use]
     pub fn is_sync(&self) -> bool {
-        matches!(self, Self::Fsync(_) | Self::FsyncUnnamed | Self::Sync | Self::Remount)
+        matches!(self, Self::Fsync(_) | Self::FsyncUnnamed | Self::Sync | Self::Remount | Self::MakePoint(_))
     }
 }
 
@@ -303,6 +307,8 @@ impl fmt::Display for Op {
                 "set-limits {class:?} {id} {}:{} bytes, {}:{} inodes",
                 bounds.bytes_soft, bounds.bytes_hard, bounds.inodes_soft, bounds.inodes_hard
             ),
+            Self::MakePoint(name) => write!(f, "make-point {name}"),
+            Self::DropPoint(name) => write!(f, "drop-point {name}"),
             Self::BeginRead(path) => write!(f, "begin-read {path}"),
             Self::FinishRead => f.write_str("finish-read"),
             Self::Fsync(path) if path.is_empty() => f.write_str("fsync ."),

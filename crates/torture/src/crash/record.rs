@@ -57,6 +57,18 @@ pub struct Record {
     full_syncs: Vec<usize>,
     /// Operations that renamed a file, or gave it its first name: (counted from 1, file).
     renames: Vec<(usize, FileId)>,
+    points: Vec<PointLife>,
+    /// Clean unmounts, counted from 1.
+    unmounts: Vec<usize>,
+}
+
+/// A retained point, with the operations that made it and began to drop it, counted from 1; 0 is the beginning.
+#[derive(Clone)]
+struct PointLife {
+    name: String,
+    tree: Arc<Tree>,
+    made: usize,
+    dropped: Option<usize>,
 }
 
 impl Record {
@@ -69,7 +81,15 @@ impl Record {
     /// The same, of a file system with that promise.
     #[must_use]
     pub fn of(world: World, promise: Promise) -> Self {
+        let life = |(name, tree): (&String, &Arc<Tree>)| PointLife {
+            name: name.clone(),
+            tree: tree.clone(),
+            made: 0,
+            dropped: None,
+        };
         Self {
+            points: world.points().iter().map(life).collect(),
+            unmounts: Vec::new(),
             promise,
             ops: Vec::new(),
             signatures: vec![world.signature()],
@@ -95,6 +115,12 @@ impl Record {
         self.worlds.iter().any(|world| world.quotas().are_on == Some(true))
     }
 
+    /// Whether there were ever retained points.
+    #[must_use]
+    pub fn has_points(&self) -> bool {
+        !self.points.is_empty()
+    }
+
     /// Operations so far.
     #[must_use]
     pub fn ops(&self) -> &[Op] {
@@ -114,7 +140,7 @@ impl Record {
                 Op::LinkUnnamed { .. } => {
                     self.renames.extend(before.unnamed().first().map(|id| (number, *id)))
                 }
-                Op::Sync | Op::Remount => self.full_syncs.push(number),
+                Op::Sync | Op::MakePoint(_) | Op::Remount => self.full_syncs.push(number),
                 // A rename between two names of one file does nothing, and so promises nothing.
                 Op::Rename { from, to } | Op::Exchange { from, to }
                     if before.find(from) == before.find(to) => {}
@@ -125,6 +151,7 @@ impl Record {
                 }
                 _ => {}
             }
+            self.note_points(&op, number, &world);
             // Names that are written synchronously are durable at once.
             if op.is_sync() || self.promise == Promise::Ordered {
                 names_floor = number;
@@ -140,6 +167,23 @@ impl Record {
         self.names.push(same.unwrap_or_else(|| Arc::new(names)));
         self.worlds.push(world);
         self.ops.push(op);
+    }
+
+    fn note_points(&mut self, op: &Op, number: usize, world: &World) {
+        match op {
+            Op::MakePoint(name) => self.points.push(PointLife {
+                name: name.clone(),
+                tree: world.points()[name].clone(),
+                made: number,
+                dropped: None,
+            }),
+            Op::DropPoint(name) => {
+                let life = self.points.iter_mut().find(|life| life.name == *name);
+                life.expect("the world had it").dropped = Some(number);
+            }
+            Op::Remount => self.unmounts.push(number),
+            _ => {}
+        }
     }
 
     /// The part that must be durable after that many operations: equal states of the disk need to be judged once for each
@@ -163,6 +207,59 @@ impl Record {
     /// # Errors
     /// What is not allowed, as text.
     pub fn judge(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        self.judge_points(tree, window)?;
+        self.requires_points(tree, window)?;
+        self.judge_present(tree, window)
+    }
+
+    /// Judges a tree that a mount found with a rotten bit: what it shows was written there, but it may be older than promised, and points
+    /// may be missing.
+    ///
+    /// # Errors
+    /// What was never written there, as text.
+    pub fn judge_rotten(&self, tree: &Tree, begun: usize) -> Result<(), String> {
+        self.judge_but_for_new_points(tree, Window { ended: 0, begun })
+    }
+
+    /// Judges a tree that a mount found when one slot of checkpoints was rotten. A point that the newest checkpoint has made is in one slot
+    /// only until the next checkpoint, so it may be missing.
+    ///
+    /// # Errors
+    /// As [`Record::judge`].
+    pub fn judge_but_for_new_points(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        self.judge_points(tree, window)?;
+        self.judge_present(tree, window)
+    }
+
+    /// Each point shows what the world was when it was made.
+    fn judge_points(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        for (name, found) in tree.points() {
+            let known = self.points.iter().find(|life| life.name == *name && life.made <= window.begun);
+            let life = known.ok_or_else(|| format!("point {name:?} was never made"))?;
+            let made = life.made;
+            life.tree
+                .same_but_for_numbers(found)
+                .map_err(|why| format!("point {name:?} of operation {made}: {why}"))?;
+            let is_gone = |unmount: &usize| life.dropped < Some(*unmount) && *unmount <= window.ended;
+            if life.dropped.is_some() && self.unmounts.iter().any(is_gone) {
+                return Err(format!("point {name:?} is there, but was dropped before an unmount"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Each point is there whose making has ended, and whose drop has not begun.
+    fn requires_points(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        let is_required = |life: &&PointLife| {
+            life.made <= window.ended && life.dropped.is_none_or(|dropped| dropped > window.begun)
+        };
+        match self.points.iter().filter(is_required).find(|life| !tree.points().contains_key(&life.name)) {
+            Some(life) => Err(format!("point {:?} of operation {} is missing", life.name, life.made)),
+            None => Ok(()),
+        }
+    }
+
+    fn judge_present(&self, tree: &Tree, window: Window) -> Result<(), String> {
         link_counts_agree(tree)?;
         let signature = tree.signature();
         let floor = self.floor(window.ended);

@@ -9,11 +9,13 @@
 //! * `stale-N.1`: overwrites the remains of `stale-N`, see the module `stale` of the explorer.
 //! * `mend-N`: a random history from seed N, then damage, then interrupted repairs, see the module `mending`.
 //! * `split-N`: a mirror whose halves were used separately, see the module `split`.
-//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`, `quotas-N`: histories with a focus, see [`Shape`].
+//! * `wide-N`, `crowded-N`, `open-N`, `tight-N`, `scattered-N`, `clean-N`, `quotas-N`, `points-N`: histories with a focus,
+//!   see [`Shape`]. Of `long`, `mend` and `stepped`, odd numbers have retained points, too.
 
 use super::generate::random_ops;
 use super::mending;
 use super::op::Op;
+use super::point_ops;
 use super::shape::Shape;
 use super::split;
 use super::stale;
@@ -92,7 +94,11 @@ impl Scenario {
     pub fn ops(&self, world: &World) -> Vec<Op> {
         match self {
             Self::Ace { length, number } => ace(*length, *number),
-            Self::Long { seed, round } => random_ops(world, seed << 2 | u64::from(*round), LONG_OPS),
+            Self::Long { seed, round } => {
+                let of_round = seed << 2 | u64::from(*round);
+                let ops = random_ops(world, of_round, LONG_OPS);
+                if seed % 2 == 1 { point_ops::among(world, ops, of_round) } else { ops }
+            }
             Self::Full { seed } => full(*seed),
             Self::Stale { seed, round } => stale::ops(*seed, *round),
             Self::Mend { seed } => mending::ops(world, *seed),
@@ -135,7 +141,7 @@ impl Scenario {
     pub fn made(&self) -> Made {
         match self {
             Self::Stale { .. } => Made::CommitsLate,
-            Self::Shaped { shape: Shape::Clean, .. } => Made::Tiny,
+            Self::Shaped { shape: Shape::Clean | Shape::Points, .. } => Made::Tiny,
             Self::Shaped { shape: Shape::Stepped, .. } => Made::ShortSteps,
             _ => Made::Small,
         }
@@ -195,7 +201,7 @@ impl fmt::Display for Scenario {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "no such scenario: {0:?} (expected ace1-N, ace2-N, ace3-N, long-SEED, long-SEED.ROUND, full-SEED, stale-SEED, stale-SEED.ROUND, mend-SEED, \
-         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED, stepped-SEED, clean-SEED or quotas-SEED)"
+         split-SEED, wide-SEED, crowded-SEED, open-SEED, tight-SEED, scattered-SEED, stepped-SEED, clean-SEED, quotas-SEED or points-SEED)"
 )]
 pub struct UnknownScenario(String);
 
@@ -364,6 +370,8 @@ fn target(op: &Op) -> &str {
         | Op::MakeUnnamed { .. }
         | Op::TurnQuotas(_)
         | Op::SetLimits { .. }
+        | Op::MakePoint(_)
+        | Op::DropPoint(_)
         | Op::FsyncUnnamed
         | Op::Sync
         | Op::Idle { .. }
@@ -428,6 +436,7 @@ mod tests {
             "clean-4",
             "split-2",
             "quotas-3",
+            "points-3",
         ] {
             let scenario: Scenario = name.parse().unwrap();
             assert_eq!(scenario.to_string(), name);
@@ -467,6 +476,6 @@ mod tests {
                 kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
             }
         }
-        assert_eq!(kinds.len(), 28, "{kinds:?}");
+        assert_eq!(kinds.len(), 30, "{kinds:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! Histories with a focus that neither bounded enumeration nor an even mixture reaches: directories of many blocks and of many
 //! names, open files without names, volumes with hardly any room while all logs are written, files that are put in order in
-//! idle time, quotas.
+//! idle time, quotas, retained points.
 
 use super::generate::random_op;
 use super::op::Op;
+use super::point_ops;
 use super::quota_ops;
 use super::tree::NodeKind;
 use super::world::World;
@@ -37,10 +38,12 @@ pub enum Shape {
     Clean,
     /// Users and groups with quotas: files change their owners and sizes, limits are set, and met.
     Quotas,
+    /// A tiny volume with retained points, which are made and dropped while users overwrite what they hold and the cleaner moves it.
+    Points,
 }
 
 /// All of them, by name.
-const NAMES: [(&str, Shape); 8] = [
+const NAMES: [(&str, Shape); 9] = [
     ("wide", Shape::Wide),
     ("crowded", Shape::Crowded),
     ("open", Shape::Open),
@@ -49,6 +52,7 @@ const NAMES: [(&str, Shape); 8] = [
     ("stepped", Shape::Stepped),
     ("clean", Shape::Clean),
     ("quotas", Shape::Quotas),
+    ("points", Shape::Points),
 ];
 
 impl Shape {
@@ -74,6 +78,7 @@ impl Shape {
             Self::Stepped => stepped(seed),
             Self::Clean => clean(seed),
             Self::Quotas => quota_ops::ops(seed),
+            Self::Points => point_ops::ops(seed),
         }
     }
 
@@ -87,6 +92,7 @@ impl Shape {
             Self::Stepped => 3000,
             Self::Clean => 4000,
             Self::Quotas => 2000,
+            Self::Points => 1000,
         }
     }
 }
@@ -249,7 +255,7 @@ fn stepped(seed: u64) -> Vec<Op> {
             history.push(Op::Sync);
         }
     }
-    history.ops
+    if seed % 2 == 1 { point_ops::among(&World::new(), history.ops, seed) } else { history.ops }
 }
 
 /// Mostly changes of several inodes at once.
@@ -308,7 +314,7 @@ fn tight(seed: u64) -> Vec<Op> {
     history.ops
 }
 
-fn overwrite(rng: &mut Pcg64, path: String, len_max_bytes: u64, file_bytes: u64, tag: u64) -> Op {
+pub(super) fn overwrite(rng: &mut Pcg64, path: String, len_max_bytes: u64, file_bytes: u64, tag: u64) -> Op {
     let len_bytes = rng.random_range(1..len_max_bytes);
     Op::Write { path, at_bytes: rng.random_range(0..file_bytes - len_bytes), len_bytes, tag }
 }

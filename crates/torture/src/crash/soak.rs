@@ -94,7 +94,7 @@ pub fn shares(totals: &Totals) -> Result<(), String> {
 }
 
 /// Long histories with their rounds, samples of three operations, directories of many blocks and of many names, open files without
-/// names, commits done step by step, files put in order, users with quotas, remains of an earlier mount, a damaged volume under repair, a volume that is cleaned, a mirror whose
+/// names, commits done step by step, files put in order, users with quotas, retained points, remains of an earlier mount, a damaged volume under repair, a volume that is cleaned, a mirror whose
 /// halves went on apart, and a full volume, endlessly.
 pub fn mixed(seed: u64) -> impl Iterator<Item = Scenario> + Send {
     groups(seed).flatten()
@@ -113,8 +113,16 @@ fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
         let split = (0..2).map(|part| Scenario::Split { seed: seed.wrapping_mul(2) + part });
         let mut scenarios: Vec<Scenario> = stale.chain(split).chain(long).chain(samples).collect();
         scenarios.extend(
-            [Shape::Clean, Shape::Stepped, Shape::Wide, Shape::Open, Shape::Scattered, Shape::Quotas]
-                .map(of_shape),
+            [
+                Shape::Clean,
+                Shape::Points,
+                Shape::Stepped,
+                Shape::Wide,
+                Shape::Open,
+                Shape::Scattered,
+                Shape::Quotas,
+            ]
+            .map(of_shape),
         );
         scenarios.extend([Scenario::Mend { seed }, Scenario::Full { seed }]);
         if group % 8 == 1 {
@@ -153,6 +161,7 @@ mod tests {
             "long",
             "mend",
             "open",
+            "points",
             "quotas",
             "scattered",
             "split",

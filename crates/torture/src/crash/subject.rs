@@ -173,6 +173,14 @@ pub trait Mounted {
         Ok(())
     }
 
+    /// Lets the drops of retained points go on to their end, or drops `all` of them: nothing is held for ever. It changes the volume.
+    ///
+    /// # Errors
+    /// What is held besides, or failed, as text.
+    fn settle_points(&mut self, _all: bool) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Unmounts cleanly. Dropping it instead simulates a crash of the program.
     ///
     /// # Errors

@@ -54,6 +54,8 @@ pub struct Totals {
     pub mended: u64,
     /// Distinct images left by a crash while a write of the cleaner was not durable.
     pub cleaning: u64,
+    /// Distinct images that a crash left in a history, with retained points in them.
+    pub with_points: u64,
 }
 
 impl Totals {
@@ -67,6 +69,7 @@ impl Totals {
         self.rotten += other.rotten;
         self.mended += other.mended;
         self.cleaning += other.cleaning;
+        self.with_points += other.with_points;
     }
 }
 
@@ -74,13 +77,14 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} distinct crash states ({} during cleaning, {} during repair, {} during recovery, {} with rot) of {} scenarios; \
-             {} judged, {} repeats left out",
+            "{} distinct crash states ({} during cleaning, {} during repair, {} during recovery, {} with rot, {} with points) of {} \
+             scenarios; {} judged, {} repeats left out",
             self.distinct,
             self.cleaning,
             self.mended,
             self.nested,
             self.rotten,
+            self.with_points,
             self.scenarios,
             self.judged,
             self.repeats

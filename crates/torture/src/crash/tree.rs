@@ -51,6 +51,8 @@ pub struct Entry {
 pub struct Tree {
     entries: Vec<Entry>,
     quotas: Quotas,
+    /// What retained points show, by their names.
+    points: BTreeMap<String, Arc<Tree>>,
 }
 
 impl Tree {
@@ -58,13 +60,25 @@ impl Tree {
     #[must_use]
     pub fn new(mut entries: Vec<Entry>) -> Self {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { entries, quotas: Quotas::default() }
+        Self { entries, ..Self::default() }
     }
 
     /// With quotas as the volume says.
     #[must_use]
     pub fn with_quotas(self, quotas: Quotas) -> Self {
         Self { quotas, ..self }
+    }
+
+    /// With retained points.
+    #[must_use]
+    pub fn with_points(self, points: BTreeMap<String, Arc<Self>>) -> Self {
+        Self { points, ..self }
+    }
+
+    /// What retained points show, by their names.
+    #[must_use]
+    pub fn points(&self) -> &BTreeMap<String, Arc<Self>> {
+        &self.points
     }
 
     /// Limits, and whether quotas are on.
@@ -74,7 +88,7 @@ impl Tree {
     }
 
     /// Compares with another tree: the same names with the same types, permissions, link counts, content and attributes. Inode
-    /// numbers are not compared, but names of one file here must be names of one file there.
+    /// numbers are not compared, but names of one file here must be names of one file there. The same points, which show the same.
     ///
     /// # Errors
     /// The first difference, as text.
@@ -93,7 +107,17 @@ impl Tree {
                 return Err(format!("{:?} is a name of another file", here.path));
             }
         }
-        others.next().map_or(Ok(()), |more| Err(format!("{:?} is there besides", more.path)))
+        if let Some(more) = others.next() {
+            return Err(format!("{:?} is there besides", more.path));
+        }
+        if !self.points.keys().eq(other.points.keys()) {
+            let names = |tree: &Self| format!("{:?}", tree.points.keys().collect::<Vec<_>>());
+            return Err(format!("points {} instead of {}", names(other), names(self)));
+        }
+        for (name, here) in &self.points {
+            here.same_but_for_numbers(&other.points[name]).map_err(|why| format!("point {name:?}: {why}"))?;
+        }
+        Ok(())
     }
 
     /// Compares with the tree of another mount of the same image: everything, including inode numbers.
@@ -102,6 +126,9 @@ impl Tree {
     /// The first difference, as text.
     pub fn same(&self, other: &Self) -> Result<(), String> {
         if self.entries == other.entries {
+            if self.points != other.points {
+                return Err("a retained point differs".to_owned());
+            }
             return self.quotas.same(&other.quotas);
         }
         let pair = self.entries.iter().zip(&other.entries).find(|(here, there)| here != there);

@@ -5,6 +5,8 @@
 //!    add up to, and hard limits hold.
 //! 3. After it fsck finds no damage. This is checked always if the mount wrote to the log, else every [`CHECK_AGAIN_EVERY`]-th
 //!    time (a mount that only writes what is stored twice leaves the log as the first check found it).
+//! 4. Every [`SETTLE_EVERY`]-th time, if the history had retained points: drops that had begun come to their end, and nothing is held
+//!    besides what the others hold.
 //!
 //! The first check may share the recovery of the read-only mount; every [`CHECK_AGAIN_EVERY`]-th time it also recovers by
 //! itself. What was read in one view, another view and a later state may take over if the image has the same pages there, except
@@ -29,6 +31,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// See the module's head.
 pub const CHECK_AGAIN_EVERY: u64 = 8;
+
+/// On every n-th state of a history with points, their drops are done to the end; every other time all are dropped. The check of
+/// rule 3 then recounts what is held.
+const SETTLE_EVERY: u64 = 4;
+
+/// What a state was that broke no promise.
+pub(super) struct Found {
+    /// There were retained points in it.
+    pub has_points: bool,
+}
 
 /// See the module's head.
 pub(super) struct Verdict<'s> {
@@ -63,7 +75,18 @@ impl<'s> Verdict<'s> {
         record: &Record,
         window: Window,
         number: u64,
-    ) -> Result<(), String> {
+    ) -> Result<Found, String> {
+        self.of_state(image, number, &|tree| record.judge(tree, window), record)
+    }
+
+    /// Judges an image by what `judge` says of each tree.
+    fn of_state(
+        &self,
+        image: &SparseImage,
+        number: u64,
+        judge: &dyn Fn(&Tree) -> Result<(), String>,
+        record: &Record,
+    ) -> Result<Found, String> {
         let is_turn = self.check && number.is_multiple_of(CHECK_AGAIN_EVERY);
         let is_anew = number.is_multiple_of(READ_ANEW_EVERY);
         let reads = || (!is_anew).then(|| self.reads.clone());
@@ -81,7 +104,7 @@ impl<'s> Verdict<'s> {
             }
         };
         let before = before.map_err(in_raw)?;
-        record.judge(&before, window)?;
+        judge(&before)?;
         let device = Arc::new(Watched::new(Recall::new(image.clone(), reads()), self.log.clone()));
         let mut mounted =
             self.subject.mount(device.clone()).map_err(|why| format!("does not mount: {why}"))?;
@@ -94,18 +117,22 @@ impl<'s> Verdict<'s> {
         let after = after.map_err(|why| format!("cannot be walked: {why}"))?;
         let enforced = if record.has_quotas() {
             // A read-only mount does not say whether quotas are on.
-            record.judge(&after, window).and_then(|()| mounted.enforce_quotas())
+            judge(&after).and_then(|()| mounted.enforce_quotas())
         } else {
             Ok(())
         };
-        drop(mounted);
         enforced.map_err(|why| format!("mounted read-write: {why}"))?;
         before.same(&after).map_err(|why| format!("read-write it is not what it was read-only: {why}"))?;
+        if record.has_points() && number.is_multiple_of(SETTLE_EVERY) {
+            let all = number.is_multiple_of(2 * SETTLE_EVERY);
+            mounted.settle_points(all).map_err(|why| format!("after points were dropped: {why}"))?;
+        }
+        drop(mounted);
         if is_turn || self.check && device.wrote_to_log.load(Relaxed) {
             let device = Arc::new(Recall::new(device.inner.image(), reads()));
             self.subject.check(device).map_err(|why| format!("the check after recovery finds: {why}"))?;
         }
-        Ok(())
+        Ok(Found { has_points: !before.points().is_empty() })
     }
 
     /// Judges an image that a crash left, with rot added.
@@ -118,10 +145,10 @@ impl<'s> Verdict<'s> {
         number: u64,
     ) -> Result<(), String> {
         match rot {
-            Rot::Bit(_) => self
-                .of_damage(image, &mut |tree| record.judge(tree, Window { ended: 0, begun: window.begun })),
+            Rot::Bit(_) => self.of_damage(image, &mut |tree| record.judge_rotten(tree, window.begun)),
             Rot::Place(place) | Rot::PlaceBit(place, _) => {
-                self.of_crash(image, record, window, number)?;
+                let judge = |tree: &Tree| record.judge_but_for_new_points(tree, window);
+                self.of_state(image, number, &judge, record)?;
                 if !self.replicated.get(place).is_some_and(|replica| replica.is_told) {
                     return Ok(());
                 }

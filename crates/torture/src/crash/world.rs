@@ -39,6 +39,8 @@ pub struct World {
     /// Files that never had a name and may still get one, the oldest first.
     unnamed: Vec<FileId>,
     quotas: Quotas,
+    /// Retained points that nobody has begun to drop: what they show.
+    points: BTreeMap<String, Arc<Tree>>,
 }
 
 /// The root directory.
@@ -61,14 +63,15 @@ impl World {
             next: ROOT + 1,
             unnamed: Vec::new(),
             quotas: Quotas::off(),
+            points: BTreeMap::new(),
         }
     }
 
     /// The world that a walk found: the start of the next round of a history.
     #[must_use]
     pub fn of_tree(tree: &Tree) -> Self {
-        let quotas = tree.quotas().clone();
-        let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new(), quotas };
+        let (quotas, points) = (tree.quotas().clone(), tree.points().clone());
+        let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new(), quotas, points };
         let mut by_ino: BTreeMap<u64, FileId> = BTreeMap::new();
         for entry in tree.entries() {
             let id = *by_ino.entry(entry.ino).or_insert_with(|| {
@@ -150,6 +153,14 @@ impl World {
                 self.quotas.set(*class, *id, *bounds);
                 Ok(())
             }
+            Op::MakePoint(name) => match self.points.contains_key(name) {
+                true => Err("exists"),
+                false => {
+                    self.points.insert(name.clone(), Arc::new(self.tree()));
+                    Ok(())
+                }
+            },
+            Op::DropPoint(name) => self.points.remove(name).map(drop).ok_or("no such point"),
             Op::BeginRead(path) => self.file_mut(path).map(drop),
             Op::Fsync(path) | Op::PartOfFsync(path) => self.find(path).map(drop).ok_or("no such file"),
             Op::MakeUnnamed { len_bytes, tag } => {
@@ -235,6 +246,12 @@ impl World {
     #[must_use]
     pub fn quotas(&self) -> &Quotas {
         &self.quotas
+    }
+
+    /// Retained points that nobody has begun to drop, and what they show.
+    #[must_use]
+    pub fn points(&self) -> &BTreeMap<String, Arc<Tree>> {
+        &self.points
     }
 
     /// Adopts the content of one file that a walk found: after a write that was refused half way.

@@ -13,6 +13,7 @@
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
 use crate::inode::Kind;
+use crate::lfs::base::places::is_internal;
 use crate::lfs::base::scan::{Partial, partial_at};
 use crate::lfs::map::admit::{self, INODE_NUMBERS};
 use crate::lfs::recover::evidence::{LostLog, incarnation_of};
@@ -340,6 +341,10 @@ impl Lfs {
         }
         for entry in &partial.entries {
             self.check_number(entry.ino, summary)?;
+            if is_internal(entry.ino) {
+                // It states what the checkpoint that was under way would have had: also moves that count from there on only.
+                continue;
+            }
             let orphan = match entry.kind {
                 EntryKind::Block { .. } => continue,
                 EntryKind::Freed => {

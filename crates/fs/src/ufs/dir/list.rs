@@ -93,9 +93,7 @@ fn list_block(
         let checked = record.and_then(|record| {
             let kind = if record.is_free() { Kind::Regular } else { record.kind()? };
             record.check_name()?;
-            // A free record has no number.
-            let ino = if record.is_free() { record.ino } else { within(dir.ino, record.ino) };
-            Ok((Record { ino, ..record }, kind))
+            Ok((record, kind))
         });
         let (record, kind) = in_block(checked, dir.ino, at).map_err(|stop| (stop, any))?;
         let at_bytes = at * u64::from(dir.block_bytes) + record.at as u64;
@@ -104,6 +102,8 @@ fn list_block(
         }
         any = true;
         let next = u64::from(place_of(at_bytes)) + 1 + COOKIE_BASE;
+        // Number 0 stays what says that a record is free.
+        let record = Record { ino: within(dir.ino, record.ino), ..record };
         if !visit(Listed { record, kind, next }) {
             return Ok((false, any));
         }

@@ -1,0 +1,145 @@
+//! Retained points: damage to what only a point holds is reported, and costs that point alone; wrong accounts of the past are recounted, and
+//! every point stays.
+
+use crate::crash::{cut_short, keeps_all_but};
+use crate::fixture::{BLOCK, Fixture, file, mount, pattern, walk};
+use firnfs::check::Problem;
+use firnfs::lfs::{LIVE_SLOT, Lfs, LogKind};
+use firnfs_format::{BlockPtr, InodeNo};
+use firnfs_volume::Volume;
+
+const BLOCKS: &str = "dir/blocks";
+
+fn find(volume: &Volume<Lfs>, path: &str) -> InodeNo {
+    path.split('/').fold(InodeNo::ROOT, |dir, name| {
+        volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false)).unwrap().ino
+    })
+}
+
+fn make_point(volume: &Volume<Lfs>, name: &str) {
+    volume.run(|vfs, now| vfs.store_mut().make_point(now, name)).unwrap();
+    volume.pump();
+}
+
+fn overwrite(volume: &Volume<Lfs>, seed: u64) {
+    for (path, blocks) in [(BLOCKS, 8), ("dir/sub/large", 300)] {
+        volume.write_all(find(volume, path), 0, &pattern(seed, blocks * BLOCK), false).unwrap();
+    }
+}
+
+/// Two points, "first" and "second", and a present, each with other contents of two files.
+fn with_points() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.tree = fixture.with_volume(|volume| {
+        make_point(volume, "first");
+        overwrite(volume, 20);
+        make_point(volume, "second");
+        overwrite(volume, 21);
+        file(volume, InodeNo::ROOT, "new", &pattern(22, 3 * BLOCK));
+        walk(volume)
+    });
+    assert!(fixture.codes().is_empty(), "sound before the damage");
+    fixture
+}
+
+/// The content of the smaller file in each point that is left, by the seed of its pattern.
+fn points_of(fixture: &Fixture) -> Vec<(String, u64)> {
+    let volume = mount(&fixture.device);
+    let points = volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+    let seed_of = |name: &String| {
+        let ino = find(&volume, &format!(".firn/history/{name}/{BLOCKS}"));
+        let mut found = vec![0; 8 * BLOCK];
+        volume.read(ino, 0, &mut found).unwrap();
+        [1, 20].into_iter().find(|seed| pattern(*seed, 8 * BLOCK) == found).expect("of one of the points")
+    };
+    let told = points.into_iter().map(|point| (seed_of(&point.name), point.name));
+    told.map(|(seed, name)| (name, seed)).collect()
+}
+
+/// Pointers of blocks that the file has in the second point, and no other state has.
+fn blocks_of_second(fixture: &Fixture, path: &str) -> Vec<(u8, BlockPtr)> {
+    fixture.with_volume(|volume| {
+        let ino = find(volume, &format!(".firn/history/second/{path}"));
+        let blocks = volume.run(|vfs, _| vfs.store_mut().inode_blocks(ino)).unwrap();
+        blocks.iter().map(|placed| (placed.key.level, placed.ptr)).collect()
+    })
+}
+
+fn assert_costs_the_second_point(fixture: &Fixture) {
+    let report = fixture.check();
+    let named = report.findings.iter().filter_map(|finding| match &finding.problem {
+        Problem::Point { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    assert_eq!(named.collect::<Vec<_>>(), ["second"]);
+    // The accounts have it still.
+    let codes: Vec<&'static str> = fixture.codes().into_iter().collect();
+    let of_accounts = ["live-bytes", "live-kind", "segment-usage"];
+    assert!(codes.iter().all(|code| *code == "point-damaged" || of_accounts.contains(code)), "{codes:?}");
+    fixture.is_repaired(&codes, &[]);
+    assert_eq!(points_of(fixture), [("first".to_owned(), 1)]);
+}
+
+#[test]
+fn a_damaged_block_of_a_point_costs_that_point_alone() {
+    let fixture = with_points();
+    let (_, block) = blocks_of_second(&fixture, BLOCKS)[3];
+    fixture.damage(&block);
+    assert_costs_the_second_point(&fixture);
+}
+
+#[test]
+fn a_damaged_block_of_pointers_of_a_point_costs_that_point_alone() {
+    let fixture = with_points();
+    let blocks = blocks_of_second(&fixture, "dir/sub/large");
+    let (_, block) = blocks.iter().find(|(level, _)| *level > 0).expect("the file is large");
+    fixture.damage(block);
+    assert_costs_the_second_point(&fixture);
+}
+
+#[test]
+fn a_damaged_inode_map_of_a_point_costs_that_point_alone() {
+    let fixture = with_points();
+    fixture.damage(&fixture.checkpoint().points[1].imap.ptr);
+    assert_costs_the_second_point(&fixture);
+}
+
+#[test]
+fn a_point_that_leads_to_a_place_outside_the_volume_is_given_up() {
+    let fixture = with_points();
+    fixture.edit_checkpoint(|slot| slot.points[1].imap.ptr.addr.0 = 1 << 40);
+    assert_costs_the_second_point(&fixture);
+}
+
+/// The whole height would be more numbers of inodes than there are.
+#[test]
+fn a_point_with_a_map_of_an_impossible_height_is_given_up() {
+    let fixture = with_points();
+    fixture.edit_checkpoint(|slot| slot.points[1].imap.height = u32::MAX);
+    let codes = fixture.codes();
+    assert!(codes.contains("point-damaged") || codes.contains("checkpoint-slot"), "{codes:?}");
+    let repaired = fixture.repair();
+    assert!(repaired.after.is_clean(), "{:#?}", repaired.after.findings);
+}
+
+#[test]
+fn a_repair_that_gives_up_a_point_can_be_cut_short() {
+    let fixture = with_points();
+    fixture.damage(&blocks_of_second(&fixture, BLOCKS)[0].1);
+    cut_short(&fixture, keeps_all_but(&fixture, &[]));
+}
+
+#[test]
+fn accounts_of_the_past_are_recounted_and_every_point_stays() {
+    let both = [("first".to_owned(), 1), ("second".to_owned(), 20)];
+    let fixture = with_points();
+    fixture.edit_checkpoint(|slot| slot.counters[LIVE_SLOT + LogKind::Past as usize] += 512);
+    fixture.is_repaired(&["live-kind"], &[]);
+    assert_eq!(points_of(&fixture), both);
+    let fixture = with_points();
+    let (_, held) = blocks_of_second(&fixture, BLOCKS)[0];
+    let segment = fixture.geometry().segment_of(held.addr);
+    fixture.edit_usage(segment.0, |entry| entry.live_bytes -= 8192);
+    fixture.is_repaired(&["segment-usage"], &[]);
+    assert_eq!(points_of(&fixture), both);
+}

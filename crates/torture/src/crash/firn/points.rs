@@ -1,0 +1,146 @@
+//! Retained points: making and dropping them, and what they show below `.firn/history`.
+
+use super::OpenVolume;
+use crate::crash::contents::Shared;
+use crate::crash::op::Op;
+use crate::crash::tree::Tree;
+use firnfs::FsError;
+use firnfs::engine::Engine;
+use firnfs::lfs::Lfs;
+use firnfs::states::is_past;
+use firnfs::ufs::xattr;
+use firnfs::vfs::Attr;
+use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
+use firnfs_format::InodeNo;
+use firnfs_volume::Volume;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Steps of background work after which a drop, or a checkpoint, has to be at its end.
+const STEPS_MAX: u32 = 20_000;
+
+/// What a store that retains states does with them.
+pub(in crate::crash) struct Keeper<S: Engine> {
+    pub make: fn(&Volume<S>, &str) -> Result<(), FsError>,
+    pub drop: fn(&Volume<S>, &str) -> Result<(), FsError>,
+    pub settle: fn(&Volume<S>, bool) -> Result<(), String>,
+}
+
+impl<S: Engine> Keeper<S> {
+    /// Of a store that has no room for a single state.
+    pub const NONE: Self = Self {
+        make: |_, _| Err(FsError::NoSpace),
+        drop: |_, _| Err(FsError::NotFound),
+        settle: |_, _| Ok(()),
+    };
+}
+
+impl Keeper<Lfs> {
+    pub const LOG: Self = Self { make: make_point, drop: drop_point, settle };
+}
+
+impl<S: Engine> OpenVolume<S> {
+    pub(super) fn change_points(&self, op: &Op) -> Result<(), FsError> {
+        match op {
+            Op::MakePoint(name) => (self.keeper.make)(&self.volume, name),
+            Op::DropPoint(name) => (self.keeper.drop)(&self.volume, name),
+            _ => Err(FsError::Invalid("does not change points")),
+        }
+    }
+
+    /// What all points show that nobody drops.
+    pub(super) fn points(&self, shared: Option<&Shared<'_>>) -> Result<BTreeMap<String, Arc<Tree>>, String> {
+        let states = self.volume.run(|vfs, _| Ok(vfs.store().states())).map_err(|e| e.to_string())?;
+        let mut points = BTreeMap::new();
+        for state in states.unwrap_or_default() {
+            let in_it = |why: String| format!("point {:?}: {why}", state.name);
+            let root = self.root_of_point(&state.name).map_err(|e| in_it(e.to_string()))?;
+            let entries = self.entries_below(root, shared).map_err(in_it)?;
+            points.insert(state.name, Arc::new(Tree::new(entries)));
+        }
+        Ok(points)
+    }
+
+    fn root_of_point(&self, name: &str) -> Result<InodeNo, FsError> {
+        [HIDDEN_DIR, HISTORY_DIR, name.as_bytes()].into_iter().try_fold(InodeNo::ROOT, |dir, name| {
+            self.volume.run(|vfs, now| vfs.lookup(now, dir, name, false)).map(|attr| attr.ino)
+        })
+    }
+
+    /// The attributes that an inode has, or had: the permissions of the past are shown as far as the present gives them, too.
+    pub(super) fn attr(&self, ino: InodeNo) -> Result<Attr, FsError> {
+        let attr = self.volume.run(|vfs, _| vfs.getattr(ino))?;
+        if !is_past(ino) {
+            return Ok(attr);
+        }
+        let mode = self.volume.run(|vfs, _| Ok(vfs.store_mut().inode(ino)?.mode))?;
+        match attr.mode & !mode {
+            0 => Ok(Attr { mode, ..attr }),
+            _ => Err(FsError::Invalid("the past gives permissions that it had not")),
+        }
+    }
+
+    /// An attribute that an inode has, or had, whoever may see it now.
+    pub(super) fn xattr(&self, ino: InodeNo, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        if !is_past(ino) {
+            return self.volume.run(|vfs, _| vfs.getxattr(ino, name));
+        }
+        let stored = self.volume.run(|vfs, _| xattr::get(vfs.store_mut(), ino, name))?;
+        stored.ok_or(FsError::NoAttribute)
+    }
+}
+
+fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
+    let epoch = volume.run(|vfs, now| vfs.store_mut().make_point(now, name))?;
+    volume.pump();
+    until(volume, |lfs| lfs.durable_epoch() >= epoch)
+}
+
+fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
+    volume.run_quietly(|vfs, now| {
+        let point = vfs.store().points().iter().find(|point| point.name == name);
+        let epoch = point.map(|point| point.epoch).ok_or(FsError::NotFound)?;
+        vfs.store_mut().drop_point(now, epoch)
+    })
+}
+
+fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
+    let is_dropping = |lfs: &Lfs| lfs.points().iter().any(|point| point.dropped_to.is_some());
+    let drop_all = || {
+        until(volume, |lfs| !is_dropping(lfs))?;
+        let left = volume.run(|vfs, _| Ok(vfs.store().points().to_vec()))?;
+        for point in left.iter().filter(|_| all) {
+            volume.run_quietly(|vfs, now| vfs.store_mut().drop_point(now, point.epoch))?;
+        }
+        until(volume, |lfs| !is_dropping(lfs))?;
+        let epoch = volume.run(|vfs, now| {
+            vfs.store_mut().checkpoint_now(now)?;
+            Ok(vfs.store().durable_epoch())
+        })?;
+        volume.pump();
+        until(volume, |lfs| lfs.durable_epoch() > epoch)
+    };
+    drop_all().map_err(|e| e.to_string())?;
+    let told = volume.run(|vfs, _| {
+        let store = vfs.store();
+        let aside: Vec<String> =
+            store.quarantined().map(|(thing, why)| format!("{thing} was quarantined: {why}")).collect();
+        Ok((aside, store.points().is_empty().then(|| store.past_bytes())))
+    });
+    match told.map_err(|e| e.to_string())? {
+        (aside, None | Some(0)) if aside.is_empty() => Ok(()),
+        wrong => Err(format!("quarantined, and held without points: {wrong:?}")),
+    }
+}
+
+/// Works until something is so.
+fn until(volume: &Volume<Lfs>, is_so: impl Fn(&Lfs) -> bool) -> Result<(), FsError> {
+    for _ in 0..STEPS_MAX {
+        if volume.run_quietly(|vfs, _| Ok(is_so(vfs.store())))? {
+            return Ok(());
+        }
+        volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true))?;
+        volume.pump();
+    }
+    Err(FsError::Io("work on retained points that does not come to its end".to_owned()))
+}

@@ -1,0 +1,108 @@
+//! Histories with retained points: users overwrite, remove and rename what points have seen, the cleaner moves it, and points are made and
+//! dropped in between, more than one drop after the other, also across remounts.
+
+use super::op::Op;
+use super::shape::{History, overwrite};
+use super::world::World;
+use firnfs_sim::seeded;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_pcg::Pcg64;
+
+/// Points at a time: each may hold as much as the present.
+const POINTS_MAX: usize = 3;
+const SMALL_FILES: u64 = 20;
+/// Large enough for an indirect block that covers only a part of the file.
+const LARGE_BYTES: u64 = 200 << 10;
+const ROUNDS: u32 = 60;
+
+pub(super) fn ops(seed: u64) -> Vec<Op> {
+    let mut rng = seeded(seed, "points");
+    let mut history = History::default();
+    history.push(Op::Mkdir("D".into()));
+    for file in ["large0", "large1"] {
+        history.push(Op::Create(file.into()));
+        history.push(Op::Write { path: file.into(), at_bytes: 0, len_bytes: LARGE_BYTES, tag: seed << 20 });
+    }
+    for number in 0..SMALL_FILES {
+        let path = format!("D/s{number}");
+        history.push(Op::Create(path.clone()));
+        let len_bytes = rng.random_range(1..6000);
+        history.push(Op::Write { path, at_bytes: 0, len_bytes, tag: seed << 20 | 0xf_0000 | number });
+    }
+    history.push(point(&history));
+    for _ in 0..ROUNDS {
+        round(&mut history, &mut rng, seed);
+    }
+    history.ops
+}
+
+fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {
+    let tag = seed << 20 | history.ops.len() as u64;
+    for part in 0..rng.random_range(0..3) {
+        change(history, rng, tag << 2 | part);
+    }
+    match rng.random_range(0..100) {
+        0..45 => {
+            for _ in 0..rng.random_range(1..16) {
+                history.push(Op::CleanStep);
+            }
+        }
+        45..57 => history.push(point(history)),
+        57..67 => history.push(drop_of_one(&history.world, rng).unwrap_or(Op::Sync)),
+        67..75 => history.push(Op::Step { ms: rng.random_range(0..6000) }),
+        75..83 => history.push(Op::Idle { ms: rng.random_range(1..12_000) }),
+        83..90 => history.push(Op::Sync),
+        90..95 => history.push(Op::Fsync("large0".into())),
+        _ => history.push(Op::Remount),
+    }
+}
+
+fn change(history: &mut History, rng: &mut Pcg64, tag: u64) {
+    let files = history.files("D/");
+    let small = files.choose(rng).cloned().unwrap_or_else(|| "D/s0".to_owned());
+    let large = format!("large{}", rng.random_range(0..2));
+    let fresh = format!("D/s{}", rng.random_range(0..SMALL_FILES));
+    history.push(match rng.random_range(0..20) {
+        0..8 => overwrite(rng, large, 24 << 10, LARGE_BYTES, tag),
+        8..11 => Op::Write { path: small, at_bytes: 0, len_bytes: rng.random_range(1..9000), tag },
+        11..13 => Op::Unlink(small),
+        13..15 => Op::Create(fresh),
+        15 => Op::Rename { from: small, to: fresh },
+        16 => Op::Truncate { path: small, size_bytes: rng.random_range(0..5000) },
+        17 => Op::Chmod { path: small, mode: rng.random_range(0..0o1000) },
+        18 => Op::SetXattr { path: small, name: "k".into(), len_bytes: rng.random_range(1..5000), tag },
+        _ => Op::Punch { path: large, at_bytes: 4096 * rng.random_range(0..40), len_bytes: 20_000 },
+    });
+}
+
+/// Makes a point, unless there are enough.
+fn point(history: &History) -> Op {
+    make(&history.world, format!("p{}", history.ops.len())).unwrap_or(Op::Sync)
+}
+
+/// The name is one that no point has had: what is being dropped keeps its own.
+fn make(world: &World, name: String) -> Option<Op> {
+    (world.points().len() < POINTS_MAX).then_some(Op::MakePoint(name))
+}
+
+fn drop_of_one(world: &World, rng: &mut Pcg64) -> Option<Op> {
+    let names: Vec<&String> = world.points().keys().collect();
+    names.choose(rng).map(|name| Op::DropPoint((*name).clone()))
+}
+
+/// Points made and dropped between the operations of another history on a volume that holds `world`.
+pub(super) fn among(world: &World, ops: Vec<Op>, seed: u64) -> Vec<Op> {
+    let mut rng = seeded(seed, "points between");
+    let mut history = History { ops: Vec::new(), world: world.clone() };
+    for op in ops {
+        history.push(op);
+        let more = match rng.random_range(0..16) {
+            0 => make(&history.world, format!("p{seed}.{}", history.ops.len())),
+            1 => drop_of_one(&history.world, &mut rng),
+            _ => None,
+        };
+        more.into_iter().for_each(|op| history.push(op));
+    }
+    history.ops
+}
