@@ -1,16 +1,12 @@
-//! Retained points of a volume in use: making one and waiting until it is durable, dropping one.
+//! Retained points of a volume in use: making one and waiting until it is durable, dropping one, what they hold and how they differ.
 
 use crate::trim::checkpoint_and_wait;
-use firnfs::lfs::Lfs;
+use firnfs::FsError;
+use firnfs::lfs::{Differing, Lfs};
 use firnfs::store::Store;
-use firnfs::{FsError, Stop};
-use firnfs_format::Epoch;
 use firnfs_format::checkpoint::Point;
+use firnfs_format::{Epoch, InodeNo};
 use firnfs_volume::Volume;
-use std::time::Duration;
-
-/// Time between two looks at a point that is being dropped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// See [`LogVolume::make_point`](crate::LogVolume::make_point).
 pub(crate) fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<Point, FsError> {
@@ -31,19 +27,35 @@ pub(crate) fn points(volume: &Volume<Lfs>) -> Result<Vec<Point>, FsError> {
 
 /// See [`LogVolume::drop_point`](crate::LogVolume::drop_point).
 pub(crate) fn drop_point(volume: &Volume<Lfs>, epoch: Epoch) -> Result<(), FsError> {
-    // The walk through one point has to end before the next one begins.
-    while !begin_drop(volume, epoch)? {
-        volume.background()?;
-        std::thread::sleep(LOOK_EVERY);
-    }
+    volume.run_quietly(|vfs, now| vfs.store_mut().drop_point(now, epoch))?;
     volume.wake();
     checkpoint_and_wait(volume)
 }
 
-/// False while another point is being dropped.
-fn begin_drop(volume: &Volume<Lfs>, epoch: Epoch) -> Result<bool, FsError> {
-    volume.run_quietly(|vfs, now| match vfs.store_mut().drop_point(now, epoch) {
-        Err(Stop::Room) => Ok(false),
-        other => other.map(|()| true),
-    })
+/// See [`LogVolume::held_by_point`](crate::LogVolume::held_by_point).
+pub(crate) fn held_by_point(volume: &Volume<Lfs>, epoch: Epoch) -> Result<u64, FsError> {
+    let mut holdings = volume.run_quietly(|vfs, _| Ok(vfs.store().count_held_by(epoch)?))?;
+    loop {
+        if let Some(bytes) = volume.run_quietly(|vfs, _| vfs.store_mut().count_on(&mut holdings))? {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// See [`LogVolume::differing_inodes`](crate::LogVolume::differing_inodes).
+pub(crate) fn differing_inodes(
+    volume: &Volume<Lfs>,
+    first: Epoch,
+    second: Option<Epoch>,
+) -> Result<Vec<Differing>, FsError> {
+    let (mut found, mut from) = (Vec::new(), Some(InodeNo::ROOT));
+    while let Some(start) = from {
+        let mut part = Vec::new();
+        from = volume.run_quietly(|vfs, _| {
+            part.clear();
+            vfs.store_mut().differing_inodes(first, second, start, &mut part)
+        })?;
+        found.append(&mut part);
+    }
+    Ok(found)
 }

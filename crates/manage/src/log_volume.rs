@@ -7,7 +7,7 @@ use crate::{check, coalesce, grow, history, port, scrub, shrink, trim};
 use firnfs::FsError;
 use firnfs::check::Report;
 use firnfs::lfs::port::{BlockInfo, Emptiness, Marked, Room};
-use firnfs::lfs::{Coalesced, Lfs, Shrunk, Trimmed};
+use firnfs::lfs::{Coalesced, Differing, Lfs, Shrunk, Trimmed};
 use firnfs_format::checkpoint::Point;
 use firnfs_format::summary::Entry;
 use firnfs_format::{Epoch, InodeNo, SegmentId};
@@ -141,11 +141,24 @@ pub trait LogVolume {
     fn points(&self) -> Result<Vec<Point>, FsError>;
 
     /// Drops a retained point: nobody sees it any more, and after a crash it does not come back. Background work frees what only it
-    /// held. Waits while another point is being dropped.
+    /// held, one point after the other.
     ///
     /// # Errors
     /// `NotFound`; `Io`, `ReadOnly`, `NoSpace` as a checkpoint.
     fn drop_point(&self, epoch: Epoch) -> Result<(), FsError>;
+
+    /// Bytes that dropping a retained point would give back: exact if nothing changes meanwhile. Takes time in proportion to them.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io`, `Corrupt`.
+    fn held_by_point(&self, epoch: Epoch) -> Result<u64, FsError>;
+
+    /// Inodes that differ between two retained points, or between one and the present, ascending. Takes time in proportion to what
+    /// changed.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io`, `Corrupt`.
+    fn differing_inodes(&self, first: Epoch, second: Option<Epoch>) -> Result<Vec<Differing>, FsError>;
 }
 
 impl LogVolume for Volume<Lfs> {
@@ -205,5 +218,11 @@ impl LogVolume for Volume<Lfs> {
     }
     fn drop_point(&self, epoch: Epoch) -> Result<(), FsError> {
         history::drop_point(self, epoch)
+    }
+    fn held_by_point(&self, epoch: Epoch) -> Result<u64, FsError> {
+        history::held_by_point(self, epoch)
+    }
+    fn differing_inodes(&self, first: Epoch, second: Option<Epoch>) -> Result<Vec<Differing>, FsError> {
+        history::differing_inodes(self, first, second)
     }
 }

@@ -72,6 +72,7 @@ struct Loose {
 struct Walk<'a> {
     old_root: &'a Path,
     new_root: &'a Path,
+    changed: Option<&'a FxHashSet<u64>>,
     found: Comparison,
     lost: Vec<Loose>,
     gained: Vec<Loose>,
@@ -80,11 +81,11 @@ struct Walk<'a> {
     bar: Bar,
 }
 
-/// Compares two trees, or two files.
+/// Compares two trees, or two files. `changed`: numbers of all inodes that differ, if the caller knows them; others are not looked at.
 ///
 /// # Errors
 /// One of them is not there; a directory cannot be read.
-pub fn compare(old_root: &Path, new_root: &Path) -> Done<Comparison> {
+pub fn compare(old_root: &Path, new_root: &Path, changed: Option<&FxHashSet<u64>>) -> Done<Comparison> {
     let there = |root: &Path| {
         let missing = || Failure::failed(format!("{} is not there", root.display())).advise("check the path");
         facts_of(root)?.ok_or_else(missing)
@@ -93,6 +94,7 @@ pub fn compare(old_root: &Path, new_root: &Path) -> Done<Comparison> {
     let mut walk = Walk {
         old_root,
         new_root,
+        changed,
         found: Comparison::default(),
         lost: Vec::new(),
         gained: Vec::new(),
@@ -125,12 +127,27 @@ impl Walk<'_> {
             for name in all_names(&old, &new) {
                 self.count();
                 let path = directory.join(OsStr::from_bytes(name));
+                if let Some(entry) = self.unchanged(&old, &new, name) {
+                    if entry.is_dir {
+                        pending.push(path);
+                    }
+                    continue;
+                }
                 if let Some(same) = self.judge(path)? {
                     pending.push(same);
                 }
             }
         }
         Ok(())
+    }
+
+    /// An entry that both directories have, of an inode that is known not to differ. What a directory leads to may differ.
+    fn unchanged<'e>(&self, old: &'e [Entry], new: &[Entry], name: &[u8]) -> Option<&'e Entry> {
+        let changed = self.changed?;
+        let find = |entries: &[Entry]| entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)).ok();
+        let entry = &old[find(old)?];
+        let is_same = entry.ino == new[find(new)?].ino && !changed.contains(&entry.ino);
+        is_same.then_some(entry)
     }
 
     /// Compares what is at a path in both trees; returns a directory that both have.

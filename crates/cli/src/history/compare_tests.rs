@@ -22,7 +22,7 @@ fn share(old: &Path, new: &Path, (from, to): (&str, &str)) {
 }
 
 fn told(old: &Path, new: &Path) -> Vec<String> {
-    let found = compare(old, new).unwrap();
+    let found = compare(old, new, None).unwrap();
     let line = |change: &Change| {
         let old = change.old_path.as_ref().map(|path| format!("{} -> ", path.display())).unwrap_or_default();
         format!("{:?} {old}{}", change.what, change.path.display())
@@ -78,6 +78,6 @@ fn links_are_compared_and_not_followed() {
 #[test]
 fn a_tree_that_is_not_there_is_named() {
     let (_directory, old, _) = trees();
-    let failure = compare(&old, &old.join("nothing")).unwrap_err();
+    let failure = compare(&old, &old.join("nothing"), None).unwrap_err();
     assert!(failure.to_string().contains("nothing is not there"), "{failure}");
 }

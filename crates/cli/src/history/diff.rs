@@ -2,13 +2,17 @@
 
 use super::compare::{Change, What, compare};
 use super::place::{Place, split_state};
+use super::service::{CHANGED_OP, ChangedRequest};
 use super::snapshot::shown;
+use super::states::State;
 use super::versions::write_null;
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::sizes::{Bytes, Count};
 use clap::Args;
+use firnfs_fuse::control::Client;
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -106,22 +110,23 @@ const ALL: [What; 5] = [What::Added, What::Removed, What::Changed, What::Attribu
 /// # Errors
 /// A tree is on no mount with history, or not there; both are of different volumes.
 pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
-    let (old, place) = tree(&args.old)?;
-    let new = match &args.new {
+    let (old, place, old_state) = tree(&args.old)?;
+    let (new, new_state) = match &args.new {
         Some(new) => {
-            let (tree, other) = tree(new)?;
+            let (tree, other, state) = tree(new)?;
             if other.mount.device != place.mount.device {
                 return Err(Failure::usage("the two trees are of different volumes")
                     .advise("diff -r compares any two"));
             }
-            tree
+            (tree, state)
         }
-        None => place.now(),
+        None => (place.now(), None),
     };
     if old == new {
         return Err(Failure::usage("both trees are the same").advise("name a state: firn diff MOUNT@STATE"));
     }
-    let found = compare(&old, &new)?;
+    let changed = changed(&place, old_state.as_ref(), new_state.as_ref());
+    let found = compare(&old, &new, changed.as_ref())?;
     if args.null {
         return output.text(|out| found.changes.iter().try_for_each(|change| write_fields(out, change)));
     }
@@ -152,14 +157,28 @@ pub fn run(args: &DiffArgs, output: &mut Output) -> Done {
 }
 
 /// Where a tree of the command line is, and its place on the mount.
-fn tree(text: &OsString) -> Done<(PathBuf, Place)> {
+fn tree(text: &OsString) -> Done<(PathBuf, Place, Option<State>)> {
     let (path, state) = split_state(text);
     let place = Place::of(&path)?;
-    let tree = match state {
-        Some(word) => place.then(place.states()?.find(&word)?),
-        None => place.now(),
+    let state = state.map(|word| place.states()?.find(&word).cloned()).transpose()?;
+    let tree = state.as_ref().map_or_else(|| place.now(), |state| place.then(state));
+    Ok((tree, place, state))
+}
+
+/// The numbers of all inodes that differ between two states, or a state and the present; `None` if this user may not ask the daemon, which
+/// compares without reading what is the same.
+fn changed(place: &Place, old: Option<&State>, new: Option<&State>) -> Option<FxHashSet<u64>> {
+    let epoch = |state: Option<&State>| state.and_then(|state| state.told).map(|told| told.epoch);
+    if [old, new].into_iter().flatten().any(|state| state.told.is_none()) {
+        return None;
+    }
+    let (first, second) = match (epoch(old), epoch(new)) {
+        (Some(first), second) => (first, second),
+        (None, first) => (first?, None),
     };
-    Ok((tree, place))
+    let request = serde_json::to_value(ChangedRequest { first, second }).ok()?;
+    let numbers: Vec<u64> = Client::for_mount(&place.mount).ok()?.ask(CHANGED_OP, request).ok()?;
+    Some(numbers.into_iter().collect())
 }
 
 fn sign(what: What) -> &'static str {

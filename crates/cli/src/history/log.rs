@@ -28,7 +28,8 @@ use std::path::{Path, PathBuf};
   firn log /mnt/report.odt --null | xargs -0 ls -l
                                      where to read each version
 
-The newest comes first. A file has a version for each size and modification time that one of the states shows; what changed
+The newest comes first; a star marks snapshots, which stay until somebody deletes them. 'frees' is what deleting that one state
+would give back. A file has a version for each size and modification time that one of the states shows; what changed
 between two states and changed again before the second is not among them.
 
 --all looks for the file under its inode number, through all directories of the states in which it is not at this path.")]
@@ -60,6 +61,8 @@ pub struct StateRow {
     kept_as: Option<&'static str>,
     /// Live bytes of the volume then.
     live_bytes: Option<u64>,
+    /// Bytes that deleting it would give back; null if they were not counted.
+    frees_bytes: Option<u64>,
     #[serde(skip)]
     time_ns: Option<TimeNs>,
 }
@@ -74,6 +77,7 @@ impl StateRow {
             epoch: state.told.map(|told| told.epoch),
             kept_as: state.told.map(|told| kept_as(told.is_automatic)),
             live_bytes: state.told.map(|told| told.live_bytes),
+            frees_bytes: state.told.and_then(|told| told.frees_bytes),
             time_ns: state.time,
         }
     }
@@ -125,7 +129,7 @@ fn is_volume(path: &Path) -> Done<bool> {
 }
 
 fn volume(args: &LogArgs, output: &mut Output) -> Done {
-    let States { list, past_bytes, .. } = States::of(&args.path)?;
+    let States { list, past_bytes, .. } = States::counted(&args.path)?;
     let states: Vec<StateRow> = list.iter().rev().map(StateRow::of).collect();
     let view = Log { path: shown(&args.path), states, past_bytes };
     output.show(args.json, &view, |out| {
@@ -137,18 +141,20 @@ fn volume(args: &LogArgs, output: &mut Output) -> Done {
     })
 }
 
-/// Writes a table of states.
+/// Writes a table of states. A star marks those that only a person deletes.
 ///
 /// # Errors
 /// As writing fails.
 pub fn write_states(out: &mut dyn Write, states: &[StateRow]) -> io::Result<()> {
     let now = when::now_ns();
-    writeln!(out, "{:<19} {:<15} {:>10} {:<9} state", "time", "", "live", "kept as")?;
+    writeln!(out, "{:<19} {:<13} {:>9} {:>9}  state", "time", "", "live", "frees")?;
     states.iter().try_for_each(|state| {
         let time = state.time_ns.map_or_else(|| "unknown".to_owned(), when::local);
         let age = state.time_ns.map(|time| when::age(time, now)).unwrap_or_default();
         let live = state.live_bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
-        let kept_as = state.kept_as.unwrap_or_default();
-        writeln!(out, "{time:<19} {age:<15} {live:>10} {kept_as:<9} {}", state.name)
+        let frees = state.frees_bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
+        // The name of an automatic state is its time in UTC.
+        let sign = if state.kept_as == Some("automatic") { " " } else { "*" };
+        writeln!(out, "{time:<19} {age:<13} {live:>9} {frees:>9} {sign}{}", state.name)
     })
 }

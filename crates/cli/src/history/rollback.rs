@@ -100,7 +100,7 @@ pub fn run(args: &RollbackArgs, output: &mut Output) -> Done {
     raise_open_files();
     let mountpoint = place.mount.mountpoint.clone();
     let root = place.root_of(&state);
-    let found = compare(&root, &mountpoint)?;
+    let found = compare(&root, &mountpoint, None)?;
     let undo = format!("'firn rollback {} {undo_state}' undoes it", args.path.display());
     let turned = modes_then(&place, &state, &found)
         .and_then(|modes| turn_back(&root, &mountpoint, &found, modes, &stop));

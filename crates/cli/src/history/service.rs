@@ -1,4 +1,4 @@
-//! The daemon's side of `firn snapshot`, and of all commands that list states: five operations of the control socket.
+//! The daemon's side of `firn snapshot`, and of all commands that list states: operations of the control socket.
 //!
 //! Caller: `mounting::operations`; the commands, which read the same answers, and use the same functions on volumes that are not
 //! mounted.
@@ -17,8 +17,39 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Weak;
 
-/// Answers with a [`HistoryView`].
+/// Answers with a [`HistoryView`]: a [`HistoryRequest`].
 pub const HISTORY_OP: &str = "history";
+/// Gives an automatic state a name, under which it stays: a [`HoldRequest`], answered when that is durable.
+pub const HOLD_OP: &str = "hold_state";
+/// Answers with the numbers of inodes that differ between two states: a [`ChangedRequest`].
+pub const CHANGED_OP: &str = "changed_inodes";
+
+/// See [`HISTORY_OP`].
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct HistoryRequest {
+    /// Count what deleting each state would give back.
+    #[serde(default)]
+    pub count: bool,
+}
+
+/// See [`HOLD_OP`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HoldRequest {
+    /// Which state.
+    pub epoch: u32,
+    /// Its name from now on.
+    pub name: String,
+}
+
+/// See [`CHANGED_OP`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ChangedRequest {
+    /// A state.
+    pub first: u32,
+    /// Another one; the present if it is left out.
+    pub second: Option<u32>,
+}
+
 /// Makes a snapshot: a [`MakeRequest`], answered with its [`PointView`] when it is durable.
 pub const SNAPSHOT_OP: &str = "snapshot";
 /// Deletes a state: a [`DropRequest`], answered when that is durable.
@@ -82,6 +113,9 @@ pub struct PointView {
     pub live_bytes: u64,
     /// Made by itself; retention may drop it.
     pub is_automatic: bool,
+    /// Bytes that deleting it would give back; null if nobody has counted them.
+    #[serde(default)]
+    pub frees_bytes: Option<u64>,
 }
 
 impl From<&Point> for PointView {
@@ -92,16 +126,38 @@ impl From<&Point> for PointView {
             time_ns: point.time.0,
             live_bytes: point.live_bytes,
             is_automatic: point.is_automatic,
+            frees_bytes: None,
         }
     }
 }
 
 /// Registers the operations. The volume is held weakly: it must close after the unmount.
 pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
-    let [for_list, for_make, for_births, for_modes] = std::array::from_fn(|_| volume.clone());
-    let help = "the retained states of the volume, and the bytes that only they hold";
-    registry.register(HISTORY_OP, help, move |_| {
-        socket::answer(&history(&*socket::open(&for_list)?).map_err(|e| OpError::from(&e))?)
+    let [for_list, for_make, for_hold, for_changed, for_births, for_modes] =
+        std::array::from_fn(|_| volume.clone());
+    let help =
+        "the retained states of the volume, and the bytes that only they hold; with 'count', each alone";
+    registry.register(HISTORY_OP, help, move |request| {
+        let HistoryRequest { count } = match request.is_null() {
+            true => HistoryRequest::default(),
+            false => socket::arguments(request)?,
+        };
+        socket::answer(&history(&*socket::open(&for_list)?, count).map_err(|e| OpError::from(&e))?)
+    });
+    let help = "gives the automatic state of checkpoint 'epoch' a name, under which it stays";
+    registry.register(HOLD_OP, help, move |request| {
+        let HoldRequest { epoch, name } = socket::arguments(request)?;
+        let volume = socket::open(&for_hold)?;
+        firnfs_manage::name_point(&volume, Epoch(epoch), &name).map_err(|e| OpError::from(&e))?;
+        Ok(Value::Null)
+    });
+    let help = "numbers of the inodes that differ between the states of checkpoints 'first' and 'second'";
+    registry.register(CHANGED_OP, help, move |request| {
+        let ChangedRequest { first, second } = socket::arguments(request)?;
+        let volume = socket::open(&for_changed)?;
+        let found =
+            volume.differing_inodes(Epoch(first), second.map(Epoch)).map_err(|e| OpError::from(&e))?;
+        socket::answer(&found.iter().map(|differing| differing.ino.0).collect::<Vec<_>>())
     });
     let help = "makes the present state a snapshot called 'name', and waits until it is durable";
     registry.register(SNAPSHOT_OP, help, move |request| {
@@ -128,12 +184,19 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
     });
 }
 
-/// The retained states of an open volume.
+/// The retained states of an open volume. `count`: with what deleting each would give back.
 ///
 /// # Errors
-/// None of its own.
-pub fn history(volume: &Volume<Lfs>) -> Result<HistoryView, FsError> {
-    let points = volume.points()?.iter().map(PointView::from).collect();
+/// `Io`, `Corrupt` if what they hold cannot be counted.
+pub fn history(volume: &Volume<Lfs>, count: bool) -> Result<HistoryView, FsError> {
+    let mut points: Vec<PointView> = volume.points()?.iter().map(PointView::from).collect();
+    for point in points.iter_mut().filter(|_| count) {
+        point.frees_bytes = match volume.held_by_point(Epoch(point.epoch)) {
+            // Retention has dropped it meanwhile.
+            Err(FsError::NotFound | FsError::Stale) => None,
+            counted => Some(counted?),
+        };
+    }
     let past_bytes = volume.run_quietly(|vfs, _| Ok(vfs.store().past_bytes()))?;
     Ok(HistoryView { points, past_bytes })
 }

@@ -1,8 +1,8 @@
 //! `firn snapshot`: makes, lists and deletes states that stay until somebody deletes them.
 
 use super::log::{StateRow, write_states};
-use super::service::{DROP_OP, DropRequest, MakeRequest, PointView, SNAPSHOT_OP};
-use super::states::{State, States, failure_of};
+use super::service::{DROP_OP, DropRequest, HOLD_OP, HoldRequest, MakeRequest, PointView, SNAPSHOT_OP};
+use super::states::{State, States, Told, failure_of};
 use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
@@ -28,9 +28,10 @@ use std::sync::Arc;
 /// Arguments of `firn snapshot`.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "firn snapshot [OPTIONS] <PATH> <NAME>\n       firn snapshot [OPTIONS] <PATH> --list\n       firn snapshot [OPTIONS] <PATH> --delete <STATE>",
+    override_usage = "firn snapshot [OPTIONS] <PATH> <NAME>\n       firn snapshot [OPTIONS] <PATH> --hold <STATE> <NAME>\n       firn snapshot [OPTIONS] <PATH> --list\n       firn snapshot [OPTIONS] <PATH> --delete <STATE>",
     after_help = "Examples:
   firn snapshot /mnt before-upgrade           keep the volume as it is now
+  firn snapshot /mnt --hold yesterday friday  keep a state that was made by itself
   firn snapshot /mnt --list                   the snapshots that there are
   ls /mnt/.firn/history/before-upgrade        look into one
   firn snapshot /mnt --delete before-upgrade  give its space back
@@ -51,6 +52,9 @@ pub struct SnapshotArgs {
     /// Name of the new snapshot: one word, at most 80 bytes
     #[arg(required_unless_present_any = ["list", "delete"], conflicts_with_all = ["list", "delete"])]
     pub name: Option<String>,
+    /// Keep this automatic state under the name
+    #[arg(long, value_name = "STATE", requires = "name", add = values::states())]
+    pub hold: Option<String>,
     /// List the snapshots
     #[arg(long, conflicts_with = "delete")]
     pub list: bool,
@@ -90,7 +94,10 @@ struct List {
 /// No volume, in use by another process, read-only, without room; a name that cannot be or is taken; no such state.
 pub fn run(args: &SnapshotArgs, output: &mut Output) -> Done {
     match (&args.name, &args.delete) {
-        (Some(name), _) => make(args, name, output),
+        (Some(name), _) => match &args.hold {
+            Some(state) => hold(args, state, name, output),
+            None => make(args, name, output),
+        },
         (None, Some(state)) => delete(args, state, output),
         (None, None) => list(args, output),
     }
@@ -123,12 +130,38 @@ pub fn make_on_mount(mount: &Mount, name: &str) -> Done<PointView> {
     ask(mount, SNAPSHOT_OP, &request, name)
 }
 
+/// Keeps an automatic state under a name.
+fn hold(args: &SnapshotArgs, word: &str, name: &str, output: &mut Output) -> Done {
+    check_name(name)?;
+    let state = States::of(&args.path)?.find(word)?.clone();
+    let epoch = epoch_of(args, &state)?;
+    match target::resolve(&args.path)? {
+        Target::Mounted(mount) => {
+            let request = HoldRequest { epoch, name: name.to_owned() };
+            ask::<Option<()>>(&mount, HOLD_OP, &request, name).map(drop)?
+        }
+        Target::Image(image) => {
+            on_image(&image, |volume| firnfs_manage::name_point(volume, Epoch(epoch), name), name)?
+        }
+    }
+    let told = state.told.map(|told| Told { is_automatic: false, ..told });
+    let kept = State { name: name.to_owned(), told, ..state.clone() };
+    let (path, row) = (shown(&args.path), StateRow::of(&kept));
+    output.show(args.json, &Summary { path, state: row, deleted: false }, |out| {
+        writeln!(out, "{}: {} is kept as snapshot {name}", args.path.display(), state.name)
+    })
+}
+
+/// The number of a state, for those who may change it.
+fn epoch_of(args: &SnapshotArgs, state: &State) -> Done<u32> {
+    state.told.map(|told| told.epoch).ok_or_else(|| {
+        Failure::failed(format!("only the owner of {} and root may do that to states", args.path.display()))
+    })
+}
+
 fn delete(args: &SnapshotArgs, word: &str, output: &mut Output) -> Done {
     let state = States::of(&args.path)?.find(word)?.clone();
-    let Some(epoch) = state.told.map(|told| told.epoch) else {
-        let message = format!("only the owner of {} and root may delete states", args.path.display());
-        return Err(Failure::failed(message));
-    };
+    let epoch = epoch_of(args, &state)?;
     match target::resolve(&args.path)? {
         Target::Mounted(mount) => {
             ask::<Option<()>>(&mount, DROP_OP, &DropRequest { epoch }, &state.name).map(drop)?

@@ -10,7 +10,7 @@ use crate::target::{self, Target};
 use firnfs_format::TimeNs;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use firnfs_fuse::mount::table::Mount;
-use serde_json::Value;
+use serde_json::json;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -39,13 +39,20 @@ pub struct Told {
     pub live_bytes: u64,
     /// Made by itself; retention may drop it.
     pub is_automatic: bool,
+    /// Bytes that deleting it would give back, if they were counted.
+    pub frees_bytes: Option<u64>,
 }
 
 impl From<PointView> for State {
     fn from(point: PointView) -> Self {
-        let PointView { name, epoch, time_ns, live_bytes, is_automatic } = point;
+        let PointView { name, epoch, time_ns, live_bytes, is_automatic, frees_bytes } = point;
         let time = TimeNs(time_ns);
-        Self { name, time: Some(time), not_after: time, told: Some(Told { epoch, live_bytes, is_automatic }) }
+        Self {
+            name,
+            time: Some(time),
+            not_after: time,
+            told: Some(Told { epoch, live_bytes, is_automatic, frees_bytes }),
+        }
     }
 }
 
@@ -66,11 +73,23 @@ impl States {
     /// # Errors
     /// No volume, or one that keeps no history.
     pub fn of(path: &Path) -> Done<Self> {
+        Self::of_counted(path, false)
+    }
+
+    /// The same, with what deleting each state would give back.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn counted(path: &Path) -> Done<Self> {
+        Self::of_counted(path, true)
+    }
+
+    fn of_counted(path: &Path, count: bool) -> Done<Self> {
         match target::resolve(path)? {
-            Target::Mounted(mount) => Self::of_mount(&mount),
+            Target::Mounted(mount) => Self::ask(&mount, count),
             Target::Image(image) => {
                 let volume = crate::volume::open_read_only(&image)?;
-                let view = history(&volume).map_err(|e| Failure::fs("cannot list the states", &e))?;
+                let view = history(&volume, count).map_err(|e| Failure::fs("cannot list the states", &e))?;
                 Ok(Self::told(view, image))
             }
         }
@@ -81,7 +100,12 @@ impl States {
     /// # Errors
     /// It keeps no history, or its daemon is dead.
     pub fn of_mount(mount: &Mount) -> Done<Self> {
-        let asked = Client::for_mount(mount).and_then(|mut client| client.ask(HISTORY_OP, Value::Null));
+        Self::ask(mount, false)
+    }
+
+    fn ask(mount: &Mount, count: bool) -> Done<Self> {
+        let request = json!({ "count": count });
+        let asked = Client::for_mount(mount).and_then(|mut client| client.ask(HISTORY_OP, request));
         match asked {
             Ok(view) => Ok(Self::told(view, mount.mountpoint.clone())),
             Err(ClientError::Permission(_)) => Self::listed(&mount.mountpoint),
@@ -192,6 +216,7 @@ mod tests {
             time_ns: time_s * 1_000_000_000,
             live_bytes: 0,
             is_automatic: false,
+            frees_bytes: None,
         }
     }
 

@@ -163,7 +163,7 @@ struct ReplayView {
     cleaner_written_bytes: u64,
     idle_after_at_end_ms: u64,
     records_per_s: f64,
-    records_per_processor_s: f64,
+    processor_records_per_s: f64,
 }
 
 /// Runs the command.
@@ -330,7 +330,7 @@ fn replay_view(setup: &Setup, replayed: &Replayed, took: &Took) -> ReplayView {
         cleaner_written_bytes: disk.cleaner_written_bytes,
         idle_after_at_end_ms: replayed.idle_after_ms,
         records_per_s: rate(took.real),
-        records_per_processor_s: rate(took.processor),
+        processor_records_per_s: rate(took.processor),
     }
 }
 
@@ -394,6 +394,6 @@ fn write(view: &View, out: &mut dyn Write) -> io::Result<()> {
         line("idle time before cleaning, learned: last", &seconds)?;
     }
     line("records a second, in real time", &|replay| Count(replay.records_per_s as u64).to_string())?;
-    let per_processor = |replay: &ReplayView| Count(replay.records_per_processor_s as u64).to_string();
+    let per_processor = |replay: &ReplayView| Count(replay.processor_records_per_s as u64).to_string();
     line("records a second of one processor's time", &per_processor)
 }

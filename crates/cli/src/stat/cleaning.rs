@@ -30,7 +30,7 @@ pub struct RoomView {
     pub history_bytes: u64,
     /// States of the past that are kept.
     #[serde(default)]
-    pub states: u64,
+    pub retained_states: u64,
     /// Those of them that have a name: what these hold does not give way to users.
     #[serde(default)]
     pub named_states: u64,
@@ -82,7 +82,7 @@ impl RoomView {
     pub fn set_history(&mut self, lfs: &Lfs) {
         self.history_bytes = lfs.past_bytes().min(self.live_bytes);
         self.live_bytes -= self.history_bytes;
-        self.states = lfs.points().len() as u64;
+        self.retained_states = lfs.points().len() as u64;
         self.named_states = lfs.points().iter().filter(|point| !point.is_automatic).count() as u64;
     }
 

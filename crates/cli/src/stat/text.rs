@@ -287,16 +287,18 @@ fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<(
 
 /// What the past holds, and whether users can have it.
 fn history_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
-    if room.states == 0 {
+    if room.history_bytes == 0 {
         return Ok(());
     }
-    let states = match room.states {
+    let states = match room.retained_states {
         1 => "1 state".to_owned(),
         states => format!("{} states", Count(states)),
     };
     let whose = match room.named_states {
         0 => "counted as free: it gives way to files".to_owned(),
-        named if named == room.states => "kept until they are deleted (firn snapshot --delete)".to_owned(),
+        named if named == room.retained_states => {
+            "kept until they are deleted (firn snapshot --delete)".to_owned()
+        }
         named => format!("{} of them kept until deleted (firn snapshot --delete)", Count(named)),
     };
     let text = format!("{} held by {states}, {whose}", Bytes(room.history_bytes));
@@ -346,7 +348,9 @@ fn room_line(out: &mut dyn Write, room: &RoomView) -> io::Result<()> {
         (room.reserve_bytes, "reserve"),
         (room.fixed_bytes, "fixed"),
     ];
-    write_sum(out, &format!("{:>10} =", Bytes(room.size_bytes)), &terms.map(term))
+    // Volumes without a past say nothing of it.
+    let terms = terms.into_iter().filter(|(bytes, word)| *bytes > 0 || *word != "history");
+    write_sum(out, &format!("{:>10} =", Bytes(room.size_bytes)), &terms.map(term).collect::<Vec<_>>())
 }
 
 /// Rounded up, as df(1) does: 100% means full, and 0% empty.
@@ -392,7 +396,7 @@ mod tests {
         };
         let room = RoomView {
             history_bytes: 0,
-            states: 0,
+            retained_states: 0,
             named_states: 0,
             size_bytes: bytes,
             live_bytes: bytes,

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub enum Kind {
     Memory,
     Image,
+    /// An image whose volume keeps no states of the past by itself.
+    NoHistory,
     /// A Fast File System on an image.
     Fast,
 }
@@ -123,6 +125,10 @@ impl Mount {
             }
             Kind::Image => {
                 firn_ok(&["mkfs", mount.image.to_str().unwrap(), "--size", size]);
+                mount.mount_image(options);
+            }
+            Kind::NoHistory => {
+                firn_ok(&["mkfs", mount.image.to_str().unwrap(), "--size", size, "--history", "off"]);
                 mount.mount_image(options);
             }
             Kind::Fast => {

@@ -1,6 +1,8 @@
 //! The past of a volume on real mounts: snapshots, what everybody may read of them, versions of files, and getting files back.
 
-use crate::common::{Kind, Mount, can_mount, complaint, firn, firn_json, firn_ok, is_root, shell};
+use crate::common::{
+    Kind, Mount, can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, shell,
+};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,7 +22,7 @@ fn a_snapshot_reads_as_the_volume_was_also_after_the_daemon_was_killed() {
     if !can_mount() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
     let mnt = mount.mnt.to_str().unwrap();
     shell(&mount.mnt, "mkdir d; echo old > d/f; ln -s f d/l; echo gone > d/gone");
     firn_ok(&["snapshot", mnt, "one"]);
@@ -61,7 +63,7 @@ fn a_name_that_is_taken_or_cannot_be_is_refused_with_its_exit_code() {
     if !can_mount() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
     let mnt = mount.mnt.to_str().unwrap();
     firn_ok(&["snapshot", mnt, "one"]);
     for (words, code, said) in [
@@ -86,7 +88,7 @@ fn an_ordinary_user_reads_what_permissions_of_then_and_of_now_allow() {
     if !can_mount() || !is_root() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
     let mnt = mount.mnt.to_str().unwrap();
     shell(
         &mount.mnt,
@@ -119,7 +121,7 @@ fn the_versions_of_a_file_are_found_under_all_its_names() {
     if !can_mount() {
         return;
     }
-    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let mount = Mount::with(Kind::NoHistory, "128M", &[]);
     let mnt = mount.mnt.to_str().unwrap();
     let state = |script: &str, name: &str| {
         shell(&mount.mnt, script);
@@ -155,4 +157,41 @@ fn the_versions_of_a_file_are_found_under_all_its_names() {
     assert_eq!(contents, ["333\n", "22\n", "22\n", "1\n"]);
     let text = firn_ok(&["log", f]);
     assert!(text.contains("another file") && text.lines().all(|line| line.len() <= 80), "{text}");
+}
+
+/// A state is made by itself, is where people look for it, stays once it has a name, and `diff` of it costs no look at what is the same.
+#[test]
+fn a_volume_keeps_its_past_by_itself() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &["-o", "checkpoint=1"]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let kept = firn_json(&["retain", mnt, "--json"]);
+    assert_eq!(
+        (&kept["keep"], &kept["at_most_percent"]),
+        (&"all:1h hourly:2d daily:30d weekly:1y".into(), &30.into())
+    );
+    shell(&mount.mnt, "mkdir d; echo old > d/f; echo same > d/same; echo gone > d/gone");
+    mount.sync();
+    let has = |mount: &Mount, path: &str| {
+        let states = fs::read_dir(mount.path(".firn/history")).unwrap();
+        states.map(|state| state.unwrap().path()).find(|state| state.join(path).exists())
+    };
+    eventually("a state has the file", || has(&mount, "d/gone").is_some());
+    let state = has(&mount, "d/gone").unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    shell(&mount.mnt, "rm d/gone; echo newer > d/f; echo new > d/new");
+    assert_eq!(firn_ok(&["diff", &format!("{mnt}@{state}")]), "M d/f\n- d/gone\n+ d/new\n");
+    firn_ok(&["snapshot", mnt, "--hold", &state, "kept"]);
+    firn_ok(&["retain", mnt, "--off"]);
+    eventually("only the named state is left", || {
+        let said = firn_json(&["log", mnt, "--json"]);
+        names(&said) == ["kept"] && said["states"][0]["frees_bytes"].as_u64() == said["past_bytes"].as_u64()
+    });
+    mount.remount_image();
+    assert_eq!(fs::read_to_string(mount.path(".firn/history/kept/d/gone")).unwrap(), "gone\n");
+    assert!(firn_ok(&["df", mnt]).contains("kept until they are deleted"));
+    firn_ok(&["snapshot", mnt, "--delete", "kept"]);
+    let held = || firn_json(&["retain", mnt, "--json"])["held_bytes"].as_u64();
+    eventually("what it held is free", || held() == Some(0));
 }
