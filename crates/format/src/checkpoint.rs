@@ -544,6 +544,13 @@ impl Checkpoint {
         // Versions that did not know points left other bytes of the header zero, too.
         let point_count = raw.points.get() as usize;
         ensure(point_count <= MAX_POINTS, "retained points", MAX_POINTS, point_count)?;
+        let is_told = raw.features_incompat.get() & FEATURE_POINTS != 0;
+        ensure(
+            is_told || point_count == 0,
+            "retained points",
+            "none without their feature bit",
+            point_count,
+        )?;
         let mut points: Vec<Point> = Vec::with_capacity(point_count);
         for _ in 0..point_count {
             let (point, after) = PointRaw::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;

@@ -62,6 +62,22 @@ log {
     UncountedUsage,
     /// What a store charges more or less between operations is left out of usage.
     ForgottenRecharges,
+    /// What dies counts as free at once, although a retained point has seen it.
+    SeenDiesAtOnce,
+    /// Moves of what retained points have seen are forgotten.
+    MovesWithoutRemnants,
+    /// Moves are followed that came before the state that is read: of an earlier visit of a block to the same place.
+    RemnantsOfAnyTime,
+    /// Roll-forward takes copies of the past for the present.
+    PastRolledForward,
+    /// Roll-forward takes the remnants of a checkpoint that was never durable.
+    RemnantsRolledForward,
+    /// The walk that drops a point frees what an older point sees, too.
+    OlderFreed,
+    /// The walk that drops a point frees what the next state sees, too.
+    NewerFreed,
+    /// A drop begins anew with each mount.
+    DropsBeginAnew,
 }
 ffs {
     /// Writes do not wait for those that must be durable before them.

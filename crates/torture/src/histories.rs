@@ -5,16 +5,20 @@
 //! (hundreds of seeds), `firn-torture model` (thousands).
 
 use crate::audit::audit;
+use crate::crash::Keeper;
 use crate::model::{Model, Seen};
 use crate::on_volume::OnVolume;
 use crate::ops::{Generator, HANDLES, Mix, Op, Path};
 use crate::run::Runner;
+use firnfs::FsError;
 use firnfs::clean::Medium;
 use firnfs::engine::Engine;
 use firnfs::ffs::{self, Ffs};
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::store::{Scope, Store};
+use firnfs::ufs::acl;
 use firnfs::vfs::AtimeMode;
+use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
 use firnfs_device::{Device, MemDevice};
 use firnfs_format::TimeNs;
 use firnfs_format::ffs::Tuning;
@@ -30,6 +34,12 @@ pub(crate) const START: TimeNs = TimeNs(1_000_000);
 const VOLUME_BYTES: [u64; 3] = [10 << 20, 13 << 20, 32 << 20];
 /// Every n-th history is a long one.
 const LONG_EVERY: u64 = 21;
+/// Every n-th history has retained points, ...
+const POINTS_IN_EVERY: u64 = 4;
+/// ... a new one after this many operations, ...
+const POINT_EVERY: usize = 41;
+/// ... and at most this many at a time.
+const POINTS_MAX: usize = 3;
 /// After this many operations, time passes without requests.
 const IDLE_EVERY: usize = 23;
 
@@ -72,6 +82,22 @@ pub trait Kind {
     /// # Errors
     /// The error as text.
     fn audit(volume: &Volume<Self::Store>) -> Result<Vec<String>, String>;
+
+    /// Makes a retained point, if such a volume can have some and it has room.
+    ///
+    /// # Errors
+    /// The error as text.
+    fn make_point(_volume: &Volume<Self::Store>, _name: &str) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    /// Begins to drop a point.
+    ///
+    /// # Errors
+    /// The error as text.
+    fn drop_point(_volume: &Volume<Self::Store>, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Adds the work of the present mount.
     ///
@@ -118,6 +144,18 @@ impl Kind for OnLog {
 
     fn audit(volume: &Volume<Lfs>) -> Result<Vec<String>, String> {
         audit(volume).map_err(|e| e.to_string())
+    }
+
+    fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<bool, String> {
+        match (Keeper::LOG.make)(volume, name) {
+            Ok(()) => Ok(true),
+            Err(FsError::NoSpace) => Ok(false),
+            Err(e) => Err(format!("point {name}: {e}")),
+        }
+    }
+
+    fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), String> {
+        (Keeper::LOG.drop)(volume, name).map_err(|e| format!("dropping point {name}: {e}"))
     }
 
     /// The difference of the volume's counters since it was made.
@@ -198,6 +236,8 @@ pub struct Ran {
     pub coalesced_bytes: u64,
     /// Segments that became clean, whether cleaned or found empty.
     pub cleaned: u64,
+    /// Points that were read back after a remount.
+    pub points_read: u64,
 }
 
 impl Ran {
@@ -207,6 +247,7 @@ impl Ran {
         self.remounts += other.remounts;
         self.coalesced_bytes += other.coalesced_bytes;
         self.cleaned += other.cleaned;
+        self.points_read += other.points_read;
     }
 }
 
@@ -235,6 +276,11 @@ impl History {
         })
     }
 
+    /// Whether points are made and dropped.
+    fn has_points(self) -> bool {
+        self.seed % POINTS_IN_EVERY == 1
+    }
+
     /// Size of its volume, in bytes.
     #[must_use]
     pub fn volume_bytes(self) -> u64 {
@@ -249,6 +295,8 @@ struct Run<K: Kind> {
     model: Model,
     runner: Runner<OnVolume<K::Store>>,
     generator: Generator,
+    /// Retained points, oldest first, with the model's tree of then.
+    points: Vec<(String, BTreeMap<Path, Seen>)>,
     ran: Ran,
 }
 
@@ -263,7 +311,15 @@ impl<K: Kind> Run<K> {
         model.file_max_bytes =
             target.volume.run(|vfs, _| Ok(vfs.store().facts().file_max_bytes)).map_err(|e| e.to_string())?;
         let generator = Generator::new(history.seed, Mix::default());
-        Ok(Self { history, device, model, runner: Runner::new(target), generator, ran: Ran::default() })
+        Ok(Self {
+            history,
+            device,
+            model,
+            runner: Runner::new(target),
+            generator,
+            points: Vec::new(),
+            ran: Ran::default(),
+        })
     }
 
     fn finish(mut self) -> Result<Ran, String> {
@@ -286,6 +342,9 @@ impl<K: Kind> Run<K> {
             self.idle()?;
             self.runner.target.clock.set_ns(now.0);
         }
+        if self.history.has_points() && step % POINT_EVERY == POINT_EVERY - 1 {
+            self.turn_point(step)?;
+        }
         let op = self.generator.next_op(&self.model);
         self.apply(now, &op)
     }
@@ -295,6 +354,45 @@ impl<K: Kind> Run<K> {
         self.model
             .judge(now, op, &reply)
             .map_err(|right| format!("{op:?}: answered {reply:?}, right is {right}"))
+    }
+
+    /// Makes a point, after the oldest of enough was dropped.
+    fn turn_point(&mut self, step: usize) -> Result<(), String> {
+        let volume = &self.runner.target.volume;
+        if self.points.len() == POINTS_MAX {
+            K::drop_point(volume, &self.points.remove(0).0)?;
+        }
+        let name = format!("p{step}");
+        if K::make_point(volume, &name)? {
+            self.points.push((name, self.model.seen()));
+        }
+        Ok(())
+    }
+
+    /// Every point shows what the model had when it was made. Permissions may be narrower today.
+    fn compare_points(&mut self, step: usize) -> Result<(), String> {
+        let comparable = |seen: Seen| {
+            let mut stat = seen.stat;
+            (stat.mode, stat.atime) = (0, TimeNs(0));
+            let xattrs = seen.xattrs.into_iter().filter(|(name, _)| name != acl::ACCESS);
+            Seen { stat, identity: 0, xattrs: xattrs.collect(), ..seen }
+        };
+        for (name, expected) in &self.points {
+            let root = [HIDDEN_DIR, HISTORY_DIR, name.as_bytes()].map(<[u8]>::to_vec);
+            let found = self.runner.seen_below(time(step), &root);
+            let mut found = found.map_err(|e| format!("the tree of point {name}: {e}"))?;
+            for (path, then) in expected {
+                let now = found.remove(path).map(comparable);
+                if now.as_ref() != Some(&comparable(then.clone())) {
+                    return Err(format!("point {name} differs at {path:?}: {now:?}"));
+                }
+            }
+            if let Some((path, _)) = found.first_key_value() {
+                return Err(format!("point {name} has {path:?} besides"));
+            }
+            self.ran.points_read += 1;
+        }
+        Ok(())
     }
 
     /// Closes the volume, or leaves it as a crash after a sync does; mounts it again, and recomputes its accounting.
@@ -311,7 +409,7 @@ impl<K: Kind> Run<K> {
         self.ran.remounts += 1;
         let wrong = K::audit(&self.runner.target.volume)?;
         if wrong.is_empty() {
-            return Ok(());
+            return self.compare_points(step);
         }
         Err(format!("the accounts are wrong after a remount, clean {is_clean}: {wrong:#?}"))
     }

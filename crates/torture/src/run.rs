@@ -388,8 +388,20 @@ impl<T: Target> Runner<T> {
     /// # Errors
     /// The POSIX name of the error.
     pub fn seen(&mut self, now: TimeNs) -> Result<BTreeMap<Path, Seen>, &'static str> {
+        self.seen_below(now, &Path::new())
+    }
+
+    /// The same of the tree below a path, by the paths from there.
+    ///
+    /// # Errors
+    /// The POSIX name of the error.
+    pub fn seen_below(
+        &mut self,
+        now: TimeNs,
+        root: &[Vec<u8>],
+    ) -> Result<BTreeMap<Path, Seen>, &'static str> {
         let mut all = BTreeMap::new();
-        let mut todo = vec![(Path::new(), InodeNo::ROOT)];
+        let mut todo = vec![(Path::new(), self.walk(now, root)?)];
         let mut stats = BTreeMap::new();
         while let Some((path, ino)) = todo.pop() {
             let attr = *stats.entry(ino).or_insert(self.run(|vfs| vfs.getattr(ino))?);

@@ -81,8 +81,13 @@ impl Survey {
 
 /// Asks every question about every inode that can be reached from the root.
 pub fn survey<S: Engine>(volume: &Volume<S>, bounds: Bounds) -> Survey {
+    survey_from(volume, InodeNo::ROOT, bounds)
+}
+
+/// The same from another directory down, such as that of a retained point.
+pub fn survey_from<S: Engine>(volume: &Volume<S>, root: InodeNo, bounds: Bounds) -> Survey {
     let mut found = Survey::default();
-    let mut pending = vec![(Vec::new(), InodeNo::ROOT)];
+    let mut pending = vec![(Vec::new(), root)];
     while let Some((path, ino)) = pending.pop() {
         if found.inodes.len() >= bounds.inodes_max || found.paths.len() >= bounds.inodes_max {
             break;

@@ -88,6 +88,14 @@ each_is_caught! {
     limits_apart_from_names_are_caught: Flaw::Core(Mutation::LimitsApart);
     usage_that_a_mount_does_not_count_is_caught: Flaw::Core(Mutation::UncountedUsage);
     usage_without_what_changes_between_operations_is_caught: Flaw::Core(Mutation::ForgottenRecharges);
+    a_death_that_frees_what_a_point_has_seen_is_caught: Flaw::Core(Mutation::SeenDiesAtOnce);
+    a_move_without_a_remnant_is_caught: Flaw::Core(Mutation::MovesWithoutRemnants);
+    remnants_of_an_earlier_visit_are_caught: Flaw::Core(Mutation::RemnantsOfAnyTime);
+    copies_of_the_past_taken_for_the_present_are_caught: Flaw::Core(Mutation::PastRolledForward);
+    remnants_of_a_checkpoint_that_never_was_are_caught: Flaw::Core(Mutation::RemnantsRolledForward);
+    a_drop_that_frees_what_an_older_point_sees_is_caught: Flaw::Core(Mutation::OlderFreed);
+    a_drop_that_frees_what_a_newer_point_sees_is_caught: Flaw::Core(Mutation::NewerFreed);
+    a_drop_that_begins_anew_is_caught: Flaw::Core(Mutation::DropsBeginAnew);
 }
 
 #[test]

@@ -171,10 +171,11 @@ fn model(first: u64, histories: u64, hours: Option<f64>, threads: usize) -> Exit
 
 fn tell((ran, histories, failed): (Ran, u64, u64), since: Instant) -> String {
     format!(
-        "{histories} histories, {} operations, {} remounts, {} segments made clean, {failed} failed, {:.0} s",
+        "{histories} histories, {} operations, {} remounts, {} segments made clean, {} points read, {failed} failed, {:.0} s",
         ran.steps,
         ran.remounts,
         ran.cleaned,
+        ran.points_read,
         since.elapsed().as_secs_f64()
     )
 }

@@ -30,7 +30,7 @@ use firnfs_format::{InodeNo, TimeNs};
 use firnfs_manage::check;
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
-use points::Keeper;
+pub(crate) use points::Keeper;
 use readers::SlowRead;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

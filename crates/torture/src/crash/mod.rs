@@ -53,6 +53,7 @@ pub use contents::{Contents, Shared};
 pub use explorer::Explorer;
 pub use fast::Fast;
 pub use firn::Firn;
+pub(crate) use firn::Keeper;
 pub use op::Op;
 pub use plan::Plan;
 pub use quota::{Bounds, Quotas};

@@ -111,18 +111,13 @@ fn groups(seed: u64) -> impl Iterator<Item = Vec<Scenario>> + Send {
         let of_shape = |shape| Scenario::Shaped { shape, seed };
         let stale = (0..4).map(|part| Scenario::Stale { seed: seed.wrapping_mul(4) + part, round: 1 });
         let split = (0..2).map(|part| Scenario::Split { seed: seed.wrapping_mul(2) + part });
-        let mut scenarios: Vec<Scenario> = stale.chain(split).chain(long).chain(samples).collect();
+        let of_points = |part| Scenario::Shaped { shape: Shape::Points, seed: seed.wrapping_mul(4) + part };
+        let points = (0..4).map(of_points);
+        let mut scenarios: Vec<Scenario> =
+            stale.chain(split).chain(long).chain(samples).chain(points).collect();
         scenarios.extend(
-            [
-                Shape::Clean,
-                Shape::Points,
-                Shape::Stepped,
-                Shape::Wide,
-                Shape::Open,
-                Shape::Scattered,
-                Shape::Quotas,
-            ]
-            .map(of_shape),
+            [Shape::Clean, Shape::Stepped, Shape::Wide, Shape::Open, Shape::Scattered, Shape::Quotas]
+                .map(of_shape),
         );
         scenarios.extend([Scenario::Mend { seed }, Scenario::Full { seed }]);
         if group % 8 == 1 {

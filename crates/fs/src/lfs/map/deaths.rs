@@ -7,6 +7,7 @@
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::base::places::{place_of_block, place_of_record};
+use crate::mutation::{Mutation, is_on};
 use crate::store::BlockKey;
 use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::{BlockPtr, InodeNo};
@@ -23,7 +24,8 @@ impl Lfs {
             return;
         }
         let segment = self.geo.segment_of(ptr.addr);
-        if kind != LogKind::UsageTable && self.tables.points.hold(at, ptr.birth) {
+        let is_held = self.tables.points.hold(at, ptr.birth) && !is_on(Mutation::SeenDiesAtOnce);
+        if kind != LogKind::UsageTable && is_held {
             self.tables.usage.keep_dead(kind, ptr.stored_bytes());
             self.recount(0, u64::from(ptr.stored_bytes()));
         } else {
@@ -46,7 +48,7 @@ impl Lfs {
 
     /// What was at one place is at another now.
     pub(in crate::lfs) fn note_move(&mut self, at: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
-        if self.tables.points.hold(at, from.birth) {
+        if self.tables.points.hold(at, from.birth) && !is_on(Mutation::MovesWithoutRemnants) {
             self.tables.remnants.note(from, to);
         }
     }

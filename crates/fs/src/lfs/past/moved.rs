@@ -14,6 +14,7 @@ use crate::lfs::Lfs;
 use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::tables::remnants::{Known, Remnant, decode_page, encode_page, find_in_page, page_len};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork};
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId, TimeNs};
 use std::collections::BTreeMap;
@@ -38,11 +39,19 @@ impl Lfs {
     /// `Need`, `Corrupt`.
     pub(crate) fn follow(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
         let (mut at, mut since) = (ptr, Epoch(state.0.saturating_add(1)));
-        for _ in 0..MOVES_MAX {
+        // A damaged file may lead in a circle, however long: then it comes to one of these places again.
+        let mut been = (at, since);
+        for step in 1..MOVES_MAX {
             match self.moved_to(&at, since)? {
                 Some((next, moved)) if next.len_sectors == at.len_sectors => (at, since) = (next, moved),
                 Some((next, _)) => return Err(self.misled(&at, &next).into()),
                 None => return Ok(at),
+            }
+            if (at, since) == been {
+                break;
+            }
+            if step.is_power_of_two() {
+                been = (at, since);
             }
         }
         Err(self.misled(&ptr, &at).into())
@@ -69,7 +78,8 @@ impl Lfs {
         let mut first: Option<Remnant> = None;
         for page in 0..PAGES {
             let Some(page) = self.page(segment, page)? else { break };
-            let later = find_in_page(&page, ptr).filter(|remnant| remnant.moved >= since);
+            let later =
+                find_in_page(&page, ptr).filter(|r| r.moved >= since || is_on(Mutation::RemnantsOfAnyTime));
             first = later.chain(first).min_by_key(|remnant| remnant.moved);
         }
         Ok(first.map(|remnant| (remnant.to, remnant.moved)))

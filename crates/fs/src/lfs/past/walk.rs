@@ -13,6 +13,7 @@ use crate::lfs::base::kinds::LogKind;
 use crate::lfs::base::places::{is_internal, place_in_map, place_of_record};
 use crate::lfs::past::StateRoot;
 use crate::lfs::past::states::{entry_in, node_in, root_of};
+use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{Point, PointCursor};
 use firnfs_format::inode::{FORKS, Roots};
@@ -20,8 +21,8 @@ use firnfs_format::table::{ImapEntry, TableEntry};
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use std::collections::BTreeSet;
 
-/// Pointers that one step looks at, more or less.
-const STEP_POINTERS: u64 = 4096;
+/// Pointers that one step looks at, more or less, for each item that a step of a commit lays out.
+const STEP_FACTOR: u64 = 8;
 
 const FORK_KINDS: [Fork; FORKS] = [Fork::Data, Fork::Index, Fork::Xattr];
 
@@ -94,7 +95,7 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`; the walk goes on where it was.
     pub(in crate::lfs) fn walk_on(&mut self, walk: &mut Walk) -> Outcome<Progress> {
-        walk.left = STEP_POINTERS;
+        walk.left = STEP_FACTOR * self.options.commit_step_items as u64;
         let map = walk.state.map;
         self.walk_map(walk, map.height, 0, map.ptr)
     }
@@ -262,6 +263,7 @@ impl Lfs {
     fn is_at(&mut self, key: &BlockKey, here: &BlockPtr, next: &Next) -> Outcome<bool> {
         match next {
             Next::Nowhere => Ok(false),
+            Next::Past(..) if is_on(Mutation::NewerFreed) => Ok(false),
             Next::Past(state, next) => Ok(next.is_stored() && self.follow(*state, *next)? == *here),
             Next::Present => {
                 let ptr = self.ptr(*key)?;
@@ -305,7 +307,7 @@ enum NextRoots {
 impl Walk {
     /// True for what an older point sees, with all that it leads to.
     fn is_older(&self, ptr: &BlockPtr) -> bool {
-        self.since.is_some_and(|since| ptr.birth <= since)
+        self.since.is_some_and(|since| ptr.birth <= since) && !is_on(Mutation::OlderFreed)
     }
 
     fn is_over(&self) -> bool {

@@ -32,7 +32,9 @@ use crate::lfs::write::sorting::Sorting;
 use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
 use crate::store::recharges::Recharges;
-use firnfs_format::checkpoint::{Checkpoint, MAX_SPANS, Span, TableRoot, Tail, UNKNOWN_FEATURES};
+use firnfs_format::checkpoint::{
+    Checkpoint, MAX_SPANS, Point, PointCursor, Span, TableRoot, Tail, UNKNOWN_FEATURES,
+};
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
 };
@@ -193,6 +195,18 @@ fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
     })
 }
 
+/// The points of a checkpoint, each with the cursor of its drop.
+fn points_of(base: &Checkpoint) -> Vec<Point> {
+    let mut points = base.points.clone();
+    if is_on(Mutation::DropsBeginAnew) {
+        points
+            .iter_mut()
+            .filter_map(|point| point.dropped_to.as_mut())
+            .for_each(|at| *at = PointCursor::default());
+    }
+    points
+}
+
 impl Lfs {
     /// Opens a volume and rolls forward. Nothing is written yet; unless read-only, the first jobs make a new
     /// incarnation durable.
@@ -286,7 +300,7 @@ impl Lfs {
             durable_epoch: base.epoch,
             spans: base.spans.clone(),
             features: base.features,
-            points: Points::new(base.points.clone(), base.retention.clone()),
+            points: Points::new(points_of(base), base.retention.clone()),
             remnants: Remnants::default(),
             second_slot: None,
         };

@@ -336,12 +336,13 @@ impl Lfs {
         let start = self.geo.addr(summary.segment, summary.start_sector);
         let end = SectorAddr(start.0 + u64::from(summary.len_sectors));
         batch.written.push((start..end, summary.time));
-        if summary.flags & (FLAG_CHECKPOINT | FLAG_PAST) != 0 {
+        let past = if is_on(Mutation::PastRolledForward) { 0 } else { FLAG_PAST };
+        if summary.flags & (FLAG_CHECKPOINT | past) != 0 {
             return Ok(());
         }
         for entry in &partial.entries {
             self.check_number(entry.ino, summary)?;
-            if is_internal(entry.ino) {
+            if is_internal(entry.ino) && !is_on(Mutation::RemnantsRolledForward) {
                 // It states what the checkpoint that was under way would have had: also moves that count from there on only.
                 continue;
             }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 const STEPS_MAX: u32 = 20_000;
 
 /// What a store that retains states does with them.
-pub(in crate::crash) struct Keeper<S: Engine> {
+pub(crate) struct Keeper<S: Engine> {
     pub make: fn(&Volume<S>, &str) -> Result<(), FsError>,
     pub drop: fn(&Volume<S>, &str) -> Result<(), FsError>,
     pub settle: fn(&Volume<S>, bool) -> Result<(), String>,
