@@ -115,7 +115,8 @@ impl Lfs {
         }
         let last = points.list().last();
         let is_news = last.is_none_or(|last| last.imap.ptr != self.tables.imap.table.root.ptr);
-        let is_soon = |last: &Point| now.millis_since(last.time) < AUTOMATIC_GAP_MS;
+        let gap_ms = AUTOMATIC_GAP_MS.min(self.options.checkpoint_interval_ms);
+        let is_soon = |last: &Point| now.millis_since(last.time) < gap_ms;
         if !is_news || retention::automatic(points.list()).last().is_some_and(is_soon) {
             return false;
         }
@@ -215,5 +216,5 @@ impl Lfs {
     }
 }
 
-/// Milliseconds between two automatic points at least.
+/// Milliseconds between two automatic points at least, unless checkpoints are to be more frequent. Large writes make them so.
 const AUTOMATIC_GAP_MS: u64 = 10_000;
