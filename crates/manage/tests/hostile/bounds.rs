@@ -162,6 +162,21 @@ fn sums_over_a_hole_in_the_map_are_refused() {
 }
 
 #[test]
+fn a_point_with_an_impossible_inode_map_makes_its_checkpoint_invalid() {
+    let (device, _) = patient();
+    let volume = mount(&device);
+    volume.run(|vfs, now| vfs.store_mut().make_point(now, "kept")).unwrap();
+    volume.close().unwrap();
+    mount_read_only(&device);
+    for height in [9, 1 << 16, u32::MAX] {
+        let mut doctor = Doctor::new(&device);
+        doctor.edit_checkpoint(|c| c.points[0].imap.height = height);
+        let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
+        assert!(matches!(refused, Err(OpenError::Fs(FsError::Corrupt { .. }))), "{height}: {refused:?}");
+    }
+}
+
+#[test]
 fn mkfs_refuses_a_physical_block_that_is_no_power_of_two() {
     for physical_block_bytes in [0, 4095, 12_288, 131_072] {
         let options = firnfs::lfs::MkfsOptions { physical_block_bytes, ..mkfs_options(64 << 20) };

@@ -172,7 +172,8 @@ fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
         let sums_ok = root.special <= root.used && (root.used == 0 || !root.ptr.is_hole());
         root.height <= height_max && sums_ok
     };
-    let roots_ok = root_ok(&base.imap) && root_ok(&base.usage);
+    let point_ok = |point: &Point| point.imap.height <= height_max && point.next_ino.0 < INODE_NUMBERS;
+    let roots_ok = root_ok(&base.imap) && root_ok(&base.usage) && base.points.iter().all(point_ok);
     // Each inode in use has a record of a sector at least.
     let sectors = geo.segments * u64::from(geo.segment_sectors);
     let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0.min(sectors);
