@@ -6,8 +6,8 @@
 //! content differs by the places that it names. A block may visit a place twice, so a reader takes the first move after the state
 //! that it reads, then the first after that.
 //!
-//! Those since the last checkpoint are here; a checkpoint puts them into an internal file ([`InodeNo::REMNANTS`]), in a list for
-//! each segment (`past::moved`). [`Page`] is a block of such a list.
+//! Those since the last checkpoint are here; a checkpoint puts them into an internal file (`InodeNo::REMNANTS`), in a list for
+//! each segment (`past::moved`). A page is a block of such a list.
 //!
 //! Invariant: a pointer that something arrived at has no remnant here: so no chain leads back to where it began.
 
