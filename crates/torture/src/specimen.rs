@@ -20,6 +20,8 @@ pub const VOLUME_BYTES: u64 = 12 << 20;
 pub const UUID: [u8; 16] = *b"some specimen...";
 /// Entries of a leaf of the inode map.
 pub const LEAF_ENTRIES: u64 = 4096 / 32;
+/// Enough to clean most segments.
+const CLEAN_STEPS: u32 = 400;
 /// Time of all mounts.
 const NOW: TimeNs = TimeNs(3_000_000_000);
 
@@ -66,6 +68,8 @@ pub enum Left {
     Closed,
     /// As after a crash: some of everything was changed and synced after the last checkpoint.
     Crashed,
+    /// Cleanly unmounted, with two retained points: much has changed since each of them, and the cleaner has moved what they hold.
+    Past,
 }
 
 /// Makes the specimen.
@@ -96,8 +100,40 @@ pub fn specimen(left: Left) -> Result<SparseImage, FsError> {
         return Ok(closed);
     }
     let (volume, device) = mount(&closed, Options::default()).map_err(plain)?;
-    change(&volume)?;
+    if left == Left::Past {
+        for name in ["older", "newer"] {
+            volume.run(|vfs, now| vfs.store_mut().make_point(now, name))?;
+            volume.pump();
+            if name == "older" {
+                change(&volume)?
+            } else {
+                overwrite(&volume)?
+            }
+            clean(&volume)?;
+        }
+        volume.close()?;
+    } else {
+        change(&volume)?;
+    }
     Ok(device.image())
+}
+
+/// New content for files of several blocks.
+fn overwrite(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    for name in ["moved", "indirect"] {
+        let ino = volume.run(|vfs, now| vfs.lookup(now, InodeNo::ROOT, name.as_bytes(), false))?.ino;
+        volume.write_all(ino, 2000, &pattern(0x77, 40_000), false)?;
+    }
+    Ok(())
+}
+
+/// Steps of background work as if an operation waited for room: the cleaner moves what is live and what points hold.
+fn clean(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    for _ in 0..CLEAN_STEPS {
+        volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true))?;
+        volume.pump();
+    }
+    Ok(())
 }
 
 fn plain(error: OpenError) -> FsError {

@@ -26,7 +26,7 @@ const BLOCK_BYTES: usize = 4096;
 /// Structures of the specimen, closed and crashed, that `wanted` accepts: a few, spread over all.
 pub(super) fn structures(wanted: impl Fn(&Part) -> bool) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    for left in [Left::Closed, Left::Crashed] {
+    for left in [Left::Closed, Left::Crashed, Left::Past] {
         let image: SparseImage = specimen(left).expect("the specimen can be made");
         let options = Options { read_only: true, ..Options::default() };
         let (volume, _) = mount(&image, options).expect("the specimen mounts");

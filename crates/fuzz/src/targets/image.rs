@@ -4,14 +4,14 @@
 //! An input is a list of edits, so that it stays small and each mutation of it is a meaningful edit:
 //!
 //! ```text
-//! input := flags u8, edit*              (flags: 1 = the crashed specimen, 2 = checksums stay as they were)
+//! input := flags u8, edit*              (flags: 1 = the crashed specimen, 2 = checksums stay as they were, 4 = that with points)
 //! edit  := part u16, offset u16, how u8, value u64
 //! ```
 
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::lfs::{Lfs, Options};
-use firnfs::store::{Fork, Scope};
+use firnfs::store::{Fork, Scope, Store};
 use firnfs::vfs::{Allocate, AtimeMode, RenameMode, SetAttr, XattrMode};
 use firnfs_device::{Clock, Device, MemDevice, SparseImage};
 use firnfs_format::InodeNo;
@@ -20,7 +20,7 @@ use firnfs_sim::VirtualClock;
 use firnfs_torture::anatomy::{Anatomy, Owner, Part};
 use firnfs_torture::ops::Rng;
 use firnfs_torture::specimen::{Left, make, mount, pattern, specimen};
-use firnfs_torture::survey::{Bounds, Survey, survey};
+use firnfs_torture::survey::{Bounds, Survey, survey, survey_from};
 use firnfs_volume::Volume;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -29,9 +29,12 @@ pub(super) const EDIT_BYTES: usize = 13;
 pub(super) const EDITS_MAX: usize = 12;
 const CRASHED: u8 = 1;
 const UNSEALED: u8 = 2;
+const PAST: u8 = 4;
 /// Enough to reach every kind of object of the specimen, but few enough to be fast.
 pub(super) const BOUNDS: Bounds =
     Bounds { inodes_max: 200, entries_max: 900, lookup_every: 29, blocks_max: 80 };
+/// Points to look into.
+const POINTS_MAX: usize = 3;
 /// Names to work on, of those found.
 const NAMES_MAX: usize = 12;
 
@@ -43,8 +46,8 @@ struct Base {
 }
 
 fn base(left: Left) -> &'static Base {
-    static BASES: [OnceLock<Base>; 2] = [const { OnceLock::new() }; 2];
-    BASES[usize::from(left == Left::Crashed)].get_or_init(|| {
+    static BASES: [OnceLock<Base>; 3] = [const { OnceLock::new() }; 3];
+    BASES[left as usize].get_or_init(|| {
         let image = specimen(left).expect("the specimen can be made");
         let options = Options { read_only: true, ..Options::default() };
         let (volume, _) = mount(&image, options).expect("the specimen mounts");
@@ -80,7 +83,11 @@ fn run(bytes: &[u8], directories_only: bool) {
 /// The specimen, changed as the input says.
 fn damaged(bytes: &[u8], directories_only: bool) -> SparseImage {
     let (flags, edits) = bytes.split_first().unwrap_or((&0, &[]));
-    let base = base(if flags & CRASHED != 0 { Left::Crashed } else { Left::Closed });
+    let base = base(match flags & (CRASHED | PAST) {
+        0 => Left::Closed,
+        CRASHED => Left::Crashed,
+        _ => Left::Past,
+    });
     let mut image = base.image.clone();
     let mut changed = Vec::new();
     for edit in edits.as_chunks::<EDIT_BYTES>().0.iter().take(EDITS_MAX) {
@@ -151,12 +158,32 @@ fn exercise(image: SparseImage) {
     let device = Arc::new(MemDevice::from_image(image));
     if let Some((volume, _)) = try_open(&device, true) {
         let _found = survey(&volume, BOUNDS);
+        look_back(&volume);
     }
     let Some((volume, clock)) = try_open(&device, false) else { return };
+    drop_oldest_point(&volume);
     use_and_close(volume, &clock);
     if let Some((volume, _)) = try_open(&device, true) {
         let _found = survey(&volume, BOUNDS);
     }
+}
+
+/// Reads what points show.
+fn look_back(volume: &Volume<Lfs>) {
+    let states = volume.run(|vfs, _| Ok(vfs.store().states().unwrap_or_default()));
+    for state in states.unwrap_or_default().into_iter().take(POINTS_MAX) {
+        if let Ok(root) = volume.run(|vfs, _| vfs.store_mut().look_into(state.epoch)) {
+            let _found = survey_from(volume, root, BOUNDS);
+        }
+    }
+}
+
+/// The work that follows has to walk through it.
+fn drop_oldest_point(volume: &Volume<Lfs>) {
+    let _done_or_refused = volume.run(|vfs, now| {
+        let oldest = vfs.store().points().first().map(|point| point.epoch);
+        oldest.map_or(Ok(()), |epoch| vfs.store_mut().drop_point(now, epoch))
+    });
 }
 
 /// Reads everything, changes much, and unmounts.
@@ -226,7 +253,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     (0..24u64)
         .map(|number| {
             let mut rng = Rng::new(number);
-            let flags = [0, 0, CRASHED, CRASHED, UNSEALED][(number % 5) as usize];
+            let flags = [0, PAST, CRASHED, PAST, UNSEALED | PAST][(number % 5) as usize];
             let mut bytes = vec![flags];
             for _ in 0..=number % 4 {
                 bytes.extend((rng.bits() as u16).to_le_bytes());
@@ -260,6 +287,19 @@ mod tests {
     fn most_damage_under_right_checksums_gets_past_the_mount() {
         assert!(opened(0) > 70, "{} of 100", opened(0));
         assert!(opened(CRASHED) > 50, "{} of 100", opened(CRASHED));
+        assert!(opened(PAST) > 60, "{} of 100", opened(PAST));
+    }
+
+    #[test]
+    fn the_specimen_with_points_has_remnants_to_damage() {
+        let base = base(Left::Past);
+        let is_remnants =
+            |part: &Part| matches!(part.owner, Owner::Block(key) if key.ino == InodeNo::REMNANTS);
+        assert!(base.anatomy.parts.iter().any(is_remnants));
+        let (volume, _) = try_open(&Arc::new(MemDevice::from_image(base.image.clone())), true).unwrap();
+        let (points, bytes) =
+            volume.run(|vfs, _| Ok((vfs.store().points().len(), vfs.store().past_bytes()))).unwrap();
+        assert!(points == 2 && bytes > 20_000, "{points} points hold {bytes} bytes");
     }
 
     #[test]
