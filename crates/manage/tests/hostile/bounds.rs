@@ -169,7 +169,7 @@ fn a_point_with_an_impossible_inode_map_makes_its_checkpoint_invalid() {
     volume.close().unwrap();
     mount_read_only(&device);
     for height in [9, 1 << 16, u32::MAX] {
-        let mut doctor = Doctor::new(&device);
+        let doctor = Doctor::new(&device);
         doctor.edit_checkpoint(|c| c.points[0].imap.height = height);
         let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
         assert!(matches!(refused, Err(OpenError::Fs(FsError::Corrupt { .. }))), "{height}: {refused:?}");
