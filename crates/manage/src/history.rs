@@ -15,7 +15,7 @@ pub(crate) fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<Point, FsEr
         Some(why) => Err(FsError::ReadOnly(why.to_owned())),
         None => Ok((vfs.store().durable_epoch() >= epoch).then_some(())),
     })?;
-    // Whoever has dropped it meanwhile knew its name.
+    // Another caller may have dropped it meanwhile.
     points(volume)?.into_iter().find(|point| point.epoch == epoch).ok_or(FsError::NotFound)
 }
 

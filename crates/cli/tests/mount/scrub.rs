@@ -61,7 +61,7 @@ fn scrub_lists_damaged_files_by_path_while_the_volume_is_in_use() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("/dir/file 17") && text.contains("DAMAGED"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    // Whoever looks later sees it, too, and that reading fails.
+    // A later look shows it, too, and that reading fails.
     let told = || firn_ok(&["stat", mount.mnt.to_str().unwrap()]);
     assert!(told().contains("damage found by the last check"), "{}", told());
     assert!(
