@@ -12,7 +12,7 @@ use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::shelf::Shelf;
 use crate::lfs::past::states::PastBlocks;
-use crate::lfs::past::views::Views;
+use crate::lfs::past::views::{Views, title};
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
@@ -185,12 +185,18 @@ fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
     if roots_ok && used_ok && numbers_ok && live_ok && are_sound(&base.tails, geo) {
         return Ok(());
     }
+    let wrong_points: String = base
+        .points
+        .iter()
+        .filter(|point| !point_ok(point))
+        .map(|point| format!("; snapshot '{}' of height {}", title(point), point.imap.height))
+        .collect();
     Err(FsError::Corrupt {
         what: "checkpoint".to_owned(),
         at: format!("epoch {}", base.epoch),
         expected: format!("tables, logs and counts within {} segments", geo.segments),
         found: format!(
-            "heights {}, {}; {} segments and {} inodes in use, next inode {}; logs {:?}",
+            "heights {}, {}; {} segments and {} inodes in use, next inode {}; logs {:?}{wrong_points}",
             base.imap.height, base.usage.height, base.usage.used, base.imap.used, base.next_ino, base.tails
         ),
     })
