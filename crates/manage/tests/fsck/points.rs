@@ -117,7 +117,7 @@ fn a_point_that_leads_to_a_place_outside_the_volume_is_given_up() {
 fn a_checkpoint_whose_point_has_a_map_of_an_impossible_height_is_refused() {
     let fixture = with_points();
     fixture.edit_checkpoint(|slot| slot.points[1].imap.height = u32::MAX);
-    let refused = check(&*fixture.device, From::Newest, &mut |_| {}).err().expect("it is refused");
+    let refused = check(&*fixture.device, From::Newest, &mut |_| {}).expect_err("it is refused");
     assert!(refused.to_string().contains("snapshot 'second' of height 4294967295"), "{refused}");
 }
 
