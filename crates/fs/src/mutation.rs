@@ -78,6 +78,8 @@ log {
     NewerFreed,
     /// A drop begins anew with each mount.
     DropsBeginAnew,
+    /// A point that somebody asked for is in one slot only until the next checkpoint.
+    PointInOneSlot,
 }
 ffs {
     /// Writes do not wait for those that must be durable before them.

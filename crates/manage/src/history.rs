@@ -13,7 +13,7 @@ pub(crate) fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<Point, FsEr
     let epoch = volume.run(|vfs, now| vfs.store_mut().make_point(now, name))?;
     volume.until(|vfs| match vfs.store().read_only() {
         Some(why) => Err(FsError::ReadOnly(why.to_owned())),
-        None => Ok((vfs.store().durable_epoch() >= epoch).then_some(())),
+        None => Ok((vfs.store().durable_epoch() > epoch).then_some(())),
     })?;
     // Another caller may have dropped it meanwhile.
     points(volume)?.into_iter().find(|point| point.epoch == epoch).ok_or(FsError::NotFound)

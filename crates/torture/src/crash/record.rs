@@ -218,15 +218,7 @@ impl Record {
     /// # Errors
     /// What was never written there, as text.
     pub fn judge_rotten(&self, tree: &Tree, begun: usize) -> Result<(), String> {
-        self.judge_but_for_new_points(tree, Window { ended: 0, begun })
-    }
-
-    /// Judges a tree that a mount found when one slot of checkpoints was rotten. A point that the newest checkpoint has made is in one slot
-    /// only until the next checkpoint, so it may be missing.
-    ///
-    /// # Errors
-    /// As [`Record::judge`].
-    pub fn judge_but_for_new_points(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        let window = Window { ended: 0, begun };
         self.judge_points(tree, window)?;
         self.judge_present(tree, window)
     }

@@ -21,8 +21,8 @@ impl Lfs {
         self.tables.usage.live().map_or(0, |live| live.of(LogKind::Past))
     }
 
-    /// Makes the present state a retained point: it commits everything and puts a checkpoint in line. The point is durable when that
-    /// is ([`Self::durable_epoch`]). Returns its epoch.
+    /// Makes the present state a retained point: it commits everything and puts a checkpoint in line, twice, so that both slots have the
+    /// point. It is durable in both when [`Self::durable_epoch`] is *later* than its epoch. Returns its epoch.
     ///
     /// # Errors
     /// `Invalid` for a name that is empty, longer than [`POINT_NAME_MAX`] bytes, or not one word; `Exists` if there is a point of
@@ -84,11 +84,13 @@ impl Lfs {
         live.map_or(0, |live| kinds.into_iter().map(|kind| live.of(kind)).sum())
     }
 
-    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it.
-    pub(in crate::lfs) fn add_point(&mut self, now: TimeNs) {
+    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it. Returns
+    /// whether somebody has asked.
+    pub(in crate::lfs) fn add_point(&mut self, now: TimeNs) -> bool {
         let name = self.upkeep.next_point.take();
-        if name.is_none() && !self.wants_automatic_point(now) {
-            return;
+        let is_named = name.is_some();
+        if !is_named && !self.wants_automatic_point(now) {
+            return false;
         }
         self.tables.points.push(Point {
             epoch: self.tables.epoch,
@@ -101,6 +103,7 @@ impl Lfs {
             name: name.unwrap_or_default(),
         });
         self.retain(now);
+        is_named
     }
 
     fn wants_automatic_point(&mut self, now: TimeNs) -> bool {

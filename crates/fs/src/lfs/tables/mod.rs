@@ -33,6 +33,6 @@ pub(in crate::lfs) struct Tables {
     /// Which incarnations wrote the log after the checkpoint.
     pub spans: Vec<Span>,
     pub features: Features,
-    /// The checkpoint for the second slot, while a mount writes its incarnation into both slots, one after the other.
+    /// The checkpoint for the second slot, while a mount writes its incarnation, or somebody a point, into both slots, one after the other.
     pub second_slot: Option<Checkpoint>,
 }

@@ -201,7 +201,7 @@ impl Lfs {
         self.tables.spans =
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
-        self.add_point(now);
+        let is_named = self.add_point(now);
         let checkpoint = self.snapshot(
             now,
             clean,
@@ -211,6 +211,10 @@ impl Lfs {
         );
         self.upkeep.discard.emptied.push((self.tables.epoch, emptied));
         self.push_checkpoint(&checkpoint);
+        if is_named && !is_on(Mutation::PointInOneSlot) {
+            // Whoever asked for the point counts on it, also if one slot becomes unreadable.
+            self.tables.second_slot = Some(Checkpoint { epoch: self.tables.epoch, ..checkpoint });
+        }
         self.begin_era(now);
         self.due.note_checkpoint(now);
     }

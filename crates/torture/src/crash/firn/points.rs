@@ -93,7 +93,7 @@ impl<S: Engine> OpenVolume<S> {
 fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
     let epoch = volume.run(|vfs, now| vfs.store_mut().make_point(now, name))?;
     volume.pump();
-    until(volume, |lfs| lfs.durable_epoch() >= epoch)
+    until(volume, |lfs| lfs.durable_epoch() > epoch)
 }
 
 fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
