@@ -262,6 +262,19 @@ pub enum Problem {
     },
 }
 
+impl Problem {
+    /// True if accounts count more than there is, as they do until what cannot be read is given up.
+    #[must_use]
+    pub fn is_surplus(&self) -> bool {
+        match self {
+            Self::LiveBytes(bytes) => bytes.stated > bytes.found,
+            Self::LiveKind { live_bytes, .. } => live_bytes.stated > live_bytes.found,
+            Self::Usage { live_bytes, in_use, .. } => *in_use && live_bytes.stated > live_bytes.found,
+            _ => false,
+        }
+    }
+}
+
 /// Something that the check found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {

@@ -169,6 +169,8 @@ pub fn examine(
             report.findings.into_iter().filter(|finding| matches!(finding.problem, Problem::Point { .. }));
         findings.extend(reported);
         (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
+        // The accounts on the device have them still: that is no damage of its own. A repair states them anew.
+        report.findings.retain(|finding| !finding.problem.is_surplus());
         facts.give_up_points(lost);
     }
     if !facts.lost_inodes.is_empty() {

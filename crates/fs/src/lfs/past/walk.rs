@@ -37,7 +37,7 @@ pub(in crate::lfs) struct Walk {
     /// The next point; `None`: the next state is the present.
     next: Option<StateRoot>,
     purpose: Purpose,
-    /// Pointers that this step may still look at.
+    /// Pointers, and blocks of the inode map, that this step may still be done with.
     left: u64,
 }
 
@@ -106,6 +106,9 @@ impl Lfs {
         if !ptr.is_stored() || at <= walk.done || walk.is_older(&ptr) {
             return Ok(Progress::Done);
         }
+        if walk.is_over() {
+            return Ok(Progress::Pause);
+        }
         let here = self.follow(walk.state.epoch, ptr)?;
         let next = match walk.next {
             Some(state) => {
@@ -130,6 +133,8 @@ impl Lfs {
                 return Ok(Progress::Pause);
             }
         }
+        // Those on the way down cost nothing: each step comes to something that is not done yet.
+        walk.left = walk.left.saturating_sub(1);
         self.pass_own(walk, at, &here);
         Ok(Progress::Done)
     }
@@ -156,6 +161,7 @@ impl Lfs {
                 }
             }
         }
+        walk.left = walk.left.saturating_sub(1);
         self.pass(walk, at);
         Ok(Progress::Done)
     }
