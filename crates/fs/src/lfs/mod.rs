@@ -52,6 +52,7 @@ pub(crate) use map::shelf::describe;
 pub use map::wanted::{Wanted, verify_stored};
 pub use options::{Options, Tuning};
 pub use past::differ::Differing;
+pub use past::differ_blocks::BlockChange;
 pub use past::holdings::Holdings;
 use past::states::PastBlocks;
 use past::views::Views;

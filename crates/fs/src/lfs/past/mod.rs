@@ -2,9 +2,11 @@
 //! naming them (`points`), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), and reading them like the present (`views`).
 
 pub(in crate::lfs) mod differ;
+pub(in crate::lfs) mod differ_blocks;
 pub(in crate::lfs) mod holdings;
 pub(in crate::lfs) mod moved;
 pub(in crate::lfs) mod points;
+pub(in crate::lfs) mod replica;
 pub(in crate::lfs) mod retention;
 pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;

@@ -35,6 +35,8 @@ pub struct Imap {
     changed: BTreeSet<u64>,
     /// A search for orphans that waits for a block.
     search: Option<OrphanSearch>,
+    /// The number that the next inode has to get.
+    pub wanted: Option<InodeNo>,
 }
 
 /// How far the tree was searched for orphans. It survives each stop, so that no leaf is examined twice.
@@ -60,6 +62,7 @@ impl Imap {
             stored_through: next_ino,
             changed: BTreeSet::new(),
             search: None,
+            wanted: None,
         }
     }
 
@@ -135,6 +138,10 @@ impl Imap {
         shelf: &mut Shelf,
         busy: &dyn Fn(InodeNo) -> bool,
     ) -> Outcome<(InodeNo, ImapEntry)> {
+        if let Some(ino) = self.wanted {
+            let entry = self.get(shelf, ino)?;
+            return if entry.is_used() || busy(ino) { Err(FsError::Exists.into()) } else { Ok((ino, entry)) };
+        }
         while let Some(&ino) = self.free.last() {
             let entry = self.get(shelf, ino)?;
             if !entry.is_used() && !busy(ino) {
@@ -193,6 +200,7 @@ impl Imap {
         if self.free.last() == Some(&ino) {
             self.free.pop();
         }
+        self.wanted = None;
         self.used += 1;
         self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
     }

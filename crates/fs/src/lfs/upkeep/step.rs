@@ -45,10 +45,11 @@ impl Lfs {
     }
 
     fn checkpoint_due_by_size(&self) -> bool {
-        self.due.log_bytes() >= self.options.checkpoint_bytes
+        let is_due = self.due.log_bytes() >= self.options.checkpoint_bytes
             || self.tables.imap.newer_len() >= NEWER_MAX
             || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
-            || self.tables.usage.changed_len() >= CHANGED_SEGMENTS_MAX
+            || self.tables.usage.changed_len() >= CHANGED_SEGMENTS_MAX;
+        is_due && !self.upkeep.is_held_back
     }
 
     /// How long until work is due by time, in milliseconds; `u64::MAX` if none is due until the next change.
@@ -67,7 +68,8 @@ impl Lfs {
     }
 
     fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
-        self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms)
+        let due_in_ms = self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms);
+        if self.upkeep.is_held_back { u64::MAX } else { due_in_ms }
     }
 
     /// Does one step. `pressed`: an operation waits for room. Damage that it cannot avoid makes the volume read-only.
@@ -219,6 +221,9 @@ impl Lfs {
     pub(in crate::lfs) fn make_room(&mut self, now: TimeNs, pressed: bool) -> Outcome<Option<Step>> {
         if !self.wants_room() && !pressed {
             return Ok(None);
+        }
+        if self.upkeep.is_held_back {
+            return Ok(pressed.then(|| self.no_way()));
         }
         if self.tables.usage.yielding_holds_cost(self.tables.durable_epoch) {
             // Users come first: the check that reads the held state notices and begins again.

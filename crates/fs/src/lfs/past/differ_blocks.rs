@@ -1,0 +1,163 @@
+//! Which blocks of a file differ between two states. The walk goes down both block trees together and leaves out what they share, so it
+//! takes time in proportion to what changed.
+//!
+//! Caller: sending a state, through the driver.
+
+use crate::bmap::{Geometry as Map, SLOTS};
+use crate::error::{FsError, Outcome};
+use crate::lfs::Lfs;
+use crate::lfs::past::states::{StateRoot, root_of};
+use crate::store::Fork;
+use firnfs_format::inode::{FORKS, Roots};
+use firnfs_format::table::TableEntry;
+use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo};
+use std::ops::Range;
+
+/// Pointers that one call looks at, more or less.
+const POINTERS_AT_ONCE: u32 = 4_096;
+
+/// Blocks of a file's content that differ from an older state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockChange {
+    /// A block has content now.
+    Stored {
+        /// Which block.
+        index: BlockIndex,
+        /// CRC-32C of its stored bytes, from its pointer.
+        crc: u32,
+        /// Stored length in bytes; up to the block's length the rest is zeros.
+        stored_bytes: u32,
+    },
+    /// Blocks without content.
+    Hole {
+        /// The first one.
+        first: BlockIndex,
+        /// How many.
+        count: u64,
+    },
+    /// A block without content whose space is charged (fallocate).
+    Reserved {
+        /// Which block.
+        index: BlockIndex,
+    },
+}
+
+/// How far one call has come.
+struct Course<'f> {
+    first: Option<Epoch>,
+    second: Epoch,
+    /// Blocks from here on.
+    from: BlockIndex,
+    /// Pointers that the call may still look at.
+    left: u32,
+    /// Where the rest starts.
+    rest: Option<BlockIndex>,
+    found: &'f mut Vec<BlockChange>,
+}
+
+impl Lfs {
+    /// Lists, in `found`, how the content of a file in state `second` differs from that in state `first`, from block `from` on, ascending.
+    /// `None`: from a file without content. Returns where the rest starts; `None` if that was all. Content in the inode itself is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// `NotFound` if a state is not retained, or has no such file; `Need`, `Corrupt`.
+    pub fn differing_blocks(
+        &mut self,
+        first: Option<Epoch>,
+        second: Epoch,
+        ino: InodeNo,
+        from: BlockIndex,
+        found: &mut Vec<BlockChange>,
+    ) -> Outcome<Option<BlockIndex>> {
+        let before = first.map(|state| self.content_roots(state, ino)).transpose()?;
+        let after = self.content_roots(second, ino)?;
+        let mut course = Course { first, second, from, left: POINTERS_AT_ONCE, rest: None, found };
+        for slot in 0..SLOTS {
+            let (level, index) = Map::root(slot);
+            let old = before.as_ref().map_or(BlockPtr::HOLE, |roots| root_of(&roots[Fork::Data as usize], slot));
+            self.differ_below(&mut course, (level, index), old, root_of(&after[Fork::Data as usize], slot))?;
+            if course.rest.is_some() {
+                break;
+            }
+        }
+        Ok(course.rest)
+    }
+
+    fn content_roots(&mut self, state: Epoch, ino: InodeNo) -> Outcome<Box<[Roots; FORKS]>> {
+        let is_it = |point: &&firnfs_format::checkpoint::Point| point.epoch == state && point.dropped_to.is_none();
+        let root = self.points().iter().find(is_it).map(StateRoot::from).ok_or(FsError::NotFound)?;
+        let entry = self.past_entry(&root, ino)?;
+        if !entry.is_used() {
+            return Err(FsError::NotFound.into());
+        }
+        self.past_roots(state, ino, entry.ptr)
+    }
+
+    fn differ_below(
+        &mut self,
+        course: &mut Course<'_>,
+        (level, index): (u8, BlockIndex),
+        old: BlockPtr,
+        new: BlockPtr,
+    ) -> Outcome<()> {
+        let map = self.geo.map;
+        let first = map.first_data(level, index).0;
+        let below = first..first.saturating_add(map.span(level));
+        if below.end <= course.from.0 || old == BlockPtr::HOLE && new == BlockPtr::HOLE {
+            return Ok(());
+        }
+        if course.left == 0 {
+            course.rest = Some(BlockIndex(below.start.max(course.from.0)));
+            return Ok(());
+        }
+        course.left -= 1;
+        let before = course.first.map_or(Ok(old), |state| self.where_now(state, old))?;
+        let after = self.where_now(course.second, new)?;
+        if before == after {
+            return Ok(());
+        }
+        if level == 0 || !after.is_stored() {
+            course.note(below, &after);
+            return Ok(());
+        }
+        for slot in 0..map.pointers_per_block() as usize {
+            let child = match course.first {
+                Some(state) if before.is_stored() => self.past_child(state, old, slot)?,
+                _ => BlockPtr::HOLE,
+            };
+            let now = self.past_child(course.second, new, slot)?;
+            self.differ_below(course, (level - 1, map.child(level, index, slot)), child, now)?;
+            if course.rest.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn where_now(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        if ptr.is_stored() { self.follow(state, ptr) } else { Ok(ptr) }
+    }
+}
+
+impl Course<'_> {
+    fn note(&mut self, blocks: Range<u64>, ptr: &BlockPtr) {
+        let index = BlockIndex(blocks.start);
+        let change = if ptr.is_stored() {
+            BlockChange::Stored { index, crc: ptr.crc, stored_bytes: ptr.stored_bytes() }
+        } else if ptr.is_hole() {
+            let first = index.max(self.from);
+            let count = blocks.end - first.0;
+            match self.found.last_mut() {
+                Some(BlockChange::Hole { first: begun, count: so_far }) if begun.0 + *so_far == first.0 => {
+                    *so_far += count;
+                    return;
+                }
+                _ => BlockChange::Hole { first, count },
+            }
+        } else {
+            BlockChange::Reserved { index }
+        };
+        self.found.push(change);
+    }
+}
