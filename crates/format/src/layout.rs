@@ -4,6 +4,7 @@
 
 use crate::checkpoint::{CheckpointRaw, PointRaw, SpanRaw, TailRaw};
 use crate::inode::InodeRaw;
+use crate::stream::{FrameRaw, StreamRaw};
 use crate::summary::{EntryRaw, SummaryRaw};
 use crate::superblock::SuperblockRaw;
 use crate::table::{ImapRaw, NodeRaw, UsageRaw};
@@ -76,4 +77,6 @@ pub const LAYOUTS: &[Layout] = &[
     ImapRaw::LAYOUT,
     UsageRaw::LAYOUT,
     NodeRaw::LAYOUT,
+    StreamRaw::LAYOUT,
+    FrameRaw::LAYOUT,
 ];

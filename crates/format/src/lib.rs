@@ -9,6 +9,7 @@ pub mod ffs;
 pub mod inode;
 pub mod layout;
 pub mod pointer;
+pub mod stream;
 pub mod summary;
 pub mod superblock;
 pub mod table;

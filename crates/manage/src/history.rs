@@ -53,7 +53,7 @@ pub(crate) fn differing_inodes(
         let mut part = Vec::new();
         from = volume.run_quietly(|vfs, _| {
             part.clear();
-            vfs.store_mut().differing_inodes(first, second, start, &mut part)
+            vfs.store_mut().differing_inodes(Some(first), second, start, &mut part)
         })?;
         found.append(&mut part);
     }

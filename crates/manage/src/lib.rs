@@ -5,6 +5,7 @@
 //!
 //! - `open`: mkfs and mount. `check`, `repair`, `salvage`: fsck. All four work on a device that no other process uses.
 //! - `retain`: which states of a volume are kept.
+//! - `send`, `receive`: states of a volume on their way to another one.
 //! - `kind`: which kind of volume a device has.
 //! - `ffs_volume`, `ffs_check`: mkfs, mount and fsck of the Fast File System.
 //! - `scrub`, `coalesce`, `trim`, `grow`, `shrink`, `history`, `port`: further services of a log-structured volume in use ([`LogVolume`]).
@@ -20,10 +21,12 @@ mod log_volume;
 mod open;
 mod port;
 mod reading;
+mod receive;
 mod repair;
 mod retain;
 mod salvage;
 mod scrub;
+mod send;
 mod shrink;
 mod trim;
 
@@ -34,10 +37,12 @@ pub use grow::SizeChange;
 pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open, open_point};
+pub use receive::{ReceiveError, Received, StreamReader, last_received, receive};
 pub use repair::{Action, Outcome, Repaired, repair};
 pub use retain::{name_point, set_retention};
 pub use salvage::{put_together, write_salvaged};
 pub use scrub::{Scrub, Scrubbed};
+pub use send::{SendError, SendProgress, Sent, send};
 pub use shrink::ShrinkEnd;
 
 /// Keeps the code of that page correct: `cargo test --doc` compiles and runs it.

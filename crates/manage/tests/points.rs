@@ -219,7 +219,7 @@ impl World {
         while let Some(start) = from {
             let step = |vfs: &mut firnfs::vfs::Vfs<Lfs>, _| {
                 found.retain(|differing: &Differing| differing.ino < start);
-                vfs.store_mut().differing_inodes(*first, second, start, &mut found)
+                vfs.store_mut().differing_inodes(Some(*first), second, start, &mut found)
             };
             from = self.volume.run(step).unwrap();
         }

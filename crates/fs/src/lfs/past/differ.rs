@@ -36,14 +36,14 @@ struct Course {
 }
 
 impl Lfs {
-    /// Lists inodes that differ between two states, ascending from `from` on, in `found`; `second` is the present if it is `None`. A
-    /// number that was used again for another file differs. Returns where the rest starts; `None` if that was all.
+    /// Lists inodes that differ between two states, ascending from `from` on, in `found`. `first` may be `None`, a volume without inodes;
+    /// `second` is the present if it is `None`. A number that was used again for another file differs. Returns where the rest starts; `None` if that was all.
     ///
     /// # Errors
     /// `NotFound` if one of the states is not retained; `Need`, `Corrupt`.
     pub fn differing_inodes(
         &mut self,
-        first: Epoch,
+        first: Option<Epoch>,
         second: Option<Epoch>,
         from: InodeNo,
         found: &mut Vec<Differing>,
@@ -54,7 +54,7 @@ impl Lfs {
             };
             self.points().iter().find(whole).map(StateRoot::from).ok_or(FsError::NotFound)
         };
-        let (first, second) = (state(first)?, second.map(state).transpose()?);
+        let (first, second) = (first.map_or(Ok(StateRoot::NOTHING), state)?, second.map(state).transpose()?);
         let mut course = Course { first, second, from: from.0, numbers: BTreeSet::new() };
         let second_height =
             course.second.map_or(self.tables.imap.table.root.height, |state| state.map.height);

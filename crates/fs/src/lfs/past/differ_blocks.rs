@@ -75,7 +75,8 @@ impl Lfs {
         let mut course = Course { first, second, from, left: POINTERS_AT_ONCE, rest: None, found };
         for slot in 0..SLOTS {
             let (level, index) = Map::root(slot);
-            let old = before.as_ref().map_or(BlockPtr::HOLE, |roots| root_of(&roots[Fork::Data as usize], slot));
+            let old =
+                before.as_ref().map_or(BlockPtr::HOLE, |roots| root_of(&roots[Fork::Data as usize], slot));
             self.differ_below(&mut course, (level, index), old, root_of(&after[Fork::Data as usize], slot))?;
             if course.rest.is_some() {
                 break;
@@ -85,7 +86,8 @@ impl Lfs {
     }
 
     fn content_roots(&mut self, state: Epoch, ino: InodeNo) -> Outcome<Box<[Roots; FORKS]>> {
-        let is_it = |point: &&firnfs_format::checkpoint::Point| point.epoch == state && point.dropped_to.is_none();
+        let is_it =
+            |point: &&firnfs_format::checkpoint::Point| point.epoch == state && point.dropped_to.is_none();
         let root = self.points().iter().find(is_it).map(StateRoot::from).ok_or(FsError::NotFound)?;
         let entry = self.past_entry(&root, ino)?;
         if !entry.is_used() {

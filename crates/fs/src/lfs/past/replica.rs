@@ -20,7 +20,9 @@ impl Lfs {
     pub fn hold_back(&mut self) -> Result<(), FsError> {
         self.standing.refuse()?;
         if self.due.has_changed() || self.dirty_bytes() > 0 {
-            return Err(FsError::NotPermitted("to hold back changes before the last ones are in a checkpoint"));
+            return Err(FsError::NotPermitted(
+                "to hold back changes before the last ones are in a checkpoint",
+            ));
         }
         self.upkeep.is_held_back = true;
         Ok(())

@@ -9,6 +9,7 @@ use crate::lfs::Lfs;
 use crate::lfs::map::admit::{self, RECORD_MAX_BYTES};
 use crate::lfs::map::blockmap::ptr_in;
 use crate::lfs::map::wanted::Wanted;
+use crate::lfs::tables::table::Table;
 use crate::store::{BlockKey, Buf};
 use firnfs_format::checkpoint::{Point, TableRoot};
 use firnfs_format::inode::{FORKS, Roots};
@@ -53,6 +54,11 @@ impl PastBlocks {
 pub(crate) struct StateRoot {
     pub epoch: Epoch,
     pub map: TableRoot,
+}
+
+impl StateRoot {
+    /// A state without inodes.
+    pub const NOTHING: Self = Self { epoch: Epoch(0), map: Table::EMPTY };
 }
 
 impl From<&Point> for StateRoot {

@@ -38,7 +38,9 @@ impl Lfs {
 
     fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
         self.standing.refuse()?;
-        if self.writer.jobs.checkpoint_under_way() || self.upkeep.is_held_back && self.upkeep.next_point.is_none() {
+        if self.writer.jobs.checkpoint_under_way()
+            || self.upkeep.is_held_back && self.upkeep.next_point.is_none()
+        {
             return Err(Stop::Room);
         }
         self.finish_frozen(now)?;

@@ -1,0 +1,262 @@
+//! Sending a state of a volume: what changed since an older one, or all of it, as a stream of frames (`firnfs_format::stream`).
+//!
+//! Inodes that differ come from both inode maps, blocks that differ from both block trees, so a send reads what changed and the metadata
+//! that leads there. Both states may not be dropped meanwhile. The same two states give the same bytes, whatever the cleaner moves: a
+//! stream that was cut can be made again from the byte where it ended.
+//!
+//! - `names`: names that directories lose and gain. `content`: content and attributes. This file: the order, and the frames.
+//!
+//! Callers: `firn send`; the daemon, for a mounted volume.
+
+mod content;
+mod names;
+
+pub(crate) use content::RECEIVED_XATTR;
+
+use firnfs::FsError;
+use firnfs::inode::{Inode, Kind};
+use firnfs::lfs::{Differing, Lfs, title};
+use firnfs::states::{in_view, view_of};
+use firnfs::store::Store;
+use firnfs_format::checkpoint::Point;
+use firnfs_format::stream::{Frame, StreamHeader, content_overhead_bytes};
+use firnfs_format::{Epoch, InodeNo};
+use firnfs_volume::Volume;
+use std::collections::BTreeSet;
+use std::io::Write;
+
+/// Why a state was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The volume.
+    #[error(transparent)]
+    Fs(#[from] FsError),
+    /// Where the stream goes to.
+    #[error("writing the stream: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// How far a send has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SendProgress {
+    /// Inodes whose content has been sent.
+    pub inodes: u64,
+    /// Inodes that differ.
+    pub of_inodes: u64,
+    /// Bytes of the stream so far.
+    pub bytes: u64,
+}
+
+/// What was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Header of the stream.
+    pub header: StreamHeader,
+    /// Inodes that differ.
+    pub inodes: u64,
+    /// Bytes of content in the stream.
+    pub content_bytes: u64,
+    /// Bytes of the stream.
+    pub bytes: u64,
+}
+
+/// Writes what state `to` has and state `from` has not; all of it if there is none. The first `skip_bytes` are left out: the receiver has
+/// them.
+///
+/// # Errors
+/// `NotFound` if a state is not retained; `Invalid` if `from` is not the older one; `Corrupt`, `Io`.
+pub fn send(
+    volume: &Volume<Lfs>,
+    from: Option<Epoch>,
+    to: Epoch,
+    skip_bytes: u64,
+    out: &mut dyn Write,
+    watch: &mut dyn FnMut(SendProgress),
+) -> Result<Sent, SendError> {
+    let points = volume.run_quietly(|vfs, _| Ok(vfs.store().points().to_vec()))?;
+    let whole = |epoch| points.iter().find(|point| point.epoch == epoch && point.dropped_to.is_none());
+    let point = whole(to).ok_or(FsError::NotFound)?;
+    if let Some(from) = from {
+        whole(from).ok_or(FsError::NotFound)?;
+        if from >= to {
+            return Err(FsError::Invalid("the state to start from: it is not the older one").into());
+        }
+    }
+    let header = header(volume, from, point)?;
+    let frames = Frames::new(&header, skip_bytes, out)?;
+    let mut sender = Sender {
+        volume,
+        from: from.map(|epoch| State::look_into(volume, epoch)).transpose()?,
+        to: State::look_into(volume, to)?,
+        block_bytes: header.block_bytes,
+        items: Vec::new(),
+        replaced: BTreeSet::new(),
+        frames,
+        content_bytes: 0,
+    };
+    sender.find_items()?;
+    sender.names()?;
+    let of_inodes = sender.items.len() as u64;
+    for at in 0..sender.items.len() {
+        watch(SendProgress { inodes: at as u64, of_inodes, bytes: sender.frames.at_bytes });
+        sender.content_of(at)?;
+    }
+    sender.frames.put(&Frame::End)?;
+    sender.frames.out.flush()?;
+    watch(SendProgress { inodes: of_inodes, of_inodes, bytes: sender.frames.at_bytes });
+    Ok(Sent { inodes: of_inodes, content_bytes: sender.content_bytes, bytes: sender.frames.at_bytes, header })
+}
+
+fn header(volume: &Volume<Lfs>, from: Option<Epoch>, to: &Point) -> Result<StreamHeader, FsError> {
+    volume.run_quietly(|vfs, _| {
+        let (sb, geo) = (vfs.store().superblock(), vfs.store().geometry());
+        Ok(StreamHeader {
+            uuid: sb.uuid,
+            size_bytes: vfs.store().superblock().size_bytes,
+            block_bytes: geo.block_bytes,
+            segment_bytes: geo.segment_bytes,
+            from,
+            to: to.epoch,
+            to_time: to.time,
+            next_ino: to.next_ino,
+            name: title(to),
+        })
+    })
+}
+
+/// A state that is read.
+#[derive(Clone, Copy)]
+struct State {
+    epoch: Epoch,
+    view: u16,
+}
+
+impl State {
+    fn look_into(volume: &Volume<Lfs>, epoch: Epoch) -> Result<Self, FsError> {
+        let root = volume.run_quietly(|vfs, _| vfs.store_mut().look_into(epoch))?;
+        Ok(Self { epoch, view: view_of(root) })
+    }
+
+    fn ino(self, ino: InodeNo) -> InodeNo {
+        in_view(self.view, ino)
+    }
+}
+
+/// An inode that differs.
+struct Item {
+    ino: InodeNo,
+    /// It was a directory.
+    was_dir: bool,
+    /// What it is afterwards; `None`: it is gone.
+    kind: Option<Kind>,
+    /// It was there before, and it is the same file.
+    is_same: bool,
+}
+
+struct Sender<'s> {
+    volume: &'s Volume<Lfs>,
+    from: Option<State>,
+    to: State,
+    block_bytes: u32,
+    items: Vec<Item>,
+    /// Numbers that other files have now.
+    replaced: BTreeSet<InodeNo>,
+    frames: Frames<'s>,
+    content_bytes: u64,
+}
+
+impl Sender<'_> {
+    /// Finds what differs, in the order of inode numbers.
+    fn find_items(&mut self) -> Result<(), SendError> {
+        let (first, second) = (self.from.map(|state| state.epoch), Some(self.to.epoch));
+        let mut next = Some(InodeNo::ROOT);
+        while let Some(start) = next {
+            let mut part: Vec<Differing> = Vec::new();
+            next = self.volume.run_quietly(|vfs, _| {
+                part.clear();
+                vfs.store_mut().differing_inodes(first, second, start, &mut part)
+            })?;
+            for differing in part {
+                let before = self.from.map_or(Ok(None), |state| self.named(state, differing.ino))?;
+                let after = self.named(self.to, differing.ino)?;
+                if before.is_none() && after.is_none() {
+                    continue;
+                }
+                let is_same = match (&before, &after) {
+                    (Some(before), Some(after)) => before.generation == after.generation,
+                    _ => false,
+                };
+                if before.is_some() && after.is_some() && !is_same {
+                    self.replaced.insert(differing.ino);
+                }
+                self.items.push(Item {
+                    ino: differing.ino,
+                    was_dir: before.is_some_and(|inode| inode.kind == Kind::Directory),
+                    kind: after.map(|inode| inode.kind),
+                    is_same,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// An inode that has a name in a state.
+    fn named(&self, state: State, ino: InodeNo) -> Result<Option<Inode>, FsError> {
+        match self.volume.run_quietly(|vfs, _| Ok(vfs.store_mut().inode(state.ino(ino))?.clone())) {
+            Ok(inode) => Ok(Some(inode).filter(|inode| inode.nlink > 0)),
+            Err(FsError::NotFound | FsError::Stale) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The stream, frame by frame.
+struct Frames<'s> {
+    out: &'s mut dyn Write,
+    /// What checksums begin with.
+    stream: u32,
+    /// Number of the next frame.
+    number: u32,
+    /// Bytes so far, those included that are left out.
+    at_bytes: u64,
+    /// Bytes that are left out.
+    skip_bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'s> Frames<'s> {
+    fn new(header: &StreamHeader, skip_bytes: u64, out: &'s mut dyn Write) -> Result<Self, SendError> {
+        let mut frames =
+            Self { out, stream: header.checksum(), number: 0, at_bytes: 0, skip_bytes, buffer: Vec::new() };
+        frames.write(&header.encode())?;
+        Ok(frames)
+    }
+
+    fn put(&mut self, frame: &Frame<'_>) -> Result<(), SendError> {
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.clear();
+        frame.encode(self.stream, self.number, &mut bytes);
+        self.number += 1;
+        self.write(&bytes)?;
+        self.buffer = bytes;
+        Ok(())
+    }
+
+    /// Passes a frame of content by that the receiver has, without making it. False if it has to be made.
+    fn pass(&mut self, blocks: usize, content_bytes: usize) -> bool {
+        let end_bytes = self.at_bytes + (content_overhead_bytes(blocks) + content_bytes) as u64;
+        let is_passed = end_bytes <= self.skip_bytes;
+        if is_passed {
+            self.at_bytes = end_bytes;
+            self.number += 1;
+        }
+        is_passed
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        let left_out = self.skip_bytes.saturating_sub(self.at_bytes).min(bytes.len() as u64);
+        self.out.write_all(&bytes[left_out as usize..])?;
+        self.at_bytes += bytes.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,382 @@
+//! Sending and receiving: after each stream the replica is what the source was, inode numbers and times included; a stream that is cut,
+//! damaged or meant for another state changes nothing; a stream that is continued is the same as one that was not cut.
+
+use firnfs::check::From as CheckFrom;
+use firnfs::inode::Kind;
+use firnfs::lfs::{Lfs, MkfsOptions, Options};
+use firnfs::store::Scope;
+use firnfs::ufs::xattr;
+use firnfs::vfs::{Allocate, AtimeMode, Attr, Caller, NewNode, RenameMode, SetAttr, SetTime, Vfs, XattrMode};
+use firnfs::{FsError, Outcome};
+use firnfs_device::{Clock, Device, MemDevice};
+use firnfs_format::{Epoch, InodeNo, TimeNs};
+use firnfs_manage::{LogVolume, ReceiveError, Received, StreamReader, check, format, open, receive, send};
+use firnfs_sim::VirtualClock;
+use firnfs_volume::Volume;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BLOCK: usize = 4096;
+const SIZE_BYTES: u64 = 64 << 20;
+
+fn new_device(uuid: u8) -> Arc<dyn Device> {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(SIZE_BYTES));
+    let options = MkfsOptions {
+        size_bytes: SIZE_BYTES,
+        block_bytes: BLOCK as u32,
+        segment_bytes: 1 << 20,
+        physical_block_bytes: 4096,
+        inline_max_bytes: 512,
+        label: String::new(),
+        uuid: [uuid; 16],
+        hash_key: [u64::from(uuid), 2],
+        now: TimeNs(1_000_000_000),
+        root_owner: (0, 0),
+    };
+    format(&*device, &options).unwrap();
+    device
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(VirtualClock::at(1_700_000_000_000_000_000))
+}
+
+fn mount(device: &Arc<dyn Device>) -> Volume<Lfs> {
+    open(device.clone(), Options::default(), AtimeMode::Noatime, clock()).unwrap()
+}
+
+/// Everything that is visible of a file.
+#[derive(Clone, PartialEq, Debug)]
+struct Seen {
+    attr: Attr,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    content: Vec<u8>,
+    holes: Vec<bool>,
+}
+
+type Tree = BTreeMap<Vec<u8>, Seen>;
+
+fn look(volume: &Volume<Lfs>, ino: InodeNo) -> Seen {
+    let attr = volume.run(|vfs, _| vfs.getattr(ino)).unwrap();
+    let set = volume.run(|vfs, _| xattr::load(vfs.store_mut(), ino)).unwrap();
+    let xattrs = xattr::entries(&set).map(|entry| entry.unwrap());
+    let xattrs = xattrs.filter(|entry| entry.name != b"trusted.firn.received");
+    let xattrs = xattrs.map(|entry| (entry.name.to_vec(), entry.value.to_vec())).collect();
+    let mut content = match attr.kind {
+        Kind::Regular => vec![0; attr.size_bytes as usize],
+        Kind::Symlink => volume.run(|vfs, now| vfs.readlink(now, ino)).unwrap(),
+        _ => Vec::new(),
+    };
+    let mut holes = Vec::new();
+    if attr.kind == Kind::Regular {
+        assert_eq!(volume.read(ino, 0, &mut content).unwrap(), content.len());
+        for at in (0..attr.size_bytes).step_by(BLOCK) {
+            holes.push(volume.run(|vfs, _| vfs.holes(ino, at, 1)).unwrap().0 > at);
+        }
+    }
+    // Numbers that only the store gives, and what it charges for directories and attributes.
+    let attr = Attr { generation: 0, allocated_bytes: 0, ..attr };
+    let attr = if attr.kind == Kind::Directory { Attr { size_bytes: 0, ..attr } } else { attr };
+    Seen { attr, xattrs, content, holes }
+}
+
+fn children(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(Vec<u8>, InodeNo, Kind)> {
+    let mut found = Vec::new();
+    let mut cookie = 0;
+    loop {
+        let before = cookie;
+        volume
+            .run(|vfs, now| {
+                vfs.readdir(now, dir, cookie, &mut |entry| {
+                    cookie = entry.next;
+                    if entry.name != b"." && entry.name != b".." {
+                        found.push((entry.name.to_vec(), entry.ino, entry.kind));
+                    }
+                    true
+                })
+            })
+            .unwrap();
+        if cookie == before {
+            return found;
+        }
+    }
+}
+
+fn tree(volume: &Volume<Lfs>) -> Tree {
+    let mut tree = Tree::new();
+    let mut pending = vec![(Vec::new(), InodeNo::ROOT)];
+    while let Some((path, ino)) = pending.pop() {
+        let seen = look(volume, ino);
+        if seen.attr.kind == Kind::Directory {
+            for (name, child, _) in children(volume, ino) {
+                pending.push(([&path[..], b"/", &name].concat(), child));
+            }
+        }
+        tree.insert(path, seen);
+    }
+    tree
+}
+
+/// Does something that may be refused.
+fn try_it(volume: &Volume<Lfs>, op: &mut dyn FnMut(&mut Vfs<Lfs>) -> Outcome<()>) {
+    match volume.run(|vfs, _| op(vfs)) {
+        Ok(())
+        | Err(
+            FsError::Exists
+            | FsError::NotEmpty
+            | FsError::Invalid(_)
+            | FsError::IsDirectory
+            | FsError::NotDirectory
+            | FsError::NotPermitted(_)
+            | FsError::NoAttribute
+            | FsError::NotFound,
+        ) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Changes a volume at random, and makes points of it.
+struct Source {
+    volume: Volume<Lfs>,
+    rng: Pcg64,
+    time_ns: i64,
+    points: Vec<(Epoch, Tree)>,
+}
+
+const ROOT: Caller = Caller { uid: 0, gid: 0, umask: 0o22 };
+
+impl Source {
+    fn new(seed: u64) -> Self {
+        let volume = mount(&new_device(1));
+        Self {
+            volume,
+            rng: Pcg64::seed_from_u64(seed),
+            time_ns: 1_600_000_000_000_000_000,
+            points: Vec::new(),
+        }
+    }
+
+    fn bytes(&mut self, max: usize) -> Vec<u8> {
+        let len = self.rng.random_range(0..=max);
+        let mut bytes = vec![0; len];
+        self.rng.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        format!("n{}", self.rng.random_range(0..12)).into_bytes()
+    }
+
+    /// All directories, and all names.
+    fn places(&self) -> (Vec<InodeNo>, Vec<(InodeNo, Vec<u8>, InodeNo, Kind)>) {
+        let (mut dirs, mut names, mut at) = (vec![InodeNo::ROOT], Vec::new(), 0);
+        while at < dirs.len() {
+            for (name, ino, kind) in children(&self.volume, dirs[at]) {
+                if kind == Kind::Directory {
+                    dirs.push(ino);
+                }
+                names.push((dirs[at], name, ino, kind));
+            }
+            at += 1;
+        }
+        (dirs, names)
+    }
+
+    /// One change. Some are refused.
+    fn change(&mut self) {
+        self.time_ns += 1_234_567;
+        let now = TimeNs(self.time_ns);
+        let (dirs, names) = self.places();
+        let dir = dirs[self.rng.random_range(0..dirs.len())];
+        let name = self.name();
+        let what = self.rng.random_range(0..100);
+        if what < 22 || names.is_empty() {
+            let kind =
+                [Kind::Regular, Kind::Regular, Kind::Directory, Kind::Symlink, Kind::Fifo, Kind::CharDevice]
+                    [self.rng.random_range(0..6)];
+            let target: &[u8] = if kind == Kind::Symlink { b"where/it/leads" } else { b"" };
+            let rdev = if kind == Kind::CharDevice { 7 << 32 | 5 } else { 0 };
+            let node = NewNode { kind, mode: 0o644, rdev, target };
+            let made = self.volume.run(|vfs, _| vfs.make(now, ROOT, dir, &name, node, false));
+            if let (Ok(attr), Kind::Regular) = (made, kind) {
+                let bytes = self.bytes([400, 3 * BLOCK, 40 * BLOCK][what as usize % 3]);
+                self.volume.write_all(attr.ino, 0, &bytes, false).unwrap();
+            }
+            return;
+        }
+        let (parent, old, ino, kind) = names[self.rng.random_range(0..names.len())].clone();
+        let at = self.rng.random_range(0..60 * BLOCK as u64);
+        let len = self.rng.random_range(1..20 * BLOCK as u64);
+        let bytes = self.bytes(10 * BLOCK);
+        let value = self.bytes(if what == 86 { 5000 } else { 60 });
+        let (other, second, ..) = names[self.rng.random_range(0..names.len())].clone();
+        let set = SetAttr {
+            mode: Some(self.rng.random_range(0..0o10000)),
+            uid: Some(self.rng.random_range(0..4)),
+            gid: Some(self.rng.random_range(0..4)),
+            mtime: Some(SetTime::At(TimeNs(self.time_ns / 2))),
+            ..SetAttr::default()
+        };
+        let run = |op: &mut dyn FnMut(&mut Vfs<Lfs>) -> Outcome<()>| try_it(&self.volume, op);
+        match what {
+            22..42 if kind == Kind::Regular => {
+                self.volume.write_all(ino, at, &bytes, false).unwrap();
+            }
+            42..47 => run(&mut |vfs| {
+                vfs.setattr(now, ino, SetAttr { size_bytes: Some(at), ..SetAttr::default() }).map(drop)
+            }),
+            47..50 => run(&mut |vfs| vfs.fallocate(now, ino, Allocate::PunchHole, at, len, false).map(drop)),
+            50..53 => run(&mut |vfs| vfs.fallocate(now, ino, Allocate::KeepSize, at, len, false).map(drop)),
+            53..65 => run(&mut |vfs| vfs.rename(now, (parent, &old), (dir, &name), RenameMode::Replace)),
+            65..68 => run(&mut |vfs| vfs.rename(now, (parent, &old), (other, &second), RenameMode::Exchange)),
+            68..74 => run(&mut |vfs| vfs.link(now, ino, dir, &name, false).map(drop)),
+            74..86 if kind == Kind::Directory => run(&mut |vfs| vfs.rmdir(now, parent, &old)),
+            74..86 => run(&mut |vfs| vfs.unlink(now, parent, &old)),
+            86..91 => run(&mut |vfs| vfs.setxattr(now, ino, b"user.x", &value, XattrMode::Any)),
+            91..93 => run(&mut |vfs| vfs.removexattr(now, ino, b"user.x")),
+            _ => run(&mut |vfs| vfs.setattr(now, ino, set).map(drop)),
+        }
+    }
+
+    fn point(&mut self) -> Epoch {
+        let point = self.volume.make_point(&format!("p{}", self.points.len())).unwrap();
+        self.points.push((point.epoch, tree(&self.volume)));
+        point.epoch
+    }
+
+    fn stream(&self, from: Option<usize>, to: usize, skip_bytes: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let from = from.map(|at| self.points[at].0);
+        let sent = send(&self.volume, from, self.points[to].0, skip_bytes, &mut bytes, &mut |_| {}).unwrap();
+        assert_eq!(sent.bytes, bytes.len() as u64 + skip_bytes);
+        bytes
+    }
+}
+
+fn receive_into(device: &Arc<dyn Device>, bytes: &[u8], name: &str) -> Result<Received, ReceiveError> {
+    let mut input = bytes;
+    let mut stream = StreamReader::new(&mut input)?;
+    receive(mount(device), &mut stream, name, &mut |_| {})
+}
+
+fn assert_is(device: &Arc<dyn Device>, expected: &Tree) {
+    let volume = mount(device);
+    let found = tree(&volume);
+    for (path, seen) in expected {
+        let path = String::from_utf8_lossy(path);
+        let other = found.get(path.as_bytes()).unwrap_or_else(|| panic!("{path} is missing"));
+        assert_eq!((&other.attr, &other.xattrs), (&seen.attr, &seen.xattrs), "{path}");
+        assert!(other.content == seen.content, "content of {path}");
+        assert_eq!(other.holes, seen.holes, "holes of {path}");
+    }
+    assert_eq!(found.len(), expected.len());
+    volume.close().unwrap();
+    let report = check(&**device, CheckFrom::Newest, &mut |_| {}).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(range) = std::env::var("FIRNFS_SEEDS") else { return 0..3 };
+    let (from, to) = range.split_once("..").expect("FIRNFS_SEEDS=a..b");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
+#[test]
+fn a_replica_is_what_the_source_was_at_each_state() {
+    for seed in seeds() {
+        let mut source = Source::new(seed);
+        let replica = new_device(2);
+        (0..120).for_each(|_| source.change());
+        source.point();
+        receive_into(&replica, &source.stream(None, 0, 0), "p0").unwrap();
+        assert_is(&replica, &source.points[0].1);
+        for step in 1..6 {
+            (0..40).for_each(|_| source.change());
+            source.point();
+            let stream = source.stream(Some(step - 1), step, 0);
+            receive_into(&replica, &stream, &format!("p{step}"))
+                .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            assert_is(&replica, &source.points[step].1);
+        }
+        // A state is sent as it was, whatever came later; and to a volume that skips the states between.
+        let other = new_device(3);
+        receive_into(&other, &source.stream(None, 1, 0), "p1").unwrap();
+        receive_into(&other, &source.stream(Some(1), 4, 0), "p4").unwrap();
+        assert_is(&other, &source.points[4].1);
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_or_damaged_changes_nothing() {
+    let mut source = Source::new(11);
+    (0..80).for_each(|_| source.change());
+    source.point();
+    (0..60).for_each(|_| source.change());
+    source.point();
+    let replica = new_device(2);
+    receive_into(&replica, &source.stream(None, 0, 0), "p0").unwrap();
+    let stream = source.stream(Some(0), 1, 0);
+    let mut rng = Pcg64::seed_from_u64(5);
+    for turn in 0..40 {
+        let mut bytes = stream.clone();
+        if turn % 2 == 0 {
+            bytes.truncate(rng.random_range(0..bytes.len()));
+            let error = receive_into(&replica, &bytes, "p1").unwrap_err();
+            assert!(matches!(error, ReceiveError::Cut { .. }), "{error}");
+        } else {
+            let at = rng.random_range(0..bytes.len());
+            bytes[at] ^= 1 << rng.random_range(0..8);
+            let error = receive_into(&replica, &bytes, "p1").unwrap_err();
+            assert!(matches!(error, ReceiveError::Damaged { .. } | ReceiveError::Cut { .. }), "{error}");
+        }
+        assert_is(&replica, &source.points[0].1);
+    }
+    receive_into(&replica, &stream, "p1").unwrap();
+    assert_is(&replica, &source.points[1].1);
+}
+
+#[test]
+fn a_stream_is_continued_where_it_was_cut() {
+    let mut source = Source::new(12);
+    (0..100).for_each(|_| source.change());
+    source.point();
+    let whole = source.stream(None, 0, 0);
+    // Whatever happens meanwhile.
+    (0..50).for_each(|_| source.change());
+    source.volume.sync(Scope::All).unwrap();
+    for cut in [0, 1, 160, 170, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
+        let rest = source.stream(None, 0, cut as u64);
+        assert!([&whole[..cut], &rest[..]].concat() == whole, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_stream_for_another_state_is_refused() {
+    let mut source = Source::new(13);
+    (0..40).for_each(|_| source.change());
+    source.point();
+    (0..40).for_each(|_| source.change());
+    source.point();
+    (0..40).for_each(|_| source.change());
+    source.point();
+    let replica = new_device(2);
+    let refused = |bytes: &[u8]| match receive_into(&replica, bytes, "next") {
+        Err(ReceiveError::Unfit(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&source.stream(Some(0), 1, 0)).contains("has not received that state"));
+    receive_into(&replica, &source.stream(None, 0, 0), "p0").unwrap();
+    assert!(refused(&source.stream(None, 1, 0)).contains("only an empty volume"));
+    assert!(refused(&source.stream(Some(1), 2, 0)).contains("starts from the state"));
+    let volume = mount(&replica);
+    volume
+        .run(|vfs, now| {
+            let node = NewNode { kind: Kind::Directory, mode: 0o755, rdev: 0, target: &[] };
+            vfs.make(now, ROOT, InodeNo::ROOT, b"of its own", node, false)
+        })
+        .unwrap();
+    volume.close().unwrap();
+    assert!(refused(&source.stream(Some(0), 1, 0)).contains("has changed since"));
+}
