@@ -18,7 +18,7 @@ pub const STREAM_MAGIC: [u8; 8] = *b"firnsend";
 /// Version of the stream.
 pub const STREAM_VERSION: u32 = 1;
 /// Longest name of a state in a header, in bytes.
-pub const STATE_NAME_MAX: usize = 64;
+pub const STATE_NAME_MAX: usize = crate::checkpoint::POINT_NAME_MAX;
 /// Bytes of a stream's header.
 pub const STREAM_HEADER_BYTES: usize = 160;
 /// Bytes before the payload of a frame.
@@ -56,9 +56,9 @@ layout! {
         /// Bytes of its name
         name_len: U16,
         /// Zero
-        reserved: [u8; 22],
+        reserved: [u8; 6],
         /// Name of the state
-        name: [u8; 64],
+        name: [u8; 80],
     }
 }
 
@@ -144,7 +144,7 @@ impl StreamHeader {
         let name =
             raw.name.get(..usize::from(raw.name_len.get())).and_then(|name| std::str::from_utf8(name).ok());
         let name =
-            name.ok_or_else(|| DecodeError::new("name of the state", "UTF-8, 64 bytes at most", "others"))?;
+            name.ok_or_else(|| DecodeError::new("name of the state", "UTF-8, 80 bytes at most", "others"))?;
         Ok(Self {
             uuid: raw.uuid,
             size_bytes: raw.size_bytes.get(),
