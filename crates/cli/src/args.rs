@@ -9,7 +9,9 @@ use crate::color::When;
 use crate::dump::DumpArgs;
 use crate::freeze::{FreezeArgs, ThawArgs};
 use crate::fsck::FsckArgs;
-use crate::history::{DiffArgs, LogArgs, RestoreArgs, RollbackArgs, SnapshotArgs, UndeleteArgs};
+use crate::history::{
+    DiffArgs, LogArgs, ReceiveArgs, RestoreArgs, RollbackArgs, SendArgs, SnapshotArgs, UndeleteArgs,
+};
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
 use crate::mounting::{MountArgs, SyncArgs, UmountArgs};
@@ -91,6 +93,10 @@ pub enum Command {
     Undelete(UndeleteArgs),
     /// Make a volume as it was, and keep the present as a snapshot
     Rollback(RollbackArgs),
+    /// Write a state of a volume, or what changed since an older one, as a stream
+    Send(SendArgs),
+    /// Make an image the replica of a state, from a stream
+    Receive(ReceiveArgs),
     /// Show the state of a volume and its log
     Stat(StatArgs),
     /// Watch a mounted volume in use: rates, segments, the cleaner's choices

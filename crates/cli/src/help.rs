@@ -18,7 +18,7 @@ const SECOND_COLUMN_MAX: usize = 41;
 const NEXT_LINE_COLUMN: usize = 10;
 
 /// What other programs call things, and the command that does them here.
-const OTHER_NAMES: [(&str, &str); 28] = [
+const OTHER_NAMES: [(&str, &str); 30] = [
     ("unmount", "umount"),
     ("eject", "umount"),
     ("format", "mkfs"),
@@ -47,6 +47,8 @@ const OTHER_NAMES: [(&str, &str); 28] = [
     ("versions", "log"),
     ("recover", "restore"),
     ("revert", "rollback"),
+    ("replicate", "send"),
+    ("backup", "send"),
 ];
 
 /// The definition of the command line with its help laid out.

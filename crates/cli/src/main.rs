@@ -101,6 +101,8 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Diff(args) => history::diff(&args, &mut output),
         Command::Restore(args) => history::restore(&args, &mut output),
         Command::Rollback(args) => history::rollback(&args, &mut output),
+        Command::Send(args) => history::send(&args, &mut output),
+        Command::Receive(args) => history::receive(&args, &mut output),
         Command::Undelete(args) => history::undelete(&args, &mut output),
         Command::Stat(args) => stat::stat(&args, &mut output),
         Command::Df(args) => stat::df(&args, &mut output),

@@ -149,6 +149,7 @@ fn what_commands_say_of_images_is_as_documented() {
         &["snapshot", &log, "one"],
         &["snapshot", &log, "--list"],
         &["log", &log],
+        &["send", &format!("{log}@one"), "--output", &name("stream")],
         &["snapshot", &log, "--delete", "one"],
         &["man", &name("man")],
     ] {

@@ -55,8 +55,10 @@ layout! {
         next_ino: U64,
         /// Bytes of its name
         name_len: U16,
-        /// Zero
-        reserved: [u8; 6],
+        /// Inodes that differ; all ones if there are more than that
+        inodes: U32,
+        /// Largest file that is kept in its inode on that volume, in bytes
+        inline_max: U16,
         /// Name of the state
         name: [u8; 80],
     }
@@ -89,6 +91,8 @@ pub struct StreamHeader {
     pub block_bytes: u32,
     /// Its segment size in bytes.
     pub segment_bytes: u32,
+    /// Largest file that it keeps in its inode, in bytes.
+    pub inline_max_bytes: u16,
     /// State that the receiver has to have; `None`: the stream has all of the state.
     pub from: Option<Epoch>,
     /// State that it has afterwards.
@@ -97,6 +101,8 @@ pub struct StreamHeader {
     pub to_time: TimeNs,
     /// First inode number never used in it.
     pub next_ino: InodeNo,
+    /// Inodes that differ, for people who wait; the stream has as many [`Frame::Attributes`], or fewer.
+    pub inodes: u32,
     /// Name of the state, at most [`STATE_NAME_MAX`] bytes.
     pub name: String,
 }
@@ -115,10 +121,12 @@ impl StreamHeader {
         raw.size_bytes = self.size_bytes.into();
         raw.block_bytes = self.block_bytes.into();
         raw.segment_bytes = self.segment_bytes.into();
+        raw.inline_max = self.inline_max_bytes.into();
         raw.from_epoch = self.from.map_or(0, |epoch| epoch.0).into();
         raw.to_epoch = self.to.0.into();
         raw.to_time = self.to_time.0.into();
         raw.next_ino = self.next_ino.0.into();
+        raw.inodes = self.inodes.into();
         raw.name_len = (self.name.len() as u16).into();
         raw.name[..self.name.len()].copy_from_slice(self.name.as_bytes());
         raw.crc = crate::crc32c(raw.as_bytes()).into();
@@ -150,10 +158,12 @@ impl StreamHeader {
             size_bytes: raw.size_bytes.get(),
             block_bytes: raw.block_bytes.get(),
             segment_bytes: raw.segment_bytes.get(),
+            inline_max_bytes: raw.inline_max.get(),
             from: Some(Epoch(raw.from_epoch.get())).filter(|epoch| epoch.0 > 0),
             to: Epoch(raw.to_epoch.get()),
             to_time: TimeNs(raw.to_time.get()),
             next_ino: InodeNo(raw.next_ino.get()),
+            inodes: raw.inodes.get(),
             name: name.to_owned(),
         })
     }

@@ -260,7 +260,7 @@ impl Source {
 fn receive_into(device: &Arc<dyn Device>, bytes: &[u8], name: &str) -> Result<Received, ReceiveError> {
     let mut input = bytes;
     let mut stream = StreamReader::new(&mut input)?;
-    receive(mount(device), &mut stream, name, &mut |_| {})
+    receive(mount(device), &mut stream, name, &mut |_, _| {})
 }
 
 fn assert_is(device: &Arc<dyn Device>, expected: &Tree) {

@@ -5,6 +5,7 @@
 //! - `place`, `identity`, `find`: paths in the present and in states; which names lead to the same file.
 //! - `compare`, `deleted`: what differs between two trees, and what was deleted.
 //! - `copy`, `attributes`, `staged`: a faithful copy of the past, which appears when it is whole.
+//! - `send`, `receive`: states on their way to another volume.
 //! - `snapshot`, `log`, `versions`, `diff`, `restore`, `undelete`, `rollback`: the commands.
 //!
 //! Each state is a directory below `.firn/history` of a mount. So these commands read the past as any program does, with the rights
@@ -19,8 +20,10 @@ mod find;
 mod identity;
 mod log;
 mod place;
+mod receive;
 mod restore;
 mod rollback;
+pub mod send;
 pub mod service;
 mod snapshot;
 mod staged;
@@ -32,8 +35,10 @@ mod when;
 pub use diff::{DiffArgs, run as diff};
 pub use log::{LogArgs, run as log};
 pub use place::split_state;
+pub use receive::{ReceiveArgs, run as receive};
 pub use restore::{RestoreArgs, run as restore};
 pub use rollback::{RollbackArgs, run as rollback};
+pub use send::{SendArgs, run as send};
 pub use service::history as states_of_volume;
 pub use snapshot::{SnapshotArgs, run as snapshot};
 pub use states::{States, has_no_history};

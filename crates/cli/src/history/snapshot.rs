@@ -195,7 +195,7 @@ pub fn shown(path: &Path) -> String {
 }
 
 /// Refuses a name that cannot be.
-fn check_name(name: &str) -> Done {
+pub fn check_name(name: &str) -> Done {
     let refuse = |why: String| Err(Failure::usage(format!("a snapshot cannot be called '{name}': {why}")));
     if name.is_empty() {
         return refuse("the name is empty".to_owned());

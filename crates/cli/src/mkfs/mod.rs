@@ -290,7 +290,7 @@ pub fn fill_random(out: &mut [u8]) -> Done {
 }
 
 /// Marks random bytes as a random uuid (RFC 9562, version 4).
-fn random_uuid(mut uuid: [u8; 16]) -> [u8; 16] {
+pub fn random_uuid(mut uuid: [u8; 16]) -> [u8; 16] {
     uuid[6] = uuid[6] & 0x0f | 0x40;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid

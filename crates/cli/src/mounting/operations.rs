@@ -47,6 +47,7 @@ impl Operations for Lfs {
         let sizes = resize::service::Service::new(weak.clone());
         sizes.register(session.registry_mut());
         history::service::register(session.registry_mut(), weak.clone());
+        history::send::register(session.registry_mut(), weak.clone());
         watch::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());

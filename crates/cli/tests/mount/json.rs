@@ -15,6 +15,8 @@ fn what_commands_say_of_mounts_is_as_documented() {
     write_synced(&mount.path("file"), &pattern(1, 4 << 20));
     let file = mount.path("file");
     let (file, at_one) = (file.to_str().unwrap(), &*format!("{mnt}@one"));
+    let stream = recorded.with_file_name("stream");
+    let stream = stream.to_str().unwrap();
     for (words, command) in [
         (&["stat", mnt][..], "stat"),
         (&["stat", mnt, "--requests"], "stat"),
@@ -42,6 +44,7 @@ fn what_commands_say_of_mounts_is_as_documented() {
         (&["restore", file, "--force"], "restore"),
         (&["undelete", mnt], "undelete"),
         (&["diff", at_one], "diff"),
+        (&["send", at_one, "--output", stream], "send"),
         (&["snapshot", mnt, "--delete", "one"], "snapshot"),
         (&["freeze", mnt], "freeze"),
         (&["thaw", mnt], "thaw"),

@@ -30,6 +30,7 @@ mod restore;
 #[path = "../schema/mod.rs"]
 mod schema;
 mod scrub;
+mod send;
 mod traces;
 mod transports;
 mod tune;

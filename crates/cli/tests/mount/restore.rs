@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Everything that a copy has to keep, as text, by path. Files with several names have a number that tells them apart.
-fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+pub fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut out = BTreeMap::new();
     let mut linked: BTreeMap<u64, usize> = BTreeMap::new();
     let mut pending = vec![root.to_owned()];
@@ -68,7 +68,7 @@ const ACL: [u8; 44] = [
 ];
 
 /// Ten thousand files, and one of everything that is hard to copy.
-fn make_tree(root: &Path) {
+pub fn make_tree(root: &Path) {
     for directory in 0..100 {
         let directory = root.join(format!("d{directory}"));
         fs::create_dir_all(&directory).unwrap();
@@ -132,7 +132,7 @@ fn a_deleted_tree_of_ten_thousand_files_comes_back_as_it_was() {
     }]);
 }
 
-fn assert_same(before: &BTreeMap<PathBuf, String>, after: &BTreeMap<PathBuf, String>) {
+pub fn assert_same(before: &BTreeMap<PathBuf, String>, after: &BTreeMap<PathBuf, String>) {
     for (path, text) in before {
         assert_eq!(after.get(path), Some(text), "{}", path.display());
     }

@@ -7,6 +7,7 @@ mod fast;
 mod framed;
 mod image;
 mod snapshot;
+mod stream;
 mod watch;
 mod wire;
 mod workload;
@@ -97,6 +98,13 @@ pub static ALL: &[Target] = &[
         about: "images with any structures damaged, mostly under right checksums: mounted, read, written, closed",
         run: image::any,
         seeds: image::seeds,
+        memory_max_bytes: VOLUME_BYTES,
+    },
+    Target {
+        name: "stream",
+        about: "send streams under right checksums, received by a replica: all of one counts, or nothing",
+        run: stream::received,
+        seeds: stream::seeds,
         memory_max_bytes: VOLUME_BYTES,
     },
     Target {

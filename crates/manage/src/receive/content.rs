@@ -61,6 +61,12 @@ impl Receiver<'_> {
             .checked_add(len_bytes)
             .filter(|end| i64::try_from(*end).is_ok())
             .ok_or_else(|| Wrong::Frame("a hole beyond the largest file".to_owned()))?;
+        let size_bytes = self.volume.run(|vfs, _| vfs.getattr(ino))?.size_bytes;
+        // Behind the end there is nothing that a hole could be made in.
+        let end_bytes = if is_reserved { end_bytes } else { end_bytes.min(size_bytes) };
+        if at_bytes >= end_bytes {
+            return Ok(());
+        }
         let mode = if is_reserved { Allocate::KeepSize } else { Allocate::PunchHole };
         let mut next = Some(at_bytes);
         // What is reserved may have had content.

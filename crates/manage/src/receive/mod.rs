@@ -68,6 +68,8 @@ pub enum ReceiveError {
 pub struct Received {
     /// The snapshot that it is now.
     pub point: Point,
+    /// Files and directories that differed.
+    pub files: u64,
     /// Bytes of content.
     pub content_bytes: u64,
     /// Bytes of the stream.
@@ -101,11 +103,13 @@ struct Receiver<'v> {
     header: StreamHeader,
     phase: Phase,
     staging: Option<Staging>,
+    /// Files that are done.
+    files: u64,
     content_bytes: u64,
 }
 
-/// Receives a stream into a volume that nobody else uses, as a snapshot called `name`, and closes the volume. `watch` gets the bytes of
-/// the stream so far.
+/// Receives a stream into a volume that nobody else uses, as a snapshot called `name`, and closes the volume. `watch` gets the files that
+/// are done, and the bytes of the stream so far.
 ///
 /// # Errors
 /// See [`ReceiveError`]: nothing has changed then.
@@ -113,7 +117,7 @@ pub fn receive(
     volume: Volume<Lfs>,
     stream: &mut StreamReader<'_>,
     name: &str,
-    watch: &mut dyn FnMut(u64),
+    watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Received, ReceiveError> {
     let result = receive_all(&volume, stream, name, watch);
     match &result {
@@ -128,23 +132,24 @@ fn receive_all(
     volume: &Volume<Lfs>,
     stream: &mut StreamReader<'_>,
     name: &str,
-    watch: &mut dyn FnMut(u64),
+    watch: &mut dyn FnMut(u64, u64),
 ) -> Result<Received, ReceiveError> {
     let header = stream.header().clone();
     fits(volume, &header)?;
     checkpoint_and_wait(volume)?;
     volume.run(|vfs, _| Ok(vfs.store_mut().hold_back()?))?;
-    let mut receiver = Receiver { volume, header, phase: Phase::Losing, staging: None, content_bytes: 0 };
+    let mut receiver =
+        Receiver { volume, header, phase: Phase::Losing, staging: None, files: 0, content_bytes: 0 };
     while receiver.phase != Phase::Ended {
         let at_bytes = stream.at_bytes();
         let frame = stream.next_frame()?;
         receiver.apply(frame).map_err(|wrong| wrong.at(at_bytes))?;
-        watch(stream.at_bytes());
+        watch(receiver.files, stream.at_bytes());
     }
-    let Receiver { header, content_bytes, .. } = receiver;
+    let Receiver { header, files, content_bytes, .. } = receiver;
     note_received(volume, &header, name)?;
     let point = volume.make_point(name)?;
-    Ok(Received { point, content_bytes, bytes: stream.at_bytes() })
+    Ok(Received { point, files, content_bytes, bytes: stream.at_bytes() })
 }
 
 /// Why a frame was not carried out.
@@ -204,7 +209,10 @@ impl Receiver<'_> {
                 self.hole(ino, (at_bytes, len_bytes), is_reserved)?;
             }
             Frame::Xattr { ino, name, value } => self.xattr(ino, name, value)?,
-            Frame::Attributes(attributes) => self.attributes(&attributes)?,
+            Frame::Attributes(attributes) => {
+                self.attributes(&attributes)?;
+                self.files += 1;
+            }
             Frame::End => self.phase = Phase::Ended,
         }
         Ok(())

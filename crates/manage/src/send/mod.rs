@@ -82,19 +82,20 @@ pub fn send(
             return Err(FsError::Invalid("the state to start from: it is not the older one").into());
         }
     }
-    let header = header(volume, from, point)?;
-    let frames = Frames::new(&header, skip_bytes, out)?;
+    let from_state = from.map(|epoch| State::look_into(volume, epoch)).transpose()?;
+    let to_state = State::look_into(volume, to)?;
+    let (items, replaced) = find_items(volume, from_state, to_state)?;
+    let header = header(volume, from, point, items.len())?;
     let mut sender = Sender {
         volume,
-        from: from.map(|epoch| State::look_into(volume, epoch)).transpose()?,
-        to: State::look_into(volume, to)?,
+        from: from_state,
+        to: to_state,
         block_bytes: header.block_bytes,
-        items: Vec::new(),
-        replaced: BTreeSet::new(),
-        frames,
+        items,
+        replaced,
+        frames: Frames::new(&header, skip_bytes, out)?,
         content_bytes: 0,
     };
-    sender.find_items()?;
     sender.names()?;
     let of_inodes = sender.items.len() as u64;
     for at in 0..sender.items.len() {
@@ -107,7 +108,12 @@ pub fn send(
     Ok(Sent { inodes: of_inodes, content_bytes: sender.content_bytes, bytes: sender.frames.at_bytes, header })
 }
 
-fn header(volume: &Volume<Lfs>, from: Option<Epoch>, to: &Point) -> Result<StreamHeader, FsError> {
+fn header(
+    volume: &Volume<Lfs>,
+    from: Option<Epoch>,
+    to: &Point,
+    inodes: usize,
+) -> Result<StreamHeader, FsError> {
     volume.run_quietly(|vfs, _| {
         let (sb, geo) = (vfs.store().superblock(), vfs.store().geometry());
         Ok(StreamHeader {
@@ -115,10 +121,12 @@ fn header(volume: &Volume<Lfs>, from: Option<Epoch>, to: &Point) -> Result<Strea
             size_bytes: vfs.store().superblock().size_bytes,
             block_bytes: geo.block_bytes,
             segment_bytes: geo.segment_bytes,
+            inline_max_bytes: u16::try_from(sb.inline_max_bytes).unwrap_or(u16::MAX),
             from,
             to: to.epoch,
             to_time: to.time,
             next_ino: to.next_ino,
+            inodes: u32::try_from(inodes).unwrap_or(u32::MAX),
             name: title(to),
         })
     })
@@ -139,6 +147,15 @@ impl State {
 
     fn ino(self, ino: InodeNo) -> InodeNo {
         in_view(self.view, ino)
+    }
+
+    /// An inode that has a name.
+    fn named(self, volume: &Volume<Lfs>, ino: InodeNo) -> Result<Option<Inode>, FsError> {
+        match volume.run_quietly(|vfs, _| Ok(vfs.store_mut().inode(self.ino(ino))?.clone())) {
+            Ok(inode) => Ok(Some(inode).filter(|inode| inode.nlink > 0)),
+            Err(FsError::NotFound | FsError::Stale) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -166,48 +183,47 @@ struct Sender<'s> {
 }
 
 impl Sender<'_> {
-    /// Finds what differs, in the order of inode numbers.
-    fn find_items(&mut self) -> Result<(), SendError> {
-        let (first, second) = (self.from.map(|state| state.epoch), Some(self.to.epoch));
-        let mut next = Some(InodeNo::ROOT);
-        while let Some(start) = next {
-            let mut part: Vec<Differing> = Vec::new();
-            next = self.volume.run_quietly(|vfs, _| {
-                part.clear();
-                vfs.store_mut().differing_inodes(first, second, start, &mut part)
-            })?;
-            for differing in part {
-                let before = self.from.map_or(Ok(None), |state| self.named(state, differing.ino))?;
-                let after = self.named(self.to, differing.ino)?;
-                if before.is_none() && after.is_none() {
-                    continue;
-                }
-                let is_same = match (&before, &after) {
-                    (Some(before), Some(after)) => before.generation == after.generation,
-                    _ => false,
-                };
-                if before.is_some() && after.is_some() && !is_same {
-                    self.replaced.insert(differing.ino);
-                }
-                self.items.push(Item {
-                    ino: differing.ino,
-                    was_dir: before.is_some_and(|inode| inode.kind == Kind::Directory),
-                    kind: after.map(|inode| inode.kind),
-                    is_same,
-                });
-            }
-        }
-        Ok(())
-    }
-
     /// An inode that has a name in a state.
     fn named(&self, state: State, ino: InodeNo) -> Result<Option<Inode>, FsError> {
-        match self.volume.run_quietly(|vfs, _| Ok(vfs.store_mut().inode(state.ino(ino))?.clone())) {
-            Ok(inode) => Ok(Some(inode).filter(|inode| inode.nlink > 0)),
-            Err(FsError::NotFound | FsError::Stale) => Ok(None),
-            Err(error) => Err(error),
+        state.named(self.volume, ino)
+    }
+}
+
+/// Finds what differs, in the order of inode numbers, and the numbers that other files have now.
+fn find_items(
+    volume: &Volume<Lfs>,
+    from: Option<State>,
+    to: State,
+) -> Result<(Vec<Item>, BTreeSet<InodeNo>), FsError> {
+    let (mut items, mut replaced) = (Vec::new(), BTreeSet::new());
+    let mut next = Some(InodeNo::ROOT);
+    while let Some(start) = next {
+        let mut part: Vec<Differing> = Vec::new();
+        next = volume.run_quietly(|vfs, _| {
+            part.clear();
+            let first = from.map(|state| state.epoch);
+            vfs.store_mut().differing_inodes(first, Some(to.epoch), start, &mut part)
+        })?;
+        for Differing { ino, .. } in part {
+            let before = from.map_or(Ok(None), |state| state.named(volume, ino))?;
+            let after = to.named(volume, ino)?;
+            let is_same = match (&before, &after) {
+                (None, None) => continue,
+                (Some(before), Some(after)) => before.generation == after.generation,
+                _ => false,
+            };
+            if before.is_some() && after.is_some() && !is_same {
+                replaced.insert(ino);
+            }
+            items.push(Item {
+                ino,
+                was_dir: before.is_some_and(|inode| inode.kind == Kind::Directory),
+                kind: after.map(|inode| inode.kind),
+                is_same,
+            });
         }
     }
+    Ok((items, replaced))
 }
 
 /// The stream, frame by frame.

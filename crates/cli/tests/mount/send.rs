@@ -1,0 +1,101 @@
+//! Sending states to other images: `firn send` and `firn receive`, in pipes.
+
+use crate::common::{Kind, Mount, can_mount, complaint, firn_ok, shell};
+use crate::restore::{assert_same, make_tree, tree};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FIRN: &str = env!("CARGO_BIN_EXE_firn");
+
+/// What an image has, mounted elsewhere.
+fn tree_of_image(image: &Path, below: &str) -> std::collections::BTreeMap<PathBuf, String> {
+    let mnt = image.with_extension("mnt");
+    fs::create_dir_all(&mnt).unwrap();
+    firn_ok(&["mount", image.to_str().unwrap(), mnt.to_str().unwrap(), "-o", "ro"]);
+    let found = tree(&mnt.join(below));
+    firn_ok(&["umount", mnt.to_str().unwrap()]);
+    found
+}
+
+#[test]
+fn a_replica_follows_a_mounted_volume_from_state_to_state() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "512M", &[]);
+    let (mnt, away) = (mount.mnt.to_str().unwrap(), tempfile::tempdir().unwrap());
+    let replica = away.path().join("replica.img");
+    make_tree(&mount.path("tree"));
+    let first = tree(&mount.path("tree"));
+    firn_ok(&["snapshot", mnt, "one"]);
+    shell(away.path(), &format!("{FIRN} send {mnt}@one | {FIRN} receive replica.img"));
+    assert_same(&first, &tree_of_image(&replica, "tree"));
+    // The present of the source goes on; what is sent is the state.
+    shell(
+        &mount.path("tree"),
+        "git init -q . 2>/dev/null || true
+         rm -r d11; mv d12 d13/inside; ln d20/f1 d21/again; echo more >> large; rm d8/f1; mkdir d11; echo new > d11/f1
+         truncate -s 10M sparse; chmod 640 d30/f1; touch -d 2002-02-02 d31; ln -sf elsewhere l",
+    );
+    let second = tree(&mount.path("tree"));
+    firn_ok(&["snapshot", mnt, "two"]);
+    shell(&mount.path("tree"), "echo later > later; rm -r d40");
+    shell(away.path(), &format!("{FIRN} send {mnt}@one..two > stream; {FIRN} receive replica.img < stream"));
+    assert_same(&second, &tree_of_image(&replica, "tree"));
+    // What changed is little.
+    let (stream_bytes, all_bytes) = (fs::metadata(away.path().join("stream")).unwrap().len(), 3_000_000);
+    assert!(stream_bytes < all_bytes, "{stream_bytes}");
+    // The replica has both states, is sound, and is itself a volume that can be sent.
+    firn_ok(&["fsck", replica.to_str().unwrap()]);
+    let listed = firn_ok(&["snapshot", replica.to_str().unwrap(), "--list"]);
+    assert!(listed.contains("one") && listed.contains("two"), "{listed}");
+    shell(away.path(), &format!("{FIRN} send replica.img@two | {FIRN} receive third.img"));
+    assert_same(&second, &tree_of_image(&away.path().join("third.img"), "tree"));
+}
+
+#[test]
+fn a_stream_that_was_cut_is_continued_and_a_wrong_one_changes_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    let (mnt, away) = (mount.mnt.to_str().unwrap(), tempfile::tempdir().unwrap());
+    shell(&mount.mnt, "mkdir d; head -c 5000000 /dev/urandom > d/large; echo small > d/small");
+    firn_ok(&["snapshot", mnt, "one"]);
+    let before = tree(&mount.path("d"));
+    let said = shell(
+        away.path(),
+        &format!(
+            "{FIRN} send {mnt}@one | head -c 3000000 | {FIRN} receive r.img --keep part 2>&1 && exit 9
+             test ! -e r.img; {FIRN} send {mnt}@one --skip 3000000 | {FIRN} receive r.img --keep part; test ! -e part"
+        ),
+    );
+    assert!(said.contains("--skip 3000000"), "{said}");
+    let replica = away.path().join("r.img");
+    assert_same(&before, &tree_of_image(&replica, "d"));
+    // Streams for another state, and for a volume that has one already.
+    shell(&mount.mnt, "echo changed > d/small");
+    firn_ok(&["snapshot", mnt, "two"]);
+    firn_ok(&["snapshot", mnt, "three"]);
+    let refused = |script: &str| shell(away.path(), &format!("({script}) 2>&1 && exit 9; true"));
+    let why = refused(&format!("{FIRN} send {mnt}@two..three | {FIRN} receive r.img"));
+    assert!(why.contains("starts from the state") && why.contains("new image"), "{why}");
+    let why = refused(&format!("{FIRN} send {mnt}@two | {FIRN} receive r.img"));
+    assert!(why.contains("only an empty volume"), "{why}");
+    let why = refused(&format!("{FIRN} receive r.img < /etc/passwd"));
+    assert!(why.contains("send stream"), "{why}");
+    let why = refused(&format!("{FIRN} send {mnt}@one..two > s; head -c 200 s | {FIRN} receive r.img"));
+    assert!(why.contains("is as it was"), "{why}");
+    assert_same(&before, &tree_of_image(&replica, "d"));
+    shell(away.path(), &format!("{FIRN} receive r.img < s"));
+    assert_same(&tree(&mount.path("d")), &tree_of_image(&replica, "d"));
+    // A replica that somebody has changed takes nothing more.
+    let other = away.path().join("r.mnt");
+    firn_ok(&["mount", replica.to_str().unwrap(), other.to_str().unwrap()]);
+    shell(&other, "echo of its own > own");
+    firn_ok(&["umount", other.to_str().unwrap()]);
+    let why = refused(&format!("{FIRN} send {mnt}@two..three | {FIRN} receive r.img"));
+    assert!(why.contains("has changed since"), "{why}");
+    assert!(complaint(&["send", mnt]).contains("which state"));
+    assert!(complaint(&["send", &format!("{mnt}@nowhere")]).contains("firn log"));
+}
