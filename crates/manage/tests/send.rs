@@ -11,7 +11,8 @@ use firnfs::{FsError, Outcome};
 use firnfs_device::{Clock, Device, MemDevice};
 use firnfs_format::{Epoch, InodeNo, TimeNs};
 use firnfs_manage::{LogVolume, ReceiveError, Received, StreamReader, check, format, open, receive, send};
-use firnfs_sim::VirtualClock;
+use firnfs_sim::{CrashDisk, VirtualClock};
+use firnfs_torture::crash::{self, Explorer, Firn, Limits};
 use firnfs_volume::Volume;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -22,9 +23,8 @@ const BLOCK: usize = 4096;
 const INLINE_MAX: u64 = 512;
 const SIZE_BYTES: u64 = 64 << 20;
 
-fn new_device(uuid: u8) -> Arc<dyn Device> {
-    let device: Arc<dyn Device> = Arc::new(MemDevice::new(SIZE_BYTES));
-    let options = MkfsOptions {
+fn options(uuid: u8) -> MkfsOptions {
+    MkfsOptions {
         size_bytes: SIZE_BYTES,
         block_bytes: BLOCK as u32,
         segment_bytes: 1 << 20,
@@ -35,8 +35,12 @@ fn new_device(uuid: u8) -> Arc<dyn Device> {
         hash_key: [u64::from(uuid), 2],
         now: TimeNs(1_000_000_000),
         root_owner: (0, 0),
-    };
-    format(&*device, &options).unwrap();
+    }
+}
+
+fn new_device(uuid: u8) -> Arc<dyn Device> {
+    let device: Arc<dyn Device> = Arc::new(MemDevice::new(SIZE_BYTES));
+    format(&*device, &options(uuid)).unwrap();
     device
 }
 
@@ -381,4 +385,44 @@ fn a_stream_for_another_state_is_refused() {
         .unwrap();
     volume.close().unwrap();
     assert!(refused(&source.stream(Some(0), 1, 0)).contains("has changed since"));
+}
+
+/// Cuts that are judged.
+const CUTS: usize = 120;
+
+#[test]
+fn a_power_cut_leaves_the_state_before_or_the_one_that_was_received() {
+    let mut source = Source::new(14);
+    (0..100).for_each(|_| source.change());
+    source.point();
+    (0..80).for_each(|_| source.change());
+    source.point();
+    let memory = Arc::new(MemDevice::new(SIZE_BYTES));
+    let replica: Arc<dyn Device> = memory.clone();
+    format(&*replica, &options(2)).unwrap();
+    receive_into(&replica, &source.stream(None, 0, 0), "p0").unwrap();
+    let disk = Arc::new(CrashDisk::new(memory.image(), 4096));
+    let device: Arc<dyn Device> = disk.clone();
+    let stream = source.stream(Some(0), 1, 0);
+    receive_into(&device, &stream, "p1").unwrap();
+    let history = disk.history();
+    let (subject, seen) = (Firn::small(), crash::Seen::new());
+    let explorer = Explorer::new(&subject, Limits { nested_states: CUTS, ..Limits::default() }, &seen);
+    let states = explorer.states_during(&history);
+    assert!(states.len() >= CUTS / 2, "only {} states", states.len());
+    let mut outcomes = [0, 0];
+    for (state, _) in states {
+        let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(history.image(&state).unwrap()));
+        let volume = mount(&device);
+        let is_received = volume.points().unwrap().iter().any(|point| point.name == "p1");
+        volume.close().unwrap();
+        assert_is(&device, &source.points[usize::from(is_received)].1);
+        outcomes[usize::from(is_received)] += 1;
+        // What was not received can be received now.
+        if !is_received {
+            receive_into(&device, &stream, "p1").unwrap();
+            assert_is(&device, &source.points[1].1);
+        }
+    }
+    assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
 }
