@@ -143,6 +143,9 @@ fn try_it(volume: &Volume<Lfs>, op: &mut dyn FnMut(&mut Vfs<Lfs>) -> Outcome<()>
     }
 }
 
+/// A name: its directory, itself, and what it leads to.
+type Name = (InodeNo, Vec<u8>, InodeNo, Kind);
+
 /// Changes a volume at random, and makes points of it.
 struct Source {
     volume: Volume<Lfs>,
@@ -176,7 +179,7 @@ impl Source {
     }
 
     /// All directories, and all names.
-    fn places(&self) -> (Vec<InodeNo>, Vec<(InodeNo, Vec<u8>, InodeNo, Kind)>) {
+    fn places(&self) -> (Vec<InodeNo>, Vec<Name>) {
         let (mut dirs, mut names, mut at) = (vec![InodeNo::ROOT], Vec::new(), 0);
         while at < dirs.len() {
             for (name, ino, kind) in children(&self.volume, dirs[at]) {
