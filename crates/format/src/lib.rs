@@ -8,6 +8,7 @@ mod error;
 pub mod ffs;
 pub mod inode;
 pub mod layout;
+mod point;
 pub mod pointer;
 pub mod stream;
 pub mod summary;

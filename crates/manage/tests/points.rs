@@ -12,7 +12,7 @@ use firnfs::lfs::{Differing, Lfs, Options};
 use firnfs::store::{Scope, Store};
 use firnfs_device::Device;
 use firnfs_format::{Epoch, InodeNo};
-use firnfs_manage::{check, open_point};
+use firnfs_manage::{LogVolume, check, open_point};
 use firnfs_sim::{VirtualClock, seeded};
 use firnfs_volume::Volume;
 use rand::RngExt;
@@ -331,4 +331,16 @@ fn every_point_reads_as_the_volume_was_when_it_was_made() {
         let cleaned = history(seed);
         assert!(cleaned > 100, "seed {seed}: {cleaned} segments cleaned");
     }
+}
+
+#[test]
+fn a_point_cannot_have_the_name_that_an_automatic_one_may_get() {
+    let (volume, _) = mount(&new_device(24 << 20, 0), options());
+    let make = |name: &str| volume.make_point(name);
+    let refused = make("2026-11-24T13:45:10Z").unwrap_err();
+    assert!(matches!(refused, FsError::Invalid(why) if why.contains("automatic")), "{refused}");
+    for name in ["2026-11-24", "2026-11-24T13:45:10", "x026-11-24T13:45:10Z"] {
+        make(name).unwrap();
+    }
+    volume.close().unwrap();
 }

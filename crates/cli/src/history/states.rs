@@ -155,18 +155,15 @@ impl States {
                 "'firn log {place}' lists the states; times are \"yesterday\", \"2 hours ago\", \"2026-11-24 13:45\""
             )));
         };
-        self.list.iter().rfind(|state| state.not_after <= time).ok_or_else(|| {
-            let message = match self.list.first() {
-                Some(oldest) => {
-                    format!(
-                        "{place} has no state as old as {}; the oldest is {}",
-                        when::local(time),
-                        oldest.name
-                    )
-                }
-                None => format!("{place} has no states: nobody has made a snapshot"),
-            };
-            Failure::failed(message).advise(format!("'firn log {place}' lists them"))
+        self.list.iter().rfind(|state| state.not_after <= time).ok_or_else(|| match self.list.first() {
+            Some(oldest) => {
+                let (time, oldest) = (when::local(time), &oldest.name);
+                Failure::failed(format!("{place} has no state as old as {time}; the oldest is {oldest}"))
+                    .advise(format!("'firn log {place}' lists them"))
+            }
+            None => Failure::failed(format!("{place} keeps no states")).advise(format!(
+                "'firn snapshot {place} NAME' makes one, 'firn retain {place}' shows when it makes them by itself"
+            )),
         })
     }
 }
@@ -238,6 +235,15 @@ mod tests {
         assert!(found("@999999999").unwrap_err().contains("the oldest is one"));
         let unknown = states.find("three").unwrap_err();
         assert!(unknown.exit == Exit::Usage && unknown.to_string().contains("firn log /mnt"), "{unknown}");
+    }
+
+    #[test]
+    fn a_volume_without_states_says_how_states_come_to_be() {
+        let states = States::told(HistoryView { points: Vec::new(), past_bytes: 0 }, "/mnt".into());
+        let refused = states.find("yesterday").unwrap_err();
+        assert_eq!((refused.exit, refused.message.as_str()), (Exit::Failed, "/mnt keeps no states"));
+        let text = refused.to_string();
+        assert!(text.contains("firn snapshot /mnt NAME") && text.contains("firn retain /mnt"), "{text}");
     }
 
     #[test]

@@ -16,11 +16,13 @@ use clap::{Args, Subcommand};
 use convert::ConvertArgs;
 use firnfs_workload::{Error, Summary};
 use generate::GenerateArgs;
+use rustix::stdio::stdout;
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use source::{Form, Source};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use view::{InfoView, RecordView};
+use view::{InfoView, RecordView, write_record};
 
 /// What to do with workloads.
 #[derive(Subcommand, Debug)]
@@ -62,7 +64,8 @@ pub struct InfoArgs {
   firn workload head day.fwl -n 1000 --json
   strace -f -y -ttt -T -e trace=file,desc,process -o /dev/stdout -- make -s 2>&1 | firn workload head - --from strace
 
-A line is the time in seconds since the start, the operation, what it was about, its outcome, and how long it took.")]
+A line is the time in seconds since the start, the operation, what it was about, its outcome, and how long it took. On a
+terminal, a long one goes on in the next line.")]
 pub struct HeadArgs {
     /// A workload file; - is standard input
     pub file: PathBuf,
@@ -134,14 +137,20 @@ fn head(args: &HeadArgs, output: &mut Output) -> Done {
         }
         return output.show(true, &HeadView { first_records: views }, |_| Ok(()));
     }
+    let width = terminal_columns();
     for _ in 0..args.records {
         match source.next() {
             None => break,
             Some(Err(error)) => return Err(failure_of(&args.file, &error)),
-            Some(Ok(record)) => output.text(|out| writeln!(out, "{record}"))?,
+            Some(Ok(record)) => output.text(|out| write_record(out, &record, width))?,
         }
     }
     Ok(())
+}
+
+/// Columns of the terminal that shows the output; `None` if none does.
+fn terminal_columns() -> Option<usize> {
+    tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// A bar over the bytes of an input, with the rate of records.

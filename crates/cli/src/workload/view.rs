@@ -183,3 +183,90 @@ impl RecordView {
         }
     }
 }
+
+/// Writes a record in one line, or in lines of at most `width` columns. A further line begins below the operation.
+pub fn write_record(out: &mut dyn Write, record: &Record, width: Option<usize>) -> io::Result<()> {
+    let text = record.to_string();
+    let Some(width) = width.filter(|width| text.len() > *width) else { return writeln!(out, "{text}") };
+    let width = width.max(2 * INDENT);
+    let mut column = 0;
+    for part in parts(&text) {
+        let mut rest = part;
+        if column > 0 && column + part.len() > width {
+            write!(out, "\n{:INDENT$}", "")?;
+            (column, rest) = (INDENT, part.trim_start());
+        }
+        // A name can be longer than a line.
+        while column + rest.len() > width {
+            let (line, after) = rest.split_at(width - column);
+            write!(out, "{line}\n{:INDENT$}", "")?;
+            (column, rest) = (INDENT, after);
+        }
+        write!(out, "{rest}")?;
+        column += rest.len();
+    }
+    writeln!(out)
+}
+
+/// Further lines of a record begin here: at the column of its operation.
+const INDENT: usize = 15;
+
+/// The words of a record, which is ASCII, each with the spaces before it. A name in quotes is one word.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut list, mut from) = (Vec::new(), 0);
+    let (mut is_quoted, mut is_escaped, mut before) = (false, false, b' ');
+    for (at, c) in text.bytes().enumerate() {
+        if c == b' ' && before != b' ' && !is_quoted {
+            list.push(&text[from..at]);
+            from = at;
+        }
+        is_quoted ^= c == b'"' && !is_escaped;
+        is_escaped = c == b'\\' && !is_escaped;
+        before = c;
+    }
+    list.push(&text[from..]);
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firnfs_workload::Op;
+
+    fn record(name: &[u8]) -> Record {
+        let mut record = Record::new(1_500_000_000, Op::Rename, FileId(123_456));
+        record.client = 7;
+        record.name = name.into();
+        record.to_file = FileId(u64::MAX - 1);
+        record.to_name = b"another \" name".as_slice().into();
+        record.outcome = Outcome::Failed(2);
+        record.duration_ns = Some(1_234_567);
+        record
+    }
+
+    fn written(record: &Record, width: Option<usize>) -> String {
+        let mut out = Vec::new();
+        write_record(&mut out, record, width).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_record_fits_80_columns_of_a_terminal_whatever_its_names_are() {
+        for name in [b"a".to_vec(), b"two words".to_vec(), vec![b'n'; 70], vec![0xff; 255]] {
+            let record = record(&name);
+            let text = written(&record, Some(80));
+            assert!(text.lines().count() > 1 && text.lines().all(|line| line.len() <= 80), "{text}");
+            let is_shown = |c: &char| !c.is_whitespace();
+            assert!(text.chars().filter(is_shown).eq(record.to_string().chars().filter(is_shown)), "{text}");
+            assert!(text.lines().skip(1).all(|line| line.starts_with("               ")), "{text}");
+        }
+        assert!(written(&record(b"two words"), Some(80)).contains("name=\"two words\""));
+    }
+
+    #[test]
+    fn a_record_is_one_line_for_programs_and_where_it_fits() {
+        let record = record(b"a");
+        assert_eq!(written(&record, None), format!("{record}\n"));
+        assert_eq!(written(&record, Some(500)), format!("{record}\n"));
+    }
+}

@@ -4,7 +4,7 @@ use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::past::retention;
-use crate::lfs::past::views::title;
+use crate::lfs::past::views::{is_time_name, title};
 use firnfs_format::checkpoint::{POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
 
@@ -25,9 +25,10 @@ impl Lfs {
     /// point. It is durable in both when [`Self::durable_epoch`] is *later* than its epoch. Returns its epoch.
     ///
     /// # Errors
-    /// `Invalid` for a name that is empty, longer than [`POINT_NAME_MAX`] bytes, or not one word; `Exists` if there is a point of
-    /// that name; `NoSpace` if there are too many, or if the volume has no room for metadata that may die once more;
-    /// `Unsupported` if the volume is too large for its block size; `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    /// `Invalid` for a name that is empty, longer than [`POINT_NAME_MAX`] bytes, not one word, or of the form of an automatic point's
+    /// time; `Exists` if there is a point of that name; `NoSpace` if there are too many, or if the volume has no room for metadata
+    /// that may die once more; `Unsupported` if the volume is too large for its block size; `Need`; `Room` while a checkpoint is
+    /// under way; `ReadOnly`.
     pub fn make_point(&mut self, now: TimeNs, name: &str) -> Outcome<Epoch> {
         self.standing.refuse()?;
         self.check_point_name(name)?;
@@ -211,6 +212,9 @@ impl Lfs {
         let is_word = name.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != '/' && c != '@');
         if name.is_empty() || name.len() > POINT_NAME_MAX || !is_word || name.starts_with('.') {
             return Err(FsError::Invalid("the name of a snapshot"));
+        }
+        if is_time_name(name) {
+            return Err(FsError::Invalid("the name of a snapshot has the form of an automatic state's time"));
         }
         if self.tables.points.list().iter().any(|point| title(point) == name) {
             return Err(FsError::Exists);

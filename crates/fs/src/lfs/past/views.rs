@@ -138,6 +138,13 @@ fn time_name(time: TimeNs) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// Whether a name has the form of [`time_name`]: an automatic point that is made later could have the same title.
+pub(in crate::lfs) fn is_time_name(name: &str) -> bool {
+    let form = b"dddd-dd-ddTdd:dd:ddZ";
+    let is_as = |(c, form): (u8, &u8)| if *form == b'd' { c.is_ascii_digit() } else { c == *form };
+    name.len() == form.len() && name.bytes().zip(form).all(is_as)
+}
+
 /// The date of a day since 1970-01-01 in the Gregorian calendar: years of this count begin in March, so that the day which only
 /// leap years have is a year's last.
 fn civil(days: i64) -> (i64, i64, i64) {
