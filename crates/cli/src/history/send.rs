@@ -34,7 +34,7 @@ use std::sync::Weak;
   firn send /mnt@monday..tuesday > tuesday.firn     what changed since
   firn send /mnt@monday | ssh host firn receive copy.img
   firn send disk.img@monday --output monday.firn    of an image that is not mounted
-  firn send /mnt@monday --skip 1048576 | ssh host firn receive copy.img --keep part
+  firn send /mnt@monday --skip 1048576 >> monday.firn
                                                     the rest of a stream that was cut
 
 A stream has files, directories, links, times, owners, ACLs and attributes, holes, and the checksum of each block. Of a state
