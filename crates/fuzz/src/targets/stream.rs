@@ -75,9 +75,9 @@ static REPLICA: LazyLock<(SparseImage, Names)> = LazyLock::new(|| {
     (memory.image(), names)
 });
 
-/// The header of what comes after the first state.
+/// The header of all that comes after the first state: numbers above its `next_ino` are in neither stream.
 static HEADER: LazyLock<StreamHeader> = LazyLock::new(|| {
-    let mut input = &STREAMS[1][..];
+    let mut input = &STREAMS[2][..];
     StreamReader::new(&mut input).expect("a stream").header().clone()
 });
 
@@ -190,4 +190,24 @@ fn names(device: &Arc<dyn Device>) -> Names {
 /// Streams for the replica.
 pub fn seeds() -> Vec<Vec<u8>> {
     STREAMS[1..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_are_received() {
+        let streams = seeds();
+        assert_eq!(corrected(&streams[1]), streams[1]);
+        for stream in &streams {
+            let device: Arc<dyn Device> = Arc::new(MemDevice::from_image(REPLICA.0.clone()));
+            let bytes = corrected(stream);
+            let mut input = &bytes[..];
+            let mut reader = StreamReader::new(&mut input).unwrap();
+            let received = receive(mount(&device), &mut reader, "received", &mut |_, _| {});
+            received.expect("a whole stream");
+            assert_ne!(names(&device), REPLICA.1);
+        }
+    }
 }
