@@ -30,6 +30,8 @@ pub const FLAG_CHECKPOINT: u16 = 8;
 pub const FLAG_CLEANER: u16 = 16;
 /// Flag: copies of what only retained points see. Roll-forward takes nothing from them.
 pub const FLAG_PAST: u16 = 32;
+/// Flag: counts only with the checkpoint that follows, which makes a retained point of all that was held back. Roll-forward ends before it.
+pub const FLAG_HELD: u16 = 64;
 
 layout! {
     /// Header of a partial segment's summary.

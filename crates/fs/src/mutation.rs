@@ -80,6 +80,8 @@ log {
     DropsBeginAnew,
     /// A point that somebody asked for is in one slot only until the next checkpoint.
     PointInOneSlot,
+    /// Batches that are held back end, and do not say that they are.
+    NothingHeldBack,
 }
 ffs {
     /// Writes do not wait for those that must be durable before them.

@@ -241,6 +241,11 @@ fn flags() -> String {
                 summary::FLAG_PAST.into(),
                 "copies of what only retained points see; roll-forward skips its content",
             ),
+            row(
+                "HELD",
+                summary::FLAG_HELD.into(),
+                "counts only with the checkpoint that follows; roll-forward ends before it",
+            ),
             row("inode `body`: inline", inode::BODY_INLINE.into(), "the data is in the record"),
             row(
                 "inode `body`: reaping",

@@ -97,6 +97,7 @@ each_is_caught! {
     a_drop_that_frees_what_a_newer_point_sees_is_caught: Flaw::Core(Mutation::NewerFreed);
     a_drop_that_begins_anew_is_caught: Flaw::Core(Mutation::DropsBeginAnew);
     a_point_in_one_slot_is_caught: Flaw::Core(Mutation::PointInOneSlot);
+    changes_that_are_not_held_back_are_caught: Flaw::Core(Mutation::NothingHeldBack);
 }
 
 #[test]

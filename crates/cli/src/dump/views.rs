@@ -9,7 +9,9 @@ use crate::failure::Done;
 use crate::image::Image;
 use firnfs_format::checkpoint::{Checkpoint, TableRoot};
 use firnfs_format::inode::FORKS;
-use firnfs_format::summary::{Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_END};
+use firnfs_format::summary::{
+    Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_END, FLAG_HELD, FLAG_PAST,
+};
 use firnfs_format::table::{ImapEntry, UsageEntry};
 use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES, SegmentId};
 use firnfs_lab::calendar::rfc3339;
@@ -357,8 +359,13 @@ pub struct SegmentView {
 }
 
 fn flag_names(flags: u16) -> Vec<&'static str> {
-    const NAMES: [(u16, &str); 3] =
-        [(FLAG_END, "END"), (FLAG_CHECKPOINT, "CHECKPOINT"), (FLAG_CLEANER, "CLEANER")];
+    const NAMES: [(u16, &str); 5] = [
+        (FLAG_END, "END"),
+        (FLAG_CHECKPOINT, "CHECKPOINT"),
+        (FLAG_CLEANER, "CLEANER"),
+        (FLAG_PAST, "PAST"),
+        (FLAG_HELD, "HELD"),
+    ];
     NAMES.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect()
 }
 

@@ -23,6 +23,7 @@ use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
 use crate::fetch::{Soon, Token};
 use crate::inode::{Inode, Kind};
+use crate::states::State;
 use content::Content;
 use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};
 use std::sync::Arc;
@@ -582,17 +583,6 @@ pub trait Store: Send {
     fn look_into(&mut self, _epoch: Epoch) -> Outcome<InodeNo> {
         Err(FsError::NotFound.into())
     }
-}
-
-/// An older state of a volume.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct State {
-    /// Identifies it; later states have larger ones.
-    pub epoch: Epoch,
-    /// When it was the present.
-    pub time: TimeNs,
-    /// The name under which people find it.
-    pub name: String,
 }
 
 /// For callers that mutate: the error when the volume is read-only.

@@ -17,7 +17,6 @@ pub use stream::StreamReader;
 
 use crate::LogVolume;
 use crate::send::RECEIVED_XATTR;
-use crate::trim::checkpoint_and_wait;
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
 use firnfs::vfs::XattrMode;
@@ -136,8 +135,7 @@ fn receive_all(
 ) -> Result<Received, ReceiveError> {
     let header = stream.header().clone();
     fits(volume, &header)?;
-    checkpoint_and_wait(volume)?;
-    volume.run(|vfs, _| Ok(vfs.store_mut().hold_back()?))?;
+    volume.run(|vfs, now| vfs.store_mut().hold_back(now))?;
     let mut receiver =
         Receiver { volume, header, phase: Phase::Losing, staging: None, files: 0, content_bytes: 0 };
     while receiver.phase != Phase::Ended {

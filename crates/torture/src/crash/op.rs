@@ -203,6 +203,13 @@ pub enum Op {
     },
     /// Makes the state of the volume a retained point of that name, and waits until it is durable. No name is used twice.
     MakePoint(String),
+    /// As a replica receives a state: carries out changes that count only together with the point of that name, which becomes durable.
+    HeldBack {
+        /// The changes, none of them a sync.
+        changes: Vec<Op>,
+        /// The name of the point.
+        name: String,
+    },
     /// Begins to drop a retained point; work in the background does the rest.
     DropPoint(String),
     /// Opens a regular file and plans to read all of it; [`Op::FinishRead`] later reads the blocks from the disk.
@@ -235,7 +242,15 @@ impl Op {
     /// Whether it promises durability once it has returned.
     #[must_use]
     pub fn is_sync(&self) -> bool {
-        matches!(self, Self::Fsync(_) | Self::FsyncUnnamed | Self::Sync | Self::Remount | Self::MakePoint(_))
+        matches!(
+            self,
+            Self::Fsync(_)
+                | Self::FsyncUnnamed
+                | Self::Sync
+                | Self::Remount
+                | Self::MakePoint(_)
+                | Self::HeldBack { .. }
+        )
     }
 }
 
@@ -308,6 +323,11 @@ impl fmt::Display for Op {
                 bounds.bytes_soft, bounds.bytes_hard, bounds.inodes_soft, bounds.inodes_hard
             ),
             Self::MakePoint(name) => write!(f, "make-point {name}"),
+            Self::HeldBack { changes, name } => {
+                f.write_str("held-back (")?;
+                changes.iter().try_for_each(|op| write!(f, "{op}; "))?;
+                write!(f, "make-point {name})")
+            }
             Self::DropPoint(name) => write!(f, "drop-point {name}"),
             Self::BeginRead(path) => write!(f, "begin-read {path}"),
             Self::FinishRead => f.write_str("finish-read"),

@@ -49,7 +49,11 @@ fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {
             }
         }
         45..57 => history.push(point(history)),
-        57..67 => history.push(drop_of_one(&history.world, rng).unwrap_or(Op::Sync)),
+        57..62 => {
+            let op = held_back(history, rng, tag).unwrap_or(Op::Sync);
+            history.push(op);
+        }
+        62..67 => history.push(drop_of_one(&history.world, rng).unwrap_or(Op::Sync)),
         67..75 => history.push(Op::Step { ms: rng.random_range(0..6000) }),
         75..83 => history.push(Op::Idle { ms: rng.random_range(1..12_000) }),
         83..90 => history.push(Op::Sync),
@@ -84,6 +88,19 @@ fn point(history: &History) -> Op {
 /// The name is one that no point has had: what is being dropped keeps its own.
 fn make(world: &World, name: String) -> Option<Op> {
     (world.points().len() < POINTS_MAX).then_some(Op::MakePoint(name))
+}
+
+/// Changes that a replica receives, unless there are enough points.
+fn held_back(history: &History, rng: &mut Pcg64, tag: u64) -> Option<Op> {
+    let name = format!("r{}", history.ops.len());
+    let mut changes = History { ops: Vec::new(), world: history.world.clone() };
+    for part in 0..rng.random_range(1..6) {
+        change(&mut changes, rng, tag << 3 | part);
+        if rng.random_bool(0.3) {
+            changes.push(Op::Step { ms: rng.random_range(0..6000) });
+        }
+    }
+    make(&history.world, name.clone()).map(|_| Op::HeldBack { changes: changes.ops, name })
 }
 
 fn drop_of_one(world: &World, rng: &mut Pcg64) -> Option<Op> {

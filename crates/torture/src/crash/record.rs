@@ -140,7 +140,9 @@ impl Record {
                 Op::LinkUnnamed { .. } => {
                     self.renames.extend(before.unnamed().first().map(|id| (number, *id)))
                 }
-                Op::Sync | Op::MakePoint(_) | Op::Remount => self.full_syncs.push(number),
+                Op::Sync | Op::MakePoint(_) | Op::HeldBack { .. } | Op::Remount => {
+                    self.full_syncs.push(number)
+                }
                 // A rename between two names of one file does nothing, and so promises nothing.
                 Op::Rename { from, to } | Op::Exchange { from, to }
                     if before.find(from) == before.find(to) => {}
@@ -171,7 +173,7 @@ impl Record {
 
     fn note_points(&mut self, op: &Op, number: usize, world: &World) {
         match op {
-            Op::MakePoint(name) => self.points.push(PointLife {
+            Op::MakePoint(name) | Op::HeldBack { name, .. } => self.points.push(PointLife {
                 name: name.clone(),
                 tree: world.points()[name].clone(),
                 made: number,
@@ -207,6 +209,7 @@ impl Record {
     /// # Errors
     /// What is not allowed, as text.
     pub fn judge(&self, tree: &Tree, window: Window) -> Result<(), String> {
+        let window = self.with_held_back(tree, window);
         self.judge_points(tree, window)?;
         self.requires_points(tree, window)?;
         self.judge_present(tree, window)
@@ -218,9 +221,22 @@ impl Record {
     /// # Errors
     /// What was never written there, as text.
     pub fn judge_rotten(&self, tree: &Tree, begun: usize) -> Result<(), String> {
-        let window = Window { ended: 0, begun };
+        let window = Window { ended: 0, ..self.with_held_back(tree, Window { ended: 0, begun }) };
         self.judge_points(tree, window)?;
         self.judge_present(tree, window)
+    }
+
+    /// Changes that were held back, if they were under way: all of them are there if their point is, else none.
+    fn with_held_back(&self, tree: &Tree, window: Window) -> Window {
+        let last = window.begun.checked_sub(1).map(|at| &self.ops[at]);
+        match last {
+            Some(Op::HeldBack { name, .. }) if window.begun > window.ended => {
+                let is_there = tree.points().contains_key(name);
+                let (ended, begun) = (window.ended, window.begun);
+                if is_there { Window { ended: begun, begun } } else { Window { ended, begun: begun - 1 } }
+            }
+            _ => window,
+        }
     }
 
     /// Each point shows what the world was when it was made.

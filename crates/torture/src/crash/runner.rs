@@ -39,7 +39,11 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
             world.apply(op).map_err(|why| place(why.to_owned()))?;
             record.push(op.clone(), true, world);
         } else {
-            step(mounted.as_mut(), op, &mut record).map_err(place)?;
+            let is_done = step(mounted.as_mut(), op, &mut record).map_err(place)?;
+            if !is_done && matches!(op, Op::HeldBack { .. }) {
+                drop(mounted);
+                mounted = subject.mount(disk.clone()).map_err(place)?;
+            }
         }
         disk.mark(2 * index as u64 + 1);
     }
@@ -50,10 +54,13 @@ pub fn run(subject: &dyn Subject, image: SparseImage, world: World, ops: &[Op]) 
     }
 }
 
-fn step(mounted: &mut (dyn Mounted + '_), op: &Op, record: &mut Record) -> Result<(), String> {
+/// Returns whether the operation was carried out.
+fn step(mounted: &mut (dyn Mounted + '_), op: &Op, record: &mut Record) -> Result<bool, String> {
     let mut world = record.world().clone();
     let expected = world.apply(op);
-    match (mounted.apply(op), expected) {
+    let found = mounted.apply(op);
+    let is_done = found.is_ok();
+    match (found, expected) {
         (Ok(()), Ok(())) => record.push(op.clone(), true, world),
         (Err(Refusal::Invalid(_)), Err(_)) => record.push(op.clone(), false, record.world().clone()),
         (Err(Refusal::NoSpace), _) => {
@@ -67,7 +74,7 @@ fn step(mounted: &mut (dyn Mounted + '_), op: &Op, record: &mut Record) -> Resul
         (Ok(()), Err(why)) => return Err(format!("succeeded, although: {why}")),
         (Err(Refusal::Invalid(why)), Ok(())) => return Err(format!("refused: {why}")),
     }
-    Ok(())
+    Ok(is_done)
 }
 
 /// A stretch of a history in which the disk does not change: a cut anywhere in it leaves the same states. The strictest

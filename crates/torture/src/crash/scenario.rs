@@ -372,6 +372,7 @@ fn target(op: &Op) -> &str {
         | Op::SetLimits { .. }
         | Op::MakePoint(_)
         | Op::DropPoint(_)
+        | Op::HeldBack { .. }
         | Op::FsyncUnnamed
         | Op::Sync
         | Op::Idle { .. }

@@ -160,6 +160,13 @@ impl World {
                     Ok(())
                 }
             },
+            Op::HeldBack { changes, name } => {
+                let mut after = self.clone();
+                changes.iter().try_for_each(|op| after.apply(op))?;
+                after.apply(&Op::MakePoint(name.clone()))?;
+                *self = after;
+                Ok(())
+            }
             Op::DropPoint(name) => self.points.remove(name).map(drop).ok_or("no such point"),
             Op::BeginRead(path) => self.file_mut(path).map(drop),
             Op::Fsync(path) | Op::PartOfFsync(path) => self.find(path).map(drop).ok_or("no such file"),

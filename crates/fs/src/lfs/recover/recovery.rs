@@ -6,6 +6,8 @@
 //! batches count. The inode records of a batch are sufficient: old and new block trees are compared to update the usage
 //! table ([`compare`](super::compare)), and no operation has to be replayed.
 //!
+//! Partial segments that were held back (`past::replica`) end the log: their checkpoint was not written.
+//!
 //! The blocks of a checkpoint count only if something follows them: at the end of the log, where the slot was not written, they
 //! have no use, and the next mount overwrites them. So mounts that are killed, again and again, during the checkpoint with
 //! which they begin leave the log as they found it.
@@ -23,7 +25,7 @@ use crate::lfs::{Lfs, LogEnd};
 use crate::mutation::{Mutation, is_on};
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{FORKS, Record, Roots};
-use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, FLAG_PAST, Summary};
+use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, FLAG_HELD, FLAG_PAST, Summary};
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES, SectorAddr, SegmentId, Serial, TimeNs};
 use std::collections::btree_map::Entry as Slot;
@@ -115,8 +117,15 @@ impl Lfs {
         let mut found = RollForward::default();
         let (mut tail, mut heads) = (Accepted::new(), Heads::new());
         let mut log = LogTail::new(read);
+        let mut is_held = false;
         self.expect_logs(&mut log, base);
         while let Some(partial) = self.next_partial(&mut log, base, &mut at, &mut heads)? {
+            if partial.summary.flags & FLAG_HELD != 0 {
+                // What was held back had no checkpoint: the log that counts ends here, and nothing of it is lost.
+                is_held = true;
+                batch.partials += 1;
+                break;
+            }
             self.note(&partial, log.at_hand(self.extent_of(&partial.summary)), &mut batch)?;
             let is_whole = partial.summary.flags & FLAG_END != 0 || is_on(Mutation::AnyBatch);
             if !is_whole || partial.summary.flags & FLAG_CHECKPOINT != 0 {
@@ -143,7 +152,7 @@ impl Lfs {
         log.end();
         found.incomplete = batch.partials;
         found.read_to = LogEnd { serial: at.serial, crc: at.crc };
-        found.lost = self.find_lost_log(read, base, &at);
+        found.lost = if is_held { None } else { self.find_lost_log(read, base, &at) };
         found.inodes = latest.len() as u64;
         found.was_clean = base.clean && found.partials == 0;
         self.writer.log =

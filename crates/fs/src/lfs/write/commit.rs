@@ -17,9 +17,7 @@ use crate::lfs::write::log::{DATA_LOGS_MAX, DATA_LOGS_MIN, Planned, data_log};
 use crate::lfs::write::partial::PartialWriter;
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Fork, Scope, Ticket};
-use firnfs_format::summary::{
-    Entry, EntryKind, FLAG_CHECKPOINT, FLAG_CLEANER, FLAG_END, Summary, summary_sectors,
-};
+use firnfs_format::summary::{Entry, EntryKind, FLAG_CLEANER, FLAG_END, Summary, summary_sectors};
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, SECTOR_BYTES, TimeNs};
 use std::cell::Cell;
@@ -446,8 +444,7 @@ impl Lfs {
         flags: u16,
     ) {
         let serial = self.writer.log.serial.next();
-        let flags =
-            if self.upkeep.is_held_back && flags & FLAG_CHECKPOINT == 0 { flags & !FLAG_END } else { flags };
+        let flags = self.held_flags(flags);
         let mut summary = Summary {
             crc: 0,
             uuid: self.sb.uuid,

@@ -35,6 +35,7 @@ impl<S: Engine> OpenVolume<S> {
             }
             Op::BeginRead(path) => return self.begin_read(path),
             Op::FinishRead => return self.finish_reads(),
+            Op::HeldBack { changes, name } => return self.hold_back(changes, name),
             _ => {}
         }
         match op {

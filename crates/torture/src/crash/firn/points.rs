@@ -8,6 +8,7 @@ use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::lfs::Lfs;
 use firnfs::states::is_past;
+use firnfs::store::Scope;
 use firnfs::ufs::xattr;
 use firnfs::vfs::Attr;
 use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
@@ -23,6 +24,7 @@ const STEPS_MAX: u32 = 20_000;
 pub(crate) struct Keeper<S: Engine> {
     pub make: fn(&Volume<S>, &str) -> Result<(), FsError>,
     pub drop: fn(&Volume<S>, &str) -> Result<(), FsError>,
+    pub hold_back: fn(&Volume<S>) -> Result<(), FsError>,
     pub settle: fn(&Volume<S>, bool) -> Result<(), String>,
 }
 
@@ -31,12 +33,13 @@ impl<S: Engine> Keeper<S> {
     pub const NONE: Self = Self {
         make: |_, _| Err(FsError::NoSpace),
         drop: |_, _| Err(FsError::NotFound),
+        hold_back: |_| Err(FsError::NoSpace),
         settle: |_, _| Ok(()),
     };
 }
 
 impl Keeper<Lfs> {
-    pub const LOG: Self = Self { make: make_point, drop: drop_point, settle };
+    pub const LOG: Self = Self { make: make_point, drop: drop_point, hold_back, settle };
 }
 
 impl<S: Engine> OpenVolume<S> {
@@ -46,6 +49,18 @@ impl<S: Engine> OpenVolume<S> {
             Op::DropPoint(name) => (self.keeper.drop)(&self.volume, name),
             _ => Err(FsError::Invalid("does not change points")),
         }
+    }
+
+    /// After an error the changes are in memory still: the volume has to be mounted anew.
+    pub(super) fn hold_back(&mut self, changes: &[Op], name: &str) -> Result<(), FsError> {
+        (self.keeper.hold_back)(&self.volume)?;
+        let done = changes.iter().try_for_each(|op| self.carry_out(op));
+        let done = done.and_then(|()| (self.keeper.make)(&self.volume, name));
+        if done.is_err() {
+            // No request may be under way when the next mount begins. What fails here is reported already.
+            let _ = self.volume.sync(Scope::All);
+        }
+        done
     }
 
     /// What all points show that nobody drops.
@@ -94,6 +109,10 @@ fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
     let epoch = volume.run(|vfs, now| vfs.store_mut().make_point(now, name))?;
     volume.pump();
     until(volume, |lfs| lfs.durable_epoch() > epoch)
+}
+
+fn hold_back(volume: &Volume<Lfs>) -> Result<(), FsError> {
+    volume.run(|vfs, now| vfs.store_mut().hold_back(now))
 }
 
 fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
