@@ -258,7 +258,8 @@ impl Source {
     fn stream(&self, from: Option<usize>, to: usize, skip_bytes: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         let from = from.map(|at| self.points[at].0);
-        let sent = send(&self.volume, from, self.points[to].0, skip_bytes, &mut bytes, &mut |_| {}).unwrap();
+        let sent =
+            send(&self.volume, from, self.points[to].0, skip_bytes, &mut bytes, &mut |_| true).unwrap();
         assert_eq!(sent.bytes, bytes.len() as u64 + skip_bytes);
         bytes
     }
@@ -462,8 +463,32 @@ fn a_send_reads_little_more_than_what_has_changed() {
     let volume = mount(&counting);
     volume.limit_read_ahead(0);
     let before_bytes = counted.counts().read_bytes;
-    let sent = send(&volume, Some(first), second, 0, &mut std::io::sink(), &mut |_| {}).unwrap();
+    let sent = send(&volume, Some(first), second, 0, &mut std::io::sink(), &mut |_| true).unwrap();
     let read_bytes = counted.counts().read_bytes - before_bytes;
     assert_eq!(sent.content_bytes, 400_000);
     assert!(read_bytes * 10 <= sent.content_bytes * 12, "{read_bytes} bytes read");
+}
+
+#[test]
+fn a_mount_after_a_stream_that_was_cut_reads_nothing_of_it() {
+    let source = mount(&new_device(1));
+    let node = NewNode { kind: Kind::Regular, mode: 0o644, rdev: 0, target: &[] };
+    let file = source.run(|vfs, now| vfs.make(now, ROOT, InodeNo::ROOT, b"large", node, false)).unwrap().ino;
+    let mut bytes = vec![0; 24 << 20];
+    Pcg64::seed_from_u64(4).fill_bytes(&mut bytes);
+    source.write_all(file, 0, &bytes, false).unwrap();
+    let epoch = source.make_point("one").unwrap().epoch;
+    let mut stream = Vec::new();
+    send(&source, None, epoch, 0, &mut stream, &mut |_| true).unwrap();
+    let memory = Arc::new(MemDevice::new(SIZE_BYTES));
+    let replica: Arc<dyn Device> = memory.clone();
+    format(&*replica, &options(2)).unwrap();
+    let cut = &stream[..stream.len() - 1_000];
+    assert!(matches!(receive_into(&replica, cut, "one"), Err(ReceiveError::Cut { .. })));
+    let counted = Arc::new(CountingDevice::new(MemDevice::from_image(memory.image())));
+    let counting: Arc<dyn Device> = counted.clone();
+    mount(&counting).close().unwrap();
+    let read_bytes = counted.counts().read_bytes;
+    assert!(read_bytes < 4 << 20, "{read_bytes} bytes read");
+    receive_into(&replica, &stream, "one").unwrap();
 }

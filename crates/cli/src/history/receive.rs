@@ -2,7 +2,8 @@
 
 use super::snapshot::{check_name, shown};
 use crate::failure::{Done, Exit, Failure};
-use crate::mkfs::{fill_random, open_failed, random_uuid};
+use crate::interrupt::HalfMade;
+use crate::mkfs::{self, open_failed};
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::sizes::{Bytes, parse_size};
@@ -16,7 +17,7 @@ use firnfs_manage::{ReceiveError, Received, StreamReader};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Arguments of `firn receive`.
@@ -78,10 +79,12 @@ pub fn run(args: &ReceiveArgs, output: &mut Output) -> Done {
         check_name(name)?;
     }
     let mut input = Input::open(args)?;
-    let result = receive(args, &mut input);
-    let received = match result {
+    let received = match receive(args, &mut input) {
         Ok(received) => received,
-        Err((error, at_bytes)) => return Err(failure(args, &error, input.keep_until(at_bytes, &error)?)),
+        Err(Refused::Stream(error, at_bytes)) => {
+            return Err(failure(args, &error, input.keep_until(at_bytes, &error)?));
+        }
+        Err(Refused::Image(failure)) => return Err(failure),
     };
     if let Some(kept) = &args.keep {
         std::fs::remove_file(kept).map_err(|e| Failure::io("cannot remove", kept, &e))?;
@@ -101,25 +104,36 @@ pub fn run(args: &ReceiveArgs, output: &mut Output) -> Done {
     })
 }
 
-type Failed = (ReceiveError, u64);
+/// Why nothing was received.
+enum Refused {
+    /// The stream, at that byte.
+    Stream(ReceiveError, u64),
+    /// The image.
+    Image(Failure),
+}
 
-fn receive(args: &ReceiveArgs, input: &mut Input) -> Result<Received, Failed> {
-    let mut stream = StreamReader::new(input).map_err(|e| (e, 0))?;
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Image(failure)
+    }
+}
+
+fn receive(args: &ReceiveArgs, input: &mut Input) -> Result<Received, Refused> {
+    let mut stream = StreamReader::new(input).map_err(|e| Refused::Stream(e, 0))?;
     let header = stream.header().clone();
-    let is_new = !args.image.exists();
-    let volume = open_image(args, &header, is_new).map_err(|e| (e, stream.at_bytes()))?;
+    let half_made = HalfMade::watch()?;
+    let device = match args.image.exists() {
+        true => FileDevice::open(&args.image, &FileOptions::default()).map_err(|e| open_failed(&e))?,
+        false => half_made.make(&args.image, || new_image(args, &header))?,
+    };
+    let volume = crate::volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime)?;
     let name = args.name.clone().unwrap_or_else(|| name_of(&header));
     let bar = Bar::of_entries();
     let mut watch = |files, bytes| bar.show(files, u64::from(header.inodes), Bytes(bytes));
     let result = firnfs_manage::receive(volume, &mut stream, &name, &mut watch);
-    drop(bar);
-    result.map_err(|error| {
-        if is_new {
-            // Best effort: the failure is what counts.
-            let _ = std::fs::remove_file(&args.image);
-        }
-        (error, stream.at_bytes())
-    })
+    let received = result.map_err(|error| Refused::Stream(error, stream.at_bytes()))?;
+    half_made.keep();
+    Ok(received)
 }
 
 /// A snapshot cannot be called like a time, as automatic states are.
@@ -130,38 +144,17 @@ fn name_of(header: &StreamHeader) -> String {
     }
 }
 
-fn open_image(
-    args: &ReceiveArgs,
-    header: &StreamHeader,
-    is_new: bool,
-) -> Result<firnfs_volume::Volume<firnfs::lfs::Lfs>, ReceiveError> {
-    let unfit = |e: &dyn std::fmt::Display| ReceiveError::Unfit(e.to_string());
-    if is_new && header.from.is_some() {
-        return Err(ReceiveError::Unfit(format!(
-            "the stream has what changed since an older state, and {} does not exist",
-            args.image.display()
-        )));
-    }
-    if is_new {
-        let size_bytes = args.size.unwrap_or(header.size_bytes);
-        make_image(&args.image, header, size_bytes).inspect_err(|_| {
-            let _ = std::fs::remove_file(&args.image);
-        })?;
-    }
-    let device =
-        FileDevice::open(&args.image, &FileOptions::default()).map_err(|e| unfit(&open_failed(&e)))?;
-    crate::volume::open(Arc::new(device), Options::default(), AtimeMode::Noatime).map_err(|e| unfit(&e))
-}
-
 /// A new image with an empty volume like the one that was sent.
-fn make_image(image: &Path, header: &StreamHeader, size_bytes: u64) -> Result<(), ReceiveError> {
-    let unfit = |e: &dyn std::fmt::Display| ReceiveError::Unfit(e.to_string());
-    let file = OpenOptions::new().write(true).create_new(true).open(image)?;
-    file.set_len(size_bytes)?;
-    let device = FileDevice::open(image, &FileOptions::default()).map_err(|e| unfit(&open_failed(&e)))?;
-    let mut random = [0; 32];
-    fill_random(&mut random).map_err(|e| unfit(&e))?;
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| random[at + i]));
+fn new_image(args: &ReceiveArgs, header: &StreamHeader) -> Done<FileDevice> {
+    if header.from.is_some() {
+        let message =
+            format!("{} does not exist, and the stream has only what changed", args.image.display());
+        return Err(Failure::new(Exit::Refused, message).advise(WHOLE));
+    }
+    let size_bytes = args.size.unwrap_or(header.size_bytes);
+    let (uuid, hash_key) = mkfs::identity()?;
+    let device =
+        FileDevice::create(&args.image, size_bytes, &FileOptions::default()).map_err(|e| open_failed(&e))?;
     let options = MkfsOptions {
         size_bytes,
         block_bytes: header.block_bytes,
@@ -169,21 +162,29 @@ fn make_image(image: &Path, header: &StreamHeader, size_bytes: u64) -> Result<()
         physical_block_bytes: device.geometry().physical_block_bytes,
         inline_max_bytes: u32::from(header.inline_max_bytes),
         label: String::new(),
-        uuid: random_uuid(std::array::from_fn(|i| random[i])),
-        hash_key: [word(16), word(24)],
+        uuid,
+        hash_key,
         now: TimeNs(SystemClock.now_ns()),
         root_owner: (0, 0),
     };
-    Ok(firnfs_manage::format(&device, &options)?)
+    firnfs_manage::format(&device, &options).map_err(|e| {
+        // It would not be a volume. The failure that led here is reported.
+        let _ = std::fs::remove_file(&args.image);
+        mkfs::impossible(&e)
+    })?;
+    Ok(device)
 }
+
+/// What helps against a stream that does not fit.
+const WHOLE: &str = "receive all of a state (firn send PATH@STATE) into a new image";
 
 /// What to tell of a stream that was not received. `kept_bytes`: so much of it is kept.
 fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) -> Failure {
     let image = args.image.display();
-    let unchanged = if args.image.exists() { format!("; {image} is as it was") } else { String::new() };
+    let left = if args.image.exists() { "as it was" } else { "not made" };
     let failure = match error {
         ReceiveError::Unfit(_) => Failure::new(Exit::Refused, format!("{image}: {error}")),
-        _ => Failure::failed(format!("{image}: {error}{unchanged}")),
+        _ => Failure::failed(format!("{error}; {image} is {left}")),
     };
     match (error, kept_bytes, &args.keep) {
         (ReceiveError::Cut { .. } | ReceiveError::Damaged { .. }, Some(bytes), Some(kept)) => failure.advise(format!(
@@ -192,7 +193,7 @@ fn failure(args: &ReceiveArgs, error: &ReceiveError, kept_bytes: Option<u64>) ->
             kept.display()
         )),
         (ReceiveError::Cut { .. }, ..) => failure.advise("send it again; with --keep FILE it could be continued"),
-        (ReceiveError::Unfit(_), ..) => failure.advise("receive all of a state (firn send PATH@STATE) into a new image"),
+        (ReceiveError::Unfit(_), ..) => failure.advise(WHOLE),
         _ => failure,
     }
 }

@@ -17,15 +17,18 @@ use firnfs_format::Epoch;
 use firnfs_format::stream::Frame;
 use firnfs_fuse::control::{Client, ErrorKind, OpError, Registry};
 use firnfs_fuse::mount::table::Mount;
-use firnfs_manage::{SendError, SendProgress, Sent, StreamReader};
+use firnfs_manage::{ReceiveError, SendError, SendProgress, Sent, StreamReader};
 use firnfs_volume::Volume;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, IsTerminal, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Arguments of `firn send`.
 #[derive(Args, Debug)]
@@ -34,11 +37,11 @@ use std::sync::Weak;
   firn send /mnt@monday..tuesday > tuesday.firn     what changed since
   firn send /mnt@monday | ssh host firn receive copy.img
   firn send disk.img@monday --output monday.firn    of an image that is not mounted
-  firn send /mnt@monday --skip 1048576 >> monday.firn
+  firn send /mnt@monday --skip 1048576 --output monday.firn
                                                     the rest of a stream that was cut
 
-A stream has files, directories, links, times, owners, ACLs and attributes, holes, and the checksum of each block. Of a state
-it reads what differs, no more. 'firn log PATH' lists the states; a snapshot stays until somebody deletes it, an automatic state
+A stream has files, directories, links, times, owners, ACLs and attributes, holes, and the checksum of each block. Of two states
+the command reads what differs, and the metadata that leads there. 'firn log PATH' lists the states; a snapshot stays until somebody deletes it, an automatic state
 may go while it is sent.
 
 Not in a stream: quotas, settings of the volume, other states.")]
@@ -46,7 +49,7 @@ pub struct SendArgs {
     /// Any path on a mount, an image file or a block device, with a state, or an older one and a newer one
     #[arg(value_name = "PATH@[OLDER..]STATE")]
     pub state: OsString,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; with --skip, behind what it has
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Leave out the first bytes: the receiver has them
@@ -104,23 +107,77 @@ struct Summary {
     sent: SentView,
 }
 
-/// Registers the daemon's side. The volume is held weakly: it must close after the unmount.
-pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
-    let help = "writes the state of checkpoint 'to', or what changed since 'from', as a stream to the local socket 'socket'";
-    registry.register(SEND_OP, help, move |request| {
+/// The daemon's side.
+pub struct Service {
+    volume: Weak<Volume<Lfs>>,
+    is_closing: AtomicBool,
+}
+
+impl Service {
+    /// For a volume that is being mounted. It is held weakly, except while a state is sent.
+    pub fn new(volume: Weak<Volume<Lfs>>) -> Arc<Self> {
+        Arc::new(Self { volume, is_closing: AtomicBool::new(false) })
+    }
+
+    /// Registers the operation.
+    pub fn register(self: &Arc<Self>, registry: &mut Registry) {
+        let service = Arc::clone(self);
+        let help = "writes the state of checkpoint 'to', or what changed since 'from', as a stream to the local socket 'socket'";
+        registry.register(SEND_OP, help, move |request| socket::answer(&service.send(request)?));
+    }
+
+    fn send(&self, request: &Value) -> Result<SentView, OpError> {
         let SendRequest { from, to, skip_bytes, socket } = socket::arguments(request)?;
-        let volume = socket::open(&volume)?;
-        let refused = |e: std::io::Error| OpError::new(ErrorKind::Failed, e.to_string());
-        let mut out =
-            std::io::BufWriter::with_capacity(1 << 20, UnixStream::connect(&socket).map_err(refused)?);
-        let sent =
-            firnfs_manage::send(&volume, from.map(Epoch), Epoch(to), skip_bytes, &mut out, &mut |_| {});
-        let sent = sent.map_err(|e| match e {
-            SendError::Fs(error) => OpError::from(&error),
-            SendError::Io(error) => refused(error),
-        })?;
-        socket::answer(&SentView::from(&sent))
-    });
+        let volume = socket::open(&self.volume)?;
+        let failed = |e: std::io::Error| OpError::new(ErrorKind::Failed, e.to_string());
+        let stream = UnixStream::connect(&socket).map_err(failed)?;
+        stream.set_write_timeout(Some(NAP)).map_err(failed)?;
+        let mut out = BufWriter::with_capacity(1 << 20, Patient { stream, service: self });
+        let mut go_on = |_| !self.is_closing.load(Ordering::SeqCst);
+        let sent = firnfs_manage::send(&volume, from.map(Epoch), Epoch(to), skip_bytes, &mut out, &mut go_on);
+        if sent.is_err() {
+            // What is left of a stream that failed goes nowhere.
+            let _ = out.into_parts();
+        }
+        match sent {
+            Ok(sent) => Ok(SentView::from(&sent)),
+            Err(_) if self.is_closing.load(Ordering::SeqCst) => Err(socket::closing()),
+            Err(SendError::Fs(error)) => Err(OpError::from(&error)),
+            Err(error) => Err(OpError::new(ErrorKind::Failed, error.to_string())),
+        }
+    }
+
+    /// Before the volume is closed: ends all sends.
+    pub fn end(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Longest wait for a reader before the daemon looks whether the volume is being closed.
+const NAP: Duration = Duration::from_millis(100);
+
+/// A socket whose reader may take its time, but not longer than the volume is open.
+struct Patient<'s> {
+    stream: UnixStream,
+    service: &'s Service,
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        loop {
+            if self.service.is_closing.load(Ordering::SeqCst) {
+                return Err(std::io::ErrorKind::ConnectionAborted.into());
+            }
+            match self.stream.write(bytes) {
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Runs the command.
@@ -143,20 +200,23 @@ pub fn run(args: &SendArgs, output: &mut Output) -> Done {
     let states = States::of(&path)?;
     let from = older.map(|word| states.find(word).cloned()).transpose()?;
     let to = states.find(newer)?.clone();
-    let mut out = open_output(args)?;
+    let mut out = Out::open(args)?;
     let bar = Bar::of_entries();
     let range = (from.as_ref().map(|state| epoch_of(state, &path)).transpose()?, epoch_of(&to, &path)?);
     let sent = match target::resolve(&path)? {
-        Target::Mounted(mount) => send_from_mount(&mount, range, args.skip, &mut *out, &bar)?,
+        Target::Mounted(mount) => send_from_mount(&mount, range, args.skip, &mut out, &bar)?,
         Target::Image(image) => {
             let volume = crate::volume::open_read_only(&image)?;
-            let mut watch = |at: SendProgress| bar.show(at.inodes, at.of_inodes, Bytes(at.bytes));
+            let mut watch = |at: SendProgress| {
+                bar.show(at.inodes, at.of_inodes, Bytes(at.bytes));
+                true
+            };
             let (from, to) = (range.0.map(Epoch), Epoch(range.1));
-            let sent = firnfs_manage::send(&volume, from, to, args.skip, &mut *out, &mut watch);
+            let sent = firnfs_manage::send(&volume, from, to, args.skip, &mut out, &mut watch);
             SentView::from(&sent.map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?)
         }
     };
-    out.flush().map_err(|e| Failure::failed(format!("cannot write the stream: {e}")))?;
+    out.close().map_err(|e| Failure::failed(format!("cannot write the stream: {e}")))?;
     drop(bar);
     let Some(file) = &args.output else { return Ok(()) };
     let (from_state, to_state) = (from.map(|state| state.name), to.name);
@@ -175,12 +235,56 @@ fn epoch_of(state: &State, path: &Path) -> Done<u32> {
     })
 }
 
-fn open_output(args: &SendArgs) -> Done<Box<dyn Write>> {
-    match &args.output {
-        Some(file) => Ok(Box::new(File::create(file).map_err(|e| Failure::io("cannot write", file, &e))?)),
-        None if std::io::stdout().is_terminal() => Err(Failure::usage("a stream is nothing for a terminal")
-            .advise("write it to a file, with > or --output, or into a pipe")),
-        None => Ok(Box::new(std::io::stdout().lock())),
+/// Where the stream goes.
+enum Out {
+    Stdout(std::io::StdoutLock<'static>),
+    File(File),
+}
+
+impl Out {
+    /// The rest of a stream goes behind its beginning.
+    fn open(args: &SendArgs) -> Done<Self> {
+        let Some(path) = &args.output else {
+            if std::io::stdout().is_terminal() {
+                return Err(Failure::usage("a stream is nothing for a terminal")
+                    .advise("write it to a file, with > or --output, or into a pipe"));
+            }
+            return Ok(Self::Stdout(std::io::stdout().lock()));
+        };
+        let cannot = |e: std::io::Error| Failure::io("cannot write", path, &e);
+        if args.skip == 0 {
+            return File::create(path).map(Self::File).map_err(cannot);
+        }
+        let file = OpenOptions::new().append(true).open(path).map_err(cannot)?;
+        let len_bytes = file.metadata().map_err(cannot)?.len();
+        if len_bytes != args.skip {
+            let message =
+                format!("{} has {len_bytes} bytes, --skip leaves out {}", path.display(), args.skip);
+            return Err(Failure::usage(message).advise(format!("the rest begins behind --skip {len_bytes}")));
+        }
+        Ok(Self::File(file))
+    }
+
+    /// Ends the stream; in a file it is durable then.
+    fn close(mut self) -> std::io::Result<()> {
+        self.flush()?;
+        if let Self::File(file) = self { file.sync_all() } else { Ok(()) }
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Stdout(out) => out.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::File(file) => file.flush(),
+        }
     }
 }
 
@@ -206,23 +310,35 @@ fn send_from_mount(
         answer
     });
     let (stream, _) = listener.accept().map_err(cannot)?;
+    drop(directory);
     let passed = pass_on(stream, skip_bytes == 0, out, bar);
     let answer = asking.join().map_err(|_| Failure::failed("the question to the daemon was lost"))?;
-    let sent = answer.map_err(|e| failure_of(&e))?;
-    passed.map(|()| sent)
+    match (passed, answer) {
+        // The daemon hears of a reader that goes away, and knows why it ends a stream itself.
+        (Err(error), _) if !matches!(error, ReceiveError::Cut { .. }) => {
+            Err(Failure::failed(format!("cannot pass the stream on: {error}")))
+        }
+        (_, Err(error)) => Err(failure_of(&error)),
+        (Err(error), Ok(_)) => Err(Failure::failed(error.to_string())),
+        (Ok(()), Ok(sent)) => Ok(sent),
+    }
 }
 
 /// Copies a stream; from its beginning, every frame is verified.
-fn pass_on(mut stream: UnixStream, is_whole: bool, out: &mut dyn Write, bar: &Bar) -> Done {
-    let failed = |e: &dyn std::fmt::Display| Failure::failed(format!("cannot pass the stream on: {e}"));
+fn pass_on(
+    mut stream: UnixStream,
+    is_whole: bool,
+    out: &mut dyn Write,
+    bar: &Bar,
+) -> Result<(), ReceiveError> {
     if !is_whole {
-        return std::io::copy(&mut stream, out).map(drop).map_err(|e| failed(&e));
+        return Ok(std::io::copy(&mut stream, out).map(drop)?);
     }
     let mut both = Both { from: stream, to: out };
-    let mut reader = StreamReader::new(&mut both).map_err(|e| failed(&e))?;
+    let mut reader = StreamReader::new(&mut both)?;
     let (mut files, of_files) = (0, u64::from(reader.header().inodes));
     loop {
-        match reader.next_frame().map_err(|e| failed(&e))? {
+        match reader.next_frame()? {
             Frame::Attributes(_) => files += 1,
             Frame::End => return Ok(()),
             _ => {}

@@ -3,8 +3,8 @@
 use super::fit::Room;
 use super::plan::MkfsPlan;
 use super::{
-    MkfsArgs, Totals, Tree, fill, fill_random, from_dir, impossible, least, narrow, random_uuid,
-    warn_of_full_disk, wipe_if_needed,
+    MkfsArgs, Totals, Tree, fill, from_dir, identity, impossible, least, narrow, warn_of_full_disk,
+    wipe_if_needed,
 };
 use crate::failure::{Done, Failure};
 use crate::interrupt;
@@ -134,9 +134,7 @@ fn look_at<'a>(path: &'a Path, plan: &MkfsPlan, measure: from_dir::Measure) -> D
 }
 
 fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
-    let mut random = [0; 32];
-    fill_random(&mut random)?;
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| random[at + i]));
+    let (uuid, hash_key) = identity()?;
     let block_bytes = narrow(args.block_size, "--block-size")?;
     let frag_bytes = match args.frag_size {
         Some(bytes) => narrow(bytes, "--frag-size")?,
@@ -162,8 +160,8 @@ fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
             ..tuning
         },
         label: args.label.clone(),
-        uuid: random_uuid(std::array::from_fn(|i| random[i])),
-        hash_key: [word(16), word(24)],
+        uuid,
+        hash_key,
         now: TimeNs(SystemClock.now_ns()),
         root_owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
         ..usual

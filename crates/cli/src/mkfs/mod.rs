@@ -250,10 +250,7 @@ fn warn_of_full_disk(plan: &MkfsPlan) {
 }
 
 fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
-    let mut random = [0; 32];
-    fill_random(&mut random)?;
-    let [uuid, key] = [&random[..16], &random[16..]];
-    let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+    let (uuid, hash_key) = identity()?;
     let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     Ok(MkfsOptions {
         size_bytes: plan.size_bytes,
@@ -262,11 +259,22 @@ fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {
         physical_block_bytes: 4096,
         inline_max_bytes: narrow(args.inline_max, "--inline-max")?,
         label: args.label.clone(),
-        uuid: random_uuid(std::array::from_fn(|i| uuid[i])),
-        hash_key: [word(&key[..8]), word(&key[8..])],
+        uuid,
+        hash_key,
         now: TimeNs(SystemClock.now_ns()),
         root_owner: owner,
     })
+}
+
+/// The UUID and the hash key of a new volume.
+///
+/// # Errors
+/// The system provides no random bytes.
+pub fn identity() -> Done<([u8; 16], [u64; 2])> {
+    let mut random = [0; 32];
+    fill_random(&mut random)?;
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| random[at + i]));
+    Ok((random_uuid(std::array::from_fn(|i| random[i])), [word(16), word(24)]))
 }
 
 /// A size that must fit in 32 bits.
@@ -290,13 +298,14 @@ pub fn fill_random(out: &mut [u8]) -> Done {
 }
 
 /// Marks random bytes as a random uuid (RFC 9562, version 4).
-pub fn random_uuid(mut uuid: [u8; 16]) -> [u8; 16] {
+fn random_uuid(mut uuid: [u8; 16]) -> [u8; 16] {
     uuid[6] = uuid[6] & 0x0f | 0x40;
     uuid[8] = uuid[8] & 0x3f | 0x80;
     uuid
 }
 
-fn impossible(error: &FsError) -> Failure {
+/// The failure of a volume that cannot be made.
+pub fn impossible(error: &FsError) -> Failure {
     match error {
         FsError::Invalid(why) => Failure::usage(format!("the volume cannot be made: {why}")),
         other => Failure::fs("the volume cannot be made", other),

@@ -47,7 +47,8 @@ impl Operations for Lfs {
         let sizes = resize::service::Service::new(weak.clone());
         sizes.register(session.registry_mut());
         history::service::register(session.registry_mut(), weak.clone());
-        history::send::register(session.registry_mut(), weak.clone());
+        let sends = history::send::Service::new(weak.clone());
+        sends.register(session.registry_mut());
         watch::service::register(session.registry_mut(), weak.clone());
         let checks = Service::new(weak);
         checks.register(session.registry_mut());
@@ -58,6 +59,7 @@ impl Operations for Lfs {
             checks.check_after_crash();
         }
         session.before_close(move || {
+            sends.end();
             sizes.end();
             checks.end();
         });

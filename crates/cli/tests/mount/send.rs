@@ -3,7 +3,10 @@
 use crate::common::{Kind, Mount, can_mount, complaint, firn_ok, shell};
 use crate::restore::{assert_same, make_tree, tree};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const FIRN: &str = env!("CARGO_BIN_EXE_firn");
 
@@ -67,7 +70,9 @@ fn a_stream_that_was_cut_is_continued_and_a_wrong_one_changes_nothing() {
         away.path(),
         &format!(
             "{FIRN} send {mnt}@one | head -c 3000000 | {FIRN} receive r.img --keep part 2>&1 && exit 9
-             test ! -e r.img; {FIRN} send {mnt}@one --skip 3000000 | {FIRN} receive r.img --keep part; test ! -e part"
+             test ! -e r.img; {FIRN} send {mnt}@one --skip 3000000 | {FIRN} receive r.img --keep part; test ! -e part
+             {FIRN} send {mnt}@one --output all; head -c 2000000 all > rest; {FIRN} send {mnt}@one --skip 1999999 -o rest && exit 9
+             {FIRN} send {mnt}@one --skip 2000000 -o rest; cmp all rest"
         ),
     );
     assert!(said.contains("--skip 3000000"), "{said}");
@@ -98,4 +103,30 @@ fn a_stream_that_was_cut_is_continued_and_a_wrong_one_changes_nothing() {
     assert!(why.contains("has changed since"), "{why}");
     assert!(complaint(&["send", mnt]).contains("which state"));
     assert!(complaint(&["send", &format!("{mnt}@nowhere")]).contains("firn log"));
+}
+
+#[test]
+fn an_unmount_does_not_wait_for_a_reader_that_has_stopped() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &[]);
+    shell(&mount.mnt, "head -c 30000000 /dev/urandom > large");
+    let mnt = mount.mnt.to_str().unwrap();
+    firn_ok(&["snapshot", mnt, "one"]);
+    let mut sending = Command::new(FIRN)
+        .args(["send", &format!("{mnt}@one")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It has begun, and nobody reads the rest.
+    let mut begun = [0; 1000];
+    sending.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+    let since = Instant::now();
+    mount.umount();
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    drop(sending.stdout.take());
+    assert!(!sending.wait().unwrap().success());
+    firn_ok(&["fsck", mount.image.to_str().unwrap()]);
 }

@@ -1,6 +1,6 @@
 //! Content and attributes of an inode: blocks that differ, in runs, with the checksums of their pointers.
 
-use super::{SendError, Sender, State};
+use super::{Item, SendError, Sender, State};
 use firnfs::FsError;
 use firnfs::inode::{Body, Inode, Kind};
 use firnfs::lfs::BlockChange;
@@ -21,9 +21,9 @@ struct Run {
 impl Sender<'_> {
     /// Sends what changed of an inode, but for its names.
     pub(super) fn content_of(&mut self, at: usize) -> Result<(), SendError> {
-        let (ino, Some(kind)) = (self.items[at].ino, self.items[at].kind) else { return Ok(()) };
-        let after = self.named(self.to, ino)?.ok_or(FsError::NotFound)?;
-        let before = self.from.filter(|_| self.items[at].is_same);
+        let Item { ino, kind: Some(kind), is_same, .. } = self.items[at] else { return Ok(()) };
+        let after = self.to.named(self.volume, ino)?.ok_or(FsError::NotFound)?;
+        let before = self.from.filter(|_| is_same);
         if kind == Kind::Regular {
             self.frames.put(&Frame::Size { ino, size_bytes: after.size_bytes })?;
             self.content(before, ino, &after)?;
@@ -48,13 +48,8 @@ impl Sender<'_> {
             return self.frames.put(&Frame::Content { ino, at_bytes: 0, pointers: Vec::new(), bytes });
         }
         // What was in the inode record is in no block.
-        let before = match before {
-            Some(state) => {
-                let inode = self.named(state, ino)?;
-                Some(state).filter(|_| inode.is_some_and(|inode| matches!(inode.body, Body::Blocks)))
-            }
-            None => None,
-        };
+        let inode = before.map_or(Ok(None), |state| state.named(self.volume, ino))?;
+        let before = before.filter(|_| inode.is_some_and(|inode| matches!(inode.body, Body::Blocks)));
         let (mut next, mut run) = (Some(BlockIndex(0)), Run::default());
         while let Some(start) = next {
             let mut changes = Vec::new();
@@ -67,8 +62,7 @@ impl Sender<'_> {
                 self.note(&mut run, ino, after.size_bytes, change)?;
             }
         }
-        self.end_run(&mut run, ino, after.size_bytes)?;
-        Ok(())
+        self.end_run(&mut run, ino, after.size_bytes)
     }
 
     fn note(

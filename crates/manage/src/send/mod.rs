@@ -28,6 +28,9 @@ use std::io::Write;
 /// Why a state was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
+    /// The caller wanted it no more.
+    #[error("stopped")]
+    Stopped,
     /// The volume.
     #[error(transparent)]
     Fs(#[from] FsError),
@@ -61,17 +64,18 @@ pub struct Sent {
 }
 
 /// Writes what state `to` has and state `from` has not; all of it if there is none. The first `skip_bytes` are left out: the receiver has
-/// them.
+/// them. It goes on as long as `go_on` returns true, which is asked at every inode. Keeps some 24 bytes in memory for each inode that
+/// differs, and the names of one directory.
 ///
 /// # Errors
-/// `NotFound` if a state is not retained; `Invalid` if `from` is not the older one; `Corrupt`, `Io`.
+/// `Stopped`; `NotFound` if a state is not retained; `Invalid` if `from` is not the older one; `Corrupt`, `Io`.
 pub fn send(
     volume: &Volume<Lfs>,
     from: Option<Epoch>,
     to: Epoch,
     skip_bytes: u64,
     out: &mut dyn Write,
-    watch: &mut dyn FnMut(SendProgress),
+    go_on: &mut dyn FnMut(SendProgress) -> bool,
 ) -> Result<Sent, SendError> {
     let points = volume.run_quietly(|vfs, _| Ok(vfs.store().points().to_vec()))?;
     let whole = |epoch| points.iter().find(|point| point.epoch == epoch && point.dropped_to.is_none());
@@ -84,7 +88,7 @@ pub fn send(
     }
     let from_state = from.map(|epoch| State::look_into(volume, epoch)).transpose()?;
     let to_state = State::look_into(volume, to)?;
-    let (items, replaced) = find_items(volume, from_state, to_state)?;
+    let (items, replaced) = find_items(volume, from_state, to_state, go_on)?;
     let header = header(volume, from, point, items.len())?;
     let mut sender = Sender {
         volume,
@@ -96,15 +100,17 @@ pub fn send(
         frames: Frames::new(&header, skip_bytes, out)?,
         content_bytes: 0,
     };
-    sender.names()?;
+    sender.names(go_on)?;
     let of_inodes = sender.items.len() as u64;
     for at in 0..sender.items.len() {
-        watch(SendProgress { inodes: at as u64, of_inodes, bytes: sender.frames.at_bytes });
+        let so_far = SendProgress { inodes: at as u64, of_inodes, bytes: sender.frames.at_bytes };
+        if !go_on(so_far) {
+            return Err(SendError::Stopped);
+        }
         sender.content_of(at)?;
     }
     sender.frames.put(&Frame::End)?;
     sender.frames.out.flush()?;
-    watch(SendProgress { inodes: of_inodes, of_inodes, bytes: sender.frames.at_bytes });
     Ok(Sent { inodes: of_inodes, content_bytes: sender.content_bytes, bytes: sender.frames.at_bytes, header })
 }
 
@@ -118,7 +124,7 @@ fn header(
         let (sb, geo) = (vfs.store().superblock(), vfs.store().geometry());
         Ok(StreamHeader {
             uuid: sb.uuid,
-            size_bytes: vfs.store().superblock().size_bytes,
+            size_bytes: sb.size_bytes,
             block_bytes: geo.block_bytes,
             segment_bytes: geo.segment_bytes,
             inline_max_bytes: u16::try_from(sb.inline_max_bytes).unwrap_or(u16::MAX),
@@ -160,6 +166,7 @@ impl State {
 }
 
 /// An inode that differs.
+#[derive(Clone, Copy)]
 struct Item {
     ino: InodeNo,
     /// It was a directory.
@@ -182,22 +189,19 @@ struct Sender<'s> {
     content_bytes: u64,
 }
 
-impl Sender<'_> {
-    /// An inode that has a name in a state.
-    fn named(&self, state: State, ino: InodeNo) -> Result<Option<Inode>, FsError> {
-        state.named(self.volume, ino)
-    }
-}
-
 /// Finds what differs, in the order of inode numbers, and the numbers that other files have now.
 fn find_items(
     volume: &Volume<Lfs>,
     from: Option<State>,
     to: State,
-) -> Result<(Vec<Item>, BTreeSet<InodeNo>), FsError> {
+    go_on: &mut dyn FnMut(SendProgress) -> bool,
+) -> Result<(Vec<Item>, BTreeSet<InodeNo>), SendError> {
     let (mut items, mut replaced) = (Vec::new(), BTreeSet::new());
     let mut next = Some(InodeNo::ROOT);
     while let Some(start) = next {
+        if !go_on(SendProgress::default()) {
+            return Err(SendError::Stopped);
+        }
         let mut part: Vec<Differing> = Vec::new();
         next = volume.run_quietly(|vfs, _| {
             part.clear();

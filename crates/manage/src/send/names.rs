@@ -1,6 +1,6 @@
 //! The names that directories lose and gain, and the inodes that are made in between.
 
-use super::{SendError, Sender, State};
+use super::{Item, SendError, SendProgress, Sender, State};
 use firnfs::FsError;
 use firnfs::inode::Kind;
 use firnfs_format::InodeNo;
@@ -12,55 +12,48 @@ type Names = BTreeMap<Vec<u8>, InodeNo>;
 
 impl Sender<'_> {
     /// Sends all changes of names.
-    pub(super) fn names(&mut self) -> Result<(), SendError> {
-        for at in 0..self.items.len() {
-            if self.items[at].was_dir {
-                self.lost_names(at)?;
-            }
-        }
-        for at in 0..self.items.len() {
-            self.make(at)?;
-        }
-        for at in 0..self.items.len() {
-            if self.items[at].kind == Some(Kind::Directory) {
-                self.gained_names(at)?;
+    pub(super) fn names(&mut self, go_on: &mut dyn FnMut(SendProgress) -> bool) -> Result<(), SendError> {
+        for change in [Self::lost_names, Self::make, Self::gained_names] {
+            for at in 0..self.items.len() {
+                if !go_on(SendProgress::default()) {
+                    return Err(SendError::Stopped);
+                }
+                change(self, at)?;
             }
         }
         self.frames.put(&Frame::NamesEnd)
     }
 
+    /// If a directory is gone, or another one has its number, all of its names are lost.
     fn lost_names(&mut self, at: usize) -> Result<(), SendError> {
-        let dir = self.items[at].ino;
-        let (before, after) = self.both(at)?;
-        for (name, ino) in before {
-            if self.items[at].is_same && after.get(&name) == Some(&ino) && !self.replaced.contains(&ino) {
-                continue;
+        let Item { ino: dir, was_dir, is_same, .. } = self.items[at];
+        let Some(from) = self.from.filter(|_| was_dir) else { return Ok(()) };
+        let stays = if is_same { self.list(self.to, dir)? } else { Names::new() };
+        for (name, ino) in self.list(from, dir)? {
+            let is_replaced = self.replaced.contains(&ino);
+            if is_replaced || stays.get(&name) != Some(&ino) {
+                let is_kept = !is_replaced && self.to.named(self.volume, ino)?.is_some();
+                self.frames.put(&Frame::Lose { dir, ino, is_kept, name: &name })?;
             }
-            let is_kept = !self.replaced.contains(&ino) && self.named(self.to, ino)?.is_some();
-            self.frames.put(&Frame::Lose { dir, ino, is_kept, name: &name })?;
         }
         Ok(())
     }
 
     fn gained_names(&mut self, at: usize) -> Result<(), SendError> {
-        let dir = self.items[at].ino;
-        let (before, after) = self.both(at)?;
-        for (name, ino) in after {
-            if !self.items[at].is_same || before.get(&name) != Some(&ino) || self.replaced.contains(&ino) {
+        let Item { ino: dir, kind, is_same, .. } = self.items[at];
+        if kind != Some(Kind::Directory) {
+            return Ok(());
+        }
+        let was = match self.from {
+            Some(from) if is_same => self.list(from, dir)?,
+            _ => Names::new(),
+        };
+        for (name, ino) in self.list(self.to, dir)? {
+            if self.replaced.contains(&ino) || was.get(&name) != Some(&ino) {
                 self.frames.put(&Frame::Gain { dir, ino, name: &name })?;
             }
         }
         Ok(())
-    }
-
-    /// The names of a directory before and after; none where it is no directory. Where another directory has its number now, all that it had
-    /// is lost: what stays has another name there.
-    fn both(&self, at: usize) -> Result<(Names, Names), FsError> {
-        let item = &self.items[at];
-        let before = self.from.filter(|_| item.was_dir);
-        let after = Some(self.to).filter(|_| item.kind == Some(Kind::Directory));
-        let names = |state: Option<State>| state.map_or(Ok(Names::new()), |state| self.list(state, item.ino));
-        Ok((names(before)?, names(after)?))
     }
 
     fn list(&self, state: State, dir: InodeNo) -> Result<Names, FsError> {
@@ -83,14 +76,11 @@ impl Sender<'_> {
     }
 
     fn make(&mut self, at: usize) -> Result<(), SendError> {
-        let (ino, Some(kind), false) = (self.items[at].ino, self.items[at].kind, self.items[at].is_same)
-        else {
-            return Ok(());
-        };
+        let Item { ino, kind: Some(kind), is_same: false, .. } = self.items[at] else { return Ok(()) };
         if ino == InodeNo::ROOT {
             return Ok(());
         }
-        let inode = self.named(self.to, ino)?.ok_or(FsError::NotFound)?;
+        let inode = self.to.named(self.volume, ino)?.ok_or(FsError::NotFound)?;
         let target = match kind {
             Kind::Symlink => self.volume.run_quietly(|vfs, now| vfs.readlink(now, self.to.ino(ino)))?,
             _ => Vec::new(),

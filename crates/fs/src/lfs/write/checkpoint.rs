@@ -215,7 +215,7 @@ impl Lfs {
         self.upkeep.discard.emptied.push((self.tables.epoch, emptied));
         self.push_checkpoint(&checkpoint);
         if is_named && !is_on(Mutation::PointInOneSlot) {
-            // Whoever asked for the point counts on it, also if one slot becomes unreadable.
+            // A slot may become unreadable, and somebody counts on the point.
             self.tables.second_slot = Some(Checkpoint { epoch: self.tables.epoch, ..checkpoint });
         }
         self.begin_era(now);
