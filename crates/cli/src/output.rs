@@ -4,13 +4,20 @@
 //! that no command can leave them out. docs/json.md describes the members, docs/json-schema.json declares them all.
 
 use crate::failure::{Done, Failure};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 
 /// Columns of the terminal for which text is laid out.
 pub const WIDTH: usize = 80;
 /// Further lines of a text begin here at the latest.
 const INDENT_MAX: usize = 16;
+
+/// Columns of the terminal that shows a stream; `None` if it is no terminal, or does not know.
+pub fn terminal_columns(stream: impl AsFd) -> Option<usize> {
+    tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
 
 /// Writes a heading and items after it, separated by commas, in lines of at most `width` columns if no item is longer.
 ///

@@ -4,28 +4,22 @@
 
 use crate::color::{Meaning, paint_error};
 use crate::failure::Failure;
-use crate::output::write_words_within;
+use crate::output::{terminal_columns, write_words_within};
 use rustix::stdio::stderr;
-use rustix::termios::tcgetwinsize;
 use std::fmt::Display;
 
 const HEAD: &str = "firn:";
 
 /// Tells something.
 pub fn tell(text: impl Display) {
-    eprint!("{}", laid_out(HEAD, &text.to_string(), columns()));
+    eprint!("{}", laid_out(HEAD, &text.to_string(), terminal_columns(stderr())));
 }
 
 /// Tells why a command failed.
 pub fn tell_failure(failure: &Failure) {
-    let text = laid_out(HEAD, &failure.to_string(), columns());
+    let text = laid_out(HEAD, &failure.to_string(), terminal_columns(stderr()));
     let rest = text.strip_prefix(HEAD).unwrap_or(&text);
     eprint!("{}{rest}", paint_error(Meaning::Bad, HEAD));
-}
-
-/// Columns of the terminal on standard error; `None` if it is no terminal, or does not know.
-fn columns() -> Option<usize> {
-    tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 fn laid_out(head: &str, text: &str, columns: Option<usize>) -> String {

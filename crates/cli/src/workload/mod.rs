@@ -9,7 +9,7 @@ pub mod source;
 mod view;
 
 use crate::failure::{Done, Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, terminal_columns};
 use crate::progress::Bar;
 use crate::sizes::Count;
 use clap::{Args, Subcommand};
@@ -17,7 +17,6 @@ use convert::ConvertArgs;
 use firnfs_workload::{Error, Summary};
 use generate::GenerateArgs;
 use rustix::stdio::stdout;
-use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use source::{Form, Source};
 use std::path::{Path, PathBuf};
@@ -137,7 +136,7 @@ fn head(args: &HeadArgs, output: &mut Output) -> Done {
         }
         return output.show(true, &HeadView { first_records: views }, |_| Ok(()));
     }
-    let width = terminal_columns();
+    let width = terminal_columns(stdout());
     for _ in 0..args.records {
         match source.next() {
             None => break,
@@ -146,11 +145,6 @@ fn head(args: &HeadArgs, output: &mut Output) -> Done {
         }
     }
     Ok(())
-}
-
-/// Columns of the terminal that shows the output; `None` if none does.
-fn terminal_columns() -> Option<usize> {
-    tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// A bar over the bytes of an input, with the rate of records.
