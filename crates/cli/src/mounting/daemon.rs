@@ -61,15 +61,11 @@ pub fn start() -> Done {
     }
 }
 
-/// In the daemon, once the mount works: tells the waiting process, and detaches from the terminal. From here on messages
-/// go to `log`, or to the kernel's log (root), or nowhere.
+/// In the daemon, once the mount works: from here on messages go to `log`, or to the kernel's log (root), or nowhere.
 ///
 /// # Errors
 /// The log or `/dev/null` cannot be opened.
-pub fn detach(log: Option<&Path>) -> Done {
-    let null_path = Path::new("/dev/null");
-    let null = std::fs::OpenOptions::new().read(true).write(true).open(null_path);
-    let null = null.map_err(|e| Failure::io("cannot open", null_path, &e))?;
+pub fn direct_messages(log: Option<&Path>) -> Done {
     let messages = match log {
         Some(path) => {
             let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -78,15 +74,32 @@ pub fn detach(log: Option<&Path>) -> Done {
         // Each message is one write, as the kernel requires.
         None => match std::fs::OpenOptions::new().write(true).open("/dev/kmsg") {
             Ok(kernel_log) => kernel_log,
-            Err(_) => null.try_clone().map_err(|e| Failure::io("cannot open", null_path, &e))?,
+            Err(_) => null()?,
         },
     };
+    rustix::stdio::dup2_stderr(&messages).map_err(not_detached)
+}
+
+/// In the daemon, after [`direct_messages`]: tells the waiting process, and detaches from the terminal.
+///
+/// # Errors
+/// `/dev/null` cannot be opened.
+pub fn detach() -> Done {
+    let null = null()?;
     report(&Report::Ready);
     DETACHED.store(true, Ordering::SeqCst);
-    let redirected = rustix::stdio::dup2_stdin(&null)
-        .and_then(|()| rustix::stdio::dup2_stdout(&null))
-        .and_then(|()| rustix::stdio::dup2_stderr(&messages));
-    redirected.map_err(|errno| Failure::failed(format!("cannot detach from the terminal: {errno}")))
+    let redirected = rustix::stdio::dup2_stdin(&null).and_then(|()| rustix::stdio::dup2_stdout(&null));
+    redirected.map_err(not_detached)
+}
+
+fn null() -> Done<std::fs::File> {
+    let path = Path::new("/dev/null");
+    let null = std::fs::OpenOptions::new().read(true).write(true).open(path);
+    null.map_err(|e| Failure::io("cannot open", path, &e))
+}
+
+fn not_detached(errno: rustix::io::Errno) -> Failure {
+    Failure::failed(format!("cannot detach from the terminal: {errno}"))
 }
 
 /// In the daemon: leaves the terminal's session, so that closing the terminal does not end it.

@@ -80,7 +80,7 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
     };
     let mut session = Session::mount_recorded(Arc::clone(&volume), request, config, plan.record.as_ref())
         .map_err(|e| failure_of(&e))?;
-    S::register(&volume, &mut session, plan);
+    let begin = S::register(&volume, &mut session, plan);
     if !plan.daemon {
         session.before_close(notify::stopping);
     }
@@ -94,11 +94,14 @@ fn serve<S: Operations>(volume: Arc<Volume<S>>, source: PathBuf, plan: &MountPla
         .map_err(|e| Failure::io("cannot change to", std::path::Path::new("/"), &e))?;
     let mut detached = Ok(());
     let served = session.serve(|| {
-        if plan.daemon {
-            detached = daemon::detach(plan.log.as_deref());
-        } else {
-            notify::ready(&plan.mountpoint);
+        if !plan.daemon {
+            begin();
+            return notify::ready(&plan.mountpoint);
         }
+        detached = daemon::direct_messages(plan.log.as_deref()).and_then(|()| {
+            begin();
+            daemon::detach()
+        });
     });
     served.map_err(|e| failure_of(&e))?;
     detached

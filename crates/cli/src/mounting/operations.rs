@@ -14,29 +14,35 @@ use firnfs_fuse::Session;
 use firnfs_volume::Volume;
 use std::sync::Arc;
 
+/// Begins work of its own accord.
+pub type Begin = Box<dyn FnOnce()>;
+
 /// A kind of volume, and the control operations that it offers.
 pub trait Operations: Inspect + Sized + 'static {
-    /// Adds the operations to a session. The volume is held weakly: it must close after the unmount.
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan);
+    /// Adds the operations to a session. The volume is held weakly: it must close after the unmount. Returns what is to be done as soon
+    /// as messages go to the daemon's log.
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan) -> Begin;
 }
 
 impl Operations for MemStore {
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) -> Begin {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
         quota::service::register(session.registry_mut(), Arc::downgrade(volume));
+        Box::new(|| ())
     }
 }
 
 impl Operations for Ffs {
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, _plan: &MountPlan) -> Begin {
         stat::register(session.registry_mut(), Arc::downgrade(volume));
         age::service::register(session.registry_mut(), Arc::downgrade(volume));
         quota::service::register(session.registry_mut(), Arc::downgrade(volume));
+        Box::new(|| ())
     }
 }
 
 impl Operations for Lfs {
-    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan) {
+    fn register(volume: &Arc<Volume<Self>>, session: &mut Session<Self>, plan: &MountPlan) -> Begin {
         let weak = Arc::downgrade(volume);
         stat::register(session.registry_mut(), weak.clone());
         age::service::register(session.registry_mut(), weak.clone());
@@ -55,13 +61,16 @@ impl Operations for Lfs {
         let has_crashed = volume
             .run(|vfs, _| Ok(!vfs.store().recovered().was_clean && vfs.read_only().is_none()))
             .is_ok_and(|has_crashed| has_crashed);
-        if has_crashed {
-            checks.check_after_crash();
-        }
+        let ending = Arc::clone(&checks);
         session.before_close(move || {
             sends.end();
             sizes.end();
-            checks.end();
+            ending.end();
         });
+        Box::new(move || {
+            if has_crashed {
+                checks.check_after_crash();
+            }
+        })
     }
 }
