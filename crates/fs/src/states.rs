@@ -9,18 +9,7 @@
 //!
 //! Callers: `ufs::dir` (what directories name), `vfs`, `lfs::past::views`.
 
-use firnfs_format::{Epoch, InodeNo, TimeNs};
-
-/// An older state of a volume.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct State {
-    /// Identifies it; later states have larger ones.
-    pub epoch: Epoch,
-    /// When it was the present.
-    pub time: TimeNs,
-    /// The name under which people find it.
-    pub name: String,
-}
+use firnfs_format::InodeNo;
 
 /// Bits of a number below the view: no store has more inodes.
 const NUMBER_BITS: u32 = 48;

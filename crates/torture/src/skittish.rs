@@ -7,11 +7,10 @@
 use crate::ops::Rng;
 use firnfs::digest::Digest;
 use firnfs::inode::Inode;
-use firnfs::states::State;
 use firnfs::store::content::Content;
 use firnfs::store::{
-    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, Store,
-    StoreFacts, Ticket,
+    Buf, Extent, Fork, Intent, Op, OpKind, Preparation, Prepared, ReadPlan, Recharge, Scope, Space, State,
+    Store, StoreFacts, Ticket,
 };
 use firnfs::{Outcome, Stop};
 use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};

@@ -16,11 +16,10 @@ use crate::lfs::map::inode::CoreInode;
 use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::META_LOG;
-use crate::states::State;
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
     Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared, ReadPlan,
-    Recharge, Scope, Space, Store, StoreFacts, Ticket, padded, zero_buf,
+    Recharge, Scope, Space, State, Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::{ImapEntry, UsageEntry};

@@ -18,12 +18,14 @@
 pub mod content;
 pub(crate) mod declared;
 pub(crate) mod recharges;
+mod retained;
+
+pub use retained::State;
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
 use crate::fetch::{Soon, Token};
 use crate::inode::{Inode, Kind};
-use crate::states::State;
 use content::Content;
 use firnfs_format::{BlockIndex, Epoch, InodeNo, TimeNs};
 use std::sync::Arc;

@@ -7,9 +7,8 @@
 use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
-use crate::states::State;
 use crate::states::{is_past, made_up, number_of, view_of};
-use crate::store::Store;
+use crate::store::{State, Store};
 use crate::ufs::{acl, dir, xattr};
 use firnfs_format::{InodeNo, TimeNs};
 

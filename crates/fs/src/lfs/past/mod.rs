@@ -6,7 +6,6 @@ pub(in crate::lfs) mod differ_blocks;
 pub(in crate::lfs) mod holdings;
 pub(in crate::lfs) mod moved;
 pub(in crate::lfs) mod points;
-pub(in crate::lfs) mod replica;
 pub(in crate::lfs) mod retention;
 pub(in crate::lfs) mod states;
 pub(in crate::lfs) mod views;

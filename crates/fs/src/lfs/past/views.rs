@@ -12,9 +12,8 @@ use crate::lfs::map::files::Files;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::map::shelf::Shelf;
 use crate::lfs::past::StateRoot;
-use crate::states::State;
 use crate::states::{VIEWS_MAX, in_view, is_made_up, number_of, view_of};
-use crate::store::BlockKey;
+use crate::store::{BlockKey, State};
 use firnfs_format::checkpoint::Point;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
 

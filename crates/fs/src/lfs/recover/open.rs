@@ -327,6 +327,7 @@ impl Lfs {
                 pins: Pins::default(),
                 ahead: None,
                 frozen: None,
+                is_held_back: false,
                 growth: None,
                 shrinking: None,
             },

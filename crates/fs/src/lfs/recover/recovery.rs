@@ -6,7 +6,7 @@
 //! batches count. The inode records of a batch are sufficient: old and new block trees are compared to update the usage
 //! table ([`compare`](super::compare)), and no operation has to be replayed.
 //!
-//! Partial segments that were held back (`past::replica`) end the log: their checkpoint was not written.
+//! Partial segments that were held back (`write::held`) end the log: their checkpoint was not written.
 //!
 //! The blocks of a checkpoint count only if something follows them: at the end of the log, where the slot was not written, they
 //! have no use, and the next mount overwrites them. So mounts that are killed, again and again, during the checkpoint with

@@ -38,8 +38,6 @@ pub(in crate::lfs) struct Upkeep {
     pub keeping: Keeping,
     /// The name of the point that the next checkpoint becomes.
     pub next_point: Option<String>,
-    /// What is written counts only with the next point: see `past::replica`.
-    pub is_held_back: bool,
     pub coalescing: Coalescing,
     pub throttle: Throttle,
     pub discard: Discard,
@@ -62,7 +60,6 @@ impl Upkeep {
             cleaning: Cleaning::default(),
             keeping: Keeping::default(),
             next_point: None,
-            is_held_back: false,
             coalescing: Coalescing::default(),
             throttle: Throttle::default(),
             discard,

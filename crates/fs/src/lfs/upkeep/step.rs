@@ -49,7 +49,7 @@ impl Lfs {
             || self.tables.imap.newer_len() >= NEWER_MAX
             || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
             || self.tables.usage.changed_len() >= CHANGED_SEGMENTS_MAX;
-        is_due && !self.upkeep.is_held_back
+        is_due && !self.writer.is_held_back
     }
 
     /// How long until work is due by time, in milliseconds; `u64::MAX` if none is due until the next change.
@@ -69,7 +69,7 @@ impl Lfs {
 
     fn checkpoint_in_ms(&self, now: TimeNs) -> u64 {
         let due_in_ms = self.due.checkpoint_in_ms(now, self.options.checkpoint_interval_ms);
-        if self.upkeep.is_held_back { u64::MAX } else { due_in_ms }
+        if self.writer.is_held_back { u64::MAX } else { due_in_ms }
     }
 
     /// Does one step. `pressed`: an operation waits for room. Damage that it cannot avoid makes the volume read-only.
@@ -222,7 +222,7 @@ impl Lfs {
         if !self.wants_room() && !pressed {
             return Ok(None);
         }
-        if self.upkeep.is_held_back {
+        if self.writer.is_held_back {
             return Ok(pressed.then(|| self.no_way()));
         }
         if self.tables.usage.yielding_holds_cost(self.tables.durable_epoch) {

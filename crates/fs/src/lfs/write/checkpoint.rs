@@ -39,7 +39,7 @@ impl Lfs {
     fn try_checkpoint(&mut self, now: TimeNs, clean: bool) -> Outcome<()> {
         self.standing.refuse()?;
         if self.writer.jobs.checkpoint_under_way()
-            || self.upkeep.is_held_back && self.upkeep.next_point.is_none()
+            || self.writer.is_held_back && self.upkeep.next_point.is_none()
         {
             return Err(Stop::Room);
         }
@@ -203,7 +203,7 @@ impl Lfs {
         self.tables.spans =
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
-        self.upkeep.is_held_back = false;
+        self.writer.is_held_back = false;
         let is_named = self.add_point(now);
         let checkpoint = self.snapshot(
             now,

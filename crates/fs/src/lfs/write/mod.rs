@@ -1,7 +1,7 @@
 //! Writing the log: the open logs (`log`), which of them a block goes to (`sorting`, `eras`), the layout of what is dirty
 //! (`commit`; if there is much, most of it in steps before: `prepare`, large content by `ahead` and the rest by `frozen`) and of the
 //! tables (`checkpoint`) in partial segments (`partial`), when either is due (`due`), requests for the device (`jobs`), the segments
-//! that readers keep from being written (`pins`), and how a volume becomes larger (`growth`) or smaller (`shrinking`).
+//! that readers keep from being written (`pins`), changes that count only together (`held`), and how a volume becomes larger (`growth`) or smaller (`shrinking`).
 
 pub(in crate::lfs) mod ahead;
 pub(in crate::lfs) mod checkpoint;
@@ -10,6 +10,7 @@ pub(in crate::lfs) mod due;
 pub(in crate::lfs) mod eras;
 pub(in crate::lfs) mod frozen;
 pub(in crate::lfs) mod growth;
+pub(in crate::lfs) mod held;
 pub(in crate::lfs) mod jobs;
 pub(in crate::lfs) mod log;
 pub(in crate::lfs) mod partial;
@@ -37,6 +38,8 @@ pub(in crate::lfs) struct LogWriter {
     pub ahead: Option<Ahead>,
     /// Set while a batch is laid out in steps.
     pub frozen: Option<Frozen>,
+    /// What is written counts only with the next point: see `held`.
+    pub is_held_back: bool,
     /// Set while not both checkpoint slots state the volume's new size.
     pub growth: Option<Growth>,
     /// Set while the volume is about to become smaller.

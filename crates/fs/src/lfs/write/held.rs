@@ -28,13 +28,13 @@ impl Lfs {
         self.standing.refuse()?;
         self.finish_frozen(now)?;
         self.commit_scope(now, Scope::All, Cause::Due)?;
-        self.upkeep.is_held_back = true;
+        self.writer.is_held_back = true;
         Ok(())
     }
 
     /// The flags of a partial segment, while changes are held back. The partial segments of the checkpoint end the batch.
     pub(in crate::lfs) fn held_flags(&self, flags: u16) -> u16 {
-        match self.upkeep.is_held_back && !is_on(Mutation::NothingHeldBack) {
+        match self.writer.is_held_back && !is_on(Mutation::NothingHeldBack) {
             true if flags & FLAG_CHECKPOINT == 0 => flags & !FLAG_END | FLAG_HELD,
             true => flags | FLAG_HELD,
             false => flags,
