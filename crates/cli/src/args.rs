@@ -10,7 +10,8 @@ use crate::dump::DumpArgs;
 use crate::freeze::{FreezeArgs, ThawArgs};
 use crate::fsck::FsckArgs;
 use crate::history::{
-    DiffArgs, LogArgs, ReceiveArgs, RestoreArgs, RollbackArgs, SendArgs, SnapshotArgs, UndeleteArgs,
+    CloneArgs, DiffArgs, LogArgs, ReceiveArgs, RestoreArgs, RollbackArgs, SendArgs, SnapshotArgs,
+    UndeleteArgs,
 };
 use crate::manual::{CompletionsArgs, ManArgs};
 use crate::mkfs::MkfsArgs;
@@ -93,6 +94,8 @@ pub enum Command {
     Undelete(UndeleteArgs),
     /// Make a volume as it was, and keep the present as a snapshot
     Rollback(RollbackArgs),
+    /// Make a tree that began as a kept state, to be changed; list and delete such trees
+    Clone(CloneArgs),
     /// Write a state of a volume, or what changed since an older one, as a stream
     Send(SendArgs),
     /// Make an image the replica of a state, from a stream

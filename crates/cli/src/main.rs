@@ -100,6 +100,7 @@ fn run(cli: Cli, name: String) -> Done<ExitCode> {
         Command::Log(args) => history::log(&args, &mut output),
         Command::Diff(args) => history::diff(&args, &mut output),
         Command::Restore(args) => history::restore(&args, &mut output),
+        Command::Clone(args) => history::clone(&args, &mut output),
         Command::Rollback(args) => history::rollback(&args, &mut output),
         Command::Send(args) => history::send(&args, &mut output),
         Command::Receive(args) => history::receive(&args, &mut output),

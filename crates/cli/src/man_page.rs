@@ -109,7 +109,7 @@ fn files(name: &str) -> &'static [(&'static str, &'static str)] {
         | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-watch"
         | "firn-record" | "firn-record-start" | "firn-record-stop" | "firn-record-status" | "firn-tune"
         | "firn-retain" | "firn-snapshot" | "firn-log" | "firn-restore" | "firn-undelete" | "firn-diff"
-        | "firn-rollback" => &[SOCKETS, MOUNTINFO],
+        | "firn-rollback" | "firn-clone" => &[SOCKETS, MOUNTINFO],
         _ => &[],
     }
 }
@@ -146,6 +146,7 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-diff" => (&["log", "snapshot"], &["diff(1)"]),
         "firn-restore" => (&["log", "undelete", "snapshot"], &["firn-recover(7)", "cp(1)"]),
         "firn-undelete" => (&["log", "restore", "snapshot"], RECOVER),
+        "firn-clone" => (&["snapshot", "log", "send"], &["cp(1)"]),
         "firn-rollback" => (&["diff", "restore", "snapshot"], RECOVER),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
         _ => (&[], &[]),

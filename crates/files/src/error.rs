@@ -38,6 +38,7 @@ fn kind_of(error: &FsError) -> ErrorKind {
         FsError::NotPermitted(_) | FsError::Access => ErrorKind::PermissionDenied,
         FsError::TooLarge => ErrorKind::FileTooLarge,
         FsError::TooManyLinks => ErrorKind::TooManyLinks,
+        FsError::CrossDevice => ErrorKind::CrossesDevices,
         FsError::NoSpace => ErrorKind::StorageFull,
         FsError::OverQuota => ErrorKind::QuotaExceeded,
         FsError::NoAttribute => ErrorKind::NotFound,

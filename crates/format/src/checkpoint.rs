@@ -1,5 +1,6 @@
 //! The checkpoint: the structure from which every mount starts. Two slots of 64 KiB alternate; the newer valid one counts.
 
+pub use crate::branch::{BRANCH_BITS, BRANCH_NAME_MAX, Branch, BranchRaw, MAX_BRANCHES};
 use crate::error::{DecodeError, ensure};
 use crate::layout::layout;
 pub use crate::point::{POINT_NAME_MAX, Point, PointCursor, PointRaw, RULES_MAX, Retention, Rule};
@@ -87,8 +88,10 @@ layout! {
         history_percent: U32,
         /// Up to six rules, each two u32: seconds between the points that it keeps, seconds for which it keeps them; zeros end the list
         history_rules: [u8; 48],
+        /// Number of clones that follow the points (128 bytes each)
+        branches: U32,
         /// Zero
-        reserved2: [u8; 248],
+        reserved2: [u8; 244],
     }
 }
 
@@ -127,6 +130,10 @@ pub const FEATURE_WAITING_PAIRS: u64 = 1;
 /// Incompatible feature: there are retained points, whose blocks count as live. Set while there is one; code that does not know it
 /// would reuse their segments.
 pub const FEATURE_POINTS: u64 = 2;
+
+/// Incompatible feature: there are clones. Set while there is one; code that does not know it would take blocks that a clone shares with
+/// its origin for the clone's own.
+pub const FEATURE_BRANCHES: u64 = 4;
 
 /// Compatible feature: quotas may be on; the root directory's attributes say whether. Without it no mount looks for them.
 pub const FEATURE_QUOTAS: u64 = 1;
@@ -218,8 +225,14 @@ pub struct Checkpoint {
     pub points: Vec<Point>,
     /// Which of them are kept.
     pub retention: Retention,
+    /// Clones, by number.
+    pub branches: Vec<Branch>,
     /// Counters since mkfs; their meaning is defined in `fs`.
     pub counters: [u64; COUNTERS],
+}
+
+fn short(_: &impl std::fmt::Display) -> DecodeError {
+    DecodeError::new("checkpoint", "tails, spans, counters, points and clones", "a shorter slot")
 }
 
 const NOT_OPEN: u64 = u64::MAX;
@@ -263,6 +276,9 @@ impl Checkpoint {
         for point in &self.points {
             out.extend_from_slice(point.encode().as_bytes());
         }
+        for branch in &self.branches {
+            out.extend_from_slice(branch.encode().as_bytes());
+        }
         let header = self.header(out.len());
         out[..HEADER].copy_from_slice(header.as_bytes());
         let crc = crate::crc32c(&out);
@@ -274,7 +290,9 @@ impl Checkpoint {
     /// Incompatible features in use.
     #[must_use]
     pub fn features_incompat(&self) -> u64 {
-        FEATURE_WAITING_PAIRS | if self.points.is_empty() { 0 } else { FEATURE_POINTS }
+        let points = if self.points.is_empty() { 0 } else { FEATURE_POINTS };
+        let branches = if self.branches.is_empty() { 0 } else { FEATURE_BRANCHES };
+        FEATURE_WAITING_PAIRS | points | branches
     }
 
     fn header(&self, len_bytes: usize) -> CheckpointRaw {
@@ -311,7 +329,8 @@ impl Checkpoint {
             points: (self.points.len() as u32).into(),
             history_percent: self.retention.percent.into(),
             history_rules: self.retention.encode_rules(),
-            reserved2: [0; 248],
+            branches: (self.branches.len() as u32).into(),
+            reserved2: [0; 244],
         }
     }
 
@@ -336,52 +355,23 @@ impl Checkpoint {
         let crc = crate::crc32c(&zeroed);
         ensure(crc == raw.crc.get(), "checkpoint checksum", raw.crc.get(), crc)?;
         ensure(raw.uuid == *uuid, "checkpoint volume", "this volume's uuid", "another")?;
-        let unknown = raw.features_incompat.get() & !(FEATURE_WAITING_PAIRS | FEATURE_POINTS);
+        let known = FEATURE_WAITING_PAIRS | FEATURE_POINTS | FEATURE_BRANCHES;
+        let unknown = raw.features_incompat.get() & !known;
         ensure(unknown == 0, UNKNOWN_FEATURES, "those of this version", format_args!("{unknown:#x}"))?;
         ensure(raw.segment_map.get() == 0, "segment map", "identity", raw.segment_map.get())?;
         Self::decode_body(&raw, &bytes[HEADER..len])
     }
 
-    fn decode_body(raw: &CheckpointRaw, mut rest: &[u8]) -> Result<Self, DecodeError> {
-        let short = |_| DecodeError::new("checkpoint", "tails, spans and counters", "a shorter slot");
-        let (tail_count, span_count) = (raw.tails.get() as usize, raw.spans.get() as usize);
-        ensure(tail_count <= MAX_LOGS, "log tails", MAX_LOGS, tail_count)?;
-        ensure(span_count <= MAX_SPANS, "incarnation spans", MAX_SPANS, span_count)?;
-        let mut tails = Vec::with_capacity(tail_count);
-        for _ in 0..tail_count {
-            let (tail, after) = TailRaw::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
-            rest = after;
-            tails.push((tail.segment.get() != NOT_OPEN).then(|| Tail {
-                segment: SegmentId(tail.segment.get()),
-                sector: tail.sector.get(),
-                next_segment: SegmentId(tail.next_segment.get()),
-            }));
-        }
-        let mut spans = Vec::with_capacity(span_count);
-        for _ in 0..span_count {
-            let (span, after) = SpanRaw::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
-            rest = after;
-            spans.push(Span {
-                from: Serial(span.from_serial.get()),
-                incarnation: Incarnation(span.incarnation.get()),
-            });
-        }
-        let (stored, mut rest) =
-            <[U64; COUNTERS]>::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
+    fn decode_points(raw: &CheckpointRaw, rest: &mut &[u8]) -> Result<Vec<Point>, DecodeError> {
         // Versions that did not know points left other bytes of the header zero, too.
-        let point_count = raw.points.get() as usize;
-        ensure(point_count <= MAX_POINTS, "retained points", MAX_POINTS, point_count)?;
+        let count = raw.points.get() as usize;
+        ensure(count <= MAX_POINTS, "retained points", MAX_POINTS, count)?;
         let is_told = raw.features_incompat.get() & FEATURE_POINTS != 0;
-        ensure(
-            is_told || point_count == 0,
-            "retained points",
-            "none without their feature bit",
-            point_count,
-        )?;
-        let mut points: Vec<Point> = Vec::with_capacity(point_count);
-        for _ in 0..point_count {
-            let (point, after) = PointRaw::read_from_prefix(rest).map_err(|e| short(e.to_string()))?;
-            rest = after;
+        ensure(is_told || count == 0, "retained points", "none without their feature bit", count)?;
+        let mut points: Vec<Point> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (point, after) = PointRaw::read_from_prefix(rest).map_err(|e| short(&e))?;
+            *rest = after;
             let point = Point::decode(&point)?;
             let is_in_order = points.last().is_none_or(|last| last.epoch < point.epoch);
             let epoch = point.epoch.0;
@@ -393,6 +383,58 @@ impl Checkpoint {
             )?;
             points.push(point);
         }
+        Ok(points)
+    }
+
+    fn decode_branches(
+        raw: &CheckpointRaw,
+        rest: &mut &[u8],
+        points: &[Point],
+    ) -> Result<Vec<Branch>, DecodeError> {
+        let count = raw.branches.get() as usize;
+        ensure(count <= MAX_BRANCHES, "clones", MAX_BRANCHES, count)?;
+        let is_told = raw.features_incompat.get() & FEATURE_BRANCHES != 0;
+        ensure(is_told || count == 0, "clones", "none without their feature bit", count)?;
+        let mut branches: Vec<Branch> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (branch, after) = BranchRaw::read_from_prefix(rest).map_err(|e| short(&e))?;
+            *rest = after;
+            let branch = Branch::decode(&branch)?;
+            let is_in_order = branches.last().is_none_or(|last| last.number < branch.number);
+            ensure(is_in_order, "branch of a clone", "a larger one than before", branch.number)?;
+            let is_origin = |point: &Point| point.epoch == branch.origin && point.dropped_to.is_none();
+            ensure(points.iter().any(is_origin), "origin of a clone", "a retained point", branch.origin.0)?;
+            branches.push(branch);
+        }
+        Ok(branches)
+    }
+
+    fn decode_body(raw: &CheckpointRaw, mut rest: &[u8]) -> Result<Self, DecodeError> {
+        let (tail_count, span_count) = (raw.tails.get() as usize, raw.spans.get() as usize);
+        ensure(tail_count <= MAX_LOGS, "log tails", MAX_LOGS, tail_count)?;
+        ensure(span_count <= MAX_SPANS, "incarnation spans", MAX_SPANS, span_count)?;
+        let mut tails = Vec::with_capacity(tail_count);
+        for _ in 0..tail_count {
+            let (tail, after) = TailRaw::read_from_prefix(rest).map_err(|e| short(&e))?;
+            rest = after;
+            tails.push((tail.segment.get() != NOT_OPEN).then(|| Tail {
+                segment: SegmentId(tail.segment.get()),
+                sector: tail.sector.get(),
+                next_segment: SegmentId(tail.next_segment.get()),
+            }));
+        }
+        let mut spans = Vec::with_capacity(span_count);
+        for _ in 0..span_count {
+            let (span, after) = SpanRaw::read_from_prefix(rest).map_err(|e| short(&e))?;
+            rest = after;
+            spans.push(Span {
+                from: Serial(span.from_serial.get()),
+                incarnation: Incarnation(span.incarnation.get()),
+            });
+        }
+        let (stored, mut rest) = <[U64; COUNTERS]>::read_from_prefix(rest).map_err(|e| short(&e))?;
+        let points = Self::decode_points(raw, &mut rest)?;
+        let branches = Self::decode_branches(raw, &mut rest, &points)?;
         Ok(Self {
             uuid: raw.uuid,
             epoch: Epoch(raw.epoch.get()),
@@ -423,6 +465,7 @@ impl Checkpoint {
             features: Features { compat: raw.features_compat.get(), ro_compat: raw.features_ro_compat.get() },
             points,
             retention: Retention::decode(raw.history_percent.get(), &raw.history_rules)?,
+            branches,
             counters: stored.map(U64::get),
         })
     }

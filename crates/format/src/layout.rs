@@ -2,7 +2,7 @@
 //!
 //! [`LAYOUTS`] lists them all; a test compares them with FORMAT.md.
 
-use crate::checkpoint::{CheckpointRaw, PointRaw, SpanRaw, TailRaw};
+use crate::checkpoint::{BranchRaw, CheckpointRaw, PointRaw, SpanRaw, TailRaw};
 use crate::inode::InodeRaw;
 use crate::stream::{FrameRaw, StreamRaw};
 use crate::summary::{EntryRaw, SummaryRaw};
@@ -71,6 +71,7 @@ pub const LAYOUTS: &[Layout] = &[
     TailRaw::LAYOUT,
     SpanRaw::LAYOUT,
     PointRaw::LAYOUT,
+    BranchRaw::LAYOUT,
     SummaryRaw::LAYOUT,
     EntryRaw::LAYOUT,
     InodeRaw::LAYOUT,

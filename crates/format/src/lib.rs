@@ -3,6 +3,7 @@
 //! Layers above (`fs`) decide what to write and where; this crate only turns bytes into structs and back.
 //! Every function that decodes bytes from a device returns a [`DecodeError`] and never panics.
 
+mod branch;
 pub mod checkpoint;
 mod error;
 pub mod ffs;

@@ -43,6 +43,9 @@ pub enum FsError {
     /// `nlink` would overflow.
     #[error("too many links")]
     TooManyLinks,
+    /// The two names or files are in different parts of the volume: the volume itself, or a clone.
+    #[error("not within one volume or clone")]
+    CrossDevice,
     /// No live space is left for new data.
     #[error("no space left on the volume")]
     NoSpace,
@@ -104,6 +107,7 @@ impl FsError {
             Self::Access => "EACCES",
             Self::TooLarge => "EFBIG",
             Self::TooManyLinks => "EMLINK",
+            Self::CrossDevice => "EXDEV",
             Self::NoSpace => "ENOSPC",
             Self::OverQuota => "EDQUOT",
             Self::WouldWait => "EAGAIN",

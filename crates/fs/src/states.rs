@@ -7,9 +7,14 @@
 //!
 //! The last view is no state: its inodes are made up by `vfs::history`.
 //!
-//! Callers: `ufs::dir` (what directories name), `vfs`, `lfs::past::views`.
+//! In the present, a number has the *branch* below the view: 0 is the volume itself, others are its clones
+//! ([`crate::store::Store::branches`]). Entries and `..` of directories name inodes of their own branch, without it; a store keeps numbers
+//! with it.
+//!
+//! Callers: `ufs::dir` (what directories name), `vfs`, `lfs::past::views`, `lfs::tables::branches`.
 
 use firnfs_format::InodeNo;
+use firnfs_format::checkpoint::BRANCH_BITS;
 
 /// Bits of a number below the view: no store has more inodes.
 const NUMBER_BITS: u32 = 48;
@@ -54,13 +59,28 @@ pub fn in_view(view: u16, ino: InodeNo) -> InodeNo {
     InodeNo(u64::from(view) << NUMBER_BITS | number_of(ino).0)
 }
 
+/// The branch of an inode; 0 is the volume itself.
+#[must_use]
+pub const fn branch_of(ino: InodeNo) -> u8 {
+    (ino.0 >> BRANCH_BITS) as u8
+}
+
+/// The number that an inode has within its branch.
+#[must_use]
+pub const fn local(ino: InodeNo) -> InodeNo {
+    InodeNo(ino.0 & ((1 << BRANCH_BITS) - 1))
+}
+
+/// The inode of the present that has that number in a branch.
+#[must_use]
+pub const fn in_branch(branch: u8, ino: InodeNo) -> InodeNo {
+    InodeNo((branch as u64) << BRANCH_BITS | local(ino).0)
+}
+
 /// The inode to which an entry of `dir` refers, which has that number there.
 #[must_use]
 pub fn within(dir: InodeNo, ino: InodeNo) -> InodeNo {
-    match view_of(dir) {
-        0 => ino,
-        view => in_view(view, ino),
-    }
+    InodeNo((dir.0 - local(dir).0) | local(ino).0)
 }
 
 #[cfg(test)]
@@ -73,6 +93,9 @@ mod tests {
         let file = within(dir, InodeNo(20));
         assert_eq!((view_of(file), number_of(file)), (7, InodeNo(20)));
         assert_eq!(within(InodeNo::ROOT, InodeNo(20)), InodeNo(20));
+        let dir = in_branch(3, InodeNo::ROOT);
+        assert_eq!(within(dir, InodeNo(20)), in_branch(3, InodeNo(20)));
+        assert_eq!((branch_of(dir), local(dir)), (3, InodeNo::ROOT));
         assert!(is_past(file) && !is_past(InodeNo((1 << NUMBER_BITS) - 1)));
         assert!(is_made_up(made_up(1)) && !is_made_up(in_view(VIEWS_MAX, InodeNo(1))));
     }

@@ -235,7 +235,20 @@ const INSIDE_FS: &[(&str, &[&str])] = &[
     ("mem", &["digest", "engine", "error", "inode", "store"]),
     (
         "check",
-        &["bmap", "device_reader", "dirent", "engine", "error", "ffs", "inode", "lfs", "store", "ufs", "vfs"],
+        &[
+            "bmap",
+            "device_reader",
+            "dirent",
+            "engine",
+            "error",
+            "ffs",
+            "inode",
+            "lfs",
+            "states",
+            "store",
+            "ufs",
+            "vfs",
+        ],
     ),
 ];
 

@@ -32,6 +32,29 @@ pub(crate) fn drop_point(volume: &Volume<Lfs>, epoch: Epoch) -> Result<(), FsErr
     checkpoint_and_wait(volume)
 }
 
+/// Makes a clone of a retained point, and waits until it is durable.
+///
+/// # Errors
+/// As [`Lfs::make_clone`]; `Io`.
+pub fn make_clone(volume: &Volume<Lfs>, origin: Epoch, name: &str) -> Result<(), FsError> {
+    let epoch = volume.run(|vfs, now| vfs.store_mut().make_clone(now, origin, name))?;
+    volume.until(|vfs| match vfs.store().read_only() {
+        Some(why) => Err(FsError::ReadOnly(why.to_owned())),
+        None => Ok((vfs.store().durable_epoch() > epoch).then_some(())),
+    })
+}
+
+/// Begins to delete a clone, and waits until that is durable.
+///
+/// # Errors
+/// As [`Lfs::drop_clone`]; `Io`.
+pub fn drop_clone(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
+    volume.run_quietly(|vfs, now| vfs.store_mut().drop_clone(now, name))?;
+    checkpoint_and_wait(volume)?;
+    volume.wake();
+    Ok(())
+}
+
 /// See [`LogVolume::held_by_point`](crate::LogVolume::held_by_point).
 pub(crate) fn held_by_point(volume: &Volume<Lfs>, epoch: Epoch) -> Result<u64, FsError> {
     let mut holdings = volume.run_quietly(|vfs, _| Ok(vfs.store().count_held_by(epoch)?))?;

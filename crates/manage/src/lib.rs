@@ -34,6 +34,7 @@ pub use check::check;
 pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
 pub use ffs_volume::{OpenFfsError, format_ffs, format_ffs_around, open_ffs};
 pub use grow::SizeChange;
+pub use history::{drop_clone, make_clone};
 pub use kind::{VolumeKind, kind_of};
 pub use log_volume::LogVolume;
 pub use open::{OpenError, format, format_with_logs, open, open_point};

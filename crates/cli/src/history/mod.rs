@@ -1,4 +1,4 @@
-//! The past of a volume: `firn snapshot`, `log`, `diff`, `restore`, `undelete`, `rollback`.
+//! The past of a volume: `firn snapshot`, `log`, `diff`, `restore`, `undelete`, `rollback`, `clone`, `send`, `receive`.
 //!
 //! - `service`: the daemon's side: making, listing and deleting states.
 //! - `states`, `when`: the states of a volume, and which of them a word or a time means.
@@ -6,12 +6,14 @@
 //! - `compare`, `deleted`: what differs between two trees, and what was deleted.
 //! - `copy`, `attributes`, `staged`: a faithful copy of the past, which appears when it is whole.
 //! - `send`, `receive`: states on their way to another volume.
+//! - `clone`: trees that began as states, and the daemon's side of them.
 //! - `snapshot`, `log`, `versions`, `diff`, `restore`, `undelete`, `rollback`: the commands.
 //!
 //! Each state is a directory below `.firn/history` of a mount. So these commands read the past as any program does, with the rights
 //! of their caller; only what concerns the volume as a whole goes through the control socket.
 
 mod attributes;
+pub mod clone;
 mod compare;
 mod copy;
 mod deleted;
@@ -32,6 +34,7 @@ mod undelete;
 mod versions;
 mod when;
 
+pub use clone::{CloneArgs, run as clone};
 pub use diff::{DiffArgs, run as diff};
 pub use log::{LogArgs, run as log};
 pub use place::split_state;

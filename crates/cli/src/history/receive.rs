@@ -76,7 +76,7 @@ pub fn run(args: &ReceiveArgs, output: &mut Output) -> Done {
             .advise("let it come from a file, with <, or from a pipe"));
     }
     if let Some(name) = &args.name {
-        check_name(name)?;
+        check_name("snapshot", name)?;
     }
     let mut input = Input::open(args)?;
     let received = match receive(args, &mut input) {
@@ -138,7 +138,7 @@ fn receive(args: &ReceiveArgs, input: &mut Input) -> Result<Received, Refused> {
 
 /// A snapshot cannot be called like a time, as automatic states are.
 fn name_of(header: &StreamHeader) -> String {
-    match check_name(&header.name) {
+    match check_name("snapshot", &header.name) {
         Ok(()) => header.name.clone(),
         Err(_) => format!("state-{}", header.to),
     }

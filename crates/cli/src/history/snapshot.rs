@@ -104,7 +104,7 @@ pub fn run(args: &SnapshotArgs, output: &mut Output) -> Done {
 }
 
 fn make(args: &SnapshotArgs, name: &str, output: &mut Output) -> Done {
-    check_name(name)?;
+    check_name("snapshot", name)?;
     let point = match target::resolve(&args.path)? {
         Target::Mounted(mount) => make_on_mount(&mount, name)?,
         Target::Image(image) => {
@@ -132,7 +132,7 @@ pub fn make_on_mount(mount: &Mount, name: &str) -> Done<PointView> {
 
 /// Keeps an automatic state under a name.
 fn hold(args: &SnapshotArgs, word: &str, name: &str, output: &mut Output) -> Done {
-    check_name(name)?;
+    check_name("snapshot", name)?;
     let state = States::of(&args.path)?.find(word)?.clone();
     let epoch = epoch_of(args, &state)?;
     match target::resolve(&args.path)? {
@@ -195,8 +195,8 @@ pub fn shown(path: &Path) -> String {
 }
 
 /// Refuses a name that cannot be.
-pub fn check_name(name: &str) -> Done {
-    let refuse = |why: String| Err(Failure::usage(format!("a snapshot cannot be called '{name}': {why}")));
+pub fn check_name(what: &str, name: &str) -> Done {
+    let refuse = |why: String| Err(Failure::usage(format!("a {what} cannot be called '{name}': {why}")));
     if name.is_empty() {
         return refuse("the name is empty".to_owned());
     }
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_name_that_a_command_would_misread_is_refused_with_its_reason() {
         for good in ["before-upgrade", "v1.2", "größer", "2026-plan", "a", &"x".repeat(80)] {
-            check_name(good).unwrap();
+            check_name("snapshot", good).unwrap();
         }
         for (bad, why) in [
             ("", "empty"),
@@ -274,7 +274,7 @@ mod tests {
             ("yesterday", "time"),
             ("2026-11-24", "time"),
         ] {
-            let refused = check_name(bad).unwrap_err();
+            let refused = check_name("snapshot", bad).unwrap_err();
             assert!(refused.exit == Exit::Usage && refused.message.contains(why), "{bad}: {refused}");
         }
     }

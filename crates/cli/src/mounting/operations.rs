@@ -53,6 +53,7 @@ impl Operations for Lfs {
         let sizes = resize::service::Service::new(weak.clone());
         sizes.register(session.registry_mut());
         history::service::register(session.registry_mut(), weak.clone());
+        history::clone::register(session.registry_mut(), weak.clone());
         let sends = history::send::Service::new(weak.clone());
         sends.register(session.registry_mut());
         watch::service::register(session.registry_mut(), weak.clone());

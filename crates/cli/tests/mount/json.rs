@@ -16,7 +16,8 @@ fn what_commands_say_of_mounts_is_as_documented() {
     let file = mount.path("file");
     let (file, at_one) = (file.to_str().unwrap(), &*format!("{mnt}@one"));
     let stream = recorded.with_file_name("stream");
-    let stream = stream.to_str().unwrap();
+    let (stream, clone) = (stream.to_str().unwrap(), recorded.with_file_name("work"));
+    let clone = clone.to_str().unwrap();
     for (words, command) in [
         (&["stat", mnt][..], "stat"),
         (&["stat", mnt, "--requests"], "stat"),
@@ -45,7 +46,11 @@ fn what_commands_say_of_mounts_is_as_documented() {
         (&["undelete", mnt], "undelete"),
         (&["diff", at_one], "diff"),
         (&["send", at_one, "--output", stream], "send"),
-        (&["snapshot", mnt, "--delete", "one"], "snapshot"),
+        (&["clone", mnt, "one", clone], "clone"),
+        (&["clone", mnt, "--list"], "clone"),
+        (&["clone", mnt, "--delete", clone], "clone"),
+        (&["snapshot", mnt, "two"], "snapshot"),
+        (&["snapshot", mnt, "--delete", "two"], "snapshot"),
         (&["freeze", mnt], "freeze"),
         (&["thaw", mnt], "thaw"),
         (&["scrub", mnt], "scrub"),

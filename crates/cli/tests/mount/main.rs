@@ -5,6 +5,7 @@ mod age;
 mod bench;
 mod boot;
 mod cleaner;
+mod clones;
 mod common;
 mod compare;
 mod completion;

@@ -6,6 +6,7 @@
 
 use super::finding::{Problem, Versus};
 use super::state::{Check, Torn};
+use crate::states::branch_of;
 use firnfs_format::table::{TableEntry, UsageEntry};
 use firnfs_format::{InodeNo, SegmentId};
 
@@ -42,7 +43,8 @@ impl Check<'_> {
 
     fn numbers(&mut self) {
         let used = self.imap.iter().filter(|(_, entry)| entry.is_used());
-        let highest = used.clone().map(|(number, _)| *number).max().unwrap_or(0);
+        let of_volume = used.clone().map(|(number, _)| *number).filter(|ino| branch_of(InodeNo(*ino)) == 0);
+        let highest = of_volume.max().unwrap_or(0);
         let count = Versus { stated: self.lfs.inodes_used(), found: used.count() as u64 };
         if count.stated != count.found && self.lost_inodes.is_empty() && !self.is_stale {
             self.report(None, Problem::InodeCount(count));

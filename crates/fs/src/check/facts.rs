@@ -94,6 +94,7 @@ impl Check<'_> {
                     | Problem::InodeCount(_)
                     | Problem::NextIno(_)
                     | Problem::Point { .. }
+                    | Problem::Clone { .. }
                     | Problem::LogWay { .. }
                     | Problem::Shared { .. }
                     | Problem::Pointer { .. }
@@ -140,7 +141,7 @@ impl Check<'_> {
         let mut live_kinds = self.claims.live_kinds.without_tables();
         live_kinds.add_many(LogKind::Past, shared_bytes);
         let mut imap = std::mem::take(&mut self.imap);
-        imap.retain(|(number, _)| *number < INODE_NUMBERS);
+        imap.retain(|(number, _)| *number < INODE_NUMBERS && self.lfs.has_branch(InodeNo(*number)));
         Restated {
             imap,
             usage,

@@ -86,6 +86,15 @@ pub enum Problem {
         /// What cannot be read, and why.
         reason: FsError,
     },
+    /// A clone's inodes cannot be found, or the inode map has entries for one that there is not.
+    Clone {
+        /// Its name; empty if there is none.
+        name: String,
+        /// Its branch.
+        branch: u8,
+        /// What cannot be read, and why.
+        reason: FsError,
+    },
     /// An inode's record cannot be read.
     Record {
         /// Why it cannot be read.

@@ -13,6 +13,7 @@ use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
 use crate::lfs::view::StoredInode;
 use crate::lfs::{LogKind, admit_block, describe};
+use crate::states::{branch_of, local};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
 use firnfs_format::table::{ImapEntry, TableEntry};
@@ -49,8 +50,15 @@ pub struct Pending {
 impl Check<'_> {
     /// Runs the phase over the gathered inode map.
     pub fn phase_1(&mut self) {
-        let mut order: Vec<usize> = (0..self.imap.len()).filter(|&n| self.imap[n].1.is_used()).collect();
-        order.sort_unstable_by_key(|&n| self.imap[n].1.ptr.addr);
+        let is_own = |(number, entry): &(u64, ImapEntry)| branch_of(InodeNo(*number)) == 0 && entry.is_used();
+        let order: Vec<_> = self.imap.iter().copied().filter(is_own).collect();
+        self.examine_inodes(order);
+    }
+
+    /// Examines inodes: all of the volume itself, or all that a clone has changed. Their own records and blocks are claimed.
+    pub fn examine_inodes(&mut self, mut order: Vec<(u64, ImapEntry)>) {
+        let is_own = |ino: u64, entry: &ImapEntry| !self.lfs.is_of_origin(InodeNo(ino), entry);
+        order.sort_unstable_by_key(|(ino, entry)| (!is_own(*ino, entry), entry.ptr.addr));
         self.names.inodes.reserve_exact(order.len());
         let mut pending = Pending::default();
         let mut course = Course::default();
@@ -79,26 +87,31 @@ impl Check<'_> {
         self.names.sort();
     }
 
-    fn record(&mut self, (order, at): (&[usize], usize), course: &mut Course, pending: &mut Pending) {
-        let (number, entry) = self.imap[order[at]];
+    fn record(
+        &mut self,
+        (order, at): (&[(u64, ImapEntry)], usize),
+        course: &mut Course,
+        pending: &mut Pending,
+    ) {
+        let (number, entry) = order[at];
         let ino = InodeNo(number);
         let stored = match self.read_record(ino, &entry, (order, at), course) {
             Ok(stored) => stored,
             Err(reason) => {
                 self.torn = Torn::Structure;
-                self.report(Some(ino), Problem::Record { reason });
+                self.report(Some(local(ino)), Problem::Record { reason });
                 return;
             }
         };
         self.totals.inodes += 1;
         if stored.version != entry.version {
             let version = Versus { stated: entry.version, found: stored.version };
-            self.report(Some(ino), Problem::Version(version));
+            self.report(Some(local(ino)), Problem::Version(version));
         }
         let is_orphan = stored.inode.nlink == 0 || stored.reap_from.is_some();
         if is_orphan != entry.orphan {
             let orphan = Versus { stated: entry.orphan, found: is_orphan };
-            self.report(Some(ino), Problem::Orphan(orphan));
+            self.report(Some(local(ino)), Problem::Orphan(orphan));
         }
         self.form(ino, &stored.inode, &stored.roots);
         self.note_inode(ino, &stored);
@@ -109,9 +122,12 @@ impl Check<'_> {
         &mut self,
         ino: InodeNo,
         entry: &ImapEntry,
-        (order, at): (&[usize], usize),
+        (order, at): (&[(u64, ImapEntry)], usize),
         course: &mut Course,
     ) -> Result<StoredInode, FsError> {
+        if self.lfs.is_of_origin(ino, entry) {
+            return self.lfs.drive(self.sweep.read, |lfs| lfs.stored_in_origin(ino, entry));
+        }
         let what = || format!("inode {ino}");
         self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, what)?;
         self.totals.blocks += 1;
@@ -123,13 +139,17 @@ impl Check<'_> {
                 found: "another block's place".to_owned(),
             });
         }
-        let list = |at: usize| order.get(at).map(|&n| self.imap[n].1.ptr);
+        // What clones share with their origins is read elsewhere.
+        let is_own = |ino: InodeNo, entry: &ImapEntry| !self.lfs.is_of_origin(ino, entry);
+        let run = order.iter().skip(at).take_while(|(number, entry)| is_own(InodeNo(*number), entry)).count();
+        let list = |next: usize| order.get(next).filter(|_| next < at + run).map(|(_, entry)| entry.ptr);
         let bytes = self.sweep.stored(&entry.ptr, course, (&list, at), what)?;
         StoredInode::decode(ino, entry, &bytes, &self.geo)
     }
 
     fn note_inode(&mut self, ino: InodeNo, stored: &StoredInode) {
         let inode = &stored.inode;
+        let (whole, ino) = (ino, local(ino));
         let is_inline = matches!(inode.body, Body::Inline(_));
         self.names.inodes.push(InodeFacts {
             ino,
@@ -146,7 +166,7 @@ impl Check<'_> {
         });
         match &inode.xattrs {
             Xattrs::Inline(set) => self.attributes(ino, set),
-            Xattrs::Blocks(_) => self.with_attributes.push(ino),
+            Xattrs::Blocks(_) => self.with_attributes.push(whole),
         }
         if inode.kind == Kind::Directory {
             self.totals.directories += 1;
@@ -185,7 +205,7 @@ impl Check<'_> {
             None
         };
         if let Some((expected, found)) = wrong {
-            self.report(Some(ino), Problem::Form { expected, found });
+            self.report(Some(local(ino)), Problem::Form { expected, found });
         }
     }
 
@@ -217,7 +237,9 @@ impl Check<'_> {
             PtrKind::Hole => return,
             PtrKind::Reserved if key.level == 0 => {
                 inode.charged_found += u64::from(self.geo.block_bytes);
-                self.claims.reserve();
+                if branch_of(key.ino) == 0 {
+                    self.claims.reserve();
+                }
                 return;
             }
             PtrKind::Plain | PtrKind::Reserved | PtrKind::Unknown(_) => {}
@@ -230,13 +252,17 @@ impl Check<'_> {
         inode.charged_found += u64::from(ptr.stored_bytes());
         if let Some(size_bytes) = beyond_end(inode, &key, self.geo.block_bytes) {
             todo.is_dir = false;
-            self.report(Some(key.ino), Problem::BeyondEnd { key, size_bytes });
+            self.report(Some(local(key.ino)), Problem::BeyondEnd { key, size_bytes });
+        }
+        if self.lfs.shares(key.ino, &ptr) {
+            self.shared_pointer(todo, pending);
+            return;
         }
         self.totals.blocks += 1;
         let kind = LogKind::of_block(key.fork, key.level, is_directory);
         if !self.claims.claim(kind, &ptr) {
             let place = self.geo.place(ptr.addr);
-            self.report(Some(key.ino), Problem::Shared { key, place });
+            self.report(Some(local(key.ino)), Problem::Shared { key, place });
             if key.level > 0 {
                 // The target belongs to the pointer that claimed it first; the pointer may even lead back to itself.
                 self.torn(&todo);
@@ -256,13 +282,40 @@ impl Check<'_> {
         }
     }
 
+    /// A block that a clone shares with its origin: the origin has claimed it. Only what leads on, or has names, is read again.
+    fn shared_pointer(&mut self, todo: Todo, pending: &mut Pending) {
+        let Todo { key, ptr, .. } = todo;
+        let here = self.lfs.drive(self.sweep.read, |lfs| lfs.place_of_shared(key.ino, ptr));
+        let origins = here.and_then(|here| match self.claims.has(&here) {
+            true => Ok(here),
+            false => Err(FsError::Corrupt {
+                what: describe(&key),
+                at: self.geo.place(here.addr),
+                expected: "a block of the state that the clone was made from".to_owned(),
+                found: "nothing of it".to_owned(),
+            }),
+        });
+        match origins {
+            Ok(ptr) if key.level > 0 => pending.nodes.push(Todo { ptr, ..todo }),
+            Ok(ptr) if todo.is_dir => {
+                self.queued_bytes += u64::from(ptr.stored_bytes());
+                pending.leaves.push(Todo { ptr, ..todo });
+            }
+            Ok(_) => {}
+            Err(reason) => {
+                self.torn(&todo);
+                self.lost(&todo, Problem::Pointer { key, reason });
+            }
+        }
+    }
+
     /// Notes that a block with pointers could not be followed.
     fn torn(&mut self, todo: &Todo) {
         let torn = if self.lost_bytes(todo) > 0 { Torn::Content } else { Torn::Structure };
         self.torn = self.torn.max(torn);
         self.names.inodes[todo.owner].is_torn = true;
         if todo.is_dir {
-            self.names.torn_dirs.push(todo.key.ino);
+            self.names.torn_dirs.push(local(todo.key.ino));
         }
     }
 
@@ -361,16 +414,16 @@ impl Check<'_> {
             Ok(bytes) => bytes,
             Err(reason) => {
                 if is_dir {
-                    self.names.torn_dirs.push(key.ino);
+                    self.names.torn_dirs.push(local(key.ino));
                 }
                 self.lost(todo, Problem::Block { key, reason });
                 return;
             }
         };
         match key.fork {
-            Fork::Data if is_dir => self.names.directory_block(key.ino, key.index.0, bytes),
+            Fork::Data if is_dir => self.names.directory_block(local(key.ino), key.index.0, bytes),
             Fork::Index if is_dir => {
-                self.names.index_nodes.push(IndexNode { dir: key.ino, block: key.index.0, bytes });
+                self.names.index_nodes.push(IndexNode { dir: local(key.ino), block: key.index.0, bytes });
             }
             Fork::Data | Fork::Index | Fork::Xattr => {}
         }

@@ -5,7 +5,8 @@
 //! 2. directories: `..`, types, entries, counts, hash index (`names`);
 //! 3. trees and files that no path leads to (`tree`);
 //! 4. link counts (`tree`);
-//! 5. what only retained points lead to (`points`), then inode map, segment usage, counts: recomputed (`accounting`, `claims`).
+//! 5. what only retained points lead to (`points`), clones of them (`clones`: phases 1 to 4 for each), then inode map, segment usage,
+//!    counts: recomputed (`accounting`, `claims`).
 //!
 //! Like opening a volume, the check reads through a reader that the driver provides. It has no other effects: no clock, no
 //! threads, no writes. It checks a crashed volume as a mount would see it: rolled forward, in memory.
@@ -26,6 +27,7 @@
 
 mod accounting;
 mod claims;
+mod clones;
 mod directory;
 mod facts;
 pub mod ffs;
@@ -254,6 +256,8 @@ fn check_store(
         check.names.name_what_is_known();
     } else {
         check.points();
+        check.name_findings();
+        check.clones();
         check.phase_5();
     }
     check.name_findings();

@@ -1,13 +1,14 @@
 //! Phase 2: directories. Phase 1 passes the directory blocks on; this phase compares the entries with the inodes,
 //! with each other, with the counts, and with the hash index.
 
-use super::finding::{EntryPlace, Problem, Versus};
-use super::namespace::{EntryFacts, IndexNode, Namespace, place_of};
+use super::finding::{Problem, Versus};
+use super::namespace::{EntryFacts, IndexNode, Namespace};
 use super::state::Check;
 use crate::dirent::{self, UNIT_BYTES};
 use crate::engine::Engine;
 use crate::error::{FsError, Stop};
 use crate::inode::Kind;
+use crate::states::local;
 use crate::store::padded;
 use crate::ufs::{index, xattr};
 use firnfs_format::InodeNo;
@@ -55,7 +56,7 @@ impl Namespace {
             };
             let at_bytes = start + record.at as u64;
             if record.check_name().is_err() {
-                let at = EntryPlace { dir, at_bytes };
+                let at = self.place_of(dir, (at_bytes / UNIT_BYTES as u64) as u32);
                 self.report(Some(dir), Problem::EntryName { at, name: record.name.to_vec() });
             }
             self.entries.push(EntryFacts {
@@ -144,14 +145,14 @@ impl Namespace {
     fn entry(&mut self, at: usize) {
         let entry = self.entries[at];
         if self.is_twin(at) {
-            self.report(Some(entry.dir), Problem::EntryTwice { at: place_of(entry.dir, entry.place) });
+            self.report(Some(entry.dir), Problem::EntryTwice { at: self.place_of(entry.dir, entry.place) });
             return;
         }
         let target = entry.target;
         let Some(number) = self.inode_at(target) else {
             self.report(
                 Some(entry.dir),
-                Problem::EntryDangling { at: place_of(entry.dir, entry.place), target },
+                Problem::EntryDangling { at: self.place_of(entry.dir, entry.place), target },
             );
             return;
         };
@@ -160,7 +161,7 @@ impl Namespace {
             let kind = Versus { stated: entry.kind, found: kind };
             self.report(
                 Some(entry.dir),
-                Problem::EntryKind { at: place_of(entry.dir, entry.place), target, kind },
+                Problem::EntryKind { at: self.place_of(entry.dir, entry.place), target, kind },
             );
         }
         if kind == Kind::Directory as u8 {
@@ -172,7 +173,7 @@ impl Namespace {
 
     /// Checks an entry that names a directory: it may have only the chosen one, and `..` must lead back to it.
     fn subdirectory(&mut self, number: usize, entry: &EntryFacts) {
-        let (at, target) = (place_of(entry.dir, entry.place), entry.target);
+        let (at, target) = (self.place_of(entry.dir, entry.place), entry.target);
         let Some(dir) = self.dir_at(target) else { return };
         if self.dirs[dir].named_at != Some((entry.dir, entry.place)) {
             self.report(Some(entry.dir), Problem::EntrySecond { at, target });
@@ -272,7 +273,7 @@ impl Check<'_> {
     pub fn phases_of_names(&mut self) {
         self.tell(2);
         self.names.phase_2();
-        self.totals.entries = self.names.entries.len() as u64;
+        self.totals.entries += self.names.entries.len() as u64;
         self.attributes_in_blocks();
         self.tell(3);
         self.names.phase_3();
@@ -294,10 +295,10 @@ impl Check<'_> {
             let sets = self.lfs.drive_all(self.sweep.read, inodes, |lfs, ino| xattr::load(lfs, *ino));
             for (&ino, read) in inodes.iter().zip(sets) {
                 match read {
-                    Ok(set) => self.attributes(ino, &set),
+                    Ok(set) => self.attributes(local(ino), &set),
                     // Phase 1 has reported the damaged block.
                     Err(FsError::Corrupt { ref what, .. }) if what.contains(" attribute ") => {}
-                    Err(reason) => self.report(Some(ino), Problem::Attributes { reason }),
+                    Err(reason) => self.report(Some(local(ino)), Problem::Attributes { reason }),
                 }
             }
             self.lfs.shrink_caches();

@@ -6,6 +6,7 @@
 
 use super::finding::{EntryPlace, Finding, Problem};
 use crate::dirent::UNIT_BYTES;
+use crate::states::in_branch;
 use crate::store::StoreFacts;
 use firnfs_format::InodeNo;
 
@@ -90,6 +91,8 @@ pub struct Namespace {
     pub index_nodes: Vec<IndexNode>,
     /// Directories of which a part of the content or index could not be read.
     pub torn_dirs: Vec<InodeNo>,
+    /// Whose names these are: a clone's branch, or 0. The facts have the numbers of inodes within it, findings the whole numbers.
+    pub branch: u8,
     pub findings: Vec<Finding>,
     /// Findings beyond those kept.
     pub more_findings: u64,
@@ -107,6 +110,7 @@ impl Namespace {
             entries: Vec::new(),
             index_nodes: Vec::new(),
             torn_dirs: Vec::new(),
+            branch: 0,
             findings: Vec::new(),
             more_findings: 0,
         }
@@ -114,7 +118,12 @@ impl Namespace {
 
     /// Keeps a finding.
     pub fn report(&mut self, ino: Option<InodeNo>, problem: Problem) {
-        self.keep(Finding::new(ino, problem));
+        self.keep(Finding::new(ino.map(|ino| in_branch(self.branch, ino)), problem));
+    }
+
+    /// The place of an entry, from its offset in units of 8 bytes.
+    pub fn place_of(&self, dir: InodeNo, place: u32) -> EntryPlace {
+        EntryPlace { dir: in_branch(self.branch, dir), at_bytes: u64::from(place) * UNIT_BYTES as u64 }
     }
 
     /// Keeps a finding.
@@ -141,9 +150,4 @@ impl Namespace {
     pub fn dir_at(&self, ino: InodeNo) -> Option<usize> {
         self.dirs.binary_search_by_key(&ino, |dir| dir.ino).ok()
     }
-}
-
-/// The place of an entry, from its offset in units of 8 bytes.
-pub fn place_of(dir: InodeNo, place: u32) -> EntryPlace {
-    EntryPlace { dir, at_bytes: u64::from(place) * UNIT_BYTES as u64 }
 }

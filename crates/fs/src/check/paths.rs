@@ -1,11 +1,11 @@
 //! Names for findings: the path from the root to an inode, looked up once for the inodes with findings.
 
-use super::namespace::place_of;
 use super::state::Check;
 use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::Body;
 use crate::lfs::Lfs;
+use crate::states::{branch_of, local};
 use crate::store::{Fork, Store};
 use firnfs_format::{BlockIndex, InodeNo};
 use rustc_hash::FxHashMap;
@@ -19,8 +19,10 @@ impl Check<'_> {
     /// Gives the findings their paths.
     pub fn name_findings(&mut self) {
         let mut names: FxHashMap<InodeNo, Option<(InodeNo, u32)>> = FxHashMap::default();
-        for ino in self.names.findings.iter().filter_map(|finding| finding.ino).take(PATHS_MAX) {
-            names.insert(ino, None);
+        let branch = self.names.branch;
+        let found = self.names.findings.iter().filter_map(|finding| finding.ino);
+        for ino in found.filter(|ino| branch_of(*ino) == branch).take(PATHS_MAX) {
+            names.insert(local(ino), None);
         }
         if names.is_empty() {
             return;
@@ -32,7 +34,9 @@ impl Check<'_> {
         }
         let mut findings = std::mem::take(&mut self.names.findings);
         for finding in findings.iter_mut().take(PATHS_MAX) {
-            let Some(ino) = finding.ino else { continue };
+            let Some(ino) = finding.ino.filter(|ino| branch_of(*ino) == self.names.branch).map(local) else {
+                continue;
+            };
             finding.path = self.path(ino, names.get(&ino).copied().flatten());
         }
         self.names.findings = findings;
@@ -41,17 +45,17 @@ impl Check<'_> {
     /// The path of an inode that has a name at that place; `None` if no path leads there from the root.
     fn path(&mut self, ino: InodeNo, name: Option<(InodeNo, u32)>) -> Option<Vec<u8>> {
         if ino == InodeNo::ROOT {
-            return Some(b"/".to_vec());
+            return Some([self.top.as_slice(), b"/"].concat());
         }
         let mut parts = Vec::new();
         let mut at = name?;
         for _ in 0..DEPTH_MAX {
-            let place = place_of(at.0, at.1);
+            let place = self.names.place_of(at.0, at.1);
             let read = self.lfs.drive(self.sweep.read, |lfs| name_at(lfs, place.dir, place.at_bytes));
             parts.push(read.ok()?);
             if at.0 == InodeNo::ROOT {
                 let path = parts.iter().rev().flat_map(|part| [b"/", part.as_slice()].concat());
-                return Some(path.collect());
+                return Some(self.top.iter().copied().chain(path).collect());
             }
             at = self.names.dirs[self.dir_at(at.0)?].named_at?;
         }

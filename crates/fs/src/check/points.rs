@@ -11,9 +11,7 @@ use super::finding::Problem;
 use super::state::{Check, Depth};
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
-use crate::lfs::past::{
-    RECORD_MAX_BYTES, StateRoot, entry_in, is_internal, node_in, place_of_record, root_of,
-};
+use crate::lfs::past::{RECORD_MAX_BYTES, StateRoot, entry_in, is_unseen, node_in, place_of_record, root_of};
 use crate::lfs::{LogKind, describe};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{Point, PointCursor};
@@ -105,13 +103,27 @@ impl Check<'_> {
         let at = self.lfs.place_in_map(level, index);
         let block_bytes = self.geo.block_bytes;
         if !self.is_own(course, &at, &ptr, block_bytes)? {
+            let has_copies = self.lfs.has_copies_below(level, index) && !course.is_passed(&at, &ptr);
+            if has_copies {
+                return self.map_below(course, level, index, ptr);
+            }
             if !course.is_passed(&at, &ptr) && self.is_of_present_map(level, index, &ptr) {
                 self.shared_map.push(ptr);
                 return self.newer_inodes_of_point(course, level, index);
             }
             return Ok(());
         }
-        let (fan, state) = (self.fan(), course.point.epoch);
+        self.map_below(course, level, index, ptr)
+    }
+
+    fn map_below(
+        &mut self,
+        course: &Course<'_>,
+        level: u32,
+        index: u64,
+        ptr: BlockPtr,
+    ) -> Result<(), FsError> {
+        let (fan, state, block_bytes) = (self.fan(), course.point.epoch, self.geo.block_bytes);
         let block = self.lfs.drive(self.sweep.read, |lfs| lfs.past_block(state, ptr, block_bytes))?;
         for slot in 0..fan {
             let below = index.saturating_mul(fan).saturating_add(slot);
@@ -153,7 +165,7 @@ impl Check<'_> {
         entry: &ImapEntry,
     ) -> Result<(), FsError> {
         let (state, ptr) = (course.point.epoch, entry.ptr);
-        if is_internal(ino)
+        if is_unseen(ino)
             || !entry.is_used()
             || !self.is_own(course, &place_of_record(ino), &ptr, RECORD_MAX_BYTES)?
         {

@@ -10,12 +10,13 @@ use super::finding::{EntryPlace, Finding, Problem};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Inode, Kind};
 use crate::lfs::Lfs;
+use crate::states::{branch_of, in_branch, local};
 use crate::store::{Fork, Intent, OpKind, Store};
 use crate::ufs::dir::{self, Hints};
 use crate::ufs::xattr;
 use crate::vfs::{Caller, NewNode, Vfs};
 use firnfs_format::{InodeNo, TimeNs};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where lost files and trees go, in the root.
 pub const LOST_AND_FOUND: &[u8] = b"lost+found";
@@ -35,7 +36,7 @@ pub enum Fixed {
 #[derive(Default)]
 pub struct Fixer {
     hints: Hints,
-    lost_and_found: Option<InodeNo>,
+    lost_and_found: BTreeMap<u8, InodeNo>,
     /// Directories to be counted, and indexed, at the end.
     touched: BTreeSet<InodeNo>,
     /// Removed entries: an entry is removed only once, however many findings it has.
@@ -243,27 +244,28 @@ impl Fixer {
         Ok(Fixed::Done)
     }
 
-    /// The directory of lost files; creates it if necessary.
-    fn lost_and_found<S: Store>(&mut self, vfs: &mut Vfs<S>, now: TimeNs) -> Outcome<InodeNo> {
-        if let Some(ino) = self.lost_and_found {
-            return Ok(ino);
+    /// The directory of lost files of the volume itself or of a clone; creates it if necessary.
+    fn lost_and_found<S: Store>(&mut self, vfs: &mut Vfs<S>, now: TimeNs, branch: u8) -> Outcome<InodeNo> {
+        if let Some(ino) = self.lost_and_found.get(&branch) {
+            return Ok(*ino);
         }
+        let root = in_branch(branch, InodeNo::ROOT);
         for number in 0..NAMES_MAX {
             let mut name = LOST_AND_FOUND.to_vec();
             if number > 0 {
                 name.extend(format!(".{number}").into_bytes());
             }
-            let found = match vfs.lookup(now, InodeNo::ROOT, &name, false) {
+            let found = match vfs.lookup(now, root, &name, false) {
                 Ok(attr) if attr.kind == Kind::Directory => attr.ino,
                 Ok(_) => continue,
                 Err(Stop::Fail(FsError::NotFound)) => {
                     let node = NewNode { kind: Kind::Directory, mode: 0o700, rdev: 0, target: b"" };
                     let caller = Caller { uid: 0, gid: 0, umask: 0 };
-                    vfs.make(now, caller, InodeNo::ROOT, &name, node, false)?.ino
+                    vfs.make(now, caller, root, &name, node, false)?.ino
                 }
                 Err(stop) => return Err(stop),
             };
-            self.lost_and_found = Some(found);
+            self.lost_and_found.insert(branch, found);
             return Ok(found);
         }
         Err(FsError::Exists.into())
@@ -271,12 +273,12 @@ impl Fixer {
 
     /// Gives an inode a name in `lost+found`: `#` and its number.
     fn adopt<S: Store>(&mut self, vfs: &mut Vfs<S>, now: TimeNs, ino: InodeNo) -> Outcome<()> {
-        let home = self.lost_and_found(vfs, now)?;
+        let home = self.lost_and_found(vfs, now, branch_of(ino))?;
         let store = vfs.store_mut();
         let inode = store.inode(ino)?;
         let (kind, is_dir) = (inode.kind, inode.kind == Kind::Directory);
         let view = dir::view(store, home)?;
-        let mut name = format!("#{ino}");
+        let mut name = format!("#{}", local(ino));
         while let Some(found) = dir::lookup(store, &view, name.as_bytes())?.found {
             if found.ino == ino {
                 return Ok(());
@@ -294,7 +296,7 @@ impl Fixer {
         let inode = store.inode_mut(&mut op, ino);
         inode.ctime = now;
         if is_dir {
-            inode.parent = home;
+            inode.parent = local(home);
             inode.nlink = inode.nlink.max(2);
         } else {
             inode.nlink = 1;

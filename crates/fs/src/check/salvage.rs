@@ -141,6 +141,7 @@ fn checkpoint(
         segments: geo.segments,
         live_bytes: 0,
         features: Features::default(),
+        branches: Vec::new(),
         points: Vec::new(),
         retention: Retention::default(),
         tails: vec![tail(0), tail(1)],

@@ -85,6 +85,8 @@ pub struct Check<'a> {
     pub lost_points: Vec<Epoch>,
     /// Blocks of the inode map that points share with the present.
     pub shared_map: Vec<BlockPtr>,
+    /// Where the names begin: nothing for the volume itself, else a clone's path.
+    pub top: Vec<u8>,
     /// Inodes with attributes in blocks.
     pub with_attributes: Vec<InodeNo>,
     /// What could not be followed. The accounting of the blocks below it cannot be judged.
@@ -115,6 +117,7 @@ impl<'a> Check<'a> {
             names,
             lost_points: Vec::new(),
             shared_map: Vec::new(),
+            top: Vec::new(),
             with_attributes: Vec::new(),
             torn: Torn::Nothing,
             is_stale: false,

@@ -74,7 +74,7 @@ impl Namespace {
         let nlink = self.inode_at(dir.ino).map_or(0, |n| self.inodes[n].nlink);
         // A removed directory that is not freed yet is not lost; it has no entries.
         if nlink > 0 || dir.found_entries > 0 {
-            let named_at = dir.named_at.map(|(dir, place)| super::namespace::place_of(dir, place));
+            let named_at = dir.named_at.map(|(dir, place)| self.place_of(dir, place));
             self.report(Some(dir.ino), Problem::LostTree { named_at });
         }
     }

@@ -125,6 +125,12 @@ impl Problem {
                 reason,
                 "give it up",
             ),
+            Self::Clone { name, branch, reason } => from_error(
+                ("clone-damaged", 5),
+                format!("clone '{name}' (branch {branch})"),
+                reason,
+                "give it up",
+            ),
             Self::Record { reason } => {
                 from_error(("inode-record", 1), format!("inode {ino}"), reason, "free the inode")
             }

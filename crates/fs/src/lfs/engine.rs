@@ -112,7 +112,10 @@ impl Lfs {
             _ => self.peek_ptr(&key),
         };
         // What a point has never changes, wherever it is.
-        let is_current = current == Some(ptr) || current.is_some() && self.views.has(key.ino);
+        let is_moved = |now: &BlockPtr| {
+            self.views.has(key.ino) || now.birth == ptr.birth && self.tables.branches.is_shared(key.ino, now)
+        };
+        let is_current = current.is_some_and(|now| now == ptr || is_moved(&now));
         if is_current && self.shelf.cache.peek(&key).is_none() {
             let buf: Buf = padded(bytes, self.geo.block_bytes);
             self.shelf.cache.insert_clean(key, buf);

@@ -16,10 +16,11 @@ use crate::lfs::map::inode::CoreInode;
 use crate::lfs::room::demand::{Demand, PRUNE_AT_ONCE};
 use crate::lfs::write::commit::Cause;
 use crate::lfs::write::log::META_LOG;
+use crate::states::{branch_of, local};
 use crate::store::content::{Content, ReadyBlock};
 use crate::store::{
-    Atomicity, BlockKey, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared, ReadPlan,
-    Recharge, Scope, Space, State, Store, StoreFacts, Ticket, padded, zero_buf,
+    Atomicity, BlockKey, Branch, Buf, Extent, Fork, Intent, Op, OpKind, Piece, Preparation, Prepared,
+    ReadPlan, Recharge, Scope, Space, State, Store, StoreFacts, Ticket, padded, zero_buf,
 };
 use firnfs_format::checkpoint::FEATURE_QUOTAS;
 use firnfs_format::table::{ImapEntry, UsageEntry};
@@ -49,7 +50,11 @@ impl Lfs {
             self.load_past_inode(ino)?;
         } else if self.files.get(ino).is_none() {
             let entry = self.tables.imap.get(&mut self.shelf, ino)?;
-            if entry.ptr.is_hole() || ino < InodeNo::ROOT {
+            if branch_of(ino) != 0 && self.is_origins(ino, &entry) {
+                self.load_from_origin(ino, entry)?;
+                return Ok(self.core(ino));
+            }
+            if entry.ptr.is_hole() || local(ino) < InodeNo::ROOT {
                 return Err(FsError::NotFound.into());
             }
             self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
@@ -162,6 +167,9 @@ impl Store for Lfs {
     }
 
     fn inode(&mut self, ino: InodeNo) -> Outcome<&Inode> {
+        if self.tables.branches.is_gone(ino) && !self.views.has(ino) {
+            return Err(FsError::Stale.into());
+        }
         let core = self.load_inode(ino).map_err(|stop| match stop {
             Stop::Fail(FsError::NotFound) => no_inode(ino).into(),
             other => other,
@@ -394,6 +402,9 @@ impl Store for Lfs {
         // A dirty inode's record will include the access time; otherwise only the inode map has it.
         if core.dirty.is_none() && may_write {
             let (ptr, version, orphan) = (core.record, core.version, core.is_orphan());
+            if std::mem::take(&mut core.is_origins) {
+                self.tables.imap.inode_parted();
+            }
             self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });
             self.due.note_change();
         }
@@ -479,6 +490,10 @@ impl Store for Lfs {
 
     fn look_into(&mut self, epoch: Epoch) -> Outcome<InodeNo> {
         Ok(self.view_of_point(epoch)?)
+    }
+
+    fn branches(&self) -> Option<Vec<Branch>> {
+        Some(self.tables.branches.listed(self.tables.durable_epoch).collect())
     }
 }
 

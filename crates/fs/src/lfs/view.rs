@@ -7,8 +7,10 @@ use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::KindBytes;
+use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::blockmap::ptr_in;
 use crate::lfs::map::inode::CoreInode;
+use crate::states::{branch_of, local};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{TableRoot, Tail};
 use firnfs_format::inode::{FORKS, Roots};
@@ -249,11 +251,48 @@ impl Lfs {
         if key.level == 0 {
             return Ok(());
         }
-        let block = self.shelf.block(key, ptr)?;
+        let block = self.stored_block(key, ptr)?;
         for slot in 0..self.geo.map.pointers_per_block() as usize {
             let index = self.geo.map.child(key.level, key.index, slot);
             self.collect(BlockKey { level: key.level - 1, index, ..key }, ptr_in(&block, slot), found)?;
         }
         Ok(())
+    }
+}
+
+/// For the check: what clones share.
+impl Lfs {
+    /// True for an inode of the volume itself, or of a clone that there is.
+    pub(crate) fn has_branch(&self, ino: InodeNo) -> bool {
+        branch_of(ino) == 0 || self.tables.branches.origin_of(ino).is_some()
+    }
+
+    /// True if the record that an entry leads to is one that a clone shares with its origin.
+    pub(crate) fn is_of_origin(&self, ino: InodeNo, entry: &ImapEntry) -> bool {
+        self.tables.branches.is_shared(ino, &entry.ptr)
+    }
+
+    /// True if a pointer of an inode leads to what a clone shares with its origin.
+    pub(crate) fn shares(&self, ino: InodeNo, ptr: &BlockPtr) -> bool {
+        self.tables.branches.is_shared(ino, ptr)
+    }
+
+    /// Where that is now what a pointer leads to which a clone shares with its origin.
+    ///
+    /// # Errors
+    /// `Stale` if there is no such clone; `Need`, `Corrupt`.
+    pub(crate) fn place_of_shared(&mut self, ino: InodeNo, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        let origin = self.tables.branches.origin_of(ino).ok_or(FsError::Stale)?;
+        self.follow(origin, ptr)
+    }
+
+    /// A record that a clone shares with its origin.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(crate) fn stored_in_origin(&mut self, ino: InodeNo, entry: &ImapEntry) -> Outcome<StoredInode> {
+        let origin = self.tables.branches.origin_of(ino).ok_or(FsError::Stale)?;
+        let record = self.past_block(origin, entry.ptr, RECORD_MAX_BYTES)?;
+        Ok(StoredInode::decode(local(ino), entry, &record, &self.geo)?)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod declared;
 pub(crate) mod recharges;
 mod retained;
 
-pub use retained::State;
+pub use retained::{Branch, State};
 
 use crate::digest::Digest;
 use crate::error::{FsError, Outcome};
@@ -574,6 +574,11 @@ pub trait Store: Send {
 
     /// Older states of the volume that it retains, oldest first; `None` if the store retains none, ever.
     fn states(&self) -> Option<Vec<State>> {
+        None
+    }
+
+    /// The clones of older states, in the order of their numbers; `None` if the store has none, ever.
+    fn branches(&self) -> Option<Vec<Branch>> {
         None
     }
 

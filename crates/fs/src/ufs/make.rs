@@ -11,6 +11,7 @@ use super::acl::{self, Acl};
 use super::{empty_body, xattr};
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Inode, Kind, Xattrs};
+use crate::states::local;
 use crate::store::{Fork, Intent, Op, Owner, Store};
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -91,7 +92,7 @@ pub fn plan_make<S: Store>(
     }
     if node.kind == Kind::Directory {
         made.inode.nlink = 2;
-        made.inode.parent = parent;
+        made.inode.parent = local(parent);
         made.inode.mode |= if passes_group { SET_GID } else { 0 };
     }
     Ok(made)

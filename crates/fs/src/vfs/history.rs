@@ -1,14 +1,15 @@
 //! Older states of the volume as directories: `.firn/history/NAME` in the root directory is the root directory of a state that the store
-//! retains. No listing shows `.firn`; an entry of that name which is on the volume hides it.
+//! retains, `.firn/clones/NAME` that of a clone. No listing shows `.firn`; an entry of that name which is on the volume hides it.
 //!
-//! Everything below reads like the present, by the same operations. Nothing there can be changed. Permissions are those of then, and
-//! those of now take away from them: who may not open a file or directory today cannot open its past either.
+//! Everything below reads like the present, by the same operations. Nothing in a state can be changed. Its permissions are those of then,
+//! and those of now take away from them: who may not open a file or directory today cannot open its past either. A clone is an ordinary
+//! tree; only the directories that lead to it are made up. No name is moved or linked from one to another.
 
 use super::{Attr, DirEntry, Vfs};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::Kind;
-use crate::states::{is_past, made_up, number_of, view_of};
-use crate::store::{State, Store};
+use crate::states::{branch_of, in_branch, is_past, local, made_up, number_of, view_of};
+use crate::store::{Branch, State, Store};
 use crate::ufs::{acl, dir, xattr};
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -17,10 +18,15 @@ pub const HIDDEN_DIR: &[u8] = b".firn";
 /// The name in [`HIDDEN_DIR`] below which the states are.
 pub const HISTORY_DIR: &[u8] = b"history";
 
+/// The name in [`HIDDEN_DIR`] below which the clones are.
+pub const CLONES_DIR: &[u8] = b"clones";
+
 /// The directory [`HIDDEN_DIR`].
 const FIRN: InodeNo = made_up(1);
 /// The directory [`HISTORY_DIR`] in it.
 pub(super) const HISTORY: InodeNo = made_up(2);
+/// The directory [`CLONES_DIR`] in it.
+pub(super) const CLONES: InodeNo = made_up(3);
 /// The cookie behind `..`.
 const DOTS: u64 = 2;
 /// Permission bits for group and others.
@@ -32,6 +38,11 @@ pub(super) fn refuse_past(inodes: &[InodeNo]) -> Result<(), FsError> {
         return Err(FsError::ReadOnly("the past cannot be changed".to_owned()));
     }
     Ok(())
+}
+
+/// Refuses what would lead from the volume itself into a clone, or from a clone to elsewhere.
+pub(super) fn refuse_crossing(from: InodeNo, to: InodeNo) -> Result<(), FsError> {
+    if branch_of(from) == branch_of(to) { Ok(()) } else { Err(FsError::CrossDevice) }
 }
 
 impl<S: Store> Vfs<S> {
@@ -50,8 +61,14 @@ impl<S: Store> Vfs<S> {
         let ino = match (parent, name) {
             (_, b".") => parent,
             (FIRN, b"..") => InodeNo::ROOT,
-            (HISTORY, b"..") => FIRN,
+            (HISTORY | CLONES, b"..") => FIRN,
             (FIRN, HISTORY_DIR) => HISTORY,
+            (FIRN, CLONES_DIR) if self.store.branches().is_some() => CLONES,
+            (CLONES, _) => {
+                let clones = self.store.branches().unwrap_or_default();
+                let found = clones.into_iter().find(|branch| branch.name.as_bytes() == name);
+                in_branch(found.ok_or(FsError::NotFound)?.number, InodeNo::ROOT)
+            }
             (HISTORY, _) => {
                 let states = self.store.states().unwrap_or_default();
                 let state = states.into_iter().rfind(|state| state.name.as_bytes() == name);
@@ -77,7 +94,18 @@ impl<S: Store> Vfs<S> {
             return Ok(());
         }
         if dir == FIRN {
-            entry(HISTORY, DOTS + 1, HISTORY_DIR);
+            let has_clones = self.store.branches().is_some();
+            if entry(HISTORY, DOTS + 1, HISTORY_DIR) && has_clones {
+                entry(CLONES, DOTS + 2, CLONES_DIR);
+            }
+            return Ok(());
+        }
+        if dir == CLONES {
+            for Branch { number, name, .. } in self.store.branches().unwrap_or_default() {
+                if !entry(in_branch(number, InodeNo::ROOT), DOTS + u64::from(number), name.as_bytes()) {
+                    break;
+                }
+            }
             return Ok(());
         }
         for State { epoch, name, .. } in self.store.states().unwrap_or_default() {
@@ -97,7 +125,11 @@ impl<S: Store> Vfs<S> {
     pub(super) fn made_up_attr(&self, ino: InodeNo) -> Attr {
         // It changes with the set of states, so that nobody takes an old listing for the present one.
         let states = self.store.states().unwrap_or_default();
-        let time = states.last().map_or(0, |state| state.time.0.saturating_add(states.len() as i64));
+        let clones = self.store.branches().unwrap_or_default();
+        let newest =
+            states.iter().map(|state| state.time.0).chain(clones.iter().map(|clone| clone.time.0)).max();
+        let count = (states.len() + clones.len()) as i64;
+        let time = newest.map_or(0, |newest| newest.saturating_add(count));
         let time = TimeNs(time);
         Attr {
             ino,
@@ -117,10 +149,13 @@ impl<S: Store> Vfs<S> {
         }
     }
 
-    /// What `..` of a directory is: above the root of a state is the directory of states.
+    /// What `..` of a directory is: above the root of a state or clone is the directory of those.
     pub(super) fn parent_of(dir: &dir::DirView) -> InodeNo {
-        let is_root_of_state = view_of(dir.ino) != 0 && number_of(dir.ino) == InodeNo::ROOT;
-        if is_root_of_state { HISTORY } else { dir.parent }
+        match local(dir.ino) == InodeNo::ROOT {
+            true if view_of(dir.ino) != 0 => HISTORY,
+            true if branch_of(dir.ino) != 0 => CLONES,
+            _ => dir.parent,
+        }
     }
 
     /// The attributes of an inode of a state, with the permissions that are left today.

@@ -102,7 +102,11 @@ impl<S: Store> Vfs<S> {
     }
 
     fn free(&mut self, now: TimeNs, ino: InodeNo) -> Outcome<()> {
-        self.store.inode(ino)?;
+        match self.store.inode(ino) {
+            // It was deleted with its clone.
+            Err(Stop::Fail(FsError::Stale)) => return Ok(()),
+            other => other.map(drop)?,
+        }
         let mut op = self.begin(now, OpKind::Names, |intents| intents.push(Intent::Free { ino }))?;
         self.store.inode_free(&mut op, ino);
         self.end(op);

@@ -35,7 +35,7 @@ pub use quotas::{LimitChange, QuotaLine, QuotaReport};
 
 use crate::error::{Outcome, Stop};
 use crate::inode::{Inode, Kind};
-use crate::states::{is_made_up, is_past};
+use crate::states::{branch_of, is_made_up, is_past};
 use crate::store::{
     self, Intent, Op, OpKind, Preparation, Prepared, Scope, Space, Store, StoreFacts, Ticket,
 };
@@ -182,6 +182,8 @@ pub struct Vfs<S> {
     quotas: Option<Box<Quotas>>,
     /// The present operation is made by a caller whom limits do not bind.
     is_exempt: bool,
+    /// The present operation changes a clone: no quota counts it.
+    is_in_clone: bool,
     /// The latest ticket of ended operations, until the driver takes it.
     awaited: Option<Ticket>,
     frozen: Frozen,
@@ -202,6 +204,7 @@ impl<S: Store> Vfs<S> {
             intents: Vec::new(),
             quotas: None,
             is_exempt: false,
+            is_in_clone: false,
             awaited: None,
             frozen: Frozen::No,
             was_held: false,
@@ -293,15 +296,16 @@ impl<S: Store> Vfs<S> {
         self.intents.clear();
         declare(&mut self.intents);
         debug_assert!(!self.intents.iter().filter_map(Intent::ino).any(is_past), "refused before");
+        self.is_in_clone = self.intents.iter().any(is_in_clone);
         match &self.quotas {
-            None => self.store.begin(now, kind, &self.intents),
-            Some(_) => self.begin_within_quotas(now, kind),
+            Some(_) if !self.is_in_clone => self.begin_within_quotas(now, kind),
+            _ => self.store.begin(now, kind, &self.intents),
         }
     }
 
     /// Ends an operation.
     fn end(&mut self, op: Op) {
-        if self.quotas.is_some() {
+        if self.quotas.is_some() && !self.is_in_clone {
             self.count_operation(&op);
         }
         self.awaited = self.awaited.max(self.store.end(op));
@@ -333,6 +337,14 @@ impl<S: Store> Vfs<S> {
         let attr = Attr::of(ino, self.store.inode(ino)?);
         Ok(Attr { allocated_bytes: self.store.allocated_bytes(ino), ..attr })
     }
+}
+
+fn is_in_clone(intent: &Intent) -> bool {
+    let ino = match intent {
+        Intent::Create { parent, .. } => Some(*parent),
+        other => other.ino(),
+    };
+    ino.is_some_and(|ino| branch_of(ino) != 0)
 }
 
 impl Attr {

@@ -1,6 +1,6 @@
 //! Names: lookup, make, link, unlink, rmdir, and the parts that `rename` shares with them.
 
-use super::history::refuse_past;
+use super::history::{refuse_crossing, refuse_past};
 use super::lifetime::Nameless;
 use super::{Attr, Caller, NewNode, Vfs};
 use crate::dirent;
@@ -185,6 +185,7 @@ impl<S: Store> Vfs<S> {
         hold: bool,
     ) -> Outcome<Attr> {
         refuse_past(&[ino, parent])?;
+        refuse_crossing(ino, parent)?;
         let dir = self.living_dir(parent)?;
         check_new_name(name)?;
         self.absent(&dir, name)?;

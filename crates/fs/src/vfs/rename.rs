@@ -4,10 +4,11 @@
 //! to name the source. Within one directory the removal is applied before the insertion, and each keeps the layout with
 //! which the other was planned (`dir::Remove::before_insertion`, `dir::plan_insert`'s `removed`).
 
-use super::history::refuse_past;
+use super::history::{refuse_crossing, refuse_past};
 use super::names::{Target, check_plain_name};
 use super::{RenameMode, Vfs};
 use crate::error::{FsError, Outcome};
+use crate::states::local;
 use crate::store::{Intent, Op, OpKind, Store};
 use crate::ufs::dir::{self, DirView, Found, Lookup};
 use firnfs_format::{InodeNo, TimeNs};
@@ -48,6 +49,7 @@ impl<S: Store> Vfs<S> {
         mode: RenameMode,
     ) -> Outcome<()> {
         refuse_past(&[from.0, to.0])?;
+        refuse_crossing(from.0, to.0)?;
         let source = self.look_at_end(from)?;
         let victim = self.look_at_end(to)?;
         if victim.target.is_none() && self.is_hidden_dir(to.0, to.1) {
@@ -97,7 +99,7 @@ impl<S: Store> Vfs<S> {
             if above.ino == moved {
                 return Err(FsError::Invalid("a directory cannot move below itself").into());
             }
-            if above.ino == InodeNo::ROOT {
+            if local(above.ino) == InodeNo::ROOT {
                 return Ok(());
             }
             above = dir::view(&mut self.store, above.parent)?;
@@ -198,7 +200,7 @@ impl<S: Store> Vfs<S> {
         let inode = self.store.inode_mut(op, moved.ino);
         inode.ctime = now;
         if moved.is_dir() {
-            inode.parent = parent;
+            inode.parent = local(parent);
         }
     }
 }

@@ -5,17 +5,21 @@
 
 use super::abi;
 use firnfs::inode::Kind;
+use firnfs::states::{branch_of, is_past, local};
 use firnfs::vfs::Attr;
+use firnfs_format::InodeNo;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Seconds that names and attributes stay valid in the kernel: for ever, since nobody else changes the volume.
 /// (Not `u64::MAX`: the kernel adds it to its clock.)
 pub const FOREVER_S: u64 = 1 << 32;
-/// The same for what belongs to the past, in seconds: snapshots go, and permissions of today take away from those of then.
+/// The same for what belongs to the past, and for the root directories of clones, in seconds: snapshots and clones go, and permissions of
+/// today take away from those of then.
 const PAST_S: u64 = 1;
 
 fn valid_s(attr: &Attr) -> u64 {
-    if firnfs::states::is_past(attr.ino) { PAST_S } else { FOREVER_S }
+    let is_root_of_clone = branch_of(attr.ino) != 0 && local(attr.ino) == InodeNo::ROOT;
+    if is_past(attr.ino) || is_root_of_clone { PAST_S } else { FOREVER_S }
 }
 
 /// `st_blksize`: the size of I/O that programs should use, in bytes. Larger than a block, since every WRITE is a round

@@ -2,13 +2,19 @@
 //! (`upkeep::forget`): a block after all that it leads to.
 
 use crate::bmap;
+use crate::states::branch_of;
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::{BlockIndex, InodeNo};
 
-/// True for an internal file: it belongs to the present alone, and no point sees it.
+/// True for an internal file.
 pub(crate) fn is_internal(ino: InodeNo) -> bool {
     ino != InodeNo::ROOT && ino < InodeNo::FIRST_USER
+}
+
+/// True for an inode that belongs to the present alone: an internal file, or an inode of a clone. No point sees it.
+pub(crate) fn is_unseen(ino: InodeNo) -> bool {
+    is_internal(ino) || branch_of(ino) != 0
 }
 
 /// The place of a block in the order of a walk.

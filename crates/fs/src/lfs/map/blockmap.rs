@@ -11,6 +11,7 @@ use crate::inode::Kind;
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::map::inode::{BlockPlace, CoreInode};
+use crate::states::branch_of;
 use crate::store::{BlockKey, Buf, Fork, zero_buf};
 use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::{BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
@@ -85,7 +86,7 @@ impl Lfs {
         }
     }
 
-    fn stored_block(&mut self, key: BlockKey, ptr: BlockPtr) -> Outcome<Buf> {
+    pub(in crate::lfs) fn stored_block(&mut self, key: BlockKey, ptr: BlockPtr) -> Outcome<Buf> {
         let ptr = self.place_now(&key, ptr)?;
         self.shelf.block(key, ptr)
     }
@@ -127,7 +128,7 @@ impl Lfs {
                 None => {
                     let ptr = self.ptr(parent)?;
                     if !ptr.is_hole() {
-                        self.shelf.block(parent, ptr)?;
+                        self.stored_block(parent, ptr)?;
                     }
                 }
             }
@@ -285,12 +286,12 @@ impl Lfs {
         self.note_recharge(ino, before_bytes);
     }
 
-    /// For those who follow charges: what an inode in use is charged has changed.
+    /// For those who follow charges: what an inode in use is charged has changed. Nobody is charged for what is in clones.
     fn note_recharge(&mut self, ino: InodeNo, before_bytes: u64) {
         if !self.recharges.are_followed() {
             return;
         }
-        if let Some(core) = self.files.peek(ino).filter(|core| !core.freed) {
+        if let Some(core) = self.files.peek(ino).filter(|core| !core.freed && branch_of(ino) == 0) {
             self.recharges.note(ino, &core.inode, before_bytes, core.charged_bytes);
         }
     }
@@ -356,7 +357,7 @@ impl Lfs {
         pruning.seen += 1;
         self.check_tree(key.ino, pruning.seen)?;
         if key.level > 0 {
-            let block = match self.shelf.block(key, *ptr) {
+            let block = match self.stored_block(key, *ptr) {
                 Err(Stop::Need(more)) => {
                     pruning.needs.extend(more);
                     return Ok(());
@@ -423,7 +424,7 @@ impl Lfs {
 
     /// Returns true if no child is left.
     fn prune_children(&mut self, key: BlockKey, ptr: &BlockPtr, pruning: &mut Pruning) -> bool {
-        let Ok(block) = self.shelf.block(key, *ptr) else {
+        let Ok(block) = self.stored_block(key, *ptr) else {
             pruning.budget = 0;
             return false;
         };

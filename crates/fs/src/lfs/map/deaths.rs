@@ -20,6 +20,12 @@ impl Lfs {
 
     /// What a pointer refers to dies. The caller takes its bytes from what is charged; what is held counts as live again.
     pub(in crate::lfs) fn bury(&mut self, at: &PointCursor, kind: LogKind, ptr: &BlockPtr) {
+        let is_shared = at.stage < 2 && self.tables.branches.is_shared(InodeNo(at.ino), ptr);
+        if is_shared && !is_on(Mutation::SharedDies) {
+            // It was never the clone's: the origin has it.
+            self.recount(0, u64::from(self.charge_of(ptr)));
+            return;
+        }
         if !ptr.is_stored() {
             return;
         }

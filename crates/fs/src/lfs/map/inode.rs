@@ -68,6 +68,8 @@ pub struct CoreInode {
     pub reap_from: Option<BlockIndex>,
     /// Freed: only the background still uses it.
     pub freed: bool,
+    /// It is one of a clone, and the inode map has no entry for it yet: its record is the origin's.
+    pub is_origins: bool,
 }
 
 impl CoreInode {
@@ -87,6 +89,7 @@ impl CoreInode {
             dirty_blocks: BTreeSet::new(),
             reap_from: None,
             freed: false,
+            is_origins: false,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
-use crate::lfs::base::places::is_internal;
+use crate::lfs::base::places::is_unseen;
 use crate::lfs::past::states::StateRoot;
 use firnfs_format::table::TableEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
@@ -84,7 +84,7 @@ impl Lfs {
         }
         if level == 0 {
             let numbers = (start.max(course.from)..start + span).map(InodeNo);
-            course.numbers.extend(numbers.filter(|ino| !is_internal(*ino) && *ino >= InodeNo::ROOT));
+            course.numbers.extend(numbers.filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT));
             return Ok(true);
         }
         for slot in 0..fan {
@@ -122,7 +122,7 @@ impl Lfs {
         let numbers = course.from..end;
         let dirty = self.files.dirty().map(|(ino, _)| ino).filter(|ino| numbers.contains(&ino.0));
         let newer = self.tables.imap.newer_in(numbers.clone());
-        course.numbers.extend(newer.chain(dirty).filter(|ino| !is_internal(*ino) && *ino >= InodeNo::ROOT));
+        course.numbers.extend(newer.chain(dirty).filter(|ino| !is_unseen(*ino) && *ino >= InodeNo::ROOT));
     }
 
     fn compare_inode(&mut self, course: &Course, ino: InodeNo) -> Outcome<Option<Differing>> {

@@ -1,6 +1,7 @@
 //! Older states that are retained: finding what they lead to (`states`), although it may have moved since (`moved`), making and
-//! naming them (`points`), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), and reading them like the present (`views`).
+//! naming them (`points`), which of them stay (`retention`), what they hold (`holdings`, by a `walk`), comparing them (`differ`), reading them like the present (`views`), and clones of them (`clones`).
 
+pub(in crate::lfs) mod clones;
 pub(in crate::lfs) mod differ;
 pub(in crate::lfs) mod differ_blocks;
 pub(in crate::lfs) mod holdings;
@@ -12,12 +13,17 @@ pub(in crate::lfs) mod views;
 pub(in crate::lfs) mod walk;
 
 use crate::lfs::Lfs;
-pub(crate) use crate::lfs::base::places::{is_internal, place_of_record};
+pub(crate) use crate::lfs::base::places::{is_unseen, place_of_record};
 pub(crate) use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use firnfs_format::checkpoint::PointCursor;
 pub(crate) use states::{StateRoot, entry_in, node_in, root_of};
 
 impl Lfs {
+    /// True if the cleaner has copied a block of the inode map for points that lies below another, since the last checkpoint.
+    pub(crate) fn has_copies_below(&self, level: u32, index: u64) -> bool {
+        self.tables.remnants.has_copied_below(self.tables.imap.table.fan(), level, index)
+    }
+
     /// The place of a block of the inode map in the order in which points are dropped.
     pub(crate) fn place_in_map(&self, level: u32, index: u64) -> PointCursor {
         crate::lfs::base::places::place_in_map(self.tables.imap.table.fan(), level, index)

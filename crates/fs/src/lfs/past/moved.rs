@@ -38,11 +38,26 @@ impl Lfs {
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(crate) fn follow(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        self.follow_through(state, ptr, None)
+    }
+
+    /// Where that was at the newest durable checkpoint, and can still be read: a place that no power cut undoes. What a clone writes may
+    /// name it.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn follow_durably(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        let last = Some(self.tables.durable_epoch).filter(|_| !is_on(Mutation::ClonesFollowAll));
+        self.follow_through(state, ptr, last)
+    }
+
+    /// Follows moves, all of them or those up to an epoch.
+    fn follow_through(&mut self, state: Epoch, ptr: BlockPtr, last: Option<Epoch>) -> Outcome<BlockPtr> {
         let (mut at, mut since) = (ptr, Epoch(state.0.saturating_add(1)));
         // A damaged file may lead in a circle, however long: then it comes to one of these places again.
         let mut been = (at, since);
         for step in 1..MOVES_MAX {
-            match self.moved_to(&at, since)? {
+            match self.moved_to(&at, since, last)? {
                 Some((next, moved)) if next.len_sectors == at.len_sectors => (at, since) = (next, moved),
                 Some((next, _)) => return Err(self.misled(&at, &next).into()),
                 None => return Ok(at),
@@ -68,8 +83,14 @@ impl Lfs {
 
     /// Where a block went that was at a place in an epoch, then or later, and when. Earlier moves from there are another visit's. (Moves
     /// of one epoch form no circle: what comes back has no remnant of that epoch where it left.)
-    fn moved_to(&mut self, ptr: &BlockPtr, since: Epoch) -> Outcome<Option<(BlockPtr, Epoch)>> {
+    fn moved_to(
+        &mut self,
+        ptr: &BlockPtr,
+        since: Epoch,
+        last: Option<Epoch>,
+    ) -> Outcome<Option<(BlockPtr, Epoch)>> {
         match self.tables.remnants.known(ptr) {
+            _ if last.is_some() => {}
             Known::Moved(to) => return Ok(Some((to, self.tables.epoch))),
             Known::Here => return Ok(None),
             Known::Nothing => {}
@@ -80,6 +101,7 @@ impl Lfs {
             let Some(page) = self.page(segment, page)? else { break };
             let later =
                 find_in_page(&page, ptr).filter(|r| r.moved >= since || is_on(Mutation::RemnantsOfAnyTime));
+            let later = later.filter(|remnant| last.is_none_or(|last| remnant.moved <= last));
             first = later.chain(first).min_by_key(|remnant| remnant.moved);
         }
         Ok(first.map(|remnant| (remnant.to, remnant.moved)))

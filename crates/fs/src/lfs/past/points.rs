@@ -7,6 +7,7 @@ use crate::lfs::past::retention;
 use crate::lfs::past::views::{is_time_name, title};
 use firnfs_format::checkpoint::{POINT_NAME_MAX, Point, RULES_MAX, Retention};
 use firnfs_format::{Epoch, TimeNs};
+use std::borrow::Cow;
 
 impl Lfs {
     /// The retained points, oldest first.
@@ -60,11 +61,17 @@ impl Lfs {
     /// Begins to drop a point; background work does the rest.
     ///
     /// # Errors
-    /// `NotFound`; `ReadOnly`.
+    /// `NotFound`; `NotPermitted` if a clone was made from it that still exists; `ReadOnly`.
     pub fn drop_point(&mut self, now: TimeNs, epoch: Epoch) -> Outcome<()> {
         self.standing.refuse()?;
         if !self.tables.points.list().iter().any(|point| point.epoch == epoch) {
             return Err(FsError::NotFound.into());
+        }
+        if self.tables.branches.is_origin(epoch) {
+            return Err(FsError::NotPermitted(
+                "to delete a state from which a clone was made that still exists",
+            )
+            .into());
         }
         self.tables.points.begin_drop(epoch);
         self.due.note_dirty(now);
@@ -125,7 +132,7 @@ impl Lfs {
             return false;
         }
         if points.is_full() {
-            self.begin_drop_of(retention::least_missed(self.tables.points.list(), now));
+            self.begin_drop_of(retention::least_missed(&self.points_without_clones(), now));
             return false;
         }
         self.has_space(self.metadata_of_first_point())
@@ -133,18 +140,18 @@ impl Lfs {
 
     /// Begins to drop the next automatic point that retention does not keep, or that takes the past beyond its share.
     pub(in crate::lfs) fn retain(&mut self, now: TimeNs) {
-        let points = &self.tables.points;
-        let share_bytes = self.capacity_bytes() / 100 * u64::from(points.retention.percent);
+        let (points, retention) = (self.points_without_clones(), &self.tables.points.retention);
+        let share_bytes = self.capacity_bytes() / 100 * u64::from(retention.percent);
         let is_over = self.past_bytes() > share_bytes;
-        let oldest = || retention::automatic(points.list()).next().filter(|_| is_over);
-        let next = retention::outlived(points.list(), &points.retention, now);
+        let oldest = || retention::automatic(&points).next().filter(|_| is_over);
+        let next = retention::outlived(&points, retention, now);
         let next = next.or_else(|| oldest().map(|point| point.epoch));
         self.begin_drop_of(next);
     }
 
     /// Makes room for users: the oldest automatic point goes. False if nothing of the past can give way.
     pub(in crate::lfs) fn give_way(&mut self) -> bool {
-        let oldest = retention::automatic(self.tables.points.list()).next().map(|point| point.epoch);
+        let oldest = retention::automatic(&self.points_without_clones()).next().map(|point| point.epoch);
         self.begin_drop_of(oldest);
         self.tables.points.dropping().is_some()
     }
@@ -154,6 +161,9 @@ impl Lfs {
     /// # Errors
     /// `NotPermitted`, with nothing dropped, if there are points with names; `Room` until all are gone.
     pub(in crate::lfs) fn give_up_history(&mut self) -> Outcome<()> {
+        if !self.tables.branches.is_empty() {
+            return Err(FsError::NotPermitted("to shrink a volume that has clones").into());
+        }
         let points = self.tables.points.list();
         if points.iter().any(|point| !point.is_automatic && point.dropped_to.is_none()) {
             return Err(FsError::NotPermitted("to shrink a volume that has snapshots").into());
@@ -164,6 +174,15 @@ impl Lfs {
         }
         self.due.note_change();
         if epochs.is_empty() { Ok(()) } else { Err(Stop::Room) }
+    }
+
+    /// The points from which no clone was made that still exists: the others stay.
+    fn points_without_clones(&self) -> Cow<'_, [Point]> {
+        let (points, branches) = (self.tables.points.list(), &self.tables.branches);
+        if branches.is_empty() {
+            return Cow::Borrowed(points);
+        }
+        points.iter().filter(|point| !branches.is_origin(point.epoch)).cloned().collect()
     }
 
     fn begin_drop_of(&mut self, epoch: Option<Epoch>) {

@@ -6,7 +6,7 @@
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
-use crate::lfs::base::places::is_internal;
+use crate::lfs::base::places::{is_internal, is_unseen};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::inode::CoreInode;
@@ -49,18 +49,12 @@ impl Lfs {
         if !self.options.read_only {
             return Err(FsError::Invalid("to show a snapshot of a volume that is written"));
         }
-        self.point(epoch)?;
+        self.whole_point(epoch)?;
         // What is in memory is of the present.
         self.files = Files::default();
         self.shelf = Shelf::new(self.geo.clone());
         self.views.shown = Some(epoch);
         Ok(())
-    }
-
-    /// A point that nobody drops.
-    fn point(&self, epoch: Epoch) -> Result<&Point, FsError> {
-        let point = self.points().iter().find(|point| point.epoch == epoch);
-        point.filter(|point| point.dropped_to.is_none()).ok_or(FsError::NotFound)
     }
 
     /// See [`crate::store::Store::states`].
@@ -72,7 +66,7 @@ impl Lfs {
 
     /// See [`crate::store::Store::look_into`].
     pub(in crate::lfs) fn view_of_point(&mut self, epoch: Epoch) -> Result<InodeNo, FsError> {
-        self.point(epoch)?;
+        self.whole_point(epoch)?;
         let epochs = &mut self.views.epochs;
         let at = epochs.iter().position(|known| *known == epoch).unwrap_or(epochs.len());
         if at == usize::from(VIEWS_MAX) {
@@ -87,7 +81,7 @@ impl Lfs {
     /// The state of an inode of a point.
     fn seen_by(&self, ino: InodeNo) -> Result<StateRoot, FsError> {
         let epoch = self.views.epoch_of(ino).filter(|_| !is_made_up(ino)).ok_or(FsError::NotFound)?;
-        Ok(self.point(epoch).map_err(|_| FsError::Stale)?.into())
+        Ok(self.whole_point(epoch).map_err(|_| FsError::Stale)?.into())
     }
 
     /// Brings an inode of a point into memory.
@@ -101,7 +95,7 @@ impl Lfs {
         }
         let number = number_of(ino);
         let entry = self.past_entry(&state, number)?;
-        if entry.ptr.is_hole() || is_internal(number) {
+        if entry.ptr.is_hole() || is_unseen(number) {
             return Err(FsError::NotFound.into());
         }
         let record = self.past_block(state.epoch, entry.ptr, RECORD_MAX_BYTES)?;
@@ -110,16 +104,20 @@ impl Lfs {
         Ok(())
     }
 
-    /// Where that is now what a pointer to a block refers to: the pointer itself, unless the block is one of a point.
+    /// Where that is now what a pointer to a block refers to: the pointer itself, unless the block is one of a point, or one that a
+    /// clone shares with a point.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
     pub(in crate::lfs) fn place_now(&mut self, key: &BlockKey, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        if !self.views.has(key.ino) || !ptr.is_stored() {
+        if !ptr.is_stored() {
             return Ok(ptr);
         }
-        let state = self.seen_by(key.ino)?;
-        self.follow(state.epoch, ptr)
+        if self.views.has(key.ino) {
+            let state = self.seen_by(key.ino)?;
+            return self.follow(state.epoch, ptr);
+        }
+        self.place_in_origin(key.ino, ptr)
     }
 }
 

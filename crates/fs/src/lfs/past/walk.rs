@@ -10,7 +10,7 @@ use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
-use crate::lfs::base::places::{is_internal, place_in_map, place_of_record};
+use crate::lfs::base::places::{is_unseen, place_in_map, place_of_record};
 use crate::lfs::past::StateRoot;
 use crate::lfs::past::states::{entry_in, node_in, root_of};
 use crate::mutation::{Mutation, is_on};
@@ -117,7 +117,10 @@ impl Lfs {
             }
             None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
         };
-        if next == here {
+        let is_shared = next == here;
+        // What the cleaner has copied for points is theirs, although the present leads to the same for now.
+        let has_copies = walk.next.is_none() && self.tables.remnants.has_copied_below(fan, level, index);
+        if is_shared && !has_copies {
             return self.walk_shared_map(walk, level, index, at);
         }
         let block = self.past_block(walk.state.epoch, ptr, self.geo.block_bytes)?;
@@ -135,7 +138,11 @@ impl Lfs {
         }
         // Those on the way down cost nothing: each step comes to something that is not done yet.
         walk.left = walk.left.saturating_sub(1);
-        self.pass_own(walk, at, &here);
+        if is_shared {
+            self.pass(walk, at);
+        } else {
+            self.pass_own(walk, at, &here);
+        }
         Ok(Progress::Done)
     }
 
@@ -168,7 +175,7 @@ impl Lfs {
 
     fn walk_inode(&mut self, walk: &mut Walk, ino: InodeNo, entry: ImapEntry) -> Outcome<Progress> {
         let at = place_of_record(ino);
-        if !entry.is_used() || is_internal(ino) || at <= walk.done || walk.is_older(&entry.ptr) {
+        if !entry.is_used() || is_unseen(ino) || at <= walk.done || walk.is_older(&entry.ptr) {
             return Ok(Progress::Done);
         }
         if walk.is_over() {

@@ -85,16 +85,20 @@ impl Lfs {
         numbers: &[InodeNo],
         entries: Vec<Result<ImapEntry, FsError>>,
     ) -> Vec<Before> {
-        let used =
-            |entry: &Result<ImapEntry, FsError>| entry.as_ref().ok().filter(|e| e.is_used()).map(|e| e.ptr);
-        let records: Vec<Option<BlockPtr>> = entries.iter().map(used).collect();
+        // What a clone shares with its origin is not compared: it counts as the origin's.
+        let has_own = |ino: &InodeNo, entry: &ImapEntry| entry.is_used() && !self.is_shared(*ino, &entry.ptr);
+        let own = |(ino, entry): (&InodeNo, &Result<ImapEntry, FsError>)| {
+            entry.as_ref().ok().filter(|entry| has_own(ino, entry)).map(|entry| entry.ptr)
+        };
+        let records: Vec<Option<BlockPtr>> = numbers.iter().zip(&entries).map(own).collect();
         let mut ready = 0;
         let before = numbers.iter().zip(entries).enumerate().map(|(at, (ino, entry))| {
             if at >= ready {
                 ready = at + near.fetch(&self.geo, RECORD_MAX_BYTES, records[at..].iter().copied());
             }
             let entry = entry?;
-            let tree = if entry.is_used() { self.old_tree(near, *ino, &entry)? } else { Tree::default() };
+            let tree =
+                if has_own(ino, &entry) { self.old_tree(near, *ino, &entry)? } else { Tree::default() };
             Ok((entry, tree))
         });
         before.collect()
@@ -134,7 +138,8 @@ impl Lfs {
         let records = (LogKind::Inode, LogKind::Inode);
         match before {
             Ok((entry, old)) => {
-                self.account(&place_of_record(ino), records, &entry.ptr, &new.entry.ptr, diff.mtime);
+                let old_record = self.own_or_hole(ino, entry.ptr);
+                self.account(&place_of_record(ino), records, &old_record, &new.entry.ptr, diff.mtime);
                 diff.old_left = old.charged_bytes;
                 diff.is_directory.0 = old.is_directory;
                 self.diff_trees(&mut diff, Some(&old), &after)?;
@@ -175,6 +180,7 @@ impl Lfs {
         old: Option<BlockPtr>,
         new: BlockPtr,
     ) -> Result<(), FsError> {
+        let (old, new) = (old.map(|old| self.own_or_hole(key.ino, old)), self.own_or_hole(key.ino, new));
         if old == Some(new) || old.is_none() && !diff.is_in_tail(&new) {
             return Ok(());
         }
@@ -222,6 +228,15 @@ impl Lfs {
             expected: "no more blocks than the record says are charged".to_owned(),
             found: format!("another {bytes} bytes"),
         })
+    }
+
+    fn is_shared(&self, ino: InodeNo, ptr: &BlockPtr) -> bool {
+        self.tables.branches.is_shared(ino, ptr)
+    }
+
+    /// A pointer of an inode, unless a clone shares with its origin what it leads to.
+    fn own_or_hole(&self, ino: InodeNo, ptr: BlockPtr) -> BlockPtr {
+        if self.is_shared(ino, &ptr) { BlockPtr::HOLE } else { ptr }
     }
 
     /// Accounts for a dead block and a new one, of those kinds. If the new one has the old one's birth, it is the old one, which

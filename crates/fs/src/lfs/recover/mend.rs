@@ -58,9 +58,12 @@ impl Lfs {
         self.due.note_change();
     }
 
-    /// Forgets points, without giving back what they hold.
+    /// Forgets points with their clones, without giving back what they hold.
     pub(crate) fn give_up_points(&mut self, lost: &[Epoch]) {
         self.tables.points.give_up(lost);
+        for branch in self.tables.branches.give_up(lost) {
+            self.tables.imap.end_branch(branch);
+        }
     }
 
     /// Lets a volume whose log has lost a part continue from where the log ends; everything after that is dropped.

@@ -220,6 +220,7 @@ fn first_write(
         tails,
         spans: vec![Span { from: Serial(1), incarnation: Incarnation(1) }],
         features: Features::default(),
+        branches: Vec::new(),
         points: Vec::new(),
         retention: Retention::default(),
         counters: [0; firnfs_format::checkpoint::COUNTERS],

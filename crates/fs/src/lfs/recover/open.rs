@@ -16,6 +16,7 @@ use crate::lfs::past::views::{Views, title};
 use crate::lfs::recover::recovery::RollForward;
 use crate::lfs::room::operation::OpenOperation;
 use crate::lfs::tables::Tables;
+use crate::lfs::tables::branches::Branches;
 use crate::lfs::tables::imap::Imap;
 use crate::lfs::tables::points::Points;
 use crate::lfs::tables::remnants::Remnants;
@@ -33,7 +34,7 @@ use crate::lfs::{Lfs, Options};
 use crate::mutation::{Mutation, is_on};
 use crate::store::recharges::Recharges;
 use firnfs_format::checkpoint::{
-    Checkpoint, MAX_SPANS, Point, PointCursor, Span, TableRoot, Tail, UNKNOWN_FEATURES,
+    BRANCH_BITS, Checkpoint, MAX_SPANS, Point, PointCursor, Span, TableRoot, Tail, UNKNOWN_FEATURES,
 };
 use firnfs_format::superblock::{
     CHECKPOINT_SLOT_BYTES, FORMAT_VERSION, SIZE_LIMIT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -172,15 +173,17 @@ fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
         let sums_ok = root.special <= root.used && (root.used == 0 || !root.ptr.is_hole());
         root.height <= height_max && sums_ok
     };
-    let point_ok = |point: &Point| point.imap.height <= height_max && point.next_ino.0 < INODE_NUMBERS;
+    let point_ok = |point: &Point| point.imap.height <= height_max && point.next_ino.0 < 1 << BRANCH_BITS;
     let roots_ok = root_ok(&base.imap) && root_ok(&base.usage) && base.points.iter().all(point_ok);
     // Each inode in use has a record of a sector at least.
     let sectors = geo.segments * u64::from(geo.segment_sectors);
-    let used_ok = base.usage.used <= geo.segments && base.imap.used <= base.next_ino.0.min(sectors);
+    let in_clones: u64 = base.branches.iter().map(|branch| branch.next_ino.0).sum();
+    let numbers = base.next_ino.0.saturating_add(in_clones);
+    let used_ok = base.usage.used <= geo.segments && base.imap.used <= numbers.min(sectors);
     let numbers_ok = base.epoch.0 < u32::MAX - 8
         && base.incarnation.0 < u32::MAX - 8
         && base.serial.0 < 1 << 62
-        && base.next_ino.0 < INODE_NUMBERS;
+        && base.next_ino.0 < 1 << BRANCH_BITS;
     let live_ok = base.live_bytes <= geo.segments * u64::from(geo.segment_bytes);
     if roots_ok && used_ok && numbers_ok && live_ok && are_sound(&base.tails, geo) {
         return Ok(());
@@ -200,6 +203,13 @@ fn check_bounds(base: &Checkpoint, geo: &Geometry) -> Result<(), FsError> {
             base.imap.height, base.usage.height, base.usage.used, base.imap.used, base.next_ino, base.tails
         ),
     })
+}
+
+/// The inode map of a checkpoint.
+fn imap_of(base: &Checkpoint, geo: &Geometry) -> Imap {
+    let mut imap = Imap::new(base.imap, base.next_ino, geo.block_bytes);
+    base.branches.iter().for_each(|branch| imap.begin_branch(branch.number, branch.next_ino));
+    imap
 }
 
 /// The points of a checkpoint, each with the cursor of its drop.
@@ -300,7 +310,7 @@ impl Lfs {
     ) -> Self {
         let log = Log::new(base.tails.clone(), base.serial, base.serial_crc, base.incarnation);
         let tables = Tables {
-            imap: Imap::new(base.imap, base.next_ino, geo.block_bytes),
+            imap: imap_of(base, &geo),
             usage: Usage::new(base.usage, &geo, base.epoch, base.emptied)
                 .with_live(KindBytes::live_in(&base.counters, base.live_bytes)),
             epoch: Epoch(base.epoch.0 + 1),
@@ -308,6 +318,7 @@ impl Lfs {
             spans: base.spans.clone(),
             features: base.features,
             points: Points::new(points_of(base), base.retention.clone()),
+            branches: Branches::new(base.branches.clone()),
             remnants: Remnants::default(),
             second_slot: None,
         };

@@ -23,6 +23,7 @@ use crate::lfs::recover::log_tail::{LogTail, Way};
 use crate::lfs::recover::tally::Tally;
 use crate::lfs::{Lfs, LogEnd};
 use crate::mutation::{Mutation, is_on};
+use crate::states::branch_of;
 use firnfs_format::checkpoint::{Checkpoint, Tail};
 use firnfs_format::inode::{FORKS, Record, Roots};
 use firnfs_format::summary::{EntryKind, FLAG_CHECKPOINT, FLAG_END, FLAG_HELD, FLAG_PAST, Summary};
@@ -382,13 +383,14 @@ impl Lfs {
 
     /// Checks that the inode map can have an inode number found in a summary.
     fn check_number(&self, ino: InodeNo, summary: &Summary) -> Result<(), FsError> {
-        if (InodeNo::ROOT.0..INODE_NUMBERS).contains(&ino.0) {
+        let is_known = branch_of(ino) == 0 || self.tables.branches.origin_of(ino).is_some();
+        if (InodeNo::ROOT.0..INODE_NUMBERS).contains(&ino.0) && is_known {
             return Ok(());
         }
         Err(FsError::Corrupt {
             what: "inode number in a summary".to_owned(),
             at: self.geo.place(self.geo.addr(summary.segment, summary.start_sector)),
-            expected: format!("1 to {}", INODE_NUMBERS - 1),
+            expected: format!("1 to {}, of the volume or a clone", INODE_NUMBERS - 1),
             found: ino.to_string(),
         })
     }

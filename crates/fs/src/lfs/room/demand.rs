@@ -11,6 +11,7 @@ use crate::lfs::Lfs;
 use crate::lfs::base::damage::Thing;
 use crate::lfs::map::blockmap::{Pruning, ptr_in};
 use crate::lfs::room::space::INODE_EXTRA_BYTES;
+use crate::states::branch_of;
 use crate::store::{BlockKey, Buf, Charge, Fork, Intent, Owner};
 use firnfs_format::inode::INODE_HEADER_BYTES;
 use firnfs_format::{BlockPtr, InodeNo, SECTOR_BYTES};
@@ -41,11 +42,14 @@ pub(in crate::lfs) struct Demand {
 }
 
 impl Lfs {
-    fn look_create(&mut self, bytes: u64, demand: &mut Demand) -> Outcome<()> {
+    fn look_create(&mut self, parent: InodeNo, bytes: u64, demand: &mut Demand) -> Outcome<()> {
         assert!(self.operation.chosen_ino.is_none(), "one new inode an operation");
         let files = &self.files;
         let busy = |ino: InodeNo| files.has(ino) || files.is_freed(ino);
-        let found = self.tables.imap.find_free(&mut self.shelf, &busy)?;
+        let found = match branch_of(parent) {
+            0 => self.tables.imap.find_free(&mut self.shelf, &busy)?,
+            branch => self.tables.imap.find_free_in(&mut self.shelf, branch, &busy)?,
+        };
         self.operation.chosen_ino = Some((found.0, found.1.version.wrapping_add(1)));
         let inline = bytes <= u64::from(self.sb.inline_max_bytes);
         let blocks = if inline { 0 } else { bytes.next_multiple_of(u64::from(self.geo.block_bytes)) };
@@ -114,6 +118,9 @@ impl Lfs {
     /// True if the stored version of a block stays for a retained point when the block is overwritten.
     fn stays_for_points(&self, key: &BlockKey, ptr: &BlockPtr) -> bool {
         let moves = self.shelf.cache.dirty(key).and_then(|dirty| dirty.moves);
+        if moves.is_none() && self.tables.branches.is_shared(key.ino, ptr) {
+            return true;
+        }
         let stored = moves.or_else(|| Some(*ptr).filter(BlockPtr::is_stored));
         stored.is_some_and(|stored| self.tables.points.hold(&self.place_of(key), stored.birth))
     }
@@ -314,7 +321,7 @@ impl Lfs {
     /// `Need`, `Room` if the background has to work first; the error that makes the intent impossible.
     fn look(&mut self, intent: &Intent, demand: &mut Demand) -> Outcome<()> {
         match *intent {
-            Intent::Create { bytes, .. } => self.look_create(bytes, demand),
+            Intent::Create { parent, bytes, .. } => self.look_create(parent, bytes, demand),
             Intent::Change { ino, grow_bytes } => {
                 self.look_inode(ino)?;
                 let grow = if grow_bytes > 0 { grow_bytes + u64::from(SECTOR_BYTES) } else { 0 };
@@ -344,6 +351,9 @@ impl Lfs {
             Intent::Punch { ino, fork, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;
                 self.look_punch(ino, fork, at_bytes, len_bytes, demand)
+            }
+            Intent::Reserve { ino, .. } if branch_of(ino) != 0 => {
+                Err(FsError::Unsupported("to reserve room in a clone").into())
             }
             Intent::Reserve { ino, at_bytes, len_bytes } => {
                 self.look_inode(ino)?;

@@ -145,10 +145,14 @@ impl Lfs {
         self.has_space(growth_bytes.saturating_add(churn_bytes).saturating_add(PART_SPARE_BYTES))
     }
 
-    /// Bytes of [`Self::taken_bytes`] that are there for automatic points alone; 0 if a point with a name may hold some of them.
+    /// Bytes of [`Self::taken_bytes`] that are there for automatic points alone; 0 if a point with a name, or with a clone, may hold some of
+    /// them.
     fn yielding_bytes(&self) -> u64 {
         let points = self.tables.points.list();
-        if points.is_empty() || points.iter().any(|point| !point.is_automatic) {
+        if points.is_empty()
+            || points.iter().any(|point| !point.is_automatic)
+            || !self.tables.branches.is_empty()
+        {
             return 0;
         }
         self.past_bytes() + self.metadata_bytes()

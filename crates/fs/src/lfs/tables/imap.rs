@@ -7,11 +7,12 @@ use crate::error::{FsError, Outcome, Stop};
 use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::map::shelf::Shelf;
 use crate::lfs::tables::table::Table;
+use crate::states::{branch_of, in_branch, local};
 use firnfs_format::InodeNo;
-use firnfs_format::checkpoint::TableRoot;
+use firnfs_format::checkpoint::{BRANCH_BITS, TableRoot};
 use firnfs_format::table::{ImapEntry, Node, TABLE_ENTRY_BYTES, TableEntry};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module's head.
 #[derive(Clone)]
@@ -19,8 +20,10 @@ pub struct Imap {
     /// The tree as of the last checkpoint.
     pub table: Table,
     newer: FxHashMap<u64, ImapEntry>,
-    /// First number never used.
+    /// First number never used, of the volume itself.
     pub next_ino: InodeNo,
+    /// The same within each clone, without the branch, and numbers freed in it since the mount.
+    branches: BTreeMap<u8, (InodeNo, Vec<InodeNo>)>,
     /// Numbers freed since the mount, which are reused first (the last freed is the first used: its map block is warm).
     free: Vec<InodeNo>,
     /// Where the search for older free numbers goes on, as a leaf of the table.
@@ -39,6 +42,9 @@ pub struct Imap {
     pub wanted: Option<InodeNo>,
 }
 
+/// Entries with their numbers.
+pub type Numbered = Vec<(InodeNo, ImapEntry)>;
+
 /// How far the tree was searched for orphans. It survives each stop, so that no leaf is examined twice.
 #[derive(Clone, Default)]
 struct OrphanSearch {
@@ -55,6 +61,7 @@ impl Imap {
             table: Table::new(InodeNo::INODE_MAP, root, block_bytes),
             newer: FxHashMap::default(),
             next_ino,
+            branches: BTreeMap::new(),
             free: Vec::new(),
             cursor: 0,
             used: root.used,
@@ -66,10 +73,49 @@ impl Imap {
         }
     }
 
-    /// Bytes that the tree will grow by with the next checkpoint, for numbers never used before.
+    /// A clone has numbers from now on; `next_ino` is the first that was never used in it.
+    pub fn begin_branch(&mut self, branch: u8, next_ino: InodeNo) {
+        self.branches.insert(branch, (next_ino, Vec::new()));
+    }
+
+    /// A clone has no numbers any more: all its entries are blank.
+    pub fn end_branch(&mut self, branch: u8) {
+        self.branches.remove(&branch);
+    }
+
+    /// First number never used in a clone, without the branch.
+    pub fn next_in(&self, branch: u8) -> Option<InodeNo> {
+        self.branches.get(&branch).map(|(next, _)| *next)
+    }
+
+    /// One past the largest number that the tree has to have room for. From the first clone on it has room for all that can be, and its
+    /// blocks are stored whole: what the numbers of deleted clones have left in it stays within.
+    pub fn limit(&self) -> u64 {
+        let is_higher = self.table.height_for(self.next_ino.0) < self.table.root.height;
+        if self.branches.is_empty() && !is_higher { self.next_ino.0 } else { INODE_NUMBERS }
+    }
+
+    fn next_of(&mut self, ino: InodeNo) -> &mut InodeNo {
+        match branch_of(ino) {
+            0 => &mut self.next_ino,
+            branch => &mut self.branches.entry(branch).or_insert((InodeNo::FIRST_USER, Vec::new())).0,
+        }
+    }
+
+    fn note_used(&mut self, ino: InodeNo) {
+        let next = self.next_of(ino);
+        *next = (*next).max(InodeNo(local(ino).0 + 1));
+    }
+
+    /// Bytes that the tree will grow by with the next checkpoint, for numbers never used before. In clones, changed inodes lie apart: a
+    /// leaf for each, with another block above it, is the most that they need.
     pub fn growth_bytes(&self) -> u64 {
         let entries = self.next_ino.0 - self.stored_through.0;
-        (entries + entries / self.table.fan()) * TABLE_ENTRY_BYTES as u64
+        let in_clones = match self.branches.is_empty() {
+            true => 0,
+            false => self.changed.range((1 << BRANCH_BITS) / self.table.fan()..).count() as u64,
+        };
+        (entries + entries / self.table.fan() + 2 * in_clones * self.table.fan()) * TABLE_ENTRY_BYTES as u64
     }
 
     /// An entry.
@@ -80,7 +126,11 @@ impl Imap {
         if let Some(entry) = self.newer.get(&ino.0) {
             return Ok(*entry);
         }
-        if ino.0 >= self.next_ino.0 {
+        let next = match branch_of(ino) {
+            0 => Some(self.next_ino),
+            branch => self.next_in(branch),
+        };
+        if next.is_none_or(|next| local(ino) >= next) {
             return Ok(ImapEntry::default());
         }
         self.table.get(shelf, ino.0)
@@ -88,11 +138,13 @@ impl Imap {
 
     /// Replaces the whole map by these entries, all that are not blank, by number. The next checkpoint writes it whole.
     pub fn restate(&mut self, entries: &[(u64, ImapEntry)]) {
-        let next = entries.last().map_or(InodeNo::FIRST_USER.0, |last| last.0 + 1);
         let block_bytes = self.table.fan() as u32 * TABLE_ENTRY_BYTES as u32;
         // Blocks of the table will be charged when they are written: until then they are growth.
-        *self = Self { stored_through: InodeNo(0), ..Self::new(Table::EMPTY, self.next_ino, block_bytes) };
-        self.next_ino = self.next_ino.max(InodeNo(next));
+        *self = Self {
+            stored_through: InodeNo(0),
+            branches: std::mem::take(&mut self.branches),
+            ..Self::new(Table::EMPTY, self.next_ino.max(InodeNo::FIRST_USER), block_bytes)
+        };
         self.used = entries.iter().filter(|(_, entry)| entry.is_used()).count() as u64;
         for (number, entry) in entries {
             self.set(InodeNo(*number), *entry);
@@ -113,9 +165,36 @@ impl Imap {
 
     /// Sets an entry.
     pub fn set(&mut self, ino: InodeNo, entry: ImapEntry) {
-        self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
+        self.note_used(ino);
         self.newer.insert(ino.0, entry);
         self.changed.insert(ino.0 / self.table.fan());
+    }
+
+    /// The entries of a clone that are not blank, of the first leaf that has any; `from` is where the search begins. Returns the leaf, too.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn next_entries(&self, shelf: &mut Shelf, branch: u8, from: u64) -> Outcome<Option<(u64, Numbered)>> {
+        let fan = self.table.fan();
+        let first = in_branch(branch, InodeNo(0)).0 / fan;
+        let end = first + (1 << BRANCH_BITS) / fan;
+        let mut from = from.max(first);
+        loop {
+            let newer = self.changed.range(from..end).next().copied();
+            let stored = self.table.stored_leaf(shelf, from, newer.unwrap_or(end))?;
+            let Some(leaf) = stored.or(newer) else { return Ok(None) };
+            let stored = self.table.leaf::<ImapEntry>(shelf, leaf)?;
+            let entries = (0..fan).map(|slot| {
+                let ino = InodeNo(leaf * fan + slot);
+                let entry = stored.get(slot as usize).copied().unwrap_or_default();
+                (ino, self.newer.get(&ino.0).copied().unwrap_or(entry))
+            });
+            let entries: Numbered = entries.filter(|(_, entry)| *entry != ImapEntry::default()).collect();
+            if !entries.is_empty() {
+                return Ok(Some((leaf, entries)));
+            }
+            from = leaf + 1;
+        }
     }
 
     /// Leaves with entries newer than the tree.
@@ -126,6 +205,32 @@ impl Imap {
     /// Entries newer than the tree.
     pub fn newer_len(&self) -> usize {
         self.newer.len()
+    }
+
+    /// A free number of a clone, as [`Self::find_free`]: one freed since the mount, or one never used.
+    ///
+    /// # Errors
+    /// `NoSpace`; `Need`, `Corrupt`.
+    pub fn find_free_in(
+        &mut self,
+        shelf: &mut Shelf,
+        branch: u8,
+        busy: &dyn Fn(InodeNo) -> bool,
+    ) -> Outcome<(InodeNo, ImapEntry)> {
+        let Some((next, free)) = self.branches.get_mut(&branch) else { return Err(FsError::Stale.into()) };
+        let next = *next;
+        while let Some(&ino) = free.last() {
+            let entry = match self.newer.get(&ino.0) {
+                Some(entry) => *entry,
+                None => self.table.get(shelf, ino.0)?,
+            };
+            if !entry.is_used() && !busy(ino) {
+                return Ok((ino, entry));
+            }
+            free.pop();
+        }
+        let fresh = (next.0..1 << BRANCH_BITS).map(|ino| in_branch(branch, InodeNo(ino)));
+        Ok((fresh.into_iter().find(|&ino| !busy(ino)).ok_or(FsError::NoSpace)?, ImapEntry::default()))
     }
 
     /// A free number and its entry (for the version); it is free until [`Self::take`]. `busy` numbers
@@ -159,7 +264,7 @@ impl Imap {
                 Err(stop) => return Err(stop),
             }
         }
-        let fresh = (self.next_ino.0..INODE_NUMBERS).map(InodeNo).find(|&ino| !busy(ino));
+        let fresh = (self.next_ino.0..1 << BRANCH_BITS).map(InodeNo).find(|&ino| !busy(ino));
         Ok((fresh.ok_or(FsError::NoSpace)?, ImapEntry::default()))
     }
 
@@ -197,12 +302,21 @@ impl Imap {
 
     /// Notes that a new inode took a number.
     pub fn take(&mut self, ino: InodeNo) {
-        if self.free.last() == Some(&ino) {
-            self.free.pop();
+        let free = match branch_of(ino) {
+            0 => Some(&mut self.free),
+            branch => self.branches.get_mut(&branch).map(|(_, free)| free),
+        };
+        if let Some(free) = free.filter(|free| free.last() == Some(&ino)) {
+            free.pop();
         }
         self.wanted = None;
         self.used += 1;
-        self.next_ino = self.next_ino.max(InodeNo(ino.0 + 1));
+        self.note_used(ino);
+    }
+
+    /// Notes that the map gets its own entry for an inode that a clone has shared with its origin.
+    pub fn inode_parted(&mut self) {
+        self.used += 1;
     }
 
     /// Notes that an inode is gone; its number may be reused after [`Self::give_back`].
@@ -212,8 +326,16 @@ impl Imap {
 
     /// Allows the reuse of a number.
     pub fn give_back(&mut self, ino: InodeNo) {
-        if ino >= InodeNo::FIRST_USER {
-            self.free.push(ino);
+        if local(ino) < InodeNo::FIRST_USER {
+            return;
+        }
+        match branch_of(ino) {
+            0 => self.free.push(ino),
+            branch => {
+                if let Some((_, free)) = self.branches.get_mut(&branch) {
+                    free.push(ino);
+                }
+            }
         }
     }
 
@@ -267,7 +389,7 @@ impl Imap {
     /// although the sums above it say that it has some, ends the search: wrong sums could lead it through all possible
     /// numbers.
     fn next_orphans(&self, shelf: &mut Shelf, search: &mut OrphanSearch) -> Outcome<Option<u64>> {
-        let end = self.next_ino.0.div_ceil(self.table.fan());
+        let end = self.limit().div_ceil(self.table.fan());
         if search.found.len() as u64 >= self.table.root.special {
             return Ok(None);
         }

@@ -1,7 +1,8 @@
 //! The two tables of the volume, the inode map (`imap`) and the segment usage table (`usage`): trees of blocks in the log
-//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `remnants`);
-//! and the checkpoints of all this ([`Tables`]).
+//! (`table`) with the newer entries beside them; older states that are still read (`holds`) or retained (`points`, `remnants`), and
+//! clones of these (`branches`); and the checkpoints of all this ([`Tables`]).
 
+pub(in crate::lfs) mod branches;
 pub(in crate::lfs) mod holds;
 pub(in crate::lfs) mod imap;
 pub(in crate::lfs) mod points;
@@ -9,6 +10,7 @@ pub(in crate::lfs) mod remnants;
 pub(in crate::lfs) mod table;
 pub(in crate::lfs) mod usage;
 
+use branches::Branches;
 use firnfs_format::Epoch;
 use firnfs_format::checkpoint::{Checkpoint, Features, Span};
 use imap::Imap;
@@ -24,6 +26,8 @@ pub(in crate::lfs) struct Tables {
     pub usage: Usage,
     /// Older states that are retained.
     pub points: Points,
+    /// Clones of some of them.
+    pub branches: Branches,
     /// Moves of what these states have seen, since the last checkpoint.
     pub remnants: Remnants,
     /// Number of the next checkpoint.

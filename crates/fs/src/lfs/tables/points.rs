@@ -10,7 +10,7 @@
 //! Invariants: at most one point is being walked through, others wait for their walk; points are in the order of their epochs.
 
 use crate::error::FsError;
-use crate::lfs::base::places::is_internal;
+use crate::lfs::base::places::is_unseen;
 use firnfs_format::checkpoint::{MAX_POINTS, Point, PointCursor, Retention};
 use firnfs_format::{Epoch, InodeNo};
 
@@ -52,7 +52,7 @@ impl Points {
 
     /// True if what dies at a place and was born in that epoch is kept.
     pub fn hold(&self, at: &PointCursor, birth: Epoch) -> bool {
-        !(at.stage < 2 && is_internal(InodeNo(at.ino)))
+        !(at.stage < 2 && is_unseen(InodeNo(at.ino)))
             && self.list.iter().rev().find(|point| counts(point, at)).is_some_and(|p| birth <= p.epoch)
     }
 

@@ -23,8 +23,8 @@ type Key = [u8; POINTER_BYTES];
 pub(in crate::lfs) struct Remnants {
     moves: FxHashMap<Key, BlockPtr>,
     arrived: FxHashSet<Key>,
-    /// Blocks of the inode map that were copied for the past and will be rewritten by the next checkpoint.
-    copied: FxHashSet<SectorAddr>,
+    /// Blocks of the inode map that were copied for the past and will be rewritten by the next checkpoint: their levels and indexes.
+    copied: FxHashMap<SectorAddr, (u32, u64)>,
 }
 
 /// What is known here of a pointer.
@@ -58,13 +58,19 @@ impl Remnants {
     }
 
     /// A block of the inode map was copied for the past; its place dies with the next checkpoint.
-    pub fn note_copied(&mut self, ptr: &BlockPtr) {
-        self.copied.insert(ptr.addr);
+    pub fn note_copied(&mut self, ptr: &BlockPtr, level: u32, index: u64) {
+        self.copied.insert(ptr.addr, (level, index));
+    }
+
+    /// True if that was said of a block below another, each of which leads to `fan` blocks.
+    pub fn has_copied_below(&self, fan: u64, level: u32, index: u64) -> bool {
+        let is_below = |(low, at): &(u32, u64)| *low < level && at / fan.saturating_pow(level - low) == index;
+        self.copied.values().any(is_below)
     }
 
     /// True if [`Self::note_copied`] was said of it.
     pub fn has_copied(&self, ptr: &BlockPtr) -> bool {
-        self.copied.contains(&ptr.addr)
+        self.copied.contains_key(&ptr.addr)
     }
 
     /// The inode map was rewritten.

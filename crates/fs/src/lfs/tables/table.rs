@@ -177,6 +177,40 @@ impl Table {
         Ok(None)
     }
 
+    /// The first stored leaf in `from..end`.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub fn stored_leaf(&self, shelf: &mut Shelf, from: u64, end: u64) -> Outcome<Option<u64>> {
+        self.stored_leaf_below(shelf, (self.root.height, 0), self.root.ptr, from..end)
+    }
+
+    fn stored_leaf_below(
+        &self,
+        shelf: &mut Shelf,
+        (level, index): (u32, u64),
+        ptr: BlockPtr,
+        leaves: std::ops::Range<u64>,
+    ) -> Outcome<Option<u64>> {
+        let below = self.fan.saturating_pow(level);
+        let (first, end) = (index.saturating_mul(below), index.saturating_add(1).saturating_mul(below));
+        if !ptr.is_stored() || end <= leaves.start || first >= leaves.end {
+            return Ok(None);
+        }
+        if level == 0 {
+            return Ok(Some(index));
+        }
+        let block = shelf.block(self.key(level, index), ptr)?;
+        for slot in 0..self.fan {
+            let child = Node::decode(entry_at(&block, slot as usize)).ptr;
+            let at = (level - 1, index * self.fan + slot);
+            if let Some(found) = self.stored_leaf_below(shelf, at, child, leaves.clone())? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
     /// All stored blocks of the tree; `Corrupt` if there are more than `most`, as in a tree that leads into itself.
     ///
     /// # Errors
@@ -245,7 +279,10 @@ impl Table {
     /// Blocks that a checkpoint writes in all if those leaves change and the tree has to hold `limit` entries.
     pub fn blocks_written(&self, leaves: &BTreeSet<u64>, limit: u64) -> Vec<(u32, u64)> {
         let height = self.height_for(limit).max(self.root.height);
-        let mut blocks = BTreeSet::new();
+        // A tree that grows needs all new blocks above its old root, wherever the leaves are.
+        let grows = !leaves.is_empty();
+        let mut blocks: BTreeSet<(u32, u64)> =
+            (self.root.height + 1..=height).filter(|_| grows).map(|level| (level, 0)).collect();
         for &leaf in leaves {
             let mut index = leaf;
             for level in 0..=height {

@@ -225,7 +225,9 @@ impl Lfs {
                 writer.entries.push(Entry { ptr: to, ..entry });
                 self.tables.usage.add(plan.segment, LogKind::Past, to.stored_bytes(), youngest, now);
                 if is_present {
-                    self.tables.remnants.note_copied(&from);
+                    if let EntryKind::Block { level, index, .. } = entry.kind {
+                        self.tables.remnants.note_copied(&from, u32::from(level), index);
+                    }
                     self.recount(0, u64::from(to.stored_bytes()));
                 } else {
                     self.vacate(LogKind::Past, &from);

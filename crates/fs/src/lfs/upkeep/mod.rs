@@ -1,13 +1,14 @@
 //! Background work, one bounded step at a time (`step`): cleaning (`clean`, `victim`, and `port` for cleaners outside), freeing the blocks
 //! of deleted files (`reap`), putting scattered files in order (`coalesce`, planned by `coalesce_plan`, found by `seams`,
-//! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`), copying what retained points see (`keep`)
-//! and dropping them (`forget`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state
+//! `hints` and `survey`), discarding (`discard`), emptying the end of the volume (`shrink`), copying what retained points see (`keep`),
+//! dropping them (`forget`), and deleting clones (`erase`). `taken` remembers the last victims. `idle` knows when the volume is idle, `snapshot` holds a state
 //! for a check.
 
 pub(in crate::lfs) mod clean;
 pub(in crate::lfs) mod coalesce;
 pub(in crate::lfs) mod coalesce_plan;
 pub(in crate::lfs) mod discard;
+pub(in crate::lfs) mod erase;
 pub(in crate::lfs) mod forget;
 pub(in crate::lfs) mod hints;
 pub(in crate::lfs) mod idle;
@@ -28,7 +29,9 @@ use crate::store::Preparation;
 use clean::Cleaning;
 use coalesce::Coalescing;
 use discard::Discard;
+use erase::Erasing;
 use firnfs_format::TimeNs;
+use firnfs_format::checkpoint::Branch;
 use keep::Keeping;
 
 /// The state of background work between steps.
@@ -38,6 +41,10 @@ pub(in crate::lfs) struct Upkeep {
     pub keeping: Keeping,
     /// The name of the point that the next checkpoint becomes.
     pub next_point: Option<String>,
+    /// The clone that is made with the next checkpoint.
+    pub next_branch: Option<Branch>,
+    /// How far the deletion of a clone has come.
+    pub erasing: Erasing,
     pub coalescing: Coalescing,
     pub throttle: Throttle,
     pub discard: Discard,
@@ -60,6 +67,8 @@ impl Upkeep {
             cleaning: Cleaning::default(),
             keeping: Keeping::default(),
             next_point: None,
+            next_branch: None,
+            erasing: Erasing::default(),
             coalescing: Coalescing::default(),
             throttle: Throttle::default(),
             discard,

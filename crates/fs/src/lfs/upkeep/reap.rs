@@ -88,7 +88,9 @@ impl Lfs {
         self.tables
             .imap
             .set(ino, ImapEntry { ptr: BlockPtr::HOLE, version: core.version, orphan: false, atime });
-        self.tables.imap.inode_gone();
+        if !core.is_origins {
+            self.tables.imap.inode_gone();
+        }
         self.due.note_change();
     }
 

@@ -31,6 +31,7 @@ impl Lfs {
             || self.files.reap_len() > 0
             || !self.upkeep.keeping.is_empty()
             || self.tables.points.dropping().is_some()
+            || self.erases()
             || self.checkpoint_due_by_size()
             || self.wants_room() && (self.has_room_waiting() || self.may_clean_on_demand(false));
         if due && self.standing.may_write() { Pressure::Due } else { Pressure::None }
@@ -44,7 +45,7 @@ impl Lfs {
         }
     }
 
-    fn checkpoint_due_by_size(&self) -> bool {
+    pub(in crate::lfs) fn checkpoint_due_by_size(&self) -> bool {
         let is_due = self.due.log_bytes() >= self.options.checkpoint_bytes
             || self.tables.imap.newer_len() >= NEWER_MAX
             || self.changed_table_bytes() >= CHANGED_TABLE_BYTES_MAX.min(self.table_reserve_bytes())
@@ -112,7 +113,7 @@ impl Lfs {
         if is_device_behind {
             return Ok(Step::Waiting);
         }
-        if self.keep_when_possible(now)? || self.forget_step(now)? {
+        if self.keep_when_possible(now)? || self.forget_step(now)? || self.erase_step()? {
             return Ok(Step::Worked);
         }
         let is_due = self.dirty_bytes() >= self.commit_from_bytes(pressed).max(1);

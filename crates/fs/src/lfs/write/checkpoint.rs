@@ -54,8 +54,7 @@ impl Lfs {
         }
         let imap_leaves = self.tables.imap.changed_leaves();
         let imap_old = self.tables.imap.table.rewritten(&mut self.shelf, &imap_leaves)?;
-        let imap_blocks =
-            self.tables.imap.table.blocks_written(&imap_leaves, self.tables.imap.next_ino.0).len();
+        let imap_blocks = self.tables.imap.table.blocks_written(&imap_leaves, self.tables.imap.limit()).len();
         let leaving = imap_old.values().copied().collect();
         let (usage_leaves, usage_old) = self.close_usage_set(leaving, imap_blocks)?;
         // From here on nothing stops.
@@ -99,7 +98,7 @@ impl Lfs {
     }
 
     fn write_imap(&mut self, now: TimeNs, leaves: &BTreeSet<u64>, old: &BTreeMap<(u32, u64), BlockPtr>) {
-        let limit = self.tables.imap.next_ino.0;
+        let limit = self.tables.imap.limit();
         let written = self.tables.imap.table.blocks_written(leaves, limit);
         if leaves.is_empty() {
             return;
@@ -204,7 +203,7 @@ impl Lfs {
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
         self.writer.is_held_back = false;
-        let is_named = self.add_point(now);
+        let is_named = self.add_point(now) | self.add_branch();
         let checkpoint = self.snapshot(
             now,
             clean,
@@ -256,6 +255,7 @@ impl Lfs {
             features: self.tables.features,
             points: self.tables.points.list().to_vec(),
             retention: self.tables.points.retention.clone(),
+            branches: self.stored_branches(),
             counters,
         }
     }

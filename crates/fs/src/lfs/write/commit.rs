@@ -427,7 +427,11 @@ impl Lfs {
         let old = std::mem::replace(&mut core.record, ptr);
         let was_charged = std::mem::replace(&mut core.record_charge_bytes, ptr.stored_bytes());
         let (version, orphan, atime) = (core.version, core.is_orphan(), core.inode.atime);
-        writer.adds_live(LogKind::Inode, &ptr, core.inode.mtime);
+        let mtime = core.inode.mtime;
+        if std::mem::take(&mut core.is_origins) {
+            self.tables.imap.inode_parted();
+        }
+        writer.adds_live(LogKind::Inode, &ptr, mtime);
         self.recount(u64::from(was_charged), u64::from(ptr.stored_bytes()));
         self.replace_record(ino, &old, &ptr);
         self.tables.imap.set(ino, ImapEntry { ptr, version, orphan, atime });

@@ -6,6 +6,7 @@ use super::{DirView, Hint, Hints, Remove, SCAN_BLOCKS, SIZE_MAX_BYTES, block, in
 use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Kind};
+use crate::states::local;
 use crate::store::{Fork, Intent, Op, Store};
 use crate::ufs::{in_place, index};
 use firnfs_format::{BlockIndex, InodeNo};
@@ -221,7 +222,7 @@ impl Insert {
 
     /// Writes the record into the content; returns its offset.
     fn put<S: Store>(&self, store: &mut S, op: &mut Op, name: &[u8], (ino, kind): (InodeNo, Kind)) -> u64 {
-        let dir = self.dir.ino;
+        let (dir, ino) = (self.dir.ino, local(ino));
         let block_bytes = u64::from(self.dir.block_bytes);
         let (block, host) = match self.place {
             Place::Inline => return put_inline(store, op, dir, name, (ino, kind)),

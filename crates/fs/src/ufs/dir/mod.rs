@@ -29,7 +29,7 @@ use super::{edit, index};
 use crate::dirent::{self, Record};
 use crate::error::{FsError, Outcome, Stop};
 use crate::inode::{Body, Kind};
-use crate::states::within;
+use crate::states::{local, within};
 use crate::store::{Buf, Fork, Intent, Op, Store};
 use firnfs_format::{BlockIndex, InodeNo};
 use rustc_hash::FxHashMap;
@@ -274,10 +274,10 @@ pub fn declare_retarget(dir: &DirView, found: &Found, intents: &mut Vec<Intent>)
 pub fn retarget<S: Store>(store: &mut S, op: &mut Op, dir: &DirView, found: &Found, target: (InodeNo, Kind)) {
     let (block, offset) = dir.split(found.at_bytes);
     match &mut store.inode_mut(op, dir.ino).body {
-        Body::Inline(content) => dirent::set_target(content, offset, target.0, target.1),
+        Body::Inline(content) => dirent::set_target(content, offset, local(target.0), target.1),
         Body::Blocks => {
             let bytes = store.block_mut(op, dir.ino, Fork::Data, BlockIndex(block));
-            dirent::set_target(bytes, offset, target.0, target.1);
+            dirent::set_target(bytes, offset, local(target.0), target.1);
         }
     }
 }

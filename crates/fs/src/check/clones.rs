@@ -1,0 +1,96 @@
+//! Phases 1 to 4 for each clone: its inodes, names and link counts. What it shares with its origin was claimed and read with the origin;
+//! of that, only what leads to names is read again.
+
+use super::finding::Problem;
+use super::namespace::Namespace;
+use super::state::Check;
+use crate::error::FsError;
+use crate::lfs::past::StateRoot;
+use crate::states::{branch_of, in_branch};
+use crate::store::Store;
+use firnfs_format::InodeNo;
+use firnfs_format::checkpoint::Branch;
+use firnfs_format::table::{ImapEntry, TableEntry};
+use std::collections::BTreeMap;
+
+impl Check<'_> {
+    /// Examines all clones.
+    pub fn clones(&mut self) {
+        self.strays();
+        for branch in self.lfs.stored_branches() {
+            if self.is_stopped() {
+                return;
+            }
+            if let Err(reason) = self.clone(&branch) {
+                let Branch { name, number, .. } = branch;
+                self.report(None, Problem::Clone { name, branch: number, reason });
+            }
+        }
+    }
+
+    /// Entries for clones that there are not.
+    fn strays(&mut self) {
+        let mut unknown: BTreeMap<u8, u64> = BTreeMap::new();
+        for (number, entry) in &self.imap {
+            if entry.is_used() && !self.lfs.has_branch(InodeNo(*number)) {
+                *unknown.entry(branch_of(InodeNo(*number))).or_default() += 1;
+            }
+        }
+        for (branch, inodes) in unknown {
+            let reason = FsError::Corrupt {
+                what: "inode map".to_owned(),
+                at: format!("inodes {} and up", in_branch(branch, InodeNo(0))),
+                expected: "none: there is no such clone".to_owned(),
+                found: format!("{inodes} inodes"),
+            };
+            self.report(None, Problem::Clone { name: String::new(), branch, reason });
+        }
+    }
+
+    fn clone(&mut self, branch: &Branch) -> Result<(), FsError> {
+        let mut inodes = match branch.is_dropped {
+            // Half of it is gone: no name has to lead anywhere.
+            true => BTreeMap::new(),
+            false => self.inodes_of_origin(branch)?,
+        };
+        let is_own = |(number, _): &&(u64, ImapEntry)| branch_of(InodeNo(*number)) == branch.number;
+        for (number, entry) in self.imap.iter().filter(is_own) {
+            inodes.insert(*number, *entry);
+        }
+        let order = inodes.into_iter().filter(|(_, entry)| entry.is_used()).collect();
+        let top = format!("/.firn/clones/{}", branch.name).into_bytes();
+        let names = Namespace { branch: branch.number, ..Namespace::new(&self.lfs.facts()) };
+        let of_volume = std::mem::replace(&mut self.names, names);
+        let top_of_volume = std::mem::replace(&mut self.top, top);
+        self.examine_inodes(order);
+        if !self.is_stopped() && !branch.is_dropped {
+            self.phases_of_names();
+            self.name_findings();
+        }
+        self.top = top_of_volume;
+        let of_clone = std::mem::replace(&mut self.names, of_volume);
+        self.names.more_findings += of_clone.more_findings;
+        of_clone.findings.into_iter().for_each(|finding| self.names.keep(finding));
+        Ok(())
+    }
+
+    /// The inodes of a clone as its origin has them.
+    fn inodes_of_origin(&mut self, branch: &Branch) -> Result<BTreeMap<u64, ImapEntry>, FsError> {
+        let point = self.lfs.points().iter().find(|point| point.epoch == branch.origin);
+        let state = point.map(StateRoot::from).ok_or(FsError::NotFound)?;
+        let mut inodes = BTreeMap::new();
+        let mut from = Some(InodeNo::ROOT);
+        while let Some(start) = from {
+            let mut found = Vec::new();
+            from = self.lfs.drive(self.sweep.read, |lfs| {
+                found.clear();
+                lfs.differing_inodes(None, Some(branch.origin), start, &mut found)
+            })?;
+            for ino in found.into_iter().map(|differing| differing.ino) {
+                let entry = self.lfs.drive(self.sweep.read, |lfs| lfs.past_entry(&state, ino))?;
+                inodes.insert(in_branch(branch.number, ino).0, entry);
+            }
+        }
+        Ok(inodes)
+    }
+}

@@ -1,0 +1,132 @@
+//! Clones: making one, beginning to delete one, and reading what a clone shares with the point that it began as
+//! ([`crate::lfs::tables::branches`]).
+//!
+//! Making one writes a checkpoint, and nothing else: until something in it changes, the inode map has no entry for the clone, and each of
+//! its inodes is read from the origin. What is read is in the caches of the present, under the clone's numbers, and turns dirty there like
+//! anything else.
+//!
+//! What has moved is read from where it was at the newest durable checkpoint, until the next one: a block above it that the clone writes
+//! anew names places of these, and a power cut may undo later moves. (Roll-forward compares trees: of a block that moved and then died since the
+//! checkpoint it knows only the old place.)
+
+use crate::error::{FsError, Outcome};
+use crate::lfs::Lfs;
+use crate::lfs::base::places::is_internal;
+use crate::lfs::map::admit::RECORD_MAX_BYTES;
+use crate::lfs::map::inode::CoreInode;
+use crate::lfs::past::StateRoot;
+use crate::states::local;
+use firnfs_format::checkpoint::{Branch, Point};
+use firnfs_format::table::ImapEntry;
+use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
+
+impl Lfs {
+    /// Makes a clone of a retained point: it commits everything and puts a checkpoint in line, twice, so that both slots have the clone.
+    /// It is durable in both when [`Self::durable_epoch`] is *later* than the epoch returned.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is empty, longer than 80 bytes, not one word, or begins with a dot; `Exists` if there is a clone of that
+    /// name; `NotFound` if there is no such point, or it is being dropped; `NoSpace` if there are too many clones, or if all numbers of
+    /// clones were used in this mount; `Need`; `Room` while a checkpoint is under way; `ReadOnly`.
+    pub fn make_clone(&mut self, now: TimeNs, origin: Epoch, name: &str) -> Outcome<Epoch> {
+        self.standing.refuse()?;
+        self.tables.branches.check_name(name)?;
+        self.refuse_while_resizing()?;
+        let point = self.whole_point(origin)?;
+        let next_ino = point.next_ino;
+        let number = self.tables.branches.free_number().ok_or(FsError::NoSpace)?;
+        self.upkeep.next_branch =
+            Some(Branch { number, is_dropped: false, origin, time: now, next_ino, name: name.to_owned() });
+        let result = self.checkpoint_now(now);
+        self.upkeep.next_branch = None;
+        result?;
+        Ok(Epoch(self.tables.epoch.0 - 1))
+    }
+
+    /// The clone that somebody has asked for is in the checkpoint that is being written. Returns whether there is one.
+    pub(in crate::lfs) fn add_branch(&mut self) -> bool {
+        let Some(branch) = self.upkeep.next_branch.take() else { return false };
+        self.tables.imap.begin_branch(branch.number, branch.next_ino);
+        self.tables.branches.add(branch, self.tables.epoch);
+        true
+    }
+
+    /// Begins to delete a clone; background work frees its blocks.
+    ///
+    /// # Errors
+    /// `NotFound`; `ReadOnly`.
+    pub fn drop_clone(&mut self, now: TimeNs, name: &str) -> Outcome<()> {
+        self.standing.refuse()?;
+        // A checkpoint that goes into the second slot has the state of the first.
+        let stated = Epoch(self.tables.epoch.0 + u32::from(self.tables.second_slot.is_some()));
+        if !self.tables.branches.begin_drop(name, stated) {
+            return Err(FsError::NotFound.into());
+        }
+        self.due.note_dirty(now);
+        self.due.note_change();
+        Ok(())
+    }
+
+    /// True while there is a clone, also one that is being deleted.
+    #[must_use]
+    pub fn has_clones(&self) -> bool {
+        !self.tables.branches.is_empty()
+    }
+
+    /// The name of a clone that was made from a state and still exists.
+    #[must_use]
+    pub fn clone_of(&self, origin: Epoch) -> Option<&str> {
+        self.tables.branches.clone_of(origin)
+    }
+
+    /// The clones as a checkpoint stores them.
+    pub(crate) fn stored_branches(&self) -> Vec<Branch> {
+        let mut list = self.tables.branches.list().to_vec();
+        for branch in &mut list {
+            branch.next_ino = self.tables.imap.next_in(branch.number).unwrap_or(branch.next_ino);
+        }
+        list
+    }
+
+    /// A point that nobody drops.
+    pub(in crate::lfs) fn whole_point(&self, epoch: Epoch) -> Result<&Point, FsError> {
+        let point = self.points().iter().find(|point| point.epoch == epoch);
+        point.filter(|point| point.dropped_to.is_none()).ok_or(FsError::NotFound)
+    }
+
+    /// True if the record of an inode of a clone is its origin's, so far as the map's entry for it says.
+    pub(in crate::lfs) fn is_origins(&self, ino: InodeNo, entry: &ImapEntry) -> bool {
+        *entry == ImapEntry::default() || self.tables.branches.is_shared(ino, &entry.ptr)
+    }
+
+    /// Brings an inode of a clone into memory whose record is the origin's. `entry` is the map's own, which may be blank.
+    ///
+    /// # Errors
+    /// `NotFound`; `Stale` if there is no such clone; `Need`, `Corrupt`.
+    pub(in crate::lfs) fn load_from_origin(&mut self, ino: InodeNo, entry: ImapEntry) -> Outcome<()> {
+        let origin = self.tables.branches.origin_of(ino).ok_or(FsError::Stale)?;
+        let (state, number) = (StateRoot::from(self.whole_point(origin)?), local(ino));
+        let is_blank = !entry.ptr.is_stored();
+        let entry = if is_blank { self.past_entry(&state, number)? } else { entry };
+        if entry.ptr.is_hole() || is_internal(number) {
+            return Err(FsError::NotFound.into());
+        }
+        self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
+        let here = self.follow_durably(state.epoch, entry.ptr)?;
+        let record = self.past_block_at(here, RECORD_MAX_BYTES)?;
+        let core = CoreInode::decode(number, &entry, &record, &self.geo)?;
+        self.files.insert(ino, CoreInode { is_origins: is_blank, ..core });
+        Ok(())
+    }
+
+    /// Where that is now what a pointer of an inode leads to: somewhere else than it says, if a clone shares it with its origin.
+    ///
+    /// # Errors
+    /// `Need`, `Corrupt`.
+    pub(in crate::lfs) fn place_in_origin(&mut self, ino: InodeNo, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        match self.tables.branches.origin_of(ino) {
+            Some(origin) if ptr.birth <= origin => self.follow_durably(origin, ptr),
+            _ => Ok(ptr),
+        }
+    }
+}
