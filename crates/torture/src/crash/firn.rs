@@ -456,9 +456,11 @@ impl<S: Engine> OpenVolume<S> {
 
     /// Everything that is visible, with every byte; contents that are known to be the same come from `shared`.
     fn walk(&self, shared: Option<&Shared<'_>>) -> Result<Tree, String> {
-        let entries = self.entries_below(InodeNo::ROOT, shared)?;
+        let mut entries = self.entries_below(InodeNo::ROOT, shared)?;
         let (quotas, points) = (self.quotas(&entries)?, self.points(shared)?);
-        Ok(Tree::new(entries).with_quotas(quotas).with_points(points))
+        let (clones, mut of_clones) = self.clones(shared)?;
+        entries.append(&mut of_clones);
+        Ok(Tree::new(entries).with_quotas(quotas).with_points(points).with_clones(clones))
     }
 
     fn entries_below(&self, root: InodeNo, shared: Option<&Shared<'_>>) -> Result<Vec<Entry>, String> {

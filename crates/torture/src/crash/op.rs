@@ -212,6 +212,15 @@ pub enum Op {
     },
     /// Begins to drop a retained point; work in the background does the rest.
     DropPoint(String),
+    /// Makes a clone of a retained point, and waits until it is durable: a tree below [`CLONES`]. No name is used twice.
+    MakeClone {
+        /// The name of the point.
+        point: String,
+        /// The name of the clone.
+        name: String,
+    },
+    /// Deletes a clone, and waits until all of it is gone.
+    DropClone(String),
     /// Opens a regular file and plans to read all of it; [`Op::FinishRead`] later reads the blocks from the disk.
     BeginRead(String),
     /// Carries out the planned reads: they must return the content at the time when they were planned.
@@ -250,8 +259,19 @@ impl Op {
                 | Self::Remount
                 | Self::MakePoint(_)
                 | Self::HeldBack { .. }
+                | Self::MakeClone { .. }
+                | Self::DropClone(_)
         )
     }
+}
+
+/// Where clones are: paths of what is in them begin so.
+pub const CLONES: &str = ".firn/clones/";
+
+/// The clone that a path is in, if it is in one.
+#[must_use]
+pub fn clone_in(path: &str) -> Option<&str> {
+    path.strip_prefix(CLONES).map(|below| below.split('/').next().unwrap_or_default())
 }
 
 fn keeping(size: bool) -> &'static str {
@@ -329,6 +349,8 @@ impl fmt::Display for Op {
                 write!(f, "make-point {name})")
             }
             Self::DropPoint(name) => write!(f, "drop-point {name}"),
+            Self::MakeClone { point, name } => write!(f, "make-clone {name} of {point}"),
+            Self::DropClone(name) => write!(f, "drop-clone {name}"),
             Self::BeginRead(path) => write!(f, "begin-read {path}"),
             Self::FinishRead => f.write_str("finish-read"),
             Self::Fsync(path) if path.is_empty() => f.write_str("fsync ."),

@@ -1,8 +1,9 @@
 //! Histories with retained points: users overwrite, remove and rename what points have seen, the cleaner moves it, and points are made and
-//! dropped in between, more than one drop after the other, also across remounts.
+//! dropped in between, more than one drop after the other, also across remounts. Clones of them are made, changed and deleted.
 
-use super::op::Op;
+use super::op::{CLONES, Op};
 use super::shape::{History, overwrite};
+use super::tree::NodeKind;
 use super::world::World;
 use firnfs_sim::seeded;
 use rand::RngExt;
@@ -11,6 +12,8 @@ use rand_pcg::Pcg64;
 
 /// Points at a time: each may hold as much as the present.
 const POINTS_MAX: usize = 3;
+/// Clones at a time.
+const CLONES_MAX: usize = 2;
 const SMALL_FILES: u64 = 20;
 /// Large enough for an indirect block that covers only a part of the file.
 const LARGE_BYTES: u64 = 200 << 10;
@@ -41,6 +44,14 @@ fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {
     let tag = seed << 20 | history.ops.len() as u64;
     for part in 0..rng.random_range(0..3) {
         change(history, rng, tag << 2 | part);
+    }
+    if rng.random_bool(0.4)
+        && let Some(op) = change_of_clone(&history.world, rng, tag << 2 | 3)
+    {
+        history.push(op);
+    }
+    if let Some(op) = made_or_dropped(history, rng) {
+        history.push(op);
     }
     match rng.random_range(0..100) {
         0..45 => {
@@ -103,9 +114,50 @@ fn held_back(history: &History, rng: &mut Pcg64, tag: u64) -> Option<Op> {
     make(&history.world, name.clone()).map(|_| Op::HeldBack { changes: changes.ops, name })
 }
 
+/// Drops a point that no clone began as.
 fn drop_of_one(world: &World, rng: &mut Pcg64) -> Option<Op> {
-    let names: Vec<&String> = world.points().keys().collect();
+    let is_free = |name: &&String| !world.clones().any(|(_, point)| point == *name);
+    let names: Vec<&String> = world.points().keys().filter(is_free).collect();
     names.choose(rng).map(|name| Op::DropPoint((*name).clone()))
+}
+
+/// Now and then makes a clone or deletes one.
+fn made_or_dropped(history: &History, rng: &mut Pcg64) -> Option<Op> {
+    let (world, which) = (&history.world, rng.random_range(0..24));
+    let clones: Vec<&str> = world.clones().map(|(name, _)| name).collect();
+    match which {
+        0..2 if clones.len() < CLONES_MAX => {
+            let points: Vec<&String> = world.points().keys().collect();
+            let name = format!("c{}", history.ops.len());
+            points.choose(rng).map(|point| Op::MakeClone { point: (*point).clone(), name })
+        }
+        2 => clones.choose(rng).map(|name| Op::DropClone((*name).to_owned())),
+        _ => None,
+    }
+}
+
+/// A change, or a sync, of something in a clone.
+fn change_of_clone(world: &World, rng: &mut Pcg64, tag: u64) -> Option<Op> {
+    let clones: Vec<&str> = world.clones().map(|(name, _)| name).collect();
+    let above = format!("{CLONES}{}/", clones.choose(rng)?);
+    let is_file =
+        |(path, kind, _): &(String, NodeKind, u64)| *kind == NodeKind::File && path.starts_with(&above);
+    let files: Vec<(String, NodeKind, u64)> = world.list().into_iter().filter(is_file).collect();
+    let (path, _, size_bytes) = files.choose(rng)?.clone();
+    let fresh = format!("{above}new{tag}");
+    Some(match rng.random_range(0..12) {
+        0..5 if size_bytes > 0 => {
+            let at_bytes = rng.random_range(0..size_bytes);
+            Op::Write { path, at_bytes, len_bytes: rng.random_range(1..20_000), tag }
+        }
+        0..6 => Op::Write { path, at_bytes: 0, len_bytes: rng.random_range(1..9_000), tag },
+        6 => Op::Unlink(path),
+        7 => Op::Create(fresh),
+        8 => Op::Rename { from: path, to: fresh },
+        9 => Op::Truncate { path, size_bytes: rng.random_range(0..5_000) },
+        10 => Op::Punch { path, at_bytes: 4096 * rng.random_range(0..8), len_bytes: 20_000 },
+        _ => Op::Fsync(path),
+    })
 }
 
 /// Points made and dropped between the operations of another history on a volume that holds `world`.
@@ -117,6 +169,10 @@ pub(super) fn among(world: &World, ops: Vec<Op>, seed: u64) -> Vec<Op> {
         let more = match rng.random_range(0..16) {
             0 => make(&history.world, format!("p{seed}.{}", history.ops.len())),
             1 => drop_of_one(&history.world, &mut rng),
+            2 => made_or_dropped(&history, &mut rng),
+            3 | 4 => {
+                change_of_clone(&history.world, &mut rng, seed << 20 | 0xe_0000 | history.ops.len() as u64)
+            }
             _ => None,
         };
         more.into_iter().for_each(|op| history.push(op));

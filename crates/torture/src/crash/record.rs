@@ -140,9 +140,12 @@ impl Record {
                 Op::LinkUnnamed { .. } => {
                     self.renames.extend(before.unnamed().first().map(|id| (number, *id)))
                 }
-                Op::Sync | Op::MakePoint(_) | Op::HeldBack { .. } | Op::Remount => {
-                    self.full_syncs.push(number)
-                }
+                Op::Sync
+                | Op::MakePoint(_)
+                | Op::HeldBack { .. }
+                | Op::MakeClone { .. }
+                | Op::DropClone(_)
+                | Op::Remount => self.full_syncs.push(number),
                 // A rename between two names of one file does nothing, and so promises nothing.
                 Op::Rename { from, to } | Op::Exchange { from, to }
                     if before.find(from) == before.find(to) => {}

@@ -372,6 +372,8 @@ fn target(op: &Op) -> &str {
         | Op::SetLimits { .. }
         | Op::MakePoint(_)
         | Op::DropPoint(_)
+        | Op::MakeClone { .. }
+        | Op::DropClone(_)
         | Op::HeldBack { .. }
         | Op::FsyncUnnamed
         | Op::Sync

@@ -53,6 +53,8 @@ pub struct Tree {
     quotas: Quotas,
     /// What retained points show, by their names.
     points: BTreeMap<String, Arc<Tree>>,
+    /// The points that clones began as, by their names.
+    clones: BTreeMap<String, String>,
 }
 
 impl Tree {
@@ -73,6 +75,18 @@ impl Tree {
     #[must_use]
     pub fn with_points(self, points: BTreeMap<String, Arc<Self>>) -> Self {
         Self { points, ..self }
+    }
+
+    /// With clones, whose trees are among the entries.
+    #[must_use]
+    pub fn with_clones(self, clones: BTreeMap<String, String>) -> Self {
+        Self { clones, ..self }
+    }
+
+    /// The points that clones began as, by their names.
+    #[must_use]
+    pub fn clones(&self) -> &BTreeMap<String, String> {
+        &self.clones
     }
 
     /// What retained points show, by their names.

@@ -7,7 +7,7 @@ mod acl;
 
 pub use acl::{AclSpec, acl_name};
 
-use super::op::{Op, pattern};
+use super::op::{CLONES, Op, clone_in, pattern};
 use super::quota::Quotas;
 use super::tree::{Entry, NodeKind, Tree, names_signature};
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub struct World {
     quotas: Quotas,
     /// Retained points that nobody has begun to drop: what they show.
     points: BTreeMap<String, Arc<Tree>>,
+    /// Clones: the points that they began as, and their root directories.
+    clones: BTreeMap<String, (String, FileId)>,
 }
 
 /// The root directory.
@@ -64,6 +66,7 @@ impl World {
             unnamed: Vec::new(),
             quotas: Quotas::off(),
             points: BTreeMap::new(),
+            clones: BTreeMap::new(),
         }
     }
 
@@ -71,7 +74,20 @@ impl World {
     #[must_use]
     pub fn of_tree(tree: &Tree) -> Self {
         let (quotas, points) = (tree.quotas().clone(), tree.points().clone());
-        let mut world = Self { nodes: BTreeMap::new(), next: ROOT, unnamed: Vec::new(), quotas, points };
+        let mut world = Self {
+            nodes: BTreeMap::new(),
+            next: ROOT,
+            unnamed: Vec::new(),
+            quotas,
+            points,
+            clones: BTreeMap::new(),
+        };
+        world.plant(tree, "");
+        world
+    }
+
+    /// Adds all that a tree has, each path behind `above`, which is nothing or the root of a clone.
+    fn plant(&mut self, tree: &Tree, above: &str) {
         let mut by_ino: BTreeMap<u64, FileId> = BTreeMap::new();
         for entry in tree.entries() {
             let id = *by_ino.entry(entry.ino).or_insert_with(|| {
@@ -81,13 +97,46 @@ impl World {
                     xattrs: entry.xattrs.clone(),
                     ..Node::new(entry.kind, entry.content.to_vec())
                 };
-                world.add(node)
+                self.add(node)
             });
-            if let Some((parent, name)) = world.parent_of(&entry.path) {
-                world.node_mut(parent).children.insert(name.to_owned(), id);
+            let path = match (above, entry.path.as_str()) {
+                ("", path) => path.to_owned(),
+                (above, "") => above.to_owned(),
+                (above, path) => format!("{above}/{path}"),
+            };
+            if let Some(name) = path.strip_prefix(CLONES).filter(|name| !name.contains('/')) {
+                let origin = tree.clones().get(name).cloned().unwrap_or_default();
+                self.clones.insert(name.to_owned(), (origin, id));
+            } else if let Some((parent, name)) = self.parent_of(&path) {
+                self.node_mut(parent).children.insert(name.to_owned(), id);
             }
         }
-        world
+    }
+
+    fn make_clone(&mut self, point: &str, name: &str) -> Result<(), Invalid> {
+        let tree = self.points.get(point).cloned().ok_or("no such point")?;
+        if self.clones.contains_key(name) {
+            return Err("exists");
+        }
+        self.plant(&tree, &format!("{CLONES}{name}"));
+        self.clones.get_mut(name).expect("planted").0 = point.to_owned();
+        Ok(())
+    }
+
+    fn drop_clone(&mut self, name: &str) -> Result<(), Invalid> {
+        let (_, root) = self.clones.remove(name).ok_or("no such clone")?;
+        let mut pending = vec![root];
+        while let Some(id) = pending.pop() {
+            // A file with several names is met more than once.
+            let gone = self.nodes.remove(&id);
+            pending.extend(gone.iter().flat_map(|node| node.children.values().copied()));
+        }
+        Ok(())
+    }
+
+    /// Clones, with the points that they began as.
+    pub fn clones(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.clones.iter().map(|(name, (point, _))| (name.as_str(), point.as_str()))
     }
 
     /// Applies one operation.
@@ -156,7 +205,9 @@ impl World {
             Op::MakePoint(name) => match self.points.contains_key(name) {
                 true => Err("exists"),
                 false => {
-                    self.points.insert(name.clone(), Arc::new(self.tree()));
+                    // No point has what clones have.
+                    let alone = Self { clones: BTreeMap::new(), ..self.clone() };
+                    self.points.insert(name.clone(), Arc::new(alone.tree()));
                     Ok(())
                 }
             },
@@ -167,7 +218,10 @@ impl World {
                 *self = after;
                 Ok(())
             }
+            Op::DropPoint(name) if self.clones().any(|(_, point)| point == name) => Err("has a clone"),
             Op::DropPoint(name) => self.points.remove(name).map(drop).ok_or("no such point"),
+            Op::MakeClone { point, name } => self.make_clone(point, name),
+            Op::DropClone(name) => self.drop_clone(name),
             Op::BeginRead(path) => self.file_mut(path).map(drop),
             Op::Fsync(path) | Op::PartOfFsync(path) => self.find(path).map(drop).ok_or("no such file"),
             Op::MakeUnnamed { len_bytes, tag } => {
@@ -246,7 +300,8 @@ impl World {
                 xattrs: node.xattrs.clone(),
             }
         };
-        Tree::new(names.iter().map(entry).collect()).with_quotas(self.quotas.clone())
+        let clones = self.clones().map(|(name, point)| (name.to_owned(), point.to_owned())).collect();
+        Tree::new(names.iter().map(entry).collect()).with_quotas(self.quotas.clone()).with_clones(clones)
     }
 
     /// Limits, and whether quotas are on.
@@ -272,8 +327,15 @@ impl World {
     /// The file under a path.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<FileId> {
-        let parts = path.split('/').filter(|part| !part.is_empty());
-        parts.into_iter().try_fold(ROOT, |id, part| self.nodes[&id].children.get(part).copied())
+        let (root, below) = match path.strip_prefix(CLONES) {
+            None => (ROOT, path),
+            Some(path) => {
+                let (name, below) = path.split_once('/').unwrap_or((path, ""));
+                (self.clones.get(name)?.1, below)
+            }
+        };
+        let parts = below.split('/').filter(|part| !part.is_empty());
+        parts.into_iter().try_fold(root, |id, part| self.nodes[&id].children.get(part).copied())
     }
 
     /// All paths with their types and sizes in bytes, sorted, the root included.
@@ -290,6 +352,7 @@ impl World {
     pub(super) fn names(&self) -> Vec<(String, FileId)> {
         let mut names = Vec::new();
         let mut pending = vec![(String::new(), ROOT)];
+        pending.extend(self.clones.iter().map(|(name, (_, root))| (format!("{CLONES}{name}"), *root)));
         while let Some((path, id)) = pending.pop() {
             for (name, child) in &self.nodes[&id].children {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
@@ -371,6 +434,9 @@ impl World {
     }
 
     fn link(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
+        if clone_in(from) != clone_in(to) {
+            return Err("into another tree");
+        }
         let id = self.find(from).ok_or("no such file")?;
         let (parent, name) = self.parent_of(to).ok_or("no such directory")?;
         if self.nodes[&id].kind == NodeKind::Directory {
@@ -409,6 +475,9 @@ impl World {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> Result<(), Invalid> {
+        if clone_in(from) != clone_in(to) {
+            return Err("into another tree");
+        }
         let id = self.find(from).ok_or("no such file")?;
         let (from_parent, from_name) = self.parent_of(from).ok_or("the root")?;
         let (to_parent, to_name) = self.parent_of(to).ok_or("no such directory")?;

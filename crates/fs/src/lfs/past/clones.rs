@@ -73,6 +73,12 @@ impl Lfs {
         !self.tables.branches.is_empty()
     }
 
+    /// True while a clone is being deleted.
+    #[must_use]
+    pub fn is_erasing(&self) -> bool {
+        self.tables.branches.list().iter().any(|branch| branch.is_dropped)
+    }
+
     /// The name of a clone that was made from a state and still exists.
     #[must_use]
     pub fn clone_of(&self, origin: Epoch) -> Option<&str> {

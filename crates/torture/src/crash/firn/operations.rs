@@ -56,7 +56,9 @@ impl<S: Engine> OpenVolume<S> {
                 self.volume.background()?;
                 self.when_idle.map_or(Ok(()), |work| work(&self.volume))
             }
-            Op::MakePoint(_) | Op::DropPoint(_) => self.change_points(op),
+            Op::MakePoint(_) | Op::DropPoint(_) | Op::MakeClone { .. } | Op::DropClone(_) => {
+                self.change_points(op)
+            }
             Op::CreateFor { .. } | Op::Chown { .. } | Op::TurnQuotas(_) | Op::SetLimits { .. } => {
                 self.change_quotas(op)
             }

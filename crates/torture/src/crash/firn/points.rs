@@ -2,13 +2,13 @@
 
 use super::OpenVolume;
 use crate::crash::contents::Shared;
-use crate::crash::op::Op;
-use crate::crash::tree::Tree;
+use crate::crash::op::{CLONES, Op};
+use crate::crash::tree::{Entry, Tree};
 use firnfs::FsError;
 use firnfs::engine::Engine;
 use firnfs::lfs::Lfs;
 use firnfs::states::is_past;
-use firnfs::store::Scope;
+use firnfs::store::{Scope, Store};
 use firnfs::ufs::xattr;
 use firnfs::vfs::Attr;
 use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
@@ -24,6 +24,8 @@ const STEPS_MAX: u32 = 20_000;
 pub(crate) struct Keeper<S: Engine> {
     pub make: fn(&Volume<S>, &str) -> Result<(), FsError>,
     pub drop: fn(&Volume<S>, &str) -> Result<(), FsError>,
+    pub make_clone: fn(&Volume<S>, &str, &str) -> Result<(), FsError>,
+    pub drop_clone: fn(&Volume<S>, &str) -> Result<(), FsError>,
     pub hold_back: fn(&Volume<S>) -> Result<(), FsError>,
     pub settle: fn(&Volume<S>, bool) -> Result<(), String>,
 }
@@ -33,13 +35,16 @@ impl<S: Engine> Keeper<S> {
     pub const NONE: Self = Self {
         make: |_, _| Err(FsError::NoSpace),
         drop: |_, _| Err(FsError::NotFound),
+        make_clone: |_, _, _| Err(FsError::NotFound),
+        drop_clone: |_, _| Err(FsError::NotFound),
         hold_back: |_| Err(FsError::NoSpace),
         settle: |_, _| Ok(()),
     };
 }
 
 impl Keeper<Lfs> {
-    pub const LOG: Self = Self { make: make_point, drop: drop_point, hold_back, settle };
+    pub const LOG: Self =
+        Self { make: make_point, drop: drop_point, make_clone, drop_clone, hold_back, settle };
 }
 
 impl<S: Engine> OpenVolume<S> {
@@ -47,6 +52,8 @@ impl<S: Engine> OpenVolume<S> {
         match op {
             Op::MakePoint(name) => (self.keeper.make)(&self.volume, name),
             Op::DropPoint(name) => (self.keeper.drop)(&self.volume, name),
+            Op::MakeClone { point, name } => (self.keeper.make_clone)(&self.volume, point, name),
+            Op::DropClone(name) => (self.keeper.drop_clone)(&self.volume, name),
             _ => Err(FsError::Invalid("does not change points")),
         }
     }
@@ -74,6 +81,31 @@ impl<S: Engine> OpenVolume<S> {
             points.insert(state.name, Arc::new(Tree::new(entries)));
         }
         Ok(points)
+    }
+
+    /// All clones, with the points that they began as, and what they have.
+    pub(super) fn clones(
+        &self,
+        shared: Option<&Shared<'_>>,
+    ) -> Result<(BTreeMap<String, String>, Vec<Entry>), String> {
+        let told = self.volume.run(|vfs, _| Ok((vfs.store().branches(), vfs.store().states())));
+        let (branches, states) = told.map_err(|e| e.to_string())?;
+        let (mut clones, mut entries) = (BTreeMap::new(), Vec::new());
+        for branch in branches.unwrap_or_default() {
+            let above = format!("{CLONES}{}", branch.name);
+            let root = self.find(&above).map_err(|e| format!("{above}: {e}"))?;
+            let found = self.entries_below(root, shared).map_err(|why| format!("{above}: {why}"))?;
+            entries.extend(found.into_iter().map(|entry| match entry.path.as_str() {
+                "" => Entry { path: above.clone(), ..entry },
+                path => Entry { path: format!("{above}/{path}"), ..entry },
+            }));
+            let origin = states.iter().flatten().find(|state| state.epoch == branch.origin);
+            let origin = origin
+                .map(|state| state.name.clone())
+                .ok_or_else(|| format!("{above}: its state is gone"))?;
+            clones.insert(branch.name, origin);
+        }
+        Ok((clones, entries))
     }
 
     fn root_of_point(&self, name: &str) -> Result<InodeNo, FsError> {
@@ -111,6 +143,29 @@ fn make_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
     until(volume, |lfs| lfs.durable_epoch() > epoch)
 }
 
+fn make_clone(volume: &Volume<Lfs>, point: &str, name: &str) -> Result<(), FsError> {
+    let made = volume.run(|vfs, now| {
+        let point = vfs.store().points().iter().find(|known| known.name == point);
+        let origin = point.map(|point| point.epoch).ok_or(FsError::NotFound)?;
+        vfs.store_mut().make_clone(now, origin, name)
+    })?;
+    volume.pump();
+    until(volume, |lfs| lfs.durable_epoch() > made)
+}
+
+fn drop_clone(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
+    let stated = volume.run_quietly(|vfs, now| {
+        vfs.store_mut().drop_clone(now, name)?;
+        Ok(vfs.store().durable_epoch())
+    })?;
+    volume.run(|vfs, now| vfs.store_mut().checkpoint_now(now))?;
+    volume.pump();
+    until(volume, |lfs| lfs.durable_epoch() > stated)?;
+    until(volume, |lfs| !lfs.is_erasing())?;
+    // What is gone stays gone.
+    volume.sync(Scope::All)
+}
+
 fn hold_back(volume: &Volume<Lfs>) -> Result<(), FsError> {
     volume.run(|vfs, now| vfs.store_mut().hold_back(now))
 }
@@ -126,6 +181,11 @@ fn drop_point(volume: &Volume<Lfs>, name: &str) -> Result<(), FsError> {
 fn settle(volume: &Volume<Lfs>, all: bool) -> Result<(), String> {
     let is_dropping = |lfs: &Lfs| lfs.points().iter().any(|point| point.dropped_to.is_some());
     let drop_all = || {
+        until(volume, |lfs| !lfs.is_erasing())?;
+        let clones = volume.run(|vfs, _| Ok(vfs.store().branches().unwrap_or_default()))?;
+        for clone in clones.iter().filter(|_| all) {
+            drop_clone(volume, &clone.name)?;
+        }
         until(volume, |lfs| !is_dropping(lfs))?;
         let left = volume.run(|vfs, _| Ok(vfs.store().points().to_vec()))?;
         for point in left.iter().filter(|_| all) {
