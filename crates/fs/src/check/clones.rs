@@ -13,6 +13,9 @@ use firnfs_format::checkpoint::Branch;
 use firnfs_format::table::{ImapEntry, TableEntry};
 use std::collections::BTreeMap;
 
+/// Leaves of the inode map, each with at most 2,048 entries, behind which a call for differing inodes ends at the earliest.
+const LEAVES_AT_ONCE: u64 = 1;
+
 impl Check<'_> {
     /// Examines all clones.
     pub fn clones(&mut self) {
@@ -80,7 +83,17 @@ impl Check<'_> {
         let state = point.map(StateRoot::from).ok_or(FsError::NotFound)?;
         let mut inodes = BTreeMap::new();
         let mut from = Some(InodeNo::ROOT);
+        // Each call looks at the entries of at least that many leaves, and no map has more leaves than the volume has sectors: one that
+        // leads into itself would go on.
+        let sectors = self.geo.segments * u64::from(self.geo.segment_sectors);
+        let mut calls_left = sectors / LEAVES_AT_ONCE + 2;
         while let Some(start) = from {
+            calls_left = calls_left.checked_sub(1).ok_or_else(|| FsError::Corrupt {
+                what: "inode map of the state that it was made from".to_owned(),
+                at: format!("inodes {start} and up"),
+                expected: format!("at most {sectors} blocks"),
+                found: "more".to_owned(),
+            })?;
             let mut found = Vec::new();
             from = self.lfs.drive(self.sweep.read, |lfs| {
                 found.clear();

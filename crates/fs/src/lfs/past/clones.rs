@@ -43,15 +43,18 @@ impl Lfs {
         Ok(Epoch(self.tables.epoch.0 - 1))
     }
 
-    /// The clone that somebody has asked for is in the checkpoint that is being written. Returns whether there is one.
+    /// The clone that somebody has asked for is in the checkpoint that is being written. Returns whether that goes into both slots: if there
+    /// is a clone more, or one less.
     pub(in crate::lfs) fn add_branch(&mut self) -> bool {
-        let Some(branch) = self.upkeep.next_branch.take() else { return false };
+        let has_news = self.tables.branches.take_news();
+        let Some(branch) = self.upkeep.next_branch.take() else { return has_news };
         self.tables.imap.begin_branch(branch.number, branch.next_ino);
         self.tables.branches.add(branch, self.tables.epoch);
         true
     }
 
-    /// Begins to delete a clone; background work frees its blocks.
+    /// Begins to delete a clone; background work frees its blocks once both slots say so. That is durable in both when
+    /// [`Self::durable_epoch`] is *later* than the epoch of the next checkpoint.
     ///
     /// # Errors
     /// `NotFound`; `ReadOnly`.

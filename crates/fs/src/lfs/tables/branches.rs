@@ -28,6 +28,8 @@ pub(in crate::lfs) struct Branches {
     made: BTreeMap<u8, Epoch>,
     /// The checkpoints that say of clones that they are being deleted.
     dropped: BTreeMap<u8, Epoch>,
+    /// No checkpoint says so yet.
+    has_news: bool,
 }
 
 impl Branches {
@@ -38,6 +40,7 @@ impl Branches {
             list,
             made: BTreeMap::new(),
             dropped: BTreeMap::new(),
+            has_news: false,
         }
     }
 
@@ -133,14 +136,21 @@ impl Branches {
         let found = self.list.iter_mut().find(|branch| branch.name == name && !branch.is_dropped);
         let Some(branch) = found else { return false };
         branch.is_dropped = true;
+        self.has_news = true;
         self.dropped.insert(branch.number, stated);
         true
     }
 
-    /// The next clone to be deleted. Nothing of it is freed before a durable checkpoint says so: after a crash it would be there, with holes.
+    /// True if the next checkpoint is the first to say of a clone that it is being deleted; said once.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// The next clone to be deleted. Nothing of it is freed before the checkpoints in both slots say so: a mount from another one would find it,
+    /// with holes.
     pub fn dropping(&self, durable: Epoch) -> Option<u8> {
         let is_stated = |number: u8| {
-            self.dropped.get(&number).is_none_or(|stated| *stated <= durable) || is_on(Mutation::ErasedAtOnce)
+            self.dropped.get(&number).is_none_or(|stated| *stated < durable) || is_on(Mutation::ErasedAtOnce)
         };
         let dropped = self.list.iter().filter(|branch| branch.is_dropped);
         dropped.map(|branch| branch.number).find(|number| is_stated(*number))
@@ -196,7 +206,7 @@ mod tests {
         assert_eq!(branches.listed(Epoch(9)).count(), 1);
         assert_eq!(branches.check_name("work"), Err(FsError::Exists));
         assert!(branches.begin_drop("work", Epoch(10)) && !branches.begin_drop("work", Epoch(10)));
-        assert_eq!((branches.dropping(Epoch(9)), branches.dropping(Epoch(10))), (None, Some(number)));
+        assert_eq!((branches.dropping(Epoch(10)), branches.dropping(Epoch(11))), (None, Some(number)));
         assert_eq!(branches.listed(Epoch(9)).count(), 0);
         assert!(branches.is_origin(Epoch(7)), "until its blocks are free");
         branches.remove(number);
