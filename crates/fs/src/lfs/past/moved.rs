@@ -83,18 +83,15 @@ impl Lfs {
 
     /// Where a block went that was at a place in an epoch, then or later, and when. Earlier moves from there are another visit's. (Moves
     /// of one epoch form no circle: what comes back has no remnant of that epoch where it left.)
+    ///
+    /// Moves of earlier epochs come before those in memory: what has arrived there since may be a twin, another block with the same
+    /// content and birth.
     fn moved_to(
         &mut self,
         ptr: &BlockPtr,
         since: Epoch,
         last: Option<Epoch>,
     ) -> Outcome<Option<(BlockPtr, Epoch)>> {
-        match self.tables.remnants.known(ptr) {
-            _ if last.is_some() => {}
-            Known::Moved(to) => return Ok(Some((to, self.tables.epoch))),
-            Known::Here => return Ok(None),
-            Known::Nothing => {}
-        }
         let segment = self.geo.segment_of(ptr.addr);
         let mut first: Option<Remnant> = None;
         for page in 0..PAGES {
@@ -104,7 +101,16 @@ impl Lfs {
             let later = later.filter(|remnant| last.is_none_or(|last| remnant.moved <= last));
             first = later.chain(first).min_by_key(|remnant| remnant.moved);
         }
-        Ok(first.map(|remnant| (remnant.to, remnant.moved)))
+        let epoch = self.tables.epoch;
+        let stored = first.map(|remnant| (remnant.to, remnant.moved));
+        if last.is_some() || stored.is_some_and(|(_, moved)| moved < epoch) {
+            return Ok(stored);
+        }
+        Ok(match self.tables.remnants.known(ptr) {
+            Known::Moved(to) => Some((to, epoch)),
+            Known::Here => None,
+            Known::Nothing => stored,
+        })
     }
 
     fn page_key(segment: SegmentId, page: u64) -> BlockKey {
