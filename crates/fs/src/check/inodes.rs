@@ -285,7 +285,7 @@ impl Check<'_> {
     /// A block that a clone shares with its origin: the origin has claimed it. Only what leads on, or has names, is read again.
     fn shared_pointer(&mut self, todo: Todo, pending: &mut Pending) {
         let Todo { key, ptr, .. } = todo;
-        let here = self.lfs.drive(self.sweep.read, |lfs| lfs.place_of_shared(key.ino, ptr));
+        let here = self.lfs.drive(self.sweep.read, |lfs| lfs.place_of_shared(&key, ptr));
         let origins = here.and_then(|here| match self.claims.has(&here) {
             true => Ok(here),
             false => Err(FsError::Corrupt {

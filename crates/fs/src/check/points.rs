@@ -83,7 +83,7 @@ impl Check<'_> {
             return Ok(true);
         }
         let (state, ptr) = (course.point.epoch, *ptr);
-        let here = self.lfs.drive(self.sweep.read, |lfs| lfs.follow(state, ptr))?;
+        let here = self.lfs.drive(self.sweep.read, |lfs| lfs.follow(at, state, ptr))?;
         self.geo.check(&here, max_bytes, || format!("moved block of snapshot '{}'", course.point.name))?;
         if self.claims.has(&here) {
             return Ok(false);
@@ -124,7 +124,8 @@ impl Check<'_> {
         ptr: BlockPtr,
     ) -> Result<(), FsError> {
         let (fan, state, block_bytes) = (self.fan(), course.point.epoch, self.geo.block_bytes);
-        let block = self.lfs.drive(self.sweep.read, |lfs| lfs.past_block(state, ptr, block_bytes))?;
+        let at = self.lfs.place_in_map(level, index);
+        let block = self.lfs.drive(self.sweep.read, |lfs| lfs.past_block(&at, state, ptr, block_bytes))?;
         for slot in 0..fan {
             let below = index.saturating_mul(fan).saturating_add(slot);
             if level > 0 {
@@ -197,13 +198,13 @@ impl Check<'_> {
                     other => other,
                 };
                 self.lfs
-                    .drive(self.sweep.read, |lfs| lfs.past_block(state, ptr, block_bytes))
+                    .drive(self.sweep.read, |lfs| lfs.past_block(&at, state, ptr, block_bytes))
                     .map_err(name)?;
             }
             return Ok(());
         }
         for slot in 0..self.geo.map.pointers_per_block() as usize {
-            let child = self.lfs.drive(self.sweep.read, |lfs| lfs.past_child(state, ptr, slot))?;
+            let child = self.lfs.drive(self.sweep.read, |lfs| lfs.past_child(&at, state, ptr, slot))?;
             let index = self.geo.map.child(key.level, key.index, slot);
             self.block_of_point(course, BlockKey { level: key.level - 1, index, ..key }, child)?;
         }

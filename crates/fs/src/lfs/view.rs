@@ -7,6 +7,7 @@ use crate::error::{FsError, Outcome};
 use crate::inode::Inode;
 use crate::lfs::base::geometry::Geometry;
 use crate::lfs::base::kinds::KindBytes;
+use crate::lfs::base::places::place_of_record;
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::blockmap::ptr_in;
 use crate::lfs::map::inode::CoreInode;
@@ -281,9 +282,10 @@ impl Lfs {
     ///
     /// # Errors
     /// `Stale` if there is no such clone; `Need`, `Corrupt`.
-    pub(crate) fn place_of_shared(&mut self, ino: InodeNo, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        let origin = self.tables.branches.origin_of(ino).ok_or(FsError::Stale)?;
-        self.follow(origin, ptr)
+    pub(crate) fn place_of_shared(&mut self, key: &BlockKey, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        let origin = self.tables.branches.origin_of(key.ino).ok_or(FsError::Stale)?;
+        let place = self.place_of(&BlockKey { ino: local(key.ino), ..*key });
+        self.follow(&place, origin, ptr)
     }
 
     /// A record that a clone shares with its origin.
@@ -292,7 +294,7 @@ impl Lfs {
     /// `Need`, `Corrupt`.
     pub(crate) fn stored_in_origin(&mut self, ino: InodeNo, entry: &ImapEntry) -> Outcome<StoredInode> {
         let origin = self.tables.branches.origin_of(ino).ok_or(FsError::Stale)?;
-        let record = self.past_block(origin, entry.ptr, RECORD_MAX_BYTES)?;
+        let record = self.past_block(&place_of_record(local(ino)), origin, entry.ptr, RECORD_MAX_BYTES)?;
         Ok(StoredInode::decode(local(ino), entry, &record, &self.geo)?)
     }
 }

@@ -11,11 +11,12 @@
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
-use crate::lfs::base::places::is_internal;
+use crate::lfs::base::places::{is_internal, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::inode::CoreInode;
 use crate::lfs::past::StateRoot;
 use crate::states::local;
+use crate::store::BlockKey;
 use firnfs_format::checkpoint::{Branch, Point};
 use firnfs_format::table::ImapEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo, TimeNs};
@@ -121,20 +122,23 @@ impl Lfs {
             return Err(FsError::NotFound.into());
         }
         self.geo.check(&entry.ptr, RECORD_MAX_BYTES, || format!("inode {ino}"))?;
-        let here = self.follow_durably(state.epoch, entry.ptr)?;
+        let here = self.follow_durably(&place_of_record(number), state.epoch, entry.ptr)?;
         let record = self.past_block_at(here, RECORD_MAX_BYTES)?;
         let core = CoreInode::decode(number, &entry, &record, &self.geo)?;
         self.files.insert(ino, CoreInode { is_origins: is_blank, ..core });
         Ok(())
     }
 
-    /// Where that is now what a pointer of an inode leads to: somewhere else than it says, if a clone shares it with its origin.
+    /// Where that is now what a pointer to a block leads to: somewhere else than it says, if a clone shares it with its origin.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(in crate::lfs) fn place_in_origin(&mut self, ino: InodeNo, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        match self.tables.branches.origin_of(ino) {
-            Some(origin) if ptr.birth <= origin => self.follow_durably(origin, ptr),
+    pub(in crate::lfs) fn place_in_origin(&mut self, key: &BlockKey, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        match self.tables.branches.origin_of(key.ino) {
+            Some(origin) if ptr.birth <= origin => {
+                let place = self.place_of(&BlockKey { ino: local(key.ino), ..*key });
+                self.follow_durably(&place, origin, ptr)
+            }
             _ => Ok(ptr),
         }
     }

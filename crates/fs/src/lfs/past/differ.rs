@@ -5,8 +5,9 @@
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
-use crate::lfs::base::places::is_unseen;
+use crate::lfs::base::places::{is_unseen, place_of_record};
 use crate::lfs::past::states::StateRoot;
+use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::table::TableEntry;
 use firnfs_format::{BlockPtr, Epoch, InodeNo};
 use std::collections::BTreeSet;
@@ -98,19 +99,20 @@ impl Lfs {
     /// True if both states have the same block of the map, or none.
     fn is_shared_map(&mut self, course: &Course, level: u32, index: u64) -> Outcome<bool> {
         let first = self.past_map_ptr(&course.first, level, index)?;
-        let first = self.followed(course.first.epoch, first)?;
+        let place = self.place_in_map(level, index);
+        let first = self.followed(&place, course.first.epoch, first)?;
         let second = match &course.second {
             Some(state) => {
                 let ptr = self.past_map_ptr(state, level, index)?;
-                self.followed(state.epoch, ptr)?
+                self.followed(&place, state.epoch, ptr)?
             }
             None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
         };
         Ok(first == second)
     }
 
-    fn followed(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        if ptr.is_stored() { self.follow(state, ptr) } else { Ok(BlockPtr::HOLE) }
+    fn followed(&mut self, place: &PointCursor, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        if ptr.is_stored() { self.follow(place, state, ptr) } else { Ok(BlockPtr::HOLE) }
     }
 
     /// Adds inodes of the present that are newer than its map. If there is more to come, only those before it.
@@ -127,11 +129,12 @@ impl Lfs {
 
     fn compare_inode(&mut self, course: &Course, ino: InodeNo) -> Outcome<Option<Differing>> {
         let first = self.past_entry(&course.first, ino)?;
-        let before = self.followed(course.first.epoch, first.ptr)?;
+        let place = place_of_record(ino);
+        let before = self.followed(&place, course.first.epoch, first.ptr)?;
         let (is_in_second, is_same) = match &course.second {
             Some(state) => {
                 let second = self.past_entry(state, ino)?;
-                let after = self.followed(state.epoch, second.ptr)?;
+                let after = self.followed(&place, state.epoch, second.ptr)?;
                 (second.is_used(), before == after)
             }
             None => {

@@ -7,7 +7,8 @@ use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
 use crate::lfs::past::states::{StateRoot, root_of};
-use crate::store::Fork;
+use crate::store::{BlockKey, Fork};
+use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::table::TableEntry;
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo};
@@ -44,6 +45,8 @@ pub enum BlockChange {
 
 /// How far one call has come.
 struct Course<'f> {
+    /// The file.
+    ino: InodeNo,
     first: Option<Epoch>,
     second: Epoch,
     /// Blocks from here on.
@@ -72,7 +75,7 @@ impl Lfs {
     ) -> Outcome<Option<BlockIndex>> {
         let before = first.map(|state| self.content_roots(state, ino)).transpose()?;
         let after = self.content_roots(second, ino)?;
-        let mut course = Course { first, second, from, left: POINTERS_AT_ONCE, rest: None, found };
+        let mut course = Course { ino, first, second, from, left: POINTERS_AT_ONCE, rest: None, found };
         for slot in 0..SLOTS {
             let (level, index) = Map::root(slot);
             let old =
@@ -114,8 +117,9 @@ impl Lfs {
             return Ok(());
         }
         course.left -= 1;
-        let before = course.first.map_or(Ok(old), |state| self.where_now(state, old))?;
-        let after = self.where_now(course.second, new)?;
+        let place = self.place_of(&BlockKey { ino: course.ino, fork: Fork::Data, level, index });
+        let before = course.first.map_or(Ok(old), |state| self.where_now(&place, state, old))?;
+        let after = self.where_now(&place, course.second, new)?;
         if before == after {
             return Ok(());
         }
@@ -125,10 +129,10 @@ impl Lfs {
         }
         for slot in 0..map.pointers_per_block() as usize {
             let child = match course.first {
-                Some(state) if before.is_stored() => self.past_child(state, old, slot)?,
+                Some(state) if before.is_stored() => self.past_child(&place, state, old, slot)?,
                 _ => BlockPtr::HOLE,
             };
-            let now = self.past_child(course.second, new, slot)?;
+            let now = self.past_child(&place, course.second, new, slot)?;
             self.differ_below(course, (level - 1, map.child(level, index, slot)), child, now)?;
             if course.rest.is_some() {
                 break;
@@ -137,8 +141,8 @@ impl Lfs {
         Ok(())
     }
 
-    fn where_now(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        if ptr.is_stored() { self.follow(state, ptr) } else { Ok(ptr) }
+    fn where_now(&mut self, place: &PointCursor, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        if ptr.is_stored() { self.follow(place, state, ptr) } else { Ok(ptr) }
     }
 }
 

@@ -13,9 +13,12 @@ use crate::inode::{Inode, Kind};
 use crate::lfs::Lfs;
 use crate::lfs::map::blockmap::Turn;
 use crate::lfs::map::inode::CoreInode;
-use crate::lfs::tables::remnants::{Known, Remnant, decode_page, encode_page, find_in_page, page_len};
+use crate::lfs::tables::remnants::{
+    Known, Move, Remnant, Which, decode_page, encode_page, find_in_page, page_len,
+};
 use crate::mutation::{Mutation, is_on};
 use crate::store::{BlockKey, Buf, Fork};
+use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::{BlockIndex, BlockPtr, Epoch, InodeNo, SegmentId, TimeNs};
 use std::collections::BTreeMap;
 
@@ -29,16 +32,16 @@ const MOVES_MAX: u32 = 1 << 20;
 struct News {
     moved: Vec<Remnant>,
     /// Pointers that have no remnant any more.
-    arrived: Vec<BlockPtr>,
+    arrived: Vec<(Which, BlockPtr)>,
 }
 
 impl Lfs {
-    /// Where that is now what a pointer of the state of an epoch refers to.
+    /// Where that is now what a pointer of the state of an epoch refers to: the block or record at that place of the state.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(crate) fn follow(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        self.follow_through(state, ptr, None)
+    pub(crate) fn follow(&mut self, place: &PointCursor, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+        self.follow_through(Which::at(place), state, ptr, None)
     }
 
     /// Where that was at the newest durable checkpoint, and can still be read: a place that no power cut undoes. What a clone writes may
@@ -46,18 +49,29 @@ impl Lfs {
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(in crate::lfs) fn follow_durably(&mut self, state: Epoch, ptr: BlockPtr) -> Outcome<BlockPtr> {
+    pub(in crate::lfs) fn follow_durably(
+        &mut self,
+        place: &PointCursor,
+        state: Epoch,
+        ptr: BlockPtr,
+    ) -> Outcome<BlockPtr> {
         let last = Some(self.tables.durable_epoch).filter(|_| !is_on(Mutation::ClonesFollowAll));
-        self.follow_through(state, ptr, last)
+        self.follow_through(Which::at(place), state, ptr, last)
     }
 
     /// Follows moves, all of them or those up to an epoch.
-    fn follow_through(&mut self, state: Epoch, ptr: BlockPtr, last: Option<Epoch>) -> Outcome<BlockPtr> {
+    fn follow_through(
+        &mut self,
+        which: Which,
+        state: Epoch,
+        ptr: BlockPtr,
+        last: Option<Epoch>,
+    ) -> Outcome<BlockPtr> {
         let (mut at, mut since) = (ptr, Epoch(state.0.saturating_add(1)));
         // A damaged file may lead in a circle, however long: then it comes to one of these places again.
         let mut been = (at, since);
         for step in 1..MOVES_MAX {
-            match self.moved_to(&at, since, last)? {
+            match self.moved_to(which, &at, since, last)? {
                 Some((next, moved)) if next.len_sectors == at.len_sectors => (at, since) = (next, moved),
                 Some((next, _)) => return Err(self.misled(&at, &next).into()),
                 None => return Ok(at),
@@ -84,10 +98,10 @@ impl Lfs {
     /// Where a block went that was at a place in an epoch, then or later, and when. Earlier moves from there are another visit's. (Moves
     /// of one epoch form no circle: what comes back has no remnant of that epoch where it left.)
     ///
-    /// Moves of earlier epochs come before those in memory: what has arrived there since may be a twin, another block with the same
-    /// content and birth.
+    /// Moves of earlier epochs come before those in memory.
     fn moved_to(
         &mut self,
+        which: Which,
         ptr: &BlockPtr,
         since: Epoch,
         last: Option<Epoch>,
@@ -96,8 +110,8 @@ impl Lfs {
         let mut first: Option<Remnant> = None;
         for page in 0..PAGES {
             let Some(page) = self.page(segment, page)? else { break };
-            let later =
-                find_in_page(&page, ptr).filter(|r| r.moved >= since || is_on(Mutation::RemnantsOfAnyTime));
+            let later = find_in_page(&page, which, ptr)
+                .filter(|r| r.moved >= since || is_on(Mutation::RemnantsOfAnyTime));
             let later = later.filter(|remnant| last.is_none_or(|last| remnant.moved <= last));
             first = later.chain(first).min_by_key(|remnant| remnant.moved);
         }
@@ -106,7 +120,7 @@ impl Lfs {
         if last.is_some() || stored.is_some_and(|(_, moved)| moved < epoch) {
             return Ok(stored);
         }
-        Ok(match self.tables.remnants.known(ptr) {
+        Ok(match self.tables.remnants.known(which, ptr) {
             Known::Moved(to) => Some((to, epoch)),
             Known::Here => None,
             Known::Nothing => stored,
@@ -191,12 +205,12 @@ impl Lfs {
         let (moves, arrived) = self.tables.remnants.list();
         let moved = self.tables.epoch;
         let mut news: BTreeMap<SegmentId, News> = BTreeMap::new();
-        for (from, to) in moves {
-            let remnant = Remnant { from, to, moved };
+        for Move { which, from, to } in moves {
+            let remnant = Remnant { which, from, to, moved };
             news.entry(self.geo.segment_of(from.addr)).or_default().moved.push(remnant);
         }
-        for ptr in arrived {
-            news.entry(self.geo.segment_of(ptr.addr)).or_default().arrived.push(ptr);
+        for (which, ptr) in arrived {
+            news.entry(self.geo.segment_of(ptr.addr)).or_default().arrived.push((which, ptr));
         }
         news
     }
@@ -207,8 +221,9 @@ impl Lfs {
         // A checkpoint that was given up has written moves of its epoch.
         let epoch = self.tables.epoch;
         let is_outdated = |remnant: &Remnant| {
-            let is_undone = || news.arrived.contains(&remnant.from);
-            remnant.moved == epoch && (is_undone() || news.moved.iter().any(|new| new.from == remnant.from))
+            let key = (remnant.which, remnant.from);
+            let is_new = || news.moved.iter().any(|new| (new.which, new.from) == key);
+            remnant.moved == epoch && (news.arrived.contains(&key) || is_new())
         };
         if news.moved.is_empty() && !old.iter().any(is_outdated) {
             return Ok(Vec::new());

@@ -6,12 +6,13 @@
 use crate::bmap::Parent;
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
+use crate::lfs::base::places::place_of_record;
 use crate::lfs::map::admit::{self, RECORD_MAX_BYTES};
 use crate::lfs::map::blockmap::ptr_in;
 use crate::lfs::map::wanted::Wanted;
 use crate::lfs::tables::table::Table;
 use crate::store::{BlockKey, Buf};
-use firnfs_format::checkpoint::{Point, TableRoot};
+use firnfs_format::checkpoint::{Point, PointCursor, TableRoot};
 use firnfs_format::inode::{FORKS, Roots};
 use firnfs_format::pointer::POINTER_BYTES;
 use firnfs_format::summary::EntryKind;
@@ -68,13 +69,19 @@ impl From<&Point> for StateRoot {
 }
 
 impl Lfs {
-    /// The stored bytes of a block or record of the state of an epoch, wherever they are now; `ptr` is its pointer then.
+    /// The stored bytes of the block or record at a place of the state of an epoch, wherever they are now; `ptr` is its pointer then.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(crate) fn past_block(&mut self, state: Epoch, ptr: BlockPtr, max_bytes: u32) -> Outcome<Buf> {
+    pub(crate) fn past_block(
+        &mut self,
+        place: &PointCursor,
+        state: Epoch,
+        ptr: BlockPtr,
+        max_bytes: u32,
+    ) -> Outcome<Buf> {
         self.geo.check(&ptr, max_bytes, || "block of a retained point".to_owned())?;
-        let at = self.follow(state, ptr)?;
+        let at = self.follow(place, state, ptr)?;
         self.past_block_at(at, max_bytes)
     }
 
@@ -114,7 +121,8 @@ impl Lfs {
         if !parent.is_stored() {
             return Ok(BlockPtr::HOLE);
         }
-        let block = self.past_block(state.epoch, parent, self.geo.block_bytes)?;
+        let place = self.place_in_map(level + 1, index / fan);
+        let block = self.past_block(&place, state.epoch, parent, self.geo.block_bytes)?;
         Ok(node_in(&block, index % fan).map_or(BlockPtr::HOLE, |node| node.ptr))
     }
 
@@ -131,7 +139,8 @@ impl Lfs {
         if !leaf.is_stored() {
             return Ok(ImapEntry::default());
         }
-        let block = self.past_block(state.epoch, leaf, self.geo.block_bytes)?;
+        let place = self.place_in_map(0, ino.0 / fan);
+        let block = self.past_block(&place, state.epoch, leaf, self.geo.block_bytes)?;
         Ok(entry_in(&block, ino.0 % fan))
     }
 
@@ -145,7 +154,7 @@ impl Lfs {
         ino: InodeNo,
         record: BlockPtr,
     ) -> Outcome<Box<[Roots; FORKS]>> {
-        let bytes = self.past_block(state, record, RECORD_MAX_BYTES)?;
+        let bytes = self.past_block(&place_of_record(ino), state, record, RECORD_MAX_BYTES)?;
         let record = admit::record(&self.geo, ino, &record, &bytes)?;
         Ok(Box::new(record.roots))
     }
@@ -180,21 +189,28 @@ impl Lfs {
             None => Ok(BlockPtr::HOLE),
             Some(Parent::Inode(slot)) => Ok(root_of(roots, slot)),
             Some(Parent::Indirect { level, index, slot }) => {
-                let parent = self.past_below(state, roots, BlockKey { level, index, ..key })?;
-                self.past_child(state, parent, slot)
+                let above = BlockKey { level, index, ..key };
+                let parent = self.past_below(state, roots, above)?;
+                self.past_child(&self.place_of(&above), state, parent, slot)
             }
         }
     }
 
-    /// A pointer in an indirect block of a state.
+    /// A pointer in the indirect block at a place of a state.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(crate) fn past_child(&mut self, state: Epoch, parent: BlockPtr, slot: usize) -> Outcome<BlockPtr> {
+    pub(crate) fn past_child(
+        &mut self,
+        place: &PointCursor,
+        state: Epoch,
+        parent: BlockPtr,
+        slot: usize,
+    ) -> Outcome<BlockPtr> {
         if !parent.is_stored() {
             return Ok(BlockPtr::HOLE);
         }
-        let block = self.past_block(state, parent, self.geo.block_bytes)?;
+        let block = self.past_block(place, state, parent, self.geo.block_bytes)?;
         if (slot + 1) * POINTER_BYTES > block.len() {
             return Ok(BlockPtr::HOLE);
         }

@@ -6,7 +6,7 @@
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
-use crate::lfs::base::places::{is_internal, is_unseen};
+use crate::lfs::base::places::{is_internal, is_unseen, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::map::files::Files;
 use crate::lfs::map::inode::CoreInode;
@@ -98,7 +98,7 @@ impl Lfs {
         if entry.ptr.is_hole() || is_unseen(number) {
             return Err(FsError::NotFound.into());
         }
-        let record = self.past_block(state.epoch, entry.ptr, RECORD_MAX_BYTES)?;
+        let record = self.past_block(&place_of_record(number), state.epoch, entry.ptr, RECORD_MAX_BYTES)?;
         let core = CoreInode::decode(number, &entry, &record, &self.geo)?;
         self.files.insert(ino, core);
         Ok(())
@@ -115,9 +115,10 @@ impl Lfs {
         }
         if self.views.has(key.ino) {
             let state = self.seen_by(key.ino)?;
-            return self.follow(state.epoch, ptr);
+            let place = self.place_of(&BlockKey { ino: number_of(key.ino), ..*key });
+            return self.follow(&place, state.epoch, ptr);
         }
-        self.place_in_origin(key.ino, ptr)
+        self.place_in_origin(key, ptr)
     }
 }
 

@@ -109,11 +109,11 @@ impl Lfs {
         if walk.is_over() {
             return Ok(Progress::Pause);
         }
-        let here = self.follow(walk.state.epoch, ptr)?;
+        let here = self.follow(&at, walk.state.epoch, ptr)?;
         let next = match walk.next {
             Some(state) => {
                 let next = self.past_map_ptr(&state, level, index)?;
-                if next.is_stored() { self.follow(state.epoch, next)? } else { next }
+                if next.is_stored() { self.follow(&at, state.epoch, next)? } else { next }
             }
             None => self.tables.imap.table.ptr(&mut self.shelf, level, index)?,
         };
@@ -123,7 +123,7 @@ impl Lfs {
         if is_shared && !has_copies {
             return self.walk_shared_map(walk, level, index, at);
         }
-        let block = self.past_block(walk.state.epoch, ptr, self.geo.block_bytes)?;
+        let block = self.past_block(&at, walk.state.epoch, ptr, self.geo.block_bytes)?;
         for slot in 0..fan {
             let below = index * fan + slot;
             let progress = if level > 0 {
@@ -181,7 +181,7 @@ impl Lfs {
         if walk.is_over() {
             return Ok(Progress::Pause);
         }
-        let here = self.follow(walk.state.epoch, entry.ptr)?;
+        let here = self.follow(&at, walk.state.epoch, entry.ptr)?;
         let (next, next_roots) = self.next_inode(walk, ino)?;
         let is_dirty = self.files.peek(ino).is_some_and(|core| core.dirty.is_some());
         let is_shared = next == here;
@@ -227,7 +227,7 @@ impl Lfs {
             return Ok((record, NextRoots::Nowhere));
         }
         let roots = self.past_roots(state.epoch, ino, record)?;
-        Ok((self.follow(state.epoch, record)?, NextRoots::Past(state.epoch, roots)))
+        Ok((self.follow(&place_of_record(ino), state.epoch, record)?, NextRoots::Past(state.epoch, roots)))
     }
 
     fn walk_block(
@@ -245,19 +245,19 @@ impl Lfs {
             return Ok(Progress::Pause);
         }
         walk.left = walk.left.saturating_sub(1);
-        let here = self.follow(walk.state.epoch, ptr)?;
+        let here = self.follow(&at, walk.state.epoch, ptr)?;
         if self.is_at(&key, &here, next)? {
             self.pass(walk, at);
             return Ok(Progress::Done);
         }
         if key.level > 0 {
             for slot in 0..self.geo.map.pointers_per_block() as usize {
-                let child = self.past_child(walk.state.epoch, ptr, slot)?;
+                let child = self.past_child(&at, walk.state.epoch, ptr, slot)?;
                 if !child.is_stored() {
                     continue;
                 }
                 let next = match next {
-                    Next::Past(state, next) => Next::Past(*state, self.past_child(*state, *next, slot)?),
+                    Next::Past(state, next) => Next::Past(*state, self.past_child(&at, *state, *next, slot)?),
                     Next::Present => Next::Present,
                     Next::Nowhere => Next::Nowhere,
                 };
@@ -277,7 +277,9 @@ impl Lfs {
         match next {
             Next::Nowhere => Ok(false),
             Next::Past(..) if is_on(Mutation::NewerFreed) => Ok(false),
-            Next::Past(state, next) => Ok(next.is_stored() && self.follow(*state, *next)? == *here),
+            Next::Past(state, next) => {
+                Ok(next.is_stored() && self.follow(&self.place_of(key), *state, *next)? == *here)
+            }
             Next::Present => {
                 let ptr = self.ptr(*key)?;
                 if !ptr.is_pending() {

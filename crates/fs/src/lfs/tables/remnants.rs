@@ -1,8 +1,8 @@
 //! Remnants: where blocks are that moved after a retained point had seen them (decision 0207).
 //!
 //! The trees of a point name the places of its time. When a block moves, a remnant says for its old pointer what its pointer
-//! is now; a reader of the past follows one after the other. The key is the old pointer itself: another block that comes to a
-//! place later has another checksum or another birth. A block above others that only moved is another one in the same sense: its
+//! is now; a reader of the past follows one after the other. The key is the old pointer itself, and which block it is of ([`Which`]): another
+//! block that comes to a place later has another checksum or another birth, or is a twin. A block above others that only moved is another one in the same sense: its
 //! content differs by the places that it names. A block may visit a place twice, so a reader takes the first move after the state
 //! that it reads, then the first after that.
 //!
@@ -11,12 +11,27 @@
 //!
 //! Invariant: a pointer that something arrived at has no remnant here: so no chain leads back to where it began.
 
+use firnfs_format::checkpoint::PointCursor;
 use firnfs_format::pointer::POINTER_BYTES;
-use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr};
+use firnfs_format::{BlockPtr, Epoch, PtrKind, SectorAddr, crc32c_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The content of a pointer, as a key.
-type Key = [u8; POINTER_BYTES];
+/// Which block of a state a remnant is of. Two blocks may be twins: the same content, written in the same epoch. Then their pointers are
+/// told apart by their places alone, and one may come to a place that the other has left.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(in crate::lfs) struct Which(u32);
+
+impl Which {
+    /// The block or record at that place in the order of a walk.
+    pub fn at(place: &PointCursor) -> Self {
+        let PointCursor { ino, stage, fork, last, level } = place;
+        let parts = [&ino.to_le_bytes()[..], &stage.to_le_bytes(), &fork.to_le_bytes(), &last.to_le_bytes()];
+        Self(crc32c_of(&[parts[0], parts[1], parts[2], parts[3], &level.to_le_bytes()]))
+    }
+}
+
+/// The content of a pointer, and whose it is, as a key.
+type Key = ([u8; POINTER_BYTES], Which);
 
 /// See the module's head.
 #[derive(Clone, Debug, Default)]
@@ -40,16 +55,16 @@ pub(in crate::lfs) enum Known {
 
 impl Remnants {
     /// Something moved.
-    pub fn note(&mut self, from: &BlockPtr, to: &BlockPtr) {
-        self.arrived.remove(&from.encode());
-        self.moves.insert(from.encode(), *to);
-        self.moves.remove(&to.encode());
-        self.arrived.insert(to.encode());
+    pub fn note(&mut self, which: Which, from: &BlockPtr, to: &BlockPtr) {
+        self.arrived.remove(&(from.encode(), which));
+        self.moves.insert((from.encode(), which), *to);
+        self.moves.remove(&(to.encode(), which));
+        self.arrived.insert((to.encode(), which));
     }
 
     /// See [`Known`].
-    pub fn known(&self, ptr: &BlockPtr) -> Known {
-        let key = ptr.encode();
+    pub fn known(&self, which: Which, ptr: &BlockPtr) -> Known {
+        let key = (ptr.encode(), which);
         match self.moves.get(&key) {
             Some(to) => Known::Moved(*to),
             None if self.arrived.contains(&key) => Known::Here,
@@ -84,12 +99,18 @@ impl Remnants {
     }
 
     /// All moves in the order of their old places, and the pointers of what arrived in the order of theirs.
-    pub fn list(&self) -> (Vec<(BlockPtr, BlockPtr)>, Vec<BlockPtr>) {
-        let mut moves: Vec<_> = self.moves.iter().map(|(from, to)| (BlockPtr::decode(from), *to)).collect();
-        let mut arrived: Vec<_> = self.arrived.iter().map(BlockPtr::decode).collect();
+    pub fn list(&self) -> (Vec<Move>, Vec<(Which, BlockPtr)>) {
+        let moves = self.moves.iter().map(|((from, which), to)| Move {
+            which: *which,
+            from: BlockPtr::decode(from),
+            to: *to,
+        });
+        let mut moves: Vec<Move> = moves.collect();
+        let arrived = self.arrived.iter().map(|(ptr, which)| (*which, BlockPtr::decode(ptr)));
+        let mut arrived: Vec<_> = arrived.collect();
         // By all of it: the order does not depend on the table's.
-        moves.sort_unstable_by_key(|(from, _)| (from.addr, from.encode()));
-        arrived.sort_unstable_by_key(|ptr| (ptr.addr, ptr.encode()));
+        moves.sort_unstable_by_key(|a_move| (a_move.from.addr, a_move.from.encode(), a_move.which));
+        arrived.sort_unstable_by_key(|(which, ptr)| (ptr.addr, ptr.encode(), *which));
         (moves, arrived)
     }
 
@@ -100,16 +121,25 @@ impl Remnants {
     }
 }
 
+/// A move since the last checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lfs) struct Move {
+    pub which: Which,
+    pub from: BlockPtr,
+    pub to: BlockPtr,
+}
+
 /// One remnant in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::lfs) struct Remnant {
+    pub which: Which,
     pub from: BlockPtr,
     pub to: BlockPtr,
     /// The epoch in which it moved: states from then on name the new place.
     pub moved: Epoch,
 }
 
-/// Bytes of a remnant in the file: both pointers, the epoch, zeros.
+/// Bytes of a remnant in the file: both pointers, the epoch, which block it is.
 const REMNANT_BYTES: usize = 2 * POINTER_BYTES + 8;
 
 /// Remnants that fit into a block of that many bytes.
@@ -122,20 +152,26 @@ pub(in crate::lfs) fn decode_page(block: &[u8]) -> Vec<Remnant> {
     block.as_chunks::<REMNANT_BYTES>().0.iter().filter_map(decode).collect()
 }
 
-/// The remnants of a pointer in a block. A reader of the past asks for each pointer, so most entries are not decoded.
-pub(in crate::lfs) fn find_in_page(block: &[u8], from: &BlockPtr) -> impl Iterator<Item = Remnant> {
+/// The remnants of a pointer of that block in a page. A reader of the past asks for each pointer, so most entries are not decoded.
+pub(in crate::lfs) fn find_in_page(
+    block: &[u8],
+    which: Which,
+    from: &BlockPtr,
+) -> impl Iterator<Item = Remnant> {
     let key = from.encode();
     let entries = block.as_chunks::<REMNANT_BYTES>().0.iter();
-    entries.filter(move |entry| entry[..POINTER_BYTES] == key).filter_map(decode)
+    let found = entries.filter(move |entry| entry[..POINTER_BYTES] == key).filter_map(decode);
+    found.filter(move |remnant| remnant.which == which)
 }
 
 fn decode(entry: &[u8; REMNANT_BYTES]) -> Option<Remnant> {
-    let (pointers, epoch) = entry.split_at(2 * POINTER_BYTES);
+    let (pointers, words) = entry.split_at(2 * POINTER_BYTES);
     let pointers = pointers.as_chunks::<POINTER_BYTES>().0;
     let remnant = Remnant {
         from: BlockPtr::decode(&pointers[0]),
         to: BlockPtr::decode(&pointers[1]),
-        moved: Epoch(u32::from_le_bytes([epoch[0], epoch[1], epoch[2], epoch[3]])),
+        moved: Epoch(u32::from_le_bytes([words[0], words[1], words[2], words[3]])),
+        which: Which(u32::from_le_bytes([words[4], words[5], words[6], words[7]])),
     };
     [remnant.from, remnant.to].iter().all(|ptr| ptr.kind == PtrKind::Plain).then_some(remnant)
 }
@@ -147,7 +183,7 @@ pub(in crate::lfs) fn encode_page(remnants: &[Remnant], block_bytes: u32) -> Vec
         block.extend_from_slice(&remnant.from.encode());
         block.extend_from_slice(&remnant.to.encode());
         block.extend_from_slice(&remnant.moved.0.to_le_bytes());
-        block.extend_from_slice(&[0; 4]);
+        block.extend_from_slice(&remnant.which.0.to_le_bytes());
     }
     block.resize(block_bytes as usize, 0);
     block
@@ -164,20 +200,28 @@ mod tests {
     #[test]
     fn a_block_that_comes_back_to_its_place_has_no_remnant_there() {
         let mut remnants = Remnants::default();
-        remnants.note(&ptr(8, 1), &ptr(80, 1));
-        assert_eq!(remnants.known(&ptr(8, 1)), Known::Moved(ptr(80, 1)));
-        assert_eq!(remnants.known(&ptr(8, 2)), Known::Nothing, "another block at the same place");
-        remnants.note(&ptr(80, 1), &ptr(8, 1));
-        assert_eq!(remnants.known(&ptr(8, 1)), Known::Here);
-        assert_eq!(remnants.known(&ptr(80, 1)), Known::Moved(ptr(8, 1)));
+        let [one, other] = [17, 18].map(|ino| Which::at(&PointCursor { ino, ..PointCursor::default() }));
+        remnants.note(one, &ptr(8, 1), &ptr(80, 1));
+        assert_eq!(remnants.known(one, &ptr(8, 1)), Known::Moved(ptr(80, 1)));
+        assert_eq!(remnants.known(one, &ptr(8, 2)), Known::Nothing, "another block at the same place");
+        assert_eq!(remnants.known(other, &ptr(8, 1)), Known::Nothing, "a twin at the same place");
+        remnants.note(one, &ptr(80, 1), &ptr(8, 1));
+        assert_eq!(remnants.known(one, &ptr(8, 1)), Known::Here);
+        assert_eq!(remnants.known(one, &ptr(80, 1)), Known::Moved(ptr(8, 1)));
         let (moves, arrived) = remnants.list();
-        assert_eq!((moves, arrived), (vec![(ptr(80, 1), ptr(8, 1))], vec![ptr(8, 1)]));
+        let expected = Move { which: one, from: ptr(80, 1), to: ptr(8, 1) };
+        assert_eq!((moves, arrived), (vec![expected], vec![(one, ptr(8, 1))]));
     }
 
     #[test]
     fn pages_hold_what_was_put_into_them() {
         let all: Vec<Remnant> = (1..=page_len(4096) as u64)
-            .map(|n| Remnant { from: ptr(8 * n, 1), to: ptr(800 * n, 2), moved: Epoch(n as u32) })
+            .map(|n| Remnant {
+                which: Which(n as u32),
+                from: ptr(8 * n, 1),
+                to: ptr(800 * n, 2),
+                moved: Epoch(n as u32),
+            })
             .collect();
         assert_eq!(decode_page(&encode_page(&all, 4096)), all);
         assert_eq!(decode_page(&encode_page(&all[..3], 4096)), all[..3]);

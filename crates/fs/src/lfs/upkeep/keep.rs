@@ -17,6 +17,7 @@ use crate::lfs::base::places::block_key;
 use crate::lfs::base::places::{place_in_map, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::past::StateRoot;
+use crate::lfs::tables::remnants::Which;
 use crate::lfs::upkeep::clean::is_table;
 use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::log::data_log;
@@ -183,7 +184,7 @@ impl Lfs {
         let first = self.tables.points.first_since(&at, entry.ptr.birth).map(StateRoot::from);
         let Some(state) = first else { return Ok(false) };
         let then = self.past_ptr(&state, entry.ino, entry.kind)?;
-        Ok(then.is_stored() && self.follow(state.epoch, then)? == entry.ptr)
+        Ok(then.is_stored() && self.follow(&at, state.epoch, then)? == entry.ptr)
     }
 
     /// Its place in the order in which points are dropped; `None` for what no point sees.
@@ -232,7 +233,9 @@ impl Lfs {
                 } else {
                     self.vacate(LogKind::Past, &from);
                 }
-                self.tables.remnants.note(&from, &to);
+                if let Some(place) = self.place_of_entry(&entry) {
+                    self.tables.remnants.note(Which::at(&place), &from, &to);
+                }
             }
             self.finish_partial(now, &plan, writer, log, FLAG_CLEANER | FLAG_PAST);
         }
