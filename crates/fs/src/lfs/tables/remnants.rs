@@ -26,8 +26,11 @@ impl Which {
     pub fn at(place: &PointCursor) -> Self {
         let PointCursor { ino, stage, fork, last, level } = place;
         let parts = [&ino.to_le_bytes()[..], &stage.to_le_bytes(), &fork.to_le_bytes(), &last.to_le_bytes()];
-        Self(crc32c_of(&[parts[0], parts[1], parts[2], parts[3], &level.to_le_bytes()]))
+        Self(crc32c_of(&[parts[0], parts[1], parts[2], parts[3], &level.to_le_bytes()]).max(1))
     }
+
+    /// Of a version that did not write which block it is.
+    const ANY: Self = Self(0);
 }
 
 /// The content of a pointer, and whose it is, as a key.
@@ -161,7 +164,7 @@ pub(in crate::lfs) fn find_in_page(
     let key = from.encode();
     let entries = block.as_chunks::<REMNANT_BYTES>().0.iter();
     let found = entries.filter(move |entry| entry[..POINTER_BYTES] == key).filter_map(decode);
-    found.filter(move |remnant| remnant.which == which)
+    found.filter(move |remnant| [which, Which::ANY].contains(&remnant.which))
 }
 
 fn decode(entry: &[u8; REMNANT_BYTES]) -> Option<Remnant> {
