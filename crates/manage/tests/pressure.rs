@@ -7,7 +7,7 @@ use common::{START_NS, create, mount, new_device, pattern, try_create, unlink, w
 use firnfs::FsError;
 use firnfs::clean::Policy;
 use firnfs::inode::Kind;
-use firnfs::lfs::Options;
+use firnfs::lfs::{Options, Thresholds};
 use firnfs::store::Scope;
 use firnfs::vfs::SetAttr;
 use firnfs_format::InodeNo;
@@ -24,6 +24,7 @@ const TINY_CACHE: Options = Options {
     discard: false,
     cache_file_data: true,
     cleaning_policy: Policy::CostBenefit,
+    thresholds: Thresholds { low: None, high: None, idle: None },
     placement: None,
     coalesce_age_ms: None,
     idle_bytes_per_s: None,

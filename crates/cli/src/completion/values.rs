@@ -4,6 +4,7 @@
 
 use crate::history::States;
 use crate::mounting::tags_of_volumes;
+use crate::mounting::thresholds::mark_of;
 use crate::tune::live_settings;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
@@ -125,7 +126,8 @@ fn setting_words(current: &OsStr) -> Vec<String> {
     let text = current.to_string_lossy();
     let values = match text.split_once('=') {
         Some(("cleaning_policy", _)) => policy_names(),
-        Some(("coalesce", _)) => vec!["off".to_owned()],
+        Some(("coalesce" | "idle_rate", _)) => vec!["off".to_owned()],
+        Some((name, _)) if mark_of(name).is_some() => vec!["auto".to_owned()],
         Some(("discard", _)) => ["yes", "no"].map(str::to_owned).to_vec(),
         Some(("placement", _)) => [names(PLACEMENTS), vec!["default".to_owned()]].concat(),
         _ => return live_settings().map(|name| format!("{name}=")).collect(),
@@ -207,6 +209,8 @@ mod tests {
         assert_eq!(of(settings(), "ca"), ["cache="]);
         assert_eq!(of(settings(), "cleaning_policy=gr"), ["cleaning_policy=greedy"]);
         assert_eq!(of(settings(), "placement=def"), ["placement=default"]);
+        assert_eq!(of(settings(), "clean_"), ["clean_low=", "clean_high=", "clean_idle="]);
+        assert_eq!(of(settings(), "clean_low="), ["clean_low=auto"]);
         assert_eq!(of(settings(), "threads"), [""; 0], "they cannot change");
         assert_eq!(of(mount_words(), "ro,cleaning_policy=fi"), ["ro,cleaning_policy=fifo"]);
         assert_eq!(of(mount_words(), "noat"), ["noatime"]);

@@ -15,6 +15,7 @@ mod release;
 mod remount;
 mod switch;
 mod tags;
+pub mod thresholds;
 
 pub use helper::command_line;
 pub use options::{MountArgs, MountPlan};

@@ -1,7 +1,7 @@
 //! Opens the volume that `firn mount` is about to serve.
 
 use super::options::{MountPlan, Source};
-use super::{failure_of, past, serve, tags};
+use super::{failure_of, past, serve, tags, thresholds};
 use crate::failure::{Done, Exit, Failure};
 use crate::mkfs::open_failed;
 use crate::sizes::Bytes;
@@ -100,6 +100,7 @@ fn log_volume(plan: &MountPlan, device: FileDevice) -> Done<Volume<Lfs>> {
     }
     if !read_only {
         report_damage(&volume);
+        report_marks(&volume, plan);
     }
     Ok(volume)
 }
@@ -116,6 +117,7 @@ pub(super) fn log_options(plan: &MountPlan, device: &FileDevice) -> Options {
         checkpoint_interval_ms: plan.checkpoint_interval_ms,
         checkpoint_bytes: plan.checkpoint_bytes,
         cleaning_policy: plan.cleaning_policy,
+        thresholds: plan.thresholds,
         placement: plan.placement,
         coalesce_age_ms: plan.coalesce_age_ms,
         idle_after_ms: plan.idle_after_ms,
@@ -175,6 +177,15 @@ fn report_damage(volume: &Volume<Lfs>) {
         tell(format_args!("mounted read-only: {why}"));
     }
     aside.iter().for_each(tell);
+}
+
+/// Reports that the cleaner cannot keep to marks of the mount. That refuses no mount: files may have been added since fstab(5)
+/// was written.
+fn report_marks(volume: &Volume<Lfs>, plan: &MountPlan) {
+    let judged = volume.run_quietly(|vfs, _| Ok(vfs.store().judge_thresholds(plan.thresholds)));
+    if let Ok(Err(unfit)) = judged {
+        tell(format_args!("{}; 'firn tune --list' shows what is done", thresholds::refusal(&unfit)));
+    }
 }
 
 /// A new, empty volume in memory; its root directory belongs to the user who mounts it.

@@ -1,6 +1,6 @@
 //! `firn mount`'s options: those of the command line and those of `-o`, which fstab(5) uses, resolved into one struct.
 
-use super::past;
+use super::{past, thresholds};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::metrics::parse_address;
@@ -9,6 +9,7 @@ use crate::sizes::parse_size;
 use clap::Args;
 use firnfs::clean::names::{AGE_THRESHOLD, AGELESS_POLICIES, PLACEMENTS};
 use firnfs::clean::{PlacementName, Policy};
+use firnfs::lfs::Thresholds;
 use firnfs::vfs::AtimeMode;
 use firnfs_fuse::{MountOptions, RecordPlan, Settings, TransportChoice, default_threads};
 use std::net::SocketAddr;
@@ -79,7 +80,8 @@ pub struct MountArgs {
     memory: Option<u64>,
     /// Mount options, comma-separated: ro, noatime, strictatime, nodev, nosuid, noexec, sync, allow_other,
     /// noallow_other, and cache=SIZE, threads=N, commit=SECONDS, checkpoint=SECONDS, checkpoint_bytes=SIZE,
-    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, idle_after=SECONDS, idle_rate=SIZE, rotational=auto|yes|no,
+    /// cleaning_policy=NAME, placement=NAME, coalesce=SECONDS, nocoalesce, idle_after=SECONDS, idle_rate=SIZE, clean_low=N, clean_high=N,
+    /// clean_idle=N (clean segments below which the cleaner starts, and at which it stops; see 'firn tune'), rotational=auto|yes|no,
     /// transport=auto|uring|dev, writeback, discard (tell the device which segments are free), nodiscard, metrics=ADDRESS (serve OpenMetrics at
     /// http://ADDRESS/metrics; a port alone is one of 127.0.0.1)
     #[arg(short = 'o', value_name = "OPTIONS", add = values::mount_words())]
@@ -192,6 +194,8 @@ pub struct MountPlan {
     pub checkpoint_bytes: u64,
     /// Which segments are cleaned.
     pub cleaning_policy: Policy,
+    /// How many clean segments the cleaner makes, and when it begins.
+    pub thresholds: Thresholds,
     /// How the open log for data is chosen; `None`: the default for the volume.
     pub placement: Option<PlacementName>,
     /// How long scattered files must be unchanged before they are put in order, in milliseconds; `None`: they never are.
@@ -239,6 +243,7 @@ impl MountArgs {
             checkpoint_interval_ms: DEFAULT_CHECKPOINT_INTERVAL_MS,
             checkpoint_bytes: DEFAULT_CHECKPOINT_BYTES,
             cleaning_policy: Policy::default(),
+            thresholds: Thresholds::default(),
             placement: None,
             coalesce_age_ms: Some(DEFAULT_COALESCE_AGE_MS),
             idle_after_ms: DEFAULT_IDLE_AFTER_MS,
@@ -255,6 +260,7 @@ impl MountArgs {
         for word in self.options.iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()) {
             plan.apply(word)?;
         }
+        plan.thresholds.judge().map_err(|unfit| Failure::usage(thresholds::refusal(&unfit)))?;
         plan.mount_options.read_only |= plan.state.is_some();
         plan.settings.exact_atime = plan.mount_options.atime == AtimeMode::Strictatime;
         // The long options are more explicit, so they win.
@@ -451,7 +457,14 @@ impl MountPlan {
                 self.settings.writeback_cache = true;
                 Ok(())
             }
-            _ => Err(Failure::usage(format!("-o {word}: unknown option")).advise("see 'firn mount --help'")),
+            (name, value) => {
+                match thresholds::mark_of(name) {
+                    Some(mark) => thresholds::set(&mut self.thresholds, mark, value)
+                        .map_err(|e| Failure::usage(format!("-o {word}: {e}"))),
+                    None => Err(Failure::usage(format!("-o {word}: unknown option"))
+                        .advise("see 'firn mount --help'")),
+                }
+            }
         }
     }
 

@@ -21,15 +21,22 @@ use std::path::PathBuf;
   firn tune /mnt cleaning_policy=greedy        clean as Sprite LFS did at first
   firn tune /mnt coalesce=off                  put no scattered files in order
   firn tune /mnt idle_rate=20M                 clean more slowly while nobody works
+  firn tune /mnt clean_low=60 clean_high=120   begin to clean below 60 clean segments,
+                                               end at 120
+  firn tune /mnt clean_low=auto                as the volume's size and fullness say
   firn tune /mnt label=backup                  another label, stored in the volume
 
 Settings and values are those of 'firn mount -o'. A change holds from now on until the unmount;
 name it in fstab(5) to keep it. 'firn mount -o remount,...' does the same. Either all of the
 given settings change or none. Settings that only a mount or mkfs sets are refused by name, with the way to set them.
 
-Only the label is stored in the volume; it survives a power cut once the command ends. At which number of clean
-segments cleaning starts and stops follows from the size of the volume and how full it is: clean_low, clean_high, and
-clean_idle while nobody works.")]
+Only the label is stored in the volume; it survives a power cut once the command ends.
+
+Cleaning starts below clean_low clean segments and stops at clean_high; while nobody works it goes on to clean_idle.
+auto, the default, follows from the size of the volume and how full it is; the list shows how many segments that is
+now. More clean segments take longer bursts of writes without waiting, and make cleaning more expensive: the segments
+in use are fuller. Numbers that the files do not leave room for, or that checkpoints and the cleaner need for
+themselves, are refused; where files are added later, the cleaner makes fewer.")]
 pub struct TuneArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]
@@ -60,9 +67,13 @@ pub fn run(args: &TuneArgs, output: &mut Output) -> Done {
     let view = change(&mut client, &args.words)?;
     output.show(args.json, &view, |out| match args.words.is_empty() {
         true => {
-            writeln!(out, "{:<16} {:<14} lasts", "setting", "value")?;
-            view.settings.iter().try_for_each(|SettingView { name, value, lasts }| {
-                writeln!(out, "{name:<16} {value:<14} {}", lasts.words())
+            writeln!(out, "{:<16} {:<18} lasts", "setting", "value")?;
+            view.settings.iter().try_for_each(|SettingView { name, value, lasts, segments }| {
+                let value = match segments {
+                    Some(segments) if segments.to_string() != *value => format!("{value} ({segments} now)"),
+                    _ => value.clone(),
+                };
+                writeln!(out, "{name:<16} {value:<18} {}", lasts.words())
             })
         }
         false if view.changed.is_empty() => writeln!(out, "nothing to change: it is so already"),

@@ -4,7 +4,7 @@
 //! Invariant: a request changes all of the settings that it names, or none. Caller: `mounting::operations`.
 
 use super::settings::{Lasts, SETTINGS, Setting, setting_of};
-use crate::mounting::MountPlan;
+use crate::mounting::{MountPlan, thresholds};
 use crate::socket;
 use firnfs::FsError;
 use firnfs::lfs::{Lfs, Tuning};
@@ -22,9 +22,6 @@ pub const TUNE_OP: &str = "tune";
 /// The setting that the volume keeps.
 pub(super) const LABEL: &str = "label";
 const LABEL_IS: &str = "label=";
-
-/// Clean segments at which cleaning starts and stops, and at which it stops in idle time.
-const MARKS: [&str; 3] = ["clean_low", "clean_high", "clean_idle"];
 
 #[derive(Deserialize)]
 struct Request {
@@ -62,6 +59,9 @@ pub struct SettingView {
     pub value: String,
     /// How long the value lasts.
     pub lasts: Lasts,
+    /// How many clean segments a mark of the cleaner stands for now; `None` for other settings.
+    #[serde(default)]
+    pub segments: Option<u64>,
 }
 
 /// Registers the operation. The volume is held weakly: it must close after the unmount.
@@ -78,6 +78,9 @@ fn tune(volume: &Volume<Lfs>, plan: &mut MountPlan, words: &[String]) -> Result<
     let failed = |e: FsError| OpError::from(&e);
     let (labels, words) = words.iter().partition::<Vec<_>, _>(|word| word.starts_with(LABEL_IS));
     let wanted = resolve(plan, &words)?;
+    if wanted.thresholds != plan.thresholds {
+        refuse_unfit(volume, &wanted)?;
+    }
     let mut changed = changes(plan, &wanted);
     // Before anything else: it is the only change that the device can refuse.
     for label in labels.iter().filter_map(|word| word.strip_prefix(LABEL_IS)) {
@@ -104,24 +107,35 @@ fn tune(volume: &Volume<Lfs>, plan: &mut MountPlan, words: &[String]) -> Result<
     for ChangeView { name, from, to } in &changed {
         tracing::info!("{name} is {to:?} now; it was {from:?}");
     }
-    let mut settings: Vec<SettingView> = SETTINGS.iter().map(|setting| shown(setting, plan)).collect();
-    settings.extend(of_volume(volume).map_err(failed)?);
-    Ok(TuneView { changed, settings })
+    Ok(TuneView { changed, settings: all(volume, plan).map_err(failed)? })
 }
 
-/// What the mount does not set: the marks of the cleaner, and the label.
-fn of_volume(volume: &Volume<Lfs>) -> Result<Vec<SettingView>, FsError> {
-    let (marks, label) =
-        volume.run_quietly(|vfs, _| Ok((vfs.store().marks(), vfs.store().superblock().label.clone())))?;
-    let mark = |name: &str, segments: u64| SettingView {
-        name: name.to_owned(),
-        value: format!("{segments} segments"),
-        lasts: Lasts::FollowsSize,
+/// All settings, as they are now.
+fn all(volume: &Volume<Lfs>, plan: &MountPlan) -> Result<Vec<SettingView>, FsError> {
+    let (marks, label) = volume.run_quietly(|vfs, _| {
+        Ok((thresholds::in_effect(vfs.store()), vfs.store().superblock().label.clone()))
+    })?;
+    let shown = |setting: &Setting| SettingView {
+        name: setting.name.to_owned(),
+        value: (setting.value)(plan),
+        lasts: setting.lasts,
+        segments: marks.iter().find(|(mark, _)| thresholds::name_of(*mark) == setting.name).map(|of| of.1),
     };
-    let marks = MARKS.into_iter().zip([marks.low, marks.high, marks.idle_target]);
-    let mut settings: Vec<_> = marks.map(|(name, segments)| mark(name, segments)).collect();
-    settings.push(SettingView { name: LABEL.to_owned(), value: label, lasts: Lasts::InVolume });
+    let mut settings: Vec<_> = SETTINGS.iter().map(shown).collect();
+    settings.push(SettingView {
+        name: LABEL.to_owned(),
+        value: label,
+        lasts: Lasts::InVolume,
+        segments: None,
+    });
     Ok(settings)
+}
+
+/// Refuses marks of the cleaner that the volume cannot keep to.
+fn refuse_unfit(volume: &Volume<Lfs>, wanted: &MountPlan) -> Result<(), OpError> {
+    let judged = volume.run_quietly(|vfs, _| Ok(vfs.store().judge_thresholds(wanted.thresholds)));
+    let judged = judged.map_err(|e| OpError::from(&e))?;
+    judged.map_err(|unfit| OpError::new(ErrorKind::InvalidArgument, thresholds::refusal(&unfit)))
 }
 
 fn label_of(volume: &Volume<Lfs>) -> Result<String, FsError> {
@@ -136,9 +150,6 @@ fn resolve(plan: &MountPlan, words: &[&String]) -> Result<MountPlan, OpError> {
         let Some(setting) = setting_of(word) else {
             return Err(refuse(match word.split_once('=') {
                 Some(("rate", _)) => "rate: the limit of one scrub; see 'firn scrub --rate'".to_owned(),
-                Some((name, _)) if MARKS.contains(&name) => {
-                    format!("{name} follows from the size of the volume and how full it is; nothing sets it")
-                }
                 _ => format!("{word}: no setting of this mount has that name; 'firn tune --list' shows all"),
             }));
         };
@@ -162,10 +173,6 @@ fn changes(from: &MountPlan, to: &MountPlan) -> Vec<ChangeView> {
     changed.map(|(name, from, to)| ChangeView { name: name.to_owned(), from, to }).collect()
 }
 
-fn shown(setting: &Setting, plan: &MountPlan) -> SettingView {
-    SettingView { name: setting.name.to_owned(), value: (setting.value)(plan), lasts: setting.lasts }
-}
-
 impl MountPlan {
     /// The part that can change while the volume is mounted.
     fn tuning(&self) -> Tuning {
@@ -175,6 +182,7 @@ impl MountPlan {
             checkpoint_interval_ms: self.checkpoint_interval_ms,
             checkpoint_bytes: self.checkpoint_bytes,
             cleaning_policy: self.cleaning_policy,
+            thresholds: self.thresholds,
             coalesce_age_ms: self.coalesce_age_ms,
             idle_after_ms: self.idle_after_ms,
             idle_bytes_per_s: self.idle_bytes_per_s,

@@ -4,6 +4,8 @@
 //! Callers: the daemon's side (`service`), and `firn mount -o remount`.
 
 use crate::mounting::MountPlan;
+use crate::mounting::thresholds;
+use firnfs::lfs::Mark;
 use serde::{Deserialize, Serialize};
 
 /// How long the value of a setting lasts, which also says where it can be changed.
@@ -16,8 +18,6 @@ pub enum Lasts {
     SetByMount,
     /// It is stored in the volume, and can be changed now.
     InVolume,
-    /// It follows from the size of the volume and how full it is; nothing sets it.
-    FollowsSize,
 }
 
 impl Lasts {
@@ -27,7 +27,6 @@ impl Lasts {
             Self::UntilUnmount => "until the unmount; can change now",
             Self::SetByMount => "until the unmount; only a mount sets it",
             Self::InVolume => "in the volume; can change now",
-            Self::FollowsSize => "follows from size and fullness",
         }
     }
 }
@@ -43,12 +42,15 @@ pub struct Setting {
 }
 
 /// The settings of a log-structured volume that a mount sets.
-pub const SETTINGS: [Setting; 14] = [
+pub const SETTINGS: [Setting; 17] = [
     live("cache", |plan| size(plan.cache_bytes)),
     live("commit", |plan| seconds(plan.commit_interval_ms)),
     live("checkpoint", |plan| seconds(plan.checkpoint_interval_ms)),
     live("checkpoint_bytes", |plan| size(plan.checkpoint_bytes)),
     live("cleaning_policy", |plan| plan.cleaning_policy.to_string()),
+    live("clean_low", |plan| thresholds::value_of(plan.thresholds, Mark::Low)),
+    live("clean_high", |plan| thresholds::value_of(plan.thresholds, Mark::High)),
+    live("clean_idle", |plan| thresholds::value_of(plan.thresholds, Mark::Idle)),
     live("coalesce", |plan| plan.coalesce_age_ms.map_or_else(|| "off".to_owned(), seconds)),
     live("idle_after", |plan| seconds(plan.idle_after_ms)),
     live("idle_rate", |plan| plan.idle_bytes_per_s.map_or_else(|| "off".to_owned(), size)),

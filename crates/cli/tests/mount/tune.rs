@@ -64,8 +64,6 @@ fn a_setting_changes_while_the_volume_is_mounted_and_takes_effect() {
     assert!(told.contains("-> a new one, stored in the volume"), "{told}");
     assert!(told.contains("idle_rate: off -> 20M, until the unmount"), "{told}");
     assert_eq!(setting(&mount, "label"), "a new one");
-    let segments = setting(&mount, "clean_low");
-    assert!(segments.ends_with(" segments") && list.contains("follows from size"), "{segments}: {list}");
     // Until the unmount, and no longer: only the label is in the volume.
     mount.remount_image();
     assert_eq!((setting(&mount, "label"), setting(&mount, "idle_rate")), ("a new one".into(), "off".into()));
@@ -87,7 +85,10 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
         ("label=0123456789012345678901234567890123456789012345678901234567890123456789", "label"),
         ("idle_rate=1K", "idle rate"),
         ("idle_after=0", "idle time"),
-        ("clean_low=30", "clean_low follows from the size"),
+        ("clean_low=5", "clean_low=5: checkpoints and the cleaner of this volume need"),
+        ("clean_idle=120", "clean_idle=120: as full as this volume is,"),
+        ("clean_high=1", "clean_high=1"),
+        ("clean_low=many", "clean_low=many: not a number of clean segments, nor auto"),
         ("nosuch=1", "nosuch=1"),
         ("ro", "ro"),
         ("commit=soon", "commit=soon"),
@@ -102,6 +103,79 @@ fn what_cannot_change_is_refused_by_name_and_changes_nothing() {
     let memory = Mount::with(Kind::Memory, "32M", &[]);
     let (code, line) = refused(&["tune", memory.mnt.to_str().unwrap(), "cache=1G"]);
     assert!(code == 4 && line.contains("no settings that can change"), "{code} {line}");
+}
+
+/// How many clean segments a mark of the cleaner stands for.
+fn mark(mount: &Mount, name: &str) -> u64 {
+    let view = firn_json(&["tune", mount.mnt.to_str().unwrap(), "--json"]);
+    let found = view["settings"].as_array().unwrap().iter().find(|s| s["name"] == name);
+    found.unwrap_or_else(|| panic!("{name}: {view}"))["segments"].as_u64().unwrap()
+}
+
+fn clean_segments(mount: &Mount) -> u64 {
+    mount.control(r#"{"op":"segwait","timeout_ms":0}"#)["ready"].as_u64().unwrap()
+}
+
+#[test]
+fn the_cleaner_starts_and_stops_where_it_is_told_to() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "160M", &["-o", "commit=1,idle_after=0.5,nocoalesce"]);
+    let mnt = mount.mnt.to_str().unwrap();
+    // Half of each segment dies: no clean segments, and much to gain.
+    for n in 0..240 {
+        fs::write(mount.path(&format!("file{n}")), pattern(n, 500_000)).unwrap();
+    }
+    mount.sync();
+    for n in (0..240).step_by(2) {
+        fs::remove_file(mount.path(&format!("file{n}"))).unwrap();
+    }
+    mount.sync();
+    let usual = ["clean_low", "clean_high", "clean_idle"].map(|name| mark(&mount, name));
+    eventually("cleaning ends at the usual mark", || clean_segments(&mount) >= usual[2]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let before = clean_segments(&mount);
+    let more = before + 10;
+    let told = firn_ok(&["tune", mnt, &format!("clean_idle={more}")]);
+    assert!(told.contains(&format!("clean_idle: auto -> {more}, until the unmount")), "{told}");
+    eventually("idle time makes more segments clean", || clean_segments(&mount) >= more);
+    let more = more + 4;
+    firn_ok(&[
+        "tune",
+        mnt,
+        &format!("clean_low={}", more - 1),
+        &format!("clean_high={more}"),
+        "clean_idle=auto",
+    ]);
+    assert_eq!([mark(&mount, "clean_low"), mark(&mount, "clean_high")], [more - 1, more]);
+    eventually("so does cleaning on demand", || clean_segments(&mount) >= more);
+    // They contradict each other, or the mark below that holds now.
+    let (code, line) = refused(&["tune", mnt, &format!("clean_high={}", more - 2)]);
+    assert!(code == 2 && line.contains("is less than clean_low, which is"), "{code} {line}");
+    let list = firn_ok(&["tune", mnt, "--list"]);
+    assert!(list.contains("clean_idle       auto (") && list.contains(" now)"), "{list}");
+    firn_ok(&["tune", mnt, "clean_low=auto", "clean_high=auto"]);
+    assert_eq!([mark(&mount, "clean_low"), mark(&mount, "clean_high")], [usual[0], usual[1]]);
+    mount.umount();
+}
+
+#[test]
+fn a_mount_sets_marks_and_takes_what_the_volume_allows() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "128M", &["-o", "clean_low=40,clean_high=50"]);
+    assert_eq!([mark(&mount, "clean_low"), mark(&mount, "clean_high")], [40, 50]);
+    mount.remount_image();
+    assert_eq!(setting(&mount, "clean_low"), "auto", "marks last until the unmount");
+    mount.umount();
+    let (image, mnt) = (mount.image.to_str().unwrap(), mount.mnt.to_str().unwrap());
+    let (code, line) = refused(&["mount", image, mnt, "-o", "clean_low=50,clean_high=40"]);
+    assert!(code == 2 && line.contains("clean_high=40 is less than clean_low, which is 50"), "{code} {line}");
+    // Files may have been added since fstab(5) was written: that is told, and refuses no mount.
+    mount.mount_image(&["-o", "clean_idle=100000"]);
+    assert!(mark(&mount, "clean_idle") < 128);
 }
 
 #[test]

@@ -63,6 +63,7 @@ pub use recover::mkfs::{MkfsOptions, mkfs, mkfs_with_logs};
 pub use recover::open::{NotFirnfs, read_superblock};
 pub(crate) use recover::open::{newest, read_slots};
 pub use recover::recovery::RollForward;
+pub use room::marks::{Mark, Thresholds, UnfitMark};
 use room::operation::OpenOperation;
 pub use room::space::Withheld;
 use tables::Tables;

@@ -2,6 +2,7 @@
 
 use crate::clean::{Medium, PlacementName, Policy};
 use crate::lfs::Lfs;
+use crate::lfs::room::marks::Thresholds;
 
 /// Least [`Options::idle_bytes_per_s`].
 const IDLE_RATE_LEAST: u64 = 64 << 10;
@@ -30,6 +31,8 @@ pub struct Options {
     pub cache_file_data: bool,
     /// Which segments are cleaned.
     pub cleaning_policy: Policy,
+    /// How many clean segments the cleaner makes, and when it begins.
+    pub thresholds: Thresholds,
     /// Which log content goes to, with no more logs than the volume was made with. `None`: the placement that suits the
     /// number of logs.
     pub placement: Option<PlacementName>,
@@ -58,6 +61,8 @@ pub struct Tuning {
     pub checkpoint_bytes: u64,
     /// Which segments are cleaned from the next pass on.
     pub cleaning_policy: Policy,
+    /// How many clean segments the cleaner makes, and when it begins.
+    pub thresholds: Thresholds,
     /// How long a file must be unchanged before idle time is used to put its blocks in order; `None`: never.
     pub coalesce_age_ms: Option<u64>,
     /// How long no request must have arrived before work that can wait begins.
@@ -80,6 +85,7 @@ impl From<Options> for Tuning {
             checkpoint_interval_ms: options.checkpoint_interval_ms,
             checkpoint_bytes: options.checkpoint_bytes,
             cleaning_policy: options.cleaning_policy,
+            thresholds: options.thresholds,
             coalesce_age_ms: options.coalesce_age_ms,
             idle_after_ms: options.idle_after_ms,
             idle_bytes_per_s: options.idle_bytes_per_s,
@@ -94,9 +100,12 @@ impl Lfs {
     pub fn tune(&mut self, tuning: &Tuning) {
         let Tuning { cache_bytes, commit_interval_ms, checkpoint_interval_ms, .. } = *tuning;
         let Tuning { checkpoint_bytes, cleaning_policy, coalesce_age_ms, placement, discard, .. } = *tuning;
-        let Tuning { idle_after_ms, idle_bytes_per_s, .. } = *tuning;
+        let Tuning { idle_after_ms, idle_bytes_per_s, thresholds, .. } = *tuning;
         if placement != self.options.placement {
             self.sorting.change(placement, self.writer.log.data_logs());
+        }
+        if thresholds != self.options.thresholds {
+            self.end_rest();
         }
         let options = Options {
             cache_bytes,
@@ -106,6 +115,7 @@ impl Lfs {
             checkpoint_interval_ms,
             checkpoint_bytes,
             cleaning_policy,
+            thresholds,
             coalesce_age_ms,
             idle_after_ms,
             idle_bytes_per_s,
@@ -133,6 +143,7 @@ impl Default for Options {
             discard: false,
             cache_file_data: true,
             cleaning_policy: Policy::default(),
+            thresholds: Thresholds::default(),
             placement: None,
             coalesce_age_ms: Some(60_000),
             idle_after_ms: 2_000,

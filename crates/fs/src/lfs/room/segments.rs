@@ -16,7 +16,10 @@
 //! needs; and if users have to wait, a checkpoint or a pass of the cleaner is possible and makes room for them.
 //!
 //! Each additional clean segment makes the segments in use fuller, and cleaning them more expensive. So low, high and target
-//! are at most a quarter, a half and a half of the space beyond the reserve that is not live.
+//! are at most a quarter, a half and a half of the space beyond the reserve that is not live. Somebody may set other marks
+//! (`marks`), up to three quarters of that space.
+
+use crate::lfs::room::marks::Thresholds;
 
 /// The target is room for a burst of writes times this, in quarters: a burst brings metadata and unused ends of segments with
 /// it.
@@ -54,6 +57,8 @@ pub(in crate::lfs) struct Room {
     pub tables_bytes: u64,
     /// The largest recent burst of users' writes, in bytes.
     pub burst_bytes: u64,
+    /// Marks that somebody has set.
+    pub thresholds: Thresholds,
 }
 
 impl Room {
@@ -75,9 +80,9 @@ impl Room {
         self.ready.saturating_sub(2 * self.open_logs + self.checkpoint + dirty)
     }
 
-    /// The same in idle time: users that come back find the clean segments below the low-water mark untouched.
+    /// The same in idle time: users that come back find the clean segments for a few commits untouched.
     pub fn for_idle_moves(&self) -> u64 {
-        self.for_moves().min(self.ready.saturating_sub(self.low()))
+        self.for_moves().min(self.ready.saturating_sub(self.usual_low()))
     }
 
     /// Clean segments that may be filled to empty those that the log leaves. This gives no clean segments, so the reserve stays.
@@ -86,26 +91,44 @@ impl Room {
     }
 
     /// Segments beyond the reserve without live data, as if all live data lay close together.
-    fn free(&self) -> u64 {
+    pub(super) fn free(&self) -> u64 {
         self.segments.saturating_sub(self.live + self.reserve)
     }
 
-    /// The low-water mark, below which the cleaner starts: the reserve and enough for a few commits.
-    pub fn low(&self) -> u64 {
+    /// The reserve and enough for a few commits: the low-water mark unless somebody has set another.
+    pub fn usual_low(&self) -> u64 {
         self.reserve + (4 + self.commits).min(self.free() / 4).max(1)
+    }
+
+    /// The low-water mark, below which the cleaner starts.
+    pub fn low(&self) -> u64 {
+        self.thresholds.low.map_or_else(|| self.usual_low(), |low| low.clamp(self.least(), self.most()))
     }
 
     /// The high-water mark, up to which cleaning on demand goes on.
     pub fn high(&self) -> u64 {
-        2 * self.low() - self.reserve
+        let twice = 2 * self.low() - self.reserve;
+        self.thresholds.high.unwrap_or(twice).min(self.most()).max(self.low())
     }
 
     /// The mark up to which the cleaner works in idle time.
     pub fn idle_target(&self) -> u64 {
+        self.thresholds
+            .idle
+            .map_or_else(|| self.usual_target(), |idle| idle.min(self.most()))
+            .max(self.high())
+    }
+
+    fn usual_target(&self) -> u64 {
         let free = self.free();
         let burst = (self.burst_bytes / 4 * BURST_QUARTERS).div_ceil(self.segment_bytes);
         let target = (self.low() + burst).max(self.reserve + free / TARGET_LEAST_PART);
-        target.min(self.reserve + free / 2).max(self.high())
+        target.min(self.reserve + free / 2)
+    }
+
+    /// True if clean segments are too few for a few commits.
+    pub fn is_short(&self) -> bool {
+        self.ready < self.usual_low()
     }
 
     /// True below the low-water mark.

@@ -1,6 +1,7 @@
 //! The order of claims on clean segments, property-tested on a model of a volume that has nothing but segments with live bytes.
 
 use super::Room;
+use crate::lfs::room::marks::Thresholds;
 use proptest::prelude::*;
 
 /// Size of a segment.
@@ -34,6 +35,7 @@ struct Model {
     tables: Vec<usize>,
     dirty_bytes: u64,
     noise: u64,
+    thresholds: Thresholds,
 }
 
 impl Model {
@@ -42,7 +44,14 @@ impl Model {
         // The open logs are in segments of their own.
         all[..logs as usize].fill(Segment::InUse(0));
         let tails = (0..logs as usize).map(|at| (at, 0)).collect();
-        Self { segments: all, tails, tables: Vec::new(), dirty_bytes: 0, noise: 1 }
+        Self {
+            segments: all,
+            tails,
+            tables: Vec::new(),
+            dirty_bytes: 0,
+            noise: 1,
+            thresholds: Thresholds::default(),
+        }
     }
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -86,6 +95,7 @@ impl Model {
             dirty_bytes: self.dirty_bytes,
             tables_bytes: 0,
             burst_bytes: 0,
+            thresholds: self.thresholds,
         }
     }
 
@@ -249,11 +259,16 @@ proptest! {
         logs in 3u64..=6,
         seed in any::<u64>(),
         requests in requests(),
+        // Whatever somebody wants the cleaner to do.
+        low in proptest::option::of(0u64..200),
+        high in proptest::option::of(0u64..200),
+        idle in proptest::option::of(0u64..200),
     ) {
         // As in mkfs: a volume has one more log for each 256 segments, and is larger by the room that this log takes.
         let segments = segments + 2 * (logs - 3);
         let mut model = Model::new(segments, logs);
         model.noise = seed | 1;
+        model.thresholds = Thresholds { low, high, idle };
         for request in requests {
             match request {
                 // `write` panics if segments were taken that were not meant for it.
@@ -265,6 +280,7 @@ proptest! {
                 Request::CleanIdle => drop(model.clean(model.room().for_idle_moves())),
             }
             let room = model.room();
+            prop_assert!(room.low() > room.reserve, "{room:?}");
             prop_assert!(room.low() <= room.high() && room.high() <= room.idle_target(), "{room:?}");
         }
         model.bring_users_on();

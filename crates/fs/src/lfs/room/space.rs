@@ -213,6 +213,7 @@ impl Lfs {
             dirty_bytes: self.dirty_bytes(),
             tables_bytes: self.changed_table_bytes().saturating_sub(self.table_reserve_bytes()),
             burst_bytes: self.largest_burst_bytes(),
+            thresholds: self.options.thresholds,
         }
     }
 

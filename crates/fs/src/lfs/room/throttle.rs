@@ -5,7 +5,7 @@
 //! so that the next burst finds room and nobody has to wait for the cleaner. An idle pass leaves alone segments fuller than the
 //! average: they will be emptier later.
 //!
-//! Invariants: an idle pass takes no clean segment that belongs to the range below low; a search that found nothing is not
+//! Invariants: an idle pass takes no clean segment of those that a few commits need ([`Room::usual_low`](super::segments::Room)); a search that found nothing is not
 //! repeated before something has changed.
 //!
 //! Callers: `step` (when), `clean` (what a pass may take).
@@ -231,6 +231,14 @@ impl Lfs {
         if used_bytes > 0 {
             self.upkeep.throttle.pause = Some((now, used_bytes.saturating_mul(1000) / rate));
         }
+    }
+
+    /// From now on the cleaner has other marks: a search may find something again.
+    pub(in crate::lfs) fn end_rest(&mut self) {
+        self.upkeep.throttle.rests_since = None;
+        self.upkeep.throttle.idle_rests_since = None;
+        self.upkeep.throttle.is_filling = false;
+        self.count_passes_anew();
     }
 
     /// From now on the rate is another one.

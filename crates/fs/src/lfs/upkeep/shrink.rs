@@ -156,7 +156,7 @@ impl Lfs {
     fn prepare_step(&mut self, now: TimeNs) -> Outcome<()> {
         self.refuse_while_device_is_behind()?;
         let (ready, soon) = self.clean_before(self.first_leaving())?;
-        let wanted = self.room_now().low();
+        let wanted = self.room_now().usual_low();
         if ready >= wanted {
             return self.begin_emptying();
         }

@@ -160,7 +160,7 @@ impl Lfs {
     /// for all of them.
     fn commit_from_bytes(&self, pressed: bool) -> u64 {
         let threshold = self.options.write_threshold_bytes;
-        if self.room_now().is_low() {
+        if self.room_now().is_short() {
             (threshold / 4).min(u64::from(self.geo.segment_bytes) / 2)
         } else if pressed {
             threshold / 4
