@@ -149,7 +149,7 @@ struct Row {
     /// Where it is.
     clone: String,
     /// When it was made.
-    made: String,
+    made_at: String,
     /// Name of the state that it began as; null if this user cannot know.
     origin: Option<String>,
 }
@@ -259,7 +259,7 @@ fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
         Row {
             clone: shown(&mount.mountpoint.join(CLONES_DIR).join(&clone.name)),
             name: clone.name,
-            made: rfc3339(clone.time_ns),
+            made_at: rfc3339(clone.time_ns),
             origin: origin.map(|state| state.name.clone()),
         }
     });
@@ -268,8 +268,12 @@ fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
         if view.clones.is_empty() {
             return writeln!(out, "no clones; 'firn clone {} STATE DIR' makes one", args.path.display());
         }
-        for Row { name, made, origin, .. } in &view.clones {
-            writeln!(out, "{name}  of {}, made {made}", origin.as_deref().unwrap_or("a state that is gone"))?;
+        for Row { name, made_at, origin, .. } in &view.clones {
+            writeln!(
+                out,
+                "{name}  of {}, made {made_at}",
+                origin.as_deref().unwrap_or("a state that is gone")
+            )?;
         }
         Ok(())
     })

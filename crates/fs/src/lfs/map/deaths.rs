@@ -7,7 +7,6 @@
 use crate::lfs::Lfs;
 use crate::lfs::base::kinds::LogKind;
 use crate::lfs::base::places::{place_of_block, place_of_record};
-use crate::lfs::tables::remnants::Which;
 use crate::mutation::{Mutation, is_on};
 use crate::store::BlockKey;
 use firnfs_format::checkpoint::PointCursor;
@@ -56,7 +55,7 @@ impl Lfs {
     /// What was at one place is at another now.
     pub(in crate::lfs) fn note_move(&mut self, at: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
         if self.tables.points.hold(at, from.birth) && !is_on(Mutation::MovesWithoutRemnants) {
-            self.tables.remnants.note(Which::at(at), from, to);
+            self.tables.remnants.note(at, from, to);
         }
     }
 

@@ -57,8 +57,9 @@ pub(in crate::lfs) enum Known {
 }
 
 impl Remnants {
-    /// Something moved.
-    pub fn note(&mut self, which: Which, from: &BlockPtr, to: &BlockPtr) {
+    /// The block or record at a place of the present, or of a state, moved.
+    pub fn note(&mut self, place: &PointCursor, from: &BlockPtr, to: &BlockPtr) {
+        let which = Which::at(place);
         self.arrived.remove(&(from.encode(), which));
         self.moves.insert((from.encode(), which), *to);
         self.moves.remove(&(to.encode(), which));
@@ -203,12 +204,13 @@ mod tests {
     #[test]
     fn a_block_that_comes_back_to_its_place_has_no_remnant_there() {
         let mut remnants = Remnants::default();
-        let [one, other] = [17, 18].map(|ino| Which::at(&PointCursor { ino, ..PointCursor::default() }));
-        remnants.note(one, &ptr(8, 1), &ptr(80, 1));
+        let place = |ino| PointCursor { ino, ..PointCursor::default() };
+        let [one, other] = [17, 18].map(|ino| Which::at(&place(ino)));
+        remnants.note(&place(17), &ptr(8, 1), &ptr(80, 1));
         assert_eq!(remnants.known(one, &ptr(8, 1)), Known::Moved(ptr(80, 1)));
         assert_eq!(remnants.known(one, &ptr(8, 2)), Known::Nothing, "another block at the same place");
         assert_eq!(remnants.known(other, &ptr(8, 1)), Known::Nothing, "a twin at the same place");
-        remnants.note(one, &ptr(80, 1), &ptr(8, 1));
+        remnants.note(&place(17), &ptr(80, 1), &ptr(8, 1));
         assert_eq!(remnants.known(one, &ptr(8, 1)), Known::Here);
         assert_eq!(remnants.known(one, &ptr(80, 1)), Known::Moved(ptr(8, 1)));
         let (moves, arrived) = remnants.list();

@@ -17,7 +17,6 @@ use crate::lfs::base::places::block_key;
 use crate::lfs::base::places::{place_in_map, place_of_record};
 use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use crate::lfs::past::StateRoot;
-use crate::lfs::tables::remnants::Which;
 use crate::lfs::upkeep::clean::is_table;
 use crate::lfs::upkeep::victim::Victim;
 use crate::lfs::write::log::data_log;
@@ -234,7 +233,7 @@ impl Lfs {
                     self.vacate(LogKind::Past, &from);
                 }
                 if let Some(place) = self.place_of_entry(&entry) {
-                    self.tables.remnants.note(Which::at(&place), &from, &to);
+                    self.tables.remnants.note(&place, &from, &to);
                 }
             }
             self.finish_partial(now, &plan, writer, log, FLAG_CLEANER | FLAG_PAST);
