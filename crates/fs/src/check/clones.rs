@@ -24,7 +24,16 @@ impl Check<'_> {
             if self.is_stopped() {
                 return;
             }
-            if let Err(reason) = self.clone(&branch) {
+            let examined = match self.lost_points.contains(&branch.origin) {
+                true => Err(FsError::Corrupt {
+                    what: format!("the state that clone '{}' was made from", branch.name),
+                    at: format!("checkpoint {}", branch.origin),
+                    expected: "to be readable".to_owned(),
+                    found: "damage".to_owned(),
+                }),
+                false => self.clone(&branch),
+            };
+            if let Err(reason) = examined {
                 let Branch { name, number, .. } = branch;
                 self.report(None, Problem::Clone { name, branch: number, reason });
             }

@@ -4,6 +4,7 @@
 use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::{Body, Inode, Kind};
+use crate::states::within;
 use crate::store::{Fork, Intent, Op, OpKind, Store};
 use crate::ufs::dir::{self, DirView, SCAN_BLOCKS};
 use crate::ufs::{edit, index};
@@ -94,7 +95,7 @@ pub fn remove_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace) -> Out
 /// # Errors
 /// `Need`, `Room`, `Corrupt`.
 pub fn retype_entry<S: Store>(store: &mut S, now: TimeNs, at: EntryPlace, target: InodeNo) -> Outcome<()> {
-    let kind: Kind = store.inode(target)?.kind;
+    let kind: Kind = store.inode(within(at.dir, target))?.kind;
     let block_bytes = u64::from(store.facts().block_bytes);
     let (block, offset) = (at.at_bytes / block_bytes, (at.at_bytes % block_bytes) as usize);
     let inline = inline_of(store.inode(at.dir)?);

@@ -167,12 +167,16 @@ pub fn examine(
         // The accounts have to be right without them.
         lfs.give_up_points(&facts.lost_points);
         let lost = std::mem::take(&mut facts.lost_points);
-        let reported =
-            report.findings.into_iter().filter(|finding| matches!(finding.problem, Problem::Point { .. }));
-        findings.extend(reported);
+        let is_given_up =
+            |finding: &Finding| matches!(finding.problem, Problem::Point { .. } | Problem::Clone { .. });
+        findings.extend(report.findings.into_iter().filter(is_given_up));
         (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
         // The accounts on the device have them still: that is no damage of its own. A repair states them anew.
-        report.findings.retain(|finding| !finding.problem.is_surplus());
+        // So are entries of the inode map for clones of lost points.
+        let is_consequence = |problem: &Problem| {
+            problem.is_surplus() || matches!(problem, Problem::Clone { name, .. } if name.is_empty())
+        };
+        report.findings.retain(|finding| !is_consequence(&finding.problem));
         facts.give_up_points(lost);
     }
     if !facts.lost_inodes.is_empty() {

@@ -2,6 +2,7 @@
 //! shows exactly that finding; after its repair it is clean, and all other files are unchanged.
 
 mod blocks;
+mod clones;
 mod crash;
 mod depth;
 mod doctor;

@@ -128,7 +128,7 @@ fn map_of_lies(device: &Arc<MemDevice>, height: u32) {
         ptr = doctor.make_up(&block);
     }
     doctor.edit_checkpoint(|c| {
-        (c.imap.ptr, c.imap.height, c.next_ino) = (ptr, height, InodeNo(1 << 47));
+        (c.imap.ptr, c.imap.height, c.next_ino) = (ptr, height, InodeNo((1 << 40) - 1));
         (c.imap.used, c.imap.special) = (40_000, 40_000);
     });
 }
@@ -153,7 +153,7 @@ fn sums_over_a_hole_in_the_map_are_refused() {
     nodes.extend(Node { ptr: BlockPtr::HOLE, used: 9, special: 9 }.encode());
     let root = doctor.make_up(&nodes);
     doctor.edit_checkpoint(|c| {
-        (c.imap.ptr, c.imap.height, c.next_ino, c.imap.special) = (root, 1, InodeNo(1 << 40), 9);
+        (c.imap.ptr, c.imap.height, c.next_ino, c.imap.special) = (root, 1, InodeNo((1 << 40) - 1), 9);
         c.imap.used += 9;
     });
     let volume = mount(&device);
@@ -197,7 +197,7 @@ fn unknown_incompatible_features_are_refused_and_known_ones_are_set_by_a_writing
     assert_eq!(feature(), 0);
     mount(&device).close().unwrap();
     assert_eq!(feature(), 1);
-    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 4);
+    Doctor::new(&device).edit_checkpoint_bytes(|slot| slot[incompat_at] |= 8);
     let refused = try_mount(&device, Options { read_only: true, ..Options::default() }).map(drop);
     // The other slot is intact and has no such feature, but the log after it may.
     assert!(matches!(refused, Err(OpenError::Fs(FsError::Unsupported(_)))), "{refused:?}");
