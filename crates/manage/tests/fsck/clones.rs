@@ -103,8 +103,8 @@ fn wrong_links_and_names_in_a_clone_are_found_and_repaired_there() {
     });
     fixture.is_repaired(&["link-count"], &[]);
     let volume = mount(&fixture.device);
-    let own =
-        volume.run(|vfs, _| vfs.getattr(find(&volume, ".firn/clones/work/dir/own"))).map(|attr| attr.nlink);
+    let own = find(&volume, ".firn/clones/work/dir/own");
+    let own = volume.run(|vfs, _| vfs.getattr(own)).map(|attr| attr.nlink);
     assert_eq!((own, clones_of(&volume)), (Ok(1), 1));
 }
 
