@@ -34,6 +34,8 @@ firn umount "$root/mnt"
 for page in "$root"/usr/share/man/man1/firn.1.gz "$root"/usr/share/man/man8/mount.firnfs.8.gz; do
     gzip -t "$page" || fail "$page"
 done
+grep -q '^Files: crates/zstd-sys-' "$root/usr/share/doc/firnfs/copyright" ||
+    fail "the copyright file does not name the crates in the program"
 bash -n "$root/usr/share/bash-completion/completions/firn"
 if command -v systemd-analyze >/dev/null && [ -d "$root/usr/lib/systemd/system" ]; then
     # It looks for programs in the real /usr.

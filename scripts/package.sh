@@ -9,7 +9,7 @@ umask 022
 
 binary=${1:-}
 if [ -z "$binary" ]; then
-    cargo build --release -p firnfs-cli
+    cargo build --release --locked -p firnfs-cli
     binary=target/release/firn
 fi
 version=$("$binary" --version | cut -d ' ' -f 2)
@@ -19,7 +19,8 @@ architecture=$(dpkg --print-architecture)
 export SOURCE_DATE_EPOCH
 name=firnfs_${version}_$architecture
 root=target/debian/$name
-rm -rf "$root"
+# An older version beside it would be installed, too, by the line in the README.
+rm -rf "$root" target/debian/firnfs_*.deb
 mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib/systemd/system" "$root/etc/firnfs" \
     "$root/usr/share/man/man1" "$root/usr/share/man/man7" "$root/usr/share/man/man8" "$root/usr/share/doc/firnfs/examples" \
     "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
@@ -42,7 +43,8 @@ install -m 644 contrib/systemd/firn@.service "$root/usr/lib/systemd/system/"
 install -m 644 contrib/systemd/README.md "$root/usr/share/doc/firnfs/README.systemd.md"
 install -m 644 contrib/systemd/srv-data.mount contrib/libblkid/firnfs.patch examples/monitoring/* \
     "$root/usr/share/doc/firnfs/examples/"
-install -m 644 contrib/debian/copyright "$root/usr/share/doc/firnfs/"
+# With the licences of the crates in the program.
+cargo run --quiet --locked -p firnfs-licences -- contrib/debian/copyright >"$root/usr/share/doc/firnfs/copyright"
 gzip -9nc CHANGELOG.md >"$root/usr/share/doc/firnfs/changelog.gz"
 
 # The newest version of a symbol of the C library that the program uses.

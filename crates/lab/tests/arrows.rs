@@ -22,6 +22,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // What programs asked of a file system: it knows none.
     ("firnfs-workload", &[]),
+    // What licences say of crates: about the build, not in it.
+    ("firnfs-licences", &[]),
     // Shows what it is sent: it knows no file system either.
     ("firnfs-watch", &[]),
     ("firnfs-fuse", &["firnfs", "firnfs-device", "firnfs-format", "firnfs-volume", "firnfs-workload"]),
