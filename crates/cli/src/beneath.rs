@@ -1,6 +1,6 @@
 //! The disk beneath an image: a sparse image takes space only as it is written, so the disk can be full before the volume is.
 //!
-//! Callers: `mkfs`, which warns, and `stat` and `df`, which show it.
+//! Callers: `mkfs`, which warns and refuses, and `stat` and `df`, which show it.
 
 use crate::output::write_words;
 use crate::sizes::Bytes;
@@ -34,6 +34,21 @@ pub fn of(image: &Path) -> Option<Beneath> {
     let grows_bytes = meta.len().saturating_sub(meta.blocks() * 512);
     let full = free_bytes < FULL_BYTES;
     (grows_bytes > free_bytes).then(|| Beneath { image: image.to_owned(), grows_bytes, free_bytes, full })
+}
+
+/// Bytes that an image can take on the disk that holds it, those included that it has; `None` for a block device. There may be no image
+/// yet.
+#[must_use]
+pub fn room_for(image: &Path) -> Option<u64> {
+    let (place, has_bytes) = match std::fs::metadata(image) {
+        Ok(meta) if meta.is_file() => (image, meta.blocks() * 512),
+        Ok(_) => return None,
+        Err(_) => {
+            (image.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")), 0)
+        }
+    };
+    let disk = rustix::fs::statvfs(place).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize).saturating_add(has_bytes))
 }
 
 impl Beneath {

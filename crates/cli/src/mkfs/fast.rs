@@ -1,6 +1,6 @@
 //! `firn mkfs --type ffs`.
 
-use super::fit::Room;
+use super::fit::{self, Room};
 use super::plan::MkfsPlan;
 use super::{
     MkfsArgs, Totals, Tree, fill, from_dir, identity, impossible, least, narrow, warn_of_full_disk,
@@ -92,8 +92,7 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
     }
     let options = options(args, &plan)?;
     least::check_fast(&options)?;
-    let tree = args.from_dir.as_ref().map(|tree| look_at(tree, &plan, from_dir::Measure::Allocated));
-    let tree = tree.transpose()?;
+    let tree = args.from_dir.as_ref().map(|tree| look_at_first(tree, &plan)).transpose()?;
     let interrupted = Arc::new(AtomicBool::new(false));
     interrupt::sets(&interrupted)?;
     let device = plan.open()?;
@@ -131,6 +130,16 @@ pub fn run(args: &MkfsArgs, plan: MkfsPlan, output: &mut Output) -> Done {
 /// Counts the tree: inodes have space of their own.
 fn look_at<'a>(path: &'a Path, plan: &MkfsPlan, measure: from_dir::Measure) -> Done<Tree<'a>> {
     from_dir::survey(path, plan.source_id(), (0, 0), measure).map(|survey| Tree { path, survey })
+}
+
+/// The same before anything is made: refuses the tree if the disk beneath cannot take it.
+fn look_at_first<'a>(path: &'a Path, plan: &MkfsPlan) -> Done<Tree<'a>> {
+    let quick = look_at(path, plan, from_dir::Measure::Allocated)?;
+    if fit::admit_to_disk(&quick.survey, path, &plan.path).is_ok() {
+        return Ok(quick);
+    }
+    let tree = look_at(path, plan, from_dir::Measure::Data)?;
+    fit::admit_to_disk(&tree.survey, path, &plan.path).map(|()| tree)
 }
 
 fn options(args: &MkfsArgs, plan: &MkfsPlan) -> Done<MkfsOptions> {

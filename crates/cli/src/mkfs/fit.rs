@@ -4,6 +4,7 @@
 //! would fit. One that exceeds the room by less than its directories and block pointers fails while it is copied.
 
 use super::from_dir::Survey;
+use crate::beneath;
 use crate::failure::{Done, Failure};
 use crate::sizes::Bytes;
 use crate::volume;
@@ -66,6 +67,22 @@ impl Room {
             Failure::failed(format!("{tree} does not fit: it has {needed} inodes, the volume {inodes}"))
         })
     }
+}
+
+/// Refuses a tree that does not fit on the disk that holds the image.
+///
+/// # Errors
+/// It does not fit.
+pub fn admit_to_disk(survey: &Survey, tree: &Path, image: &Path) -> Done {
+    let Some(free_bytes) = beneath::room_for(image).filter(|free_bytes| survey.least_bytes > *free_bytes)
+    else {
+        return Ok(());
+    };
+    let (tree, image, needed, free) =
+        (tree.display(), image.display(), Bytes(survey.least_bytes), Bytes(free_bytes));
+    let message =
+        format!("{tree} does not fit on the disk that holds {image}: it needs {needed}, {free} are left");
+    Err(Failure::failed(message).advise("free space on that disk, or make the image on another one"))
 }
 
 /// Refuses a tree that does not fit into a log made with these options, and suggests a size.

@@ -41,7 +41,10 @@ pub fn check_log(options: &MkfsOptions, data_logs: Option<u8>) -> Done {
     };
     let segment = Bytes(options.segment_bytes.into());
     let logs = data_logs.map_or(String::new(), |logs| format!(" and {logs} logs for data"));
-    let size = Bytes(options.size_bytes);
+    let size = match options.size_bytes {
+        0 => "less than a sector".to_owned(),
+        size_bytes => Bytes(size_bytes).to_string(),
+    };
     let message = format!("{size} is too small: segments of {segment}{logs} need at least {}", Bytes(least));
     Err(Failure::usage(message).advise(advice))
 }

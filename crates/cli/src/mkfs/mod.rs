@@ -191,7 +191,7 @@ struct Tree<'a> {
     survey: Survey,
 }
 
-/// Counts the tree and refuses it if it does not fit into the log that is to be made.
+/// Counts the tree and refuses it if it does not fit into the log that is to be made, or on the disk beneath.
 fn look_at<'a>(
     path: &'a Path,
     plan: &MkfsPlan,
@@ -201,11 +201,15 @@ fn look_at<'a>(
     let sizes = (u64::from(options.inline_max_bytes), u64::from(firnfs_format::SECTOR_BYTES));
     let survey = |measure| from_dir::survey(path, plan.source_id(), sizes, measure);
     let quick = survey(from_dir::Measure::Allocated)?;
-    if fit::admit_to_log(&quick, path, options, data_logs).is_ok() {
+    let admit = |survey: &Survey| {
+        fit::admit_to_log(survey, path, options, data_logs)
+            .and_then(|()| fit::admit_to_disk(survey, path, &plan.path))
+    };
+    if admit(&quick).is_ok() {
         return Ok(Tree { path, survey: quick });
     }
     let survey = survey(from_dir::Measure::Data)?;
-    fit::admit_to_log(&survey, path, options, data_logs).map(|()| Tree { path, survey })
+    admit(&survey).map(|()| Tree { path, survey })
 }
 
 /// Has the volume keep states of the past, from the next change on: what it was filled with is no history.

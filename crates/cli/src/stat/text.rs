@@ -89,7 +89,7 @@ fn damaged(out: &mut dyn Write, paths: &[String]) -> io::Result<()> {
     if shown.is_empty() { Ok(()) } else { write_field(out, "  damaged    ", &shown) }
 }
 
-/// What a power cut would lose, in one line.
+/// What a power cut would lose.
 fn durable(out: &mut dyn Write, view: &PowerCutView) -> io::Result<()> {
     let what = match view.loses_up_to_ms {
         None => "everything".to_owned(),
@@ -98,7 +98,8 @@ fn durable(out: &mut dyn Write, view: &PowerCutView) -> io::Result<()> {
             format!("all but changes of the last {}, {unwritten} unwritten", Seconds(ms))
         }
     };
-    writeln!(out, "  durable     {what}; checkpoint {} ago", Seconds(view.checkpoint_age_ms))
+    let text = format!("{what}; checkpoint {} ago", Seconds(view.checkpoint_age_ms));
+    write_words(out, "  durable    ", &text)
 }
 
 /// Milliseconds for people: to a tenth below ten seconds.
@@ -383,6 +384,25 @@ mod tests {
         assert_eq!(bars(&[0, 1, 50, 100, 1000]), " ▁▁▁█");
         assert_eq!(bars(&[u64::MAX, u64::MAX / 2, 0]), "█▄ ");
         assert_eq!(bars(&[0, 0]), "  ");
+    }
+
+    #[test]
+    fn what_a_power_cut_loses_fits_80_columns() {
+        let view = PowerCutView {
+            loses_up_to_ms: Some(3_599_990),
+            dirty_bytes: (1023 << 20) + 900_000,
+            in_flight_bytes: 0,
+            checkpoint_age_ms: 86_399_990,
+        };
+        let mut out = Vec::new();
+        durable(&mut out, &view).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words,
+            "durable all but changes of the last 3,600 s, 1023.9 MiB unwritten; checkpoint 86,400 s ago"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A sparse image on a disk that is smaller than the image.
 
-use crate::common::{can_mount, eventually, firn, firn_json, firn_ok, is_root, shell};
+use crate::common::{can_mount, complaint, eventually, firn, firn_json, firn_ok, is_root, pattern, shell};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,27 @@ fn df(path: &Path) -> Value {
 /// A text without its line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_tree_that_the_disk_beneath_cannot_take_is_refused_before_an_image_is_made() {
+    if !is_root() {
+        return;
+    }
+    let disk = Disk::new("16M");
+    let (image, tree) = (disk.path("disk/volume.img"), disk.path("tree"));
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("file"), pattern(1, 20_000_000)).unwrap();
+    let (image_word, tree_word) = (image.to_str().unwrap(), tree.to_str().unwrap());
+    for kind in ["log", "ffs"] {
+        let line =
+            complaint(&["mkfs", image_word, "--size", "100M", "--type", kind, "--from-dir", tree_word]);
+        assert!(line.contains("does not fit on the disk that holds") && line.contains("are left"), "{line}");
+        assert!(!image.exists(), "{kind}");
+    }
+    // Holes take no space.
+    fs::File::create(tree.join("file")).unwrap().set_len(20_000_000).unwrap();
+    firn_ok(&["mkfs", image_word, "--size", "100M", "--from-dir", tree_word]);
 }
 
 #[test]
