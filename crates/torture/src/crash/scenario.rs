@@ -479,6 +479,7 @@ mod tests {
                 kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
             }
         }
-        assert_eq!(kinds.len(), 30, "{kinds:?}");
+        // Clones are deleted too seldom in these; `points` does it often.
+        assert_eq!(kinds.len(), 31, "{kinds:?}");
     }
 }
