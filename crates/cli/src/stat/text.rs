@@ -94,8 +94,12 @@ fn durable(out: &mut dyn Write, view: &PowerCutView) -> io::Result<()> {
     let what = match view.loses_up_to_ms {
         None => "everything".to_owned(),
         Some(ms) => {
-            let unwritten = Bytes(view.dirty_bytes.saturating_add(view.in_flight_bytes));
-            format!("all but changes of the last {}, {unwritten} unwritten", Seconds(ms))
+            // Nothing may be unwritten, and the device not flushed yet.
+            let unwritten = match view.dirty_bytes.saturating_add(view.in_flight_bytes) {
+                0 => String::new(),
+                bytes => format!(", {} unwritten", Bytes(bytes)),
+            };
+            format!("all but changes of the last {}{unwritten}", Seconds(ms))
         }
     };
     let text = format!("{what}; checkpoint {} ago", Seconds(view.checkpoint_age_ms));
@@ -403,6 +407,10 @@ mod tests {
             words,
             "durable all but changes of the last 3,600 s, 1023.9 MiB unwritten; checkpoint 86,400 s ago"
         );
+        let mut out = Vec::new();
+        durable(&mut out, &PowerCutView { dirty_bytes: 0, checkpoint_age_ms: 300, ..view }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "  durable     all but changes of the last 3,600 s; checkpoint 0.3 s ago\n");
     }
 
     #[test]
