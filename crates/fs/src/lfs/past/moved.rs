@@ -55,8 +55,7 @@ impl Lfs {
         state: Epoch,
         ptr: BlockPtr,
     ) -> Outcome<BlockPtr> {
-        let last = Some(self.tables.durable_epoch).filter(|_| !is_on(Mutation::ClonesFollowAll));
-        self.follow_through(Which::at(place), state, ptr, last)
+        self.follow_through(Which::at(place), state, ptr, Some(self.tables.durable_epoch))
     }
 
     /// Follows moves, all of them or those up to an epoch.
