@@ -82,6 +82,8 @@ log {
     PointInOneSlot,
     /// What a clone shares with its origin dies with the clone.
     SharedDies,
+    /// Clones name places to which blocks have moved since the last checkpoint.
+    ClonesFollowAll,
     /// Inodes of a clone that is being deleted are freed before a checkpoint says that it is.
     ErasedAtOnce,
     /// Batches that are held back end, and do not say that they are.

@@ -60,7 +60,7 @@ fn text_of(name: &str) -> Result<String, String> {
     let known = spdx::text::LICENSE_TEXTS.iter().find(|(id, _)| *id == name);
     let (_, text) = known.ok_or_else(|| format!("{name}: no text is known"))?;
     let mut out = format!("\nLicense: {name}\n");
-    // Who has the copyright is in the paragraphs above.
+    // The paragraphs above name the holders of the copyright.
     let lines = text.trim().lines().map(str::trim_end).filter(|line| !line.starts_with("Copyright"));
     for line in lines.flat_map(broken) {
         writeln!(out, " {}", if line.is_empty() { "." } else { &line }).expect("memory takes everything");

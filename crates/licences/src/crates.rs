@@ -13,7 +13,7 @@ pub struct Crate {
     pub name: String,
     /// What it is offered under.
     pub expression: String,
-    /// Who has the copyright, a line each; never empty.
+    /// The holders of the copyright, a line each; never empty.
     pub copyright: Vec<String>,
 }
 

@@ -378,7 +378,7 @@ fn story(seed: u64) -> u64 {
     let cleaned = world.volume.run_quietly(|vfs, _| Ok(vfs.store().counters().segments_cleaned)).unwrap();
     let names: Vec<String> = world.clones.keys().cloned().collect();
     names.iter().for_each(|name| world.drop_clone_of(name));
-    while world.volume.run(|vfs, _| Ok(vfs.store().has_clones())).unwrap() {
+    while world.volume.run(|vfs, _| Ok(vfs.store().is_erasing())).unwrap() {
         step(&world.volume);
     }
     let retained = world.volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();

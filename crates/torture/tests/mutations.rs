@@ -98,6 +98,7 @@ each_is_caught! {
     a_drop_that_begins_anew_is_caught: Flaw::Core(Mutation::DropsBeginAnew);
     a_point_in_one_slot_is_caught: Flaw::Core(Mutation::PointInOneSlot);
     what_dies_with_a_clone_although_it_shares_it_is_caught: Flaw::Core(Mutation::SharedDies);
+    a_clone_that_names_places_of_later_moves_is_caught: Flaw::Core(Mutation::ClonesFollowAll);
     a_clone_erased_before_a_checkpoint_says_so_is_caught: Flaw::Core(Mutation::ErasedAtOnce);
     changes_that_are_not_held_back_are_caught: Flaw::Core(Mutation::NothingHeldBack);
 }

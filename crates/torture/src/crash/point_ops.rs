@@ -45,13 +45,14 @@ fn round(history: &mut History, rng: &mut Pcg64, seed: u64) {
     for part in 0..rng.random_range(0..3) {
         change(history, rng, tag << 2 | part);
     }
-    if rng.random_bool(0.4)
-        && let Some(op) = change_of_clone(&history.world, rng, tag << 2 | 3)
-    {
-        history.push(op);
-    }
-    if let Some(op) = made_or_dropped(history, rng) {
-        history.push(op);
+    let more = match rng.random_range(0..20) {
+        0..3 => clone_of_one(history, rng),
+        3 => drop_of_clone(&history.world, rng),
+        _ => None,
+    };
+    more.into_iter().for_each(|op| history.push(op));
+    if rng.random_bool(0.4) {
+        change_in_both(history, rng, tag << 2 | 3);
     }
     match rng.random_range(0..100) {
         0..45 => {
@@ -121,43 +122,57 @@ fn drop_of_one(world: &World, rng: &mut Pcg64) -> Option<Op> {
     names.choose(rng).map(|name| Op::DropPoint((*name).clone()))
 }
 
-/// Now and then makes a clone or deletes one.
-fn made_or_dropped(history: &History, rng: &mut Pcg64) -> Option<Op> {
-    let (world, which) = (&history.world, rng.random_range(0..24));
+/// Makes a clone of a point, unless there are enough.
+fn clone_of_one(history: &History, rng: &mut Pcg64) -> Option<Op> {
+    let points: Vec<&String> = history.world.points().keys().collect();
+    let has_room = history.world.clones().count() < CLONES_MAX;
+    let point = points.choose(rng).filter(|_| has_room)?;
+    Some(Op::MakeClone { point: (*point).clone(), name: format!("c{}", history.ops.len()) })
+}
+
+fn drop_of_clone(world: &World, rng: &mut Pcg64) -> Option<Op> {
     let clones: Vec<&str> = world.clones().map(|(name, _)| name).collect();
-    match which {
-        0..2 if clones.len() < CLONES_MAX => {
-            let points: Vec<&String> = world.points().keys().collect();
-            let name = format!("c{}", history.ops.len());
-            points.choose(rng).map(|point| Op::MakeClone { point: (*point).clone(), name })
-        }
-        2 => clones.choose(rng).map(|name| Op::DropClone((*name).to_owned())),
-        _ => None,
+    clones.choose(rng).map(|name| Op::DropClone((*name).to_owned()))
+}
+
+/// Changes something in a clone, and often the same file in the volume itself: what the clone names dies there.
+fn change_in_both(history: &mut History, rng: &mut Pcg64, tag: u64) {
+    let Some((path, op)) = change_of_clone(&history.world, rng, tag) else { return };
+    history.push(op);
+    let size_bytes = history.world.list().into_iter().find(|(known, ..)| *known == path).map(|found| found.2);
+    if let Some(size_bytes) = size_bytes.filter(|_| rng.random_bool(0.5)) {
+        let len_bytes = size_bytes.clamp(1, 24 << 10);
+        let at_bytes = rng.random_range(0..=size_bytes.saturating_sub(len_bytes));
+        history.push(Op::Write { path, at_bytes, len_bytes, tag: tag ^ 0x8_0000 });
     }
 }
 
-/// A change, or a sync, of something in a clone.
-fn change_of_clone(world: &World, rng: &mut Pcg64, tag: u64) -> Option<Op> {
+/// A change, or a sync, of something in a clone; and the path in the volume itself of what it began as.
+fn change_of_clone(world: &World, rng: &mut Pcg64, tag: u64) -> Option<(String, Op)> {
     let clones: Vec<&str> = world.clones().map(|(name, _)| name).collect();
     let above = format!("{CLONES}{}/", clones.choose(rng)?);
     let is_file =
         |(path, kind, _): &(String, NodeKind, u64)| *kind == NodeKind::File && path.starts_with(&above);
     let files: Vec<(String, NodeKind, u64)> = world.list().into_iter().filter(is_file).collect();
     let (path, _, size_bytes) = files.choose(rng)?.clone();
-    let fresh = format!("{above}new{tag}");
-    Some(match rng.random_range(0..12) {
-        0..5 if size_bytes > 0 => {
+    let (fresh, below) = (format!("{above}new{tag}"), path[above.len()..].to_owned());
+    let op = match rng.random_range(0..16) {
+        0..4 if size_bytes > 0 => {
             let at_bytes = rng.random_range(0..size_bytes);
             Op::Write { path, at_bytes, len_bytes: rng.random_range(1..20_000), tag }
         }
-        0..6 => Op::Write { path, at_bytes: 0, len_bytes: rng.random_range(1..9_000), tag },
+        0..5 => Op::Write { path, at_bytes: 0, len_bytes: rng.random_range(1..9_000), tag },
+        // The record is the clone's own then, and all that it leads to is shared.
+        5 => Op::SetXattr { path, name: "k".into(), len_bytes: rng.random_range(1..5_000), tag },
+        11..15 => Op::Chmod { path, mode: rng.random_range(0..0o1000) },
         6 => Op::Unlink(path),
         7 => Op::Create(fresh),
         8 => Op::Rename { from: path, to: fresh },
         9 => Op::Truncate { path, size_bytes: rng.random_range(0..5_000) },
         10 => Op::Punch { path, at_bytes: 4096 * rng.random_range(0..8), len_bytes: 20_000 },
         _ => Op::Fsync(path),
-    })
+    };
+    Some((below, op))
 }
 
 /// Points made and dropped between the operations of another history on a volume that holds `world`.
@@ -169,9 +184,12 @@ pub(super) fn among(world: &World, ops: Vec<Op>, seed: u64) -> Vec<Op> {
         let more = match rng.random_range(0..16) {
             0 => make(&history.world, format!("p{seed}.{}", history.ops.len())),
             1 => drop_of_one(&history.world, &mut rng),
-            2 => made_or_dropped(&history, &mut rng),
-            3 | 4 => {
-                change_of_clone(&history.world, &mut rng, seed << 20 | 0xe_0000 | history.ops.len() as u64)
+            2 => clone_of_one(&history, &mut rng),
+            3 => drop_of_clone(&history.world, &mut rng),
+            4..6 => {
+                let tag = seed << 20 | 0xe_0000 | history.ops.len() as u64;
+                change_in_both(&mut history, &mut rng, tag);
+                None
             }
             _ => None,
         };

@@ -214,18 +214,6 @@ impl Record {
     pub fn judge(&self, tree: &Tree, window: Window) -> Result<(), String> {
         let window = self.with_held_back(tree, window);
         self.judge_points(tree, window)?;
-        self.refuse_gone_points(tree, window)?;
-        self.requires_points(tree, window)?;
-        self.judge_present(tree, window)
-    }
-
-    /// The same of a volume that has lost one of its checkpoint slots: a point whose drop only that one knew may be there again.
-    ///
-    /// # Errors
-    /// What is not allowed, as text.
-    pub fn judge_without_slot(&self, tree: &Tree, window: Window) -> Result<(), String> {
-        let window = self.with_held_back(tree, window);
-        self.judge_points(tree, window)?;
         self.requires_points(tree, window)?;
         self.judge_present(tree, window)
     }
@@ -263,16 +251,9 @@ impl Record {
             life.tree
                 .same_but_for_numbers(found)
                 .map_err(|why| format!("point {name:?} of operation {made}: {why}"))?;
-        }
-        Ok(())
-    }
-
-    /// No point is there that was dropped before an unmount.
-    fn refuse_gone_points(&self, tree: &Tree, window: Window) -> Result<(), String> {
-        for life in self.points.iter().filter(|life| tree.points().contains_key(&life.name)) {
             let is_gone = |unmount: &usize| life.dropped < Some(*unmount) && *unmount <= window.ended;
             if life.dropped.is_some() && self.unmounts.iter().any(is_gone) {
-                return Err(format!("point {:?} is there, but was dropped before an unmount", life.name));
+                return Err(format!("point {name:?} is there, but was dropped before an unmount"));
             }
         }
         Ok(())

@@ -479,7 +479,6 @@ mod tests {
                 kinds.insert(op.to_string().split(' ').next().unwrap().to_owned());
             }
         }
-        // Clones are deleted too seldom in these; `points` does it often.
-        assert_eq!(kinds.len(), 31, "{kinds:?}");
+        assert_eq!(kinds.len(), 32, "{kinds:?}");
     }
 }

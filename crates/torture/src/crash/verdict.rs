@@ -147,7 +147,7 @@ impl<'s> Verdict<'s> {
         match rot {
             Rot::Bit(_) => self.of_damage(image, &mut |tree| record.judge_rotten(tree, window.begun)),
             Rot::Place(place) | Rot::PlaceBit(place, _) => {
-                let judge = |tree: &Tree| record.judge_without_slot(tree, window);
+                let judge = |tree: &Tree| record.judge(tree, window);
                 self.of_state(image, number, &judge, record)?;
                 if !self.replicated.get(place).is_some_and(|replica| replica.is_told) {
                     return Ok(());

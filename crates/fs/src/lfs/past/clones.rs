@@ -44,14 +44,12 @@ impl Lfs {
         Ok(Epoch(self.tables.epoch.0 - 1))
     }
 
-    /// The clone that somebody has asked for is in the checkpoint that is being written. Returns whether that goes into both slots: if there
-    /// is a clone more, or one less.
-    pub(in crate::lfs) fn add_branch(&mut self) -> bool {
-        let has_news = self.tables.branches.take_news();
-        let Some(branch) = self.upkeep.next_branch.take() else { return has_news };
+    /// The clone that somebody has asked for is in the checkpoint that is being written.
+    pub(in crate::lfs) fn add_branch(&mut self) {
+        let Some(branch) = self.upkeep.next_branch.take() else { return };
+        self.upkeep.both_slots = true;
         self.tables.imap.begin_branch(branch.number, branch.next_ino);
         self.tables.branches.add(branch, self.tables.epoch);
-        true
     }
 
     /// Begins to delete a clone; background work frees its blocks once both slots say so. That is durable in both when
@@ -66,15 +64,10 @@ impl Lfs {
         if !self.tables.branches.begin_drop(name, stated) {
             return Err(FsError::NotFound.into());
         }
+        self.upkeep.both_slots = true;
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())
-    }
-
-    /// True while there is a clone, also one that is being deleted.
-    #[must_use]
-    pub fn has_clones(&self) -> bool {
-        !self.tables.branches.is_empty()
     }
 
     /// True while a clone is being deleted.

@@ -55,7 +55,8 @@ impl Lfs {
         state: Epoch,
         ptr: BlockPtr,
     ) -> Outcome<BlockPtr> {
-        self.follow_through(Which::at(place), state, ptr, Some(self.tables.durable_epoch))
+        let last = Some(self.tables.durable_epoch).filter(|_| !is_on(Mutation::ClonesFollowAll));
+        self.follow_through(Which::at(place), state, ptr, last)
     }
 
     /// Follows moves, all of them or those up to an epoch.

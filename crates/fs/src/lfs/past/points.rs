@@ -73,7 +73,7 @@ impl Lfs {
             )
             .into());
         }
-        self.tables.points.begin_drop(epoch);
+        self.upkeep.both_slots |= self.tables.points.begin_drop(epoch);
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())
@@ -92,13 +92,12 @@ impl Lfs {
         live.map_or(0, |live| kinds.into_iter().map(|kind| live.of(kind)).sum())
     }
 
-    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it. Returns
-    /// whether somebody has asked.
-    pub(in crate::lfs) fn add_point(&mut self, now: TimeNs) -> bool {
+    /// The state that a checkpoint has just written becomes a point, if somebody has asked for that or retention wants it.
+    pub(in crate::lfs) fn add_point(&mut self, now: TimeNs) {
         let name = self.upkeep.next_point.take();
-        let is_named = name.is_some();
-        if !is_named && !self.wants_automatic_point(now) {
-            return false;
+        self.upkeep.both_slots |= name.is_some();
+        if name.is_none() && !self.wants_automatic_point(now) {
+            return;
         }
         self.tables.points.push(Point {
             epoch: self.tables.epoch,
@@ -111,7 +110,6 @@ impl Lfs {
             name: name.unwrap_or_default(),
         });
         self.retain(now);
-        is_named
     }
 
     fn wants_automatic_point(&mut self, now: TimeNs) -> bool {
@@ -222,6 +220,7 @@ impl Lfs {
         self.standing.refuse()?;
         self.check_point_name(name)?;
         self.tables.points.name(epoch, name)?;
+        self.upkeep.both_slots = true;
         self.due.note_dirty(now);
         self.due.note_change();
         Ok(())

@@ -28,8 +28,6 @@ pub(in crate::lfs) struct Branches {
     made: BTreeMap<u8, Epoch>,
     /// The checkpoints that say of clones that they are being deleted.
     dropped: BTreeMap<u8, Epoch>,
-    /// No checkpoint says so yet.
-    has_news: bool,
 }
 
 impl Branches {
@@ -40,7 +38,6 @@ impl Branches {
             list,
             made: BTreeMap::new(),
             dropped: BTreeMap::new(),
-            has_news: false,
         }
     }
 
@@ -136,14 +133,8 @@ impl Branches {
         let found = self.list.iter_mut().find(|branch| branch.name == name && !branch.is_dropped);
         let Some(branch) = found else { return false };
         branch.is_dropped = true;
-        self.has_news = true;
         self.dropped.insert(branch.number, stated);
         true
-    }
-
-    /// True if the next checkpoint is the first to say of a clone that it is being deleted; said once.
-    pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
     }
 
     /// The next clone to be deleted. Nothing of it is freed before the checkpoints in both slots say so: a mount from another one would find it,

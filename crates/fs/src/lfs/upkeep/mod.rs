@@ -41,6 +41,8 @@ pub(in crate::lfs) struct Upkeep {
     pub keeping: Keeping,
     /// The name of the point that the next checkpoint becomes.
     pub next_point: Option<String>,
+    /// The next checkpoint goes into both slots, since somebody counts on what it says: a slot may become unreadable.
+    pub both_slots: bool,
     /// The clone that is made with the next checkpoint.
     pub next_branch: Option<Branch>,
     /// How far the deletion of a clone has come.
@@ -67,6 +69,7 @@ impl Upkeep {
             cleaning: Cleaning::default(),
             keeping: Keeping::default(),
             next_point: None,
+            both_slots: false,
             next_branch: None,
             erasing: Erasing::default(),
             coalescing: Coalescing::default(),

@@ -203,7 +203,8 @@ impl Lfs {
             vec![Span { from: self.writer.log.serial.next(), incarnation: self.writer.log.incarnation }];
         let (_, segments) = self.stated_size();
         self.writer.is_held_back = false;
-        let is_named = self.add_point(now) | self.add_branch();
+        self.add_point(now);
+        self.add_branch();
         let checkpoint = self.snapshot(
             now,
             clean,
@@ -213,8 +214,7 @@ impl Lfs {
         );
         self.upkeep.discard.emptied.push((self.tables.epoch, emptied));
         self.push_checkpoint(&checkpoint);
-        if is_named && !is_on(Mutation::PointInOneSlot) {
-            // A slot may become unreadable, and somebody counts on the point.
+        if std::mem::take(&mut self.upkeep.both_slots) && !is_on(Mutation::PointInOneSlot) {
             self.tables.second_slot = Some(Checkpoint { epoch: self.tables.epoch, ..checkpoint });
         }
         self.begin_era(now);
