@@ -79,6 +79,8 @@ impl Check<'_> {
             self.phases_of_names();
             self.name_findings();
         }
+        // Those of a clone that is being deleted are read no more.
+        self.with_attributes.clear();
         self.top = top_of_volume;
         let of_clone = std::mem::replace(&mut self.names, of_volume);
         self.names.more_findings += of_clone.more_findings;

@@ -178,9 +178,9 @@ impl LogScan {
         Some(when) <= self.last_end && later.all(|(_, first)| when.1 < *first)
     }
 
-    /// The inode map according to the log: all entries in use, by number.
+    /// The inode map according to the log: all entries in use that are wanted, by number.
     #[must_use]
-    pub fn inode_map(&self, geo: &Geometry) -> Vec<(u64, ImapEntry)> {
+    pub fn inode_map(&self, geo: &Geometry, is_wanted: impl Fn(InodeNo) -> bool) -> Vec<(u64, ImapEntry)> {
         let fan = u64::from(geo.block_bytes) / TABLE_ENTRY_BYTES as u64;
         let mut map: BTreeMap<u64, Word> = BTreeMap::new();
         for (index, leaf) in self.leaves.iter().filter(|(_, leaf)| self.counts(leaf.when)) {
@@ -196,8 +196,7 @@ impl LogScan {
                 map.insert(*number, *word);
             }
         }
-        let real = |number: &u64| *number == InodeNo::ROOT.0 || *number >= InodeNo::FIRST_USER.0;
-        let entries = map.into_iter().filter(|(number, _)| real(number));
+        let entries = map.into_iter().filter(|(number, _)| is_wanted(InodeNo(*number)));
         entries
             .map(|(number, word)| (number, word.entry))
             .filter(|(_, e)| *e != ImapEntry::default())

@@ -55,6 +55,7 @@ pub use words::Described;
 
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
+use crate::lfs::past::is_internal;
 use crate::lfs::view::TableKind;
 use crate::lfs::{Lfs, NotFirnfs, Options, Thing, newest, read_slots, read_superblock};
 use firnfs_format::checkpoint::Checkpoint;
@@ -163,28 +164,31 @@ pub fn examine(
         findings.push(Finding::new(None, problem));
     }
     let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
-    if !facts.lost_points.is_empty() {
+    let mut map = None;
+    if !facts.lost_inodes.is_empty() {
+        // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
+        // case.) Without them nobody knows where the remnants are, so it comes before the points.
+        let geo = lfs.geometry();
+        let is_wanted = |ino| !is_internal(ino) && ino >= InodeNo::ROOT || ino == InodeNo::REMNANTS;
+        map = Some(LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo, is_wanted));
+        let noted = noted.clone();
+        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, map.as_deref(), watch);
+    }
+    let lost_points = std::mem::take(&mut facts.lost_points);
+    if !lost_points.is_empty() {
         // The accounts have to be right without them.
-        lfs.give_up_points(&facts.lost_points);
-        let lost = std::mem::take(&mut facts.lost_points);
+        lfs.give_up_points(&lost_points);
         let is_given_up =
             |finding: &Finding| matches!(finding.problem, Problem::Point { .. } | Problem::Clone { .. });
         findings.extend(report.findings.into_iter().filter(is_given_up));
-        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
-        // The accounts on the device have them still: that is no damage of its own. A repair states them anew.
-        // So are entries of the inode map for clones of lost points.
+        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, map.as_deref(), watch);
+        // The accounts on the device have them still, and the inode map has entries for clones of them: that is no damage of its own. A
+        // repair states both anew.
         let is_consequence = |problem: &Problem| {
             problem.is_surplus() || matches!(problem, Problem::Clone { name, .. } if name.is_empty())
         };
         report.findings.retain(|finding| !is_consequence(&finding.problem));
-        facts.give_up_points(lost);
-    }
-    if !facts.lost_inodes.is_empty() {
-        // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
-        // case.)
-        let geo = lfs.geometry();
-        let map = LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo);
-        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, Some(&map), watch);
+        facts.give_up_points(lost_points);
     }
     findings.append(&mut report.findings);
     Ok((Report { findings, ..report }, facts))
@@ -323,6 +327,10 @@ impl Check<'_> {
             let is_lost = |n: u64| lost.iter().any(|&(first, count)| n >= first && n - first < count);
             let found: Vec<_> = map.iter().copied().filter(|(n, _)| is_lost(*n)).collect();
             self.lfs.overlay_inodes(&found);
+            if is_lost(InodeNo::REMNANTS.0) && !found.iter().any(|(n, _)| *n == InodeNo::REMNANTS.0) {
+                // The log has none: nothing that a point has seen has moved.
+                self.lfs.overlay_inodes(&[(InodeNo::REMNANTS.0, ImapEntry::default())]);
+            }
             merge(&mut self.imap, found.into_iter(), true);
             self.is_stale = true;
         }

@@ -10,6 +10,7 @@ use super::state::{Check, Progress};
 use super::{Facts, Report, open};
 use crate::device_reader::{DeviceReader, Extent};
 use crate::error::FsError;
+use crate::lfs::past::is_unseen;
 use crate::lfs::{Geometry, Lfs, NotFirnfs, Options, read_superblock};
 use firnfs_format::checkpoint::{COUNTERS, Checkpoint, Features, Retention, Span, TableRoot, Tail};
 use firnfs_format::summary::{EntryKind, Summary};
@@ -65,7 +66,7 @@ pub fn salvage(
     let superblock = superblock(read, device_bytes, assumed)?;
     let geo = Geometry::new(&superblock, superblock.size_bytes);
     let scan = LogScan::run(read, &superblock.uuid, &geo, None, watch);
-    let imap = scan.inode_map(&geo);
+    let imap = scan.inode_map(&geo, |ino| !is_unseen(ino) && ino >= InodeNo::ROOT);
     let base = checkpoint(&superblock, &geo, &scan, &imap, assumed.now)?;
     let (mut lfs, _) = open(read, superblock.clone(), base.clone())?;
     lfs.overlay_inodes(&imap);

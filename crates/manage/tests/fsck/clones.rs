@@ -6,6 +6,7 @@ use firnfs::check::Problem;
 use firnfs::engine::{Engine, Step};
 use firnfs::lfs::Lfs;
 use firnfs::store::{Intent, OpKind, Store};
+use firnfs::vfs::XattrMode;
 use firnfs_format::{BlockPtr, InodeNo};
 use firnfs_volume::Volume;
 
@@ -106,6 +107,25 @@ fn wrong_links_and_names_in_a_clone_are_found_and_repaired_there() {
     let own = find(&volume, ".firn/clones/work/dir/own");
     let own = volume.run(|vfs, _| vfs.getattr(own)).map(|attr| attr.nlink);
     assert_eq!((own, clones_of(&volume)), (Ok(1), 1));
+}
+
+/// A power cut while it goes on leaves such a volume.
+#[test]
+fn a_clone_that_is_being_deleted_is_no_damage() {
+    let fixture = with_clone();
+    fixture.with_volume(|volume| {
+        let own = find(volume, ".firn/clones/work/dir/own");
+        volume.run(|vfs, now| vfs.setxattr(now, own, b"user.a", &pattern(3, 9000), XattrMode::Any)).unwrap();
+    });
+    fixture.edit_checkpoint(|slot| slot.branches[0].is_dropped = true);
+    assert!(fixture.codes().is_empty(), "{:#?}", fixture.check().findings);
+    let volume = mount(&fixture.device);
+    settle(&volume);
+    while volume.run(|vfs, _| Ok(vfs.store().is_erasing())).unwrap() {
+        settle(&volume);
+    }
+    volume.close().unwrap();
+    assert!(fixture.codes().is_empty(), "{:#?}", fixture.check().findings);
 }
 
 /// No damage makes such a checkpoint, only a hand.

@@ -100,6 +100,28 @@ fn a_damaged_inode_map_of_a_point_costs_that_point_alone() {
     assert_costs_the_second_point(&fixture);
 }
 
+/// Both need the check to begin anew, each for its own reason.
+#[test]
+fn damage_of_a_point_and_of_the_inode_map_at_once_costs_that_point_alone() {
+    let fixture = with_points();
+    fixture.damage(&blocks_of_second(&fixture, BLOCKS)[0].1);
+    fixture.damage(&fixture.checkpoint().imap.ptr);
+    assert!(fixture.codes().is_superset(&["point-damaged", "table-block"].into()), "{:?}", fixture.codes());
+    let repaired = fixture.repair();
+    assert!(repaired.after.is_clean(), "{:#?}", repaired.after.findings);
+    assert_eq!(fixture.with_volume(walk).keys().collect::<Vec<_>>(), fixture.tree.keys().collect::<Vec<_>>());
+    assert_eq!(points_of(&fixture), [("first".to_owned(), 1)]);
+}
+
+/// The way to everything that has moved is in the inode map; the log has it, too.
+#[test]
+fn a_damaged_inode_map_of_the_present_costs_no_point() {
+    let fixture = with_points();
+    fixture.damage(&fixture.checkpoint().imap.ptr);
+    fixture.is_repaired(&["table-block"], &[]);
+    assert_eq!(points_of(&fixture), [("first".to_owned(), 1), ("second".to_owned(), 20)]);
+}
+
 #[test]
 fn a_point_that_leads_to_a_place_outside_the_volume_is_given_up() {
     let fixture = with_points();

@@ -248,6 +248,11 @@ impl World {
     }
 
     fn change_content(&mut self, op: &Op) -> Result<(), Invalid> {
+        if let Op::Allocate { path, .. } | Op::ZeroRange { path, .. } = op
+            && clone_in(path).is_some()
+        {
+            return Err("no room can be reserved in a clone");
+        }
         match op {
             Op::Write { path, at_bytes, len_bytes, tag } => {
                 let content = &mut self.file_mut(path)?.content;

@@ -13,7 +13,7 @@ pub(in crate::lfs) mod views;
 pub(in crate::lfs) mod walk;
 
 use crate::lfs::Lfs;
-pub(crate) use crate::lfs::base::places::{is_unseen, place_of_record};
+pub(crate) use crate::lfs::base::places::{is_internal, is_unseen, place_of_record};
 pub(crate) use crate::lfs::map::admit::RECORD_MAX_BYTES;
 use firnfs_format::checkpoint::PointCursor;
 pub(crate) use states::{StateRoot, entry_in, node_in, root_of};
