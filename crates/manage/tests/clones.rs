@@ -3,10 +3,9 @@
 
 mod common;
 
-use common::{create, mount, new_device, unlink};
+use common::{assert_content, create, list, mount, new_device, seeds, step, unlink};
 use firnfs::FsError;
 use firnfs::check::From;
-use firnfs::engine::{Engine, Step};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Scope, Store};
@@ -33,41 +32,12 @@ fn options() -> Options {
     Options { commit_step_items: 8, ..Options::default() }
 }
 
-fn step(volume: &Volume<Lfs>) -> Step {
-    let step = volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true)).unwrap();
-    volume.pump();
-    step
-}
-
 fn find(volume: &Volume<Lfs>, dir: InodeNo, path: &str) -> Result<InodeNo, FsError> {
     let mut at = dir;
     for name in path.split('/') {
         at = volume.run(|vfs, now| vfs.lookup(now, at, name.as_bytes(), false))?.ino;
     }
     Ok(at)
-}
-
-fn list(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(String, Kind, InodeNo)> {
-    let mut names = Vec::new();
-    let mut cookie = 0;
-    loop {
-        let from = (names.len(), cookie);
-        volume
-            .run(|vfs, now| {
-                names.truncate(from.0);
-                vfs.readdir(now, dir, from.1, &mut |entry| {
-                    names.push((String::from_utf8(entry.name.to_vec()).unwrap(), entry.kind, entry.ino));
-                    cookie = entry.next;
-                    true
-                })
-            })
-            .unwrap();
-        if names.len() == from.0 {
-            break;
-        }
-    }
-    names.retain(|(name, ..)| name != "." && name != "..");
-    names
 }
 
 fn paths(volume: &Volume<Lfs>, dir: InodeNo, above: &str) -> Vec<String> {
@@ -87,9 +57,7 @@ fn assert_files(volume: &Volume<Lfs>, root: InodeNo, files: &Files, what: &str) 
     assert_eq!(names, files.keys().cloned().collect::<Vec<_>>(), "{what}");
     for (name, bytes) in files {
         let ino = find(volume, root, name).unwrap();
-        let mut found = vec![0; bytes.len() + 1];
-        assert_eq!(volume.read(ino, 0, &mut found).unwrap(), bytes.len(), "{what}: {name}");
-        assert!(found[..bytes.len()] == *bytes, "{what}: {name} has other bytes");
+        assert_content(volume, ino, bytes, &format!("{what}: {name}"));
     }
 }
 
@@ -398,11 +366,7 @@ fn story(seed: u64) -> u64 {
 
 #[test]
 fn every_clone_is_a_tree_of_its_own() {
-    let seeds = std::env::var("FIRNFS_SEEDS").map_or(0..3, |range| {
-        let (from, to) = range.split_once("..").unwrap();
-        from.parse().unwrap()..to.parse().unwrap()
-    });
-    for seed in seeds {
+    for seed in seeds() {
         let cleaned = story(seed);
         assert!(cleaned > 100, "seed {seed}: {cleaned} segments cleaned");
     }

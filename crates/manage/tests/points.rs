@@ -3,10 +3,9 @@
 
 mod common;
 
-use common::{create, mount, new_device, unlink};
+use common::{assert_content, create, list, mount, new_device, seeds, step, unlink};
 use firnfs::FsError;
 use firnfs::check::From;
-use firnfs::engine::{Engine, Step};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Differing, Lfs, Options};
 use firnfs::store::{Scope, Store};
@@ -41,39 +40,13 @@ struct World {
     refused: u64,
 }
 
-fn step(volume: &Volume<Lfs>) -> Step {
-    let step = volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true)).unwrap();
-    volume.pump();
-    step
-}
-
 fn assert_files(volume: &Volume<Lfs>, root: InodeNo, files: &Files, what: &str) {
-    let mut names = Vec::new();
-    let mut cookie = 0;
-    loop {
-        let from = (names.len(), cookie);
-        volume
-            .run(|vfs, now| {
-                names.truncate(from.0);
-                vfs.readdir(now, root, from.1, &mut |entry| {
-                    names.push(String::from_utf8(entry.name.to_vec()).unwrap());
-                    cookie = entry.next;
-                    true
-                })
-            })
-            .unwrap();
-        if names.len() == from.0 {
-            break;
-        }
-    }
-    names.retain(|name| name != "." && name != "..");
+    let mut names: Vec<String> = list(volume, root).into_iter().map(|(name, ..)| name).collect();
     names.sort();
     assert_eq!(names, files.keys().cloned().collect::<Vec<_>>(), "{what}");
     for (name, (_, bytes)) in files {
         let ino = volume.run(|vfs, now| vfs.lookup(now, root, name.as_bytes(), false)).unwrap().ino;
-        let mut found = vec![0; bytes.len() + 1];
-        assert_eq!(volume.read(ino, 0, &mut found).unwrap(), bytes.len(), "{what}: {name}");
-        assert!(found[..bytes.len()] == *bytes, "{what}: {name} has other bytes");
+        assert_content(volume, ino, bytes, &format!("{what}: {name}"));
     }
 }
 
@@ -327,11 +300,7 @@ fn history(seed: u64) -> u64 {
 
 #[test]
 fn every_point_reads_as_the_volume_was_when_it_was_made() {
-    let seeds = std::env::var("FIRNFS_SEEDS").map_or(0..3, |range| {
-        let (from, to) = range.split_once("..").unwrap();
-        from.parse().unwrap()..to.parse().unwrap()
-    });
-    for seed in seeds {
+    for seed in seeds() {
         let cleaned = history(seed);
         assert!(cleaned > 100, "seed {seed}: {cleaned} segments cleaned");
     }

@@ -3,7 +3,7 @@
 //! A clone is a directory below `.firn/clones` of a mount. The command puts a symbolic link to it where people want it.
 
 use super::snapshot::{check_name, shown};
-use super::states::{States, failure_of};
+use super::states::{self, States};
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
@@ -13,7 +13,7 @@ use clap::Args;
 use firnfs::lfs::Lfs;
 use firnfs::store::Store;
 use firnfs_format::Epoch;
-use firnfs_fuse::control::{Client, ClientError, OpError, Registry};
+use firnfs_fuse::control::{OpError, Registry};
 use firnfs_fuse::mount::table::Mount;
 use firnfs_lab::calendar::rfc3339;
 use firnfs_volume::Volume;
@@ -281,18 +281,15 @@ fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
 
 /// Has the daemon do something; `name` is that of the clone.
 fn ask<T: for<'a> Deserialize<'a>>(mount: &Mount, op: &str, request: &impl Serialize, name: &str) -> Done<T> {
-    let mut client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
-    let request = serde_json::to_value(request).map_err(|e| Failure::failed(e.to_string()))?;
-    client.ask(op, request).map_err(|e| match &e {
-        ClientError::Refused(refused) => match refused.errno.as_deref() {
-            Some("EEXIST") => Failure::new(Exit::Refused, format!("there is a clone {name} already"))
+    states::ask(mount, op, request, |errno, _| {
+        Some(match errno {
+            "EEXIST" => Failure::new(Exit::Refused, format!("there is a clone {name} already"))
                 .advise("choose another last part of DIR, or delete that clone first"),
-            Some("ENOSPC") => Failure::failed(format!("no clone {name} can be made"))
+            "ENOSPC" => Failure::failed(format!("no clone {name} can be made"))
                 .advise("64 clones are possible; delete one, or make room, or mount the volume anew"),
-            Some("ENOENT") => Failure::failed(format!("there is no clone {name}, or its state is gone"))
+            "ENOENT" => Failure::failed(format!("there is no clone {name}, or its state is gone"))
                 .advise(format!("firn clone {} --list shows the clones", mount.mountpoint.display())),
-            _ => failure_of(&e),
-        },
-        _ => failure_of(&e),
+            _ => return None,
+        })
     })
 }

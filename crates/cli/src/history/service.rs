@@ -179,9 +179,22 @@ pub fn register(registry: &mut Registry, volume: Weak<Volume<Lfs>>) {
     let help = "deletes the retained state of checkpoint 'epoch'";
     registry.register(DROP_OP, help, move |request| {
         let DropRequest { epoch } = socket::arguments(request)?;
-        socket::open(&volume)?.drop_point(Epoch(epoch)).map_err(|e| OpError::from(&e))?;
+        let volume = socket::open(&volume)?;
+        volume.drop_point(Epoch(epoch)).map_err(|e| match clone_of(&volume, Epoch(epoch)) {
+            Some(name) => OpError {
+                message: format!("clone '{name}' was made from it, and still exists"),
+                ..OpError::from(&e)
+            },
+            None => OpError::from(&e),
+        })?;
         Ok(Value::Null)
     });
+}
+
+/// The name of a clone that was made from a state and is there still.
+fn clone_of(volume: &Volume<Lfs>, epoch: Epoch) -> Option<String> {
+    let clone = volume.run_quietly(|vfs, _| Ok(vfs.store().clone_of(epoch).map(str::to_owned)));
+    clone.ok().flatten()
 }
 
 /// The retained states of an open volume. `count`: with what deleting each would give back.

@@ -2,7 +2,7 @@
 
 use super::log::{StateRow, write_states};
 use super::service::{DROP_OP, DropRequest, HOLD_OP, HoldRequest, MakeRequest, PointView, SNAPSHOT_OP};
-use super::states::{State, States, Told, failure_of};
+use super::states::{self, State, States, Told};
 use super::when;
 use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
@@ -17,7 +17,6 @@ use firnfs::vfs::AtimeMode;
 use firnfs_device::{FileDevice, FileOptions};
 use firnfs_format::Epoch;
 use firnfs_format::checkpoint::POINT_NAME_MAX;
-use firnfs_fuse::control::{Client, ClientError};
 use firnfs_fuse::mount::table::Mount;
 use firnfs_manage::LogVolume;
 use firnfs_volume::Volume;
@@ -220,15 +219,7 @@ pub fn check_name(what: &str, name: &str) -> Done {
 
 /// Has the daemon do something; `name` is that of the state.
 fn ask<T: for<'a> Deserialize<'a>>(mount: &Mount, op: &str, request: &impl Serialize, name: &str) -> Done<T> {
-    let mut client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
-    let request = serde_json::to_value(request).map_err(|e| Failure::failed(e.to_string()))?;
-    client.ask(op, request).map_err(|e| match &e {
-        ClientError::Refused(refused) => match refused.errno.as_deref() {
-            Some(errno) => refusal(name, errno, &refused.message),
-            None => failure_of(&e),
-        },
-        _ => failure_of(&e),
-    })
+    states::ask(mount, op, request, |errno, message| Some(refusal(name, errno, message)))
 }
 
 /// Opens an image and does something with it.

@@ -10,6 +10,7 @@ use crate::target::{self, Target};
 use firnfs_format::TimeNs;
 use firnfs_fuse::control::{Client, ClientError, ErrorKind};
 use firnfs_fuse::mount::table::Mount;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -200,6 +201,30 @@ pub fn failure_of(error: &ClientError) -> Failure {
         }
         _ => Failure::failed(error.to_string()),
     }
+}
+
+/// Has the daemon of a mount do something. `refusal` says what a refusal means, by the name of the error and its message; `None` for one that
+/// it does not know.
+///
+/// # Errors
+/// The daemon is dead, keeps no history, or refuses.
+pub fn ask<T: for<'a> Deserialize<'a>>(
+    mount: &Mount,
+    op: &str,
+    request: &impl Serialize,
+    refusal: impl FnOnce(&str, &str) -> Option<Failure>,
+) -> Done<T> {
+    let mut client = Client::for_mount(mount).map_err(|e| failure_of(&e))?;
+    let request = serde_json::to_value(request).map_err(|e| Failure::failed(e.to_string()))?;
+    client.ask(op, request).map_err(|e| {
+        let known = match &e {
+            ClientError::Refused(refused) => {
+                refused.errno.as_deref().and_then(|errno| refusal(errno, &refused.message))
+            }
+            _ => None,
+        };
+        known.unwrap_or_else(|| failure_of(&e))
+    })
 }
 
 #[cfg(test)]

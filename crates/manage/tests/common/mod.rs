@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use firnfs::FsError;
+use firnfs::engine::{Engine, Step};
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, MkfsOptions, Options};
 use firnfs::vfs::{AtimeMode, Caller, NewNode};
@@ -75,4 +76,49 @@ pub fn within_two_minutes(work: impl FnOnce() + Send + 'static) {
         Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("the work did not end within two minutes"),
         _ => worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why)),
     }
+}
+
+/// One step of background work, and the requests that it makes.
+pub fn step(volume: &Volume<Lfs>) -> Step {
+    let step = volume.run_quietly(|vfs, now| vfs.store_mut().step(now, true)).unwrap();
+    volume.pump();
+    step
+}
+
+/// All names in a directory, without `.` and `..`.
+pub fn list(volume: &Volume<Lfs>, dir: InodeNo) -> Vec<(String, Kind, InodeNo)> {
+    let mut names = Vec::new();
+    let mut cookie = 0;
+    loop {
+        let from = (names.len(), cookie);
+        volume
+            .run(|vfs, now| {
+                names.truncate(from.0);
+                vfs.readdir(now, dir, from.1, &mut |entry| {
+                    names.push((String::from_utf8(entry.name.to_vec()).unwrap(), entry.kind, entry.ino));
+                    cookie = entry.next;
+                    true
+                })
+            })
+            .unwrap();
+        if names.len() == from.0 {
+            break;
+        }
+    }
+    names.retain(|(name, ..)| name != "." && name != "..");
+    names
+}
+
+/// Asserts that a file has those bytes and no more.
+pub fn assert_content(volume: &Volume<Lfs>, ino: InodeNo, bytes: &[u8], what: &str) {
+    let mut found = vec![0; bytes.len() + 1];
+    assert_eq!(volume.read(ino, 0, &mut found).unwrap(), bytes.len(), "{what}");
+    assert!(found[..bytes.len()] == *bytes, "{what} has other bytes");
+}
+
+/// Seeds of histories: `FIRNFS_SEEDS=a..b`, three if it is not set.
+pub fn seeds() -> std::ops::Range<u64> {
+    let Ok(range) = std::env::var("FIRNFS_SEEDS") else { return 0..3 };
+    let (from, to) = range.split_once("..").expect("FIRNFS_SEEDS=a..b");
+    from.parse().expect("a number")..to.parse().expect("a number")
 }

@@ -2,6 +2,7 @@
 //! are found in a clone as in the volume. The volume itself keeps everything.
 
 use crate::fixture::{BLOCK, Fixture, file, mount, pattern, walk};
+use crate::salvage::{assert_whole, wipe_slots};
 use firnfs::check::Problem;
 use firnfs::engine::{Engine, Step};
 use firnfs::lfs::Lfs;
@@ -107,6 +108,13 @@ fn wrong_links_and_names_in_a_clone_are_found_and_repaired_there() {
     let own = find(&volume, ".firn/clones/work/dir/own");
     let own = volume.run(|vfs, _| vfs.getattr(own)).map(|attr| attr.nlink);
     assert_eq!((own, clones_of(&volume)), (Ok(1), 1));
+}
+
+#[test]
+fn a_salvage_finds_the_volume_and_leaves_clones_out() {
+    let fixture = with_clone();
+    wipe_slots(&fixture);
+    assert_whole(&fixture);
 }
 
 /// A power cut while it goes on leaves such a volume.

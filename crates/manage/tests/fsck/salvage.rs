@@ -31,7 +31,7 @@ fn salvaged(fixture: &Fixture) -> (Tree, Fixture) {
 }
 
 /// Everything is there as before, and nothing else.
-fn assert_whole(fixture: &Fixture) {
+pub fn assert_whole(fixture: &Fixture) {
     let (tree, copy) = salvaged(fixture);
     for (path, seen) in &fixture.tree {
         assert_eq!(tree.get(path), Some(seen), "{path:?}");
@@ -53,7 +53,7 @@ fn wipe_superblocks(fixture: &Fixture) {
     Superblock::places(SIZE_BYTES).into_iter().for_each(|at| wipe(fixture, at, 4096));
 }
 
-fn wipe_slots(fixture: &Fixture) {
+pub fn wipe_slots(fixture: &Fixture) {
     CHECKPOINT_SLOTS_AT.into_iter().for_each(|at| wipe(fixture, at, 64 << 10));
 }
 
