@@ -24,6 +24,8 @@ const LARGE_BYTES: usize = 1 << 20;
 const SMALL_FILES: u64 = 120;
 const POINTS_MAX: usize = 4;
 const CLONES_MAX: usize = 3;
+/// A seed in which a point is dropped while the cleaner's copies for it lie below a block of the inode map that the present has, too.
+const COPIES_BELOW_A_SHARED_BLOCK: u64 = 9;
 
 /// Content by path, "dir/file" or "file".
 type Files = BTreeMap<String, Vec<u8>>;
@@ -366,7 +368,7 @@ fn story(seed: u64) -> u64 {
 
 #[test]
 fn every_clone_is_a_tree_of_its_own() {
-    for seed in seeds() {
+    for seed in seeds().chain([COPIES_BELOW_A_SHARED_BLOCK]) {
         let cleaned = story(seed);
         assert!(cleaned > 100, "seed {seed}: {cleaned} segments cleaned");
     }
