@@ -13,9 +13,6 @@ use firnfs_format::checkpoint::Branch;
 use firnfs_format::table::{ImapEntry, TableEntry};
 use std::collections::BTreeMap;
 
-/// Leaves of the inode map, each with at most 2,048 entries, behind which a call for differing inodes ends at the earliest.
-const LEAVES_AT_ONCE: u64 = 1;
-
 impl Check<'_> {
     /// Examines all clones.
     pub fn clones(&mut self) {
@@ -94,10 +91,9 @@ impl Check<'_> {
         let state = point.map(StateRoot::from).ok_or(FsError::NotFound)?;
         let mut inodes = BTreeMap::new();
         let mut from = Some(InodeNo::ROOT);
-        // Each call looks at the entries of at least that many leaves, and no map has more leaves than the volume has sectors: one that
-        // leads into itself would go on.
+        // Each call looks at a leaf at least, and no map has more leaves than the volume has sectors: one that leads into itself would go on.
         let sectors = self.geo.segments * u64::from(self.geo.segment_sectors);
-        let mut calls_left = sectors / LEAVES_AT_ONCE + 2;
+        let mut calls_left = sectors + 2;
         while let Some(start) = from {
             calls_left = calls_left.checked_sub(1).ok_or_else(|| FsError::Corrupt {
                 what: "inode map of the state that it was made from".to_owned(),
@@ -110,9 +106,11 @@ impl Check<'_> {
                 found.clear();
                 lfs.differing_inodes(None, Some(branch.origin), start, &mut found)
             })?;
-            for ino in found.into_iter().map(|differing| differing.ino) {
-                let entry = self.lfs.drive(self.sweep.read, |lfs| lfs.past_entry(&state, ino))?;
-                inodes.insert(in_branch(branch.number, ino).0, entry);
+            let entries = self
+                .lfs
+                .drive_all(self.sweep.read, &found, |lfs, differing| lfs.past_entry(&state, differing.ino));
+            for (differing, entry) in found.iter().zip(entries) {
+                inodes.insert(in_branch(branch.number, differing.ino).0, entry?);
             }
         }
         Ok(inodes)

@@ -23,6 +23,8 @@ use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 const GATHER_MAX: usize = 256 << 10;
 /// Indirect blocks expanded at a time.
 const EXPAND_MAX: usize = 1024;
+/// Records that a clone shares with its origin, read together: they have to stay in the memory for blocks of states until all are there.
+const SHARED_AT_ONCE: usize = 256;
 /// Records between two reports of progress.
 const TELL_EVERY: usize = 4096;
 
@@ -47,6 +49,13 @@ pub struct Pending {
     leaves: Vec<Todo>,
 }
 
+impl Pending {
+    /// Enough to be examined before more is gathered.
+    fn is_large(&self) -> bool {
+        self.nodes.len() >= EXPAND_MAX || self.leaves.len() >= GATHER_MAX
+    }
+}
+
 impl Check<'_> {
     /// Runs the phase over the gathered inode map.
     pub fn phase_1(&mut self) {
@@ -55,19 +64,22 @@ impl Check<'_> {
         self.examine_inodes(order);
     }
 
-    /// Examines inodes: all of the volume itself, or all that a clone has changed. Their own records and blocks are claimed.
-    pub fn examine_inodes(&mut self, mut order: Vec<(u64, ImapEntry)>) {
-        let is_own = |ino: u64, entry: &ImapEntry| !self.lfs.is_of_origin(InodeNo(ino), entry);
-        order.sort_unstable_by_key(|(ino, entry)| (!is_own(*ino, entry), entry.ptr.addr));
+    /// Examines the inodes of the volume itself, or of a clone. Their own records and blocks are claimed.
+    pub fn examine_inodes(&mut self, order: Vec<(u64, ImapEntry)>) {
         self.names.inodes.reserve_exact(order.len());
+        let is_shared = |(number, entry): &(u64, ImapEntry)| self.lfs.is_of_origin(InodeNo(*number), entry);
+        let (shared, mut own): (Vec<_>, Vec<_>) = order.into_iter().partition(is_shared);
+        own.sort_unstable_by_key(|(_, entry)| entry.ptr.addr);
         let mut pending = Pending::default();
         let mut course = Course::default();
-        for at in 0..order.len() {
+        for at in 0..own.len() {
             if self.is_stopped() {
                 break;
             }
-            self.record((&order, at), &mut course, &mut pending);
-            if pending.nodes.len() >= EXPAND_MAX || pending.leaves.len() >= GATHER_MAX {
+            let (ino, entry) = (InodeNo(own[at].0), own[at].1);
+            let stored = self.read_record(ino, &entry, (&own, at), &mut course);
+            self.record(ino, &entry, stored, &mut pending);
+            if pending.is_large() {
                 // One pass at a time has reads under way.
                 self.sweep.end(std::mem::take(&mut course));
                 self.settle(&mut pending);
@@ -77,6 +89,12 @@ impl Check<'_> {
             }
         }
         self.sweep.end(course);
+        for part in shared.chunks(SHARED_AT_ONCE) {
+            if self.is_stopped() {
+                break;
+            }
+            self.shared_records(part, &mut pending);
+        }
         self.settle(&mut pending);
         let unread = pending.nodes.iter().chain(&pending.leaves);
         let unread_bytes: u64 = unread.map(|todo| u64::from(todo.ptr.stored_bytes())).sum();
@@ -87,15 +105,28 @@ impl Check<'_> {
         self.names.sort();
     }
 
+    /// Examines inodes whose records a clone shares with its origin: these were claimed with the origin, and may lie anywhere.
+    fn shared_records(&mut self, part: &[(u64, ImapEntry)], pending: &mut Pending) {
+        let all = self.lfs.drive_all(self.sweep.read, part, |lfs, (number, entry)| {
+            lfs.stored_in_origin(InodeNo(*number), entry)
+        });
+        for ((number, entry), stored) in part.iter().zip(all) {
+            self.record(InodeNo(*number), entry, stored, pending);
+        }
+        if pending.is_large() {
+            self.settle(pending);
+        }
+        self.tell(1);
+    }
+
     fn record(
         &mut self,
-        (order, at): (&[(u64, ImapEntry)], usize),
-        course: &mut Course,
+        ino: InodeNo,
+        entry: &ImapEntry,
+        stored: Result<StoredInode, FsError>,
         pending: &mut Pending,
     ) {
-        let (number, entry) = order[at];
-        let ino = InodeNo(number);
-        let stored = match self.read_record(ino, &entry, (order, at), course) {
+        let stored = match stored {
             Ok(stored) => stored,
             Err(reason) => {
                 self.torn = Torn::Structure;
@@ -125,9 +156,6 @@ impl Check<'_> {
         (order, at): (&[(u64, ImapEntry)], usize),
         course: &mut Course,
     ) -> Result<StoredInode, FsError> {
-        if self.lfs.is_of_origin(ino, entry) {
-            return self.lfs.drive(self.sweep.read, |lfs| lfs.stored_in_origin(ino, entry));
-        }
         let what = || format!("inode {ino}");
         self.geo.check(&entry.ptr, 255 * SECTOR_BYTES, what)?;
         self.totals.blocks += 1;
@@ -139,10 +167,7 @@ impl Check<'_> {
                 found: "another block's place".to_owned(),
             });
         }
-        // What clones share with their origins is read elsewhere.
-        let is_own = |ino: InodeNo, entry: &ImapEntry| !self.lfs.is_of_origin(ino, entry);
-        let run = order.iter().skip(at).take_while(|(number, entry)| is_own(InodeNo(*number), entry)).count();
-        let list = |next: usize| order.get(next).filter(|_| next < at + run).map(|(_, entry)| entry.ptr);
+        let list = |at: usize| order.get(at).map(|(_, entry)| entry.ptr);
         let bytes = self.sweep.stored(&entry.ptr, course, (&list, at), what)?;
         StoredInode::decode(ino, entry, &bytes, &self.geo)
     }
