@@ -373,3 +373,14 @@ fn every_clone_is_a_tree_of_its_own() {
         assert!(cleaned > 100, "seed {seed}: {cleaned} segments cleaned");
     }
 }
+
+/// A stream may ask for any number.
+#[test]
+fn no_file_of_the_volume_itself_gets_a_number_of_a_clone() {
+    let (volume, _) = mount(&new_device(32 << 20, 0), options());
+    let wanted = |ino: u64| volume.run_quietly(|vfs, _| Ok(vfs.store_mut().want_number(InodeNo(ino))?));
+    assert!(matches!(wanted(1 << 40 | 20), Err(FsError::Invalid(_))));
+    wanted(5000).unwrap();
+    assert_eq!(create(&volume, InodeNo::ROOT, "wanted", Kind::Regular), InodeNo(5000));
+    volume.close().unwrap();
+}

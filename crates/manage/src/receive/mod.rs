@@ -19,6 +19,7 @@ use crate::LogVolume;
 use crate::send::RECEIVED_XATTR;
 use firnfs::FsError;
 use firnfs::lfs::Lfs;
+use firnfs::states::local;
 use firnfs::vfs::XattrMode;
 use firnfs_format::checkpoint::Point;
 use firnfs_format::stream::{Frame, StreamHeader};
@@ -219,7 +220,9 @@ impl Receiver<'_> {
     /// A number that a stream may speak of.
     fn users(&self, ino: InodeNo) -> Result<InodeNo, Wrong> {
         let is_staging = self.staging.as_ref().is_some_and(|staging| staging.dir == ino);
-        let is_users = ino == InodeNo::ROOT || ino >= InodeNo::FIRST_USER && !firnfs::states::is_past(ino);
+        // Neither of a state nor of a clone.
+        let is_whole = local(ino) == ino;
+        let is_users = ino == InodeNo::ROOT || ino >= InodeNo::FIRST_USER && is_whole;
         if is_users && !is_staging {
             Ok(ino)
         } else {

@@ -10,10 +10,10 @@
 
 use crate::error::{FsError, Outcome};
 use crate::lfs::Lfs;
-use crate::lfs::map::admit::INODE_NUMBERS;
 use crate::lfs::write::commit::Cause;
 use crate::mutation::{Mutation, is_on};
 use crate::store::Scope;
+use firnfs_format::checkpoint::BRANCH_BITS;
 use firnfs_format::summary::{FLAG_CHECKPOINT, FLAG_END, FLAG_HELD};
 use firnfs_format::{InodeNo, TimeNs};
 
@@ -44,9 +44,9 @@ impl Lfs {
     /// The next inode that is made gets that number.
     ///
     /// # Errors
-    /// `Invalid` for a number that no file can have. The making refuses one that is in use, with `Exists`.
+    /// `Invalid` for a number that no file can have, or only one in a clone. The making refuses one that is in use, with `Exists`.
     pub fn want_number(&mut self, ino: InodeNo) -> Result<(), FsError> {
-        if !(InodeNo::FIRST_USER.0..INODE_NUMBERS).contains(&ino.0) {
+        if !(InodeNo::FIRST_USER.0..1 << BRANCH_BITS).contains(&ino.0) {
             return Err(FsError::Invalid("an inode number"));
         }
         self.tables.imap.wanted = Some(ino);
