@@ -1,19 +1,23 @@
-//! Any sector that only retained points hold may be flipped: the present does not notice, whoever reads a point there is told the place, and a
-//! check reports it as damage of the points that lead there, no more and no less than what is held.
+//! Any sector that only retained points and clones hold may be flipped: the present does not notice, whoever reads a point or a clone there is
+//! told the place, and a check reports it as damage of the points and clones that lead there, no more and no less than what is held.
 
 use firnfs::FsError;
-use firnfs::check::{From, Problem};
+use firnfs::check::{Finding, From, Problem};
+use firnfs::lfs::view::TableKind;
 use firnfs::lfs::{Lfs, Options};
+use firnfs::states::branch_of;
+use firnfs::store::Store;
 use firnfs::vfs::AtimeMode;
-use firnfs::vfs::history::{HIDDEN_DIR, HISTORY_DIR};
+use firnfs::vfs::history::{CLONES_DIR, HIDDEN_DIR, HISTORY_DIR};
 use firnfs_device::{Completion, Device, DeviceError, Geometry, MemDevice, Request, SparseImage, Tag};
 use firnfs_format::InodeNo;
 use firnfs_manage::{check, open};
 use firnfs_sim::VirtualClock;
-use firnfs_torture::crash::campaign::prepare;
+use firnfs_torture::crash::op::CLONES;
+use firnfs_torture::crash::runner::run;
 use firnfs_torture::crash::scenario::Scenario;
 use firnfs_torture::crash::shape::Shape;
-use firnfs_torture::crash::{Explorer, Firn, Limits, Op, Seen, Subject};
+use firnfs_torture::crash::{Firn, Op, Subject, World};
 use firnfs_torture::survey::{Answers, Bounds, survey_from};
 use firnfs_volume::Volume;
 use parking_lot::Mutex;
@@ -57,16 +61,21 @@ impl Noting {
     }
 }
 
-/// A volume that was unmounted with points on it, some of whose blocks have moved.
-fn volume_with_points() -> SparseImage {
+/// A volume that was unmounted with points on it, some of whose blocks have moved, and with clones if wanted.
+fn volume_with_points(has_clones: bool) -> SparseImage {
     let small = Firn::small();
     // Ends with points: of the first seeds that do, any.
     for seed in 0..20 {
         let scenario = Scenario::Shaped { shape: Shape::Points, seed };
         let firn = small.as_made(scenario.made()).unwrap();
-        let seen = Seen::new();
-        let run = prepare(&Explorer::new(&firn, Limits::default(), &seen), &firn, &scenario).unwrap();
-        if run.record.world().points().len() < 2 {
+        let mut ops = scenario.ops(&World::new());
+        if !has_clones {
+            // A point holds the parts of the inode map that clones had when it was made.
+            ops.retain(|op| !is_of_clones(op));
+        }
+        let run = run(&firn, firn.format(), World::new(), &ops).unwrap();
+        let world = run.record.world();
+        if world.points().len() < 2 || (world.clones().count() > 0) != has_clones {
             continue;
         }
         let end = format!("{}:", run.history.events().len()).parse().unwrap();
@@ -79,6 +88,10 @@ fn volume_with_points() -> SparseImage {
     panic!("no history ends with points");
 }
 
+fn is_of_clones(op: &Op) -> bool {
+    matches!(op, Op::MakeClone { .. } | Op::DropClone(_)) || op.to_string().contains(CLONES)
+}
+
 fn look(device: Arc<dyn Device>) -> Volume<Lfs> {
     let options = Options { read_only: true, ..Options::default() };
     open(device, options, AtimeMode::Noatime, Arc::new(VirtualClock::at(1 << 60))).unwrap()
@@ -86,20 +99,24 @@ fn look(device: Arc<dyn Device>) -> Volume<Lfs> {
 
 type Trees = BTreeMap<String, BTreeMap<InodeNo, Answers>>;
 
-/// What each point shows, and before all of them the present, as "".
+/// What each point and each clone shows, and before all of them the present, as "".
 fn trees(volume: &Volume<Lfs>, mut each: impl FnMut(&str)) -> Trees {
-    let states = volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+    let points = volume.run(|vfs, _| Ok(vfs.store().points().to_vec())).unwrap();
+    let clones = volume.run(|vfs, _| Ok(vfs.store().branches().unwrap_or_default())).unwrap();
     let mut trees = Trees::new();
     trees.insert(String::new(), survey_from(volume, InodeNo::ROOT, BOUNDS).inodes);
     each("");
-    for point in states {
-        let path = [HIDDEN_DIR, HISTORY_DIR, point.name.as_bytes()];
+    let points = points.into_iter().map(|point| (HISTORY_DIR, point.name));
+    let clones = clones.into_iter().map(|clone| (CLONES_DIR, clone.name));
+    for (dir, name) in points.chain(clones) {
+        let path = [HIDDEN_DIR, dir, name.as_bytes()];
         let root = path.into_iter().try_fold(InodeNo::ROOT, |dir, name| {
             volume.run(|vfs, now| vfs.lookup(now, dir, name, false)).map(|attr| attr.ino)
         });
         let found = root.map_or_else(|_| BTreeMap::new(), |root| survey_from(volume, root, BOUNDS).inodes);
-        each(&point.name);
-        trees.insert(point.name, found);
+        let name = format!("{}/{name}", String::from_utf8_lossy(dir));
+        each(&name);
+        trees.insert(name, found);
     }
     trees
 }
@@ -110,7 +127,22 @@ fn errors(tree: &BTreeMap<InodeNo, Answers>) -> impl Iterator<Item = &FsError> {
 
 #[test]
 fn every_sector_that_only_points_hold_may_be_flipped_and_only_points_suffer() {
-    let image = volume_with_points();
+    let (told, held_bytes) = flip_each(&volume_with_points(false), 1);
+    assert!(told[&Told::Points] > 100 && told[&Told::Remnants] > 0, "{told:?}");
+    assert!(!told.contains_key(&Told::Clones), "{told:?}");
+    assert_eq!(told[&Told::Points] * SECTOR_BYTES, held_bytes, "every sector that is held, and no other");
+}
+
+#[test]
+fn every_third_sector_that_only_points_and_clones_hold_may_be_flipped_and_only_they_suffer() {
+    let (told, held_bytes) = flip_each(&volume_with_points(true), 3);
+    assert!(told[&Told::Points] > 100 && told[&Told::Clones] > 30, "{told:?}");
+    assert!(told[&Told::Points] * SECTOR_BYTES <= held_bytes, "no sector that is not held");
+}
+
+/// Flips a bit in one of `every` sectors that are read only for points and clones. Returns how many flips were told of what, and the
+/// bytes that points hold.
+fn flip_each(image: &SparseImage, every: usize) -> (BTreeMap<Told, u64>, u64) {
     let device = Arc::new(Noting { inner: MemDevice::from_image(image.clone()), read: Mutex::default() });
     let volume = look(device.clone());
     volume.limit_read_ahead(0);
@@ -122,29 +154,27 @@ fn every_sector_that_only_points_hold_may_be_flipped_and_only_points_suffer() {
     });
     assert!(whole.len() > 2 && whole.values().all(|tree| errors(tree).count() == 0));
     let held_bytes = volume.run(|vfs, _| Ok(vfs.store().past_bytes())).unwrap();
-    let of_points: Vec<u64> = device.read.lock().difference(&of_present).copied().collect();
-    let (mut held, mut remnants) = (0, 0);
-    for sector in of_points {
+    let of_past: Vec<u64> = device.read.lock().difference(&of_present).copied().collect();
+    let mut told = BTreeMap::new();
+    for sector in of_past.into_iter().step_by(every) {
         let mut flipped = image.clone();
         let mut bytes = vec![0; SECTOR_BYTES as usize];
         flipped.read(sector * SECTOR_BYTES, &mut bytes);
         bytes[(sector * 37 % SECTOR_BYTES) as usize] ^= 1 << (sector % 8);
         flipped.write(sector * SECTOR_BYTES, &bytes);
-        match flip_is_told(&flipped, &whole, sector) {
-            Told::Points => held += 1,
-            Told::Remnants => remnants += 1,
-            Told::Nothing => {}
-        }
+        *told.entry(flip_is_told(&flipped, &whole, sector)).or_default() += 1;
     }
-    println!("{held} sectors held for {} points, {remnants} of remnants", whole.len() - 1);
-    assert!(held > 100 && remnants > 0, "{held} sectors are held, {remnants} are of remnants");
-    assert_eq!(held * SECTOR_BYTES, held_bytes, "every sector that is held, and no other");
+    println!("{} points and clones: {told:?}", whole.len() - 1);
+    (told, held_bytes)
 }
 
 /// What a check tells of a flip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Points,
     Remnants,
+    /// It is live, and belongs to a clone.
+    Clones,
     /// It is read beside others and holds nothing.
     Nothing,
 }
@@ -174,14 +204,19 @@ fn flip_is_told(flipped: &SparseImage, whole: &Trees, sector: u64) -> Told {
     }
     let report = check(&*device, From::Newest, &mut |_| {}).unwrap();
     let is_of_remnants = |ino: Option<InodeNo>| ino == Some(InodeNo::REMNANTS);
+    let is_of_clone = |finding: &Finding| match finding.problem {
+        // The present does not read this block of the inode map.
+        Problem::Clone { .. } | Problem::TableBlock { table: TableKind::InodeMap, .. } => true,
+        _ => finding.ino.is_some_and(|ino| branch_of(ino) != 0),
+    };
+    let is_of_point = |finding: &Finding| matches!(finding.problem, Problem::Point { .. });
     // The accounts still have a point that is given up.
-    let is_expected = |problem: &Problem| {
-        let is_account =
-            matches!(problem, Problem::Usage { .. } | Problem::LiveBytes(_) | Problem::LiveKind { .. });
-        is_account || matches!(problem, Problem::Point { .. })
+    let is_account = |finding: &Finding| {
+        matches!(finding.problem, Problem::Usage { .. } | Problem::LiveBytes(_) | Problem::LiveKind { .. })
     };
     for finding in &report.findings {
-        assert!(is_expected(&finding.problem) || is_of_remnants(finding.ino), "sector {sector}: {finding}");
+        let is_of_past = is_of_point(finding) || is_of_clone(finding) || is_of_remnants(finding.ino);
+        assert!(is_of_past || is_account(finding), "sector {sector}: {finding}");
     }
     if report.findings.is_empty() {
         assert!(!is_noticed, "sector {sector} is noticed by readers alone");
@@ -189,7 +224,9 @@ fn flip_is_told(flipped: &SparseImage, whole: &Trees, sector: u64) -> Told {
     }
     if report.findings.iter().any(|finding| is_of_remnants(finding.ino)) {
         Told::Remnants
-    } else {
+    } else if report.findings.iter().any(is_of_point) {
         Told::Points
+    } else {
+        Told::Clones
     }
 }

@@ -102,18 +102,18 @@ impl Check<'_> {
     ) -> Result<(), FsError> {
         let at = self.lfs.place_in_map(level, index);
         let block_bytes = self.geo.block_bytes;
-        if !self.is_own(course, &at, &ptr, block_bytes)? {
-            let has_copies = self.lfs.has_copies_below(level, index) && !course.is_passed(&at, &ptr);
-            if has_copies {
-                return self.map_below(course, level, index, ptr);
-            }
-            if !course.is_passed(&at, &ptr) && self.is_of_present_map(level, index, &ptr) {
-                self.shared_map.push(ptr);
-                return self.newer_inodes_of_point(course, level, index);
-            }
+        let is_own = self.is_own(course, &at, &ptr, block_bytes)?;
+        if !is_own && course.is_passed(&at, &ptr) {
             return Ok(());
         }
-        self.map_below(course, level, index, ptr)
+        if is_own || self.lfs.has_copies_below(level, index) {
+            return self.map_below(course, level, index, ptr);
+        }
+        if self.is_of_present_map(level, index, &ptr) {
+            self.shared_map.push(ptr);
+            return self.newer_inodes_of_point(course, level, index);
+        }
+        Ok(())
     }
 
     fn map_below(

@@ -28,7 +28,7 @@ mod fast;
 mod firn;
 pub mod generate;
 mod mending;
-mod op;
+pub mod op;
 mod plan;
 mod point_ops;
 mod quota;
