@@ -141,6 +141,7 @@ fn what_commands_say_of_images_is_as_documented() {
         &["dump", &ffs, "--inode", "1"],
         &["fsck", &log],
         &["fsck", &log, "--all-checkpoints"],
+        &["fsck", &log, "--all-points"],
         &["fsck", &ffs],
         &["fsck", &log, "--salvage", &name("salvaged.img")],
         &["trim", &log],

@@ -2,7 +2,7 @@
 
 use crate::reading::DeviceReads;
 use firnfs::FsError;
-use firnfs::check::{CheckError, From, Progress, Report};
+use firnfs::check::{CheckError, Depth, From, Progress, Report};
 use firnfs::lfs::Lfs;
 use firnfs_device::Device;
 use firnfs_volume::Volume;
@@ -12,7 +12,17 @@ use firnfs_volume::Volume;
 /// # Errors
 /// If there is nothing to check: the device holds no volume, a truncated one or no usable checkpoint, or it failed.
 pub fn check(device: &dyn Device, from: From, watch: &mut dyn FnMut(Progress)) -> Result<Report, CheckError> {
-    firnfs::check::check(&mut DeviceReads::new(device), device.geometry().size_bytes, from, watch)
+    let size_bytes = device.geometry().size_bytes;
+    firnfs::check::check(&mut DeviceReads::new(device), size_bytes, (from, Depth::Everything), watch)
+}
+
+/// As [`check`], and also checks each retained point as a volume of its own.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_all_points(device: &dyn Device, watch: &mut dyn FnMut(Progress)) -> Result<Report, CheckError> {
+    let (size_bytes, wanted) = (device.geometry().size_bytes, (From::Newest, Depth::AllPoints));
+    firnfs::check::check(&mut DeviceReads::new(device), size_bytes, wanted, watch)
 }
 
 /// Checks the volume while it is open: makes everything durable, then checks it as it is. Operations wait meanwhile; the check

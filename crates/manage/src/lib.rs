@@ -30,7 +30,7 @@ mod send;
 mod shrink;
 mod trim;
 
-pub use check::check;
+pub use check::{check, check_all_points};
 pub use ffs_check::{RepairedFfs, check_ffs, repair_ffs};
 pub use ffs_volume::{OpenFfsError, format_ffs, format_ffs_around, open_ffs};
 pub use grow::SizeChange;

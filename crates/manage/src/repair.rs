@@ -6,7 +6,7 @@
 use crate::reading::DeviceReads;
 use firnfs::FsError;
 use firnfs::check::repair::{Fixed, Fixer, order};
-use firnfs::check::{CheckError, Facts, Finding, From, Problem, Progress, Report, Severity};
+use firnfs::check::{CheckError, Depth, Facts, Finding, From, Problem, Progress, Report, Severity};
 use firnfs::lfs::{Lfs, Options, read_superblock};
 use firnfs::vfs::{AtimeMode, Vfs};
 use firnfs_device::{AlignedBuf, Clock, Device};
@@ -62,8 +62,14 @@ pub fn repair(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Repaired, CheckError> {
     let size_bytes = device.geometry().size_bytes;
-    let mut examine =
-        || firnfs::check::examine(&mut DeviceReads::new(&**device), size_bytes, From::Newest, &mut *watch);
+    let mut examine = || {
+        firnfs::check::examine(
+            &mut DeviceReads::new(&**device),
+            size_bytes,
+            (From::Newest, Depth::Everything),
+            &mut *watch,
+        )
+    };
     let (before, mut facts) = examine()?;
     let mut after = before.clone();
     let mut actions: Vec<Action> = Vec::new();

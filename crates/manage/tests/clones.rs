@@ -5,14 +5,13 @@ mod common;
 
 use common::{assert_content, create, list, mount, new_device, seeds, step, unlink};
 use firnfs::FsError;
-use firnfs::check::From;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Scope, Store};
 use firnfs::vfs::{RenameMode, SetAttr};
 use firnfs_device::Device;
 use firnfs_format::{Epoch, InodeNo};
-use firnfs_manage::check;
+use firnfs_manage::check_all_points;
 use firnfs_sim::seeded;
 use firnfs_volume::Volume;
 use rand::RngExt;
@@ -288,7 +287,7 @@ impl World {
     }
 
     fn check(&self) {
-        let report = check(&*self.device, From::Newest, &mut |_| {}).unwrap();
+        let report = check_all_points(&*self.device, &mut |_| {}).unwrap();
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "{findings:#?}");
     }

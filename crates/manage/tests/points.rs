@@ -5,13 +5,12 @@ mod common;
 
 use common::{assert_content, create, list, mount, new_device, seeds, step, unlink};
 use firnfs::FsError;
-use firnfs::check::From;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Differing, Lfs, Options};
 use firnfs::store::{Scope, Store};
 use firnfs_device::Device;
 use firnfs_format::{Epoch, InodeNo};
-use firnfs_manage::{LogVolume, check, open_point};
+use firnfs_manage::{LogVolume, check_all_points, open_point};
 use firnfs_sim::{VirtualClock, seeded};
 use firnfs_volume::Volume;
 use rand::RngExt;
@@ -145,7 +144,7 @@ impl World {
     }
 
     fn check(&self) {
-        let report = check(&*self.device, From::Newest, &mut |_| {}).unwrap();
+        let report = check_all_points(&*self.device, &mut |_| {}).unwrap();
         let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         let points: Vec<&Epoch> = self.points.keys().collect();
         assert!(findings.is_empty(), "points {points:?}: {findings:#?}");

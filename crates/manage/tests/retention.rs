@@ -4,14 +4,13 @@ mod common;
 
 use common::{create, mount, new_device, pattern, unlink};
 use firnfs::FsError;
-use firnfs::check::From;
 use firnfs::inode::Kind;
 use firnfs::lfs::{Lfs, Options};
 use firnfs::store::{Scope, Store};
 use firnfs_device::Device;
 use firnfs_format::checkpoint::{Point, Retention, Rule};
 use firnfs_format::{Epoch, InodeNo};
-use firnfs_manage::{LogVolume, check};
+use firnfs_manage::{LogVolume, check_all_points};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ fn snapshot(volume: &Volume<Lfs>, name: &str) -> Epoch {
 }
 
 fn assert_sound(device: &Arc<dyn Device>) {
-    let report = check(&**device, From::Newest, &mut |_| {}).unwrap();
+    let report = check_all_points(&**device, &mut |_| {}).unwrap();
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{findings:#?}");
 }

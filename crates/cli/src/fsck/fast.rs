@@ -52,6 +52,9 @@ pub fn run(args: &FsckArgs, output: &mut Output) -> Done<ExitCode> {
     if args.all_checkpoints {
         return Err(Failure::usage("a Fast File System has no checkpoints"));
     }
+    if args.all_points {
+        return Err(Failure::usage("a Fast File System keeps no states of the past"));
+    }
     if args.zero_lost {
         return Err(Failure::usage("a Fast File System has no checksums: it does not know what is lost"));
     }

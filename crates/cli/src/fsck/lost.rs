@@ -3,6 +3,7 @@
 use crate::output::{WIDTH, write_list};
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Problem, Report};
+use firnfs::states::is_past;
 use firnfs_format::InodeNo;
 use firnfs_manage::{Outcome, Repaired};
 use serde::Serialize;
@@ -59,7 +60,8 @@ pub fn of_repair(repaired: &Repaired) -> Vec<LostView> {
 fn gather<'a>(findings: impl Iterator<Item = (&'a Finding, LostState, LostState)>) -> Vec<LostView> {
     let mut files: BTreeMap<(LostState, InodeNo), LostView> = BTreeMap::new();
     for (finding, content, record) in findings {
-        let Some(ino) = finding.ino else { continue };
+        // What a state of the past lost, no file of the present did.
+        let Some(ino) = finding.ino.filter(|ino| !is_past(*ino)) else { continue };
         let is_record = matches!(finding.problem, Problem::Record { .. });
         if !is_record && finding.lost_bytes == 0 {
             continue;

@@ -43,6 +43,7 @@ pub const USAGE: u8 = 16;
 #[command(group(ArgGroup::new("writes").args(["repair", "salvage"])), after_help = "Examples:
   firn fsck disk.img                     check; nothing is written
   firn fsck disk.img --all-checkpoints   check the state of each of the two checkpoints
+  firn fsck disk.img --all-points        check each snapshot as a volume of its own, too
   firn fsck disk.img --repair            repair what is wrong, asking about each finding
   firn fsck disk.img --repair -y         without asking
   firn fsck disk.img --repair --zero-lost -y
@@ -50,10 +51,12 @@ pub const USAGE: u8 = 16;
   firn fsck disk.img --salvage new.img   rebuild the volume from its log, in a new image
   firn fsck /dev/sdb1 --json             for scripts
 
-Reads everything that is live and verifies every checksum. A volume that was
-not unmounted is checked as a mount would see it. A repair gives files and trees
-that have lost their names new ones in lost+found; it can be interrupted and run
-again. A sound volume is never written to.
+Reads everything that is live and verifies every checksum. What only
+snapshots hold is read as well. --all-points goes through each snapshot as
+somebody who looks into it does: names, counts, and every block where it is now.
+A volume that was not unmounted is checked as a mount would see it. A repair
+gives files and trees that have lost their names new ones in lost+found; it can
+be interrupted and run again. A sound volume is never written to.
 
 If the content of a file cannot be read, reading that part fails with EIO, after
 a repair as before: programs do not take zeros for data. The summary names these
@@ -76,6 +79,9 @@ pub struct FsckArgs {
     /// Check the state of each retained checkpoint, not only of the newest
     #[arg(long)]
     pub all_checkpoints: bool,
+    /// Check each snapshot and automatic state as a volume of its own, too
+    #[arg(long, conflicts_with_all = ["all_checkpoints", "repair", "salvage", "at_boot"])]
+    pub all_points: bool,
     /// Repair the errors that can be repaired
     #[arg(long, conflicts_with = "all_checkpoints")]
     pub repair: bool,
@@ -165,7 +171,7 @@ fn fsck(args: &FsckArgs) -> Done<FsckView> {
     let mut lost = Vec::new();
     let mut failure = None;
     for slot in slots {
-        match check(&device, &args.image, *slot) {
+        match check(&device, args, *slot) {
             Ok(report) => {
                 // Of two checkpoints, the older one is a state of the past.
                 if checks.iter().all(|check: &CheckView| check.epoch < report.epoch) {
@@ -189,8 +195,7 @@ fn describe(out: &mut dyn std::io::Write, view: &FsckView) -> std::io::Result<()
     view.repairs.iter().try_for_each(|repair| repair.describe(out))?;
     view.checks.iter().try_for_each(|check| check.describe(out, &image))?;
     let findings = view.checks.iter().flat_map(|check| &check.findings);
-    let can_repair =
-        findings.filter(|finding| finding.severity != "note" && finding.lost_bytes == 0).count() > 0;
+    let can_repair = findings.filter(|finding| finding.is_repairable()).count() > 0;
     if can_repair && view.repairs.is_empty() {
         writeln!(out, "Nothing was changed. 'firn fsck --repair {image}' repairs what can be repaired.")?;
     }
@@ -217,12 +222,25 @@ fn open(image: &Path, access: Access) -> Done<FileDevice> {
 }
 
 /// One check, with a progress bar.
-fn check(device: &dyn Device, image: &Path, slot: Option<usize>) -> Done<Report> {
-    let bar = Bar::of_bytes();
+fn check(device: &dyn Device, args: &FsckArgs, slot: Option<usize>) -> Done<Report> {
     let from = slot.map_or(From::Newest, From::Slot);
-    let report = firnfs_manage::check(device, from, &mut |progress| show(&bar, progress));
+    let (mut bar, mut counts_points) = (Bar::of_bytes(), false);
+    let mut watch = |progress: Progress| {
+        if counts_points != progress.points.is_some() {
+            counts_points = !counts_points;
+            bar = if counts_points { Bar::of_steps() } else { Bar::of_bytes() };
+        }
+        match progress.points {
+            Some((done, all)) => bar.show(done, all, "states of the past"),
+            None => show(&bar, progress),
+        }
+    };
+    let report = match args.all_points {
+        true => firnfs_manage::check_all_points(device, &mut watch),
+        false => firnfs_manage::check(device, from, &mut watch),
+    };
     drop(bar);
-    report.map_err(|e| impossible(image, &e))
+    report.map_err(|e| impossible(&args.image, &e))
 }
 
 fn show(bar: &Bar, progress: Progress) {

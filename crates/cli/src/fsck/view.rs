@@ -4,6 +4,8 @@ use super::lost::LostView;
 use crate::output::{WIDTH, write_list, write_two_parts};
 use crate::sizes::{Bytes, Count};
 use firnfs::check::{Finding, Report, Severity};
+use firnfs::states::is_past;
+use firnfs_format::InodeNo;
 use firnfs_manage::{Action, Outcome};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -53,6 +55,8 @@ pub struct TotalsView {
     live_bytes: u64,
     segments: u64,
     read_bytes: u64,
+    /// Snapshots and automatic states that were checked each as a volume of its own.
+    points: u64,
 }
 
 /// A finding.
@@ -139,6 +143,7 @@ impl CheckView {
                 live_bytes: totals.live_bytes,
                 segments: totals.segments,
                 read_bytes: totals.read_bytes,
+                points: totals.points,
             },
             findings: report.findings.iter().map(FindingView::from).collect(),
             more_findings: report.more_findings,
@@ -169,6 +174,8 @@ impl CheckView {
             format!("{inodes} inodes ({directories} directories, {} entries)", Count(totals.entries)),
             format!("{} in {} segments", Bytes(totals.live_bytes), Count(totals.segments)),
         ];
+        let points = (totals.points > 0).then(|| format!("{} states of the past", Count(totals.points)));
+        let parts: Vec<String> = parts.into_iter().chain(points).collect();
         write_list(out, &format!("{image}: {state}: checkpoint {}{slot}:", self.epoch), &parts, WIDTH)
     }
 }
@@ -203,6 +210,13 @@ impl RepairView {
 }
 
 impl FindingView {
+    /// True if a repair mends it: it is damage, no content of a file, and not in the past.
+    #[must_use]
+    pub fn is_repairable(&self) -> bool {
+        let is_in_past = self.inode.is_some_and(|ino| is_past(InodeNo(ino)));
+        self.severity != "note" && self.lost_bytes == 0 && !is_in_past
+    }
+
     /// Writes it as one line, or as two if it is long.
     ///
     /// # Errors

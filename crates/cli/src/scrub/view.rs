@@ -49,7 +49,7 @@ pub struct ProgressView {
 
 impl From<Progress> for ProgressView {
     fn from(progress: Progress) -> Self {
-        let Progress { phase, done_bytes, total_bytes } = progress;
+        let Progress { phase, done_bytes, total_bytes, .. } = progress;
         Self { phase, done_bytes, total_bytes }
     }
 }

@@ -52,6 +52,27 @@ fn fsck_names_the_file_whose_block_is_damaged_and_exits_with_4() {
 }
 
 #[test]
+fn fsck_goes_through_the_states_of_the_past_if_it_is_told_to() {
+    let tree = tempfile::tempdir().unwrap();
+    make_tree(tree.path());
+    let fixture = Fixture::new(&["--from-dir", tree.path().to_str().unwrap()]);
+    let image = fixture.image();
+    ok(&["snapshot", &image, "one"]);
+    ok(&["snapshot", &image, "two"]);
+    let (exit, view, _) = fsck(&[&image]);
+    assert_eq!((exit, &view["checks"][0]["totals"]["points"]), (0, &Value::from(0)));
+    let (exit, view, said) = fsck(&[&image, "--all-points"]);
+    let kept = schema::parse(&ok(&["log", &image, "--json"]))["states"].as_array().unwrap().len();
+    assert_eq!((exit, said.as_str()), (0, ""));
+    assert_eq!((kept >= 2, &view["checks"][0]["totals"]["points"]), (true, &Value::from(kept)));
+    let text = ok(&["fsck", &image, "--all-points"]);
+    assert!(text.contains("states of the past") && text.lines().all(|line| line.len() <= 80), "{text}");
+    assert_eq!(firn(&["fsck", &image, "--all-points", "--repair"]).status.code(), Some(16));
+    let fast = Fixture::new(&["--type", "ffs"]);
+    assert!(refused(&["fsck", &fast.image(), "--all-points"], 16).contains("no states of the past"));
+}
+
+#[test]
 fn fsck_of_a_file_that_is_no_volume_prints_one_line_and_exits_with_8() {
     let home = tempfile::tempdir().unwrap();
     let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();

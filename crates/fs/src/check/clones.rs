@@ -6,11 +6,11 @@ use super::namespace::Namespace;
 use super::state::Check;
 use crate::error::FsError;
 use crate::lfs::past::StateRoot;
-use crate::states::{branch_of, in_branch};
+use crate::states::{branch_of, in_branch, within};
 use crate::store::Store;
-use firnfs_format::InodeNo;
 use firnfs_format::checkpoint::Branch;
 use firnfs_format::table::{ImapEntry, TableEntry};
+use firnfs_format::{Epoch, InodeNo};
 use std::collections::BTreeMap;
 
 impl Check<'_> {
@@ -57,37 +57,53 @@ impl Check<'_> {
     }
 
     fn clone(&mut self, branch: &Branch) -> Result<(), FsError> {
+        let root = in_branch(branch.number, InodeNo::ROOT);
         let mut inodes = match branch.is_dropped {
             // Half of it is gone: no name has to lead anywhere.
             true => BTreeMap::new(),
-            false => self.inodes_of_origin(branch)?,
+            false => self.inodes_of_state(root, branch.origin)?,
         };
         let is_own = |(number, _): &&(u64, ImapEntry)| branch_of(InodeNo(*number)) == branch.number;
         for (number, entry) in self.imap.iter().filter(is_own) {
             inodes.insert(*number, *entry);
         }
+        let top = format!("/.firn/clones/{}", branch.name);
+        self.examine_tree(root, top, inodes, !branch.is_dropped);
+        Ok(())
+    }
+
+    /// Phases 1 to 4 for a tree beside the volume's own.
+    pub fn examine_tree(
+        &mut self,
+        root: InodeNo,
+        top: String,
+        inodes: BTreeMap<u64, ImapEntry>,
+        has_names: bool,
+    ) {
         let order = inodes.into_iter().filter(|(_, entry)| entry.is_used()).collect();
-        let top = format!("/.firn/clones/{}", branch.name).into_bytes();
-        let names = Namespace { branch: branch.number, ..Namespace::new(&self.lfs.facts()) };
+        let names = Namespace { root, ..Namespace::new(&self.lfs.facts()) };
         let of_volume = std::mem::replace(&mut self.names, names);
-        let top_of_volume = std::mem::replace(&mut self.top, top);
+        let top_of_volume = std::mem::replace(&mut self.top, top.into_bytes());
         self.examine_inodes(order);
-        if !self.is_stopped() && !branch.is_dropped {
+        if !self.is_stopped() && has_names {
             self.phases_of_names();
             self.name_findings();
         }
         // Those of a clone that is being deleted are read no more.
         self.with_attributes.clear();
         self.top = top_of_volume;
-        let of_clone = std::mem::replace(&mut self.names, of_volume);
-        self.names.more_findings += of_clone.more_findings;
-        of_clone.findings.into_iter().for_each(|finding| self.names.keep(finding));
-        Ok(())
+        let of_tree = std::mem::replace(&mut self.names, of_volume);
+        self.names.more_findings += of_tree.more_findings;
+        of_tree.findings.into_iter().for_each(|finding| self.names.keep(finding));
     }
 
-    /// The inodes of a clone as its origin has them.
-    fn inodes_of_origin(&mut self, branch: &Branch) -> Result<BTreeMap<u64, ImapEntry>, FsError> {
-        let point = self.lfs.points().iter().find(|point| point.epoch == branch.origin);
+    /// The inodes of a state, with their numbers in the tree of that root.
+    pub fn inodes_of_state(
+        &mut self,
+        root: InodeNo,
+        epoch: Epoch,
+    ) -> Result<BTreeMap<u64, ImapEntry>, FsError> {
+        let point = self.lfs.points().iter().find(|point| point.epoch == epoch);
         let state = point.map(StateRoot::from).ok_or(FsError::NotFound)?;
         let mut inodes = BTreeMap::new();
         let mut from = Some(InodeNo::ROOT);
@@ -96,7 +112,7 @@ impl Check<'_> {
         let mut calls_left = sectors + 2;
         while let Some(start) = from {
             calls_left = calls_left.checked_sub(1).ok_or_else(|| FsError::Corrupt {
-                what: "inode map of the state that it was made from".to_owned(),
+                what: "inode map of the state".to_owned(),
                 at: format!("inodes {start} and up"),
                 expected: format!("at most {sectors} blocks"),
                 found: "more".to_owned(),
@@ -104,13 +120,13 @@ impl Check<'_> {
             let mut found = Vec::new();
             from = self.lfs.drive(self.sweep.read, |lfs| {
                 found.clear();
-                lfs.differing_inodes(None, Some(branch.origin), start, &mut found)
+                lfs.differing_inodes(None, Some(epoch), start, &mut found)
             })?;
             let entries = self
                 .lfs
                 .drive_all(self.sweep.read, &found, |lfs, differing| lfs.past_entry(&state, differing.ino));
             for (differing, entry) in found.iter().zip(entries) {
-                inodes.insert(in_branch(branch.number, differing.ino).0, entry?);
+                inodes.insert(within(root, differing.ino).0, entry?);
             }
         }
         Ok(inodes)

@@ -294,7 +294,7 @@ pub struct Finding {
     /// A name of that inode, from the root, if one is known.
     pub path: Option<Vec<u8>>,
     /// Bytes of a file's content that cannot be read because of it; if it is about a block with pointers, at most as many: nothing
-    /// tells which of the blocks below are holes. 0 for everything but content of files that have a name.
+    /// tells which of the blocks below are holes. 0 for everything but content of files that have a name in the present.
     pub lost_bytes: u64,
 }
 

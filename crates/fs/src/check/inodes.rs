@@ -13,7 +13,7 @@ use crate::error::FsError;
 use crate::inode::{Body, Inode, Kind, Xattrs};
 use crate::lfs::view::StoredInode;
 use crate::lfs::{LogKind, admit_block, describe};
-use crate::states::{branch_of, local};
+use crate::states::{branch_of, is_past, local};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::inode::{DIRECT_POINTERS, FORKS, Roots};
 use firnfs_format::table::{ImapEntry, TableEntry};
@@ -23,7 +23,7 @@ use firnfs_format::{BlockIndex, BlockPtr, InodeNo, PtrKind, SECTOR_BYTES};
 const GATHER_MAX: usize = 256 << 10;
 /// Indirect blocks expanded at a time.
 const EXPAND_MAX: usize = 1024;
-/// Records that a clone shares with its origin, read together: they have to stay in the memory for blocks of states until all are there.
+/// Records of a point, read together: they have to stay in the memory for blocks of states until all are there.
 const SHARED_AT_ONCE: usize = 256;
 /// Records between two reports of progress.
 const TELL_EVERY: usize = 4096;
@@ -64,10 +64,10 @@ impl Check<'_> {
         self.examine_inodes(order);
     }
 
-    /// Examines the inodes of the volume itself, or of a clone. Their own records and blocks are claimed.
+    /// Examines the inodes of the volume itself, of a clone or of a state. Their own records and blocks are claimed.
     pub fn examine_inodes(&mut self, order: Vec<(u64, ImapEntry)>) {
         self.names.inodes.reserve_exact(order.len());
-        let is_shared = |(number, entry): &(u64, ImapEntry)| self.lfs.is_of_origin(InodeNo(*number), entry);
+        let is_shared = |(number, entry): &(u64, ImapEntry)| self.lfs.shares(InodeNo(*number), &entry.ptr);
         let (shared, mut own): (Vec<_>, Vec<_>) = order.into_iter().partition(is_shared);
         own.sort_unstable_by_key(|(_, entry)| entry.ptr.addr);
         let mut pending = Pending::default();
@@ -105,10 +105,10 @@ impl Check<'_> {
         self.names.sort();
     }
 
-    /// Examines inodes whose records a clone shares with its origin: these were claimed with the origin, and may lie anywhere.
+    /// Examines inodes whose records a point has: these were claimed with the point, and may lie anywhere.
     fn shared_records(&mut self, part: &[(u64, ImapEntry)], pending: &mut Pending) {
         let all = self.lfs.drive_all(self.sweep.read, part, |lfs, (number, entry)| {
-            lfs.stored_in_origin(InodeNo(*number), entry)
+            lfs.stored_in_state(InodeNo(*number), entry)
         });
         for ((number, entry), stored) in part.iter().zip(all) {
             self.record(InodeNo(*number), entry, stored, pending);
@@ -262,7 +262,7 @@ impl Check<'_> {
             PtrKind::Hole => return,
             PtrKind::Reserved if key.level == 0 => {
                 inode.charged_found += u64::from(self.geo.block_bytes);
-                if branch_of(key.ino) == 0 {
+                if local(key.ino) == key.ino {
                     self.claims.reserve();
                 }
                 return;
@@ -307,7 +307,8 @@ impl Check<'_> {
         }
     }
 
-    /// A block that a clone shares with its origin: the origin has claimed it. Only what leads on, or has names, is read again.
+    /// A block that a point has: it was claimed with the point. For a clone only what leads on, or has names, is read again; for the
+    /// point itself, all that no older one had in the same place.
     fn shared_pointer(&mut self, todo: Todo, pending: &mut Pending) {
         let Todo { key, ptr, .. } = todo;
         let here = self.lfs.drive(self.sweep.read, |lfs| lfs.place_of_shared(&key, ptr));
@@ -316,15 +317,15 @@ impl Check<'_> {
             false => Err(FsError::Corrupt {
                 what: describe(&key),
                 at: self.geo.place(here.addr),
-                expected: "a block of the state that the clone was made from".to_owned(),
+                expected: "a block of that state".to_owned(),
                 found: "nothing of it".to_owned(),
             }),
         });
         match origins {
             Ok(ptr) if key.level > 0 => pending.nodes.push(Todo { ptr, ..todo }),
-            Ok(ptr) if todo.is_dir => {
-                self.queued_bytes += u64::from(ptr.stored_bytes());
-                pending.leaves.push(Todo { ptr, ..todo });
+            Ok(here) if todo.is_dir || self.is_unread(&key, ptr, here) => {
+                self.queued_bytes += u64::from(here.stored_bytes());
+                pending.leaves.push(Todo { ptr: here, ..todo });
             }
             Ok(_) => {}
             Err(reason) => {
@@ -332,6 +333,15 @@ impl Check<'_> {
                 self.lost(&todo, Problem::Pointer { key, reason });
             }
         }
+    }
+
+    /// True for a block of the state that is examined, unless an older one had it in the same place: all that is between birth and death of
+    /// a block has it.
+    fn is_unread(&mut self, key: &BlockKey, ptr: BlockPtr, here: BlockPtr) -> bool {
+        let Some(past) = self.past else { return false };
+        let Some(older) = past.older.filter(|older| *older >= ptr.birth) else { return true };
+        let before = self.lfs.drive(self.sweep.read, |lfs| lfs.place_at(key, ptr, older));
+        before != Ok(here)
     }
 
     /// Notes that a block with pointers could not be followed.
@@ -353,7 +363,7 @@ impl Check<'_> {
     /// See [`Finding::lost_bytes`].
     fn lost_bytes(&self, todo: &Todo) -> u64 {
         let (inode, key) = (&self.names.inodes[todo.owner], &todo.key);
-        let is_content = key.fork == Fork::Data && inode.kind != Kind::Directory as u8;
+        let is_content = key.fork == Fork::Data && inode.kind != Kind::Directory as u8 && !is_past(key.ino);
         if !is_content || inode.nlink == 0 || inode.is_inline {
             return 0;
         }

@@ -85,7 +85,7 @@ impl LogScan {
             if bytes.is_empty() {
                 let done_bytes = (segment.0 + 1) * u64::from(geo.segment_bytes);
                 let total_bytes = geo.segments * u64::from(geo.segment_bytes);
-                watch(Progress { phase: 0, done_bytes, total_bytes });
+                watch(Progress { phase: 0, done_bytes, total_bytes, points: None });
             }
             ControlFlow::<()>::Continue(())
         });

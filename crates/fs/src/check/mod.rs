@@ -6,7 +6,7 @@
 //! 3. trees and files that no path leads to (`tree`);
 //! 4. link counts (`tree`);
 //! 5. what only retained points lead to (`points`), clones of them (`clones`: phases 1 to 4 for each), then inode map, segment usage,
-//!    counts: recomputed (`accounting`, `claims`).
+//!    counts: recomputed (`accounting`, `claims`). If asked for, phases 1 to 4 for each retained point (`states`).
 //!
 //! Like opening a volume, the check reads through a reader that the driver provides. It has no other effects: no clock, no
 //! threads, no writes. It checks a crashed volume as a mount would see it: rolled forward, in memory.
@@ -41,6 +41,7 @@ mod points;
 pub mod repair;
 pub mod salvage;
 mod state;
+mod states;
 mod still;
 mod sweep;
 mod tables;
@@ -125,10 +126,10 @@ pub enum From {
 pub fn check(
     read: &mut dyn DeviceReader,
     device_bytes: u64,
-    from: From,
+    (from, depth): (From, Depth),
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Report, CheckError> {
-    examine(read, device_bytes, from, watch).map(|(report, _)| report)
+    examine(read, device_bytes, (from, depth), watch).map(|(report, _)| report)
 }
 
 /// As [`check`], and also returns the facts that a repair needs.
@@ -138,7 +139,7 @@ pub fn check(
 pub fn examine(
     read: &mut dyn DeviceReader,
     device_bytes: u64,
-    from: From,
+    (from, depth): (From, Depth),
     watch: &mut dyn FnMut(Progress),
 ) -> Result<(Report, Facts), CheckError> {
     let sb = read_superblock(read, device_bytes)?;
@@ -163,7 +164,7 @@ pub fn examine(
         let problem = Problem::LostLog { reason: lost.as_error(&lfs.geometry()) };
         findings.push(Finding::new(None, problem));
     }
-    let (mut report, mut facts) = check_store(&mut lfs, read, Depth::Everything, noted.clone(), None, watch);
+    let (mut report, mut facts) = check_store(&mut lfs, read, depth, noted.clone(), None, watch);
     let mut map = None;
     if !facts.lost_inodes.is_empty() {
         // Blocks of the inode map are lost: take their entries from the log. (Entries of the log's tail override them in any
@@ -172,7 +173,7 @@ pub fn examine(
         let is_wanted = |ino| !is_internal(ino) && ino >= InodeNo::ROOT || ino == InodeNo::REMNANTS;
         map = Some(LogScan::run(read, &uuid, &geo, Some(through), watch).inode_map(&geo, is_wanted));
         let noted = noted.clone();
-        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, map.as_deref(), watch);
+        (report, facts) = check_store(&mut lfs, read, depth, noted, map.as_deref(), watch);
     }
     let lost_points = std::mem::take(&mut facts.lost_points);
     if !lost_points.is_empty() {
@@ -181,7 +182,7 @@ pub fn examine(
         let is_given_up =
             |finding: &Finding| matches!(finding.problem, Problem::Point { .. } | Problem::Clone { .. });
         findings.extend(report.findings.into_iter().filter(is_given_up));
-        (report, facts) = check_store(&mut lfs, read, Depth::Everything, noted, map.as_deref(), watch);
+        (report, facts) = check_store(&mut lfs, read, depth, noted, map.as_deref(), watch);
         // The accounts on the device have them still, and the inode map has entries for clones of them: that is no damage of its own. A
         // repair states both anew.
         let is_consequence = |problem: &Problem| {
@@ -266,6 +267,9 @@ fn check_store(
         check.points();
         check.name_findings();
         check.clones();
+        if depth == Depth::AllPoints {
+            check.all_points();
+        }
         check.phase_5();
     }
     check.name_findings();

@@ -6,7 +6,7 @@
 
 use super::finding::{EntryPlace, Finding, Problem};
 use crate::dirent::UNIT_BYTES;
-use crate::states::in_branch;
+use crate::states::within;
 use crate::store::StoreFacts;
 use firnfs_format::InodeNo;
 
@@ -91,8 +91,9 @@ pub struct Namespace {
     pub index_nodes: Vec<IndexNode>,
     /// Directories of which a part of the content or index could not be read.
     pub torn_dirs: Vec<InodeNo>,
-    /// Whose names these are: a clone's branch, or 0. The facts have the numbers of inodes within it, findings the whole numbers.
-    pub branch: u8,
+    /// Where the names begin: the root directory of the volume, of a clone or of a state. The facts have the numbers of inodes as its
+    /// directories have them, findings the whole numbers.
+    pub root: InodeNo,
     pub findings: Vec<Finding>,
     /// Findings beyond those kept.
     pub more_findings: u64,
@@ -110,7 +111,7 @@ impl Namespace {
             entries: Vec::new(),
             index_nodes: Vec::new(),
             torn_dirs: Vec::new(),
-            branch: 0,
+            root: InodeNo::ROOT,
             findings: Vec::new(),
             more_findings: 0,
         }
@@ -118,12 +119,12 @@ impl Namespace {
 
     /// Keeps a finding.
     pub fn report(&mut self, ino: Option<InodeNo>, problem: Problem) {
-        self.keep(Finding::new(ino.map(|ino| in_branch(self.branch, ino)), problem));
+        self.keep(Finding::new(ino.map(|ino| within(self.root, ino)), problem));
     }
 
     /// The place of an entry, from its offset in units of 8 bytes.
     pub fn place_of(&self, dir: InodeNo, place: u32) -> EntryPlace {
-        EntryPlace { dir: in_branch(self.branch, dir), at_bytes: u64::from(place) * UNIT_BYTES as u64 }
+        EntryPlace { dir: within(self.root, dir), at_bytes: u64::from(place) * UNIT_BYTES as u64 }
     }
 
     /// Keeps a finding.

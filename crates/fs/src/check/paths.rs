@@ -5,7 +5,7 @@ use crate::dirent;
 use crate::error::{FsError, Outcome};
 use crate::inode::Body;
 use crate::lfs::Lfs;
-use crate::states::{branch_of, local};
+use crate::states::{local, within};
 use crate::store::{Fork, Store};
 use firnfs_format::{BlockIndex, InodeNo};
 use rustc_hash::FxHashMap;
@@ -19,9 +19,10 @@ impl Check<'_> {
     /// Gives the findings their paths.
     pub fn name_findings(&mut self) {
         let mut names: FxHashMap<InodeNo, Option<(InodeNo, u32)>> = FxHashMap::default();
-        let branch = self.names.branch;
+        let root = self.names.root;
+        let is_here = |ino: &InodeNo| within(root, *ino) == *ino;
         let found = self.names.findings.iter().filter_map(|finding| finding.ino);
-        for ino in found.filter(|ino| branch_of(*ino) == branch).take(PATHS_MAX) {
+        for ino in found.filter(is_here).take(PATHS_MAX) {
             names.insert(local(ino), None);
         }
         if names.is_empty() {
@@ -34,7 +35,7 @@ impl Check<'_> {
         }
         let mut findings = std::mem::take(&mut self.names.findings);
         for finding in findings.iter_mut().take(PATHS_MAX) {
-            let Some(ino) = finding.ino.filter(|ino| branch_of(*ino) == self.names.branch).map(local) else {
+            let Some(ino) = finding.ino.filter(is_here).map(local) else {
                 continue;
             };
             finding.path = self.path(ino, names.get(&ino).copied().flatten());

@@ -12,7 +12,7 @@ use super::state::{Check, Depth};
 use crate::bmap::{Geometry as Map, SLOTS};
 use crate::error::FsError;
 use crate::lfs::past::{RECORD_MAX_BYTES, StateRoot, entry_in, is_unseen, node_in, place_of_record, root_of};
-use crate::lfs::{LogKind, describe};
+use crate::lfs::{LogKind, describe, title};
 use crate::store::{BlockKey, Fork};
 use firnfs_format::checkpoint::{Point, PointCursor};
 use firnfs_format::inode::FORKS;
@@ -53,7 +53,7 @@ impl Check<'_> {
             let course = Course { point, older: &points[..at] };
             if let Err(reason) = self.point(&course) {
                 self.lost_points.push(point.epoch);
-                self.report(None, Problem::Point { name: point.name.clone(), epoch: point.epoch, reason });
+                self.report(None, Problem::Point { name: title(point), epoch: point.epoch, reason });
             }
             if self.is_stopped() {
                 return;
@@ -78,13 +78,13 @@ impl Check<'_> {
         if course.is_passed(at, ptr) || self.is_stopped() {
             return Ok(false);
         }
-        self.geo.check(ptr, max_bytes, || format!("block of snapshot '{}'", course.point.name))?;
+        self.geo.check(ptr, max_bytes, || format!("block of state {}", title(course.point)))?;
         if course.is_anothers(at, ptr) {
             return Ok(true);
         }
         let (state, ptr) = (course.point.epoch, *ptr);
         let here = self.lfs.drive(self.sweep.read, |lfs| lfs.follow(at, state, ptr))?;
-        self.geo.check(&here, max_bytes, || format!("moved block of snapshot '{}'", course.point.name))?;
+        self.geo.check(&here, max_bytes, || format!("moved block of state {}", title(course.point)))?;
         if self.claims.has(&here) {
             return Ok(false);
         }
@@ -190,7 +190,7 @@ impl Check<'_> {
             return Ok(());
         }
         if key.level == 0 {
-            if self.depth == Depth::Everything {
+            if self.depth != Depth::Structure {
                 let name = |why| match why {
                     FsError::Corrupt { at, expected, found, .. } => {
                         FsError::Corrupt { what: describe(&key), at, expected, found }

@@ -19,6 +19,8 @@ pub struct Progress {
     pub done_bytes: u64,
     /// Live bytes of the volume, according to its accounting.
     pub total_bytes: u64,
+    /// If retained points are being examined each as a volume of its own: how many are done, and how many there are.
+    pub points: Option<(u64, u64)>,
 }
 
 /// How much of the live data a check reads.
@@ -30,6 +32,8 @@ pub enum Depth {
     /// Everything but the content of files: the check judges every pointer, and reads its target only if that
     /// contains further pointers.
     Structure,
+    /// Everything, and besides each retained point as a volume of its own: names, counts, and each block where it is now.
+    AllPoints,
 }
 
 /// How much was checked.
@@ -49,6 +53,8 @@ pub struct Totals {
     pub segments: u64,
     /// Bytes read from the device.
     pub read_bytes: u64,
+    /// Retained points that were examined each as a volume of its own.
+    pub points: u64,
 }
 
 /// Which trees could not be followed to their ends, from the least to the worst.
@@ -61,6 +67,17 @@ pub enum Torn {
     Content,
     /// Others too.
     Structure,
+}
+
+/// A retained point that is examined as a volume of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Past {
+    /// The next older point that was examined.
+    pub older: Option<Epoch>,
+    /// Points before it.
+    pub at: u64,
+    /// All that are examined.
+    pub of: u64,
 }
 
 /// See the module's head.
@@ -85,8 +102,10 @@ pub struct Check<'a> {
     pub lost_points: Vec<Epoch>,
     /// Blocks of the inode map that points share with the present.
     pub shared_map: Vec<BlockPtr>,
-    /// Where the names begin: nothing for the volume itself, else a clone's path.
+    /// The path of `names.root`: nothing for the volume itself.
     pub top: Vec<u8>,
+    /// The state that is examined as a volume of its own.
+    pub past: Option<Past>,
     /// Inodes with attributes in blocks.
     pub with_attributes: Vec<InodeNo>,
     /// What could not be followed. The accounting of the blocks below it cannot be judged.
@@ -118,6 +137,7 @@ impl<'a> Check<'a> {
             lost_points: Vec::new(),
             shared_map: Vec::new(),
             top: Vec::new(),
+            past: None,
             with_attributes: Vec::new(),
             torn: Torn::Nothing,
             is_stale: false,
@@ -143,7 +163,8 @@ impl<'a> Check<'a> {
     pub fn tell(&mut self, phase: u8) {
         let done_bytes = self.claims.live_bytes.saturating_sub(self.queued_bytes);
         let total_bytes = self.lfs.live_bytes().max(done_bytes);
-        (self.watch)(Progress { phase, done_bytes, total_bytes });
+        let points = self.past.map(|past| (past.at, past.of));
+        (self.watch)(Progress { phase, done_bytes, total_bytes, points });
     }
 
     /// Index of a directory in `names.dirs`.

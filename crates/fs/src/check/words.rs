@@ -5,6 +5,7 @@ use crate::error::FsError;
 use crate::inode::Kind;
 use crate::lfs::describe;
 use crate::lfs::view::TableKind;
+use crate::states::is_past;
 use firnfs_format::InodeNo;
 
 /// A finding as text.
@@ -32,7 +33,13 @@ impl Finding {
         let problem = &self.problem;
         let said = problem.of_copies().or_else(|| problem.of_blocks(ino)).or_else(|| problem.of_inodes(ino));
         let said = said.or_else(|| problem.of_names(ino)).or_else(|| problem.of_entries());
-        said.or_else(|| problem.of_accounting(ino)).expect("there are words for every problem")
+        let said = said.or_else(|| problem.of_accounting(ino)).expect("there are words for every problem");
+        match is_past(ino) {
+            true => {
+                Described { repair: "none: the past does not change; the snapshot can be deleted", ..said }
+            }
+            false => said,
+        }
     }
 }
 
@@ -121,7 +128,7 @@ impl Problem {
             ),
             Self::Point { name, epoch, reason } => from_error(
                 ("point-damaged", 5),
-                format!("snapshot '{name}' (checkpoint {epoch})"),
+                format!("state {name} (checkpoint {epoch})"),
                 reason,
                 "give it up",
             ),

@@ -261,40 +261,48 @@ impl Lfs {
     }
 }
 
-/// For the check: what clones share.
+/// For the check: what clones share with points, and what the states have that are looked into.
 impl Lfs {
     /// True for an inode of the volume itself, or of a clone that there is.
     pub(crate) fn has_branch(&self, ino: InodeNo) -> bool {
         branch_of(ino) == 0 || self.tables.branches.origin_of(ino).is_some()
     }
 
-    /// True if the record that an entry leads to is one that a clone shares with its origin.
-    pub(crate) fn is_of_origin(&self, ino: InodeNo, entry: &ImapEntry) -> bool {
-        self.tables.branches.is_shared(ino, &entry.ptr)
-    }
-
-    /// True if a pointer of an inode leads to what a clone shares with its origin.
+    /// True if a pointer of an inode, or the one to its record, leads to what a point has.
     pub(crate) fn shares(&self, ino: InodeNo, ptr: &BlockPtr) -> bool {
-        self.tables.branches.is_shared(ino, ptr)
+        self.views.has(ino) || self.tables.branches.is_shared(ino, ptr)
     }
 
-    /// Where that is now what a pointer leads to which a clone shares with its origin.
+    /// The point that an inode belongs to, or that its clone began as.
+    fn state_below(&self, ino: InodeNo) -> Result<Epoch, FsError> {
+        self.views.epoch_of(ino).or_else(|| self.tables.branches.origin_of(ino)).ok_or(FsError::Stale)
+    }
+
+    /// Where that is now what a pointer leads to which a point has.
     ///
     /// # Errors
-    /// `Stale` if there is no such clone; `Need`, `Corrupt`.
+    /// `Stale` if there is no such point or clone; `Need`, `Corrupt`.
     pub(crate) fn place_of_shared(&mut self, key: &BlockKey, ptr: BlockPtr) -> Outcome<BlockPtr> {
-        let origin = self.tables.branches.origin_of(key.ino).ok_or(FsError::Stale)?;
-        let place = self.place_of(&BlockKey { ino: local(key.ino), ..*key });
-        self.follow(&place, origin, ptr)
+        let state = self.state_below(key.ino)?;
+        self.place_at(key, ptr, state)
     }
 
-    /// A record that a clone shares with its origin.
+    /// Where a point has what a pointer leads to.
     ///
     /// # Errors
     /// `Need`, `Corrupt`.
-    pub(crate) fn stored_in_origin(&mut self, ino: InodeNo, entry: &ImapEntry) -> Outcome<StoredInode> {
-        let origin = self.tables.branches.origin_of(ino).ok_or(FsError::Stale)?;
-        let record = self.past_block(&place_of_record(local(ino)), origin, entry.ptr, RECORD_MAX_BYTES)?;
+    pub(crate) fn place_at(&mut self, key: &BlockKey, ptr: BlockPtr, state: Epoch) -> Outcome<BlockPtr> {
+        let place = self.place_of(&BlockKey { ino: local(key.ino), ..*key });
+        self.follow(&place, state, ptr)
+    }
+
+    /// A record that a point has.
+    ///
+    /// # Errors
+    /// `Stale` if there is no such point or clone; `Need`, `Corrupt`.
+    pub(crate) fn stored_in_state(&mut self, ino: InodeNo, entry: &ImapEntry) -> Outcome<StoredInode> {
+        let state = self.state_below(ino)?;
+        let record = self.past_block(&place_of_record(local(ino)), state, entry.ptr, RECORD_MAX_BYTES)?;
         Ok(StoredInode::decode(local(ino), entry, &record, &self.geo)?)
     }
 }

@@ -4,7 +4,7 @@
 use crate::fixture::{file, make, pattern};
 use firnfs::FsError;
 use firnfs::check::salvage::{Assumed, salvage};
-use firnfs::check::{From, Report};
+use firnfs::check::{Depth, From, Report};
 use firnfs::inode::Kind;
 use firnfs::lfs::{MkfsOptions, Options};
 use firnfs::store::Scope;
@@ -137,7 +137,12 @@ fn shown<E: std::fmt::Display>(result: Result<Report, E>) -> Result<Report, Stri
 
 fn check_both_ways(image: &SparseImage, unreadable: &[u64], seed: u64) -> Result<Report, String> {
     let one = disk(image, unreadable, seed);
-    let expected = firnfs::check::check(&mut one_by_one(&one), SIZE_BYTES, From::Newest, &mut |_| {});
+    let expected = firnfs::check::check(
+        &mut one_by_one(&one),
+        SIZE_BYTES,
+        (From::Newest, Depth::Everything),
+        &mut |_| {},
+    );
     let deep = Watching::new(disk(image, unreadable, seed + 1));
     let found = shown(check(&deep, From::Newest, &mut |_| {}));
     assert_eq!(found, shown(expected), "unreadable: {unreadable:?}");

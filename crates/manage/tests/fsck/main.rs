@@ -12,4 +12,5 @@ mod names;
 mod noise;
 mod points;
 mod salvage;
+mod states;
 mod tables;

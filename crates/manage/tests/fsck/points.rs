@@ -9,15 +9,15 @@ use firnfs_format::{BlockPtr, InodeNo};
 use firnfs_manage::check;
 use firnfs_volume::Volume;
 
-const BLOCKS: &str = "dir/blocks";
+pub const BLOCKS: &str = "dir/blocks";
 
-fn find(volume: &Volume<Lfs>, path: &str) -> InodeNo {
+pub fn find(volume: &Volume<Lfs>, path: &str) -> InodeNo {
     path.split('/').fold(InodeNo::ROOT, |dir, name| {
         volume.run(|vfs, now| vfs.lookup(now, dir, name.as_bytes(), false)).unwrap().ino
     })
 }
 
-fn make_point(volume: &Volume<Lfs>, name: &str) {
+pub fn make_point(volume: &Volume<Lfs>, name: &str) {
     volume.run(|vfs, now| vfs.store_mut().make_point(now, name)).unwrap();
     volume.pump();
 }
@@ -29,7 +29,7 @@ fn overwrite(volume: &Volume<Lfs>, seed: u64) {
 }
 
 /// Two points, "first" and "second", and a present, each with other contents of two files.
-fn with_points() -> Fixture {
+pub fn with_points() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.tree = fixture.with_volume(|volume| {
         make_point(volume, "first");

@@ -32,7 +32,8 @@ impl Views {
         view_of(ino) != 0 || self.shown.is_some() && !is_internal(ino)
     }
 
-    fn epoch_of(&self, ino: InodeNo) -> Option<Epoch> {
+    /// The point of an inode.
+    pub fn epoch_of(&self, ino: InodeNo) -> Option<Epoch> {
         match view_of(ino).checked_sub(1) {
             None => self.shown,
             Some(at) => self.epochs.get(usize::from(at)).copied(),
@@ -65,7 +66,7 @@ impl Lfs {
     }
 
     /// See [`crate::store::Store::look_into`].
-    pub(in crate::lfs) fn view_of_point(&mut self, epoch: Epoch) -> Result<InodeNo, FsError> {
+    pub(crate) fn view_of_point(&mut self, epoch: Epoch) -> Result<InodeNo, FsError> {
         self.whole_point(epoch)?;
         let epochs = &mut self.views.epochs;
         let at = epochs.iter().position(|known| *known == epoch).unwrap_or(epochs.len());
