@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fuzzers for a while: every decoder, the kernel's requests, the control socket's lines, whole images.
 #
-#   scripts/fuzz.sh                       30 s for each target, two at a time: four minutes
+#   scripts/fuzz.sh                       30 s for each target, two at a time: five and a half minutes
 #   scripts/fuzz.sh 3600                  an hour for each, with a seed of its own every time
 #   scripts/fuzz.sh 3600 image            of some targets ('cargo run -p firnfs-fuzz -- list' shows all)
 #

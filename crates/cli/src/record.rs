@@ -24,12 +24,12 @@ Examples:
   firn record /mnt status                                 how many records, how many lost
   firn record /mnt stop                                   ends the file
   firn workload info day.fwl                              what was recorded
+  firn sim trace day.fwl                                  the same on the log and a simulated disk
   firn mount disk.img /mnt --record day.fwl               from the first operation on
 
 Records what reaches the daemon: reads that the kernel's page cache answers do not, nor does open(2) of existing files on
 most mounts. Content is not recorded. The file must be on another file system than the mount. If its disk is full or
-too slow, records are lost, which the file says, and the mount goes on. Only root and the owner of the mount may ask.
-Nothing replays a recording yet.")]
+too slow, records are lost, which the file says, and the mount goes on. Only root and the owner of the mount may ask.")]
 pub struct RecordArgs {
     /// Any path on the mount
     #[arg(add = values::mounts())]
