@@ -4,7 +4,8 @@
 //! from the same client" (section 3). A create stays unmatched if the same client creates another file before that, if the call is
 //! about a file that is known already, or if none comes within [`WINDOW`] records.
 //!
-//! Memory: the window, and the numbers of the files so far. Callers: `survey` and `replay`, which see the same matches.
+//! Memory: the window, and the numbers of the files so far. Callers: `survey` and `replay`, which see the same matches, and the profiles of
+//! short-lived files.
 
 use crate::error::LabError;
 use firnfs_workload::{FileId, Op, Outcome, Record};
@@ -24,7 +25,7 @@ pub struct Matches {
 }
 
 /// See the module's head.
-pub(super) struct Matched<I> {
+pub(crate) struct Matched<I> {
     records: I,
     window: VecDeque<Record>,
     /// Number of the window's first record.

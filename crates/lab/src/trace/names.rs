@@ -31,6 +31,6 @@ impl Names {
 }
 
 /// The number of a file that only has a name: its record gave none. The same name gets the same number.
-pub(super) fn nameless(dir: FileId, name: &[u8]) -> FileId {
+pub(crate) fn nameless(dir: FileId, name: &[u8]) -> FileId {
     FileId::of_bytes(&[b"name".as_slice(), &dir.0.to_le_bytes(), name].concat())
 }

@@ -4,6 +4,7 @@
 
 use super::{Act, Event, SHORT_LIVED};
 use crate::error::LabError;
+use crate::trace::{Matched, nameless};
 use firnfs_workload::{FileId, Op, Outcome, Record};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -100,7 +101,8 @@ struct Day {
 }
 
 /// Profiles of a recorded workload: one for each directory and day (in UTC) with files that were made and deleted on that day. `start_ns` is
-/// the header's.
+/// the header's. A create that does not say which file it made is matched with a later change, as in the traces of 1995; one without a match
+/// is known by its name.
 ///
 /// # Errors
 /// A record is damaged.
@@ -110,8 +112,8 @@ pub fn cut(
 ) -> Result<Vec<Profile>, LabError> {
     let mut all = Vec::new();
     let mut day = Day::default();
-    for record in records {
-        let record = record.map_err(|error| LabError::Setup(error.to_string()))?;
+    for record in Matched::new(records.map(|read| read.map_err(|error| LabError::Setup(error.to_string())))) {
+        let record = record?;
         let time_ns = start_ns.saturating_add(record.time_ns);
         let number = time_ns / DAY_NS;
         // Threads may write down their operations a little out of order.
@@ -133,22 +135,28 @@ impl Day {
         match record.op {
             Op::Create | Op::Mknod => {
                 let (dir, name) = place(record.file, &record.name);
-                let file = record.made.0;
-                if record.made.is_some() && self.young.len() < FOLLOWED_MAX && !self.young.contains_key(&file)
-                {
+                let FileId(file) =
+                    if record.made.is_some() { record.made } else { nameless(FileId(dir), &name) };
+                if self.young.len() < FOLLOWED_MAX && !self.young.contains_key(&file) {
                     self.names.insert((dir, name), file);
                     self.young.insert(file, Young { dir, made_ns: time_ns, size_bytes: 0 });
                 }
             }
-            Op::Write | Op::Truncate => {
+            Op::Write | Op::Copy => {
+                let (file, at) = match record.op {
+                    Op::Copy => (record.to_file, record.to_offset),
+                    _ => (record.file, record.offset),
+                };
                 let moved =
                     if let Outcome::Done(bytes) = record.outcome { Some(bytes) } else { record.length };
+                if let Some(young) = self.young.get_mut(&file.0) {
+                    let end_bytes = at.unwrap_or(young.size_bytes).saturating_add(moved.unwrap_or(0));
+                    young.size_bytes = young.size_bytes.max(end_bytes);
+                }
+            }
+            Op::Truncate => {
                 if let Some(young) = self.young.get_mut(&record.file.0) {
-                    young.size_bytes = match (record.op, record.offset) {
-                        (Op::Truncate, _) => record.length.unwrap_or(0),
-                        (_, Some(at)) => young.size_bytes.max(at.saturating_add(moved.unwrap_or(0))),
-                        (_, None) => young.size_bytes.saturating_add(moved.unwrap_or(0)),
-                    };
+                    young.size_bytes = record.length.unwrap_or(0);
                 }
             }
             Op::Unlink => self.delete(&place(record.file, &record.name), time_ns),

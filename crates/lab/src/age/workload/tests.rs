@@ -185,6 +185,31 @@ fn a_profile_has_the_files_of_one_directory_that_were_made_and_deleted_on_one_da
 }
 
 #[test]
+fn creates_of_traces_that_do_not_say_which_file_was_made_have_profiles_and_copies_have_a_size() {
+    let of = |client, record: Record| Record { client, ..record };
+    let copied = Record {
+        to_file: FileId(60),
+        to_offset: Some(5000),
+        outcome: Outcome::Done(2000),
+        ..record(4, Op::Copy, 7, "")
+    };
+    let trace = [
+        of(1, record(1, Op::Create, 10, "written")),
+        of(2, record(2, Op::Create, 10, "never written")),
+        of(1, written(3, 50, 777)),
+        record(4, Op::Unlink, 10, "written"),
+        record(4, Op::Unlink, 10, "never written"),
+        made(60, record(4, Op::Create, 20, "copied")),
+        copied,
+        record(5, Op::Unlink, 20, "copied"),
+    ];
+    let profiles = cut(trace.into_iter().map(Ok), 0).unwrap();
+    let sizes: Vec<Vec<u64>> =
+        profiles.iter().map(|profile| profile.files.iter().map(|file| file.size_bytes).collect()).collect();
+    assert_eq!(sizes, [vec![777, 0], vec![7000]]);
+}
+
+#[test]
 fn failed_calls_make_no_profile_and_paths_say_the_directory() {
     let failed = Record { outcome: Outcome::Failed(2), ..record(2, Op::Unlink, 0, "/tmp/x/a") };
     let trace = [
