@@ -1,5 +1,6 @@
 //! `firn age bench`.
 
+use super::replay::ByArg;
 use super::{failed, target};
 use crate::args::size;
 use crate::failure::{Done, Failure};
@@ -57,11 +58,14 @@ pub struct BenchArgs {
     /// Days before the newest change in which a hot file changed
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub hot_days: u32,
-    /// The workload that was replayed in the directory, by directory: it says which files are hot
+    /// The workload that was replayed in the directory: it says which files are hot
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
+    /// How that replay placed files
+    #[arg(long, value_enum, value_name = "PLACEMENT", requires = "workload", default_value = "directory")]
+    pub by: ByArg,
     /// Leave the hot files alone
-    #[arg(long, conflicts_with_all = ["hot_days", "workload"])]
+    #[arg(long, conflicts_with_all = ["hot_days", "workload", "by"])]
     pub no_hot: bool,
     /// A shell command that empties the caches, such as a remount, before each reading
     #[arg(long, value_name = "COMMAND")]
@@ -213,5 +217,6 @@ fn hot_files(args: &BenchArgs) -> Done<Vec<PathBuf>> {
     let file = File::open(path).map_err(|e| Failure::io("cannot open", path, &e))?;
     let unusable = |why: String| Failure::failed(format!("{}: {why}", path.display()));
     let reader = Reader::new(BufReader::new(file)).map_err(|e| unusable(e.to_string()))?;
-    hot_by_workload(reader, &args.directory, args.hot_days).map_err(|e| unusable(e.to_string()))
+    hot_by_workload(reader, &args.directory, args.by.into(), args.hot_days)
+        .map_err(|e| unusable(e.to_string()))
 }

@@ -71,6 +71,15 @@ pub enum ByArg {
     Group,
 }
 
+impl From<ByArg> for By {
+    fn from(arg: ByArg) -> Self {
+        match arg {
+            ByArg::Directory => Self::Directory,
+            ByArg::Group => Self::Group,
+        }
+    }
+}
+
 /// What was done.
 #[derive(Serialize)]
 struct ReplayView {
@@ -162,13 +171,15 @@ impl<'a> Job<'a> {
         let mut head = Vec::new();
         (&file).take(IDENTITY_BYTES).read_to_end(&mut head).map_err(unread)?;
         let identity = format!("{total_bytes}-{:08x}", firnfs_format::crc32c(&head));
-        let by = match args.by {
-            ByArg::Directory => By::Directory,
-            ByArg::Group => By::Group,
-        };
         let reader = Reader::new(&head[..]).map_err(|e| unusable(&args.workload, &e.to_string()))?;
         let start_ns = i64::try_from(reader.header().start_ns).unwrap_or(i64::MAX);
-        Ok(Self { args, stop, plan: Plan { by, continues: args.continues, identity }, total_bytes, start_ns })
+        Ok(Self {
+            args,
+            stop,
+            plan: Plan { by: args.by.into(), continues: args.continues, identity },
+            total_bytes,
+            start_ns,
+        })
     }
 
     /// The same, watched; it goes on alone if the watcher quits.

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::workload::ROOT;
+use super::replay::{By, Model, note};
 use crate::error::LabError;
 use firnfs_workload::{Op, Reader};
 use std::collections::BTreeMap;
@@ -190,55 +190,33 @@ pub fn hot_by_time(root: &Path, days: u32) -> Result<Vec<PathBuf>, LabError> {
     Ok(sorted(found.into_iter().filter(|(ctime_ns, _)| *ctime_ns >= since_ns).map(|(_, path)| path)))
 }
 
-/// A file of a workload.
-struct Known {
-    dir: u64,
-    name: Vec<u8>,
-    changed_ns: u64,
-    size_bytes: u64,
-}
-
-/// The files that a workload, replayed on a directory, changed in its last days.
+/// The files that a workload, replayed on a directory, changed in its last days; without those for which there was no room.
 ///
 /// # Errors
-/// The workload is damaged.
-pub fn hot_by_workload<R: Read>(reader: Reader<R>, root: &Path, days: u32) -> Result<Vec<PathBuf>, LabError> {
-    let mut files: BTreeMap<u64, Known> = BTreeMap::new();
+/// The workload is damaged, or does not know the groups by which it was replayed.
+pub fn hot_by_workload<R: Read>(
+    reader: Reader<R>,
+    root: &Path,
+    by: By,
+    days: u32,
+) -> Result<Vec<PathBuf>, LabError> {
+    let mut model = Model::new(by, &reader.header().options)?;
+    let mut changed_ns: BTreeMap<u64, u64> = BTreeMap::new();
     let mut end_ns = 0;
-    for record in reader {
+    for (number, record) in (1..).zip(reader) {
         let record = record.map_err(|error| LabError::Setup(error.to_string()))?;
+        note(&mut model, &record, number)?;
         end_ns = end_ns.max(record.time_ns);
-        let number = if record.made.is_some() { record.made.0 } else { record.file.0 };
-        let (changed_ns, length) = (record.time_ns, record.length.unwrap_or(0));
-        match record.op {
-            Op::Create => {
-                files.insert(
-                    number,
-                    Known { dir: record.file.0, name: record.name, changed_ns, size_bytes: 0 },
-                );
-                continue;
-            }
-            Op::Unlink => files.remove(&number),
-            _ => None,
-        };
-        let Some(file) = files.get_mut(&number) else { continue };
-        match record.op {
-            Op::Rename => (file.dir, file.name) = (record.to_file.0, record.to_name),
-            Op::Truncate => file.size_bytes = length,
-            Op::Write => {
-                file.size_bytes = file.size_bytes.max(record.offset.unwrap_or(0).saturating_add(length));
-            }
-            _ => continue,
+        let file = if record.made.is_some() { record.made.0 } else { record.file.0 };
+        if matches!(record.op, Op::Create | Op::Rename | Op::Truncate | Op::Write) {
+            changed_ns.insert(file, record.time_ns);
         }
-        file.changed_ns = changed_ns;
     }
     let since_ns = end_ns.saturating_sub(u64::from(days) * DAY_NS.cast_unsigned());
-    let path = |file: Known| {
-        let name = String::from_utf8_lossy(&file.name).into_owned();
-        if file.dir == ROOT { root.join(name) } else { root.join(format!("d{}", file.dir)).join(name) }
-    };
-    let hot = files.into_values().filter(|file| file.changed_ns >= since_ns && file.size_bytes > 0);
-    Ok(sorted(hot.map(path)))
+    let is_hot = |file: u64| changed_ns.get(&file).is_some_and(|&at_ns| at_ns >= since_ns);
+    let hot = model.files().filter(|(file, _, size_bytes)| *size_bytes > 0 && is_hot(*file));
+    let paths = hot.map(|(_, spot, _)| root.join(spot.to_string()));
+    Ok(sorted(paths.filter(|path| path.exists())))
 }
 
 /// By directory, then by name.

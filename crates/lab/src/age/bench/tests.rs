@@ -1,6 +1,6 @@
 use super::*;
-use crate::age::replay::{By, Plan, Posix, replay};
-use crate::age::workload::{Act, Emitter, Event};
+use crate::age::replay::{Plan, Posix, replay};
+use crate::age::workload::{Act, Emitter, Event, ROOT};
 use firnfs_workload::{Header, Origin};
 use std::time::{Duration, SystemTime};
 
@@ -87,8 +87,12 @@ fn hot_files_are_read_and_overwritten_by_directory_and_keep_what_they_have() {
 
 #[test]
 fn a_workload_says_which_files_of_its_replay_are_hot() {
+    let mut header = Header::new(Origin::Made);
+    for (name, value) in [("groups", 2), ("group_inodes", 102), ("first_inode", 0), ("root_inode", 2)] {
+        header.options.push((name.to_owned(), value.to_string()));
+    }
     let mut bytes = Vec::new();
-    let mut emitter = Emitter::new(&mut bytes, &Header::new(Origin::Made)).unwrap();
+    let mut emitter = Emitter::new(&mut bytes, &header).unwrap();
     let create = Act::Create { size_bytes: 10 };
     let events = [
         (0, 10, 100, create),
@@ -105,14 +109,18 @@ fn a_workload_says_which_files_of_its_replay_are_hot() {
         emitter.event(&Event { time_ns: day * DAY_NS, dir, file, act }).unwrap();
     }
     emitter.finish().unwrap();
-    let root = tempfile::tempdir().unwrap();
-    let hot_files = hot_by_workload(Reader::new(&bytes[..]).unwrap(), root.path(), 30).unwrap();
-    let expected = ["f103", "d10/f101", "d10/f102"].map(|name| root.path().join(name));
-    assert_eq!(hot_files, expected);
-    let plan = Plan { by: By::Directory, continues: false, identity: String::new() };
-    let reader = Reader::new(&bytes[..]).unwrap();
-    replay(&plan, reader, &mut Posix::new(root.path()), &mut |_, _| Ok(())).unwrap();
-    assert!(hot_files.iter().all(|path| path.exists()), "the replay has these names");
+    let reader = || Reader::new(&bytes[..]).unwrap();
+    let of_group = ["g0/f101", "g1/f102", "g1/f103"];
+    for (by, expected) in [(By::Directory, ["f103", "d10/f101", "d10/f102"]), (By::Group, of_group)] {
+        let root = tempfile::tempdir().unwrap();
+        let plan = Plan { by, continues: false, identity: String::new() };
+        replay(&plan, reader(), &mut Posix::new(root.path()), &mut |_, _| Ok(())).unwrap();
+        let hot_files = || hot_by_workload(reader(), root.path(), by, 30).unwrap();
+        assert_eq!(hot_files(), expected.map(|name| root.path().join(name)));
+        // A file for which there was no room.
+        fs::remove_file(root.path().join(expected[0])).unwrap();
+        assert_eq!(hot_files(), expected[1..].iter().map(|name| root.path().join(name)).collect::<Vec<_>>());
+    }
 }
 
 #[test]

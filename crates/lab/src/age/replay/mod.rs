@@ -13,13 +13,13 @@ mod tests;
 mod volume;
 
 pub use firnfs_sim::VirtualClock;
+pub(super) use model::Model;
 pub use model::{By, Spot};
 pub use posix::Posix;
 pub use volume::{OnVolume, clock_at};
 
 use crate::error::LabError;
 use firnfs_workload::{Op, Origin, Reader, Record};
-use model::Model;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -191,7 +191,7 @@ pub fn replay<R: Read>(
             let record = next(&mut reader)?
                 .ok_or_else(|| LabError::Setup("the state is beyond the workload's end".to_owned()))?;
             tally.records += 1;
-            step(&mut model, &record, None, &mut Tally::default()).map_err(failed_at(tally.records))?;
+            note(&mut model, &record, tally.records)?;
         }
         model.forget(&state.absent);
         tally = state.tally;
@@ -278,6 +278,14 @@ fn reason(fault: Fault, record: u64) -> LabError {
         Fault::Failed(LabError::Setup(why)) => LabError::Setup(format!("record {record}: {why}")),
         Fault::Failed(other) => other,
     }
+}
+
+/// Notes what a record changes, without a target.
+///
+/// # Errors
+/// It contradicts the records before it.
+pub(super) fn note(model: &mut Model, record: &Record, number: u64) -> Result<(), LabError> {
+    step(model, record, None, &mut Tally::default()).map_err(failed_at(number))
 }
 
 /// Carries out a record, or only notes it without a target.

@@ -83,7 +83,7 @@ struct Grouping {
 }
 
 /// See the module's head.
-pub(super) struct Model {
+pub(in crate::age) struct Model {
     grouping: Option<Grouping>,
     dirs: BTreeSet<u64>,
     /// With its size in bytes; without a spot: absent.
@@ -217,17 +217,21 @@ impl Model {
         self.files.values().filter(|(spot, _)| spot.is_some()).count() as u64
     }
 
+    /// The files that exist, with their places and their sizes in bytes, in no order.
+    pub fn files(&self) -> impl Iterator<Item = (u64, Spot, u64)> {
+        self.files.iter().filter_map(|(&file, &(spot, size_bytes))| Some((file, spot?, size_bytes)))
+    }
+
     /// What exists, as [`super::Target::list`] shows it.
     pub fn tree(&self) -> BTreeMap<String, Option<u64>> {
-        let spots = || self.files.values().filter_map(|(spot, size)| spot.map(|spot| (spot, *size)));
         let mut dirs: BTreeSet<String> = self.groups().into_iter().collect();
         if self.grouping.is_none() {
             dirs.extend(self.dirs.iter().map(|&dir| Dir::Of(dir).to_string()));
         }
-        for (spot, _) in spots() {
+        for (_, spot, _) in self.files() {
             spot.dir().map(|dir| dirs.remove(&dir));
         }
-        let files = spots().map(|(spot, size)| (spot.to_string(), Some(size)));
+        let files = self.files().map(|(_, spot, size_bytes)| (spot.to_string(), Some(size_bytes)));
         files.chain(dirs.into_iter().map(|dir| (dir, None))).collect()
     }
 }
