@@ -8,7 +8,7 @@
 use super::claims::{Claim, Expected};
 use super::rig::{Program, Rig, Setup};
 use crate::error::LabError;
-use crate::plot::{Curve, Plot, Style, XScale};
+use crate::plot::{Curve, Plot, Scale, Style};
 use firnfs::inode::Kind;
 use firnfs_device::{AlignedBuf, Clock, Device, MemDevice, Request};
 use firnfs_format::InodeNo;
@@ -285,7 +285,8 @@ pub fn plots(setup: &Setup, points: &[Point]) -> Vec<Plot> {
             conditions: conditions.clone().into(),
             x: "kilobytes",
             y: "MB/s",
-            x_scale: XScale::Log2,
+            x_scale: Scale::Log2,
+            y_scale: Scale::Linear,
             x_max: 4096.0,
             y_max: ordinates.fold(0.0, f64::max) * 1.2,
             curves,

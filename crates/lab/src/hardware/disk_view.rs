@@ -3,7 +3,7 @@
 
 use super::choose::ChosenDisk;
 use crate::error::LabError;
-use crate::plot::{Curve, Drawing, Origin, Plot, Style, XScale};
+use crate::plot::{Curve, Drawing, Origin, Plot, Scale, Style};
 use firnfs_sim::disk::mechanical::Mechanics;
 use firnfs_sim::disk::model::DiskKind;
 use firnfs_sim::disk::{Command, DiskModel, Lbn, SECTOR_BYTES, Service, Work};
@@ -311,7 +311,8 @@ pub fn curve(disk: &ChosenDisk) -> Result<(String, String), LabError> {
         conditions: format!("a turn takes {turn_ms:.2} ms").into(),
         x: "cylinders",
         y: "milliseconds",
-        x_scale: XScale::Linear,
+        x_scale: Scale::Linear,
+        y_scale: Scale::Linear,
         x_max: f64::from(cylinders),
         y_max: longest_ms * 1.1,
         curves: vec![

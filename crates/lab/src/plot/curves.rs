@@ -2,7 +2,7 @@
 
 use super::canvas::{self, AXES_HEIGHT, Canvas, DrawError, FONT, WIDTH};
 use super::clip::clip;
-use super::{Curve, Look, Plot, XScale};
+use super::{Curve, Look, Plot, Scale};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
     Cartesian2d, ChartBuilder, ChartContext, Color, DashedLineSeries, IntoDrawingArea, LineSeries,
@@ -42,21 +42,22 @@ fn entry(legend: &Canvas<'_>, number: usize, curve: &Curve) -> Result<(), DrawEr
     Ok(())
 }
 
-/// The range of the abscissa on the axis, where a doubling is 1.
-fn range(plot: &Plot) -> (f64, f64) {
-    match plot.x_scale {
-        XScale::Linear => (0.0, plot.x_max),
-        XScale::Log2 => {
-            let all = plot.curves.iter().flat_map(|curve| &curve.points).map(|point| point.0);
-            (all.fold(plot.x_max, f64::min).log2(), plot.x_max.log2())
+/// The range of an axis up to a value, where a doubling is 1, at least one doubling; `of` is the value of a point on it.
+fn range(plot: &Plot, scale: Scale, max: f64, of: fn(&(f64, f64)) -> f64) -> (f64, f64) {
+    match scale {
+        Scale::Linear => (0.0, max),
+        Scale::Log2 => {
+            let all = plot.curves.iter().flat_map(|curve| &curve.points).map(of);
+            (all.filter(|value| *value > 0.0).fold(max / 2.0, f64::min).log2(), max.log2())
         }
     }
 }
 
 fn draw(plot: &Plot, axes: &Canvas<'_>) -> Result<(), DrawError> {
-    let (from, to) = range(plot);
+    let (from, to) = range(plot, plot.x_scale, plot.x_max, |point| point.0);
+    let (low, high) = range(plot, plot.y_scale, plot.y_max, |point| point.1);
     let is_finite = |curve: &Curve| curve.points.iter().all(|(x, y)| x.is_finite() && y.is_finite());
-    if to <= from || plot.y_max <= 0.0 || !plot.curves.iter().all(is_finite) {
+    if to <= from || high <= low || !plot.curves.iter().all(is_finite) {
         return Err("an axis has no length, or a value is not finite".into());
     }
     let mut chart = ChartBuilder::on(axes)
@@ -64,7 +65,7 @@ fn draw(plot: &Plot, axes: &Canvas<'_>) -> Result<(), DrawError> {
         .margin_right(24)
         .x_label_area_size(46)
         .y_label_area_size(64)
-        .build_cartesian_2d(from..to, 0.0..plot.y_max)?;
+        .build_cartesian_2d(from..to, low..high)?;
     let log2 = |value: &f64| format!("{}", value.exp2().round());
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(plot.x)
@@ -74,9 +75,13 @@ fn draw(plot: &Plot, axes: &Canvas<'_>) -> Result<(), DrawError> {
         .light_line_style(plotters::style::TRANSPARENT)
         .label_style(FONT)
         .axis_desc_style(FONT);
-    if plot.x_scale == XScale::Log2 {
-        // No more ticks than doublings, so that none falls between two.
-        mesh.x_labels(((to - from).ceil() as usize + 1).min(16)).x_label_formatter(&log2);
+    // No more ticks than doublings, so that none falls between two.
+    let ticks = |from: f64, to: f64| ((to - from).ceil() as usize + 1).min(16);
+    if plot.x_scale == Scale::Log2 {
+        mesh.x_labels(ticks(from, to)).x_label_formatter(&log2);
+    }
+    if plot.y_scale == Scale::Log2 {
+        mesh.y_labels(ticks(low, high)).y_label_formatter(&log2);
     }
     mesh.draw()?;
     plot.curves.iter().try_for_each(|curve| draw_curve(plot, curve, &mut chart, axes))
@@ -88,9 +93,11 @@ fn draw_curve<'a>(
     chart: &mut Chart<'_, 'a>,
     axes: &Canvas<'a>,
 ) -> Result<(), DrawError> {
-    let on_axis = |x: f64| if plot.x_scale == XScale::Log2 { x.log2() } else { x };
-    let points: Vec<(f64, f64)> = curve.points.iter().map(|&(x, y)| (on_axis(x), y)).collect();
-    let clipped = clip(&points, plot.y_max);
+    let is_on_axis = |&&(_, y): &&(f64, f64)| plot.y_scale == Scale::Linear || y > 0.0;
+    let on_axes = |&(x, y): &(f64, f64)| (plot.x_scale.on_axis(x), plot.y_scale.on_axis(y));
+    let points: Vec<(f64, f64)> = curve.points.iter().filter(is_on_axis).map(on_axes).collect();
+    let y_max = plot.y_scale.on_axis(plot.y_max);
+    let clipped = clip(&points, y_max);
     if curve.look != Look::Published {
         for piece in &clipped.pieces {
             draw_line(curve, piece, chart)?;
@@ -102,18 +109,19 @@ fn draw_curve<'a>(
         let (x, y) = chart.backend_coord(&point);
         (x - left, y - top)
     };
-    for (&(x, y), half_width) in points.iter().zip(&curve.half_widths) {
+    for (&(x, y), half_width) in curve.points.iter().zip(&curve.half_widths) {
+        let x = plot.x_scale.on_axis(x);
         let [low, high] = [y - half_width, y + half_width].map(|y| y.clamp(0.0, plot.y_max));
         chart.draw_series([PathElement::new([(x, low), (x, high)], curve.style.colour().stroke_width(1))])?;
     }
     if curve.look != Look::Line {
-        for &point in points.iter().filter(|point| point.1 <= plot.y_max) {
+        for &point in points.iter().filter(|point| point.1 <= y_max) {
             curve.style.mark(axes, pixel(chart, point), curve.look == Look::Published)?;
         }
     }
     let beyond = if curve.look == Look::Line { &clipped.leaves } else { &clipped.beyond };
     for &x in beyond {
-        curve.style.mark_beyond(axes, pixel(chart, (x, plot.y_max)))?;
+        curve.style.mark_beyond(axes, pixel(chart, (x, y_max)))?;
     }
     Ok(())
 }

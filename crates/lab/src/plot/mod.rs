@@ -43,7 +43,7 @@ pub struct Curve {
     pub label: Cow<'static, str>,
     /// Abscissa and ordinate, in order.
     pub points: Vec<(f64, f64)>,
-    /// Half the width of each point's interval; empty if there are no intervals.
+    /// Half the width of each point's interval; empty if there are no intervals. On a linear ordinate only.
     pub half_widths: Vec<f64>,
     /// Its colour, dash and marker.
     pub style: Style,
@@ -76,13 +76,23 @@ impl Curve {
     }
 }
 
-/// The scale of an abscissa.
+/// The scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum XScale {
+pub enum Scale {
     /// From 0.
     Linear,
-    /// Each step doubles the value; from the least abscissa. All abscissas are positive.
+    /// Each step doubles the value; from the least one. All abscissas are positive; a point whose ordinate is not is left out.
     Log2,
+}
+
+impl Scale {
+    /// A value on the axis, where a doubling is 1.
+    fn on_axis(self, value: f64) -> f64 {
+        match self {
+            Self::Linear => value,
+            Self::Log2 => value.log2(),
+        }
+    }
 }
 
 /// One plot of curves.
@@ -99,10 +109,12 @@ pub struct Plot {
     /// Name of the ordinate.
     pub y: &'static str,
     /// Scale of the abscissa.
-    pub x_scale: XScale,
+    pub x_scale: Scale,
+    /// Scale of the ordinate.
+    pub y_scale: Scale,
     /// The abscissa ends here.
     pub x_max: f64,
-    /// The ordinate begins at 0 and ends here.
+    /// The ordinate ends here.
     pub y_max: f64,
     /// The curves.
     pub curves: Vec<Curve>,

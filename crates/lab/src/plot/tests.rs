@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn plot(x_scale: XScale, points: Vec<(f64, f64)>) -> Plot {
+fn plot(x_scale: Scale, points: Vec<(f64, f64)>) -> Plot {
     Plot {
         file: "f".into(),
         title: "T & t".into(),
@@ -10,6 +10,7 @@ fn plot(x_scale: XScale, points: Vec<(f64, f64)>) -> Plot {
         x: "kilobytes",
         y: "MB/s",
         x_scale,
+        y_scale: Scale::Linear,
         x_max: 1024.0,
         y_max: 2.0,
         curves: vec![
@@ -25,7 +26,7 @@ fn drawn(plot: Plot) -> String {
 
 #[test]
 fn a_drawing_says_how_it_was_made() {
-    let svg = drawn(plot(XScale::Linear, vec![(1.0, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
+    let svg = drawn(plot(Scale::Linear, vec![(1.0, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     for text in
         ["<title>T &amp; t</title>", "4 at a time; seed: 7; command: firn paper f", "FFS &lt;today&gt;, m8"]
@@ -40,16 +41,31 @@ fn a_drawing_says_how_it_was_made() {
 
 #[test]
 fn an_axis_that_doubles_has_powers_of_two_at_its_ticks() {
-    let svg = drawn(plot(XScale::Log2, vec![(1.0, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
+    let svg = drawn(plot(Scale::Log2, vec![(1.0, 1.0), (64.0, 1.5), (1024.0, 0.5)]));
     let ticks = svg.lines().map(str::trim).filter_map(|line| line.parse::<u64>().ok());
     let ticks: Vec<u64> = ticks.filter(|tick| *tick > 2).collect();
     assert_eq!(ticks, [4, 8, 16, 32, 64, 128, 256, 512, 1024]);
 }
 
 #[test]
+fn rare_values_stand_above_an_ordinate_that_doubles_and_absent_ones_are_left_out() {
+    let points = vec![(1.0, 4096.0), (64.0, 0.0), (1024.0, 1.0)];
+    let counts = Plot { y_scale: Scale::Log2, y_max: 4096.0, ..plot(Scale::Log2, points) };
+    let svg = drawn(Plot {
+        curves: vec![Curve::new("counts", Style(1), counts.curves[0].points.clone())],
+        ..counts
+    });
+    let ticks = svg.lines().map(str::trim).filter_map(|line| line.parse::<u64>().ok());
+    let ticks: Vec<u64> = ticks.filter(|tick| *tick > 1024).collect();
+    assert_eq!(ticks, [2048, 4096]);
+    // Two markers, and the sample of the legend.
+    assert_eq!(svg.matches("<rect").count() - 1, 3, "{svg}");
+}
+
+#[test]
 fn a_point_above_the_ordinate_is_marked_at_the_edge() {
     let arrows = |highest| {
-        let svg = drawn(plot(XScale::Linear, vec![(1.0, 1.0), (64.0, highest), (1024.0, 0.5)]));
+        let svg = drawn(plot(Scale::Linear, vec![(1.0, 1.0), (64.0, highest), (1024.0, 0.5)]));
         svg.matches("<polygon").count()
     };
     assert_eq!(arrows(3.0), arrows(1.5) + 1);
@@ -57,13 +73,13 @@ fn a_point_above_the_ordinate_is_marked_at_the_edge() {
 
 #[test]
 fn a_value_that_is_not_a_number_is_an_error() {
-    let bad = plot(XScale::Linear, vec![(1.0, f64::NAN)]);
+    let bad = plot(Scale::Linear, vec![(1.0, f64::NAN)]);
     assert!(Drawing::Curves(bad).svg(&Origin::of("firn")).is_err());
 }
 
 #[test]
 fn the_numbers_stand_beside_the_drawing() {
-    let curves = Drawing::Curves(plot(XScale::Linear, vec![(1.0, 1.5)]));
+    let curves = Drawing::Curves(plot(Scale::Linear, vec![(1.0, 1.5)]));
     let expected = "series,kind,kilobytes,MB/s,half_width\n\
                     \"FFS <today>, m8\",ours,1,1.5,0.1\nthe paper,published,64,1,\n";
     assert_eq!(curves.csv(), expected);

@@ -2,7 +2,7 @@
 
 use super::{Aged, Report, Stage};
 use crate::error::LabError;
-use crate::plot::{Bars, Curve, Drawing, Origin, Plot, Series, Style, XScale, escaped, page_of};
+use crate::plot::{Bars, Curve, Drawing, Origin, Plot, Scale, Series, Style, escaped, page_of};
 use std::fmt::Write;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -147,7 +147,8 @@ impl Report {
                 conditions: self.conditions().into(),
                 x: "stages of life",
                 y,
-                x_scale: XScale::Linear,
+                x_scale: Scale::Linear,
+                y_scale: Scale::Linear,
                 x_max: points().map(|point| point.0).fold(1.0, f64::max),
                 y_max: points().map(|point| point.1).fold(0.1, f64::max) * HEADROOM,
                 curves,

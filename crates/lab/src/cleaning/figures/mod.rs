@@ -12,7 +12,7 @@ mod runs;
 
 use crate::cleaning::Histogram;
 use crate::error::LabError;
-use crate::plot::{self, Curve, Origin, Plot, Style, XScale};
+use crate::plot::{self, Curve, Origin, Plot, Scale, Style};
 use claims::Claim;
 use condition::Condition;
 use runs::{GREEDY, Results, SEGMENT_AGE, UNIFORM, YOUNGEST};
@@ -77,7 +77,8 @@ fn plots(results: &Results) -> Vec<Plot> {
         conditions: conditions.into(),
         x: "segments cleaned at a time",
         y: COST,
-        x_scale: XScale::Log2,
+        x_scale: Scale::Log2,
+        y_scale: Scale::Linear,
         x_max: f64::from(*runs::AT_A_TIME.last().unwrap_or(&1)),
         y_max: 7.0,
         curves: runs::BATCHED.iter().map(|line| results.by_batch(line, regime)).collect(),
@@ -103,8 +104,19 @@ fn cost_plots(results: &Results) -> Vec<Plot> {
         |file: &'static str, title: &'static str, conditions: &'static str, x, mut curves: Vec<Curve>| {
             curves.extend([flat("FFS today", Style(5), 10.0), flat("FFS improved", Style(6), 4.0)]);
             let (file, title, conditions) = (file.into(), title.into(), conditions.into());
-            let x_scale = XScale::Linear;
-            Plot { file, title, conditions, x, y: COST, x_scale, x_max: 1.0, y_max: 14.0, curves }
+            let x_scale = Scale::Linear;
+            Plot {
+                file,
+                title,
+                conditions,
+                x,
+                y: COST,
+                x_scale,
+                y_scale: Scale::Linear,
+                x_max: 1.0,
+                y_max: 14.0,
+                curves,
+            }
         };
     vec![
         plot(
@@ -168,7 +180,8 @@ fn histogram_plots(results: &Results) -> Vec<Plot> {
             conditions: AS_PAPER.into(),
             x: "segment utilisation",
             y: "share of segments",
-            x_scale: XScale::Linear,
+            x_scale: Scale::Linear,
+            y_scale: Scale::Linear,
             x_max: 1.0,
             y_max: highest * 1.05,
             curves,

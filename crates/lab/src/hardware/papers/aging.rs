@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::hardware::StoreKind;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::lifetime::{History, Life, Policy, Speed};
-use crate::plot::{Curve, Drawing, Plot, Style, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale, Style};
 use firnfs::ffs::Variant;
 
 pub(super) const UNITS: [Unit; 3] = [
@@ -72,7 +72,7 @@ pub(super) fn workload_note(history: &History) -> String {
 /// Throughput by size.
 pub(super) fn throughput(
     (file, title): (&'static str, &'static str),
-    x_scale: XScale,
+    x_scale: Scale,
     curves: Vec<Curve>,
 ) -> Drawing {
     plot((file, title), ("size of the files, KB", "MB a second"), x_scale, curves)
@@ -81,13 +81,24 @@ pub(super) fn throughput(
 pub(super) fn plot(
     (file, title): (&'static str, &'static str),
     (x, y): (&'static str, &'static str),
-    x_scale: XScale,
+    x_scale: Scale,
     curves: Vec<Curve>,
 ) -> Drawing {
     let x_max = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).fold(1.0, f64::max);
     let y_max = (highest(&curves) * 1.05).max(0.1);
     let (file, title, conditions) = (file.into(), title.into(), CONDITION.into());
-    Drawing::Curves(Plot { file, title, conditions, x, y, x_scale, x_max, y_max, curves })
+    Drawing::Curves(Plot {
+        file,
+        title,
+        conditions,
+        x,
+        y,
+        x_scale,
+        y_scale: Scale::Linear,
+        x_max,
+        y_max,
+        curves,
+    })
 }
 
 /// A value of each size.
@@ -154,7 +165,7 @@ fn used(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         ),
         workload_note(history),
     ];
-    let drawing = throughput(("003-fig1", "Figure 1: reading (synthetic history)"), XScale::Log2, curves);
+    let drawing = throughput(("003-fig1", "Figure 1: reading (synthetic history)"), Scale::Log2, curves);
     let claims = if size.is_paper() { claims } else { Vec::new() };
     Ok(figure(("003/fig1", USED), notes, vec![drawing], Vec::new(), claims))
 }
@@ -167,7 +178,7 @@ fn time(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             Curve::new("realloc", Style(0), points(realloc, large, read)),
             Curve::new("original", Style(1), points(original, large, read)),
         ];
-        throughput((file, title), XScale::Log2, curves)
+        throughput((file, title), Scale::Log2, curves)
     };
     let drawings = vec![
         drawing("003-fig2a", "Figure 2A: reading, empty file systems", &original.empty, &realloc.empty),
@@ -233,7 +244,7 @@ fn real_and_simulated(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let by_day = plot(
         ("003-fig3", "Figure 3: layout score of each day (synthetic history)"),
         ("day", "layout score"),
-        XScale::Linear,
+        Scale::Linear,
         vec![
             Curve::new("simulated", Style(0), days(&simulated.scores)).plain(),
             Curve::new("real", Style(1), days(&history.scores)).plain(),
@@ -246,7 +257,7 @@ fn real_and_simulated(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let by_size = plot(
         ("003-fig4", "Figure 4: layout score by size of the file (synthetic history)"),
         ("size of the file, KB (each point: of half to the whole)", "layout score"),
-        XScale::Log2,
+        Scale::Log2,
         vec![
             Curve::new("simulated", Style(0), sizes(&simulated.layout)),
             Curve::new("real", Style(1), sizes(&history.layout)),

@@ -9,7 +9,7 @@ use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::lifetime::{Hot, Life, Policy, SIZES_KIB, SMALL_KIB, Speed};
-use crate::plot::{Curve, Drawing, Style, XScale};
+use crate::plot::{Curve, Drawing, Scale, Style};
 
 pub(super) const UNITS: [Unit; 4] = [
     Unit { id: "003/fig5", title: BASELINE, jobs: baseline_jobs, make: baseline },
@@ -64,7 +64,7 @@ fn baseline(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let drawings = vec![
         throughput(
             ("003-fig5a", "Figure 5A: throughput, aged baseline (synthetic history)"),
-            XScale::Log2,
+            Scale::Log2,
             vec![
                 Curve::new("read", Style(0), points(&base.aged, is_large, read)),
                 Curve::new("write", Style(1), points(&base.aged, is_large, write)),
@@ -73,7 +73,7 @@ fn baseline(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         plot(
             ("003-fig5b", "Figure 5B: layout of the files of the test (synthetic history)"),
             ("size of the files, KB", "layout score"),
-            XScale::Log2,
+            Scale::Log2,
             vec![Curve::new("baseline", Style(0), points(&base.aged, is_large, score_of))],
         ),
     ];
@@ -95,7 +95,7 @@ fn baseline(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
 /// Reading and writing of two policies.
 fn compared(
     (file, title): (&'static str, &'static str),
-    (name, x_scale): (&'static str, XScale),
+    (name, x_scale): (&'static str, Scale),
     is_shown: fn(u64) -> bool,
     (ours, base): (&[Speed], &[Speed]),
 ) -> Drawing {
@@ -113,7 +113,7 @@ fn compared(
 
 fn no_switch(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let (base, ours) = (runs.life(Policy::Realloc)?, runs.life(Policy::NoSwitch)?);
-    let drawing = |names, both| compared(names, ("NoSwitch", XScale::Log2), is_large, both);
+    let drawing = |names, both| compared(names, ("NoSwitch", Scale::Log2), is_large, both);
     let drawings = vec![
         drawing(("003-fig6a", "Figure 6A: empty file systems"), (&ours.empty, &base.empty)),
         drawing(("003-fig6b", "Figure 6B: aged file systems (synthetic history)"), (&ours.aged, &base.aged)),
@@ -220,12 +220,12 @@ fn hot(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
 
 fn smart_frag(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
     let (base, ours) = (runs.life(Policy::Realloc)?, runs.life(Policy::SmartFrag)?);
-    let drawing = |names, both| compared(names, ("SmartFrag", XScale::Linear), is_small, both);
+    let drawing = |names, both| compared(names, ("SmartFrag", Scale::Linear), is_small, both);
     let drawings = vec![
         plot(
             ("003-fig7", "Figure 7: layout of small files, aged (synthetic history)"),
             ("size of the files, KB", "layout score"),
-            XScale::Linear,
+            Scale::Linear,
             vec![
                 Curve::new("SmartFrag", Style(0), points(&ours.aged, is_scored, score_of)),
                 Curve::new("baseline", Style(1), points(&base.aged, is_scored, score_of)),

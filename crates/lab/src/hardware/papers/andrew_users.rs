@@ -9,7 +9,7 @@ use super::tree::Together;
 use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
-use crate::plot::{Curve, Drawing, Plot, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale};
 
 pub(super) const UNITS: [Unit; 2] = [
     Unit { id: "004/fig13", title: "The Andrew benchmark, multi-user", jobs, make: figure_13 },
@@ -97,7 +97,8 @@ fn plot(file: &'static str, title: String, y: &'static str, curves: Vec<Curve>) 
         conditions: format!("{}; disk 80% full", Host::Hp.title()).into(),
         x: "users at a time",
         y,
-        x_scale: XScale::Linear,
+        x_scale: Scale::Linear,
+        y_scale: Scale::Linear,
         x_max: 12.5,
         y_max: highest(&curves) * 1.1,
         curves,

@@ -9,7 +9,7 @@ use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::bandwidth::{self, Point};
 use crate::hardware::claims::{Claim, Expected};
-use crate::plot::{Bars, Curve, Drawing, Plot, Series, Style, XScale};
+use crate::plot::{Bars, Curve, Drawing, Plot, Scale, Series, Style};
 
 /// The figures of this file.
 pub(super) const UNITS: [Unit; 4] = [
@@ -77,7 +77,8 @@ fn plot(file: &'static str, title: &'static str, size: &Size, curves: Vec<Curve>
         conditions: condition(size).into(),
         x: "kilobytes",
         y: "MB/s",
-        x_scale: XScale::Log2,
+        x_scale: Scale::Log2,
+        y_scale: Scale::Linear,
         x_max: 4096.0,
         y_max: parts::highest(&curves) * 1.1,
         curves,

@@ -131,10 +131,12 @@ impl<R: rand::Rng> Doctor<R> {
         let mut delay_ms = self.histogram(0.5);
         let undelayed = (self.rng.random::<f64>() * 4.0 * VALUES as f64) as usize;
         (0..undelayed).for_each(|_| delay_ms.add(0.0));
+        let mut dirty_mib = self.histogram(1.0);
+        dirty_mib.add(self.value());
         let disk = DiskSeen {
             idle_s: self.histogram(4.0),
             delay_ms,
-            dirty_mib: self.histogram(1.0),
+            dirty_mib,
             user_requests: self.count(),
             cleaner_met: self.count(),
             user_read_bytes: self.count() << 20,

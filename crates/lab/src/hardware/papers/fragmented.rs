@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::hardware::StoreKind;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::fragmented::{Aged, DATES, SERVERS, SIZES_KIB, TENTHS};
-use crate::plot::{Curve, Drawing, Plot, Style, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale, Style};
 use firnfs::ffs::Variant;
 use std::collections::BTreeMap;
 
@@ -79,18 +79,29 @@ fn by_date(all: &All<'_>, n: usize) -> Drawing {
         curves.push(Curve::new(CREATES[at], Style(style), points(&|date| aged.tests[date][at].create)));
     }
     curves.push(Curve::new("how full", Style(6), points(&|date| aged.full[date])).plain());
-    plot(FILES[n], ("date", "share of an empty file system"), (XScale::Linear, DATES as f64), curves)
+    plot(FILES[n], ("date", "share of an empty file system"), (Scale::Linear, DATES as f64), curves)
 }
 
 fn plot(
     (file, title): (&'static str, &'static str),
     (x, y): (&'static str, &'static str),
-    (x_scale, x_max): (XScale, f64),
+    (x_scale, x_max): (Scale, f64),
     curves: Vec<Curve>,
 ) -> Drawing {
     let y_max = highest(&curves).max(1.0) * 1.05;
     let (file, title) = (file.into(), title.into());
-    Drawing::Curves(Plot { file, title, conditions: CONDITION.into(), x, y, x_scale, x_max, y_max, curves })
+    Drawing::Curves(Plot {
+        file,
+        title,
+        conditions: CONDITION.into(),
+        x,
+        y,
+        x_scale,
+        y_scale: Scale::Linear,
+        x_max,
+        y_max,
+        curves,
+    })
 }
 
 fn styled<'a>(all: &'a All<'_>) -> impl Iterator<Item = (&'static str, &'a Aged, Style)> {
@@ -110,7 +121,7 @@ fn by_size(all: &All<'_>) -> Drawing {
     plot(
         names,
         ("size of the file, KiB (each point: of half to the whole)", "share of the blocks"),
-        (XScale::Log2, x_max),
+        (Scale::Log2, x_max),
         curves,
     )
 }
@@ -125,7 +136,7 @@ fn by_position(all: &All<'_>) -> Drawing {
     plot(
         names,
         ("tenth of the group", "share of its blocks"),
-        (XScale::Linear, TENTHS as f64),
+        (Scale::Linear, TENTHS as f64),
         curves.collect(),
     )
 }

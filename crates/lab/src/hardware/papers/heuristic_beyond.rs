@@ -7,7 +7,7 @@ use super::size::Size;
 use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
-use crate::plot::{Curve, Drawing, Plot, Style, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale, Style};
 use crate::trace::{Cleaner, Model, Replayed, SERVERS};
 use std::fmt;
 
@@ -218,7 +218,8 @@ fn drawing(curves: Vec<Curve>) -> Drawing {
                 .into(),
         x: "seconds of idle time before cleaning",
         y: "delay over that with 2 s",
-        x_scale: XScale::Log2,
+        x_scale: Scale::Log2,
+        y_scale: Scale::Linear,
         x_max: 16.0,
         y_max: y_max * 1.05,
         curves,

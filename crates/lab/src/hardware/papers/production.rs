@@ -9,7 +9,7 @@ use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::production::{BINS, LOADS, Load, Used};
-use crate::plot::{Bars, Curve, Drawing, Plot, Series, Style, XScale};
+use crate::plot::{Bars, Curve, Drawing, Plot, Scale, Series, Style};
 use firnfs::lfs::LogKind;
 
 pub(super) const CLEANING: [Unit; 2] = [
@@ -272,7 +272,8 @@ fn figure_10(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         conditions: condition(used).into(),
         x: "utilisation of the segment (each point: a 32nd)",
         y: "share of the segments",
-        x_scale: XScale::Linear,
+        x_scale: Scale::Linear,
+        y_scale: Scale::Linear,
         x_max: 1.0,
         y_max,
         curves,

@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::small_files::{Rate, Rates};
 use crate::hardware::{large_file, small_files};
-use crate::plot::{Curve, Drawing, Plot, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale};
 
 /// The figures of this file.
 pub(super) const UNITS: [Unit; 2] = [
@@ -60,7 +60,8 @@ fn figure_8(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
         conditions: Host::Sprite.title().into(),
         x: "processor, times as fast as the Sun-4/260",
         y: "files a second",
-        x_scale: XScale::Log2,
+        x_scale: Scale::Log2,
+        y_scale: Scale::Linear,
         x_max: 4.0,
         y_max: parts::highest(&curves) * 1.1,
         curves,

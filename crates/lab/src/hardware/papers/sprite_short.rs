@@ -8,7 +8,7 @@ use super::size::Size;
 use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
-use crate::plot::{Curve, Drawing, Plot, Style, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale, Style};
 
 pub(super) const FIRST: [Unit; 1] = [Unit {
     id: "001/fig1",
@@ -147,7 +147,8 @@ fn table_3(runs: &Runs, size: &Size) -> Result<Figure, LabError> {
             .into(),
             x: "MB recovered",
             y: "seconds",
-            x_scale: XScale::Linear,
+            x_scale: Scale::Linear,
+            y_scale: Scale::Linear,
             x_max: data_mib(size).last().map_or(1.0, |&mib| mib as f64 * 1.05),
             y_max: highest * 1.5,
             curves,

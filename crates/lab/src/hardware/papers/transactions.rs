@@ -9,7 +9,7 @@ use super::size::Size;
 use super::unit::Unit;
 use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
-use crate::plot::{Bars, Curve, Drawing, Plot, Series, Style, XScale};
+use crate::plot::{Bars, Curve, Drawing, Plot, Scale, Series, Style};
 
 pub(super) const OF_BSD: [Unit; 1] =
     [Unit { id: "004/table7", title: "TPC-B on a disk 80% full", jobs: jobs_table, make: table_7 }];
@@ -235,7 +235,8 @@ fn plot(file: &'static str, title: &'static str, curves: Vec<Curve>) -> Drawing 
         conditions: format!("{}; {DISK}", Host::UsenixFour.title()).into(),
         x: "disk utilisation in percent",
         y: "transactions a second",
-        x_scale: XScale::Linear,
+        x_scale: Scale::Linear,
+        y_scale: Scale::Linear,
         x_max: 100.0,
         y_max: parts::highest(&curves) * 1.1,
         curves,

@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::hardware::claims::{Claim, Expected};
 use crate::hardware::comparison::Rates;
 use crate::hardware::small_files::{self, Rate};
-use crate::plot::{Curve, Drawing, Plot, XScale};
+use crate::plot::{Curve, Drawing, Plot, Scale};
 
 /// The figures of this file.
 pub(super) const UNITS: [Unit; 6] = [
@@ -262,7 +262,8 @@ fn by_size(runs: &Runs, size: &Size, phase: &Phase) -> Result<Figure, LabError> 
         conditions: condition.clone().into(),
         x: "size of a file in kilobytes",
         y: unit,
-        x_scale: XScale::Log2,
+        x_scale: Scale::Log2,
+        y_scale: Scale::Linear,
         x_max: largest,
         y_max: parts::highest(&curves) * 1.1,
         curves,
