@@ -4,7 +4,7 @@
 //! exists at the end with what should.
 //!
 //! Invariants: a replay that is stopped leaves a state file in the root of the target, from which it continues at the next record; a file for which
-//! there is no room is not there at all, and later operations on it are left out and counted.
+//! there is no room is not there at all, nor is one whose directory has none, and later operations on it are left out and counted.
 
 mod model;
 mod posix;
@@ -135,6 +135,8 @@ struct State {
     by: By,
     tally: Tally,
     absent: Vec<u64>,
+    #[serde(default)]
+    absent_dirs: Vec<u64>,
 }
 
 /// The end of a replay.
@@ -193,7 +195,7 @@ pub fn replay<R: Read>(
             tally.records += 1;
             note(&mut model, &record, tally.records)?;
         }
-        model.forget(&state.absent);
+        model.forget(&state.absent, &state.absent_dirs);
         tally = state.tally;
     } else {
         for dir in model.groups() {
@@ -215,7 +217,8 @@ pub fn replay<R: Read>(
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    let state = State { workload: plan.identity.clone(), by: plan.by, tally, absent: model.absent() };
+    let (absent, absent_dirs) = (model.absent(), model.absent_dirs());
+    let state = State { workload: plan.identity.clone(), by: plan.by, tally, absent, absent_dirs };
     let text = serde_json::to_vec(&state).map_err(|e| LabError::Setup(e.to_string()))?;
     target.save(STATE, is_stopped.then_some(&text[..]))?;
     let mut outcome = Outcome {
@@ -302,12 +305,14 @@ fn step(
     }
     let file = if record.made.is_some() { record.made.0 } else { record.file.0 };
     match record.op {
-        Op::Mkdir => return model.mkdir(record.made.0).map_or(Ok(()), |dir| act!(mkdir(&dir))),
+        Op::Mkdir => {
+            let done = model.mkdir(record.made.0).map_or(Ok(()), |dir| act!(mkdir(&dir)));
+            return done.or_else(|fault| refuse_dir(fault, model, record.made.0, tally));
+        }
         Op::Rmdir => return model.rmdir(&record.name)?.map_or(Ok(()), |dir| act!(rmdir(&dir))),
         Op::Create => {
-            let spot = model.create(file, record.file.0)?;
             tally.operations += 1;
-            return match act!(create(&spot)) {
+            return match model.create(file, record.file.0).and_then(|spot| act!(create(&spot))) {
                 Err(Fault::NoRoom) => refuse(model, file, tally),
                 done => done,
             };
@@ -327,7 +332,7 @@ fn step(
         Op::Write => {
             let at_bytes = record.offset.unwrap_or(0);
             tally.operations += u64::from(at_bytes > 0);
-            tally.written_bytes += length;
+            tally.written_bytes = tally.written_bytes.saturating_add(length);
             model.extend(file, at_bytes.saturating_add(length));
             act!(write(&spot, at_bytes, length))
         }
@@ -342,10 +347,9 @@ fn step(
         }
         Op::Rename => {
             tally.operations += 1;
-            match model.rename(file, record.to_file.0)? {
-                Some(to) => act!(rename(&spot, &to)),
-                None => Ok(()),
-            }
+            model
+                .rename(file, record.to_file.0)
+                .and_then(|to| to.map_or(Ok(()), |to| act!(rename(&spot, &to))))
         }
         Op::Unlink => {
             tally.operations += 1;
@@ -368,6 +372,18 @@ fn refuse(model: &mut Model, file: u64, tally: &mut Tally) -> Result<(), Fault> 
     model.lose(file);
     tally.refused += 1;
     Ok(())
+}
+
+/// Goes on without a directory for which there is no room.
+fn refuse_dir(fault: Fault, model: &mut Model, dir: u64, tally: &mut Tally) -> Result<(), Fault> {
+    match fault {
+        Fault::NoRoom => {
+            model.lose_dir(dir);
+            tally.refused += 1;
+            Ok(())
+        }
+        Fault::Failed(_) => Err(fault),
+    }
 }
 
 /// Compares what exists with what should.

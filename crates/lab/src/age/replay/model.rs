@@ -1,6 +1,6 @@
 //! `Model`: what should exist at each moment of a replay, and where.
 //!
-//! Invariant: a file is either somewhere, or absent because there was no room for it.
+//! Invariant: a file is either somewhere, or absent because there was no room for it or for its directory.
 
 use super::Fault;
 use crate::age::workload::{ROOT, SHORT_LIVED};
@@ -86,6 +86,8 @@ struct Grouping {
 pub(in crate::age) struct Model {
     grouping: Option<Grouping>,
     dirs: BTreeSet<u64>,
+    /// Those of them for which there was no room.
+    absent_dirs: BTreeSet<u64>,
     /// With its size in bytes; without a spot: absent.
     files: FxHashMap<u64, (Option<Spot>, u64)>,
 }
@@ -114,7 +116,8 @@ impl Model {
                 )
             })?),
         };
-        Ok(Self { grouping, dirs: BTreeSet::new(), files: FxHashMap::default() })
+        let (dirs, absent_dirs) = (BTreeSet::new(), BTreeSet::new());
+        Ok(Self { grouping, dirs, absent_dirs, files: FxHashMap::default() })
     }
 
     /// The directories that exist from the beginning.
@@ -123,8 +126,12 @@ impl Model {
         (0..groups).map(|group| Dir::Group(group).to_string()).collect()
     }
 
+    /// The directory of the target for a file. `NoRoom`: there was none for the directory.
     fn dir_of(&self, file: u64, dir: u64) -> Result<Dir, Fault> {
         let Some(grouping) = &self.grouping else {
+            if self.absent_dirs.contains(&dir) {
+                return Err(Fault::NoRoom);
+            }
             let exists = dir == ROOT || self.dirs.contains(&dir);
             let found = if dir == ROOT { Dir::Root } else { Dir::Of(dir) };
             return exists.then_some(found).ok_or_else(|| wrong(format!("there is no directory {dir}")));
@@ -149,16 +156,21 @@ impl Model {
         let number = std::str::from_utf8(name).ok().and_then(|name| name.strip_prefix('d')?.parse().ok());
         let dir = number.filter(|dir| self.dirs.remove(dir));
         let dir = dir.ok_or_else(|| wrong(format!("there is no directory {}", name.escape_ascii())))?;
-        Ok(self.grouping.is_none().then(|| Dir::Of(dir).to_string()))
+        let was_there = !self.absent_dirs.remove(&dir) && self.grouping.is_none();
+        Ok(was_there.then(|| Dir::Of(dir).to_string()))
     }
 
-    /// A file begins to exist.
+    /// A file begins to exist. `NoRoom`: it is absent, as its directory is.
     pub fn create(&mut self, file: u64, dir: u64) -> Result<Spot, Fault> {
-        let spot = Spot { dir: self.dir_of(file, dir)?, file };
-        if self.files.insert(file, (Some(spot), 0)).is_some() {
+        let spot = match self.dir_of(file, dir) {
+            Ok(dir) => Ok(Spot { dir, file }),
+            Err(Fault::NoRoom) => Err(Fault::NoRoom),
+            Err(other) => return Err(other),
+        };
+        if self.files.insert(file, (spot.as_ref().ok().copied(), 0)).is_some() {
             return Err(wrong(format!("file {file} is made twice")));
         }
-        Ok(spot)
+        spot
     }
 
     /// Where a file is; `None` if it is absent.
@@ -180,7 +192,7 @@ impl Model {
         }
     }
 
-    /// A file moves; `None` if it stays where it is.
+    /// A file moves; `None` if it stays where it is. `NoRoom`: the directory is absent, and the file where it was.
     pub fn rename(&mut self, file: u64, to_dir: u64) -> Result<Option<Spot>, Fault> {
         let to = Spot { dir: self.dir_of(file, to_dir)?, file };
         let Some((spot, _)) = self.files.get_mut(&file) else { return Ok(None) };
@@ -199,6 +211,11 @@ impl Model {
         }
     }
 
+    /// There was no room for a directory.
+    pub fn lose_dir(&mut self, dir: u64) {
+        self.absent_dirs.insert(dir);
+    }
+
     /// The files that are absent, ascending.
     pub fn absent(&self) -> Vec<u64> {
         let absent = self.files.iter().filter(|(_, (spot, _))| spot.is_none());
@@ -207,9 +224,15 @@ impl Model {
         absent
     }
 
-    /// These files are absent.
-    pub fn forget(&mut self, absent: &[u64]) {
-        absent.iter().for_each(|&file| self.lose(file));
+    /// The directories that are absent, ascending.
+    pub fn absent_dirs(&self) -> Vec<u64> {
+        self.absent_dirs.iter().copied().collect()
+    }
+
+    /// These files and directories are absent.
+    pub fn forget(&mut self, files: &[u64], dirs: &[u64]) {
+        files.iter().for_each(|&file| self.lose(file));
+        dirs.iter().for_each(|&dir| self.lose_dir(dir));
     }
 
     /// Files that exist.
@@ -226,7 +249,7 @@ impl Model {
     pub fn tree(&self) -> BTreeMap<String, Option<u64>> {
         let mut dirs: BTreeSet<String> = self.groups().into_iter().collect();
         if self.grouping.is_none() {
-            dirs.extend(self.dirs.iter().map(|&dir| Dir::Of(dir).to_string()));
+            dirs.extend(self.dirs.difference(&self.absent_dirs).map(|&dir| Dir::Of(dir).to_string()));
         }
         for (_, spot, _) in self.files() {
             spot.dir().map(|dir| dirs.remove(&dir));

@@ -92,10 +92,11 @@ impl Target for Posix {
         let content = std::mem::take(&mut self.content);
         let path = self.path(spot);
         let written = self.opened(spot).and_then(|file| {
-            for at in (at_bytes..at_bytes.saturating_add(len_bytes)).step_by(WRITE_BYTES) {
-                let len = (at_bytes + len_bytes - at).min(WRITE_BYTES as u64) as usize;
+            let end_bytes = at_bytes.saturating_add(len_bytes);
+            for at in (at_bytes..end_bytes).step_by(WRITE_BYTES) {
+                let len = (end_bytes - at).min(WRITE_BYTES as u64) as usize;
                 // Files differ, so that no file system shares their blocks.
-                let from = (at / 8 + len_bytes) as usize % WRITE_BYTES;
+                let from = (at / 8).wrapping_add(len_bytes) as usize % WRITE_BYTES;
                 file.write_all_at(&content[from..from + len], at).map_err(fault("write", &path))?;
             }
             Ok(())

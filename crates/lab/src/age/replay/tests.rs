@@ -2,13 +2,15 @@ use super::*;
 use crate::age::snapshot::REGULAR;
 use crate::age::take::image;
 use crate::age::workload::{Act, Emitter, Event, ROOT, Random, SHORT_LIVED, random};
-use firnfs::ffs;
+use firnfs::engine::Engine;
 use firnfs::vfs::AtimeMode;
+use firnfs::{ffs, lfs};
 use firnfs_device::{MemDevice, TraceDevice};
-use firnfs_manage::{format_ffs, open_ffs};
+use firnfs_format::TimeNs;
+use firnfs_manage::{format, format_ffs, open, open_ffs};
 use firnfs_sim::VirtualClock;
 use firnfs_volume::Volume;
-use firnfs_workload::Header;
+use firnfs_workload::{End, FileId, Header, Writer};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -178,6 +180,28 @@ fn on_ffs<T>(size_bytes: u64, act: impl FnOnce(&Volume<ffs::Ffs>, &VirtualClock)
     (done, device)
 }
 
+fn on_log<T>(size_bytes: u64, act: impl FnOnce(&Volume<lfs::Lfs>, &VirtualClock) -> T) -> (T, Traced) {
+    let options = lfs::MkfsOptions {
+        size_bytes,
+        block_bytes: 4096,
+        segment_bytes: 256 << 10,
+        physical_block_bytes: 4096,
+        inline_max_bytes: 1024,
+        label: String::new(),
+        uuid: *b"firnfs: a replay",
+        hash_key: [1, 2],
+        now: TimeNs(1),
+        root_owner: (0, 0),
+    };
+    let device = Arc::new(TraceDevice::new(MemDevice::new(size_bytes)));
+    format(&*device, &options).unwrap();
+    let clock = Arc::new(VirtualClock::at(1));
+    let volume = open(device.clone(), lfs::Options::default(), AtimeMode::Noatime, clock.clone()).unwrap();
+    let done = act(&volume, &clock);
+    volume.close().unwrap();
+    (done, device)
+}
+
 #[test]
 fn a_volume_has_the_same_tree_and_files_are_as_old_as_the_workload_says() {
     let bytes = every_kind();
@@ -202,16 +226,41 @@ fn the_same_workload_makes_the_same_requests_to_the_device() {
     let plan_of = Random { size_bytes: 16 << 20, full_percent: 60, operations: 400, seed: 2 };
     let mut bytes = Vec::new();
     random(&plan_of, &mut bytes).unwrap();
-    let traced = || {
-        let (outcome, device) = on_ffs(32 << 20, |volume, clock| {
-            run(&plan(By::Directory, false), &bytes, &mut OnVolume::new(volume, clock), None).unwrap()
-        });
+    fn replayed<S: Engine>(bytes: &[u8], volume: &Volume<S>, clock: &VirtualClock) {
+        let mut target = OnVolume::new(volume, clock);
+        let outcome = run(&plan(By::Directory, false), bytes, &mut target, None).unwrap();
         assert_eq!(outcome.mismatch_count, 0);
-        device.take()
+    }
+    let fast = || on_ffs(32 << 20, |volume, clock| replayed(&bytes, volume, clock)).1.take();
+    let log = || on_log(32 << 20, |volume, clock| replayed(&bytes, volume, clock)).1.take();
+    let (first_fast, first_log) = (fast(), log());
+    assert!(first_fast.len() > 1000 && first_log.len() > 500, "{} {}", first_fast.len(), first_log.len());
+    assert!(first_fast == fast() && first_log == log());
+}
+
+#[test]
+fn a_workload_that_claims_any_length_is_an_error_or_lacks_room() {
+    let write = |offset: u64, length: u64| {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, &header()).unwrap();
+        let create = Record::new(0, Op::Create, FileId(ROOT));
+        writer.push(&Record { made: FileId(9), name: b"f9".to_vec(), ..create }).unwrap();
+        let write: Record = Record::new(0, Op::Write, FileId(9));
+        writer.push(&Record { offset: Some(offset), length: Some(length), ..write }).unwrap();
+        writer.finish(End::Last).unwrap();
+        bytes
     };
-    let first = traced();
-    assert!(first.len() > 1000, "{}", first.len());
-    assert!(first == traced());
+    for (offset, length) in [(u64::MAX - 9, 100), (0, u64::MAX)] {
+        let bytes = write(offset, length);
+        let (outcome, _) = on_log(32 << 20, |volume, clock| {
+            run(&plan(By::Directory, false), &bytes, &mut OnVolume::new(volume, clock), None)
+        });
+        assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.tally.refused == 1), "{offset}");
+        let root = tempfile::tempdir().unwrap();
+        if offset > 0 {
+            assert!(run(&plan(By::Directory, false), &bytes, &mut Posix::new(root.path()), None).is_err());
+        }
+    }
 }
 
 #[test]
@@ -226,12 +275,14 @@ fn without_room_files_are_left_out_and_the_rest_is_right_also_after_a_stop() {
         outcome.tally.refused
     });
     assert!(refused > 10, "{refused}");
-    on_ffs(16 << 20, |volume, clock| {
+    fn stopped_and_continued<S: Engine>(bytes: &[u8], volume: &Volume<S>, clock: &VirtualClock) {
         let mut target = OnVolume::new(volume, clock);
-        let stopped = run(&plan(By::Directory, false), &bytes, &mut target, Some(900)).unwrap();
+        let stopped = run(&plan(By::Directory, false), bytes, &mut target, Some(900)).unwrap();
         assert!(stopped.tally.refused > 0 && stopped.mismatch_count == 0);
-        let outcome =
-            run(&plan(By::Directory, true), &bytes, &mut OnVolume::new(volume, clock), None).unwrap();
+        let mut target = OnVolume::new(volume, clock);
+        let outcome = run(&plan(By::Directory, true), bytes, &mut target, None).unwrap();
         assert_eq!(outcome.mismatch_count, 0, "{:?}", outcome.mismatches);
-    });
+    }
+    on_ffs(16 << 20, |volume, clock| stopped_and_continued(&bytes, volume, clock));
+    on_log(16 << 20, |volume, clock| stopped_and_continued(&bytes, volume, clock));
 }

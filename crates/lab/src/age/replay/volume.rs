@@ -145,9 +145,10 @@ impl<S: Engine> Target for OnVolume<'_, S> {
 
     fn write(&mut self, spot: &Spot, at_bytes: u64, len_bytes: u64) -> Result<(), Fault> {
         let ino = self.file(spot)?;
-        for at in (at_bytes..at_bytes.saturating_add(len_bytes)).step_by(WRITE_BYTES) {
-            let len = (at_bytes + len_bytes - at).min(WRITE_BYTES as u64) as usize;
-            let from = (at / 8 + len_bytes) as usize % WRITE_BYTES;
+        let end_bytes = at_bytes.saturating_add(len_bytes);
+        for at in (at_bytes..end_bytes).step_by(WRITE_BYTES) {
+            let len = (end_bytes - at).min(WRITE_BYTES as u64) as usize;
+            let from = (at / 8).wrapping_add(len_bytes) as usize % WRITE_BYTES;
             let bytes = &self.content[from..from + len];
             self.volume.write_all(ino, at, bytes, false).map_err(fault("write"))?;
         }
