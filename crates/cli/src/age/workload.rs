@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[command(after_help = "Examples:
   firn age workload night*.snap -o home.fwl                 from snapshots, in the order of time
   firn age workload night*.snap -o home.fwl --profiles day.fwl   short-lived files from a recording
-  firn age workload --git ~/linux --commits 1000 -o linux.fwl
+  firn age workload --git ~/linux --commits 1000 --checkout-every 20 -o linux.fwl
   firn age workload --random 1G --full 65 --operations 500000 -o random.fwl
   firn workload info home.fwl
 
@@ -58,6 +58,9 @@ pub struct WorkloadArgs {
     /// Commits between two builds; 0: never build
     #[arg(long, value_name = "N", requires = "git", default_value_t = 1)]
     pub build_every: u64,
+    /// Commits after which the state before them is checked out, and the present one again; 0: never
+    #[arg(long, value_name = "N", requires = "git", default_value_t = 0)]
+    pub checkout_every: u64,
     /// At random, for a file system of that size, as Herrin and Finkel did
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "git")]
     pub random: Option<u64>,
@@ -178,6 +181,7 @@ fn of_git(args: &WorkloadArgs, path: &Path, file: BufWriter<File>, stop: &Atomic
         path: path.to_owned(),
         commits_max: args.commits,
         build_every: args.build_every,
+        checkout_every: args.checkout_every,
         seed: args.seed,
     };
     let mut progress = |commits: u64| {

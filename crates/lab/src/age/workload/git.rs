@@ -1,6 +1,7 @@
 //! Aging workloads from a git repository: what a developer's disk lives through. Each commit of the first-parent history changes the files that
 //! it names, at its time, as a checkout does: a changed file is deleted and made anew. A build follows, whose products are synthetic: an object
-//! for each changed source, a program that is linked again, and temporary files of the preset for engineering.
+//! for each changed source, a program that is linked again, and temporary files of the preset for engineering. Now and then the developer looks at
+//! an older state: the files that changed since are checked out as they were, and then as they are.
 
 use super::profile::{Preset, Profile};
 use super::{Act, Counts, Emitter, Event, ROOT};
@@ -15,6 +16,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A compiler's temporary files and the objects follow a checkout within this time.
 const BUILD_NS: i64 = 60_000_000_000;
+/// How long an older state stays checked out.
+const LOOK_NS: i64 = 60_000_000_000;
 /// Ends of names of files that are compiled.
 const SOURCES: [&str; 8] = [".c", ".cc", ".cpp", ".rs", ".go", ".java", ".s", ".S"];
 
@@ -27,6 +30,8 @@ pub struct Repository {
     pub commits_max: Option<u64>,
     /// A build follows after this many commits; 0: never.
     pub build_every: u64,
+    /// After this many commits the state before them is checked out, and the present one again; 0: never.
+    pub checkout_every: u64,
     /// For the build products.
     pub seed: u64,
 }
@@ -54,8 +59,14 @@ pub fn from_git(
         tree.now_ns = tree.now_ns.max(commit.time_ns);
         for change in &commit.changes {
             let size = change.blob.as_deref().map(|blob| sizes.of(blob)).transpose()?;
-            tree.check_out(&change.path, size, &mut emitter)?;
+            tree.commit(&change.path, size, &mut emitter)?;
             changed.extend(size.map(|size| (change.path.clone(), size)));
+        }
+        if commits == 1 {
+            // A clone begins with it.
+            tree.before.clear();
+        } else if repository.checkout_every > 0 && commits % repository.checkout_every == 0 {
+            changed.extend(tree.look_back(&mut emitter)?);
         }
         if repository.build_every > 0 && commits % repository.build_every == 0 {
             tree.build(std::mem::take(&mut changed), &mut emitter)?;
@@ -76,6 +87,7 @@ impl Repository {
         option("from", "git".to_owned());
         option("build_every", self.build_every.to_string());
         option("build_products", "synthetic".to_owned());
+        option("checkout_every", self.checkout_every.to_string());
         option("seed", self.seed.to_string());
         header
     }
@@ -235,6 +247,10 @@ struct Tree {
     numbers: BTreeMap<Vec<u8>, u64>,
     /// Files that exist.
     files: BTreeSet<u64>,
+    /// Sizes of the files of the newest commit.
+    sizes: BTreeMap<Vec<u8>, u64>,
+    /// What changed since the developer looked back, as it was then.
+    before: BTreeMap<Vec<u8>, Option<u64>>,
     next_short: u64,
     objects_bytes: BTreeMap<u64, u64>,
 }
@@ -247,6 +263,8 @@ impl Tree {
             profiles: Preset::Engineering.profiles(repository.seed),
             numbers: BTreeMap::new(),
             files: BTreeSet::new(),
+            sizes: BTreeMap::new(),
+            before: BTreeMap::new(),
             next_short: 0,
             objects_bytes: BTreeMap::new(),
         }
@@ -263,6 +281,36 @@ impl Tree {
             Some(at) => self.number(&path[..=at]),
             None => ROOT,
         }
+    }
+
+    /// Changes a file of the repository.
+    fn commit<W: Write>(
+        &mut self,
+        path: &[u8],
+        size_bytes: Option<u64>,
+        emitter: &mut Emitter<W>,
+    ) -> Result<(), LabError> {
+        let was = match size_bytes {
+            Some(bytes) => self.sizes.insert(path.to_vec(), bytes),
+            None => self.sizes.remove(path),
+        };
+        self.before.entry(path.to_vec()).or_insert(was);
+        self.check_out(path, size_bytes, emitter)
+    }
+
+    /// Checks out the state before the last commits, and the present one again. Returns the files that are new on the disk after that, with
+    /// their sizes.
+    fn look_back<W: Write>(&mut self, emitter: &mut Emitter<W>) -> Result<Vec<(Vec<u8>, u64)>, LabError> {
+        let before = std::mem::take(&mut self.before);
+        before.iter().try_for_each(|(path, size_bytes)| self.check_out(path, *size_bytes, emitter))?;
+        self.now_ns += LOOK_NS;
+        let mut new = Vec::new();
+        for path in before.into_keys() {
+            let size_bytes = self.sizes.get(&path).copied();
+            self.check_out(&path, size_bytes, emitter)?;
+            new.extend(size_bytes.map(|bytes| (path, bytes)));
+        }
+        Ok(new)
     }
 
     /// Replaces or removes a file.

@@ -366,8 +366,13 @@ fn a_repository_is_checked_out_commit_by_commit_and_built() {
         eprintln!("skipped: there is no git");
         return;
     }
-    let repository =
-        Repository { path: directory.path().to_owned(), commits_max: None, build_every: 0, seed: 1 };
+    let repository = Repository {
+        path: directory.path().to_owned(),
+        commits_max: None,
+        build_every: 0,
+        checkout_every: 0,
+        seed: 1,
+    };
     let run = |repository: &Repository| {
         let (mut bytes, mut commits) = (Vec::new(), 0);
         let counts = from_git(repository, &mut bytes, &mut |n| {
@@ -402,8 +407,18 @@ fn a_repository_is_checked_out_commit_by_commit_and_built() {
     assert_eq!(built.left_files, 4);
     assert_eq!(built.creates - built.short_lived, 4 + 4);
     assert!(built.short_lived > 0);
+    let (records, back, _) = run(&Repository { checkout_every: 2, ..repository.clone() });
+    // After the second commit the first state and the second: only a.c differs.
+    let looked: Vec<_> = records
+        .iter()
+        .filter(|r| r.time_ns / 1_000_000_000 == 1000 && r.op == Op::Write)
+        .chain(records.iter().filter(|r| r.time_ns / 1_000_000_000 == 1060 && r.op == Op::Write))
+        .map(|r| r.length.unwrap())
+        .collect();
+    assert_eq!((looked, back.left_files), (vec![14, 10, 14], 2));
     let (_, last, _) = run(&Repository { commits_max: Some(1), ..repository });
     assert_eq!(last.creates, 1);
-    let none = Repository { path: "/nowhere".into(), commits_max: None, build_every: 0, seed: 1 };
+    let none =
+        Repository { path: "/nowhere".into(), commits_max: None, build_every: 0, checkout_every: 0, seed: 1 };
     assert!(from_git(&none, Vec::new(), &mut |_| Ok(())).is_err());
 }
