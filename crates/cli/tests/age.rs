@@ -172,6 +172,22 @@ fn a_workload_is_replayed_on_a_directory_and_on_images_of_both_kinds() {
 }
 
 #[test]
+fn split_files_are_counted_by_their_distance() {
+    let scratch = Scratch::new();
+    let (workload, image) = (scratch.name("a.fwl"), scratch.name("ffs"));
+    ok(&["age", "workload", "--random", "88M", "--full", "98", "--operations", "1500", "-o", &workload]);
+    ok(&["mkfs", &image, "--size", "96M", "--type", "ffs"]);
+    ok(&["age", "replay", &workload, &image]);
+    let splits = &json(&["age", "layout", &image, "--json"])["layouts"][0]["splits"];
+    let by_distance = splits["by_distance"].as_array().unwrap();
+    let files = |row: &Value| row["split_files"].as_u64().unwrap();
+    assert!(splits["split_files"].as_u64() > Some(0), "{splits}");
+    assert_eq!(by_distance.iter().map(files).sum::<u64>(), files(splits));
+    let distances: Vec<u64> = by_distance.iter().map(|row| row["groups"].as_u64().unwrap()).collect();
+    assert!(distances[0] > 0 && distances.is_sorted_by(|near, far| near < far), "{splits}");
+}
+
+#[test]
 fn a_replay_that_is_watched_leaves_the_same_volume_as_one_that_is_not() {
     let scratch = Scratch::new();
     let workload = scratch.name("a.fwl");

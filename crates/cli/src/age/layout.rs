@@ -79,6 +79,14 @@ struct SplitsView {
     split_percent: f64,
     one_group_percent: Option<f64>,
     ten_groups_percent: Option<f64>,
+    by_distance: Vec<DistanceView>,
+}
+
+/// Split files of one distance.
+#[derive(Serialize)]
+struct DistanceView {
+    groups: u64,
+    split_files: u64,
 }
 
 #[derive(Serialize)]
@@ -159,6 +167,11 @@ impl LayoutView {
                 split_percent: percent(splits.files(), placed_files).unwrap_or(0.0),
                 one_group_percent: percent(splits.within(1), splits.files()),
                 ten_groups_percent: percent(splits.within(10), splits.files()),
+                by_distance: splits
+                    .by_distance
+                    .iter()
+                    .map(|(&groups, &split_files)| DistanceView { groups, split_files })
+                    .collect(),
             }),
             seams_of_files: layout.seams.map(|seams| SeamsView {
                 seams: seams.seams,
