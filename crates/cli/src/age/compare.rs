@@ -27,7 +27,7 @@ const PAGE: &str = "compare.html";
 /// Arguments of `firn age compare`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  firn age compare home.fwl --out report                 firnfs, ext4, XFS and btrfs, as far as they are here
+  firn age compare home.fwl --out report                 firnfs, ext4, XFS, btrfs and our FFS, as far as they are here
   firn age compare home.fwl --out report --on firnfs,ext4 --size 2G --dir /disk
   firn age compare linux.fwl --out report --mount-option=--cache=1G
 
@@ -38,7 +38,7 @@ the whole tree is read cold; so is a copy of the tree on a new file system of th
 same kind. The report says what age costs a reader, how much more than the workload went to the disk, and how long operations
 take, young and old. --out gets compare.html, which stands alone, and the plots as SVG and CSV. Needs root, and twice
 --size in --dir; everything is removed at the end, also after Ctrl-C.
-Most of the time is rest: with the defaults half an hour.")]
+Most of the time is rest: with the defaults three quarters of an hour.")]
 pub struct CompareArgs {
     /// A workload of `firn age workload`
     pub workload: PathBuf,
@@ -85,6 +85,8 @@ pub enum KindArg {
     Xfs,
     /// Linux's btrfs
     Btrfs,
+    /// The Fast File System of firnfs
+    Ffs,
 }
 
 impl From<KindArg> for Kind {
@@ -94,6 +96,7 @@ impl From<KindArg> for Kind {
             KindArg::Ext4 => Self::Ext4,
             KindArg::Xfs => Self::Xfs,
             KindArg::Btrfs => Self::Btrfs,
+            KindArg::Ffs => Self::Ffs,
         }
     }
 }

@@ -25,13 +25,15 @@ pub enum Kind {
     Xfs,
     /// Linux's btrfs.
     Btrfs,
+    /// The Fast File System of firnfs.
+    Ffs,
 }
 
 impl Kind {
     /// All.
-    pub const ALL: [Self; 4] = [Self::Firnfs, Self::Ext4, Self::Xfs, Self::Btrfs];
+    pub const ALL: [Self; 5] = [Self::Firnfs, Self::Ext4, Self::Xfs, Self::Btrfs, Self::Ffs];
 
-    /// Its name, also that of the kernel's type.
+    /// Its name, also that of the kernel's type, or of the volume's.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,13 +41,19 @@ impl Kind {
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
             Self::Btrfs => "btrfs",
+            Self::Ffs => "ffs",
         }
+    }
+
+    /// A daemon of firnfs serves it.
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Firnfs | Self::Ffs)
     }
 
     /// Why it cannot be compared here, and what would help.
     #[must_use]
     pub fn missing_because(self) -> Option<String> {
-        if self == Self::Firnfs {
+        if self.is_ours() {
             return None;
         }
         let program = format!("mkfs.{}", self.name());
@@ -65,11 +73,12 @@ impl Kind {
     /// Makes an empty one on a device. Nothing is discarded: the device's blocks were written, and stay so.
     fn mkfs(self, firn: &Firn, device: &Path) -> Result<(), LabError> {
         let mut command = match self {
-            Self::Firnfs => Command::new(&firn.program),
+            Self::Firnfs | Self::Ffs => Command::new(&firn.program),
             _ => Command::new(format!("mkfs.{}", self.name())),
         };
         match self {
             Self::Firnfs => command.args(["mkfs", "--force"]),
+            Self::Ffs => command.args(["mkfs", "--force", "--type", "ffs"]),
             Self::Ext4 => {
                 command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
             }
@@ -144,7 +153,7 @@ impl Blank {
         let device = self.device.path();
         kind.mkfs(place.firn, device)?;
         let mountpoint = self.image.0.with_extension("mnt");
-        if kind == Kind::Firnfs {
+        if kind.is_ours() {
             let backing = Backing::Image(device.to_owned());
             let target = FirnMount::mount(kind.name(), place.firn, backing, &mountpoint, place.options)?;
             return Ok(Disk { target: Box::new(target), _mounted: None, blank: self });
