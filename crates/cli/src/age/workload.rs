@@ -52,7 +52,7 @@ pub struct WorkloadArgs {
     /// From the history of a git repository
     #[arg(long, value_name = "REPO")]
     pub git: Option<PathBuf>,
-    /// The newest commits at most
+    /// The newest commits at most, after a clone of the state before them
     #[arg(long, value_name = "N", requires = "git")]
     pub commits: Option<u64>,
     /// Commits between two builds; 0: never build

@@ -1,4 +1,4 @@
-//! Aging workloads from a git repository: what a developer's disk lives through. Each commit of the first-parent history changes the files that
+//! Aging workloads from a git repository: what a developer's disk lives through. It begins with a clone: the state before the oldest commit. Each commit of the first-parent history changes the files that
 //! it names, at its time, as a checkout does: a changed file is deleted and made anew. A build follows, whose products are synthetic: an object
 //! for each changed source, a program that is linked again, and temporary files of the preset for engineering. Now and then the developer looks at
 //! an older state: the files that changed since are checked out as they were, and then as they are.
@@ -26,7 +26,7 @@ const SOURCES: [&str; 8] = [".c", ".cc", ".cpp", ".rs", ".go", ".java", ".s", ".
 pub struct Repository {
     /// Where it is.
     pub path: PathBuf,
-    /// Its newest commits at most.
+    /// Its newest commits at most; what was there before them is checked out first.
     pub commits_max: Option<u64>,
     /// A build follows after this many commits; 0: never.
     pub build_every: u64,
@@ -52,7 +52,12 @@ pub fn from_git(
     };
     let mut emitter = Emitter::new(out, &repository.header(commit.time_ns))?;
     let mut tree = Tree::new(repository);
+    tree.now_ns = commit.time_ns;
     let (mut commits, mut changed) = (0, Vec::new());
+    if let Some(parent) = log.parent.take() {
+        changed = listed(&repository.path, &parent)?;
+        changed.iter().try_for_each(|(path, bytes)| tree.commit(path, Some(*bytes), &mut emitter))?;
+    }
     loop {
         commits += 1;
         progress(commits)?;
@@ -63,7 +68,7 @@ pub fn from_git(
             changed.extend(size.map(|size| (change.path.clone(), size)));
         }
         if commits == 1 {
-            // A clone begins with it.
+            // Nobody who has just made a clone looks back behind it.
             tree.before.clear();
         } else if repository.checkout_every > 0 && commits % repository.checkout_every == 0 {
             changed.extend(tree.look_back(&mut emitter)?);
@@ -116,6 +121,8 @@ struct Log {
     lines: BufReader<ChildStdout>,
     /// The head of the next commit, which ended the one before.
     next_ns: Option<i64>,
+    /// The commit before the oldest, if the history was cut there.
+    parent: Option<String>,
 }
 
 fn strange(line: &[u8]) -> LabError {
@@ -133,15 +140,17 @@ impl Log {
             "--diff-merges=first-parent",
             "--reverse",
         ]);
-        git.args(["--raw", "--no-abbrev", "--no-renames", "-z", "--format=commit %ct"]);
+        git.args(["--raw", "--no-abbrev", "--no-renames", "-z", "--format=commit %ct %P"]);
         git.args(repository.commits_max.map(|most| format!("--max-count={most}")));
         let mut child = git.spawn().map_err(|e| tool(&git, e.to_string()))?;
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut log = Self { child, lines, next_ns: None };
-        log.next_ns = match log.field()? {
-            Some(field) => Some(commit_ns(&field).ok_or_else(|| strange(&field))?),
-            None => None,
-        };
+        let mut log = Self { child, lines, next_ns: None, parent: None };
+        if let Some(field) = log.field()? {
+            log.next_ns = Some(commit_ns(&field).ok_or_else(|| strange(&field))?);
+            // "commit", its time, its parents.
+            let first = field.split(|&byte| byte == b' ').nth(2).filter(|parent| !parent.is_empty());
+            log.parent = first.map(|parent| String::from_utf8_lossy(parent).into_owned());
+        }
         Ok(log)
     }
 
@@ -189,8 +198,29 @@ impl Log {
 }
 
 fn commit_ns(field: &[u8]) -> Option<i64> {
-    let seconds: i64 = std::str::from_utf8(field.strip_prefix(b"commit ")?).ok()?.trim().parse().ok()?;
-    seconds.checked_mul(1_000_000_000)
+    let mut words = std::str::from_utf8(field.strip_prefix(b"commit ")?).ok()?.split_whitespace();
+    words.next()?.parse::<i64>().ok()?.checked_mul(1_000_000_000)
+}
+
+/// All files of a commit, with their sizes in bytes.
+fn listed(path: &Path, commit: &str) -> Result<Vec<(Vec<u8>, u64)>, LabError> {
+    let mut git = Repository::git(path);
+    git.args(["ls-tree", "-r", "-z", "-l", commit]);
+    let output = git.output().map_err(|e| tool(&git, e.to_string()))?;
+    if !output.status.success() {
+        return Err(tool(&git, "it failed".to_owned()));
+    }
+    let mut files = Vec::new();
+    // Mode, type, blob and size in a column; a tab; the path.
+    for line in output.stdout.split(|&byte| byte == 0).filter(|line| line.starts_with(b"100")) {
+        let size_and_path = || {
+            let tab = line.iter().position(|&byte| byte == b'\t')?;
+            let size = std::str::from_utf8(&line[..tab]).ok()?.split_whitespace().nth(3)?;
+            Some((line[tab + 1..].to_vec(), size.parse().ok()?))
+        };
+        files.push(size_and_path().ok_or_else(|| strange(line))?);
+    }
+    Ok(files)
 }
 
 fn tool(command: &Command, reason: String) -> LabError {

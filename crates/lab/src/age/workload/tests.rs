@@ -416,8 +416,9 @@ fn a_repository_is_checked_out_commit_by_commit_and_built() {
         .map(|r| r.length.unwrap())
         .collect();
     assert_eq!((looked, back.left_files), (vec![14, 10, 14], 2));
-    let (_, last, _) = run(&Repository { commits_max: Some(1), ..repository });
-    assert_eq!(last.creates, 1);
+    let (_, last, commits) = run(&Repository { commits_max: Some(1), ..repository });
+    // What was there before the last commit, and what that adds.
+    assert_eq!((last.creates, last.left_files, commits), (2 + 1, 2, 1));
     let none =
         Repository { path: "/nowhere".into(), commits_max: None, build_every: 0, checkout_every: 0, seed: 1 };
     assert!(from_git(&none, Vec::new(), &mut |_| Ok(())).is_err());
