@@ -204,8 +204,16 @@ pub fn resize(
             )))
         }
         Err(e @ FsError::Invalid(_)) => Err(refuse(e.to_string())),
+        Err(e @ FsError::NotPermitted(_)) => Err(not_while_kept(&e)),
         Err(e) => Err(OpError::from(&e)),
     }
+}
+
+/// Snapshots and clones lie where they lie; automatic states give way.
+fn not_while_kept(error: &FsError) -> OpError {
+    let refused = OpError::from(error);
+    let advice = "'firn snapshot PATH --list' and 'firn clone PATH --list' show them, --delete removes one";
+    OpError { message: format!("{}; {advice}", refused.message), ..refused }
 }
 
 /// Why the volume cannot become that small.

@@ -147,6 +147,9 @@ fn sizes_that_a_volume_cannot_have_are_refused_with_the_reason() {
         let (code, line) = refused(&["resize", mnt, size]);
         assert!(code == 2 && line.contains(named) && line.lines().count() == 1, "{size}: {code} {line}");
     }
+    firn_ok(&["snapshot", mnt, "upgrade"]);
+    let (code, line) = refused(&["resize", mnt, "-4M"]);
+    assert!(code == 1 && line.contains("has snapshots; 'firn snapshot PATH --list'"), "{code} {line}");
     assert_eq!(fs::metadata(&mount.image).unwrap().len(), 64 << 20);
     let memory = Mount::with(Kind::Memory, "32M", &[]);
     let (code, line) = refused(&["resize", memory.mnt.to_str().unwrap(), "1G"]);
