@@ -44,7 +44,7 @@ const MAX_THREADS: usize = 256;
 /// Arguments of `firn mount`.
 #[derive(Args, Clone, Debug)]
 #[command(
-    override_usage = "firn mount [OPTIONS] <IMAGE> <MOUNTPOINT>\n       firn mount [OPTIONS] --memory <SIZE> <MOUNTPOINT>",
+    override_usage = "firn mount [OPTIONS] <IMAGE> <MOUNTPOINT>\n       firn mount [OPTIONS] --memory <SIZE> <MOUNTPOINT>\n       firn mount -o remount,<OPTIONS> [IMAGE] <MOUNTPOINT>",
     after_help = format!("Examples:
   firn mount disk.img /mnt              an image file
   firn mount /dev/sdb1 /mnt -o noatime  a block device
@@ -53,6 +53,7 @@ const MAX_THREADS: usize = 256;
   firn mount --memory 2G /mnt           a volume in memory, gone after the unmount
   firn mount -v disk.img /mnt --checkpoint-bytes 32M
                                         recover quickly, and report what was recovered
+  firn mount -o remount,ro /mnt         no more changes, without an unmount
   firn mount disk.img /mnt --record day.fwl
                                         record what programs ask of it
   firn mount disk.img /mnt --cleaning-policy greedy --placement split
@@ -351,6 +352,10 @@ impl MountArgs {
                 Err(Failure::usage(message).advise(format!("swapped? 'firn mount {image} {dir}'")))
             }
             (None, [image, mountpoint]) => Ok((Source::Image(image.clone()), mountpoint.clone())),
+            // The mount is there, and knows its image.
+            (None, [mountpoint]) if self.words().0.iter().any(|word| word == "remount") => {
+                Ok((Source::Image(PathBuf::new()), mountpoint.clone()))
+            }
             (None, [path]) if path.is_dir() => {
                 Err(Failure::usage(format!("there is no image to mount on {}", path.display()))
                     .advise(format!("firn mount IMAGE {}", path.display())))

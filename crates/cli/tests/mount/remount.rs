@@ -12,6 +12,22 @@ fn remount(mount: &Mount, options: &str) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
+/// The mount knows its image, so a person need not.
+#[test]
+fn a_remount_needs_no_image() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::Image, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    firn_ok(&["mount", "-o", "remount,commit=3", mnt]);
+    let told = firn_ok(&["tune", mnt]);
+    assert!(told.lines().any(|line| line.starts_with("commit           3 ")), "{told}");
+    let alone = firn(&["mount", "-o", "noatime", mnt]);
+    let line = String::from_utf8(alone.stderr).unwrap();
+    assert!(alone.status.code() == Some(2) && line.contains("no image to mount"), "{line}");
+}
+
 #[test]
 fn what_programs_wrote_before_a_remount_read_only_survives_a_crash_after_it() {
     if !can_mount() || !is_root() {
