@@ -103,13 +103,15 @@ fn section(out: &mut dyn Write, title: &str, blocks: Vec<&str>) -> io::Result<()
 fn files(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         "firn" | "firn-mount" => &[SOCKETS, MOUNTINFO, FSTAB],
-        "firn-mkfs" => &[SIGNATURES, MOUNTINFO],
+        "firn-mkfs" | "firn-receive" => &[SIGNATURES, MOUNTINFO],
         "firn-fsck" => &[LOST_AND_FOUND, MOUNTINFO],
         "firn-umount" | "firn-sync" | "firn-stat" | "firn-df" | "firn-dump" | "firn-scrub" | "firn-clean"
         | "firn-quota" | "firn-resize" | "firn-trim" | "firn-freeze" | "firn-thaw" | "firn-watch"
         | "firn-record" | "firn-record-start" | "firn-record-stop" | "firn-record-status" | "firn-tune"
         | "firn-retain" | "firn-snapshot" | "firn-log" | "firn-restore" | "firn-undelete" | "firn-diff"
-        | "firn-rollback" | "firn-clone" => &[SOCKETS, MOUNTINFO],
+        | "firn-rollback" | "firn-clone" | "firn-send" | "firn-age-layout" | "firn-age-snapshot" => {
+            &[SOCKETS, MOUNTINFO]
+        }
         _ => &[],
     }
 }
@@ -151,8 +153,20 @@ fn see_also(command: &Command, name: &str) -> Vec<String> {
         "firn-restore" => (&["log", "undelete", "snapshot"], &["firn-recover(7)", "cp(1)"]),
         "firn-undelete" => (&["log", "restore", "snapshot"], RECOVER),
         "firn-clone" => (&["snapshot", "log", "send"], &["cp(1)"]),
+        "firn-send" => (&["receive", "snapshot", "log"], &["ssh(1)"]),
+        "firn-receive" => (&["send", "snapshot", "mkfs"], &["ssh(1)"]),
+        "firn-retain" => (&["log", "snapshot", "mkfs"], RECOVER),
         "firn-rollback" => (&["diff", "restore", "snapshot"], RECOVER),
         "firn-trim" => (&["clean", "df"], &["fstrim(8)", "fallocate(1)"]),
+        "firn-bench" => (&["age-bench", "paper"], &["fio(1)"]),
+        "firn-paper" => (&["sim", "bench"], &[]),
+        "firn-record" => (&["workload", "sim-trace"], &["strace(1)"]),
+        "firn-workload" => (&["record", "sim-trace"], &["strace(1)"]),
+        "firn-sim" => (&["paper", "bench", "clean"], &[]),
+        "firn-age" => (&["bench", "record"], &["filefrag(8)"]),
+        "firn-age-compare" => (&["age-replay", "age-bench", "bench"], &[]),
+        "firn-completions" => (&["man"], &["bash(1)"]),
+        "firn-man" => (&["completions"], &["man(1)"]),
         _ => (&[], &[]),
     };
     let parent = name.rsplit_once('-').map(|(parent, _)| format!("{parent}(1)"));

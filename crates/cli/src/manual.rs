@@ -139,6 +139,15 @@ mod tests {
             assert_eq!(page.contains("143  ended by SIGTERM"), !has_own_codes, "{}", path.display());
             assert!(!page.contains("firn-help"), "{}", path.display());
             let related = page.split(".SH \"SEE ALSO\"").nth(1).unwrap().lines().nth(1).unwrap();
+            // A page that leads only to its own parts, and to the page above it, leads nowhere.
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let is_command = name.starts_with("firn-") && name.matches('-').count() == 1;
+            let leads_on = |page: &str| page != "firn(1)" && !page.starts_with(&format!("{name}-"));
+            assert!(!is_command || related.split(", ").any(leads_on), "{name}: {related}");
+            // They find the mount, and ask its daemon.
+            let wants_mount =
+                ["Any path on a mount", "Any path on the mount"].iter().any(|words| page.contains(words));
+            assert!(!wants_mount || page.contains("/run/firnfs"), "{name}");
             for ours in related.split(", ").filter_map(|page| page.strip_suffix("(1)")) {
                 let is_ours = ours == "firn" || ours.starts_with("firn-");
                 assert!(
