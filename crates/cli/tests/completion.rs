@@ -33,7 +33,10 @@ fn typed(lines: &str, directory: &Path) -> Option<String> {
 /// What bash makes of one beginning. The line is ended as a comment, so that nothing runs.
 fn completed(beginning: &str) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("disk.img"), "").unwrap();
+    for words in [&["mkfs", "disk.img", "--size", "64M"][..], &["snapshot", "disk.img", "upgrade"]] {
+        let mut firn = Command::new(env!("CARGO_BIN_EXE_firn"));
+        assert!(firn.args(words).current_dir(directory.path()).output().unwrap().status.success());
+    }
     // Ctrl-A and a number sign make a comment of the completed line.
     typed(&format!("{beginning}\t\x01#\x05\n"), directory.path())
 }
@@ -61,6 +64,9 @@ fn bash_completes_commands_options_and_values() {
         ("firn sim disk hp", "firn sim disk hp97560 "),
         ("firn sim cleaning --policy greedy,fi", "--policy greedy,fifo "),
         ("firn fsck di", "firn fsck disk.img "),
+        ("firn mount disk.img@upg", "firn mount disk.img@upgrade "),
+        ("firn send disk.img@upg", "firn send disk.img@upgrade "),
+        ("firn send disk.img@upgrade..upg", "firn send disk.img@upgrade..upgrade "),
     ] {
         let shown = completed(beginning).unwrap();
         assert!(shown.contains(whole), "{beginning:?} became\n{shown}");

@@ -1,14 +1,14 @@
 # Completion of firn in bash: asks firn itself what can follow.
 #
-# Bash ends words at = and :, which settings (cleaning_policy=greedy) and policies (windowed:0.2) contain. They are joined
-# here, and what bash takes for finished is cut off the answers.
+# Bash ends words at =, : and @, which settings (cleaning_policy=greedy), policies (windowed:0.2) and states (disk.img@monday)
+# contain. They are joined here, and what bash takes for finished is cut off the answers.
 _firn() {
     local words=() prefix="" joins="" index=0 i
     for ((i = 0; i <= COMP_CWORD; i++)); do
         local piece=${COMP_WORDS[i]}
         # The last word up to the cursor.
-        ((i == COMP_CWORD)) && [[ ! $piece =~ ^[=:]+$ ]] && piece=$2
-        if [[ $piece =~ ^[=:]+$ && ${#words[@]} -gt 1 ]]; then
+        ((i == COMP_CWORD)) && [[ ! $piece =~ ^[=:@]+$ ]] && piece=${2#@}
+        if [[ $piece =~ ^[=:@]+$ && ${#words[@]} -gt 1 ]]; then
             words[-1]+=$piece
             prefix=${words[-1]}
             joins=yes
@@ -20,6 +20,8 @@ _firn() {
             prefix=""
         fi
     done
+    # Other than = and :, an @ belongs to the word that bash replaces.
+    [[ $2 == @* ]] && prefix=${prefix%@}
     index=$((${#words[@]} - 1))
     local IFS=$'\013'
     COMPREPLY=($(

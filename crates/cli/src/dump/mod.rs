@@ -9,6 +9,7 @@ mod tables;
 pub mod text;
 pub mod views;
 
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::image::Image;
 use crate::mkfs::open_failed;
@@ -46,6 +47,7 @@ forward by the log after it. For a mounted volume firn shows the content of the 
 older than that of the mount: run `firn sync` first.")]
 pub struct DumpArgs {
     /// Image file, block device, or any path on a mount
+    #[arg(add = values::mounts())]
     pub image: PathBuf,
     #[command(flatten)]
     pub part: PartArgs,

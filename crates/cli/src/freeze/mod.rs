@@ -2,6 +2,7 @@
 
 pub mod service;
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::output::Output;
 use clap::Args;
@@ -27,6 +28,7 @@ When its time is over the volume thaws by itself, whatever became of the copy. '
 that the copy may hold later changes.")]
 pub struct FreezeArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Thaw after this many seconds at the latest
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_MAX_S))]
@@ -45,6 +47,7 @@ Fails (exit code 1) if the volume has thawed by itself because its time was over
 changes. Fails with exit code 4 if it was not frozen.")]
 pub struct ThawArgs {
     /// Any path on the mount
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Print JSON for programs
     #[arg(long)]

@@ -119,7 +119,7 @@ pub struct CloneArgs {
     #[arg(long, conflicts_with = "delete")]
     pub list: bool,
     /// Delete this clone: its name, or the link to it
-    #[arg(long, value_name = "CLONE")]
+    #[arg(long, value_name = "CLONE", add = values::clones())]
     pub delete: Option<PathBuf>,
     /// Print JSON for programs
     #[arg(long)]
@@ -277,6 +277,12 @@ fn list(args: &CloneArgs, mount: &Mount, output: &mut Output) -> Done {
         }
         Ok(())
     })
+}
+
+/// The names of the clones on a mount; none if its daemon tells this user nothing.
+pub fn clone_names(mount: &Mount) -> Vec<String> {
+    let clones: Done<Vec<CloneView>> = ask(mount, CLONES_OP, &Value::Null, "clones");
+    clones.unwrap_or_default().into_iter().map(|clone| clone.name).collect()
 }
 
 /// Has the daemon do something; `name` is that of the clone.

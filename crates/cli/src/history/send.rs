@@ -5,6 +5,7 @@
 
 use super::snapshot::shown;
 use super::states::{State, States, failure_of};
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
 use crate::progress::Bar;
@@ -47,7 +48,7 @@ may go while it is sent.
 Not in a stream: quotas, settings of the volume, other states.")]
 pub struct SendArgs {
     /// Any path on a mount, an image file or a block device, with a state, or an older one and a newer one
-    #[arg(value_name = "PATH@[OLDER..]STATE")]
+    #[arg(value_name = "PATH@[OLDER..]STATE", add = values::mounts_at())]
     pub state: OsString,
     /// Write to this file instead of standard output; with --skip, behind what it has
     #[arg(long, short, value_name = "FILE")]

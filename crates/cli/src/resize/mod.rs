@@ -4,6 +4,7 @@
 
 pub mod service;
 
+use crate::completion::values;
 use crate::failure::{Done, Exit, Failure};
 use crate::interrupt;
 use crate::mkfs::open_failed;
@@ -52,6 +53,7 @@ Ctrl-C stops a volume from becoming smaller; it keeps its size. After a crash it
 new one; the same command goes on then.")]
 pub struct ResizeArgs {
     /// Any path on a mount, an image file or a block device
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// The new size, or with + or - how much more or less; without it, the size of the block device
     #[arg(allow_hyphen_values = true)]

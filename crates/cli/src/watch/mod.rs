@@ -9,6 +9,7 @@ pub mod service;
 mod view;
 
 use crate::color;
+use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -64,6 +65,7 @@ is given; the token in its address is all that protects it, and it is not encryp
 1 GiB. Ctrl-C ends the command with exit code 130; a recording is whole then.")]
 pub struct WatchArgs {
     /// Any path on a mount, or a recording
+    #[arg(add = values::mounts())]
     pub path: PathBuf,
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
@@ -75,7 +77,7 @@ pub struct WatchArgs {
     #[arg(long)]
     pub json: bool,
     /// Ask what this policy would take now; several with commas
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME", add = values::policies())]
     pub policy: Vec<firnfs::clean::Policy>,
     /// Also write a recording, to a file that does not exist yet
     #[arg(long, value_name = "FILE")]
