@@ -61,14 +61,42 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     }
 }
 
+const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// The largest unit of which a number of bytes has one, an index of [`UNITS`].
+fn power_of(bytes: u64) -> usize {
+    bytes.checked_ilog2().unwrap_or(0) as usize / 10
+}
+
+/// The unit of a column of sizes, so that they can be compared at a glance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unit(usize);
+
+impl Unit {
+    /// The unit in which the largest size of a column reads well.
+    pub fn of_column(sizes: impl Iterator<Item = u64>) -> Self {
+        Self(power_of(sizes.max().unwrap_or(0)))
+    }
+
+    /// For the heading.
+    pub fn name(self) -> &'static str {
+        UNITS[self.0]
+    }
+
+    /// A size in this unit, without its name.
+    pub fn show(self, bytes: u64) -> String {
+        let decimals = if self.0 == 0 { 0 } else { 2 };
+        format!("{:.decimals$}", bytes as f64 / (1u64 << (10 * self.0)) as f64)
+    }
+}
+
 /// Shows a number of bytes with a binary unit and at most one decimal: `1.5 GiB`, `4 KiB`, `17 B`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        let power = if self.0 == 0 { 0 } else { (63 - self.0.leading_zeros() as usize) / 10 };
+        let power = power_of(self.0);
         // Tenths, rounded; rounding may reach the next unit (1023.96 KiB is 1 MiB).
         let scale = 1u128 << (10 * power);
         let tenths = (u128::from(self.0) * 10 + scale / 2) / scale;

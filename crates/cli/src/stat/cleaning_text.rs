@@ -1,7 +1,7 @@
 //! `firn stat --cleaning` for people.
 
 use super::cleaning::{CleanedView, CleaningView, KindView, ReasonView, StallsView};
-use crate::sizes::{Bytes, Count};
+use crate::sizes::{Bytes, Count, Unit};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -94,18 +94,26 @@ fn stalled(out: &mut dyn Write, stalls: &StallsView) -> io::Result<()> {
     }
 }
 
+/// Live data and log bandwidth by kind of block, each column in one unit.
 fn kinds(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
     let is_known = view.kinds.iter().any(|row| row.live_bytes.is_some());
-    let live: u64 = view.kinds.iter().filter_map(|row| row.live_bytes).sum();
-    let log: u64 = view.kinds.iter().map(|row| row.log_bytes).sum();
-    let since: u64 = view.kinds.iter().filter_map(|row| row.log_bytes_since_mount).sum();
-    let mount_title = if view.since_mount.is_some() { "since mount" } else { "" };
-    let title = format!("  {:<16}{:>20}{:>20}{mount_title:>20}", "blocks", "live", "log since mkfs");
+    let live = Column::of("live", view.kinds.iter().filter_map(|row| row.live_bytes));
+    let log = Column::of("log since mkfs", view.kinds.iter().map(|row| row.log_bytes));
+    let since = Column::of("since mount", view.kinds.iter().filter_map(|row| row.log_bytes_since_mount));
+    let since = since.filter(|_| view.since_mount.is_some());
+    let title = |column: &Option<Column>| column.as_ref().map_or_else(String::new, Column::title);
+    let title = format!("  {:<16}{:>20}{:>20}{:>20}", "blocks", title(&live), title(&log), title(&since));
     writeln!(out, "{}", title.trim_end())?;
+    let cell = |column: &Option<Column>, bytes: Option<u64>| {
+        column.as_ref().zip(bytes).map_or_else(String::new, |(column, bytes)| column.cell(bytes))
+    };
     for row in &view.kinds {
-        let mount = row.log_bytes_since_mount.map_or_else(String::new, |bytes| cell(bytes, since));
-        let live = row.live_bytes.map_or_else(|| format!("{:>20}", "unknown"), |bytes| cell(bytes, live));
-        writeln!(out, "    {:<14}{live}{}{mount}", words(row), cell(row.log_bytes, log))?;
+        let shown = match row.live_bytes {
+            None => format!("{:>20}", "unknown"),
+            bytes => cell(&live, bytes),
+        };
+        let (log, since) = (cell(&log, Some(row.log_bytes)), cell(&since, row.log_bytes_since_mount));
+        writeln!(out, "    {:<14}{shown}{log}{since}", words(row))?;
     }
     if !is_known {
         writeln!(
@@ -114,6 +122,33 @@ fn kinds(out: &mut dyn Write, view: &CleaningView) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A column of bytes, and their share of its sum.
+struct Column {
+    name: &'static str,
+    unit: Unit,
+    sum_bytes: u64,
+}
+
+impl Column {
+    /// `None` for a column without values.
+    fn of(name: &'static str, bytes: impl Iterator<Item = u64> + Clone) -> Option<Self> {
+        let unit = Unit::of_column(bytes.clone());
+        bytes.clone().next().map(|_| Self { name, unit, sum_bytes: bytes.sum() })
+    }
+
+    fn title(&self) -> String {
+        format!("{}, {}", self.name, self.unit.name())
+    }
+
+    fn cell(&self, bytes: u64) -> String {
+        let share = match self.sum_bytes {
+            0 => String::new(),
+            sum => format!("{:.1}%", bytes as f64 / sum as f64 * 100.0),
+        };
+        format!("{:>12}{share:>8}", self.unit.show(bytes))
+    }
 }
 
 fn words(row: &KindView) -> &str {
@@ -129,19 +164,30 @@ fn words(row: &KindView) -> &str {
     }
 }
 
-fn cell(bytes: u64, whole: u64) -> String {
-    let share = (whole > 0).then(|| bytes as f64 / whole as f64);
-    format!(
-        "{:>12}{:>8}",
-        Bytes(bytes).to_string(),
-        share.map_or_else(String::new, |s| format!("{:.1}%", s * 100.0))
-    )
-}
-
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0))
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_has_one_unit_which_its_title_names() {
+        let bytes = [24 << 20, 96 << 10, 512, 0];
+        let column = Column::of("live", bytes.into_iter()).unwrap();
+        assert_eq!(column.title(), "live, MiB");
+        let cells = bytes.map(|bytes| column.cell(bytes));
+        assert_eq!(cells[0], "       24.00   99.6%");
+        assert_eq!(cells[1], "        0.09    0.4%");
+        assert_eq!(cells[3], "        0.00    0.0%");
+        assert_eq!(Column::of("log", [0, 0].into_iter()).unwrap().cell(0), format!("{:>12}{:8}", "0", ""));
+        assert!(Column::of("live", std::iter::empty()).is_none());
+        let largest = Column::of("live", [u64::MAX].into_iter()).unwrap();
+        assert_eq!((largest.title().as_str(), largest.cell(u64::MAX).len()), ("live, EiB", 20));
+    }
 }
