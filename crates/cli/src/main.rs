@@ -12,6 +12,7 @@ mod color;
 mod completion;
 mod dump;
 mod failure;
+mod fold;
 mod freeze;
 mod fsck;
 mod help;
@@ -65,8 +66,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             let is_fsck = words.get(1).is_some_and(|word| word == "fsck");
-            // If this cannot be printed either, there is no way to report it.
-            let _ = error.print();
+            tell::tell_usage(&error);
             let usage = if is_fsck { fsck::USAGE } else { Exit::Usage as u8 };
             return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(usage) };
         }

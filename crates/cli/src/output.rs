@@ -4,6 +4,7 @@
 //! that no command can leave them out. docs/json.md describes the members, docs/json-schema.json declares them all.
 
 use crate::failure::{Done, Failure};
+use crate::fold::Folded;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
@@ -59,7 +60,7 @@ pub fn write_words(out: &mut dyn Write, head: &str, text: &str) -> io::Result<()
 /// # Errors
 /// As writing fails.
 pub fn write_words_within(out: &mut dyn Write, head: &str, text: &str, width: usize) -> io::Result<()> {
-    fill(out, head, text.split(' '), ("", width, head.chars().count().min(INDENT_MAX)))
+    fill(out, head, text.split(' '), ("", width, columns(head).min(INDENT_MAX)))
 }
 
 /// Writes a place and what is to say about it in one line, or the latter in a second line if it does not fit.
@@ -80,7 +81,7 @@ fn fill<'a>(
     items: impl Iterator<Item = &'a str>,
     (separator, width, indent): (&str, usize, usize),
 ) -> io::Result<()> {
-    let mut column = head.chars().count();
+    let mut column = columns(head);
     write!(out, "{head}")?;
     let mut items = items.peekable();
     while let Some(item) = items.next() {
@@ -97,7 +98,7 @@ fn fill<'a>(
 }
 
 /// Columns that a text takes; its colours take none.
-fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().chars().count();
     // A colour ends with its m.
@@ -124,19 +125,21 @@ struct Document<'a, T> {
 pub struct Output {
     out: BufWriter<Box<dyn Write>>,
     command: String,
+    /// Columns of the terminal that shows it, if one does.
+    width: Option<usize>,
 }
 
 impl Output {
     /// Standard output.
     #[must_use]
     pub fn stdout() -> Self {
-        Self::to(Box::new(io::stdout()))
+        Self { width: terminal_columns(io::stdout()), ..Self::to(Box::new(io::stdout())) }
     }
 
     /// An output to any writer.
     #[must_use]
     pub fn to(out: Box<dyn Write>) -> Self {
-        Self { out: BufWriter::new(out), command: String::new() }
+        Self { out: BufWriter::new(out), command: String::new(), width: None }
     }
 
     /// The output of a command, named by its words after `firn`, such as `sim disk`.
@@ -145,8 +148,8 @@ impl Output {
         Self { command, ..self }
     }
 
-    /// Shows a result: as JSON, or as the text that `human` writes. The view must be a struct or a map: its members follow those
-    /// of the envelope.
+    /// Shows a result: as JSON, or as the text that `human` writes, no line longer than the terminal. The view must be a struct or
+    /// a map: its members follow those of the envelope.
     ///
     /// # Errors
     /// Writing fails, except on a closed pipe.
@@ -158,7 +161,10 @@ impl Output {
     ) -> Done {
         let written = match json {
             true => self.document(view).and_then(|text| self.out.write_all(text.as_bytes())),
-            false => human(&mut self.out),
+            false => {
+                let mut folded = Folded::new(&mut self.out, self.width);
+                human(&mut folded).and_then(|()| folded.flush())
+            }
         };
         finish(written.and_then(|()| self.out.flush()))
     }

@@ -13,7 +13,7 @@ use crate::beneath::{self, Beneath};
 use crate::completion::values;
 use crate::failure::{Done, Failure};
 use crate::metrics::Snapshot;
-use crate::output::Output;
+use crate::output::{Output, terminal_columns};
 use crate::scrub::service::STATUS_OP;
 use crate::scrub::view::{AfterCrashView, EndedView, ScrubView, StatusView};
 use crate::socket;
@@ -26,6 +26,7 @@ use firnfs_fuse::control::{Client, ClientError, ErrorKind, OpError, Registry};
 use firnfs_fuse::counters::RequestCount;
 use firnfs_fuse::mount::table::{self, Mount};
 use lock::{LockTimes, LockView};
+use rustix::stdio::stdout;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -91,12 +92,15 @@ size, used and free are what df(1) shows. The second line is what the volume has
 beside them, and never gives to files: room for the cleaner, metadata, and a
 reserve for checkpoints. So size and withheld add up to the volume. A volume
 without free space still has all of that: writes fail with ENOSPC although segments
-are clean, and only deleting files or a larger volume (firn resize) helps.
+are clean, and only deleting files or a larger volume (firn resize) helps. A third line
+appears only if the volume is full, or if the disk beneath the image will be.
 
-With -v, where all bytes of the volume are: live; reclaimable by cleaning now;
-pinned (in segments that a log is writing or a reader uses, or that are empty but
-wait for checkpoints); clean; in reserve; fixed (superblocks, checkpoints, unused
-ends). Then what is withheld, in detail.")]
+With -v, where all bytes of the volume are: live; held by states of the past; reclaimable
+by cleaning now; pinned (in segments that a log is writing or a reader uses, or that are
+empty but wait for checkpoints); clean; in reserve; fixed (superblocks, checkpoints, unused
+ends). Then what is withheld, in detail, and whether the past gives way to files.
+
+A path that is too long for the terminal is cut at its beginning; -v shows it whole.")]
 pub struct DfArgs {
     /// Paths on mounts, image files or block devices [default: all mounted volumes]
     #[arg(add = values::mounts())]
@@ -313,7 +317,8 @@ pub fn df(args: &DfArgs, output: &mut Output) -> Done {
         args.paths.iter().map(|path| target::resolve(path).and_then(look)).collect::<Done<Vec<_>>>()?
     };
     let view = Volumes { volumes };
-    output.show(args.json, &view, |out| text::df(out, &view.volumes, args.verbose))
+    let columns = terminal_columns(stdout());
+    output.show(args.json, &view, |out| text::df(out, &view.volumes, args.verbose, columns))
 }
 
 /// Every mounted volume that answers. A mount that does not answer (another user's, or one whose daemon has died) must not

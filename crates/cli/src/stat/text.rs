@@ -4,7 +4,7 @@ use super::cleaning::{CleaningView, RoomView, WithheldView};
 use super::view::{BUCKETS, LogView, PowerCutView, SpaceView, StatView};
 use super::{RequestView, Source, Volume};
 use crate::color::{Meaning, paint};
-use crate::output::{WIDTH, write_field, write_sum, write_words};
+use crate::output::{write_field, write_sum, write_words};
 use crate::sizes::{Bytes, Count, WholeSeconds};
 use std::io::{self, Write};
 
@@ -26,10 +26,10 @@ pub fn stat(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
     let is_mounted = volume.source.mountpoint.is_some();
     health(out, volume)?;
     if let (Some(why), true) = (&view.read_only_reason, is_mounted) {
-        writeln!(out, "  {}   {why}", paint(Meaning::Warning, "read-only"))?;
+        write_words(out, &format!("  {}  ", paint(Meaning::Warning, "read-only")), why)?;
     }
     if let Some(check) = &volume.check_after_crash {
-        writeln!(out, "  check       after the crash: {}", check.line())?;
+        write_words(out, "  check      ", &format!("after the crash: {}", check.line()))?;
     }
     if let Some(check) = volume.last_check.as_ref().filter(|check| !check.sound) {
         damaged(out, &check.damaged_paths)?;
@@ -141,8 +141,8 @@ pub fn place(out: &mut dyn Write, source: &Source) -> io::Result<()> {
 }
 
 fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
-    let label = if log.label.is_empty() { "(none)" } else { &log.label };
-    writeln!(out, "  label       {label}, uuid {}", log.uuid)?;
+    let label = if log.label.is_empty() { "(none)" } else { &*log.label };
+    write_field(out, "  label      ", &[label.to_owned(), format!("uuid {}", log.uuid)])?;
     let created = WholeSeconds(&log.created);
     writeln!(
         out,
@@ -152,17 +152,17 @@ fn head(out: &mut dyn Write, log: &LogView) -> io::Result<()> {
     )?;
     let recovery = &log.recovery;
     if !recovery.cleanly_unmounted && recovery.rolled_forward_partials > 0 {
-        writeln!(
-            out,
-            "  recovered   {} inodes from {} of log ({} log writes, {} of an unfinished batch left out)",
+        let text = format!(
+            "{} inodes from {} of log ({} log writes, {} of an unfinished batch left out)",
             Count(recovery.rolled_forward_inodes),
             Bytes(recovery.rolled_forward_bytes),
             Count(recovery.rolled_forward_partials),
             Count(recovery.incomplete_partials)
-        )?;
+        );
+        write_words(out, "  recovered  ", &text)?;
     }
-    let word = paint(Meaning::Bad, "damage");
-    log.damage.iter().try_for_each(|line| writeln!(out, "  {word}      {line}"))
+    let head = format!("  {}     ", paint(Meaning::Bad, "damage"));
+    log.damage.iter().try_for_each(|line| write_words(out, &head, line))
 }
 
 fn space(out: &mut dyn Write, space: &SpaceView) -> io::Result<()> {
@@ -242,52 +242,80 @@ fn bars(numbers: &[u64]) -> String {
     numbers.iter().map(|&number| bar(number)).collect()
 }
 
-/// Two lines for each volume: one as df(1) prints it, and what is withheld beside it. In full: where all bytes are.
+/// Two lines for each volume, which add up to it: one as df(1) prints it, and what is withheld beside it. In full: where all bytes
+/// are. `columns` are those of the terminal, if there is one.
 ///
 /// # Errors
 /// As writing reports.
-pub fn df(out: &mut dyn Write, volumes: &[Volume], in_full: bool) -> io::Result<()> {
+pub fn df(out: &mut dyn Write, volumes: &[Volume], in_full: bool, columns: Option<usize>) -> io::Result<()> {
     writeln!(out, "{:>10} {:>10} {:>10} {:>5} {:>12}  volume", "size", "used", "free", "use%", "inodes")?;
-    volumes.iter().try_for_each(|volume| df_lines(out, volume, in_full))
+    volumes.iter().try_for_each(|volume| df_lines(out, volume, in_full, columns))
 }
 
-fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool) -> io::Result<()> {
+fn df_lines(out: &mut dyn Write, volume: &Volume, in_full: bool, columns: Option<usize>) -> io::Result<()> {
     let StatView { space, log, .. } = &volume.stat;
     let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
-    let image = volume.source.image.display();
-    let place = match &volume.source.mountpoint {
-        Some(mountpoint) => format!("{image} on {}", mountpoint.display()),
-        None => image.to_string(),
-    };
     let row = format!(
-        "{:>10} {:>10} {:>10} {:>4}% {:>12}",
+        "{:>10} {:>10} {:>10} {:>4}% {:>12}  ",
         Bytes(space.total_bytes),
         Bytes(used_bytes),
         Bytes(space.free_bytes),
         percent(used_bytes, space.total_bytes),
         Count(space.used_inodes)
     );
-    match row.len() + 2 + place.chars().count() <= WIDTH {
-        true => writeln!(out, "{row}  {place}")?,
-        false => writeln!(out, "{row}\n{:>10}   {place}", "")?,
+    let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(row.len()));
+    let (place, is_whole) = place_within(&volume.source, left);
+    writeln!(out, "{row}{place}")?;
+    if in_full && !is_whole {
+        writeln!(out, "{:>10}   {}", "", place_within(&volume.source, usize::MAX).0)?;
     }
-    log.as_ref().and_then(|log| log.room.as_ref()).map_or(Ok(()), |room| -> io::Result<()> {
+    if let Some(room) = log.as_ref().and_then(|log| log.room.as_ref()) {
         if in_full {
             room_line(out, room)?;
         }
         withheld_line(out, room, in_full)?;
-        history_line(out, room)?;
+        if in_full {
+            history_line(out, room)?;
+        }
         // In the last hundredth, or if less is free than a program may write at once, the next write may get ENOSPC.
         if space.free_bytes < (space.total_bytes / 100).max(WRITE_MAX_BYTES) {
-            let place = volume.source.mountpoint.as_ref().unwrap_or(&volume.source.image).display();
-            let advice = format!(
-                "delete files, or 'firn resize {place} +SIZE' makes it larger; cleaning gains no more for files"
-            );
-            write_words(out, &format!("{:>10} ", "full:"), &advice)?;
+            full_line(out, &volume.source, room)?;
         }
-        Ok(())
-    })?;
+    }
     beneath(out, volume)
+}
+
+/// Where a volume is, in that many columns, and whether that is all: the image and the mountpoint; if both are too long, the
+/// mountpoint alone; if that is, too, its end.
+fn place_within(source: &Source, columns: usize) -> (String, bool) {
+    let image = source.image.display();
+    let whole = match &source.mountpoint {
+        Some(mountpoint) => format!("{image} on {}", mountpoint.display()),
+        None => image.to_string(),
+    };
+    if whole.chars().count() <= columns {
+        return (whole, true);
+    }
+    let place = source.mountpoint.as_ref().unwrap_or(&source.image).display().to_string();
+    let place = match place.chars().count() {
+        length if length <= columns => place,
+        // The mark takes a column.
+        length => format!("…{}", place.chars().skip(length + 1 - columns.max(1)).collect::<String>()),
+    };
+    (place, false)
+}
+
+/// What to do about a volume that is full.
+fn full_line(out: &mut dyn Write, source: &Source, room: &RoomView) -> io::Result<()> {
+    let place = source.mountpoint.as_ref().unwrap_or(&source.image).display();
+    let snapshots = match room.named_states {
+        0 => String::new(),
+        _ => format!(" or snapshots ('firn log {place}' says what each would free)"),
+    };
+    let advice = format!(
+        "delete files{snapshots}, or 'firn resize {place} +SIZE' makes it larger; cleaning gains no more for files"
+    );
+    write_words(out, &format!("{:>10} ", "full:"), &advice)
 }
 
 /// What the past holds, and whether users can have it.
@@ -382,6 +410,7 @@ pub fn requests(out: &mut dyn Write, list: &[RequestView]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::WIDTH;
 
     #[test]
     fn bars_are_relative_to_the_largest_and_only_nothing_has_none() {
@@ -453,5 +482,21 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().count() == 1 && text.len() <= WIDTH, "{text}");
         assert_eq!(text, "    + 5 PiB withheld = 1023.9 TiB cleaning + 2 PiB metadata + 2 PiB reserve\n");
+    }
+
+    #[test]
+    fn a_place_fits_the_columns_that_a_row_leaves_and_keeps_its_end() {
+        let source = |image: &str, mountpoint: Option<&str>| Source {
+            image: image.into(),
+            mountpoint: mountpoint.map(Into::into),
+        };
+        let mounted = source("/var/lib/disk.img", Some("/mnt/größe"));
+        let within = |source: &Source, columns| place_within(source, columns);
+        assert_eq!(within(&mounted, 31), ("/var/lib/disk.img on /mnt/größe".to_owned(), true));
+        assert_eq!(within(&mounted, 30), ("/mnt/größe".to_owned(), false));
+        assert_eq!(within(&mounted, 10), ("/mnt/größe".to_owned(), false));
+        assert_eq!(within(&mounted, 9), ("…nt/größe".to_owned(), false));
+        assert_eq!(within(&mounted, 0), ("…".to_owned(), false));
+        assert_eq!(within(&source("/var/lib/disk.img", None), 9), ("…disk.img".to_owned(), false));
     }
 }

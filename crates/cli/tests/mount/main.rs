@@ -36,3 +36,4 @@ mod traces;
 mod transports;
 mod tune;
 mod watch;
+mod width;
