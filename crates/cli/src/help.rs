@@ -18,7 +18,7 @@ const SECOND_COLUMN_MAX: usize = 41;
 const NEXT_LINE_COLUMN: usize = 10;
 
 /// What other programs call things, and the command that does them here.
-const OTHER_NAMES: [(&str, &str); 30] = [
+const OTHER_NAMES: [(&str, &str); 36] = [
     ("unmount", "umount"),
     ("eject", "umount"),
     ("format", "mkfs"),
@@ -40,6 +40,9 @@ const OTHER_NAMES: [(&str, &str); 30] = [
     ("gc", "clean"),
     ("compact", "clean"),
     ("defrag", "clean"),
+    ("grow", "resize"),
+    ("shrink", "resize"),
+    ("extend", "resize"),
     ("fstrim", "trim"),
     ("discard", "trim"),
     ("quotas", "quota"),
@@ -49,6 +52,9 @@ const OTHER_NAMES: [(&str, &str); 30] = [
     ("revert", "rollback"),
     ("replicate", "send"),
     ("backup", "send"),
+    ("export", "send"),
+    ("import", "receive"),
+    ("monitor", "watch"),
 ];
 
 /// The definition of the command line with its help laid out.
@@ -247,10 +253,11 @@ mod tests {
             ("check", "fsck"),
             ("moutn", "mount"),
             ("format", "mkfs"),
+            ("shrink", "resize"),
         ] {
             assert_eq!(told(typed).as_deref(), Some(right), "{typed}");
         }
-        for typed in ["lfs", "ls", "shrink", "list"] {
+        for typed in ["lfs", "ls", "list"] {
             assert_eq!(told(typed), None, "{typed}");
         }
         let commands = command();

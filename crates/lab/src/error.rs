@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {}", path.display(), plain(source))]
     Io {
         /// The attempted action, e.g. "create".
         action: &'static str,
@@ -51,10 +51,27 @@ pub enum LabError {
     Setup(String),
 }
 
+/// The reason without Rust's ` (os error N)`, which most people do not understand.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 impl LabError {
     /// For `map_err`: an I/O error with the attempted action and the path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_is_told_without_its_number() {
+        let missing = LabError::io("find", Path::new("/tmp/x"))(std::io::Error::from_raw_os_error(2));
+        assert_eq!(missing.to_string(), "cannot find /tmp/x: No such file or directory");
     }
 }

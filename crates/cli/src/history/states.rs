@@ -162,10 +162,21 @@ impl States {
                 Failure::failed(format!("{place} has no state as old as {time}; the oldest is {oldest}"))
                     .advise(format!("'firn log {place}' lists them"))
             }
-            None => Failure::failed(format!("{place} keeps no states")).advise(format!(
-                "'firn snapshot {place} NAME' makes one, 'firn retain {place}' shows when it makes them by itself"
-            )),
+            None => self.none_kept(),
         })
+    }
+
+    /// The volume, as messages name it.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// What is wrong where there is no state.
+    pub fn none_kept(&self) -> Failure {
+        let place = self.place.display();
+        Failure::failed(format!("{place} keeps no states")).advise(format!(
+            "'firn snapshot {place} NAME' makes one, 'firn retain {place}' shows when it makes them by itself"
+        ))
     }
 }
 

@@ -171,8 +171,16 @@ fn row(place: &Place, states: &[State], deleted: &Deleted) -> Done<Row> {
 
 fn write(out: &mut dyn Write, view: &View, states: usize) -> io::Result<()> {
     if view.deleted_files.is_empty() {
-        let states = Count(states as u64);
-        return writeln!(out, "nothing that one of {states} states has was deleted in {}", view.path);
+        return match states {
+            0 => writeln!(out, "the volume keeps no states, so it knows of nothing that was deleted"),
+            1 => writeln!(out, "nothing that its one state has was deleted in {}", view.path),
+            _ => writeln!(
+                out,
+                "nothing that one of {} states has was deleted in {}",
+                Count(states as u64),
+                view.path
+            ),
+        };
     }
     writeln!(out, "{:<19} {:>10} name", "last seen", "size")?;
     for row in &view.deleted_files {

@@ -5,7 +5,7 @@ use super::identity::{Facts, Identity, facts_of};
 use super::log::LogArgs;
 use super::place::{Place, join};
 use super::snapshot::shown;
-use super::states::State;
+use super::states::{State, States};
 use super::when;
 use crate::failure::{Done, Failure};
 use crate::output::Output;
@@ -84,27 +84,36 @@ struct Row {
 /// The path is on no mount with history, or no state has it.
 pub fn run(args: &LogArgs, output: &mut Output) -> Done {
     let place = Place::of(&args.path)?;
-    let states = place.states()?.list;
-    let (mut sights, hidden) = look(&place, &states)?;
+    let states = place.states()?;
+    let (mut sights, hidden) = look(&place, &states.list)?;
     if args.all {
-        follow(&place, &states, &mut sights)?;
+        follow(&place, &states.list, &mut sights)?;
     }
     let versions = versions_of(&sights);
     if versions.is_empty() {
-        let message =
-            format!("{}: neither the present nor one of {} states has it", args.path.display(), states.len());
-        let advice = match hidden {
-            0 => format!("'firn log {}' lists the states", place.mount.mountpoint.display()),
-            _ => format!("{hidden} states are not open to you here"),
-        };
-        return Err(Failure::failed(message).advise(advice));
+        return Err(not_found(&args.path, &states, hidden));
     }
-    let rows = rows(&place, &states, &versions);
+    let rows = rows(&place, &states.list, &versions);
     if args.null {
         return output.text(|out| rows.iter().try_for_each(|row| write_null(out, &row.place)));
     }
     let view = View { path: shown(&args.path), versions: rows, hidden_states: hidden };
     output.show(args.json, &view, |out| write(out, &view))
+}
+
+/// Neither the present nor a state has it.
+fn not_found(path: &Path, states: &States, hidden: u64) -> Failure {
+    let path = path.display();
+    if states.list.is_empty() {
+        let none = states.none_kept();
+        return Failure { message: format!("{path} is not there now, and {}", none.message), ..none };
+    }
+    let count = states.list.len();
+    let failure = Failure::failed(format!("{path}: neither the present nor one of {count} states has it"));
+    failure.advise(match hidden {
+        0 => format!("'firn log {}' lists the states", states.place().display()),
+        _ => format!("{hidden} states are not open to you here"),
+    })
 }
 
 /// Ends a path with NUL.

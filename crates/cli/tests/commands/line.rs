@@ -89,5 +89,6 @@ fn a_command_that_does_not_exist_is_not_taken_for_one_that_does_something_else()
         text(&output.stderr)
     };
     assert!(said("unmount").contains("'umount'") && !said("unmount").contains("'mount'"));
+    assert!(said("grow").contains("'resize'"));
     assert!(!said("lfs").contains("mkfs"));
 }

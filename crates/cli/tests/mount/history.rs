@@ -190,8 +190,22 @@ fn a_volume_keeps_its_past_by_itself() {
     });
     mount.remount_image();
     assert_eq!(fs::read_to_string(mount.path(".firn/history/kept/d/gone")).unwrap(), "gone\n");
-    assert!(firn_ok(&["df", mnt]).contains("kept until they are deleted"));
+    assert!(firn_ok(&["df", "-v", mnt]).contains("kept until they are deleted"));
     firn_ok(&["snapshot", mnt, "--delete", "kept"]);
     let held = || firn_json(&["retain", mnt, "--json"])["held_bytes"].as_u64();
     eventually("what it held is free", || held() == Some(0));
+}
+
+#[test]
+fn a_volume_that_keeps_no_states_says_so_and_how_they_come_to_be() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::with(Kind::NoHistory, "64M", &[]);
+    let mnt = mount.mnt.to_str().unwrap();
+    let line = complaint(&["log", mount.path("gone").to_str().unwrap()]);
+    assert!(line.contains(&format!("gone is not there now, and {mnt} keeps no states; ")), "{line}");
+    assert!(line.contains("'firn retain"), "{line}");
+    let told = firn_ok(&["undelete", mnt]);
+    assert_eq!(told, "the volume keeps no states, so it knows of nothing that was deleted\n");
 }
